@@ -117,7 +117,7 @@ func run() int {
 		StopAtError: opts.StopAtError, KeepGoing: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
 	}
-	if cfg.Keeper, cfg.Saved, err = keeper(opts, log, interactive); err != nil {
+	if cfg.Saver, cfg.Saved, err = saver(opts, log, interactive); err != nil {
 		return fail(err)
 	}
 	if opts.Server == app.DefaultServer {
@@ -182,11 +182,11 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 	return log
 }
 
-// keeper returns the Keeper that saves old state for undo: in the file given with --undo, or else in
+// saver returns the Saver that saves old state for undo: in the file given with --undo, or else in
 // the undo log, at the prompt and for a one-shot command that a person types in another shell. For
 // such a command, saved returns a remark on the saved state; otherwise saved is nil. k is nil if
 // nothing is saved.
-func keeper(opts app.Options, log undo.Log, interactive bool) (k commands.Keeper, saved func(*commands.Env) string, err error) {
+func saver(opts app.Options, log undo.Log, interactive bool) (k commands.Saver, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
 		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the undo command")
@@ -196,7 +196,7 @@ func keeper(opts app.Options, log undo.Log, interactive bool) (k commands.Keeper
 	case opts.UndoDir == "":
 		return nil, nil, nil
 	case interactive:
-		return log.Keeper(), nil, nil
+		return log.Saver(), nil, nil
 	case len(opts.Command) > 0 && tty.Is(os.Stderr):
 		s := log.Summary()
 		return s, s.Text, nil

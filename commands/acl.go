@@ -13,43 +13,43 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// permLetters are the permissions in the order zkCli prints them.
+// permLetters are the letters of the permissions, in zkCli's order.
 const permLetters = "cdrwa"
 
-// aclHelp explains how to write an ACL.
+// aclHelp is the part of help texts that explains how to write an ACL.
 const aclHelp = "The ACL is a comma-separated list of scheme:id:perms, where perms is any combination of the letters c, d, r, w and a."
 
 var permBits = map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}
 
-// ParseACL reads zkCli's notation: a comma-separated list of scheme:id:perms,
-// where the first colon ends the scheme and the last one starts the perms. What
-// zkCli skips or half accepts (AclParser) is an error here: a wrong letter in an
-// ACL could lock a znode for good.
+// ParseACL parses zkCli's notation: a comma-separated list of scheme:id:perms. The scheme ends at
+// the first colon, and perms begin after the last one. ParseACL is stricter than zkCli's
+// AclParser, which skips invalid entries or accepts them in part: a wrong letter in an ACL could
+// lock a znode for ever.
 func ParseACL(s string) ([]zk.ACL, error) {
 	var acl []zk.ACL
 	for entry := range strings.SplitSeq(strings.TrimRight(s, ","), ",") {
 		first, last := strings.IndexByte(entry, ':'), strings.LastIndexByte(entry, ':')
 		if first < 0 || first == last {
-			return nil, fmt.Errorf("%q does not have the form scheme:id:perm", masked(entry))
+			return nil, fmt.Errorf("%q does not have the form scheme:id:perm", maskEntry(entry))
 		}
 		var perms int32
 		for _, letter := range entry[last+1:] {
 			bit, ok := permBits[letter]
 			if !ok {
-				return nil, fmt.Errorf("Unknown perm type: %c in %q; valid letters are %s", letter, masked(entry), permLetters)
+				return nil, fmt.Errorf("Unknown perm type: %c in %q; valid letters are %s", letter, maskEntry(entry), permLetters)
 			}
 			perms |= bit
 		}
 		if perms == 0 {
-			return nil, fmt.Errorf("%q grants no permissions; after the last colon, add any of the letters %s", masked(entry), permLetters)
+			return nil, fmt.Errorf("%q grants no permissions; after the last colon, add any of the letters %s", maskEntry(entry), permLetters)
 		}
 		acl = append(acl, zk.ACL{Perms: perms, Scheme: entry[:first], ID: entry[first+1 : last]})
 	}
 	return acl, nil
 }
 
-// FormatACL writes an access control list as ParseACL reads it. ok tells that it does:
-// an id with a comma, or an entry that grants nothing, has no such form.
+// FormatACL formats an ACL in the notation of ParseACL. ok is false if ParseACL would not return
+// the same ACL, because an id contains a comma, or because an entry grants no permissions.
 func FormatACL(acl []zk.ACL) (text string, ok bool) {
 	parts := make([]string, len(acl))
 	for i, a := range acl {
@@ -60,11 +60,11 @@ func FormatACL(acl []zk.ACL) (text string, ok bool) {
 	return text, err == nil && slices.Equal(again, acl)
 }
 
-// formatEntry writes an entry as scheme:id:perms.
+// formatEntry formats an entry as scheme:id:perms.
 func formatEntry(a zk.ACL) string { return a.Scheme + ":" + a.ID + ":" + permString(a.Perms) }
 
-// masked names an entry by its scheme alone: what follows may be a password.
-func masked(entry string) string {
+// maskEntry returns only the scheme of an entry, for an error, because the id may be a password.
+func maskEntry(entry string) string {
 	if scheme, _, ok := strings.Cut(entry, ":"); ok {
 		return scheme + ":…"
 	}
@@ -81,12 +81,12 @@ func permString(p int32) string {
 	return b.String()
 }
 
-// juteEscape is how the Java records print the characters their form uses.
+// juteEscape escapes the characters that are special in the text form of ZooKeeper's Java records.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
-// accessList is the answer of getAcl. Its text has two lines an entry, for the Java
-// Id prints its own end of line.
-func accessList(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
+// aclAnswer returns the result of getAcl. Its text has two lines for each entry, as in zkCli,
+// because the text of the Java class Id ends with a line break.
+func aclAnswer(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 	var words strings.Builder
 	g := render.Grid{Header: []string{"scheme", "id", "perms"}, Stat: stat}
 	entries := []render.Facts{}
@@ -106,15 +106,15 @@ var getACLCommand = &Command{
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			acl, st, err := from.ACL(ctx, args[0])
-			return env.answer(err, accessList(args[0], acl, statIf(*stat, st)))
+			return env.answer(err, aclAnswer(args[0], acl, statIfWanted(*stat, st)))
 		})
 	},
 }
 
-// setAcl is one request, but not OneRequest: a server checks a write that comes before
-// it has been carried out against the ACL of before (PrepRequestProcessor, 3.8).
+// setACLCommand sends a single request but does not have the effect OneRequest: a server may check
+// a write that follows at once against the old ACL (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Effect: Writes | Destroys, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",
@@ -142,7 +142,7 @@ var setACLCommand = &Command{
 			if *recurse {
 				n := 0
 				loss := Loss{Command: "setAcl -R", Path: args[0], Of: LostACLs, Version: v}
-				err := env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+				err := env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
 					update, end := env.Screen.Progress("changed")
 					defer end()
 					n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
@@ -155,14 +155,14 @@ var setACLCommand = &Command{
 			}
 			var st *zk.Stat
 			loss := Loss{Command: "setAcl", Path: args[0], Of: LostACL, Version: v}
-			err = env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+			err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
 				st, err = env.Session.SetACL(ctx, args[0], acl, version)
 				return err
 			})
 			if err == nil {
 				noteNoHash(env, acl)
 			}
-			return env.answer(err, written("setAcl", args[0], st, *stat))
+			return env.answer(err, writeAnswer("setAcl", args[0], st, *stat))
 		}
 	},
 }

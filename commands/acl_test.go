@@ -19,7 +19,7 @@ func TestParseACL(t *testing.T) {
 		"world:anyone:a":                 {world(zk.PermAdmin)},
 		"world:anyone:awrdc":             {world(zk.PermAll)},
 		"world:anyone:rrr":               {world(zk.PermRead)},
-		"world:anyone:r,":                {world(zk.PermRead)}, // as Java's split
+		"world:anyone:r,":                {world(zk.PermRead)}, // as Java's split does
 		"auth::cdrwa":                    {{Scheme: "auth", Perms: zk.PermAll}},
 		"auth:u:p:r":                     {{Scheme: "auth", ID: "u:p", Perms: zk.PermRead}},
 		"digest:u:Jq7wMyA/w2Vd5Q=:rw":    {{Scheme: "digest", ID: "u:Jq7wMyA/w2Vd5Q=", Perms: zk.PermRead | zk.PermWrite}},
@@ -34,7 +34,7 @@ func TestParseACL(t *testing.T) {
 	}
 }
 
-// What zkCli skips or half accepts is an error: it could lock a znode for good.
+// An entry that zkCli skips or accepts in part is an error, because it could lock a znode for ever.
 func TestParseACLErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "does not have the form scheme:id:perm",
@@ -58,7 +58,7 @@ func TestParseACLErrors(t *testing.T) {
 	}
 }
 
-// A list that is accepted says the same when it is written out again.
+// An ACL that ParseACL accepts is the same after it is formatted and parsed again.
 func FuzzParseACL(f *testing.F) {
 	for _, s := range []string{
 		"world:anyone:cdrwa", "auth::r", "digest:u:p:rw,ip:::1:a", "", ",", "a:b", "a:b:", "::r", "a:b:\xff", "world:anyone:r,,", ":::",
@@ -92,7 +92,7 @@ func FuzzParseACL(f *testing.F) {
 
 func perms(p int32) string {
 	var s string
-	for i, letter := range "rwcda" { // by rising bit
+	for i, letter := range "rwcda" { // from the lowest bit to the highest
 		if p&(1<<i) != 0 {
 			s += string(letter)
 		}

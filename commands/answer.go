@@ -6,22 +6,22 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// done is the answer of a command zkCli lets pass without a word, with more facts
-// about what it did.
+// done returns the result of a command that prints nothing in zkCli. In JSON, it consists of the
+// command's name, the path, and the facts in more.
 func done(name, path string, more ...any) render.Answer {
 	return render.Answer{JSON: append(render.Facts{"done", name, "path", path}, more...)}
 }
 
-// statIf is the stat of an answer that has one only if that is wished.
-func statIf(wished bool, st *zk.Stat) *render.Stat {
-	if !wished {
+// statIfWanted returns st if wanted is true, and nil otherwise.
+func statIfWanted(wanted bool, st *zk.Stat) *render.Stat {
+	if !wanted {
 		return nil
 	}
 	return (*render.Stat)(st)
 }
 
-// column is a table of one column.
-func column(header string, items []string) render.Grid {
+// oneColumn returns a table with a single column.
+func oneColumn(header string, items []string) render.Grid {
 	g := render.Grid{Header: []string{header}}
 	for _, i := range items {
 		g.Rows = append(g.Rows, []string{i})

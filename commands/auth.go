@@ -21,7 +21,7 @@ var addauthCommand = &Command{
 		case len(args) > 1:
 			auth = []byte(args[1])
 		case args[0] == "digest" && env.Mode == ByHand:
-			answer, err := env.Screen.AskUnseen(ctx, "user:password (not shown): ")
+			answer, err := env.Screen.AskSecret(ctx, "user:password (not shown): ")
 			if err != nil {
 				return err
 			}

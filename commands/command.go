@@ -1,6 +1,10 @@
-// Package commands has the contract of a shell command and zkCli's command set.
-// A command is data and one function; help, completion, usage errors and the
-// manual's table all come out of the data.
+// Package commands defines the type Command, which describes one command of the shell, and
+// implements zkCli's commands and zksh's additions to them.
+//
+// A Command is data plus one function. The help texts, the completion, the usage errors and the
+// manual's table of commands are all derived from the data. A command runs in an Env, which
+// holds the session, the Screen that shows results, and the Saver that saves old data for undo.
+// Begin reading at Command and Env; delete.go has a short command as an example.
 //
 // This package is part of the program zksh and may change at any time.
 package commands
@@ -18,72 +22,74 @@ type Command struct {
 	Name    string
 	Aliases []string
 	Group   string // heading in help
-	Args    string // zkCli's usage line without the name; every flag is in it
+	Args    string // zkCli's usage line without the name; shows every flag
 	Summary string // an imperative phrase of at most 60 characters
 
-	Help     string   // behaviour, in paragraphs that a blank line separates; may be empty
-	Limits   []string // sentences for the list at the end of its help; may be empty
-	Examples []string // lines that can be typed; at least one
-	Params   []Param  // the positional words, in order; all but optional ones are needed
-	Effect   Effect   // what its lines do
+	Help     string   // behaviour, in paragraphs separated by blank lines; may be empty
+	Limits   []string // sentences for the list at the end of the help; may be empty
+	Examples []string // lines to type at the prompt; at least one
+	Params   []Param  // the positional words, in order; a line needs all that are not optional
+	Effect   Effect   // everything that a line of the command may do
 
-	// Except returns the part of Effect that a line with these flags and positional words does
-	// not have. It may be nil; see ByFlag.
+	// Except returns the effects in Effect that a line with these flags and positional words does
+	// not have. It is nil if every line has all of them; see ByFlag.
 	Except func(fs *pflag.FlagSet, args []string) Effect
-	// Flags declares the flags on a fresh set and returns the function that
-	// runs the command with them; it runs once for each line.
+	// Flags declares the flags on a fresh set and returns the function that runs the command
+	// with their values. It is called once for each line.
 	Flags func(fs *pflag.FlagSet) Run
-	// Over is Flags for a command that has a line of another one behind its flags.
-	Over func(fs *pflag.FlagSet) Around
+	// Wrap replaces Flags in a command such as time, whose flags are followed by another
+	// command line.
+	Wrap func(fs *pflag.FlagSet) Wrapper
 }
 
-// Run carries out a command. args are the positional words, already counted
+// Run carries out a command. args are the positional words; their number has been checked
 // against Params.
 type Run func(ctx context.Context, env *Env, args []string) error
 
-// NoFlags is the Flags of a command that has none.
+// NoFlags returns the Flags function of a command without flags.
 func NoFlags(run Run) func(*pflag.FlagSet) Run {
 	return func(*pflag.FlagSet) Run { return run }
 }
 
-// Kind says what a positional word is, for completion.
+// Kind is the kind of a positional word. Completion depends on it.
 type Kind int
 
 // The kinds of positional words.
 const (
 	Path     Kind = iota
-	Folder        // a path that the command itself takes as relative
-	ClientID      // a path, or another name of a session
-	Data          // anything: nothing is proposed
+	Folder        // a path that the command itself resolves when it is relative
+	ClientID      // a path, or another identifier of a session
+	Data          // any text; nothing is completed
 	ACL
 	Scheme
-	LineNumber // of the history
-	Choice     // one of Words, in any case
-	File       // on this machine
-	HeldLock   // the path of a lock of this shell
+	LineNumber // number of a line in the history
+	Choice     // one of Param.Words, in upper or lower case
+	File       // a file on this machine
+	HeldLock   // path of a lock that this shell holds
 	CommandName
-	HelpName // a command, or a topic of the manual
+	HelpName // name of a command, or of a topic of the manual
 	Secret
-	Server    // a connect string, or a cluster's name
-	WholeLine // a line of this shell, in one word
-	Side      // a path, maybe in another ensemble, or a file; see Place
+	Server    // a connect string, or the name of a cluster
+	WholeLine // a line of this shell, quoted as one word
+	PlaceWord // a path in this or another ensemble, or a file; see Place
 )
 
-// Param is one positional word.
+// Param describes one positional word.
 type Param struct {
 	Name     string
 	Kind     Kind
-	Words    []string // of a Choice
+	Words    []string // the choices; only for Choice
 	Optional bool
-	Here     bool // the first one only: where it is missing it is the folder that cd has gone to
-	Rest     bool // the last one only: all words behind --, as they are
-	Many     bool // the last one only: any number of words
+	Here     bool // only for the first word: if it is missing, it is the current folder (see cd)
+	Rest     bool // only for the last word: stands for all words after --, unchanged
+	Many     bool // only for the last word: may be repeated
 }
 
-// helpWidth is the width of help in columns.
+// helpWidth is the maximum width of help, in columns.
 const helpWidth = 78
 
-// HelpWidthIn is how wide help is on a terminal of so many columns; 0: on none.
+// HelpWidthIn returns the width to which help is wrapped on a terminal with this many columns.
+// Without a terminal, columns is 0 and the width is 78.
 func HelpWidthIn(columns int) int {
 	if columns < 1 {
 		return helpWidth
@@ -91,12 +97,12 @@ func HelpWidthIn(columns int) int {
 	return min(columns, helpWidth)
 }
 
-// Usage is the command's line in zkCli's usage screen.
+// Usage returns the command's line in zkCli's usage screen.
 func (c *Command) Usage() string {
 	return strings.TrimRight(c.Name+" "+c.Args, " ")
 }
 
-// Paragraphs returns the paragraphs of Help, each as one line.
+// Paragraphs returns the paragraphs of Help, each joined into one line.
 func (c *Command) Paragraphs() (list []string) {
 	for p := range strings.SplitSeq(c.Help, "\n\n") {
 		if p = strings.Join(strings.Fields(p), " "); p != "" {
@@ -106,11 +112,11 @@ func (c *Command) Paragraphs() (list []string) {
 	return list
 }
 
-// FlagSet declares the command's flags, for help and completion.
+// FlagSet returns a new set of the command's flags, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
 	fs := newFlagSet(c.Name)
-	if c.Over != nil {
-		c.Over(fs)
+	if c.Wrap != nil {
+		c.Wrap(fs)
 	} else {
 		c.Flags(fs)
 	}

@@ -15,9 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// ensemble is the answer of config and reconfig: the configuration as the server
-// keeps it.
-func ensemble(head, config string, stat *render.Stat) render.Answer {
+// configAnswer returns the result of config and reconfig: the ensemble's configuration.
+func configAnswer(head, config string, stat *render.Stat) render.Answer {
 	return render.Answer{Words: head + config + "\n", Stat: stat, JSON: render.Facts{"config", config, "stat", stat}}
 }
 
@@ -40,12 +39,12 @@ var configCommand = &Command{
 			if *client {
 				config = clientConfig(config)
 			}
-			return env.answer(err, ensemble("", config, statIf(*stat, st)))
+			return env.answer(err, configAnswer("", config, statIfWanted(*stat, st)))
 		}
 	},
 }
 
-// clientConfig is "<version> host:port,host:port" (ConfigUtils.getClientConfigStr).
+// clientConfig returns "<version> host:port,host:port", like ConfigUtils.getClientConfigStr.
 func clientConfig(config string) string {
 	var version string
 	var addrs []string
@@ -102,21 +101,21 @@ var reconfigCommand = &Command{
 				}
 			}
 			if *file != "" {
-				if r.Members, err = membersOf(*file); err != nil {
+				if r.Members, err = readMembers(*file); err != nil {
 					return err
 				}
 			}
 			config, st, err := env.Session.Reconfig(ctx, r)
-			return env.answer(err, ensemble("Committed new configuration:\n", string(config), statIf(*stat, st)))
+			return env.answer(err, configAnswer("Committed new configuration:\n", string(config), statIfWanted(*stat, st)))
 		}
 	},
 }
 
-// maxConfiguration bounds the bytes of a server's configuration file.
+// maxConfiguration is the largest size of a server's configuration file, in bytes.
 const maxConfiguration = 1 << 20
 
-// membersOf takes the server lines out of a configuration file.
-func membersOf(name string) (string, error) {
+// readMembers returns the members that a configuration file lists in its server.N lines.
+func readMembers(name string) (string, error) {
 	data, err := userfile.ReadSmallFile(userfile.Home(name), maxConfiguration)
 	if err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {

@@ -26,7 +26,7 @@ var connectCommand = &Command{
 				return Misuse("%s", err)
 			}
 		}
-		if err := Closing(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
+		if err := CleanUp(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
 			return err
 		}
 		for _, remark := range env.Session.Secure().Remarks {
@@ -35,31 +35,32 @@ var connectCommand = &Command{
 		if err := env.Session.Ready(ctx); err != nil {
 			return err
 		}
-		NoteAgreed(env)
-		return env.Screen.Print(connection(env.Session, "connect"))
+		NoteTLS(env)
+		return env.Screen.Print(connectionAnswer(env.Session, "connect"))
 	}),
 }
 
-// NoteAgreed remarks what the connection has agreed on by TLS, if it has.
-func NoteAgreed(env *Env) {
+// NoteTLS prints a remark on what the connection has negotiated, if it uses TLS.
+func NoteTLS(env *Env) {
 	if agreed := env.Session.Info().Agreed; agreed != nil {
 		env.Screen.Note(agreed.String())
 	}
 }
 
-// Closing bounds what ends a session, or tidies up, also after Ctrl-C: half a close is none.
-func Closing(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
+// CleanUp runs f, which closes a session or cleans up, for at most three seconds. It runs f even if
+// ctx has ended, so that Ctrl-C does not leave the work half done.
+func CleanUp(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
 	return f(ctx)
 }
 
-// cleanUp bounds work done after a command's own context has ended.
-const cleanUp = 3 * time.Second
+// cleanUpTimeout is the time limit of CleanUp.
+const cleanUpTimeout = 3 * time.Second
 
-// connection is the answer of connect and close, which has no text: the session's
-// events tell.
-func connection(s *zkconn.Session, cmd string) render.Answer {
+// connectionAnswer returns the result of connect and close. It has no text, because the events of
+// the session are printed anyway.
+func connectionAnswer(s *zkconn.Session, cmd string) render.Answer {
 	facts := render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}
 	if agreed := s.Info().Agreed; agreed != nil {
 		facts = append(facts, "tls", agreed)
@@ -72,6 +73,6 @@ var closeCommand = &Command{
 	Summary:  "close the session, which deletes its ephemeral znodes",
 	Examples: []string{"close"},
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
-		return env.answer(Closing(ctx, env.Session.Close), connection(env.Session, "close"))
+		return env.answer(CleanUp(ctx, env.Session.Close), connectionAnswer(env.Session, "close"))
 	}),
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// maxTTL is the longest time to live a server takes (EphemeralType.TTL).
+// maxTTL is the longest time to live that a server accepts, in ms (EphemeralType.TTL).
 const maxTTL = 1<<40 - 1
 
 var createCommand = &Command{
@@ -100,10 +100,11 @@ func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	return nil
 }
 
-// withParents is a Client that creates missing parents first.
+// withParents is a Client that creates missing parents.
 type withParents struct{ zkconn.Client }
 
-// Create removes the parents it has made when the znode itself cannot be created.
+// Create creates a znode and its missing parents. If the znode was certainly not created, it
+// deletes the parents that it created.
 func (c withParents) Create(
 	ctx context.Context, path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode,
 ) (string, error) {
@@ -111,32 +112,31 @@ func (c withParents) Create(
 	if !errors.Is(err, zkconn.NoNode) {
 		return made, err
 	}
-	var own []string
+	var created []string
 	for i := 1; i < len(path); i++ {
 		if path[i] != '/' {
 			continue
 		}
 		switch _, err := c.Client.Create(ctx, path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{}); {
 		case err == nil:
-			own = append(own, path[:i])
+			created = append(created, path[:i])
 		case !errors.Is(err, zkconn.NodeExists):
-			return "", errors.Join(err, removeOwn(ctx, c.Client, own))
+			return "", errors.Join(err, removeCreated(ctx, c.Client, created))
 		}
 	}
 	trip := zkconn.NewTrip()
 	trip.Alone = true
 	made, err = c.Client.Create(trip.Context(ctx), path, data, acl, mode)
 	if err != nil && !trip.Outcome.MayHaveHappened() {
-		return "", errors.Join(err, removeOwn(ctx, c.Client, own))
+		return "", errors.Join(err, removeCreated(ctx, c.Client, created))
 	}
 	return made, err
 }
 
-// removeOwn takes back parents made for nothing. One that somebody else uses by
-// now stays.
-func removeOwn(ctx context.Context, c zkconn.Client, own []string) error {
-	return Closing(ctx, func(ctx context.Context) error {
-		for _, path := range slices.Backward(own) {
+// removeCreated deletes parents that were created in vain, except those that others use by now.
+func removeCreated(ctx context.Context, c zkconn.Client, created []string) error {
+	return CleanUp(ctx, func(ctx context.Context) error {
+		for _, path := range slices.Backward(created) {
 			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
 				return fmt.Errorf("cannot delete a parent znode that zksh created and no longer needs: %w", err)

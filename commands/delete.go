@@ -23,7 +23,7 @@ var deleteCommand = &Command{
 				env.Screen.Note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
 			}
 			loss := Loss{Command: "delete", Path: args[0], Of: LostNode, Version: v}
-			err = env.Losing(ctx, loss, func(ctx context.Context, version int32) error {
+			err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) error {
 				return env.Session.Delete(ctx, args[0], version)
 			})
 			return env.answer(err, done("delete", args[0]))

@@ -31,7 +31,7 @@ var deleteallCommand = &Command{
 		dry := fs.BoolP(DryRun, "n", false, "delete nothing; list the znodes that would be deleted")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if *dry {
-				return wouldDelete(ctx, env, "deleteall", args[0])
+				return listDeletions(ctx, env, "deleteall", args[0])
 			}
 			return deleteTree(ctx, env, "deleteall", args[0], int(*batch), *sure)
 		}
@@ -55,8 +55,8 @@ var rmrCommand = &Command{
 	},
 }
 
-// sweepable is an error for a subtree that is never removed as a whole.
-func sweepable(env *Env, name, path string) error {
+// checkDeletable returns an error if the subtree must never be deleted as a whole.
+func checkDeletable(env *Env, name, path string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func sweepable(env *Env, name, path string) error {
 	return nil
 }
 
-// wouldDelete lists what deleteTree would remove.
-func wouldDelete(ctx context.Context, env *Env, name, path string) error {
-	if err := sweepable(env, name, path); err != nil {
+// listDeletions lists the znodes that deleteTree would delete.
+func listDeletions(ctx context.Context, env *Env, name, path string) error {
+	if err := checkDeletable(env, name, path); err != nil {
 		return err
 	}
 	s, err := surveyOf(ctx, env, env.Session, path, false, zktree.Options{Stat: true})
@@ -91,11 +91,11 @@ func wouldDelete(ctx context.Context, env *Env, name, path string) error {
 }
 
 func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sure bool) error {
-	if err := sweepable(env, name, path); err != nil {
+	if err := checkDeletable(env, name, path); err != nil {
 		return err
 	}
 	if !sure && env.Mode == ByHand {
-		yes, err := confirm(ctx, env, path)
+		yes, err := confirmDelete(ctx, env, path)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 	}
 	n := 0
 	loss := Loss{Command: name, Path: path, Of: LostTree, Version: -1}
-	err := env.Losing(ctx, loss, func(ctx context.Context, _ int32) (err error) {
+	err := env.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) (err error) {
 		update, end := env.Screen.Progress("deleted")
 		defer end()
 		n, err = zktree.Delete(ctx, env.Session.Client, path, batch, update)
@@ -115,15 +115,15 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 	return env.answer(err, done(name, path, "deleted", n))
 }
 
-// confirm tells what would be deleted, and asks. The server counts where it can;
-// for how many are ephemeral the subtree is looked through, up to a bound.
-func confirm(ctx context.Context, env *Env, path string) (bool, error) {
+// confirmDelete asks the user whether to delete a subtree. The question says how many znodes it
+// has, and, up to maxExamined znodes, how many of them are ephemeral.
+func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
 	n, err := countBelow(ctx, env, env.Session, path)
 	if err != nil {
 		return false, err
 	}
 	eph := "too many to count the ephemeral ones"
-	if n <= maxLooked {
+	if n <= maxExamined {
 		update, end := env.Screen.Progress("examined")
 		found, hidden, err := zktree.CountEphemerals(ctx, env.Session.Client, path, update)
 		end()
@@ -145,8 +145,8 @@ func confirm(ctx context.Context, env *Env, path string) (bool, error) {
 	return env.Screen.Ask(ctx, deleteQuestion(path, n, eph, env.Confirm))
 }
 
-// deleteQuestion asks about a znode with below znodes below it, on the cluster where if that
-// is to be confirmed.
+// deleteQuestion returns the question about a znode with below descendants. where is the name of
+// the cluster, or empty.
 func deleteQuestion(path string, below int, ephemeral, where string) string {
 	text := "delete " + path
 	switch below {
@@ -164,5 +164,5 @@ func deleteQuestion(path string, below int, ephemeral, where string) string {
 	return text + "? [y/N] "
 }
 
-// maxLooked is how many znodes are looked at for a question.
-const maxLooked = 10_000
+// maxExamined is the largest number of znodes that are examined for a question.
+const maxExamined = 10_000

@@ -27,7 +27,7 @@ var duCommand = &Command{
 		depth := numberFlag(fs, 32, "depth", "L", 1, "print lines for this many levels below the path")
 		top := numberFlag(fs, 32, "top", "", 0, "print only this many subtrees, the largest first")
 		ncdu := fs.Bool("ncdu", false, "write the output in the format of ncdu")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
 				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
@@ -43,7 +43,7 @@ var duCommand = &Command{
 			if *ncdu {
 				return s.print(&render.Stream{Raw: true, Items: s.items("counted", ncduItems(args[0], env.Version))})
 			}
-			u := &usage{depth: int(*depth), top: biggest{most: int(*top)}}
+			u := &usageCounter{depth: int(*depth), top: largest{most: int(*top)}}
 			v := &render.Stream{
 				Open: render.Facts{"path", args[0]}, List: "subtrees",
 				Columns: []render.Column{{Header: "bytes", Width: 12, Right: true}, {Header: "znodes", Width: 9, Right: true}, {Header: "path"}},
@@ -57,32 +57,32 @@ var duCommand = &Command{
 	},
 }
 
-// sum is what a subtree comes to.
-type sum struct {
-	Bytes  int64
+// subtreeSize is the size of a subtree.
+type subtreeSize struct {
+	Bytes  int64 // of data
 	Znodes int
 }
 
-// usage adds subtrees up.
-type usage struct {
-	depth int     // down to which they have lines
-	top   biggest // takes them instead, if it has room for any
-	open  []sum   // of the folders on the way
+// usageCounter adds up the sizes of subtrees.
+type usageCounter struct {
+	depth     int           // deepest level that is printed
+	top       largest       // receives the subtrees if only the largest ones are printed
+	ancestors []subtreeSize // sums so far of the znodes on the path to the current one
 }
 
-// step takes a step of the walk, and yields the subtree that ends with it.
-func (u *usage) step(st *zktree.Step, yield func(render.Item) bool) bool {
+// step handles a step of the walk, and yields the subtree that the step completes.
+func (u *usageCounter) step(st *zktree.Step, yield func(render.Item) bool) bool {
 	if st.Kind == zktree.Enter {
-		u.open = append(u.open, sum{int64(dataLength(st)), 1})
+		u.ancestors = append(u.ancestors, subtreeSize{int64(dataLength(st)), 1})
 		if len(st.Names) > 0 {
 			return true
 		}
 	}
-	last := len(u.open) - 1
-	whole := u.open[last]
-	if u.open = u.open[:last]; last > 0 {
-		u.open[last-1].Bytes += whole.Bytes
-		u.open[last-1].Znodes += whole.Znodes
+	last := len(u.ancestors) - 1
+	whole := u.ancestors[last]
+	if u.ancestors = u.ancestors[:last]; last > 0 {
+		u.ancestors[last-1].Bytes += whole.Bytes
+		u.ancestors[last-1].Znodes += whole.Znodes
 	}
 	switch {
 	case u.top.most > 0:
@@ -93,7 +93,7 @@ func (u *usage) step(st *zktree.Step, yield func(render.Item) bool) bool {
 	return true
 }
 
-// dataLength is how many bytes of data a znode has, as far as that may be known.
+// dataLength returns the size of a znode's data, or 0 if it is unknown.
 func dataLength(st *zktree.Step) int32 {
 	if st.Stat == nil {
 		return 0
@@ -101,63 +101,63 @@ func dataLength(st *zktree.Step) int32 {
 	return st.Stat.DataLength
 }
 
-// duItem is a subtree in du.
+var _ render.Item = (*duItem)(nil)
+
+// duItem is a subtree in the output of du.
 type duItem struct {
 	path string
-	sum
+	subtreeSize
 }
 
-// Cells is part of render.Item.
 func (d *duItem) Cells() []string {
 	return []string{strconv.FormatInt(d.Bytes, 10), strconv.Itoa(d.Znodes), render.OneLine(d.path)}
 }
 
-// JSON is part of render.Item.
 func (d *duItem) JSON() any {
 	return render.Facts{"path", d.path, "bytes", d.Bytes, "znodes", d.Znodes}
 }
 
-// biggest are the biggest subtrees so far, among some more.
-type biggest struct {
-	most int
-	kept []*duItem
+// largest collects the largest subtrees.
+type largest struct {
+	most       int       // number of subtrees wanted; 0: none
+	candidates []*duItem // at most 2*most+100
 }
 
-func (b *biggest) add(s sum, st *zktree.Step) {
-	if len(b.kept) == 2*b.most+100 {
-		b.cut()
+func (b *largest) add(s subtreeSize, st *zktree.Step) {
+	if len(b.candidates) == 2*b.most+100 {
+		b.trim()
 	}
-	b.kept = append(b.kept, &duItem{st.Path(), s})
+	b.candidates = append(b.candidates, &duItem{st.Path(), s})
 }
 
-// cut leaves the biggest, in order.
-func (b *biggest) cut() {
-	slices.SortFunc(b.kept, func(x, y *duItem) int {
+// trim sorts the candidates and drops all but the largest.
+func (b *largest) trim() {
+	slices.SortFunc(b.candidates, func(x, y *duItem) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(y.Znodes, x.Znodes), cmp.Compare(x.path, y.path))
 	})
-	clear(b.kept[min(b.most, len(b.kept)):])
-	b.kept = b.kept[:min(b.most, len(b.kept))]
+	clear(b.candidates[min(b.most, len(b.candidates)):])
+	b.candidates = b.candidates[:min(b.most, len(b.candidates))]
 }
 
-// items are the biggest, once all items have been gone through.
-func (b *biggest) items(all func(func(render.Item) bool)) func(func(render.Item) bool) {
+// items runs through all, which adds the candidates, and then yields the largest ones.
+func (b *largest) items(all func(func(render.Item) bool)) func(func(render.Item) bool) {
 	return func(yield func(render.Item) bool) {
-		left := false
+		stopped := false
 		all(func(pause render.Item) bool {
-			left = !yield(pause)
-			return !left
+			stopped = !yield(pause)
+			return !stopped
 		})
-		b.cut()
-		for _, d := range b.kept {
-			if left || !yield(d) {
+		b.trim()
+		for _, d := range b.candidates {
+			if stopped || !yield(d) {
 				return
 			}
 		}
 	}
 }
 
-// ncduItems makes the lines of ncdu's format: nested arrays for znodes with children,
-// and objects for others. The root has its whole path for a name.
+// ncduItems returns a function that yields the lines of ncdu's format: nested arrays for znodes
+// with children, objects for others. The name of the root is its whole path.
 func ncduItems(root, version string) func(*zktree.Step, func(render.Item) bool) bool {
 	return func(st *zktree.Step, yield func(render.Item) bool) bool {
 		if st.Kind == zktree.Leave {
@@ -191,11 +191,11 @@ func ncduItems(root, version string) func(*zktree.Step, func(render.Item) bool) 
 	}
 }
 
-// rawLine is a line that is the same in every form.
+var _ render.Item = rawLine("")
+
+// rawLine is a line that is printed unchanged in every format.
 type rawLine string
 
-// Cells is part of render.Item.
 func (r rawLine) Cells() []string { return []string{string(r)} }
 
-// JSON is part of render.Item; nobody asks for it.
 func (r rawLine) JSON() any { return string(r) }

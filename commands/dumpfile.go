@@ -17,7 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// reader is where znodes are looked at: a session, or a kept tree.
+// reader reads znodes from a session or from a file.
 type reader interface {
 	Get(ctx context.Context, path string, watch bool) ([]byte, *zk.Stat, error)
 	Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error)
@@ -25,11 +25,12 @@ type reader interface {
 	ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error)
 }
 
-// inFlag names the file that takes the place of the server.
+// inFlag is the name of the flag whose value is a file to be read instead of the server.
 const inFlag = "in"
 
-// looking declares --in, and has run look where it says.
-func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
+// withReader declares --in and --max-size. The Run that it returns calls run with a reader of the
+// file, or of the session if --in is not set.
+func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
 	most := FlagMaxSize(fs)
@@ -44,67 +45,66 @@ func looking(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from rea
 		if err != nil {
 			return err
 		}
-		return cmp.Or(run(ctx, env, &keptReader{zktree.OnFile(t), t, *name}, args), t.Close())
+		return cmp.Or(run(ctx, env, &fileReader{zktree.OnFile(t), t, *name}, args), t.Close())
 	}
 }
 
-// FlagMaxSize declares --max-size, which raises the limit of what a dump may expand to.
+// FlagMaxSize declares --max-size, which limits the size to which a compressed file may expand.
 func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
 	mib := fs.Uint32("max-size", 0, "let the expanded file take at most this many `MiB` in memory and the same amount on disk; by default, the limit depends on the file's size")
 	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
 }
 
-// keptReader looks into a kept tree.
-type keptReader struct {
+var _ reader = (*fileReader)(nil)
+
+// fileReader reads znodes from a file.
+type fileReader struct {
 	*zktree.Kept
 	tree *dump.Tree
-	name string
+	name string // name of the file
 }
 
-// Get is part of reader.
-func (k *keptReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
-	z, err := k.znode(path)
+func (f *fileReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
+	z, err := f.znode(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	return z.Data, z.Stat, nil
 }
 
-// Exists is part of reader. A form may keep no Stats.
-func (k *keptReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, error) {
-	z, err := k.znode(path)
+// Exists returns a nil stat if the file's format does not contain stats.
+func (f *fileReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, error) {
+	z, err := f.znode(path)
 	if err != nil {
 		return nil, err
 	}
 	return z.Stat, nil
 }
 
-// Children is part of reader.
-func (k *keptReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
-	z, err := k.znode(path)
+func (f *fileReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
+	z, err := f.znode(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	names, _ := k.tree.Names(path)
+	names, _ := f.tree.Names(path)
 	return names, z.Stat, nil
 }
 
-// ACL is part of reader.
-func (k *keptReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
-	z, err := k.znode(path)
+func (f *fileReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
+	z, err := f.znode(path)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case z.ACL == nil:
-		return nil, nil, fmt.Errorf("the file %s does not contain the ACL of %s", k.name, path)
+		return nil, nil, fmt.Errorf("the file %s does not contain the ACL of %s", f.name, path)
 	}
 	return z.ACL, z.Stat, nil
 }
 
-// printStat is stat's answer: what the file knows of a znode besides its Stat comes
-// first.
-func (k *keptReader) printStat(env *Env, path string, human bool) error {
-	z, err := k.znode(path)
+// printStat prints the result of stat: first the kind and time to live, which only files
+// contain, then the znode's stat.
+func (f *fileReader) printStat(env *Env, path string, human bool) error {
+	z, err := f.znode(path)
 	if err != nil {
 		return err
 	}
@@ -117,23 +117,23 @@ func (k *keptReader) printStat(env *Env, path string, human bool) error {
 		a.Words, a.Stat = a.Words+(*render.Stat)(z.Stat).Human(time.Now()).Words, nil
 	}
 	if z.Stat == nil {
-		env.Screen.Note(k.name + " contains no stats")
+		env.Screen.Note(f.name + " contains no stats")
 	}
 	return env.Screen.Print(a)
 }
 
-func (k *keptReader) znode(path string) (*dump.Znode, error) {
+func (f *fileReader) znode(path string) (*dump.Znode, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return nil, err
 	}
-	z, err := k.Kept.Get(path)
-	return z, k.explain(err)
+	z, err := f.Kept.Get(path)
+	return z, f.explain(err)
 }
 
-// explain says of which tree it is that a znode is not in.
-func (k *keptReader) explain(err error) error {
+// explain adds to a NoNode error which subtree the file contains.
+func (f *fileReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
-		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, k.name, k.tree.Root())
+		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, f.name, f.tree.Root())
 	}
 	return err
 }

@@ -46,24 +46,24 @@ var editCommand = &Command{
 				return err
 			}
 			err = e.run(ctx, env)
-			return errors.Join(err, e.tidy(err))
+			return errors.Join(err, e.cleanUp(err))
 		}
 	},
 }
 
-// edit is one znode's data on its way through an editor.
+// edit is a run of the command edit.
 type edit struct {
 	path string
 	data []byte
 	stat *zk.Stat
 	json bool
 
-	before string // what the editor was given
-	after  string // what it left
-	file   string // where it is
+	before string // text given to the editor
+	after  string // text after editing
+	file   string // name of the temporary file; empty: there is none
 }
 
-// prepare turns the data into text.
+// prepare converts the data to the text for the editor.
 func (e *edit) prepare() error {
 	if !IsText(e.data) {
 		return fmt.Errorf("the data of %s is not text; use get -f FILE %s and set -f FILE %s to change it in a file",
@@ -74,16 +74,17 @@ func (e *edit) prepare() error {
 		if !json.Valid(e.data) {
 			return fmt.Errorf("the data of %s is not valid JSON; omit -j to edit it as text", e.path)
 		}
-		e.before = reform(e.before, indent)
+		e.before = reformat(e.before, indentJSON)
 	}
 	return nil
 }
 
-// indent is the form that people read JSON in.
-func indent(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") }
+// indentJSON formats JSON with indentation.
+func indentJSON(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") }
 
-// reform is valid JSON in another form.
-func reform(text string, form func(*bytes.Buffer, []byte) error) string {
+// reformat returns JSON text formatted with form. Text that is not valid JSON is returned
+// unchanged.
+func reformat(text string, form func(*bytes.Buffer, []byte) error) string {
 	var b bytes.Buffer
 	if err := form(&b, []byte(text)); err != nil {
 		return text
@@ -105,7 +106,7 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 			return errors.New("the edited text is not valid JSON; nothing was written")
 		}
 		if !strings.Contains(strings.TrimSpace(string(e.data)), "\n") {
-			data = []byte(reform(e.after, json.Compact))
+			data = []byte(reformat(e.after, json.Compact))
 		}
 	}
 	if err := guardQuota(env, e.path, data); err != nil {
@@ -119,7 +120,7 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 		JSON: done("edit", e.path, "changed", true, "stat", (*render.Stat)(stat))})
 }
 
-// editFile has the text edited in a file that nobody else can read.
+// editFile runs the editor on a temporary file that only the user can read.
 func (e *edit) editFile(ctx context.Context, env *Env) error {
 	name := "zksh-*.txt"
 	if e.json {
@@ -134,32 +135,32 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	e.after = e.before // until it is known otherwise
+	e.after = e.before // in case the editor or the reading fails
 	err = env.Screen.Lend(func() error { return runEditor(ctx, env, e.file) })
 	text, readErr := os.ReadFile(e.file)
 	if readErr != nil {
 		return errors.Join(err, readErr)
 	}
 	e.after = string(text)
-	if !strings.HasSuffix(e.before, "\n") { // most editors end the last line
+	if !strings.HasSuffix(e.before, "\n") { // most editors add a line break at the end
 		e.after = strings.TrimSuffix(e.after, "\n")
 	}
 	return err
 }
 
-// editorOf returns the editor that the user wants, or "".
+// editorOf returns the user's editor, or "".
 func editorOf() string { return cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")) }
 
-// atTerminal reports whether a program can read from the terminal.
+// atTerminal reports whether standard input is a terminal.
 func (s Streams) atTerminal() bool { return s.In != nil && tty.Is(s.In) }
 
-// runEditor runs the editor. Without a terminal it reads nothing, as standard input may be
-// a script, and what it prints is no answer.
+// runEditor runs the editor on a file. Without a terminal, the editor gets no standard input,
+// which may be a script, and its standard output goes to standard error, not into the results.
 func runEditor(ctx context.Context, env *Env, file string) error {
 	editor := cmp.Or(editorOf(), "vi")
-	// What Ctrl-C means to an editor is not the end of the sh that runs it.
+	// The trap keeps sh alive when the user presses Ctrl-C in the editor.
 	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
-	env.Streams.Lead(cmd)
+	env.Streams.Attach(cmd)
 	if env.Streams.atTerminal() {
 		cmd.Stdin = env.Streams.In
 	} else if env.Streams.Err != nil {
@@ -179,7 +180,8 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 	}
 }
 
-// conflict shows what somebody else has made of the data, and what was to be made of it.
+// conflict prints the other client's change and the user's, after the write has failed because
+// the versions differ.
 func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	now, stat, err := env.Session.Get(ctx, e.path, false)
 	if err != nil {
@@ -187,7 +189,7 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	}
 	theirs := string(now)
 	if e.json && json.Valid(now) {
-		theirs = reform(theirs, indent)
+		theirs = reformat(theirs, indentJSON)
 	}
 	words := fmt.Sprintf("their change (version %d to %d):\n%syour change:\n%s",
 		e.stat.Version, stat.Version, textDiff(e.before, theirs), textDiff(e.before, e.after))
@@ -198,8 +200,8 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	return fmt.Errorf("nothing was written, because someone else changed the znode in the meantime: %w", refusal)
 }
 
-// tidy removes the file, unless a change would be lost with it.
-func (e *edit) tidy(failure error) error {
+// cleanUp deletes the temporary file, unless it contains a change that was not written.
+func (e *edit) cleanUp(failure error) error {
 	switch {
 	case e.file == "":
 		return nil

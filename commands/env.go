@@ -13,26 +13,26 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Env is what a command may touch.
+// Env is the environment in which a command runs.
 type Env struct {
 	Session *zkconn.Session
 	Screen  Screen
-	Streams Streams // for programs a command starts
+	Streams Streams // for programs that a command starts
 	Mode    Mode
-	Format  render.Format // of answers
-	Stdin   io.Reader     // one-shot only, else nil
-	Version string        // of zksh
-	Keeper  Keeper        // of what is destroyed; nil: nothing is kept
-	Script  string        // the file whose lines source runs; empty: none
-	Line    string        // identifies the line that a person has typed, which may run others; empty: there is none
-	// Confirm is the cluster, for the question of a line that Asks; empty: the line needs no
-	// confirmation because of the cluster.
+	Format  render.Format // format of results
+	Stdin   io.Reader     // standard input, if Mode is OneShot; otherwise nil
+	Version string        // version of zksh
+	Saver   Saver         // saves what commands overwrite or delete; nil: nothing is saved
+	Script  string        // file whose lines source is running; empty: none
+	Line    string        // identifies the line typed at the prompt, which may run other lines; empty: none
+	// Confirm is the name of the cluster, to be shown in the question of a line with the effect
+	// Asks. It is empty if writes to the cluster need no confirmation.
 	Confirm string
-	// Run runs another command, given as its words, in an Env.
+	// Run runs another command in env, given as its words.
 	Run func(ctx context.Context, env *Env, words []Word) error
 }
 
-// answer shows what a command answers, unless it has failed.
+// answer prints v, unless the command has failed with err.
 func (env *Env) answer(err error, v render.Value) error {
 	if err != nil {
 		return err
@@ -40,24 +40,26 @@ func (env *Env) answer(err error, v render.Value) error {
 	return env.Screen.Print(v)
 }
 
-// Leave asks the person at the terminal whether to go on. It is an error if that is not
-// wished.
-func (env *Env) Leave(ctx context.Context, what string) error {
-	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(what, ".")+". Continue? [y/N] ") // Windows ends errors with a dot
+// AskToContinue prints what and asks the user whether to continue. It returns an error if the
+// answer is no, or if there is nobody to ask.
+func (env *Env) AskToContinue(ctx context.Context, what string) error {
+	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(what, ".")+". Continue? [y/N] ") // Windows ends error messages with a full stop
 	if err == nil && !yes {
 		err = errors.New("the command was not run")
 	}
 	return err
 }
 
-// Streams are what a program started by a command gets as its own; nil is none.
+// Streams are the standard streams of a program that a command starts. A nil stream means that
+// the program gets none.
 type Streams struct{ In, Out, Err *os.File }
 
-// programGrace is how long a program that is told to end may take for that.
+// programGrace is the time that an interrupted program has to exit before it is killed.
 const programGrace = 5 * time.Second
 
-// Lead has a program write to these streams, and gives it some time for its end.
-func (s Streams) Lead(cmd *exec.Cmd) {
+// Attach makes cmd write to the streams, and limits the time it has to exit after its context is
+// cancelled.
+func (s Streams) Attach(cmd *exec.Cmd) {
 	if s.Out != nil {
 		cmd.Stdout = s.Out
 	}
@@ -67,12 +69,12 @@ func (s Streams) Lead(cmd *exec.Cmd) {
 	cmd.WaitDelay = programGrace
 }
 
-// Mode is how the shell gets its lines.
+// Mode is the way in which the shell gets its lines.
 type Mode int
 
 // The modes.
 const (
-	OneShot Mode = iota // one command on the program's command line
-	Batch               // from a file or pipe
-	ByHand              // typed
+	OneShot Mode = iota // a single command on zksh's own command line
+	Batch               // lines from a file or a pipe
+	ByHand              // lines typed at the prompt
 )

@@ -7,11 +7,11 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// UsageError is a line that cannot be meant as it stands; nothing was done.
+// UsageError is the error for a line that is not valid. Nothing was done.
 type UsageError struct {
-	Command *Command // nil for a line that names none
+	Command *Command // nil if the line names no command
 	Problem string
-	Flag    string // the word that looks like a flag, and like none of the command's; may be empty
+	Flag    string // the unknown flag, if no similar flag exists; otherwise empty
 }
 
 func (e *UsageError) Error() string {
@@ -21,11 +21,11 @@ func (e *UsageError) Error() string {
 	return fmt.Sprintf("%s (usage: %s)", e.Problem, e.Command.Usage())
 }
 
-// StatusError is an error that has an exit status of its own.
+// StatusError is an error that determines the exit status.
 type StatusError struct {
 	Status int
-	Err    error  // nil: the status is the answer, and nothing is printed
-	Code   string // for programs; empty: that of the status, or of the cause
+	Err    error  // nil: only the status is the result, and nothing is printed
+	Code   string // for JSON; empty: the code is derived from the status or the cause
 }
 
 func (e *StatusError) Error() string {
@@ -35,27 +35,27 @@ func (e *StatusError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// FinalError is an error after which a batch does not go on, as what follows
-// relied on what failed.
+// FinalError is an error that stops a script, because the lines that follow relied on the one
+// that failed.
 type FinalError struct{ Err error }
 
 func (e *FinalError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-type misused string
+type misuse string
 
-func (m misused) Error() string { return string(m) }
+func (m misuse) Error() string { return string(m) }
 
-// Misuse is the error of words that a command cannot do with. Execute makes it a
+// Misuse returns the error for words that a command cannot accept. Read and Run turn it into a
 // UsageError of the command.
-func Misuse(format string, args ...any) error { return misused(fmt.Sprintf(format, args...)) }
+func Misuse(format string, args ...any) error { return misuse(fmt.Sprintf(format, args...)) }
 
-// ignore passes over one refusal.
+// ignore returns nil if err has one of the codes, and err otherwise.
 func ignore(err error, codes ...zkconn.Code) error {
 	for _, c := range codes {
 		if errors.Is(err, c) {

@@ -11,9 +11,9 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// SaveFile writes all of the data, or leaves a regular file as it was. A new file is for
-// the user alone. A link is followed and a file keeps its mode; what is no regular file (a terminal, a
-// FIFO) is written to.
+// SaveFile writes data to a file. If that fails, an existing regular file stays as it was. A new
+// file has mode 0600, and an existing one keeps its mode. SaveFile follows symbolic links, and
+// writes directly to anything that is not a regular file, such as a terminal or a FIFO.
 func SaveFile(name string, data []byte) error {
 	name = userfile.Home(name)
 	mode := os.FileMode(0o600)
@@ -37,11 +37,12 @@ func SaveFile(name string, data []byte) error {
 	return userfile.Replace(name, data, mode)
 }
 
-// maxInput is the largest data taken from a file; a server takes about a
-// megabyte unless its jute.maxbuffer is raised.
+// maxInput is the largest size of data read from a file. A server accepts about 1 MiB, unless
+// its jute.maxbuffer is raised.
 const maxInput = 64 << 20
 
-// LoadFile reads a file, or with - the standard input of a program that runs one command.
+// LoadFile reads a file. If name is -, it reads standard input, which is possible only if zksh
+// runs a single command.
 func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return userfile.OpenToRead(userfile.Home(name)) }
 	if name == "-" {
@@ -57,9 +58,9 @@ func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	return data, err
 }
 
-// readInput reads all there is, until ctx ends.
+// readInput reads at most maxInput+1 bytes, and returns early if ctx ends.
 func readInput(ctx context.Context, open func() (io.Reader, error)) ([]byte, error) {
-	return userfile.UnlessLeft(ctx, func() ([]byte, error) {
+	return userfile.Await(ctx, func() ([]byte, error) {
 		r, err := open()
 		if err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ func TestSaveFileIntoFIFO(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan []byte)
-	go func() { // ends with the reader's end of file
+	go func() { // ends at the end of the file
 		b, _ := os.ReadFile(name)
 		got <- b
 	}()
@@ -64,7 +64,7 @@ func TestSaveFileIntoFIFO(t *testing.T) {
 	}
 }
 
-// TestReadInputIsCancelled reads from a pipe nobody writes to.
+// Reading from a pipe that nobody writes to ends when the context is cancelled.
 func TestReadInputIsCancelled(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()

@@ -19,7 +19,7 @@ import (
 )
 
 var findCommand = &Command{
-	Name: "find", Group: "Trees", Effect: OneStream | Quotas | RunsLine, // the line may be one with Quotas
+	Name: "find", Group: "Trees", Effect: OneStream | Quotas | RunsLine, // Quotas: the line after -- may have it
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
 		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
 	Summary: "find znodes in a subtree, and run a command for each one",
@@ -39,16 +39,16 @@ var findCommand = &Command{
 	Params: []Param{hereParam, {Name: "command", Kind: Data, Optional: true, Rest: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		f := &finder{now: time.Now()}
-		fs.Var(parsed{"glob", f.name.set}, "name", "match the name against this glob")
-		fs.Var(parsed{"glob", f.path.set}, "path", "match the full path against this glob")
+		fs.Var(funcValue{"glob", f.name.set}, "name", "match the name against this glob")
+		fs.Var(funcValue{"glob", f.path.set}, "path", "match the full path against this glob")
 		fs.Var(regex(&f.data), "data", "match any part of the data against this regular expression")
-		fs.Var(parsed{"n", f.size.set}, "size", "match the size of the data in bytes, or in KiB or MiB if k or M follows the number")
+		fs.Var(funcValue{"n", f.size.set}, "size", "match the size of the data in bytes, or in KiB or MiB if k or M follows the number")
 		newer := fs.String("newer", "", "match znodes written within this `time` according to this machine's clock, or written later than the znode at this path")
 		fs.BoolVar(&f.ephemeral, "ephemeral", false, "match ephemeral znodes")
 		owner := fs.String("owner", "", "match the ephemeral znodes that this `session` owns")
-		fs.Var(parsed{"n", f.children.set}, "children", "match the number of children")
+		fs.Var(funcValue{"n", f.children.set}, "children", "match the number of children")
 		fs.Var(regex(&f.acl), "acl", "match an ACL entry, written scheme:id:perms, against this regular expression")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if fs.Changed("owner") {
 				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)
 				if err != nil {
@@ -57,7 +57,7 @@ var findCommand = &Command{
 				f.owner = int64(session)
 				f.owned = true
 			}
-			if err := f.since(ctx, from, *newer); err != nil {
+			if err := f.parseNewer(ctx, from, *newer); err != nil {
 				return err
 			}
 			return f.run(ctx, env, from, args[0], args[1:])
@@ -65,31 +65,31 @@ var findCommand = &Command{
 	},
 }
 
-// finder is what find looks for.
+// finder holds the conditions of find.
 type finder struct {
-	now       time.Time
-	name      globFlag
-	path      globFlag
-	data      *regexp.Regexp
-	acl       *regexp.Regexp
-	size      comparison
-	children  comparison
-	ephemeral bool
-	owned     bool
-	owner     int64
-	mtime     int64 // not before; in ms; 0: any time
-	mzxid     int64 // after
+	now        time.Time
+	name       globFlag
+	path       globFlag
+	data       *regexp.Regexp
+	acl        *regexp.Regexp
+	size       comparison
+	children   comparison
+	ephemeral  bool
+	owned      bool
+	owner      int64
+	minMtime   int64 // earliest mtime, in ms; 0: any
+	afterMzxid int64 // mzxid must be greater; 0: any
 }
 
-// since reads -newer.
-func (f *finder) since(ctx context.Context, from reader, newer string) error {
+// parseNewer parses the value of -newer.
+func (f *finder) parseNewer(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)
 		if err == nil && st == nil {
 			err = fmt.Errorf("-newer: the file does not contain the time of the last change of %s", newer)
 		}
 		if err == nil {
-			f.mzxid = st.Mzxid
+			f.afterMzxid = st.Mzxid
 		}
 		return err
 	}
@@ -107,22 +107,22 @@ func (f *finder) since(ctx context.Context, from reader, newer string) error {
 	if err != nil || d <= 0 {
 		return Misuse("-newer: expected a path, or a duration such as 90s, 10m, 12h or 7d, not %q", newer)
 	}
-	f.mtime = f.now.Add(-d).UnixMilli()
+	f.minMtime = f.now.Add(-d).UnixMilli()
 	return nil
 }
 
-// needsStat reports whether names do not say enough.
+// needsStat reports whether a condition needs more than the names of the znodes.
 func (f *finder) needsStat() bool {
-	return f.size.sign != 0 || f.ephemeral || f.owned || f.mtime != 0 || f.mzxid != 0 || f.data != nil
+	return f.size.sign != 0 || f.ephemeral || f.owned || f.minMtime != 0 || f.afterMzxid != 0 || f.data != nil
 }
 
-// run finds, and prints or runs the command.
+// run prints the matching znodes, or runs the command for each of them.
 func (f *finder) run(ctx context.Context, env *Env, from reader, root string, command []string) error {
 	s, err := surveyOf(ctx, env, from, root, false, zktree.Options{Stat: f.needsStat()})
 	if err != nil {
 		return err
 	}
-	hits := &sifter{ctx: ctx, f: f, s: s}
+	hits := &matcher{ctx: ctx, finder: f, survey: s}
 	if len(command) == 0 {
 		return s.print(pathStream(root, hits.items()))
 	}
@@ -137,7 +137,7 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 			words[i] = Word{Text: strings.ReplaceAll(w, "{}", hit)}
 		}
 		err := env.Run(ctx, env, words)
-		if ends(err) || ctx.Err() != nil {
+		if stopsFind(err) || ctx.Err() != nil {
 			return err
 		}
 		if err != nil {
@@ -153,9 +153,9 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 	return fmt.Errorf("the command %s failed for %d of the matching znodes: %w", command[0], failed.N, &failed)
 }
 
-// ends tells that no other hit would fare better: only what a server refuses is about
-// one znode.
-func ends(err error) bool {
+// stopsFind reports whether find should stop after the command failed with err. It continues after
+// errors that concern one znode: rejections by a server, exit statuses, partly read subtrees.
+func stopsFind(err error) bool {
 	switch {
 	case err == nil:
 		return false
@@ -165,112 +165,116 @@ func ends(err error) bool {
 	return !errors.As(err, new(*zkconn.Error)) && !errors.As(err, new(*StatusError)) && !errors.As(err, new(*zktree.PartialError))
 }
 
-// maybe reports whether a znode is wanted, as far as the walk knows it.
-func (f *finder) maybe(st *zktree.Step, root string) bool {
+// mayMatch reports whether a znode meets the conditions that need neither data nor ACL.
+func (f *finder) mayMatch(st *zktree.Step, root string) bool {
 	name := st.Name
 	if st.Depth == 0 {
 		name = path.Base(root)
 	}
 	return f.name.matches(name) &&
 		(f.children.sign == 0 || st.Err == nil && f.children.holds(int64(len(st.Names)))) &&
-		(!f.needsStat() || st.Stat != nil && f.maybeBy((*render.Stat)(st.Stat))) &&
+		(!f.needsStat() || st.Stat != nil && f.statMatches((*render.Stat)(st.Stat))) &&
 		(f.path == "" || f.path.matches(st.Path()))
 }
 
-func (f *finder) maybeBy(st *render.Stat) bool {
+// statMatches reports whether a stat meets the conditions.
+func (f *finder) statMatches(st *render.Stat) bool {
 	return (f.size.sign == 0 || f.size.holds(int64(st.DataLength))) &&
 		(!f.ephemeral || st.EphemeralOwner != 0) &&
 		(!f.owned || st.EphemeralOwner == f.owner && f.owner != 0) &&
-		st.Mtime >= f.mtime && (f.mzxid == 0 || st.Mzxid > f.mzxid)
+		st.Mtime >= f.minMtime && (f.afterMzxid == 0 || st.Mzxid > f.afterMzxid)
 }
 
-// sifter finds, in the order of the walk. Znodes that may be hits for all that the walk
-// says of them are asked for their data and access control lists, some at a time.
-type sifter struct {
-	ctx  context.Context
-	f    *finder
-	s    *survey
-	next handful   // is not asked for yet
-	air  []handful // that are
+// matcher yields the matching znodes in the order of the walk. If a condition concerns data or
+// ACLs, it collects the znodes that meet all other conditions, and requests their data and ACLs
+// in batches.
+type matcher struct {
+	ctx      context.Context
+	finder   *finder
+	survey   *survey
+	next     batch   // still being filled
+	inFlight []batch // requested, oldest first
 }
 
-// handful is some znodes that may be hits.
-type handful struct {
-	paths []string
-	shut  []bool // it is known already that they may not be read
-	bytes int
-	data  zktree.Answer // nil if the data does not matter
-	acl   zktree.Answer // nil if the access control list does not
+// batch is a group of znodes whose data and ACLs are requested together.
+type batch struct {
+	paths      []string
+	unreadable []bool        // the znode is already known to be unreadable
+	bytes      int           // total size of the data
+	data       zktree.Answer // nil if no condition concerns the data
+	acl        zktree.Answer // nil if no condition concerns the ACL
 }
 
-// Bounds of a handful, of which two are kept.
+// Bounds of a batch. At most two are in memory.
 const (
-	handfulSize  = 64
-	handfulBytes = 4 << 20 // unless a single znode has more
+	batchZnodes = 64
+	batchBytes  = 4 << 20 // except for a single znode with more data
 )
 
-// items are the hits.
-func (s *sifter) items() iter.Seq[render.Item] {
+// items returns the matching znodes.
+func (m *matcher) items() iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		deep := s.f.data != nil || s.f.acl != nil
-		for item := range s.s.items("examined", func(st *zktree.Step, yield func(render.Item) bool) bool {
-			if st.Kind != zktree.Enter || !s.f.maybe(st, s.s.shut.Root) {
+		deep := m.finder.data != nil || m.finder.acl != nil
+		for item := range m.survey.items("examined", func(st *zktree.Step, yield func(render.Item) bool) bool {
+			if st.Kind != zktree.Enter || !m.finder.mayMatch(st, m.survey.unread.Root) {
 				return true
 			}
 			if !deep {
 				return yield(pathItem{path: st.Path()})
 			}
-			return s.add(st, yield)
+			return m.add(st, yield)
 		}) {
-			if item == nil && !s.ask(yield) || !yield(item) {
+			if item == nil && !m.request(yield) || !yield(item) {
 				return
 			}
 		}
-		if s.ask(yield) {
-			for len(s.air) > 0 && s.s.err == nil && s.settle(yield) {
+		if m.request(yield) {
+			for len(m.inFlight) > 0 && m.survey.err == nil && m.receive(yield) {
 			}
 		}
 	}
 }
 
-// add puts a znode into the next handful.
-func (s *sifter) add(st *zktree.Step, yield func(render.Item) bool) bool {
-	if s.f.data != nil && st.Err != nil { // it is told of already
+// add adds a znode to the next batch.
+func (m *matcher) add(st *zktree.Step, yield func(render.Item) bool) bool {
+	if m.finder.data != nil && st.Err != nil { // already reported as unreadable
 		return true
 	}
 	size := 0
 	if st.Stat != nil {
 		size = int(st.Stat.DataLength)
 	}
-	if full := len(s.next.paths) == handfulSize || s.next.bytes+size > handfulBytes; full && !s.ask(yield) {
+	if full := len(m.next.paths) == batchZnodes || m.next.bytes+size > batchBytes; full && !m.request(yield) {
 		return false
 	}
-	s.next.paths = append(s.next.paths, st.Path())
-	s.next.shut = append(s.next.shut, st.Err != nil)
-	s.next.bytes += size
+	m.next.paths = append(m.next.paths, st.Path())
+	m.next.unreadable = append(m.next.unreadable, st.Err != nil)
+	m.next.bytes += size
 	return true
 }
 
-// ask asks for the next handful, and takes the answer about the one before it.
-func (s *sifter) ask(yield func(render.Item) bool) bool {
-	if len(s.next.paths) == 0 {
+// request requests the next batch. If two batches are in flight then, it receives the older
+// one. It reports whether the search should continue.
+func (m *matcher) request(yield func(render.Item) bool) bool {
+	if len(m.next.paths) == 0 {
 		return true
 	}
-	if s.f.data != nil {
-		s.next.data = s.s.src.Ask(s.next.paths, zktree.Want{Data: true})
+	if m.finder.data != nil {
+		m.next.data = m.survey.src.Ask(m.next.paths, zktree.Want{Data: true})
 	}
-	if s.f.acl != nil {
-		s.next.acl = s.s.src.Ask(s.next.paths, zktree.Want{ACL: true})
+	if m.finder.acl != nil {
+		m.next.acl = m.survey.src.Ask(m.next.paths, zktree.Want{ACL: true})
 	}
-	s.air = append(s.air, s.next)
-	s.next = handful{}
-	return len(s.air) < 2 || s.settle(yield)
+	m.inFlight = append(m.inFlight, m.next)
+	m.next = batch{}
+	return len(m.inFlight) < 2 || m.receive(yield)
 }
 
-// settle takes the answer about the oldest handful. It is false where the search ends.
-func (s *sifter) settle(yield func(render.Item) bool) bool {
-	old := s.air[0]
-	s.air = s.air[1:]
+// receive waits for the answers to the oldest batch, and yields the matches. It reports whether
+// the search should continue.
+func (m *matcher) receive(yield func(render.Item) bool) bool {
+	old := m.inFlight[0]
+	m.inFlight = m.inFlight[1:]
 	hit := make([]bool, len(old.paths))
 	for i := range hit {
 		hit[i] = true
@@ -278,19 +282,19 @@ func (s *sifter) settle(yield func(render.Item) bool) bool {
 	for _, part := range []struct {
 		answer zktree.Answer
 		holds  func(zktree.Entry) bool
-	}{{old.data, s.f.inData}, {old.acl, s.f.inACL}} {
+	}{{old.data, m.finder.dataMatches}, {old.acl, m.finder.aclMatches}} {
 		if part.answer == nil {
 			continue
 		}
-		entries, err := part.answer.Wait(s.ctx, nil)
+		entries, err := part.answer.Wait(m.ctx, nil)
 		if err != nil {
-			s.s.err = err
+			m.survey.err = err
 			return false
 		}
 		for i, e := range entries {
-			if hit[i] = hit[i] && e.Err == nil && part.holds(e); e.Err != nil && !errors.Is(e.Err, zkconn.NoNode) && !old.shut[i] {
-				s.s.shut.Add(e.Err)
-				old.shut[i] = true
+			if hit[i] = hit[i] && e.Err == nil && part.holds(e); e.Err != nil && !errors.Is(e.Err, zkconn.NoNode) && !old.unreadable[i] {
+				m.survey.unread.Add(e.Err)
+				old.unreadable[i] = true
 			}
 		}
 	}
@@ -302,9 +306,9 @@ func (s *sifter) settle(yield func(render.Item) bool) bool {
 	return true
 }
 
-func (f *finder) inData(e zktree.Entry) bool { return f.data.Match(e.Data) }
+func (f *finder) dataMatches(e zktree.Entry) bool { return f.data.Match(e.Data) }
 
-func (f *finder) inACL(e zktree.Entry) bool {
+func (f *finder) aclMatches(e zktree.Entry) bool {
 	for _, a := range e.ACL {
 		if f.acl.MatchString(formatEntry(a)) {
 			return true

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// globFlag is a pattern as shells have it; empty is none.
+// globFlag is a shell pattern. If it is empty, it matches everything.
 type globFlag string
 
 func (g *globFlag) set(s string) error {
-	*g = globFlag(slashless.Replace(strings.ReplaceAll(s, "[!", "[^")))
+	*g = globFlag(hideSlashes.Replace(strings.ReplaceAll(s, "[!", "[^")))
 	if _, err := path.Match(string(*g), ""); err != nil || s == "" {
 		return fmt.Errorf("invalid pattern %q: each [ needs a matching ], and each \\ must be followed by a character", s)
 	}
@@ -26,23 +26,23 @@ func (g *globFlag) matches(s string) bool {
 	if *g == "" {
 		return true
 	}
-	is, err := path.Match(string(*g), slashless.Replace(s))
+	is, err := path.Match(string(*g), hideSlashes.Replace(s))
 	return is && err == nil
 }
 
-// slashless hides slashes from path.Match, whose * stops at them. No path has the
-// character they become.
-var slashless = strings.NewReplacer("/", "\x01")
+// hideSlashes replaces slashes before path.Match, because its * does not match them. No path
+// contains the replacement, U+0001.
+var hideSlashes = strings.NewReplacer("/", "\x01")
 
-// regex is a flag's regular expression, as Go has them.
+// regex is a flag value that is a regular expression in Go's syntax.
 func regex(re **regexp.Regexp) pflag.Value {
-	return parsed{"regex", func(s string) (err error) {
+	return funcValue{"regex", func(s string) (err error) {
 		*re, err = regexp.Compile(s)
 		return err
 	}}
 }
 
-// comparison is a flag's number: exact, or with + what is more, or with - what is less.
+// comparison is the value of a flag such as -size: n for exactly n, +n for more, -n for less.
 type comparison struct {
 	sign byte // '+', '-', '=', or 0: any number
 	than int64

@@ -8,13 +8,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Reorder turns words with flags anywhere among them into what pflag parses
-// without surprises: flags and their values first, then "--", then the rest. It
-// takes zkCli's forms: -x, -xVALUE, -x=VALUE, -x VALUE, joined flags (-se), long
-// names with one dash or two, and "--" before words that are no flags. A quoted
-// word is never a flag, and a number is none unless the set has a flag of that
-// digit. With stopAtFirst everything from the first plain word on is kept
-// together, as program options need.
+// Reorder rearranges the words of a line for pflag: first the flags with their values, then
+// "--", then the other words. Flags may stand anywhere in words.
+//
+// Reorder accepts zkCli's forms of flags: -x, -xVALUE, -x=VALUE, -x VALUE, joined flags (-se),
+// and long names with one dash or two. Words after "--" are not flags. Neither are quoted
+// words, nor numbers, unless the set has a flag for the number's first digit.
+//
+// With stopAtFirst, all words from the first one that is not a flag stay unchanged, as the
+// program's own command line requires.
 func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error) {
 	var flags, rest []string
 	for i := 0; i < len(words); i++ {
@@ -31,11 +33,11 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 			rest = append(rest, w)
 			continue
 		}
-		out, wants, err := canonical(fs, w)
+		out, needsValue, err := canonical(fs, w)
 		if err != nil {
 			return nil, err
 		}
-		if wants {
+		if needsValue {
 			if i++; i == len(words) {
 				return nil, fmt.Errorf("flag %s needs a value", w)
 			}
@@ -46,9 +48,9 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 	return append(append(flags, "--"), rest...), nil
 }
 
-// Position says what the next word of a line would be, after the words that follow
-// the command's name: the positional word of that index, or the value of a flag.
-// After "--" no word is a flag any more.
+// Position describes the next word of a line, given the words after the command's name. If flag
+// is nil, the next word is the positional word with this index; otherwise it is the value of
+// flag. flagsEnded reports that the line contains "--", so that the next word is not a flag.
 func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnded bool) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {
@@ -61,8 +63,8 @@ func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnde
 		case isData(fs, w):
 			index++
 		default:
-			out, wants, err := canonical(fs, w.Text)
-			if err != nil || !wants {
+			out, needsValue, err := canonical(fs, w.Text)
+			if err != nil || !needsValue {
 				continue
 			}
 			if i++; i == len(words) {
@@ -73,7 +75,7 @@ func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnde
 	return index, nil, flagsEnded
 }
 
-// isData tells that a word is no flag.
+// isData reports whether a word is not a flag.
 func isData(fs *pflag.FlagSet, w Word) bool {
 	return w.Quoted || len(w.Text) < 2 || w.Text[0] != '-' || isNumber(w.Text) && fs.ShorthandLookup(w.Text[1:2]) == nil
 }
@@ -83,9 +85,10 @@ func isNumber(w string) bool {
 	return err == nil
 }
 
-// canonical rewrites one flag word as long flags; the value of the last of them
-// is the next word if it wants one. The long form alone keeps an empty value.
-func canonical(fs *pflag.FlagSet, w string) (out []string, wants bool, err error) {
+// canonical rewrites a word of one or more flags as long flags. If needsValue is true, the next
+// word of the line is the value of the last flag. Only the form --name=value can have an empty
+// value.
+func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err error) {
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w, "-"), "=")
 	if f := fs.Lookup(name); f != nil && len(name) > 1 {
 		switch {
@@ -102,7 +105,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, wants bool, err error
 	if strings.HasPrefix(w, "--") {
 		return nil, false, unknownFlag{w, nearestFlag(fs, w)}
 	}
-	for j := 1; j < len(w); j++ { // a run of short flags
+	for j := 1; j < len(w); j++ { // joined short flags
 		f := fs.ShorthandLookup(w[j : j+1])
 		switch {
 		case f == nil && w[j] == '=':
@@ -120,7 +123,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, wants bool, err error
 	return out, false, nil
 }
 
-// unknownFlag is the error of a word that looks like a flag and is none.
+// unknownFlag is the error for a word that looks like a flag but is not one of the command's.
 type unknownFlag struct{ word, nearest string }
 
 func (e unknownFlag) Error() string {
@@ -131,8 +134,9 @@ func (e unknownFlag) Error() string {
 	return s
 }
 
-// nearestFlag is the flag that a mistyped one is close to: the same letter in the
-// other case, or a long name with few edits. It is empty when none is close.
+// nearestFlag returns the flag most similar to a mistyped one, or "" if none is similar. A
+// short flag is similar to the same letter in the other case, a long one to a name that differs
+// by few edits.
 func nearestFlag(fs *pflag.FlagSet, word string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	best, at := "", 1+min(2, len(name)/2)
@@ -151,5 +155,5 @@ func nearestFlag(fs *pflag.FlagSet, word string) string {
 
 func isSwitch(f *pflag.Flag) bool { return f.NoOptDefVal != "" }
 
-// DryRun is the flag of commands that write, with which they write nothing.
+// DryRun is the name of the flag that makes a command print its changes without making them.
 const DryRun = "dry-run"

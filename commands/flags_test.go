@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// words makes plain words of a line; one in quotes is quoted.
+// words splits a line at spaces. A word that begins with a double quote counts as quoted.
 func words(line string) []Word {
 	var out []Word
 	for w := range strings.FieldsSeq(line) {
@@ -18,7 +18,7 @@ func words(line string) []Word {
 	return out
 }
 
-// sample has a flag of each kind, and one that is a digit's neighbour.
+// sample declares flags of every kind.
 func sample(fs *pflag.FlagSet) {
 	fs.BoolP("stat", "s", false, "")
 	fs.BoolP("ephemeral", "e", false, "")
@@ -97,7 +97,7 @@ func TestReorderErrors(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %s", line, got, err, want)
 		}
 	}
-	// A digit is a flag where the command has it, and -h where it has that.
+	// -1 and -h are flags of a command that declares them.
 	fs := sampleSet()
 	fs.BoolP("one", "1", false, "")
 	fs.BoolP("human", "h", false, "")
@@ -106,7 +106,7 @@ func TestReorderErrors(t *testing.T) {
 	}
 }
 
-// Whatever the words, each is a flag, a value or data, once and in its order.
+// Reorder keeps every word that is not a flag, in order, and invents none.
 func FuzzReorder(f *testing.F) {
 	for _, s := range []string{"", "-s /a -t 5", "-- -s", `"-s" -`, "-=", "--ttl=", "-tt", "- -- -"} {
 		f.Add(s)

@@ -8,36 +8,37 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The annotations of a flag whose values are known.
+// Names of the pflag annotations that describe a flag's value.
 const (
 	flagWords = "words"
 	flagFile  = "file"
 	flagLine  = "line"
 )
 
-// FlagWords says which values a flag takes, for completion.
+// FlagWords declares the words that a flag accepts, for completion.
 func FlagWords(fs *pflag.FlagSet, name string, words ...string) {
 	annotate(fs, name, map[string][]string{flagWords: words})
 }
 
-// Annotations that every flag of a kind shares: each line declares its flags anew.
+// Annotations shared by all flags of a kind. Flags are declared anew for each line, so sharing
+// saves allocations.
 var (
 	fileFlag = map[string][]string{flagFile: nil}
 	lineFlag = map[string][]string{flagLine: nil}
 )
 
-// FlagFile says that a flag's value is a file on this machine, for completion.
+// FlagFile declares that a flag's value is a file on this machine, for completion.
 func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, fileFlag) }
 
-// FlagLine says that a flag's value is a line of this shell, for completion.
+// FlagLine declares that a flag's value is a line of this shell, for completion.
 func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, lineFlag) }
 
-// annotate panics over a flag that the set does not have: a mistake in the program.
+// annotate panics if the set has no flag with this name, which is a mistake in the program.
 func annotate(fs *pflag.FlagSet, name string, annotations map[string][]string) {
 	fs.Lookup(name).Annotations = annotations
 }
 
-// FlagParam returns the kind of a flag's value, described as a positional word is.
+// FlagParam describes a flag's value as if it were a positional word.
 func FlagParam(f *pflag.Flag) Param {
 	if words := f.Annotations[flagWords]; words != nil {
 		return Param{Kind: Choice, Words: words}
@@ -51,24 +52,24 @@ func FlagParam(f *pflag.Flag) Param {
 	return Param{Kind: Data}
 }
 
-// parsed is a flag whose values a function reads; kind names them in help.
-type parsed struct {
+// funcValue is a flag value that the function set parses; kind is its name in help.
+type funcValue struct {
 	kind string
 	set  func(string) error
 }
 
-var _ pflag.Value = parsed{}
+var _ pflag.Value = funcValue{}
 
-func (p parsed) Set(s string) error { return p.set(s) }
-func (p parsed) String() string     { return "" }
-func (p parsed) Type() string       { return p.kind }
+func (p funcValue) Set(s string) error { return p.set(s) }
+func (p funcValue) String() string     { return "" }
+func (p funcValue) Type() string       { return p.kind }
 
-// integer is a flag's whole number, read as Java reads it: decimal, with an optional
-// sign. Of several the first counts, as in zkCli. bad are the words of a failure; they may
-// be empty.
+// integer parses a flag's integer as Java does: decimal, with an optional sign. If the flag is
+// repeated, the first value counts, as in zkCli. bad is the text of the error; if it is empty, a
+// general text is used.
 func integer(value *int64, bits int, bad string) pflag.Value {
 	seen := false
-	return parsed{"number", func(s string) error {
+	return funcValue{"number", func(s string) error {
 		v, err := strconv.ParseInt(s, 10, bits)
 		switch {
 		case err != nil && bad != "":
@@ -82,19 +83,21 @@ func integer(value *int64, bits int, bad string) pflag.Value {
 	}}
 }
 
-// numberFlag declares a flag with a number of so many bits, such as a version.
+// numberFlag declares a flag whose value is an integer with this many bits, such as a version.
 func numberFlag(fs *pflag.FlagSet, bits int, name, short string, def int64, usage string) *int64 {
 	fs.VarP(integer(&def, bits, ""), name, short, usage)
 	return &def
 }
 
-// Duration is a flag's length of time; a number alone is seconds, as in flock.
+// Duration is a flag's duration. A number without a unit means seconds, as in flock.
 type Duration struct {
 	Value time.Duration
-	Given bool
+	Given bool // whether the line sets the flag
 }
 
-// Set is part of pflag.Value.
+var _ pflag.Value = (*Duration)(nil)
+
+// Set implements pflag.Value.
 func (d *Duration) Set(s string) error {
 	v, err := time.ParseDuration(s)
 	if n, numErr := strconv.ParseFloat(s, 64); numErr == nil {
@@ -107,7 +110,7 @@ func (d *Duration) Set(s string) error {
 	return nil
 }
 
-// String is part of pflag.Value.
+// String implements pflag.Value.
 func (d *Duration) String() string {
 	if d.Value == 0 {
 		return ""
@@ -115,5 +118,5 @@ func (d *Duration) String() string {
 	return d.Value.String()
 }
 
-// Type is part of pflag.Value.
+// Type implements pflag.Value.
 func (d *Duration) Type() string { return "duration" }

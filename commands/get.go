@@ -41,18 +41,18 @@ var getCommand = &Command{
 		decode := fs.BoolP("decode", "d", false, "decode compressed and base64 data")
 		charset := fs.String("charset", "", "convert the text from the character set with this `name`")
 		FlagFile(fs, "file")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
 			if err != nil {
 				return err
 			}
-			charset, err := charsetNamed(*charset)
+			charset, err := findCharset(*charset)
 			if err != nil {
 				return err
 			}
 			data, st, err := from.Get(ctx, args[0], w)
 			if err == nil && *decode {
-				data, err = unpacked(env, args[0], data)
+				data, err = decodeLayers(env, args[0], data)
 			}
 			if err == nil && charset != nil && data != nil {
 				data, err = charset.NewDecoder().Bytes(data)
@@ -75,7 +75,7 @@ var getCommand = &Command{
 			case *pretty && !json.Valid(data):
 				return fmt.Errorf("the data of %s is not valid JSON; omit -j to print it as it is", args[0])
 			case *pretty:
-				words = reform(cell, indent)
+				words = reformat(cell, indentJSON)
 			case *hex:
 				words = hexDump([]byte(cell))
 			case *b64:
@@ -84,14 +84,13 @@ var getCommand = &Command{
 					cell = words
 				}
 			}
-			return env.Screen.Print(value(args[0], data, words, cell, statIf(*stat, st)))
+			return env.Screen.Print(getAnswer(args[0], data, words, cell, statIfWanted(*stat, st)))
 		})
 	},
 }
 
-// value is the answer of get. Its words and its cell stand for the data in the text
-// and in the table.
-func value(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
+// getAnswer returns the result of get. words stands for the data in text output, cell in a table.
+func getAnswer(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
 	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", path}, {"data", cell}}}
 	if stat != nil {
 		g.Rows = append(g.Rows, stat.Table().Rows...)
@@ -100,8 +99,9 @@ func value(path string, data []byte, words, cell string, stat *render.Stat) rend
 		JSON: render.Facts{"path", path, "data", render.Data(data), "stat", stat}}
 }
 
-// unpacked takes off what data is packed in.
-func unpacked(env *Env, path string, data []byte) ([]byte, error) {
+// decodeLayers decodes data that is compressed or in base64, and prints a remark that lists the
+// formats.
+func decodeLayers(env *Env, path string, data []byte) ([]byte, error) {
 	plain, forms, err := unpack.All(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; to print the data as it is, omit -d", path, err)
@@ -112,8 +112,8 @@ func unpacked(env *Env, path string, data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// charsetNamed finds a character set; without a name it is none.
-func charsetNamed(name string) (encoding.Encoding, error) {
+// findCharset returns the character set with this name, or nil if name is empty.
+func findCharset(name string) (encoding.Encoding, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -124,7 +124,8 @@ func charsetNamed(name string) (encoding.Encoding, error) {
 	return e, nil
 }
 
-// hexDump is netty's dump, as zkCli does: a head, 16 bytes a line, a foot.
+// hexDump formats data as netty does, whose dump zkCli uses: a header, 16 bytes per line, and
+// a rule at the end.
 func hexDump(data []byte) string {
 	if len(data) == 0 {
 		return ""

@@ -20,29 +20,30 @@ var countCommand = &Command{
 	Examples: []string{"getAllChildrenNumber /app", "getAllChildrenNumber / --in snapshot.a3f"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			n, err := countBelow(ctx, env, from, args[0])
 			return env.answer(err, render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
 		})
 	},
 }
 
-// countBelow asks the server to count, or lists where the server may be too old
-// to know the request: it would drop the connection over it.
+// countBelow returns the number of znodes below a path. The server counts them, if it is known to
+// be new enough; an older server would close the connection. Otherwise, countBelow walks the
+// subtree.
 func countBelow(ctx context.Context, env *Env, from reader, path string) (int, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return 0, err
 	}
-	if k, kept := from.(*keptReader); kept {
-		_, err := k.znode(path)
-		n, _ := k.tree.Has(path)
+	if file, is := from.(*fileReader); is {
+		_, err := file.znode(path)
+		n, _ := file.tree.Has(path)
 		return n, err
 	}
 	p, err := env.Session.Pipe(ctx, path)
 	if err != nil {
 		return 0, err
 	}
-	if p.HasMultiRead(ctx) { // as do those, nearly, that know getAllChildrenNumber
+	if p.HasMultiRead(ctx) { // almost all servers with this request also know getAllChildrenNumber
 		n, err := env.Session.CountChildren(ctx, path)
 		if !errors.Is(err, zkconn.Unimplemented) {
 			return n, err
@@ -52,14 +53,14 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 	if err != nil {
 		return 0, err
 	}
-	n := -1 // without the root
+	n := -1 // do not count the root
 	for st := range s.steps("counted") {
 		if st.Kind == zktree.Enter {
 			n++
 		}
 	}
-	if s.shut.N > 0 {
-		env.Screen.Note(fmt.Sprintf("no permission to read %s below %s; descendants of unreadable znodes are not counted", zktree.Znodes(s.shut.N), path))
+	if s.unread.N > 0 {
+		env.Screen.Note(fmt.Sprintf("no permission to read %s below %s; descendants of unreadable znodes are not counted", zktree.Znodes(s.unread.N), path))
 	}
 	return n, s.err
 }

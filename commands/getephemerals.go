@@ -23,7 +23,7 @@ var getEphemeralsCommand = &Command{
 			prefix = args[0]
 		}
 		paths, err := env.Session.Ephemerals(ctx, prefix)
-		return env.answer(err, render.Answer{Words: render.JavaList(paths) + "\n", Grid: column("path", paths),
+		return env.answer(err, render.Answer{Words: render.JavaList(paths) + "\n", Grid: oneColumn("path", paths),
 			JSON: render.Facts{"prefix", prefix, "ephemerals", paths}})
 	}),
 }

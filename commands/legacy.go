@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// versionArg reads the positional version of the 3.4 syntax, unless it was given
-// by its flag.
+// versionArg returns the version of a line: the positional word i, as in ZooKeeper 3.4, or the
+// value of the flag -v.
 func versionArg(fs *pflag.FlagSet, args []string, i int, flag *int64) (int32, error) {
 	if i >= len(args) {
 		return int32(*flag), nil
@@ -23,7 +23,8 @@ func versionArg(fs *pflag.FlagSet, args []string, i int, flag *int64) (int32, er
 	return int32(v), nil
 }
 
-// watchArg reads the positional watch of the 3.4 syntax and reminds of the flag.
+// watchArg reports whether a line asks for a watch, with the flag or with the positional word i,
+// as in ZooKeeper 3.4. For the word, it prints a reminder to use the flag.
 func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool, error) {
 	if i >= len(args) {
 		return flag, nil
@@ -34,7 +35,7 @@ func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool,
 		return true, nil
 	}
 	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
-		return false, Misuse("unexpected word %q after the path", args[i]) // the shell adds why
+		return false, Misuse("unexpected word %q after the path", args[i]) // the shell adds the reason
 	}
 	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[i])
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Word is one word of a command line, without its quotes. A word that was written in quotes
-// is data, never a flag.
+// Word is one word of a command line, without its quotes. A quoted word is never a flag.
 type Word struct {
 	Text   string
 	Quoted bool
@@ -26,19 +25,19 @@ func texts(words []Word) []string {
 	return out
 }
 
-// Line is a line that has been read, and can be run once.
+// Line is a parsed command line. It can be run once.
 type Line struct {
-	c    *Command
-	run  Run
-	args []string
-	own  int // how many of the args stood before --
+	c      *Command
+	run    Run
+	args   []string
+	numOwn int // number of args before --; the others stand after it
 
 	effect     Effect
-	redirected bool // it could be part of a transaction, but its answers go elsewhere
+	redirected bool // the line could join a transaction, but its output goes to a file or a program
 }
 
-// Read takes the words that follow the command's name. The error is pflag.ErrHelp
-// where they have --help or -h, and the command has no such flag.
+// Read parses the words after the command's name. It returns pflag.ErrHelp if they contain
+// --help or -h and the command has no such flag of its own.
 func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	l, err := c.read(words)
 	if !(c.Effect | l.effect).Has(Offline) {
@@ -47,7 +46,7 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 		}
 	}
 	if err != nil {
-		return Line{}, c.usage(err)
+		return Line{}, c.asUsageError(err)
 	}
 	return l, nil
 }
@@ -55,7 +54,7 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 func (c *Command) read(words []Word) (l Line, err error) {
 	fs := newFlagSet(c.Name)
 	run := c.Flags(fs)
-	words, rest := c.cutRest(words)
+	words, rest := c.splitRest(words)
 	if rest != nil && len(rest) == 0 {
 		return l, Misuse("missing command after --")
 	}
@@ -63,13 +62,13 @@ func (c *Command) read(words []Word) (l Line, err error) {
 		return l, err
 	}
 	args := fs.Args()
-	if err := c.count(args); err != nil {
+	if err := c.checkArgs(args); err != nil {
 		return l, err
 	}
-	return Line{c: c, run: run, args: append(args, rest...), own: len(args), effect: c.effectOf(fs, args, len(rest) > 0)}, nil
+	return Line{c: c, run: run, args: append(args, rest...), numOwn: len(args), effect: c.effectOf(fs, args, len(rest) > 0)}, nil
 }
 
-// parse reads the flags.
+// parse parses the flags of words into fs.
 func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	line, err := Reorder(fs, words, false)
 	if err == nil {
@@ -78,7 +77,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
 	}
-	if err != nil && c.secret() { // what was typed must not show
+	if err != nil && c.takesSecret() { // do not print the word, which may be a credential
 		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
@@ -93,7 +92,8 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	return nil
 }
 
-// invalidValue names the flag, as the command's usage does, and its value.
+// invalidValue returns the error for a flag with an invalid value. It spells the flag as the
+// usage line does.
 func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	name := "-" + cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name)
 	if long := "-" + name; strings.Contains(c.Args, long) {
@@ -103,19 +103,19 @@ func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
 		why = strconv.Quote(bad.GetValue()) + " is not a number"
 	}
-	if strings.HasPrefix(why, name+" ") { // zkCli's words name it
+	if strings.HasPrefix(why, name+" ") { // zkCli's texts name the flag themselves
 		return Misuse("%s", why)
 	}
 	return Misuse("%s: %s", name, why)
 }
 
-// takesRest reports whether the command gets the words after -- unchanged.
+// takesRest reports whether the command takes the words after -- unchanged.
 func (c *Command) takesRest() bool {
 	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
 }
 
-// cutRest takes the words behind -- away if they are not for us to read.
-func (c *Command) cutRest(words []Word) (ours []Word, rest []string) {
+// splitRest splits words at --, if the command takes the words after it unchanged.
+func (c *Command) splitRest(words []Word) (ours []Word, rest []string) {
 	at := slices.IndexFunc(words, func(w Word) bool { return w.Text == "--" && !w.Quoted })
 	if at < 0 || !c.takesRest() {
 		return words, nil
@@ -123,8 +123,8 @@ func (c *Command) cutRest(words []Word) (ours []Word, rest []string) {
 	return words[:at], texts(words[at+1:])
 }
 
-// count checks the positional words before -- against Params.
-func (c *Command) count(args []string) error {
+// checkArgs checks the positional words before -- against Params.
+func (c *Command) checkArgs(args []string) error {
 	params := c.Params
 	if c.takesRest() {
 		params = params[:len(params)-1]
@@ -133,7 +133,7 @@ func (c *Command) count(args []string) error {
 		args = args[:n]
 	}
 	switch {
-	case len(args) > len(params) && c.secret():
+	case len(args) > len(params) && c.takesSecret():
 		return Misuse("too many arguments")
 	case len(args) > len(params) && c.takesRest():
 		return Misuse("unexpected word %q; put -- before the command to run", args[len(params)])
@@ -153,46 +153,51 @@ func (c *Command) count(args []string) error {
 	return nil
 }
 
-// secret reports whether one of the command's words is a credential.
-func (c *Command) secret() bool {
+// takesSecret reports whether one of the positional words is a credential.
+func (c *Command) takesSecret() bool {
 	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 }
 
-// usage makes misuse a UsageError of the command.
-func (c *Command) usage(err error) error {
-	if bad := misused(""); errors.As(err, &bad) {
+// asUsageError turns an error of Misuse into a UsageError of the command.
+func (c *Command) asUsageError(err error) error {
+	if bad := misuse(""); errors.As(err, &bad) {
 		return &UsageError{Command: c, Problem: string(bad)}
 	}
 	return err
 }
 
-// Has reports whether the line has an effect, by what the Command says of it, or of the line
-// that it is over.
+// Has reports whether the line has one of the effects in e. For a command such as time, these
+// include effects of the line that it runs.
 func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
 
-// Run carries the line out.
-func (l Line) Run(ctx context.Context, env *Env) error { return l.c.usage(l.run(ctx, env, l.args)) }
+// Run runs the line.
+func (l Line) Run(ctx context.Context, env *Env) error {
+	return l.c.asUsageError(l.run(ctx, env, l.args))
+}
 
-// At is the line with its paths as resolve gives them.
-func (l Line) At(resolve func(path string) string) Line {
+// WithPaths returns the line with its paths replaced by the results of resolve.
+func (l Line) WithPaths(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
-	for i := range l.own {
-		if k := l.c.Params[min(i, len(l.c.Params)-1)].Kind; k == Path || k == HeldLock || k == Side && ParsePlace(l.args[i]).Here() {
+	for i := range l.numOwn {
+		if k := l.c.Params[min(i, len(l.c.Params)-1)].Kind; k == Path || k == HeldLock || k == PlaceWord && ParsePlace(l.args[i]).Here() {
 			l.args[i] = resolve(l.args[i])
 		}
 	}
 	return l
 }
 
-// Explained is the line with an error that explain may add something to.
-func (l Line) Explained(explain func(error) error) Line {
+// MapError returns a line that passes its errors through explain.
+func (l Line) MapError(explain func(error) error) Line {
 	c, run := l.c, l.run
-	l.run = func(ctx context.Context, env *Env, args []string) error { return explain(c.usage(run(ctx, env, args))) }
+	l.run = func(ctx context.Context, env *Env, args []string) error {
+		return explain(c.asUsageError(run(ctx, env, args)))
+	}
 	return l
 }
 
-// Within is the line carried out by around. It runs alone.
-func (l Line) Within(around Around) Line {
+// WrappedBy returns a line that calls around to run l. The new line cannot be part of a
+// transaction, nor be in flight together with others.
+func (l Line) WrappedBy(around Wrapper) Line {
 	inner := l
 	l.redirected = inner.Has(Joins)
 	l.effect &= inherited | Quotas
@@ -200,26 +205,27 @@ func (l Line) Within(around Around) Line {
 	return l
 }
 
-// Bare reports whether the line has no word besides flags.
-func (l Line) Bare() bool { return l.own == 0 }
+// Bare reports whether the line has no words besides flags.
+func (l Line) Bare() bool { return l.numOwn == 0 }
 
-// Redirected reports whether the answers of a line that could join a transaction go elsewhere.
+// Redirected reports whether the line could join a transaction, if its output were not
+// redirected to a file or a program.
 func (l Line) Redirected() bool { return l.redirected }
 
-// Program reports whether the line has a program to run behind --.
-func (l Line) Program() bool { return l.rest() && !l.c.Effect.Has(RunsLine) }
+// Program reports whether the line runs a program, given after --.
+func (l Line) Program() bool { return l.hasRest() && !l.c.Effect.Has(RunsLine) }
 
-// rest reports whether there are words behind --.
-func (l Line) rest() bool { return len(l.args) > l.own }
+// hasRest reports whether there are words after --.
+func (l Line) hasRest() bool { return len(l.args) > l.numOwn }
 
-// Checked has read read the line behind -- once, if there is one: it may write if that
-// does, and what is wrong with it is wrong before anything is done.
-func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
-	if !l.c.Effect.Has(RunsLine) || !l.rest() {
+// ReadInner parses the zksh command after --, if the line has one, with read. The returned line
+// has the effect Writes if that command writes. Its mistakes are reported before anything runs.
+func (l Line) ReadInner(read func(words []Word) (Line, error)) (Line, error) {
+	if !l.c.Effect.Has(RunsLine) || !l.hasRest() {
 		return l, nil
 	}
 	var words []Word
-	for _, text := range l.args[l.own:] {
+	for _, text := range l.args[l.numOwn:] {
 		words = append(words, Word{Text: text})
 	}
 	inner, err := read(words)
@@ -227,23 +233,24 @@ func (l Line) Checked(read func(words []Word) (Line, error)) (Line, error) {
 	return l, err
 }
 
-// Do carries a line out.
+// Do runs a line.
 type Do func(ctx context.Context, env *Env) error
 
-// Around carries a line out in a way of its own, by do.
-type Around func(ctx context.Context, env *Env, do Do) error
+// Wrapper is the function of a command that runs another line, such as time. It calls do to run
+// that line, once or more often.
+type Wrapper func(ctx context.Context, env *Env, do Do) error
 
-// ReadOver is Read for a command that is Over another line, which read reads: now, and
-// each time it is carried out.
-func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
+// ReadWrapper is Read for a command with Wrap. read parses the line after the command's flags:
+// now, to find mistakes, and again each time that line runs, because a Line can run only once.
+func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
 	fs := newFlagSet(c.Name)
-	around := c.Over(fs)
-	own, inner := c.CutOver(words)
-	if err := c.parse(fs, own); err != nil {
-		return l, c.usage(err)
+	around := c.Wrap(fs)
+	flags, inner := c.SplitWrapper(words)
+	if err := c.parse(fs, flags); err != nil {
+		return l, c.asUsageError(err)
 	}
 	if len(inner) == 0 {
-		return l, c.usage(Misuse("missing %s", c.Params[0].Name))
+		return l, c.asUsageError(Misuse("missing %s", c.Params[0].Name))
 	}
 	over, err := read(inner)
 	if err != nil {
@@ -261,8 +268,8 @@ func (c *Command) ReadOver(words []Word, read func(words []Word) (Line, error)) 
 	return l, nil
 }
 
-// CutOver cuts the words of a command that is Over another line, before that line.
-func (c *Command) CutOver(words []Word) (own, inner []Word) {
+// SplitWrapper splits the words of a command with Wrap into its own flags and the line after them.
+func (c *Command) SplitWrapper(words []Word) (flags, inner []Word) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {
 		switch {

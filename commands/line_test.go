@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A word of which there is a choice is checked before the command runs, in any case.
+// A word with a fixed set of choices is checked before the command runs, regardless of case.
 func TestChoice(t *testing.T) {
 	ran := ""
 	c := &Command{Name: "traffic", Effect: Offline, Params: []Param{
@@ -40,7 +40,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// execute reads a line and runs it.
+// execute parses a line and runs it.
 func execute(c *Command, words []Word) error {
 	l, err := c.Read(&Env{}, words)
 	if err != nil {
@@ -49,7 +49,7 @@ func execute(c *Command, words []Word) error {
 	return l.Run(context.Background(), &Env{})
 }
 
-// A line is counted and read before anything is done.
+// The number of words and the flags are checked before the command runs.
 func TestRead(t *testing.T) {
 	var got []string
 	run := func(_ context.Context, _ *Env, args []string) error { got = args; return nil }
@@ -62,7 +62,7 @@ func TestRead(t *testing.T) {
 		Params: []Param{{Name: "path"}, {Name: "command", Optional: true, Rest: true}}}
 	for _, c := range []struct {
 		c          *Command
-		line, want string // the words it runs with, or the problem
+		line, want string // want: the words that the command gets, or the text of the error
 		flag       string
 	}{
 		{sampled, "/a -s x", "/a x", ""},

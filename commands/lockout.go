@@ -14,8 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// lockedOut reports whether a session with these digests is known to lack the permission to
-// change the ACL. Whom other schemes mean, only a server knows.
+// lockedOut reports whether a session with these digests certainly lacks the permission to change
+// an ACL. Of schemes other than digest, only the server knows whether they match.
 func lockedOut(acl []zk.ACL, digests []string) bool {
 	super := slices.ContainsFunc(digests, func(id string) bool { return strings.HasPrefix(id, "super:") })
 	return !super && !slices.ContainsFunc(acl, func(e zk.ACL) bool {
@@ -23,8 +23,8 @@ func lockedOut(acl []zk.ACL, digests []string) bool {
 	})
 }
 
-// askLockOut asks the person at the terminal before an ACL that they could not change again.
-// It does not ask where the server rejects the change anyway.
+// askLockOut asks the user before they write an ACL that they could not change again. It does not
+// ask if the server would reject the write anyway.
 func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
 	digests := env.Session.Digests()
 	if env.Mode != ByHand || !lockedOut(acl, digests) {
@@ -32,17 +32,18 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	}
 	now, st, err := env.Session.ACL(ctx, path)
 	switch {
-	case errors.Is(err, zkconn.NoAuth): // who may change it may read it
+	case errors.Is(err, zkconn.NoAuth): // no permission to read the ACL, so none to change it: the server rejects the write
 		return nil
 	case err != nil:
 		return err
 	case version != -1 && st.Aversion != version, lockedOut(now, digests):
 		return nil
 	}
-	return env.Leave(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))
+	return env.AskToContinue(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))
 }
 
-// noteNoHash names an entry that nobody can ever authenticate for.
+// noteNoHash prints a remark on each digest entry that contains no password hash, because nobody
+// can authenticate as its user.
 func noteNoHash(env *Env, acl []zk.ACL) {
 	for _, e := range acl {
 		user, hash, ok := strings.Cut(e.ID, ":")

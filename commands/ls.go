@@ -18,7 +18,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// listing is the answer of ls.
+// listing is the result of ls.
 type listing struct {
 	Path     string       `json:"path"`
 	Children []string     `json:"children"`
@@ -26,25 +26,26 @@ type listing struct {
 	Stat     *render.Stat `json:"stat,omitempty"`
 }
 
-// shown are the names as people are to see them.
-func (l *listing) shown() []string {
+// displayNames returns the names to be printed.
+func (l *listing) displayNames() []string {
 	if l.Decoded != nil {
 		return l.Decoded
 	}
 	return l.Children
 }
 
-// Text is zkCli's list, and the stat block if there is one.
+// Text prints zkCli's list, and the stat if there is one.
 func (l *listing) Text(w io.Writer) error {
-	return render.Answer{Words: render.JavaList(l.shown()) + "\n", Stat: l.Stat}.Text(w)
+	return render.Answer{Words: render.JavaList(l.displayNames()) + "\n", Stat: l.Stat}.Text(w)
 }
 
-// Columns is the list for a terminal: it is laid out once it fills a line.
-func (l *listing) Columns() ([]string, *render.Stat) { return l.shown(), l.Stat }
+// Columns returns the names for a terminal, which prints them in columns if they do not fit on
+// one line.
+func (l *listing) Columns() ([]string, *render.Stat) { return l.displayNames(), l.Stat }
 
-// Table has a row for each child.
+// Table returns a table with one row for each child.
 func (l *listing) Table() render.Grid {
-	g := column("child", l.shown())
+	g := oneColumn("child", l.displayNames())
 	g.Stat = l.Stat
 	return g
 }
@@ -71,7 +72,7 @@ var lsCommand = &Command{
 		long := fs.BoolP("long", "l", false, "print one line for each child, with the main fields of its stat")
 		decode := fs.BoolP("unescape", "u", false, "decode names that are URL-encoded, such as Dubbo's")
 		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *help {
 				if err := env.Screen.Print(lsHelp); err != nil {
 					return err
@@ -97,26 +98,26 @@ var lsCommand = &Command{
 	},
 }
 
-// lsHelp is what zkCli's ls -? prints.
+// lsHelp is the text that ls -? prints in zkCli.
 var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
 	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
 
 func list(ctx context.Context, env *Env, from reader, path string, watch, stat, decode bool) error {
 	names, st, err := from.Children(ctx, path, watch)
 	slices.Sort(names)
-	l := &listing{Path: path, Children: names, Stat: statIf(stat, st)}
+	l := &listing{Path: path, Children: names, Stat: statIfWanted(stat, st)}
 	if decode {
 		l.Decoded = make([]string, len(names))
 		for i, name := range names {
-			l.Decoded[i] = decoded(name)
+			l.Decoded[i] = unescape(name)
 		}
 	}
 	return env.answer(err, l)
 }
 
-// decoded is a name, or path, without the escapes of URLs. One that has none, or what is
-// none, stays as it is. Line ends that come of it are escaped, for a name is in one line.
-func decoded(name string) string {
+// unescape decodes a URL-encoded name or path. If it is not valid, it is returned unchanged. Line
+// breaks and tabs in the result are escaped, so that the name stays on one line.
+func unescape(name string) string {
 	if !strings.Contains(name, "%") {
 		return name
 	}
@@ -127,8 +128,8 @@ func decoded(name string) string {
 	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(plain)
 }
 
-// listTree prints a subtree. With watch it leaves a data watch on the root, as
-// zkCli does, and a child watch on every node.
+// listTree prints a subtree. With watch, it sets a data watch on the root, as zkCli does, and a
+// child watch on every znode.
 func listTree(ctx context.Context, env *Env, from reader, path string, watch, decode bool) error {
 	if watch {
 		if _, err := from.Exists(ctx, path, true); err != nil {
@@ -172,7 +173,7 @@ var ls2Command = &Command{
 	}),
 }
 
-// listLong prints the children of a znode with what their Stats say.
+// listLong prints the children of a znode together with fields of their stats.
 func listLong(ctx context.Context, env *Env, from reader, path string, decode bool) error {
 	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Stat: true, Depth: 1})
 	if err != nil {
@@ -190,8 +191,8 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 				return true
 			}
 			item := &longItem{st.Name, dump.KindOf(st.Stat), (*render.Stat)(st.Stat), now, decode}
-			if k, kept := from.(*keptReader); kept {
-				z, err := k.tree.Znode(st.Path(), false)
+			if file, is := from.(*fileReader); is {
+				z, err := file.tree.Znode(st.Path(), false)
 				if err != nil {
 					s.err = err
 					return false
@@ -203,11 +204,13 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 	})
 }
 
-// longItem is a child in ls -l.
+var _ render.Item = (*longItem)(nil)
+
+// longItem is a child in the output of ls -l.
 type longItem struct {
 	name   string
 	kind   dump.Kind
-	stat   *render.Stat // nil: it may not be known
+	stat   *render.Stat // nil if the stat is unknown
 	now    time.Time
 	decode bool
 }
@@ -219,8 +222,8 @@ func (l *longItem) owner() string {
 	return render.Hex(l.stat.EphemeralOwner)
 }
 
-// age is unknown for znodes such as /zookeeper, whose data the server itself made: their
-// time is 0.
+// age returns the age of the data. It is "-" for znodes such as /zookeeper, which the server
+// itself created with the time 0.
 func (l *longItem) age() string {
 	if l.stat.Mtime == 0 {
 		return "-"
@@ -228,11 +231,10 @@ func (l *longItem) age() string {
 	return Age(l.now.Sub(time.UnixMilli(l.stat.Mtime)))
 }
 
-// Cells is part of render.Item.
 func (l *longItem) Cells() []string {
 	name := render.OneLine(l.name)
 	if l.decode {
-		name = decoded(name)
+		name = unescape(name)
 	}
 	if l.stat == nil {
 		return []string{"-", "-", "-", "-", "-", "-", name}
@@ -241,20 +243,19 @@ func (l *longItem) Cells() []string {
 		strconv.Itoa(int(l.stat.DataLength)), l.age(), l.owner(), name}
 }
 
-// JSON is part of render.Item.
 func (l *longItem) JSON() any {
 	facts := render.Facts{"name", l.name, "stat", l.stat}
 	if l.stat != nil {
 		facts = render.Facts{"name", l.name, "kind", l.kind.String(), "stat", l.stat}
 	}
 	if l.decode {
-		facts = append(facts, "decoded", decoded(l.name))
+		facts = append(facts, "decoded", unescape(l.name))
 	}
 	return facts
 }
 
-// Age is a length of time in its largest unit. Clocks differ, so what is still to come
-// is 0s.
+// Age formats a duration in its largest unit, such as 3d. A negative duration, which can result
+// from different clocks, is 0s.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	units := []struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// A name is in one line, whatever a server answers.
+// A znode's name is printed on one line, even if it contains line breaks.
 func TestNamesAreInOneLine(t *testing.T) {
 	const name = "a\nb"
 	for what, cells := range map[string][]string{

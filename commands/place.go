@@ -4,19 +4,19 @@ import (
 	"strings"
 )
 
-// Place is a word of Kind Side, taken apart: a path in the shell's ensemble, a path in another
-// one, or a file, whole or from a path on.
+// Place is a parsed word of the kind PlaceWord: a path in the shell's ensemble (Path), a path in
+// another ensemble (Spec and Path), or a file (File), whose subtree at Path is meant.
 type Place struct {
-	Spec string // a cluster or a connect string
+	Spec string // connect string or cluster of the other ensemble
 	File string
-	Path string // empty: all of the file
+	Path string // empty: everything in the file
 }
 
-// fileMark begins a file's name that could be taken for something else.
+// fileMark is the prefix that marks a word as the name of a file.
 const fileMark = "file:"
 
-// ParsePlace reads the word. A file begins with ./ or ../, or with file: before its name;
-// what has :/ in it and does not begin with a slash is of another ensemble.
+// ParsePlace parses the word. A file begins with ./, ../ or file:. Otherwise, a word that
+// contains :/ and does not begin with / is in another ensemble.
 func ParsePlace(word string) Place {
 	name, named := strings.CutPrefix(word, fileMark)
 	front, path := name, ""

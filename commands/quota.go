@@ -16,20 +16,22 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// The znodes in which a server keeps quotas (org.apache.zookeeper.Quotas). They
-// lie outside any chroot, because servers look for them nowhere else.
+// Names of the znodes in which servers store quotas (org.apache.zookeeper.Quotas). Their paths do
+// not depend on the chroot of the session.
 const (
 	quotaRoot  = zkconn.QuotaPath
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
 )
 
-// limit is one of the four limits of a quota, by its flag.
+// limit describes one of the four limits of a quota.
 type limit struct {
-	flag, long, key, usage string
-	least                  int64
-	most                   int64
-	tooSmall               string
+	flag, long string // short and long name of the flag
+	key        string // name of the limit in the data of its znode
+	usage      string // help text of the flag
+	min        int64  // smallest valid value
+	max        int64  // largest valid value
+	tooSmall   string // error for a value below min
 }
 
 const (
@@ -37,7 +39,8 @@ const (
 	bytesTooSmall = "the bytes quota must be greater than or equal to zero"
 )
 
-// limits are the soft ones, then the hard ones: of the number, then of the bytes.
+// limits are the soft limits and then the hard limits, each first for the number of znodes and
+// then for the bytes of data.
 var limits = []limit{
 	{"n", "count", "count", "soft limit on the number of znodes", 1, math.MaxInt32, numTooSmall},
 	{"b", "bytes", "bytes", "soft limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
@@ -47,10 +50,10 @@ var limits = []limit{
 
 // quotaNodes reads and writes the znodes of one path's quota.
 type quotaNodes struct {
-	c    zkconn.Client // on server paths
+	c    zkconn.Client // takes server paths, with the chroot
 	env  *Env
-	path string // as the user wrote it
-	dir  string // below quotaRoot
+	path string // path of the znode with the quota, as the user typed it
+	dir  string // path of the znode that contains the quota, below quotaRoot
 }
 
 func (env *Env) quotaNodes(path string) (quotaNodes, error) {
@@ -93,24 +96,25 @@ var setquotaCommand = &Command{
 			values[i] = numberFlag(fs, 64, l.long, l.flag, -1, l.usage)
 		}
 		return func(ctx context.Context, env *Env, args []string) error {
-			chosen, err := oneLimit(fs, true)
+			chosen, err := chosenLimit(fs, true)
 			if err != nil {
 				return err
 			}
 			l, v := limits[chosen], *values[chosen]
 			switch {
-			case v < l.least:
+			case v < l.min:
 				return Misuse("%s, not %d", l.tooSmall, v)
-			case v > l.most:
-				return Misuse("%d is too large for -%s: the maximum is %d", v, l.flag, l.most)
+			case v > l.max:
+				return Misuse("%d is too large for -%s: the maximum is %d", v, l.flag, l.max)
 			}
 			return setQuota(ctx, env, args[0], l.key, v)
 		}
 	},
 }
 
-// oneLimit says which one of the limit flags was given.
-func oneLimit(fs *pflag.FlagSet, required bool) (int, error) {
+// chosenLimit returns the index of the limit whose flag was given, or -1 if there is none. It
+// returns an error if several were given, or if one is required and missing.
+func chosenLimit(fs *pflag.FlagSet, required bool) (int, error) {
 	chosen := -1
 	for i, l := range limits {
 		switch {
@@ -138,13 +142,13 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	switch _, err := env.Session.Exists(ctx, path, false); {
 	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
-	case ignore(err, zkconn.NoAuth) != nil: // it is there, though newer servers do not tell more
+	case ignore(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists, although newer servers do not return its stat
 		return err
 	}
 	q, err := n.read(ctx, n.limits())
 	fresh := errors.Is(err, zkconn.NoNode)
 	if fresh {
-		q, err = jute.Quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.create(ctx)
+		q, err = jute.Quota{"count": -1, "bytes": -1, "byteHardLimit": -1, "countHardLimit": -1}, n.createParents(ctx)
 	}
 	if err != nil {
 		return err
@@ -158,16 +162,16 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	if err != nil {
 		return err
 	}
-	return n.warn(ctx, q)
+	return n.printResult(ctx, q)
 }
 
-// create makes what lies above the limits znode, after checking that no znode
-// above or below has a quota, and the stats znode, which the server then fills.
-func (n quotaNodes) create(ctx context.Context) error {
-	if err := n.noneAbove(ctx); err != nil {
+// createParents creates the stats znode, which the server then fills, and the parents of both
+// znodes of the quota. It returns an error if an ancestor or a descendant already has a quota.
+func (n quotaNodes) createParents(ctx context.Context) error {
+	if err := n.checkNoneAbove(ctx); err != nil {
 		return err
 	}
-	if err := n.noneBelow(ctx); err != nil {
+	if err := n.checkNoneBelow(ctx); err != nil {
 		return err
 	}
 	for i := len(quotaRoot); i <= len(n.dir); i++ {
@@ -184,14 +188,14 @@ func (n quotaNodes) create(ctx context.Context) error {
 	return ignore(err, zkconn.NodeExists)
 }
 
-func (n quotaNodes) noneAbove(ctx context.Context) error {
+func (n quotaNodes) checkNoneAbove(ctx context.Context) error {
 	for i := len(n.dir) - 1; i > len(quotaRoot); i-- {
 		if n.dir[i] != '/' {
 			continue
 		}
 		_, err := n.c.Exists(ctx, zkconn.Join(n.dir[:i], limitsName), false)
 		if err == nil || errors.Is(err, zkconn.NoAuth) {
-			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.client(n.dir[:i]))
+			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.clientPath(n.dir[:i]))
 		}
 		if err := ignore(err, zkconn.NoNode); err != nil {
 			return err
@@ -200,12 +204,12 @@ func (n quotaNodes) noneAbove(ctx context.Context) error {
 	return nil
 }
 
-// client is the path whose quota lies in dir, as the user would write it.
-func (n quotaNodes) client(dir string) string {
+// clientPath returns the path whose quota is stored in dir, as the user would type it.
+func (n quotaNodes) clientPath(dir string) string {
 	return n.env.Session.ClientPath(strings.TrimPrefix(dir, quotaRoot))
 }
 
-func (n quotaNodes) noneBelow(ctx context.Context) error {
+func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
 	src, err := zktree.OnServer(ctx, n.c, n.dir, false)
 	if err != nil {
 		return err
@@ -221,15 +225,16 @@ func (n quotaNodes) noneBelow(ctx context.Context) error {
 		case st.Err != nil:
 			return st.Err
 		case st.Kind == zktree.Enter && st.Depth > 0 && st.Name == limitsName:
-			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.client(strings.TrimSuffix(st.Path(), "/"+limitsName)))
+			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.clientPath(strings.TrimSuffix(st.Path(), "/"+limitsName)))
 		}
 	}
 	return nil
 }
 
-// warn answers with what is above a limit already, the soft or the hard one: as in
-// zkCli there is one warning for the number of znodes, and one for their bytes.
-func (n quotaNodes) warn(ctx context.Context, q jute.Quota) error {
+// printResult prints the result of setquota, with a warning for each limit that is already
+// exceeded. As in zkCli, the soft and the hard limit share a warning: at most one for the number of
+// znodes, and one for the bytes.
+func (n quotaNodes) printResult(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
 	if err := ignore(err, zkconn.NoNode); err != nil {
 		return err
@@ -296,7 +301,7 @@ var delquotaCommand = &Command{
 			fs.BoolP(l.long, l.flag, false, "remove only the "+l.usage)
 		}
 		return func(ctx context.Context, env *Env, args []string) error {
-			chosen, err := oneLimit(fs, false)
+			chosen, err := chosenLimit(fs, false)
 			if err != nil {
 				return err
 			}
@@ -304,7 +309,7 @@ var delquotaCommand = &Command{
 			if err != nil {
 				return err
 			}
-			if err = n.drop(ctx, chosen); errors.Is(err, zkconn.NoNode) {
+			if err = n.remove(ctx, chosen); errors.Is(err, zkconn.NoNode) {
 				err = fmt.Errorf("Quota does not exist for %s", args[0])
 			}
 			return env.answer(err, done("delquota", args[0]))
@@ -312,8 +317,9 @@ var delquotaCommand = &Command{
 	},
 }
 
-// drop lifts one limit, or removes the quota with the empty znodes above it.
-func (n quotaNodes) drop(ctx context.Context, chosen int) error {
+// remove removes one limit, or, if chosen is negative, the whole quota and the znodes above it that
+// become empty.
+func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 	if chosen >= 0 {
 		q, err := n.read(ctx, n.limits())
 		if err != nil {
@@ -349,9 +355,8 @@ func parseQuota(data []byte) (jute.Quota, error) {
 	return q, nil
 }
 
-// guardQuota refuses to write what would end a real server's process (3.8.0): it
-// reads a stats znode at the next write below the path it counts, and does not
-// survive malformed text there.
+// guardQuota returns an error if data is malformed and path is the stats znode of a quota. At the
+// next write below the quota's path, the server would parse the data and crash (3.8.0).
 func guardQuota(env *Env, path string, data []byte) error {
 	server := env.Session.ServerPath(path)
 	if !strings.HasPrefix(server, quotaRoot+"/") || !strings.HasSuffix(server, "/"+statsName) {

@@ -9,19 +9,18 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Blanks are the bytes that separate words: what \s means to zkCli. Wider
-// Unicode spaces are data, as node names may hold them.
+// Blanks are the characters that separate words: those that \s matches in zkCli. Other Unicode
+// spaces can be part of a znode's name.
 const Blanks = " \t\n\v\f\r"
 
-// Quote writes a word so that the shell reads it back as one word, the plainest
-// way that works. A word that could be taken for a flag is quoted, and so is
-// the empty one. Whatever does not print is escaped, so that the result is
-// one line and harmless on a terminal.
+// Quote writes a word so that the shell reads it as one word, with as little quoting as possible.
+// It quotes an empty word, and a word that looks like a flag. It escapes characters that are not
+// printable, so that the result is one line and safe on a terminal.
 func Quote(word string) string {
 	switch {
 	case !Printable(word):
 		return Escape(word)
-	case word == "|" || word == ">" || word == ">>": // they would part the line
+	case word == "|" || word == ">" || word == ">>": // the shell would read a pipe or a redirection
 		return `"` + word + `"`
 	case word != "" && !strings.Contains("-\"'", word[:1]) && !strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, Blanks):
 		return word
@@ -40,7 +39,7 @@ func Printable(word string) bool {
 
 func notPrinted(r rune) bool { return !unicode.IsPrint(r) || render.Hidden(r) }
 
-// Escape writes a word as $'…'.
+// Escape writes a word in the form $'…'.
 func Escape(word string) string {
 	b := []byte("$'")
 	for word != "" {

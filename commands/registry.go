@@ -12,8 +12,9 @@ type Registry struct {
 	byName map[string]*Command
 }
 
-// NewRegistry collects commands, those of a group together, whoever brings them. A name
-// used twice is an error in the program and panics.
+// NewRegistry returns a registry of all commands in lists. Commands of one group stand
+// together, even if they come from different lists. It panics if two commands have the same
+// name, which is a mistake in the program.
 func NewRegistry(lists ...[]*Command) *Registry {
 	r := &Registry{byName: map[string]*Command{}}
 	for _, c := range slices.Concat(lists...) {
@@ -35,22 +36,22 @@ func NewRegistry(lists ...[]*Command) *Registry {
 	return r
 }
 
-// Find returns the command of that name or alias, or nil.
+// Find returns the command with this name or alias, or nil.
 func (r *Registry) Find(name string) *Command { return r.byName[name] }
 
-// All returns the commands, a group after the other.
+// All returns the commands, one group after the other.
 func (r *Registry) All() []*Command { return r.list }
 
-// About returns the commands whose name has this word in it, or whose summary has a word
-// that begins like it, and, apart from these, those whose help has one. What removes whole
-// trees is not looked for by accident.
+// About searches the commands for word. found are the commands whose name contains word, or
+// whose summary contains a word that begins with it. mentioned are other commands whose help
+// contains such a word. A command that deletes whole subtrees is found only by its summary.
 func (r *Registry) About(word string) (found, mentioned []*Command) {
 	word = strings.ToLower(word)
-	apart := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	separates := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	begins := func(w string) bool { return strings.HasPrefix(w, word) }
 	for _, c := range r.list {
 		has := func(text string) bool {
-			return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(text), apart), begins)
+			return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(text), separates), begins)
 		}
 		named := strings.Contains(strings.ToLower(c.Name), word) && !c.Effect.Has(Sweeps)
 		switch {
@@ -63,8 +64,8 @@ func (r *Registry) About(word string) (found, mentioned []*Command) {
 	return found, mentioned
 }
 
-// elsewhere are names that other tools give to what a command here does.
-var elsewhere = map[string]string{
+// foreignNames maps names that other tools use to hints about zksh's commands.
+var foreignNames = map[string]string{
 	".":          "did you mean source?",
 	"cat":        "did you mean get?",
 	"backup":     "did you mean export -R?",
@@ -93,10 +94,10 @@ var elsewhere = map[string]string{
 	"vim":        "did you mean edit?",
 }
 
-// Hint says what a name that no command has could stand for, or nothing. It may be one of
-// more names.
+// Hint returns a suggestion for an unknown command name, or "". Besides the registered
+// commands, it may suggest one of the names in more.
 func (r *Registry) Hint(name string, more ...string) string {
-	if hint := elsewhere[strings.ToLower(name)]; hint != "" {
+	if hint := foreignNames[strings.ToLower(name)]; hint != "" {
 		return hint
 	}
 	if near := r.nearest(name, more...); near != "" {
@@ -105,8 +106,8 @@ func (r *Registry) Hint(name string, more ...string) string {
 	return ""
 }
 
-// nearest is the name closest to a mistyped one, or "" when none is close. What
-// removes whole trees is never meant by mistake.
+// nearest returns the name most similar to a mistyped one, or "" if none is similar. It never
+// returns a command that deletes whole subtrees.
 func (r *Registry) nearest(name string, more ...string) string {
 	if name == "" || !unicode.IsLetter(rune(name[0])) {
 		return ""
@@ -126,8 +127,8 @@ func (r *Registry) nearest(name string, more ...string) string {
 	return best
 }
 
-// distance is the number of single-character edits, swaps of neighbours
-// included, between two words.
+// distance returns the number of single-character edits between two words. Swapping two
+// neighbouring characters counts as one edit.
 func distance(a, b string) int {
 	var before, prev, cur []int
 	for j := range len(b) + 1 {
@@ -151,7 +152,7 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// All is zkCli's command set.
+// All returns the commands of this package.
 func All() []*Command {
 	return []*Command{
 		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, editCommand, deleteCommand,

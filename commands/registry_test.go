@@ -22,8 +22,7 @@ func TestHint(t *testing.T) {
 			t.Errorf("%q: no hint", name)
 		}
 	}
-	// Every other name with one letter too few finds its command, or at least no
-	// command that removes whole trees.
+	// A name with one letter missing never suggests a command that deletes whole subtrees.
 	for _, c := range r.All() {
 		for i := range c.Name {
 			if got := r.Find(r.nearest(c.Name[:i] + c.Name[i+1:])); got != nil && got.Effect.Has(Sweeps) {

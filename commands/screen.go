@@ -6,47 +6,45 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Screen is where a command shows what it has to say. Its methods may be called
-// from any goroutine; nothing of one call runs into that of another. The one for
-// tests is in package commandtest.
+// Screen shows the output of commands. Its methods are safe for concurrent use, and each call's
+// output stays together. Tests use the implementation in package commandtest.
 type Screen interface {
-	// Print shows an answer, on standard output.
+	// Print prints a result on standard output.
 	Print(v render.Value) error
-	// Note makes a remark, on standard error; a shell that is asked to be quiet
-	// drops it.
+	// Note prints a remark on standard error, unless the shell is quiet.
 	Note(text string)
-	// Alert prints on standard error that something happened in the meantime, even if
-	// the shell is quiet.
+	// Alert prints an event that the user did not wait for on standard error, even if the shell
+	// is quiet.
 	Alert(text string)
-	// Ask puts a question to the person at the terminal, whose answer is yes or no.
-	// It is an error to ask where nobody is, which is in every Mode but ByHand.
+	// Ask asks the user a yes-or-no question. It returns an error in every Mode but ByHand,
+	// because there is nobody to ask.
 	Ask(ctx context.Context, question string) (yes bool, err error)
-	// AskUnseen is Ask for a secret, which does not show as it is typed.
-	AskUnseen(ctx context.Context, question string) (answer string, err error)
-	// Lend leaves the terminal to a program that do runs: Ctrl-C is the program's, and
-	// events wait.
+	// AskSecret asks the user for a secret and does not show it as it is typed.
+	AskSecret(ctx context.Context, question string) (answer string, err error)
+	// Lend hands the terminal to a program while do runs. Ctrl-C goes to the program, and events
+	// are printed afterwards.
 	Lend(do func() error) error
-	// Progress shows how far a long piece of work is, if there is a terminal to show
-	// it on and the shell is not asked to be quiet. end takes the show away.
+	// Progress shows the progress of a long operation, if there is a terminal and the shell is
+	// not quiet. end removes it from the screen.
 	Progress(verb string) (update func(done, total int), end func())
-	// Region begins a piece of the terminal that is drawn anew in its place.
+	// Region begins a region of the terminal whose contents are redrawn in place.
 	Region(on Stream) Region
 }
 
-// Region is some lines of a terminal that are drawn anew in their place, while
-// other things are printed above them. It belongs to one goroutine.
+// Region is a group of lines on the terminal that are redrawn in place, while other output
+// appears above them. It is not safe for concurrent use.
 type Region interface {
-	// Size is that of the terminal in columns and rows. Zeros mean that there is
-	// none, or that a program reads what is printed there; then Draw does nothing.
+	// Size returns the size of the terminal. It returns zeros if there is no terminal, or if a
+	// program reads the output; then Draw does nothing.
 	Size() (columns, rows int)
-	// Draw puts lines into the place of those it drew before. They are made
-	// harmless, and cut to the window.
+	// Draw replaces the lines of the previous Draw. It escapes control characters and cuts the
+	// lines to the width of the terminal.
 	Draw(lines ...string) error
-	// Close ends the region; keep leaves what it shows where it is.
+	// Close ends the region. If keep is true, the lines stay on the screen.
 	Close(keep bool) error
 }
 
-// Stream is one of the two that a shell writes to.
+// Stream is one of the two standard streams that a shell writes to.
 type Stream int
 
 // The streams.

@@ -33,7 +33,7 @@ var setCommand = &Command{
 			if *null && (fromFile || *b64) {
 				return Misuse("--null cannot be combined with data, -f or -b")
 			}
-			if fromFile || *null { // the data word is missing
+			if fromFile || *null { // there is no data word
 				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
 			}
 			switch {
@@ -64,32 +64,31 @@ var setCommand = &Command{
 				return err
 			}
 			st, err := env.Overwrite(ctx, "set", args[0], data, v)
-			return env.answer(err, written("set", args[0], st, *stat))
+			return env.answer(err, writeAnswer("set", args[0], st, *stat))
 		}
 	},
 }
 
-// Overwrite writes a znode's data, for a command, and has those before kept.
+// Overwrite writes a znode's data on behalf of a command. It saves the old data first.
 func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte, version int32) (st *zk.Stat, err error) {
 	loss := Loss{Command: command, Path: path, Of: LostData, Version: version, Data: data}
-	err = env.Losing(ctx, loss, func(ctx context.Context, version int32) (err error) {
+	err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
 		st, err = env.Session.Set(ctx, path, data, version)
 		return err
 	})
 	return st, err
 }
 
-// written is the answer of set and setAcl, which show the stat if it was asked for.
-func written(name, path string, stat *zk.Stat, show bool) render.Answer {
+// writeAnswer returns the result of set or setAcl. show reports whether the stat was asked for.
+func writeAnswer(name, path string, stat *zk.Stat, show bool) render.Answer {
 	answer := done(name, path, "stat", (*render.Stat)(stat))
-	if st := statIf(show, stat); st != nil {
+	if st := statIfWanted(show, stat); st != nil {
 		answer.Stat, answer.Grid = st, st.Table()
 	}
 	return answer
 }
 
-// decodeBase64 reads the standard alphabet; padding may be missing, and line
-// ends are passed over.
+// decodeBase64 decodes the standard alphabet, with or without padding, and ignores line breaks.
 func decodeBase64(s string) ([]byte, error) {
 	s = strings.TrimRight(strings.NewReplacer("\r", "", "\n", "").Replace(s), "=")
 	b, err := base64.RawStdEncoding.DecodeString(s)

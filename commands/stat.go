@@ -21,7 +21,7 @@ var statCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		watch := fs.BoolP("watch", "w", false, "set a watch on the znode, or on its creation")
 		human := fs.BoolP("human", "h", false, "print times in ISO 8601 format, with their age according to this machine's clock")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
 			if err != nil {
 				return err
@@ -30,8 +30,8 @@ var statCommand = &Command{
 			if err != nil {
 				return err
 			}
-			if k, kept := from.(*keptReader); kept {
-				return k.printStat(env, args[0], *human)
+			if file, is := from.(*fileReader); is {
+				return file.printStat(env, args[0], *human)
 			}
 			if *human {
 				return env.Screen.Print((*render.Stat)(st).Human(time.Now()))
@@ -49,9 +49,9 @@ var existsCommand = &Command{
 	Examples: []string{"exists /app/ready", "exists /app/ready --in snapshot.a3f"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			_, err := from.Exists(ctx, args[0], false)
-			err = ignore(err, zkconn.NoAuth) // it is asked for only where there is a znode
+			err = ignore(err, zkconn.NoAuth) // servers return NoAuth only if the znode exists
 			answer := render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}
 			if failed := env.answer(ignore(err, zkconn.NoNode), answer); failed != nil || err == nil {
 				return failed

@@ -1,25 +1,25 @@
 package commands
 
-// The exit statuses that commands and the shell give, listed by Statuses.
+// The exit statuses of commands and of the shell. Statuses explains them.
 const (
 	StatusOK          = 0
 	StatusFailed      = 1   // a command failed
-	StatusUsage       = 2   // a line or an option cannot be meant as it stands
-	StatusNoServer    = 69  // no server, or the session was lost
-	StatusLockLost    = 74  // a lock was lost
-	StatusNotLocked   = 75  // a lock was not got
-	StatusTimeUp      = 75  // what was waited for has not come in time
+	StatusUsage       = 2   // a line or an option is not valid
+	StatusNoServer    = 69  // no server could be reached, or the session was lost
+	StatusLockLost    = 74  // a lock was lost, or may have been lost
+	StatusNotLocked   = 75  // a lock was not acquired
+	StatusTimeUp      = 75  // the time limit of wait was reached
 	StatusUnconfirmed = 76  // the release of a lock was not confirmed
 	StatusCannotRun   = 126 // a program could not be run
-	StatusUnknown     = 127 // unknown command, or no such program
-	StatusInterrupted = 130 // Ctrl-C
-	StatusQuit        = 131 // Ctrl-\
-	StatusBrokenPipe  = 141 // nobody reads the answers any more
-	StatusTerminated  = 143 // asked to end by SIGTERM or SIGHUP
+	StatusUnknown     = 127 // unknown command, or the program was not found
+	StatusInterrupted = 130 // interrupted by Ctrl-C
+	StatusQuit        = 131 // interrupted by Ctrl-\
+	StatusBrokenPipe  = 141 // the reader of the output closed the pipe
+	StatusTerminated  = 143 // terminated by SIGTERM or SIGHUP
 )
 
-// Statuses lists the exit statuses: a brief meaning for --help, the full one for the manual,
-// and the codes that errors have in JSON.
+// Statuses lists the exit statuses, with a brief meaning for --help, the full meaning for the
+// manual, and the codes of their errors in JSON.
 var Statuses = []struct {
 	Status  int
 	Brief   string

@@ -9,44 +9,45 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// survey is a walk over a subtree that is shown as it goes.
+// survey is a walk over a subtree whose results are printed during the walk.
 type survey struct {
 	env    *Env
 	src    zktree.Source
 	walk   *zktree.Walk
 	update func(done, total int)
-	shut   zktree.UnreadError // what may not be read
-	err    error              // what broke it off
+	unread zktree.UnreadError // znodes that could not be read
+	err    error              // error that ended the walk early
 }
 
-// surveyOf reads the root of a subtree. With watch, each list of children leaves a watch.
+// surveyOf begins a walk and reads its root. With watch, it sets a watch on the children of each
+// znode.
 func surveyOf(ctx context.Context, env *Env, from reader, path string, watch bool, o zktree.Options) (*survey, error) {
 	src, err := sourceOf(ctx, env, from, path, watch)
 	if err != nil {
 		return nil, err
 	}
-	s := &survey{env: env, src: src, shut: zktree.UnreadError{Root: path}}
+	s := &survey{env: env, src: src, unread: zktree.UnreadError{Root: path}}
 	o.Progress = func(done, total int) {
 		if s.update != nil {
 			s.update(done, total)
 		}
 	}
 	if s.walk, err = zktree.Begin(ctx, src, path, o); err != nil {
-		if k, kept := from.(*keptReader); kept {
-			err = k.explain(err)
+		if file, is := from.(*fileReader); is {
+			err = file.explain(err)
 		}
 	}
 	return s, err
 }
 
 func sourceOf(ctx context.Context, env *Env, from reader, path string, watch bool) (zktree.Source, error) {
-	if k, kept := from.(*keptReader); kept {
-		return k, nil
+	if file, is := from.(*fileReader); is {
+		return file, nil
 	}
 	return zktree.OnServer(ctx, env.Session.Client, path, watch)
 }
 
-// steps are those of the walk, and keeps what goes wrong. verb is for the progress.
+// steps returns the steps of the walk, and records errors in s. verb is for the progress display.
 func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 	return func(yield func(*zktree.Step) bool) {
 		update, end := s.env.Screen.Progress(verb)
@@ -58,7 +59,7 @@ func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 				return
 			}
 			if st.Err != nil && st.Kind == zktree.Enter {
-				s.shut.Add(st.Err)
+				s.unread.Add(st.Err)
 			}
 			if !yield(st) {
 				return
@@ -67,7 +68,7 @@ func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 	}
 }
 
-// items returns the items that of makes of each step, until of returns false.
+// items returns the items that of yields for each step. It ends when of returns false.
 func (s *survey) items(verb string, of func(*zktree.Step, func(render.Item) bool) bool) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		for st := range s.steps(verb) {
@@ -78,7 +79,7 @@ func (s *survey) items(verb string, of func(*zktree.Step, func(render.Item) bool
 	}
 }
 
-// print shows a stream that is made of the survey.
+// print prints a stream of the walk's items.
 func (s *survey) print(v *render.Stream) error {
 	v.End = s.end
 	if err := s.env.Screen.Print(v); err != nil {
@@ -87,29 +88,29 @@ func (s *survey) print(v *render.Stream) error {
 	return s.end()
 }
 
-// end is the error of a survey that has not seen all.
+// end returns an error if the walk did not see the whole subtree.
 func (s *survey) end() error {
-	return errors.Join(s.err, s.shut.OrNil())
+	return errors.Join(s.err, s.unread.OrNil())
 }
 
-// pathItem is a path in an answer.
+var _ render.Item = pathItem{}
+
+// pathItem is a path in a result.
 type pathItem struct {
 	path   string
-	decode bool // for people
+	decode bool // print the URL-decoded path
 }
 
-// Cells is part of render.Item.
 func (p pathItem) Cells() []string {
 	if p.decode {
-		return []string{decoded(p.path)}
+		return []string{unescape(p.path)}
 	}
 	return []string{render.OneLine(p.path)}
 }
 
-// JSON is part of render.Item.
 func (p pathItem) JSON() any { return p.path }
 
-// pathStream is an answer that is a path a line.
+// pathStream returns a result that has one path per line.
 func pathStream(root string, items iter.Seq[render.Item]) *render.Stream {
 	return &render.Stream{Open: render.Facts{"path", root}, List: "paths", Columns: []render.Column{{Header: "path"}}, Bare: true, Items: items}
 }

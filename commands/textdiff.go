@@ -9,22 +9,22 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// diffContext is how many lines around a change a textDiff has.
+// diffContext is the number of unchanged lines that textDiff prints around a change.
 const diffContext = 2
 
-// textDiff returns the difference of two texts: the lines that begin with - and +, and some
-// of the lines around them.
+// textDiff returns the difference between two texts: removed lines begin with "-", added lines
+// with "+", and the unchanged lines around them with spaces.
 func textDiff(before, after string) string {
 	if before == after {
 		return ""
 	}
-	a, b := wholeLines(before), wholeLines(after)
+	a, b := endLastLine(before), endLastLine(after)
 	diff, err := udiff.ToUnifiedDiff("", "", a, udiff.Lines(a, b), diffContext)
-	if err != nil || len(diff.Hunks) == 0 { // no error: the edits are those of the text
+	if err != nil || len(diff.Hunks) == 0 { // err is never set for edits computed from the same text
 		return "only the line break at the end has changed\n"
 	}
 	var text strings.Builder
-	next := 1 // line of the text before
+	next := 1 // line of before that follows the lines printed so far
 	for _, h := range diff.Hunks {
 		if h.FromLine > next {
 			text.WriteString("  …\n")
@@ -50,16 +50,16 @@ func textDiff(before, after string) string {
 	return text.String()
 }
 
-// wholeLines ends the last line of a text.
-func wholeLines(text string) string {
+// endLastLine returns the text with a line break at the end, unless it is empty.
+func endLastLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
 	}
 	return text + "\n"
 }
 
-// DataDiff returns the difference of the data of two znodes, or "" if one of them is not
-// readable text.
+// DataDiff returns the difference between two versions of a znode's data, or "" if one of them is
+// not text.
 func DataDiff(before, after []byte) string {
 	if !IsText(before) || !IsText(after) {
 		return ""
@@ -67,7 +67,8 @@ func DataDiff(before, after []byte) string {
 	return textDiff(string(before), string(after))
 }
 
-// IsText tells data that people can read.
+// IsText reports whether data is UTF-8 text without control characters, except for line breaks
+// and tabs.
 func IsText(data []byte) bool {
 	binary := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 	return utf8.Valid(data) && !bytes.ContainsFunc(data, binary)

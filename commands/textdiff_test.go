@@ -21,7 +21,7 @@ func TestTextDiff(t *testing.T) {
 			t.Errorf("%q to %q: %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
-	// What is too long for the shortest way is all there.
+	// A difference too long for the algorithm to minimize is still complete.
 	long, other := strings.Repeat("a\n", 3000), strings.Repeat("b\n", 3000)
 	if got := textDiff(long, other); strings.Count(got, "- a\n") != 3000 || strings.Count(got, "+ b\n") != 3000 {
 		t.Errorf("%d bytes of a long diff", len(got))

@@ -21,7 +21,7 @@ var treeCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 0, "print only this many levels below the path; 0 means all")
 		sizes := fs.BoolP("size", "s", false, "print the size of each znode's data in bytes")
-		return looking(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			if *depth < 0 {
 				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			}
@@ -33,7 +33,7 @@ var treeCommand = &Command{
 			if *sizes {
 				v.Columns = append([]render.Column{{Header: "bytes", Width: 7, Right: true}}, v.Columns...)
 			}
-			var lines []bool // of the folders on the way: whether more of their siblings follow
+			var lines []bool // for each ancestor: whether more siblings follow
 			v.Items = s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
 				if st.Kind != zktree.Enter {
 					return true
@@ -41,7 +41,7 @@ var treeCommand = &Command{
 				item := &treeItem{path: st.Path(), depth: st.Depth, name: args[0], sized: *sizes}
 				if st.Depth > 0 {
 					lines = append(lines[:st.Depth-1], !st.Last)
-					item.name = branches(lines) + render.OneLine(st.Name)
+					item.name = treeLines(lines) + render.OneLine(st.Name)
 				}
 				if st.Stat != nil {
 					item.bytes = &st.Stat.DataLength
@@ -53,8 +53,8 @@ var treeCommand = &Command{
 	},
 }
 
-// branches draws what leads to a znode.
-func branches(lines []bool) string {
+// treeLines draws the lines that lead to a znode.
+func treeLines(lines []bool) string {
 	var b strings.Builder
 	for i, more := range lines {
 		switch {
@@ -71,16 +71,17 @@ func branches(lines []bool) string {
 	return b.String()
 }
 
-// treeItem is a znode of a tree.
+var _ render.Item = (*treeItem)(nil)
+
+// treeItem is a znode in the output of tree.
 type treeItem struct {
 	path  string
 	depth int
-	name  string // with what leads to it
+	name  string // with the lines that lead to it
 	sized bool
-	bytes *int32 // nil: it may not be known
+	bytes *int32 // nil if the size is unknown
 }
 
-// Cells is part of render.Item.
 func (t *treeItem) Cells() []string {
 	switch {
 	case !t.sized:
@@ -91,7 +92,6 @@ func (t *treeItem) Cells() []string {
 	return []string{strconv.Itoa(int(*t.bytes)), t.name}
 }
 
-// JSON is part of render.Item.
 func (t *treeItem) JSON() any {
 	facts := render.Facts{"path", t.path, "depth", t.depth}
 	if t.sized {

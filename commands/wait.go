@@ -28,7 +28,7 @@ var waitCommand = &Command{
 		var limit Duration
 		fs.BoolVar(&w.gone, "gone", false, "wait until the znode does not exist")
 		value := fs.String("value", "", "wait until the znode has this `data`")
-		fs.Var(parsed{"number", w.children.set}, "children", "wait until the znode has `n` children; n+ means n or more")
+		fs.Var(funcValue{"number", w.children.set}, "children", "wait until the znode has `n` children; n+ means n or more")
 		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number without a unit means seconds; 0 checks once")
 		return func(ctx context.Context, env *Env, args []string) error {
 			if fs.Changed("value") {
@@ -40,33 +40,33 @@ var waitCommand = &Command{
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err
 			}
-			w.path, w.found = args[0], "no server has answered"
+			w.path, w.lastSeen = args[0], "no server has answered"
 			err := w.wait(ctx, env.Session, limit)
 			if errors.Is(err, errTimeUp) {
-				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%w waiting for %s: %s", errTimeUp, w.path, w.found)}
+				return &StatusError{Status: StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("%w waiting for %s: %s", errTimeUp, w.path, w.lastSeen)}
 			}
 			return env.answer(err, done("wait", w.path))
 		}
 	},
 }
 
-// errTimeUp is the end of -w.
+// errTimeUp is the error for a wait that reached its time limit.
 var errTimeUp = errors.New("timed out")
 
-// condition is what wait waits for: that a znode exists, unless it says otherwise.
+// condition is the condition that wait waits for. By default, that is the existence of a znode.
 type condition struct {
-	path     string
-	gone     bool
-	value    *string // nil: any
-	children number
-	found    string // how it was when it was read last
-	blind    bool   // it may not be read, so the server may report no change
+	path       string
+	gone       bool
+	value      *string // required data; nil: any
+	children   number
+	lastSeen   string // what the last read found, for the error message
+	unreadable bool   // the session may not read the znode, so the server may not report its changes
 }
 
-// wait waits for at most the limit, if there is one.
+// wait waits until the condition is met, for at most limit if it is given.
 func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration) error {
 	once := limit.Given && limit.Value == 0
-	if once { // the answer is expected at once, but not from a server that is silent
+	if once { // one check; its time limit covers only a server that does not answer
 		limit.Value = s.Info().Patience
 	}
 	if limit.Given {
@@ -80,7 +80,7 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 	for at := s.Stay(); ; {
 		p, err := at.Pin(ctx)
 		if err == nil {
-			err = w.waitIn(ctx, p, once)
+			err = w.waitInSession(ctx, p, once)
 		}
 		if ctx.Err() != nil && err != nil {
 			return context.Cause(ctx)
@@ -91,18 +91,18 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 	}
 }
 
-// waitIn waits in one session.
-func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) error {
+// waitInSession waits within one session. once means a single check.
+func (w *condition) waitInSession(ctx context.Context, p *zkconn.Pinned, once bool) error {
 	wake := make(chan zk.EventType, 1)
 	defer p.Unwatch(w.path, wake)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		changed := p.Changed() // of the connection: what was read on another one may be old
-		met, err := w.look(ctx, p, wake)
+		changed := p.Changed() // a new connection: data read on the old one may be out of date
+		met, err := w.check(ctx, p, wake)
 		switch {
 		case errors.Is(err, zkconn.ConnectionLoss):
 			select {
 			case <-changed:
-			case <-time.After(pause): // the server has answered so, and keeps the connection
+			case <-time.After(pause): // the server itself returned the error, and the connection remains
 			case <-ctx.Done():
 			}
 			if err := p.Await(ctx); err != nil {
@@ -115,7 +115,7 @@ func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) err
 			return errTimeUp
 		}
 		var again <-chan time.Time
-		if w.blind {
+		if w.unreadable {
 			again = time.After(longPause)
 		}
 		pause = firstPause
@@ -131,14 +131,14 @@ func (w *condition) waitIn(ctx context.Context, p *zkconn.Pinned, once bool) err
 	}
 }
 
-// The pauses before a znode is read again on the same connection.
+// Bounds of the pause before a znode is read again on the same connection.
 const (
 	firstPause = 5 * time.Millisecond
 	longPause  = time.Second
 )
 
-// look reads the znode once, and has its next change wake us.
-func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
+// check reads the znode once, and watches it: its next change sends to wake.
+func (w *condition) check(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.value == nil && !w.children.given {
 		return w.exists(ctx, p, wake)
 	}
@@ -155,35 +155,34 @@ func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.E
 
 func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	_, err = p.WatchExists(ctx, w.path, wake)
-	// ZooKeeper 3.8.4, 3.9.2 and later ask for the permission to read a znode, but only where
-	// there is one.
-	w.blind = errors.Is(err, zkconn.NoAuth)
-	if err == nil && w.gone { // servers before these leave a watch, but from 3.8 on withhold its event
+	// ZooKeeper 3.8.4, 3.9.2 and later answer NoAuth if the znode exists and we may not read it.
+	w.unreadable = errors.Is(err, zkconn.NoAuth)
+	if err == nil && w.gone { // earlier servers set the watch, but since 3.8 they do not send its event without permission
 		_, _, unread := p.Get(ctx, w.path, nil)
-		w.blind = errors.Is(unread, zkconn.NoAuth)
+		w.unreadable = errors.Is(unread, zkconn.NoAuth)
 	}
 	if err = ignore(err, zkconn.NoAuth); ignore(err, zkconn.NoNode) != nil {
 		return false, err
 	}
-	w.found = "the znode exists"
+	w.lastSeen = "the znode exists"
 	if err != nil {
-		w.found = "the znode does not exist"
+		w.lastSeen = "the znode does not exist"
 	}
 	return (err != nil) == w.gone, nil
 }
 
-// compare wants a znode that exists.
+// compare checks the children and the data of a znode. It returns NoNode if there is no znode.
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
 		names, err := p.WatchChildren(ctx, w.path, wake)
-		w.found = fmt.Sprintf("the znode has %d children", len(names))
+		w.lastSeen = fmt.Sprintf("the znode has %d children", len(names))
 		if err != nil || !w.children.fits(len(names)) {
 			return false, err
 		}
 	}
 	if w.value != nil {
 		data, _, err := p.Get(ctx, w.path, wake)
-		w.found = "the znode has a different value"
+		w.lastSeen = "the znode has a different value"
 		if err != nil || string(data) != *w.value {
 			return false, err
 		}
@@ -191,7 +190,8 @@ func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- z
 	return true, nil
 }
 
-// number is a flag's number of something, or that number and any above it.
+// number is the value of a flag such as --children: a number, or with more, that number or any
+// higher one.
 type number struct {
 	n           int
 	more, given bool

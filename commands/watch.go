@@ -47,7 +47,7 @@ var watchCommand = &Command{
 	},
 }
 
-// What happens to a znode, in ZooKeeper's terms.
+// ZooKeeper's names for the events of a znode.
 const (
 	nodeCreated = "NodeCreated"
 	nodeChanged = "NodeDataChanged"
@@ -58,23 +58,26 @@ const (
 type nodeChange struct {
 	Event   string `json:"event"`
 	Path    string `json:"path"`
-	Version int32  `json:"version"` // the last one of a znode that is gone
-	Size    *int32 `json:"size"`    // nil: it is gone
-	Was     *int32 `json:"was"`     // nil: it was not there
-	Time    string `json:"time"`    // when it was seen
+	Version int32  `json:"version"` // the last version, if the znode was deleted
+	Size    *int32 `json:"size"`    // nil if the znode was deleted
+	Was     *int32 `json:"was"`     // previous size; nil if the znode did not exist
+	Time    string `json:"time"`    // when zksh read the change
 
-	seen time.Time // in words as well; zero: not there
+	seen time.Time // the same as Time, if the text shows it; otherwise zero
 }
 
-// IsEvent is part of render.Event.
+// IsEvent implements render.Event.
 func (*nodeChange) IsEvent() {}
 
-var _ render.Event = (*nodeChange)(nil)
+var (
+	_ render.Event  = (*nodeChange)(nil)
+	_ render.Fitter = (*nodeChange)(nil)
+)
 
-// Text is one line.
+// Text prints the change on one line.
 func (c *nodeChange) Text(w io.Writer) error { return c.FitText(w, 0) }
 
-// FitText is part of render.Fitter.
+// FitText implements render.Fitter.
 func (c *nodeChange) FitText(w io.Writer, columns int) error {
 	line := fmt.Sprintf("%s %s version=%d", c.Event, render.OneLine(c.Path), c.Version)
 	if c.Size != nil {
@@ -90,8 +93,8 @@ func (c *nodeChange) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// changes returns what happened to a znode between two readings. A nil Stat stands for a
-// znode that does not exist.
+// changes returns the changes of a znode between two reads. A nil stat means that the znode did
+// not exist.
 func changes(path string, old, now *zk.Stat) []*nodeChange {
 	switch {
 	case old == nil && now == nil, old != nil && now != nil && old.Mzxid == now.Mzxid:
@@ -106,126 +109,126 @@ func changes(path string, old, now *zk.Stat) []*nodeChange {
 	return []*nodeChange{{Event: nodeChanged, Path: path, Version: now.Version, Size: &now.DataLength, Was: &old.DataLength}}
 }
 
-// follower tells of the changes of a znode, or of a subtree. It has a session of its
-// own, whose watches are nobody else's. All but the command's run belongs to one
-// goroutine.
+// follower reports the changes of a znode or a subtree. It uses its own session, so that nobody
+// else gets the events of its watches. All fields belong to one goroutine; only the command runs
+// in another.
 type follower struct {
 	env           *Env
 	path          string
 	recurse, once bool
-	timed         bool     // lines have the time
-	argv          []string // the command; empty: changes are printed
+	timed         bool     // print the time in each line
+	argv          []string // the command; empty: print the changes
 
-	own   *zkconn.Session
-	known map[string]*zk.Stat // as it was told last
-	begun bool                // known is what there was at the start
-	stale bool                // the connection is a new one: nothing is known of what has happened meanwhile
-	due   []string            // paths to be read, oldest first
-	isDue map[string]bool     // the same
-	bytes int                 // of these paths
-	ran   chan error          // receives the end of the command; nil while none runs
-	lost  error               // what has become of the shell's own session meanwhile
+	own         *zkconn.Session     // separate session of the watches
+	known       map[string]*zk.Stat // state that was reported last, by path
+	hasBaseline bool                // known contains the state at the start
+	reconnected bool                // there is a new connection: events may have been missed since the last one
+	due         []string            // paths to be read, oldest first
+	isDue       map[string]bool     // the paths in due
+	dueBytes    int                 // total length of the paths in due
+	exited      chan error          // receives the result of the running command; nil if none runs
+	sessionErr  error               // error of the shell's own session, if it expired meanwhile
 }
 
-// follow goes on until ctx ends, or after the first change.
+// follow reports changes until ctx ends, or until the first change with -1.
 func (f *follower) follow(ctx context.Context) (err error) {
 	if f.own, err = f.env.Session.Second(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, Closing(ctx, f.own.Close), f.lost) }()
+	defer func() { err = errors.Join(err, CleanUp(ctx, f.own.Close), f.sessionErr) }()
 	if err := f.own.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
 		return err
 	}
 	for {
-		told, err := f.step(ctx)
-		if err != nil || told && f.once {
+		reported, err := f.step(ctx)
+		if err != nil || reported && f.once {
 			return err
 		}
 	}
 }
 
-// step does the next thing there is to do, or waits for one. told tells that a change
-// has been told of, by the end of its command if there is one.
-func (f *follower) step(ctx context.Context) (told bool, err error) {
-	if err := f.hear(); err != nil {
+// step handles what is pending, or waits for an event. reported is true if a change was reported:
+// it was printed, or the command for it has exited.
+func (f *follower) step(ctx context.Context) (reported bool, err error) {
+	if err := f.handleEvents(); err != nil {
 		return false, err
 	}
 	switch {
-	case f.ran != nil:
-	case f.stale:
-		return false, f.unlessCut(f.lookAround(ctx))
+	case f.exited != nil:
+	case f.reconnected:
+		return false, f.ignoreConnectionLoss(f.resync(ctx))
 	case len(f.due) > 0:
-		told, err = f.tell(ctx)
-		return told, f.unlessCut(err)
+		reported, err = f.reportNext(ctx)
+		return reported, f.ignoreConnectionLoss(err)
 	}
 	select {
 	case <-f.own.EventsReady():
 		return false, nil
-	case err := <-f.ran:
-		f.ran = nil
+	case err := <-f.exited:
+		f.exited = nil
 		return true, err
 	case <-ctx.Done():
-		if f.ran != nil {
-			<-f.ran // it has been told to end
+		if f.exited != nil {
+			<-f.exited // the command was interrupted
 		}
 		return false, context.Cause(ctx)
 	}
 }
 
-// unlessCut passes over that the connection broke: there will be another one, on which
-// all is read anew.
-func (f *follower) unlessCut(err error) error {
+// ignoreConnectionLoss returns nil if err is a connection loss or an expired session, because
+// everything is read again on the next connection.
+func (f *follower) ignoreConnectionLoss(err error) error {
 	if errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired) {
 		return nil
 	}
 	return err
 }
 
-// hear takes the events that have come.
-func (f *follower) hear() error {
+// handleEvents handles the events that have arrived.
+func (f *follower) handleEvents() error {
 	for _, e := range f.own.Events() {
 		switch {
 		case !e.Session():
-			f.read(e.Path)
+			f.markDue(e.Path)
 		case f.own.Gone() != nil:
 			return f.own.Gone()
 		case e.Connected():
-			f.stale = true
+			f.reconnected = true
 		}
 	}
-	if f.bytes > maxDue {
+	if f.dueBytes > maxDueBytes {
 		return fmt.Errorf("too many changes: %d znodes below %s changed before zksh could read them; watch a smaller subtree", len(f.due), f.path)
 	}
 	return nil
 }
 
-// maxDue bounds the paths of the znodes that are to be read, in bytes.
-const maxDue = 32 << 20
+// maxDueBytes is the largest total length of the paths in due, in bytes.
+const maxDueBytes = 32 << 20
 
-// read has a znode read when it is its turn.
-func (f *follower) read(path string) {
+// markDue adds a path to due.
+func (f *follower) markDue(path string) {
 	if !f.isDue[path] {
 		f.isDue[path] = true
 		f.due = append(f.due, path)
-		f.bytes += len(path)
+		f.dueBytes += len(path)
 	}
 }
 
-// lookAround sets the watches of a new connection and finds by comparing what has
-// changed since the last one.
-func (f *follower) lookAround(ctx context.Context) error {
-	f.stale = false
-	if !f.begun { // the server may be behind the one that the shell's own session has written to
+// resync sets the watches on a new connection. It then finds the changes since the last one by
+// comparing what it reads with the known state.
+func (f *follower) resync(ctx context.Context) error {
+	f.reconnected = false
+	if !f.hasBaseline { // the server may lag behind the one that the shell's own session wrote to
 		if err := f.own.Sync(ctx, f.path); err != nil {
 			return err
 		}
 	}
-	now, err := f.all(ctx)
+	now, err := f.readAll(ctx)
 	if err != nil {
 		return err
 	}
-	if !f.begun {
-		f.known, f.begun = now, true
+	if !f.hasBaseline {
+		f.known, f.hasBaseline = now, true
 		f.env.Screen.Note("watching " + f.path)
 		return nil
 	}
@@ -233,16 +236,16 @@ func (f *follower) lookAround(ctx context.Context) error {
 	maps.Copy(both, now)
 	for _, path := range slices.Sorted(maps.Keys(both)) {
 		if len(changes(path, f.known[path], now[path])) > 0 {
-			f.read(path)
+			f.markDue(path)
 		}
 	}
 	return nil
 }
 
-// all leaves the watches and reads all that they cover.
-func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
+// readAll sets the watches and reads all znodes that they cover.
+func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 	if !f.recurse {
-		st, _, err := f.get(ctx, f.path)
+		st, _, err := f.readOne(ctx, f.path)
 		if st == nil {
 			return map[string]*zk.Stat{}, err
 		}
@@ -258,9 +261,9 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 	return zktree.Stats(ctx, f.own.Client, f.path)
 }
 
-// get reads a znode, the data only for a command, and leaves the watch on its next
-// change where no other covers it. One that is not there has no Stat.
-func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
+// readOne reads a znode: its stat, and its data if there is a command. Unless a recursive watch
+// covers it, readOne also watches for its next change. The stat is nil if the znode does not exist.
+func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
 		data, st, err = f.own.Get(ctx, path, !f.recurse)
 		if !errors.Is(err, zkconn.NoNode) {
@@ -280,13 +283,13 @@ func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []by
 	return st, nil, nil
 }
 
-// tell reads the znode whose turn it is and tells what has happened to it.
-func (f *follower) tell(ctx context.Context) (told bool, err error) {
+// reportNext reads the oldest path in due and reports its changes.
+func (f *follower) reportNext(ctx context.Context) (reported bool, err error) {
 	path := f.due[0]
 	f.due = f.due[1:]
 	delete(f.isDue, path)
-	f.bytes -= len(path)
-	now, data, err := f.get(ctx, path)
+	f.dueBytes -= len(path)
+	now, data, err := f.readOne(ctx, path)
 	if err != nil {
 		return false, err
 	}
@@ -310,8 +313,8 @@ func (f *follower) tell(ctx context.Context) (told bool, err error) {
 			c.seen = seen
 		}
 		err := f.env.Screen.Print(c)
-		if errors.Is(err, zkconn.SessionExpired) { // the shell's own has: it does not matter here, but to the lines behind this one
-			f.lost, err = err, nil
+		if errors.Is(err, zkconn.SessionExpired) { // the shell's own session: watch continues without it, but later lines of a script cannot
+			f.sessionErr, err = err, nil
 		}
 		if err != nil {
 			return false, err

@@ -12,43 +12,43 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// start runs the command for a change, with the data on its standard input. It is told
-// to end when ctx ends.
+// start starts the command for a change, with the data on its standard input. The command is
+// interrupted when ctx ends.
 func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 	cmd := exec.CommandContext(ctx, f.argv[0], f.argv[1:]...)
 	cmd.Env = append(os.Environ(), "ZK_EVENT="+c.Event, "ZK_PATH="+c.Path, fmt.Sprintf("ZK_VERSION=%d", c.Version))
 	cmd.Stdin = bytes.NewReader(data)
-	f.env.Streams.Lead(cmd)
+	f.env.Streams.Attach(cmd)
 	ran := make(chan error, 1)
-	f.ran = ran
-	go func() { ran <- f.ended(ctx, cmd, tty.RunJob(cmd)) }() // ends with the command; step waits for that
+	f.exited = ran
+	go func() { ran <- f.exitError(ctx, cmd, tty.RunJob(cmd)) }() // ends with the command; step waits for it
 }
 
-// ended is what follows from the end of the command: that of a single change has its
-// status, another one's failure is told.
-func (f *follower) ended(ctx context.Context, cmd *exec.Cmd, err error) error {
+// exitError returns the error with which watch ends after the command has exited. With -1, that is
+// the command's status. Without -1, exitError prints a failure, and watch continues.
+func (f *follower) exitError(ctx context.Context, cmd *exec.Cmd, err error) error {
 	if cmd.ProcessState == nil {
 		status := StatusCannotRun
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			status = StatusUnknown
 		}
-		return &StatusError{Status: status, Err: fmt.Errorf("cannot run %s: %w", f.argv[0], startError(err))}
+		return &StatusError{Status: status, Err: fmt.Errorf("cannot run %s: %w", f.argv[0], plainStartError(err))}
 	}
 	status := tty.ExitStatus(cmd)
 	switch {
-	case status == StatusOK, ctx.Err() != nil: // then it was told to end
+	case status == StatusOK, ctx.Err() != nil: // if ctx has ended, watch itself interrupted the command
 		return nil
 	case f.once:
 		return &StatusError{Status: status}
-	case status == StatusInterrupted: // Ctrl-C was for us, too
+	case status == StatusInterrupted: // watch received Ctrl-C as well, and ends by itself
 		return nil
 	}
 	f.env.Screen.Alert(fmt.Sprintf("%s exited with status %d; still watching", f.argv[0], status))
 	return nil
 }
 
-// startError takes off an error what is said twice.
-func startError(err error) error {
+// plainStartError removes the parts of an error that repeat the name of the program.
+func plainStartError(err error) error {
 	if lookup, ok := errors.AsType[*exec.Error](err); ok {
 		err = lookup.Err
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The line of a change is broken between words on a narrow terminal.
+// On a narrow terminal, the line of a change is broken between words.
 func TestChangeFits(t *testing.T) {
 	size, was := int32(3), int32(12)
 	c := &nodeChange{Event: nodeChanged, Path: "/an/application/with/a/path", Version: 7, Size: &size, Was: &was}

@@ -9,36 +9,37 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// lockLine is the answer of a lock that was got or is waited for: what became of it, its
-// path, and more facts in pairs.
+// lockLine is the answer of a command that acquired a lock, waits for it or released it: the
+// result, the lock's path, and further facts as pairs of name and value.
 type lockLine render.Facts
 
-// answer returns the line of a lock on path that was acquired.
-func (t *taken) answer(path string) lockLine {
+// answer returns the answer line for a lock on path that was acquired.
+func (t *heldLease) answer(path string) lockLine {
 	return lockLine{"locked", path, "mode", t.kind.label, "node", t.Node(), "token", render.Hex(t.Token()),
 		"waited", t.State().Waited.Seconds()}
 }
 
-// pending is the answer of a wait in the background.
-func pending(path, mode, node string, place int) lockLine {
+// queuedLine returns the answer line for a wait that continues in the background.
+func queuedLine(path, mode, node string, place int) lockLine {
 	return lockLine{"waiting", path, "mode", mode, "node", node, "place", place}
 }
 
-// line has the node in so many columns.
-func (l lockLine) line(node int) string {
+// line formats the facts as one line, and shortens the znode's name to nodeWidth columns; 0
+// keeps the full name.
+func (l lockLine) line(nodeWidth int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", l[0], l[1])
 	for i := 2; i < len(l); i += 2 {
 		value := l.cell(i + 1)
-		if l[i] == "node" && node > 0 {
-			value = queue.ShortNode(value, node)
+		if l[i] == "node" && nodeWidth > 0 {
+			value = queue.ShortNode(value, nodeWidth)
 		}
 		fmt.Fprintf(&b, " %s=%s", l[i], value)
 	}
 	return b.String()
 }
 
-// cell is a fact as it is read.
+// cell formats fact i for output.
 func (l lockLine) cell(i int) string {
 	if seconds, is := l[i].(float64); is {
 		return fmt.Sprintf("%.3fs", seconds)
@@ -46,32 +47,34 @@ func (l lockLine) cell(i int) string {
 	return fmt.Sprint(l[i])
 }
 
-// Text is the whole line.
+// Text writes the full line.
 func (l lockLine) Text(w io.Writer) error {
 	_, err := io.WriteString(w, l.line(0)+"\n")
 	return err
 }
 
-// leastNode is the shortest form of a node that still tells its mode and number.
-const leastNode = 12
+// minNodeWidth is the width of the shortest form of a znode's name that still shows the mode
+// and the sequence number.
+const minNodeWidth = 12
 
-// fitted is the line for so many columns of a terminal; only the node gets shorter.
+// fitted formats the line for a terminal with this many columns. It shortens only the znode's
+// name; the line can remain too long.
 func (l lockLine) fitted(columns int) string {
 	node := 0
-	if whole := render.Width(render.Safe(l.line(0))); columns > 0 && whole > columns && len(l) > 5 {
-		node = max(leastNode, columns-(whole-render.Width(l.cell(5))))
+	if fullWidth := render.Width(render.Safe(l.line(0))); columns > 0 && fullWidth > columns && len(l) > 5 {
+		node = max(minNodeWidth, columns-(fullWidth-render.Width(l.cell(5))))
 	}
 	return l.line(node)
 }
 
-// FitText is part of render.Fitter. What does not fit with a shorter node goes on in a line
-// of its own.
+// FitText implements render.Fitter. It wraps a line that is too long even with a shortened
+// znode.
 func (l lockLine) FitText(w io.Writer, columns int) error {
 	_, err := io.WriteString(w, render.Wrap(render.Safe(l.fitted(columns)), columns, "  ")+"\n")
 	return err
 }
 
-// Table is a row of the same.
+// Table returns a grid with one row: the facts' values below their names.
 func (l lockLine) Table() render.Grid {
 	g := render.Grid{Rows: [][]string{nil}}
 	for i := 0; i < len(l); i += 2 {
@@ -81,5 +84,5 @@ func (l lockLine) Table() render.Grid {
 	return g
 }
 
-// MarshalJSON gives the facts.
+// MarshalJSON encodes the facts as a JSON object.
 func (l lockLine) MarshalJSON() ([]byte, error) { return render.Facts(l).MarshalJSON() }

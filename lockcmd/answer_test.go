@@ -7,12 +7,12 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// TestLockLineFits shortens the node of a lock's line, and nothing else.
+// On a narrow terminal, a lock's answer line shortens the znode's name and nothing else.
 func TestLockLineFits(t *testing.T) {
 	const node = "_c_1b7a6e8c-0a53-4a2e-9d0f-6a1c1f3f2b11-lock-0000000042"
 	for _, l := range []lockLine{
 		{"locked", "/锁/作业", "mode", "write", "node", node, "token", "0x6b0292ab0000006e", "waited", 0.0123},
-		pending("/锁/作业", "write", node, 3),
+		queuedLine("/锁/作业", "write", node, 3),
 	} {
 		var whole strings.Builder
 		if err := l.Text(&whole); err != nil || !strings.Contains(whole.String(), " node="+node+" ") {

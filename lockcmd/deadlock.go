@@ -9,25 +9,26 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Pauses between the searches for a deadlock during a wait. Each is twice as long as the one
-// before, up to searchLast.
+// Pauses between two searches for a deadlock. Each is twice as long as the previous one, up to
+// maxSearchPause.
 const (
-	searchFirst = time.Second
-	searchLast  = 30 * time.Second
+	firstSearchPause = time.Second
+	maxSearchPause   = 30 * time.Second
 )
 
-// deadlocks searches for a deadlock that a wait of this shell is part of, or would be.
-type deadlocks struct {
+// deadlockSearch searches for a deadlock that a wait of this shell is part of, or would
+// create.
+type deadlockSearch struct {
 	table      *Table
 	env        *commands.Env
 	path       string
-	left       func() bool // the user has left the ensemble
+	closed     func() bool // whether the user has left the ensemble
 	background bool        // the wait is in the background
 }
 
-// search searches again and again, until it has reported a deadlock or ctx ends.
-func (d deadlocks) search(ctx context.Context) {
-	for pause := searchFirst; ; pause = min(2*pause, searchLast) {
+// search repeats the search until it has reported a deadlock or ctx ends.
+func (d deadlockSearch) search(ctx context.Context) {
+	for pause := firstSearchPause; ; pause = min(2*pause, maxSearchPause) {
 		select {
 		case <-ctx.Done():
 			return
@@ -39,18 +40,19 @@ func (d deadlocks) search(ctx context.Context) {
 	}
 }
 
-// foretell is report before a wait in this mode begins. It delays the wait only briefly.
-func (d deadlocks) foretell(ctx context.Context, mode zklock.Mode) bool {
-	ctx, cancel := context.WithTimeout(ctx, searchFirst)
+// predict reports a deadlock that a wait in this mode would create, before the wait begins. It
+// delays the wait by at most firstSearchPause.
+func (d deadlockSearch) predict(ctx context.Context, mode zklock.Mode) bool {
+	ctx, cancel := context.WithTimeout(ctx, firstSearchPause)
 	defer cancel()
 	return d.report(ctx, mode)
 }
 
-// report prints a deadlock and reports whether there is one. If mode is empty, the wait has
-// begun. If a queue cannot be read, there is no deadlock.
-func (d deadlocks) report(ctx context.Context, mode zklock.Mode) bool {
-	held := d.table.heldNow()
-	if len(held) == 0 || d.left() {
+// report notifies the user of a deadlock, and reports whether it found one. An empty mode
+// means that the wait has begun. If a queue cannot be read, report returns false.
+func (d deadlockSearch) report(ctx context.Context, mode zklock.Mode) bool {
+	held := d.table.heldNodes()
+	if len(held) == 0 || d.closed() {
 		return false
 	}
 	s := d.env.Session
@@ -58,6 +60,6 @@ func (d deadlocks) report(ctx context.Context, mode zklock.Mode) bool {
 	if err != nil || text == "" {
 		return false
 	}
-	d.table.crier.say(d.env.Screen.Alert, text)
+	d.table.notifier.notify(d.env.Screen.Alert, text)
 	return true
 }

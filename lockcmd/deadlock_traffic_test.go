@@ -16,8 +16,8 @@ import (
 
 var trafficTime = flag.Duration("traffic", 0, "how long TestNoDeadlockInTraffic searches; a few times by default")
 
-// The locks that the traffic is about, taken in this order by everybody, so that
-// nobody waits for ever.
+// trafficLocks are the locks of the test. All clients acquire them in this order, so that no
+// deadlock is possible.
 var trafficLocks = []struct {
 	name   string
 	family zklock.Family
@@ -28,20 +28,20 @@ const (
 	trafficSearches = 5
 )
 
-// In traffic that has no deadlock none is found, though clients hold some locks while
-// they wait for others, read and write, give up, and lose their connections.
+// The search reports no deadlock in traffic without one, although clients hold some locks
+// while they wait for others, read and write, give up, and lose their connections.
 func TestNoDeadlockInTraffic(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		over, stop := context.WithCancel(t.Context())
 		var clients sync.WaitGroup
 		defer clients.Wait()
 		defer stop()
-		var taken atomic.Int64
+		var acquired atomic.Int64
 		for i := range trafficClients {
 			proxy := zktest.NewProxy(t, addr)
 			locks := make([]*zklock.Lock, len(trafficLocks))
-			at := open(t, proxy.Addr(), usual).Stay()
+			at := open(t, proxy.Addr(), usualTimeout).Stay()
 			for j, l := range trafficLocks {
 				locks[j] = zklock.New(conn{at}, b.root+l.name, zklock.Options{Family: l.family})
 			}
@@ -51,13 +51,13 @@ func TestNoDeadlockInTraffic(t *testing.T) {
 					if random.IntN(50) == 0 {
 						proxy.Cut()
 					}
-					taken.Add(nest(over, random, locks))
+					acquired.Add(acquireNested(over, random, locks))
 				}
 			})
 		}
 		start := time.Now()
 		for n := 0; n < trafficSearches || time.Since(start) < *trafficTime; n++ {
-			before := taken.Load()
+			before := acquired.Load()
 			d, err := queue.FindDeadlocks(zktest.Within(t), ensemble{b.Session}, b.root)
 			if err != nil {
 				t.Fatal(err)
@@ -65,15 +65,15 @@ func TestNoDeadlockInTraffic(t *testing.T) {
 			for _, f := range d.Findings {
 				t.Errorf("search %d: %s: %s %+v", n, f.Kind, f.Problem, f.Chain)
 			}
-			zktest.Eventually(t, "the traffic goes on", func() bool { return taken.Load() > before+trafficClients })
+			zktest.Eventually(t, "the traffic goes on", func() bool { return acquired.Load() > before+trafficClients })
 		}
-		t.Logf("%d locks were taken in %v", taken.Load(), time.Since(start))
+		t.Logf("%d locks were taken in %v", acquired.Load(), time.Since(start))
 	})
 }
 
-// nest takes some of the locks, each while those before are held, and lets them go. It
-// tells how many it got.
-func nest(ctx context.Context, random *rand.Rand, locks []*zklock.Lock) (got int64) {
+// acquireNested acquires some of the locks, each while it holds the previous ones, and then
+// releases them. It returns how many it acquired.
+func acquireNested(ctx context.Context, random *rand.Rand, locks []*zklock.Lock) (got int64) {
 	for _, l := range locks {
 		if random.IntN(3) == 0 {
 			continue
@@ -86,20 +86,20 @@ func nest(ctx context.Context, random *rand.Rand, locks []*zklock.Lock) (got int
 		lease, err := take(waiting)
 		cancel()
 		if err != nil {
-			return got // who gives up has what is before given back by the defers
+			return got // the deferred calls release the previous locks
 		}
 		got++
 		defer func() {
 			ending, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 			defer cancel()
-			_ = lease.Unlock(ending) // a lock that was lost is one that is gone
+			_ = lease.Unlock(ending) // an error means that the lock was lost
 		}()
 	}
 	hold(ctx, time.Duration(random.IntN(20))*time.Millisecond)
 	return got
 }
 
-// hold is the work under the locks.
+// hold waits for d or until ctx ends, as the work under the locks.
 func hold(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -15,31 +15,31 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// ensemble is what package queue reads from.
+// ensemble gives package queue access to the ensemble of a session.
 type ensemble struct{ s *zkconn.Session }
 
-var _ queue.Whole = ensemble{}
+var _ queue.TreeEnsemble = ensemble{}
 
-// Children is part of queue.Ensemble.
+// Children implements queue.Ensemble.
 func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
 	names, _, err := e.s.Children(ctx, path, false)
 	return names, err
 }
 
-// oneReading is how many znodes are read by one multiRead. The answer stays within
-// the frame limit, 64 MiB of 256, whatever is in them.
-const oneReading = 64
+// readBatch is the number of znodes in one multiRead. An answer is at most 64 MiB, whatever
+// the znodes contain; the frame limit is 256 MiB.
+const readBatch = 64
 
-// Nodes is part of queue.Ensemble. The Stats of znodes that are not for us to read
-// come in a second flight.
+// Nodes implements queue.Ensemble. For znodes that it has no permission to read, it sends a
+// second round of requests, which get only their Stats.
 func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, error) {
 	p, err := e.s.Pipe(ctx, paths[0])
 	if err != nil {
 		return nil, err
 	}
 	read := readSingly
-	if len(paths) > oneReading && p.HasMultiRead(ctx) {
-		read = readInCuts
+	if len(paths) > readBatch && p.HasMultiRead(ctx) {
+		read = readInBatches
 	}
 	nodes := make([]queue.Node, 0, len(paths))
 	stats, size := map[int]*zkconn.Pending[*zk.Stat]{}, 0
@@ -51,8 +51,8 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		} else if err != nil && !errors.Is(err, zkconn.NoNode) {
 			return err
 		}
-		if size += len(n.Data); size > maxContenders {
-			return fmt.Errorf("cannot read the queue: the data of the first %d contenders is larger than %d MiB in total", len(nodes), maxContenders>>20)
+		if size += len(n.Data); size > maxQueueData {
+			return fmt.Errorf("cannot read the queue: the data of the first %d contenders is larger than %d MiB in total", len(nodes), maxQueueData>>20)
 		}
 		nodes = append(nodes, n)
 		return nil
@@ -64,7 +64,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		nodes[i].Stat, err = stat.Wait(ctx)
 		switch {
 		case errors.Is(err, zkconn.NoAuth):
-			nodes[i].Stat = &zk.Stat{} // it is there, which is all that a newer server tells
+			nodes[i].Stat = &zk.Stat{} // the znode exists; newer servers report nothing more
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			return nil, err
 		}
@@ -72,9 +72,9 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 	return nodes, nil
 }
 
-func readInCuts(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
+func readInBatches(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
 	var asked []*zkconn.Pending[[]zkconn.Reading]
-	for some := range slices.Chunk(paths, oneReading) {
+	for some := range slices.Chunk(paths, readBatch) {
 		asked = append(asked, p.MultiGet(some))
 	}
 	for _, a := range asked {
@@ -92,10 +92,10 @@ func readInCuts(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zk
 }
 
 func readSingly(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
-	return eachAnswer(ctx, paths, p.Get, add)
+	return pipeline(ctx, paths, p.Get, add)
 }
 
-// Hosts is part of cluster.Ensemble.
+// Hosts implements cluster.Ensemble. The connected server comes first.
 func (e ensemble) Hosts() []string {
 	hosts := slices.Clone(e.s.Servers().Hosts)
 	if i := slices.Index(hosts, e.s.Info().Addr); i > 0 {
@@ -104,20 +104,22 @@ func (e ensemble) Hosts() []string {
 	return hosts
 }
 
-// ServerPath is part of queue.Whole.
+// ServerPath implements queue.TreeEnsemble.
 func (e ensemble) ServerPath(path string) string { return e.s.ServerPath(path) }
 
-// ClientPath is part of cluster.Ensemble.
+// ClientPath implements cluster.Ensemble.
 func (e ensemble) ClientPath(path string) string { return e.s.ClientPath(path) }
 
-// maxContenders bounds the data of all contenders in bytes. Each has less than a hundred.
-const maxContenders = 32 << 20
+// maxQueueData limits the total size of the contenders' data, in bytes. A typical contender
+// stores less than 100 bytes.
+const maxQueueData = 32 << 20
 
-// oneCut is how many bytes of paths go into one request, well below a server's
+// listBatchBytes is the maximum size of the paths in one request, well below the server's
 // frame limit of 1 MiB.
-const oneCut = 512 << 10
+const listBatchBytes = 512 << 10
 
-// Lists is part of queue.Whole. A server without multiRead lists one after another.
+// Lists implements queue.TreeEnsemble. If the server does not support multiRead, the lists are read
+// one by one and may differ in time.
 func (e ensemble) Lists(ctx context.Context, dirs []string) ([][]string, error) {
 	if len(dirs) == 0 {
 		return nil, nil
@@ -128,7 +130,7 @@ func (e ensemble) Lists(ctx context.Context, dirs []string) ([][]string, error) 
 	}
 	ask := listSingly
 	if p.HasMultiRead(ctx) {
-		ask = listInCuts
+		ask = listInBatches
 	}
 	var lists [][]string
 	err = ask(ctx, p, dirs, func(names []string, err error) error {
@@ -141,10 +143,10 @@ func (e ensemble) Lists(ctx context.Context, dirs []string) ([][]string, error) 
 	return lists, err
 }
 
-func listInCuts(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
+func listInBatches(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
 	for len(dirs) > 0 {
 		n, size := 0, 0
-		for ; n < len(dirs) && size < oneCut; n++ {
+		for ; n < len(dirs) && size < listBatchBytes; n++ {
 			size += len(dirs[n]) + 16
 		}
 		got, err := p.MultiChildren(dirs[:n]).Wait(ctx)
@@ -162,11 +164,12 @@ func listInCuts(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]s
 }
 
 func listSingly(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
-	return eachAnswer(ctx, dirs, func(dir string) *zkconn.Pending[[]string] { return p.Children(dir) }, add)
+	return pipeline(ctx, dirs, func(dir string) *zkconn.Pending[[]string] { return p.Children(dir) }, add)
 }
 
-// eachAnswer asks something of each path, all at once, and takes the answers in order.
-func eachAnswer[T any](ctx context.Context, paths []string, ask func(string) *zkconn.Pending[T], add func(T, error) error) error {
+// pipeline sends a request for each path without waiting, and passes the answers to add in the
+// order of the paths.
+func pipeline[T any](ctx context.Context, paths []string, ask func(string) *zkconn.Pending[T], add func(T, error) error) error {
 	asked := make([]*zkconn.Pending[T], len(paths))
 	for i, path := range paths {
 		asked[i] = ask(path)
@@ -179,7 +182,7 @@ func eachAnswer[T any](ctx context.Context, paths []string, ask func(string) *zk
 	return nil
 }
 
-// Tree is part of queue.Whole.
+// Tree implements queue.TreeEnsemble.
 func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
 	src, err := zktree.OnServer(ctx, e.s.Client, root, false)
 	if err != nil {
@@ -200,12 +203,12 @@ func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, 
 	return nil
 }
 
-// Word is part of cluster.Ensemble.
+// Word implements cluster.Ensemble.
 func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
 	return e.s.FourLetter(ctx, addr, word)
 }
 
-// Config is part of cluster.Ensemble.
+// Config implements cluster.Ensemble. With TLS, it removes the ports from the configuration.
 func (e ensemble) Config(ctx context.Context) (string, error) {
 	config, _, err := e.s.Absolute().Get(ctx, zkconn.ConfigPath, false)
 	if e.s.Secure().TLS == nil {
@@ -214,11 +217,12 @@ func (e ensemble) Config(ctx context.Context) (string, error) {
 	return plainPort.ReplaceAllString(string(config), ""), err
 }
 
-// plainPort is what a member's line says of the port without TLS, the only one that it
-// can tell. With TLS the port is that of the connect string for all members.
+// plainPort matches the client port in a member's configuration line. That port is the one
+// without TLS; the line never contains the TLS port. With TLS, zksh uses the port of the
+// connect string for all members.
 var plainPort = regexp.MustCompile(`(?m);(.*:)?\d+$`)
 
-// Self is part of cluster.Ensemble.
+// Self implements cluster.Ensemble.
 func (e ensemble) Self() (session int64, since time.Time) {
 	info := e.s.Info()
 	return info.ID, info.Since

@@ -14,114 +14,119 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// fenceName is the environment variable that names to every zksh below a command the locks
-// that are held while the command runs: one post in each line.
+// fenceName is the environment variable that lists the locks under which a command runs, one
+// fencedLock per line. Every zksh that the command starts reads it.
 const fenceName = "ZK_LOCK_FENCE"
 
-// fence makes what a shell writes depend on the locks it holds, and on those it runs
-// under. A lock that was given back is no part of it; one that is lost, or went without
-// the script's doing, stays until somebody has been told.
+// fence makes each write of a session depend on the locks that this shell holds and on the
+// enclosing locks, which parent processes hold. A lock that was unlocked no longer counts. A
+// lock that was lost, or released at another client's request, counts until the loss has been
+// reported as an error.
 type fence struct {
-	table    *Table
-	session  *zkconn.Session
-	goOn     bool          // a loss that was told ends nothing, and what follows is written without that lock
-	above    []post        // what this program runs under
-	deciding chan struct{} // capacity 1, full while a goroutine identifies an ensemble
+	table             *Table
+	session           *zkconn.Session
+	continueAfterLoss bool          // after a reported loss, continue and write without that lock (zksh -k)
+	enclosing         []fencedLock  // the locks that parent processes hold
+	identifying       chan struct{} // capacity 1, full while a goroutine identifies an ensemble
 
-	mu    sync.Mutex
-	known bool         // at and own are set
-	at    zkconn.Epoch // the session whose ensemble was identified last
-	own   []string     // the znodes of above that are in that ensemble
-	off   []string     // a znode of each lock that does not count any more
+	mu         sync.Mutex
+	known      bool         // knownFor and inEnsemble are set
+	knownFor   zkconn.Epoch // the session whose ensemble was identified last
+	inEnsemble []string     // the znodes of enclosing locks in that ensemble
+	dropped    []string     // a znode of each lock that no longer counts
 }
 
-func newFence(t *Table, s *zkconn.Session, goOn bool, above []post) *fence {
-	return &fence{table: t, session: s, goOn: goOn, above: above, deciding: make(chan struct{}, 1)}
+func newFence(t *Table, s *zkconn.Session, continueAfterLoss bool, enclosing []fencedLock) *fence {
+	return &fence{table: t, session: s, continueAfterLoss: continueAfterLoss, enclosing: enclosing, identifying: make(chan struct{}, 1)}
 }
 
-// Fence has a session write nothing without the locks that are held, here and above. With
-// goOn a loss that was told does not keep it from going on without that lock.
-func (t *Table) Fence(s *zkconn.Session, goOn bool) {
-	t.fence = newFence(t, s, goOn, postsOf(os.Getenv(fenceName)))
+// Fence makes every write of session s depend on the locks of this shell and on the enclosing
+// locks. With continueAfterLoss, the session may write again without a lock once the loss of
+// that lock has been reported.
+func (t *Table) Fence(s *zkconn.Session, continueAfterLoss bool) {
+	t.fence = newFence(t, s, continueAfterLoss, parseFence(os.Getenv(fenceName)))
 	s.SetFence(t.fence)
 }
 
-// For is part of zkconn.Fence: to another session the locks that are held here are ones
-// that it runs under, as they are to a program.
+// For implements zkconn.Fence. It returns the fence for session s of this program, which
+// treats the locks of this shell as enclosing locks.
 func (f *fence) For(s *zkconn.Session) zkconn.Fence {
-	above := f.posts()
+	enclosing := f.allLocks()
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
-	for _, d := range f.table.gone {
+	for _, d := range f.table.yielded {
 		for _, node := range d.nodes {
-			above = append(above, post{hosts: d.at.Servers().Hosts, node: node, home: d.at})
+			enclosing = append(enclosing, fencedLock{hosts: d.stay.Servers().Hosts, node: node, home: d.stay})
 		}
 	}
-	return newFence(f.table, s, f.goOn, above)
+	return newFence(f.table, s, f.continueAfterLoss, enclosing)
 }
 
-// posts returns all locks that count: those held here and those above.
-func (f *fence) posts() []post {
-	posts := slices.Clone(f.above)
-	for i := range posts {
-		if posts[i].home == (zkconn.Stay{}) {
-			posts[i].home = f.session.Stay()
+// allLocks returns the locks that count: those of this shell and the enclosing ones.
+func (f *fence) allLocks() []fencedLock {
+	locks := slices.Clone(f.enclosing)
+	for i := range locks {
+		if locks[i].home == (zkconn.Stay{}) {
+			locks[i].home = f.session.Stay()
 		}
 	}
 	f.table.mu.Lock()
 	for k, o := range f.table.locks {
-		servers, cluster := k.at.Servers(), k.at.Cluster()
+		servers, cluster := k.stay.Servers(), k.stay.Cluster()
 		for _, l := range o.leases {
 			for _, node := range nodesOf(k.path, l) {
-				posts = append(posts, post{hosts: servers.Hosts, node: node, cluster: cluster, home: k.at, session: l.SessionID()})
+				locks = append(locks, fencedLock{hosts: servers.Hosts, node: node, cluster: cluster, home: k.stay, session: l.SessionID()})
 			}
 		}
 	}
 	f.table.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.DeleteFunc(posts, func(p post) bool { return f.without(p.node) })
+	return slices.DeleteFunc(locks, func(p fencedLock) bool { return f.isDropped(p.node) })
 }
 
-// lines returns the value of ZK_LOCK_FENCE for a command. With an error, some lines have no marks.
-func (f *fence) lines(ctx context.Context) (string, error) {
+// variable returns the value of ZK_LOCK_FENCE for a command. If it also returns an error, some
+// lines have no marks.
+func (f *fence) envValue(ctx context.Context) (string, error) {
 	if f == nil {
 		return "", nil
 	}
-	posts, err := withMarks(ctx, f.posts())
+	locks, err := withMarks(ctx, f.allLocks())
 	var lines []string
-	for _, p := range posts {
+	for _, p := range locks {
 		lines = append(lines, p.String())
 	}
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "\n"), err
 }
 
-// Nodes is part of zkconn.Fence.
+// Nodes implements zkconn.Fence. It returns the znodes that must exist when the session at
+// writes.
 func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
-	nodes, err := f.aboveAt(ctx, at)
+	nodes, err := f.enclosingIn(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.at == at.Stay {
+		if k.stay == at.Stay {
 			nodes = append(nodes, nodesOf(k.path, o.leases...)...)
 		}
 	}
-	for _, d := range t.gone {
-		if d.at == at.Stay {
+	for _, d := range t.yielded {
+		if d.stay == at.Stay {
 			nodes = append(nodes, d.nodes...)
 		}
 	}
 	t.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(nodes, f.without)))), nil
+	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(nodes, f.isDropped)))), nil
 }
 
-// nodesOf returns the znodes of leases on the lock at dir, a path on the server.
-func nodesOf(dir string, leases ...*taken) (nodes []string) {
+// nodesOf returns the server paths of the leases' znodes. The lock's own path, dir, is a
+// server path, too.
+func nodesOf(dir string, leases ...*heldLease) (nodes []string) {
 	for _, l := range leases {
 		for _, node := range l.Nodes() {
 			nodes = append(nodes, path.Join(dir, path.Base(node)))
@@ -130,32 +135,32 @@ func nodesOf(dir string, leases ...*taken) (nodes []string) {
 	return nodes
 }
 
-// without reports whether a znode's lock does not count any more. Called with the fence's
-// lock held.
-func (f *fence) without(node string) bool {
-	return slices.ContainsFunc(f.off, func(off string) bool {
+// isDropped reports whether the lock with this znode no longer counts. The caller holds f.mu.
+func (f *fence) isDropped(node string) bool {
+	return slices.ContainsFunc(f.dropped, func(off string) bool {
 		return path.Dir(off) == path.Dir(node) && zklock.SameOwner(off, node)
 	})
 }
 
-// drop has the lock of a znode not count any more.
+// drop makes the lock with this znode no longer count.
 func (f *fence) drop(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.without(node) {
-		f.off = append(f.off, node)
+	if !f.isDropped(node) {
+		f.dropped = append(f.dropped, node)
 	}
 }
 
-// Refused is part of zkconn.Fence.
+// Refused implements zkconn.Fence. It returns the error for a write that was rejected because
+// the check of node failed with code.
 func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
 	which, out := "the enclosing lock", ""
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.at == at && slices.Contains(nodesOf(k.path, o.leases...), node) {
+		if k.stay == at && slices.Contains(nodesOf(k.path, o.leases...), node) {
 			which = "the lock on " + o.path
-			o.reported = o.reported || code == zkconn.NoNode
+			o.lossReported = o.lossReported || code == zkconn.NoNode
 			if o.env.Mode == commands.ByHand {
 				out = "; to write without the lock, run: unlock " + o.path
 			}
@@ -164,7 +169,7 @@ func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
 	t.mu.Unlock()
 	switch code {
 	case zkconn.NoNode:
-		return lockLost(fmt.Errorf("nothing was written: %s is lost, because the znode %s no longer exists%s%s", which, node, out, f.goesOn(node)))
+		return lockLost(fmt.Errorf("nothing was written: %s is lost, because the znode %s no longer exists%s%s", which, node, out, f.continueWithout(node)))
 	case zkconn.NoAuth:
 		return fmt.Errorf("nothing was written: zksh cannot check %s, because it has no permission to read %s; "+
 			"add credentials with --auth-file, or write without the check with --no-fence", which, node)
@@ -172,9 +177,10 @@ func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
 	return fmt.Errorf("nothing was written: zksh cannot check %s, because the server returned an error for the znode %s: %v", which, node, code)
 }
 
-// goesOn is what a loss that is told now leads to.
-func (f *fence) goesOn(nodes ...string) string {
-	if f == nil || !f.goOn {
+// continueWithout drops the locks with these znodes if zksh continues after a loss. It returns
+// the end of the loss message that says so, or nothing.
+func (f *fence) continueWithout(nodes ...string) string {
+	if f == nil || !f.continueAfterLoss {
 		return ""
 	}
 	for _, node := range nodes {

@@ -15,45 +15,46 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// aboveAt returns the znodes of the enclosing locks that are in the ensemble of a session.
-// It identifies the ensemble once for each session.
-func (f *fence) aboveAt(ctx context.Context, at zkconn.Epoch) ([]string, error) {
-	if len(f.above) == 0 {
+// enclosingIn returns the znodes of those enclosing locks that are in the ensemble of the
+// session at. It identifies the ensemble once per session.
+func (f *fence) enclosingIn(ctx context.Context, at zkconn.Epoch) ([]string, error) {
+	if len(f.enclosing) == 0 {
 		return nil, nil
 	}
-	if own, known := f.foundOut(at); known {
-		return own, nil
+	if nodes, known := f.cached(at); known {
+		return nodes, nil
 	}
 	select {
-	case f.deciding <- struct{}{}:
-		defer func() { <-f.deciding }()
+	case f.identifying <- struct{}{}:
+		defer func() { <-f.identifying }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if own, known := f.foundOut(at); known {
-		return own, nil
+	if nodes, known := f.cached(at); known {
+		return nodes, nil
 	}
-	ctx, cancel := bare(ctx)
+	ctx, cancel := withoutValues(ctx)
 	defer cancel()
-	own, err := f.findOut(ctx, at)
+	nodes, err := f.identify(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.at, f.own, f.known = at, own, true
-	return slices.Clone(own), nil
+	f.knownFor, f.inEnsemble, f.known = at, nodes, true
+	return slices.Clone(nodes), nil
 }
 
-func (f *fence) foundOut(at zkconn.Epoch) (own []string, known bool) {
+func (f *fence) cached(at zkconn.Epoch) (nodes []string, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.own), f.known && f.at == at
+	return slices.Clone(f.inEnsemble), f.known && f.knownFor == at
 }
 
-// bare returns a context that ends with ctx but carries none of its values: the requests that
-// identify the ensemble must not join the write's transaction or count as part of it.
-func bare(ctx context.Context) (context.Context, func()) {
+// withoutValues returns a context that ends with ctx but carries none of its values: the
+// requests that identify the ensemble must not join the write's transaction or count as part
+// of it.
+func withoutValues(ctx context.Context) (context.Context, func()) {
 	alone, cancel := context.WithCancelCause(context.Background())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return alone, func() {
@@ -62,114 +63,116 @@ func bare(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// findOut does the work of aboveAt, for each list of servers in turn.
-func (f *fence) findOut(ctx context.Context, at zkconn.Epoch) (own []string, err error) {
+// identify returns the znodes of the enclosing locks that are in the ensemble of the session
+// at. It examines the locks in groups that name the same servers.
+func (f *fence) identify(ctx context.Context, at zkconn.Epoch) (nodes []string, err error) {
 	f.mu.Lock()
-	above := slices.DeleteFunc(slices.Clone(f.above), func(p post) bool { return p.fault == nil && f.without(p.node) })
+	enclosing := slices.DeleteFunc(slices.Clone(f.enclosing), func(p fencedLock) bool { return p.parseErr == nil && f.isDropped(p.node) })
 	f.mu.Unlock()
-	for _, p := range above {
-		if p.fault != nil {
-			return nil, unfit(p)
+	for _, p := range enclosing {
+		if p.parseErr != nil {
+			return nil, invalidLineError(p)
 		}
 	}
-	above, noMarks := withMarks(ctx, above)
+	enclosing, noMarks := withMarks(ctx, enclosing)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	name := func(p post) string { return p.servers() + p.cluster }
-	slices.SortStableFunc(above, func(a, b post) int { return cmp.Compare(name(a), name(b)) })
-	for len(above) > 0 {
-		n := slices.IndexFunc(above, func(p post) bool { return name(p) != name(above[0]) })
+	name := func(p fencedLock) string { return p.servers() + p.cluster }
+	slices.SortStableFunc(enclosing, func(a, b fencedLock) int { return cmp.Compare(name(a), name(b)) })
+	for len(enclosing) > 0 {
+		n := slices.IndexFunc(enclosing, func(p fencedLock) bool { return name(p) != name(enclosing[0]) })
 		if n < 0 {
-			n = len(above)
+			n = len(enclosing)
 		}
-		here, err := f.here(ctx, at, above[:n], noMarks)
+		here, err := f.sameEnsemble(ctx, at, enclosing[:n], noMarks)
 		if err != nil {
 			return nil, err
 		}
 		if here {
-			for _, p := range above[:n] {
-				own = append(own, p.node)
+			for _, p := range enclosing[:n] {
+				nodes = append(nodes, p.node)
 			}
 		}
-		above = above[n:]
+		enclosing = enclosing[n:]
 	}
-	return own, nil
+	return nodes, nil
 }
 
-// unfit returns the error for a line that cannot be parsed.
-func unfit(p post) error {
+// invalidLineError returns the error for a line of ZK_LOCK_FENCE that cannot be parsed.
+func invalidLineError(p fencedLock) error {
 	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: %s contains an invalid line: %q: %w; "+
-		"to write without the check, use --no-fence", fenceName, p.line, p.fault))}
+		"to write without the check, use --no-fence", fenceName, p.line, p.parseErr))}
 }
 
-// here reports whether the locks of posts, which all name the same servers, are in the
-// ensemble of a session. It returns true if the session names one of these servers, or if a
-// marked znode is there. It returns false only with proof: the session's ensemble has no
-// marked znode, and afterwards each lock's ensemble still has one. Such a znode was there all
-// the time, so in the same ensemble the session would have seen it. Otherwise here returns
-// an error.
-func (f *fence) here(ctx context.Context, at zkconn.Epoch, posts []post, noMarks error) (bool, error) {
-	ours, hosts := at.Servers().Hosts, posts[0].hosts
+// sameEnsemble reports whether locks, which all name the same servers, are in the ensemble of
+// the session at. It returns true if the session's servers overlap with the named ones, or if
+// the session sees a marked znode. It returns false only with proof: the session sees no
+// marked znode, and afterwards each lock's ensemble still has one. Such a znode existed all
+// the time, so the session would have seen it in the same ensemble. Without proof,
+// sameEnsemble returns an error.
+func (f *fence) sameEnsemble(ctx context.Context, at zkconn.Epoch, locks []fencedLock, noMarks error) (bool, error) {
+	ours, hosts := at.Servers().Hosts, locks[0].hosts
 	if zkconn.Overlap(ours, hosts) || zkconn.Overlap(addresses(ctx, ours), addresses(ctx, hosts)) {
 		return true, nil
 	}
-	stats, err := latest(ctx, at, posts)
+	stats, err := readLatestStats(ctx, at, locks)
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(posts, func(p post) bool { return p.there(stats) }) {
+	if slices.ContainsFunc(locks, func(p fencedLock) bool { return p.isHere(stats) }) {
 		return true, nil
 	}
-	for _, p := range posts {
+	for _, p := range locks {
 		if p.marks == nil {
-			return false, unknown(p, cmp.Or(noMarks, errors.New("zksh knows only the names of the enclosing lock's servers, and names alone do not identify an ensemble")))
+			return false, unknownEnsembleError(p, cmp.Or(noMarks, errors.New("zksh knows only the names of the enclosing lock's servers, and names alone do not identify an ensemble")))
 		}
 	}
-	left, why := f.unseen(ctx, posts)
+	left, why := f.visit(ctx, locks)
 	switch {
 	case len(left) == 0:
 		return false, nil
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	}
-	return false, unknown(left[0], why)
+	return false, unknownEnsembleError(left[0], why)
 }
 
-// unknown returns the error for a write that may go to the ensemble of a lock.
-func unknown(p post, why error) error {
+// unknownEnsembleError returns the error for a write that might go to the ensemble of the lock
+// p.
+func unknownEnsembleError(p fencedLock, why error) error {
 	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: zksh cannot tell whether this is "+
-		"the ensemble of the enclosing lock (%s): %w; to write without the check, use --no-fence", p.place(), why))}
+		"the ensemble of the enclosing lock (%s): %w; to write without the check, use --no-fence", p.address(), why))}
 }
 
-// unseen looks for a marked znode of each post in the lock's ensemble, first through the
-// connections of this program, then in a session of its own. It returns the posts of which
-// it saw none, and why.
-func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why error) {
-	left = slices.Clone(posts)
+// visit looks for a marked znode of each lock in the lock's own ensemble: first through the
+// connections of this program, then in a new session. It returns the locks for which it found
+// none, and the reason.
+func (f *fence) visit(ctx context.Context, locks []fencedLock) (left []fencedLock, why error) {
+	left = slices.Clone(locks)
 	see := func(at zkconn.Stay) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, visitTimeout, fmt.Errorf("the servers did not answer within %s", visitTimeout))
 		defer cancel()
-		stats, err := latest(ctx, at.Epoch(), left)
-		left = slices.DeleteFunc(left, func(p post) bool { return p.marked(stats) })
+		stats, err := readLatestStats(ctx, at.Epoch(), left)
+		left = slices.DeleteFunc(left, func(p fencedLock) bool { return p.hasMark(stats) })
 		return err
 	}
 	var homes []zkconn.Stay
-	for _, p := range posts {
+	for _, p := range locks {
 		if p.home != (zkconn.Stay{}) && !p.home.Closed() && !slices.Contains(homes, p.home) {
 			homes = append(homes, p.home)
 		}
 	}
 	for _, home := range homes {
-		if why = see(home); len(left) == 0 { // else the visit below decides
+		if why = see(home); len(left) == 0 { // otherwise the new session below decides
 			return nil, nil
 		}
 	}
-	for _, spec := range slices.Compact([]string{cmp.Or(posts[0].cluster, posts[0].servers()), posts[0].servers()}) {
+	for _, spec := range slices.Compact([]string{cmp.Or(locks[0].cluster, locks[0].servers()), locks[0].servers()}) {
 		other, err := f.session.Elsewhere(spec)
 		if err == nil {
 			err = see(other.Stay())
-			_ = commands.Closing(ctx, other.Close) // the server ends it later, if it has to
+			_ = commands.CleanUp(ctx, other.Close) // if this fails, the server expires the session
 		}
 		if len(left) == 0 {
 			return nil, nil
@@ -179,22 +182,23 @@ func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why erro
 	return left, cmp.Or(why, errors.New("the path of the enclosing lock was deleted, together with all of its parents"))
 }
 
-// visitTimeout bounds each attempt to ask a lock's ensemble.
+// visitTimeout is the time limit for each attempt to query a lock's ensemble.
 const visitTimeout = 10 * time.Second
 
-// latest is gather behind a barrier: the session's server may lag behind.
-func latest(ctx context.Context, at zkconn.Epoch, posts []post) (map[string]*zk.Stat, error) {
+// readLatestStats is like readStats, but first sends a barrier, because the session's server
+// may lag behind the leader.
+func readLatestStats(ctx context.Context, at zkconn.Epoch, locks []fencedLock) (map[string]*zk.Stat, error) {
 	if err := at.Barrier(ctx); err != nil {
 		return nil, err
 	}
-	return gather(ctx, at, posts)
+	return readStats(ctx, at, locks)
 }
 
-// lookupTimeout bounds how long names are looked up. What a server is not known by then,
-// its znodes tell.
+// lookupTimeout is the time limit for resolving host names. For servers that cannot be
+// resolved in time, the znodes' marks decide.
 const lookupTimeout = 2 * time.Second
 
-// addresses are the numbers behind the names of servers, of those that can be looked up.
+// addresses returns the numeric addresses of the hosts that can be resolved, as host:port.
 func addresses(ctx context.Context, hosts []string) (all []string) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

@@ -24,16 +24,17 @@ const (
 	fenceUnknown = "nothing was written: zksh cannot tell whether this is the ensemble of the enclosing lock"
 )
 
-// below is a session of a program under a fence.
-func below(t *testing.T, servers, lines string) *zkconn.Session {
+// openBelow opens a session of a program with this value of ZK_LOCK_FENCE.
+func openBelow(t *testing.T, servers, lines string) *zkconn.Session {
 	t.Helper()
 	t.Setenv(fenceName, lines)
-	s := open(t, servers, usual)
+	s := open(t, servers, usualTimeout)
 	New().Fence(s, false)
 	return s
 }
 
-// write writes a znode, which is to be refused with this text and status 74, or to be done.
+// write writes a znode. It expects success if refusal is empty, and otherwise an error with
+// this text and exit status 74.
 func write(t *testing.T, s *zkconn.Session, node, refusal string) {
 	t.Helper()
 	_, err := s.Set(zktest.Within(t), node, []byte("written"), -1)
@@ -49,8 +50,8 @@ func write(t *testing.T, s *zkconn.Session, node, refusal string) {
 	}
 }
 
-// removeAll removes a znode that has nothing but locks below it.
-func (b *bed) removeAll(node string) {
+// removeAll deletes a znode and all znodes below it.
+func (b *fixture) removeAll(node string) {
 	b.t.Helper()
 	names, _, err := b.Children(zktest.Within(b.t), node, false)
 	if err != nil {
@@ -59,31 +60,31 @@ func (b *bed) removeAll(node string) {
 	for _, name := range names {
 		b.removeAll(zkconn.Join(node, name))
 	}
-	b.take(node)
+	b.deleteNode(node)
 }
 
-// plain are lines as zksh 0.1 has written them.
-func plain(lines string) string {
+// withoutMarks returns lines as zksh 0.1 wrote them.
+func withoutMarks(lines string) string {
 	var all []string
 	for line := range strings.Lines(lines) {
-		p, err := parsePost(strings.TrimSpace(line))
+		p, err := parseFencedLock(strings.TrimSpace(line))
 		if err != nil {
 			return err.Error()
 		}
-		all = append(all, p.place())
+		all = append(all, p.address())
 	}
 	return strings.Join(all, "\n")
 }
 
-// Whatever a program calls the servers, it is fenced by the lock that it runs under, also
-// if it first asks when that is gone.
+// An enclosing lock fences a program under any server name, even one that starts after the
+// loss.
 func TestFenceByAnyName(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		b.persistent("/w", "")
-		holder := b.fenced(commands.ByHand, false)
+		holder := b.newFencedUser(commands.ByHand, false)
 		holder.lock(exclusive, "/locks/total")
-		lines := holder.lines()
+		lines := holder.fenceVariable()
 		names := map[string]struct{ servers, node string }{
 			"the same name":       {addr, b.root + "/w"},
 			"a proxy":             {zktest.NewProxy(t, addr).Addr(), b.root + "/w"},
@@ -91,27 +92,27 @@ func TestFenceByAnyName(t *testing.T) {
 		}
 		for name, by := range names {
 			t.Run(name, func(t *testing.T) {
-				early, old := below(t, by.servers, lines), below(t, by.servers, plain(lines))
+				early, old := openBelow(t, by.servers, lines), openBelow(t, by.servers, withoutMarks(lines))
 				write(t, early, by.node, "")
 				write(t, old, by.node, "")
 			})
 		}
 		node := holder.znodes()[0]
-		b.take(node)
+		b.deleteNode(node)
 		for name, by := range names {
 			t.Run(name+", and the lock is gone", func(t *testing.T) {
-				write(t, below(t, by.servers, lines), by.node, fenceGone)
+				write(t, openBelow(t, by.servers, lines), by.node, fenceGone)
 				old := fenceUnknown
 				if by.servers == addr {
 					old = fenceGone
 				}
-				write(t, below(t, by.servers, plain(lines)), by.node, old)
+				write(t, openBelow(t, by.servers, withoutMarks(lines)), by.node, old)
 			})
 		}
 		b.removeAll(b.root + "/locks")
 		for name, by := range names {
 			t.Run(name+", and its folders are gone", func(t *testing.T) {
-				write(t, below(t, by.servers, lines), by.node, fenceGone)
+				write(t, openBelow(t, by.servers, lines), by.node, fenceGone)
 			})
 		}
 		if st, err := b.Exists(zktest.Within(t), b.root+"/w", false); err != nil || st.Version != 6 {
@@ -120,56 +121,56 @@ func TestFenceByAnyName(t *testing.T) {
 	})
 }
 
-// Where nothing is left of the lock's path, nothing shows which ensemble it is.
+// If the lock's path and all its parents are deleted, zksh cannot identify the ensemble.
 func TestFenceWithNothingLeft(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		other := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-		holder := b.fenced(commands.ByHand, false)
+		b := newFixture(t, addr)
+		other := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+		holder := b.newFencedUser(commands.ByHand, false)
 		holder.lock(exclusive, "/l")
-		lines := holder.lines()
+		lines := holder.fenceVariable()
 		b.removeAll(b.root)
-		write(t, below(t, zktest.NewProxy(t, addr).Addr(), lines), "/", fenceUnknown)
-		write(t, below(t, other.addr, lines), other.root, fenceUnknown)
-		write(t, below(t, addr, lines), "/", fenceGone)
+		write(t, openBelow(t, zktest.NewProxy(t, addr).Addr(), lines), "/", fenceUnknown)
+		write(t, openBelow(t, other.addr, lines), other.root, fenceUnknown)
+		write(t, openBelow(t, addr, lines), "/", fenceGone)
 	})
 }
 
-// What is surely another ensemble is not fenced: both are seen, and one has what the other
-// one has not.
+// Writes to another ensemble are not fenced if zksh sees both ensembles and finds a marked
+// znode in only one.
 func TestFenceOfAnotherEnsemble(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		proxy := zktest.NewProxy(t, addr)
-		holder := &bed{Session: open(t, proxy.Addr(), usual), t: t, addr: addr, root: b.root}
-		hand := holder.fenced(commands.ByHand, false)
+		holder := &fixture{Session: open(t, proxy.Addr(), usualTimeout), t: t, addr: addr, root: b.root}
+		hand := holder.newFencedUser(commands.ByHand, false)
 		hand.lock(exclusive, "/locks/total")
-		lines := strings.ReplaceAll(hand.lines(), addr, proxy.Addr())
-		twin := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-		for _, node := range []string{b.root, b.root + "/locks", b.root + "/locks/total"} { // by the same names
+		lines := strings.ReplaceAll(hand.fenceVariable(), addr, proxy.Addr())
+		twin := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+		for _, node := range []string{b.root, b.root + "/locks", b.root + "/locks/total"} { // the same paths in the other ensemble
 			if _, err := twin.Create(zktest.Within(t), node, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		write(t, below(t, twin.addr, lines), twin.root, "")
-		write(t, below(t, twin.addr, plain(lines)), twin.root, fenceUnknown)
+		write(t, openBelow(t, twin.addr, lines), twin.root, "")
+		write(t, openBelow(t, twin.addr, withoutMarks(lines)), twin.root, fenceUnknown)
 
-		s := below(t, zktest.NewProxy(t, addr).Addr(), lines)
+		s := openBelow(t, zktest.NewProxy(t, addr).Addr(), lines)
 		write(t, s, b.root, "")
 		if err := s.Connect(zktest.Within(t), twin.addr); err != nil {
 			t.Fatal(err)
 		}
 		write(t, s, twin.root, "")
-		b.take(hand.znodes()[0])
+		b.deleteNode(hand.znodes()[0])
 		write(t, s, twin.root, "")
-		write(t, below(t, twin.addr, lines), twin.root, "")
+		write(t, openBelow(t, twin.addr, lines), twin.root, "")
 		if err := s.Connect(zktest.Within(t), zktest.NewProxy(t, addr).Addr()); err != nil {
 			t.Fatal(err)
 		}
 		write(t, s, b.root, fenceGone)
 
 		proxy.Refuse(true)
-		late := below(t, twin.addr, lines)
+		late := openBelow(t, twin.addr, lines)
 		write(t, late, twin.root, fenceUnknown)
 		write(t, late, twin.root, "connection refused")
 		proxy.Refuse(false)
@@ -177,33 +178,33 @@ func TestFenceOfAnotherEnsemble(t *testing.T) {
 	})
 }
 
-// The servers that have the names of the lock's may be others, which show nothing.
-func TestFenceOfOthersByTheName(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	twin := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+// If the servers that ZK_LOCK_FENCE names belong to another ensemble now, they prove nothing.
+func TestFenceOfOtherServersWithTheSameName(t *testing.T) {
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	twin := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	third := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	holder := b.fenced(commands.ByHand, false)
+	holder := b.newFencedUser(commands.ByHand, false)
 	holder.lock(exclusive, "/l")
-	lines := strings.ReplaceAll(holder.lines(), b.addr, third)
-	write(t, below(t, twin.addr, lines), twin.root, fenceUnknown)
-	write(t, below(t, b.addr, lines), b.root, "")
-	b.take(holder.znodes()[0])
-	write(t, below(t, b.addr, lines), b.root, fenceGone)
+	lines := strings.ReplaceAll(holder.fenceVariable(), b.addr, third)
+	write(t, openBelow(t, twin.addr, lines), twin.root, fenceUnknown)
+	write(t, openBelow(t, b.addr, lines), b.root, "")
+	b.deleteNode(holder.znodes()[0])
+	write(t, openBelow(t, b.addr, lines), b.root, fenceGone)
 
-	// Of two locks each has to be seen where it is, and one of them is not.
+	// Each of two locks must be found in its own ensemble, and one is not.
 	holder.lock(exclusive, "/other")
-	both := strings.ReplaceAll(holder.lines(), b.addr, third) + "\n" + strings.ReplaceAll(holder.lines(), b.addr, twin.addr)
-	fourth := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	write(t, below(t, fourth.addr, both), fourth.root, fenceUnknown)
+	both := strings.ReplaceAll(holder.fenceVariable(), b.addr, third) + "\n" + strings.ReplaceAll(holder.fenceVariable(), b.addr, twin.addr)
+	fourth := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	write(t, openBelow(t, fourth.addr, both), fourth.root, fenceUnknown)
 }
 
-// The locks of this program fence what it writes in other sessions, by whatever name, and
-// not what it writes to another ensemble.
+// The locks of this program fence its writes in other sessions under any server name, but not
+// its writes to another ensemble.
 func TestFenceOfOtherSessions(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		other := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-		p := b.fenced(commands.ByHand, false)
+		b := newFixture(t, addr)
+		other := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+		p := b.newFencedUser(commands.ByHand, false)
 		p.lock(exclusive, "/l")
 		elsewhere := func(spec string) *zkconn.Session {
 			t.Helper()
@@ -220,31 +221,31 @@ func TestFenceOfOtherSessions(t *testing.T) {
 		early := elsewhere(proxy.Addr())
 		write(t, early, b.root, "")
 		before := elsewhere(other.addr)
-		b.take(p.znodes()[0])
+		b.deleteNode(p.znodes()[0])
 		write(t, early, b.root, fenceGone)
 		write(t, elsewhere(proxy.Addr()), b.root, fenceGone)
 		write(t, before, other.root, "")
 	})
 }
 
-// Another session with a server of the same name may be in another ensemble: it is looked
-// at anew.
+// zksh identifies the ensemble again for each session, because a server of the same name may
+// belong to another ensemble.
 func TestFenceAfterTheSession(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	twin := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	holder := b.fenced(commands.ByHand, false)
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	twin := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	holder := b.newFencedUser(commands.ByHand, false)
 	holder.lock(exclusive, "/l")
-	lines := holder.lines()
-	b.take(holder.znodes()[0])
+	lines := holder.fenceVariable()
+	b.deleteNode(holder.znodes()[0])
 	if _, err := twin.Create(zktest.Within(t), b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 		t.Fatal(err)
 	}
 	road := zktest.NewProxy(t, twin.addr)
-	s := below(t, road.Addr(), lines)
+	s := openBelow(t, road.Addr(), lines)
 	write(t, s, b.root, "")
 
 	road.Refuse(true)
-	pass(t, road.Addr(), b.addr)
+	forward(t, road.Addr(), b.addr)
 	road.Cut()
 	var err error
 	zktest.Eventually(t, "there is a session in the lock's ensemble", func() bool {
@@ -256,8 +257,8 @@ func TestFenceAfterTheSession(t *testing.T) {
 	}
 }
 
-// pass has an address lead to a server.
-func pass(t *testing.T, from, to string) {
+// forward forwards connections to the address from to the server at to.
+func forward(t *testing.T, from, to string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", from)
 	if err != nil {
@@ -266,7 +267,7 @@ func pass(t *testing.T, from, to string) {
 	var mu sync.Mutex
 	var open []net.Conn
 	var passing sync.WaitGroup
-	passing.Go(func() { // ends with the listener
+	passing.Go(func() { // ends when the listener is closed
 		for {
 			in, err := ln.Accept()
 			if err != nil {
@@ -281,7 +282,7 @@ func pass(t *testing.T, from, to string) {
 			open = append(open, in, out)
 			mu.Unlock()
 			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
-				passing.Go(func() { // ends with either
+				passing.Go(func() { // ends when either connection is closed
 					_, _ = io.Copy(way[0], way[1])
 					way[0].Close()
 				})
@@ -299,18 +300,18 @@ func pass(t *testing.T, from, to string) {
 	})
 }
 
-// By a name of the lock's own servers nothing is asked but what is written, and by another
-// one it is asked once.
+// If the session uses one of the lock's server names, zksh sends nothing but the write. Under
+// another name, it checks the znodes once.
 func TestFenceAsksOnce(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	proxy := zktest.NewProxy(t, b.addr)
-	holder := b.fenced(commands.ByHand, false)
+	holder := b.newFencedUser(commands.ByHand, false)
 	holder.lock(exclusive, "/l")
 	for lines, want := range map[string][]int32{
-		holder.lines(): {jute.OpMulti, jute.OpExists, jute.OpExists, jute.OpExists, jute.OpMulti, jute.OpMulti},
-		strings.ReplaceAll(holder.lines(), b.addr, proxy.Addr()): {jute.OpMulti, jute.OpMulti},
+		holder.fenceVariable(): {jute.OpMulti, jute.OpExists, jute.OpExists, jute.OpExists, jute.OpMulti, jute.OpMulti},
+		strings.ReplaceAll(holder.fenceVariable(), b.addr, proxy.Addr()): {jute.OpMulti, jute.OpMulti},
 	} {
-		s := below(t, proxy.Addr(), lines)
+		s := openBelow(t, proxy.Addr(), lines)
 		if err := s.Ready(zktest.Within(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -323,13 +324,13 @@ func TestFenceAsksOnce(t *testing.T) {
 	}
 }
 
-// A command starts although what identifies the ensemble cannot be read in time. Then only
-// the names of the servers do.
+// A command starts even if the marks cannot be read in time. Then only the server names
+// identify the ensemble.
 func TestFenceWithoutMarks(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	proxy := zktest.NewProxy(t, b.addr)
-	holder := &bed{Session: open(t, proxy.Addr(), usual), t: t, addr: proxy.Addr(), root: b.root}
-	p := holder.fenced(commands.ByHand, false)
+	holder := &fixture{Session: open(t, proxy.Addr(), usualTimeout), t: t, addr: proxy.Addr(), root: b.root}
+	p := holder.newFencedUser(commands.ByHand, false)
 	p.lock(exclusive, "/l")
 	o := p.table.find(&p.Env, b.root+"/l")
 	node := p.znodes()[0]
@@ -348,26 +349,26 @@ func TestFenceWithoutMarks(t *testing.T) {
 	}
 }
 
-// By another member of a real ensemble it is the same one, also by a leader that the others
-// have left and that has not heard of the lock.
+// Every member of a real ensemble belongs to the lock's ensemble, even an old leader that the
+// other members have left and that does not know the lock.
 func TestFenceByAnotherMember(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts an ensemble")
 	}
 	split := zktest.StartSplit(t, zktest.Heap(64), zktest.Ticks(500, 10, 2))
 	old := split.Leader()
-	b := newBed(t, split.Addr((old+1)%3))
-	stale := zksession.Open(t, zkconn.Config{Servers: split.Addr(old), Timeout: usual / 2})
+	b := newFixture(t, split.Addr((old+1)%3))
+	stale := zksession.Open(t, zkconn.Config{Servers: split.Addr(old), Timeout: usualTimeout / 2})
 	if err := stale.Ready(zktest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
-	holder := b.fenced(commands.ByHand, false)
+	holder := b.newFencedUser(commands.ByHand, false)
 	holder.lock(exclusive, "/l")
-	lines := holder.lines()
+	lines := holder.fenceVariable()
 	third := split.Addr((old + 2) % 3)
-	write(t, below(t, third, lines), b.root, "")
-	b.take(holder.znodes()[0])
-	write(t, below(t, third, lines), b.root, fenceGone)
+	write(t, openBelow(t, third, lines), b.root, "")
+	b.deleteNode(holder.znodes()[0])
+	write(t, openBelow(t, third, lines), b.root, fenceGone)
 
 	split.Isolate(old)
 	zktest.Eventually(t, "the others have another leader", func() bool {
@@ -375,16 +376,16 @@ func TestFenceByAnotherMember(t *testing.T) {
 		return err == nil || errors.Is(err, zkconn.NodeExists)
 	})
 	t.Setenv(fenceName, "")
-	late := &bed{Session: b.Session, t: t, addr: b.addr, root: "/late"}
-	hand := late.fenced(commands.ByHand, false)
+	late := &fixture{Session: b.Session, t: t, addr: b.addr, root: "/late"}
+	hand := late.newFencedUser(commands.ByHand, false)
 	hand.lock(exclusive, "/l")
-	t.Setenv(fenceName, hand.lines())
+	t.Setenv(fenceName, hand.fenceVariable())
 	New().Fence(stale, false)
 	if _, err := stale.Set(zktest.Within(t), b.root, []byte("stale"), -1); err == nil {
 		t.Error("a leader without others has written")
 	}
 	split.Heal()
-	late.take(hand.znodes()[0])
+	late.deleteNode(hand.znodes()[0])
 	var err error
 	zktest.Eventually(t, "the old leader is back", func() bool {
 		_, err = stale.Set(zktest.Within(t), b.root, []byte("stale"), -1)

@@ -16,18 +16,19 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// fenced is a person who writes under locks.
-func (b *bed) fenced(mode commands.Mode, goOn bool) *person {
-	p := b.person()
+// newFencedUser returns a shell whose writes depend on its locks.
+func (b *fixture) newFencedUser(mode commands.Mode, continueAfterLoss bool) *user {
+	p := b.newUser()
 	p.Mode = mode
-	p.table.Fence(p.Session, goOn)
+	p.table.Fence(p.Session, continueAfterLoss)
 	return p
 }
 
-// write writes something, which is to be refused with this text, or to be done.
-func (p *person) write(refusal string, or ...string) {
+// write writes a znode. It expects success if refusal is empty, and otherwise an error that
+// contains refusal or one of the other texts.
+func (p *user) write(refusal string, or ...string) {
 	p.t.Helper()
-	_, err := p.Session.Set(zktest.Within(p.t), p.bed.root, []byte("written"), -1)
+	_, err := p.Session.Set(zktest.Within(p.t), p.fix.root, []byte("written"), -1)
 	switch {
 	case refusal == "":
 		if err != nil {
@@ -39,8 +40,8 @@ func (p *person) write(refusal string, or ...string) {
 	}
 }
 
-// znodes are those that a person holds.
-func (p *person) znodes() (nodes []string) {
+// znodes returns the znodes of the locks that the shell holds.
+func (p *user) znodes() (nodes []string) {
 	p.t.Helper()
 	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Stay().Epoch())
 	if err != nil {
@@ -49,30 +50,30 @@ func (p *person) znodes() (nodes []string) {
 	return nodes
 }
 
-// lines are what a program that a person starts finds in its environment.
-func (p *person) lines() string {
+// fenceVariable returns the value of ZK_LOCK_FENCE for a program that the shell starts.
+func (p *user) fenceVariable() string {
 	p.t.Helper()
-	lines, err := p.table.fence.lines(zktest.Within(p.t))
+	lines, err := p.table.fence.envValue(zktest.Within(p.t))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return lines
 }
 
-func (b *bed) take(node string) {
+func (b *fixture) deleteNode(node string) {
 	b.t.Helper()
 	if err := b.Delete(zktest.Within(b.t), node, -1); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// A lock that is gone keeps who held it from writing, whether he knows already or not,
-// until he has been told, or gives it up.
+// After a lock is lost, the shell cannot write, whether it knows of the loss or not, until the
+// loss is reported or the user runs unlock.
 func TestFenceOfOwnLocks(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		for kind := range lockKinds {
-			p := b.fenced(commands.ByHand, false)
+			p := b.newFencedUser(commands.ByHand, false)
 			name := "/" + lockKinds[kind].command
 			p.lock(kind, name)
 			p.lock(exclusive, name+"-other")
@@ -83,14 +84,14 @@ func TestFenceOfOwnLocks(t *testing.T) {
 			}
 			for _, node := range nodes {
 				if path.Dir(node) == b.root+name {
-					b.take(node)
+					b.deleteNode(node)
 				}
 			}
 			refusal := "nothing was written: the lock on " + b.root + name + " is lost"
 			p.write(refusal)
 			p.write("; to write without the lock, run: unlock " + b.root + name)
 			o := p.table.find(&p.Env, b.root+name)
-			zktest.Eventually(t, "the loss is known", func() bool { return o.current().State == zklock.Lost })
+			zktest.Eventually(t, "the loss is known", func() bool { return o.currentStatus().State == zklock.Lost })
 			p.write(refusal)
 			if held, gone := p.table.Held(); held != 1 || gone != 1 {
 				t.Errorf("%d are held and %d lost", held, gone)
@@ -106,13 +107,13 @@ func TestFenceOfOwnLocks(t *testing.T) {
 	})
 }
 
-// One of several znodes is enough to be without the lock.
+// A lock with several znodes is lost when one of them is deleted.
 func TestFenceOfAllFamilies(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	for i, name := range []string{"/1", "/2", "/3"} {
-		p := b.fenced(commands.ByHand, false)
+		p := b.newFencedUser(commands.ByHand, false)
 		f := &lockFlags{family: string(zklock.All), background: true}
-		if err := p.table.take(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+name, nil); err != nil {
+		if err := p.table.lockAndRun(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+name, nil); err != nil {
 			t.Fatal(err)
 		}
 		nodes := p.znodes()
@@ -120,37 +121,37 @@ func TestFenceOfAllFamilies(t *testing.T) {
 			t.Fatalf("checked: %q", nodes)
 		}
 		p.write("")
-		b.take(nodes[i])
+		b.deleteNode(nodes[i])
 		var gone []string
 		for _, node := range nodes {
 			gone = append(gone, "the znode "+node+" no longer exists")
 		}
-		p.write(gone[i], gone...) // any of them, as the others are given back for it
+		p.write(gone[i], gone...) // any of the three, because zksh deletes the other two after the loss
 		if err := p.table.Lost(); err != nil {
 			t.Errorf("told twice: %v", err)
 		}
 	}
 }
 
-// With -k what follows the line that was refused is written, but not without the other
-// lock; and so it is when the loss was told before.
-func TestFenceThatFalls(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+// With -k, the lines after the rejected line write without the lost lock, but not without the
+// other lock. The same holds if the loss was reported before.
+func TestFenceContinuesAfterLoss(t *testing.T) {
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	const once = "; because of -k, zksh continues, and later lines write without this lock"
-	p := b.fenced(commands.Batch, true)
+	p := b.newFencedUser(commands.Batch, true)
 	p.lock(exclusive, "/one")
 	p.lock(exclusive, "/two")
 	nodes := p.znodes()
-	b.take(nodes[0])
+	b.deleteNode(nodes[0])
 	p.write(once)
 	p.write("")
 	if err := p.table.Lost(); err != nil {
 		t.Errorf("told twice: %v", err)
 	}
-	if fence := p.lines(); strings.Contains(fence, nodes[0]) || !strings.Contains(fence, nodes[1]) {
+	if fence := p.fenceVariable(); strings.Contains(fence, nodes[0]) || !strings.Contains(fence, nodes[1]) {
 		t.Errorf("a command is told %q", fence)
 	}
-	b.take(nodes[1])
+	b.deleteNode(nodes[1])
 	var err error
 	zktest.Eventually(t, "the other loss is told", func() bool {
 		err = p.table.Lost()
@@ -162,26 +163,26 @@ func TestFenceThatFalls(t *testing.T) {
 	p.write("")
 }
 
-// A lock that is released because somebody asked for it goes without the script's doing:
-// until that is told nothing more is written.
+// After a batch releases a lock at another client's request, it cannot write until that is
+// reported.
 func TestFenceOfARevokedLock(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	for _, mode := range []commands.Mode{commands.Batch, commands.ByHand} {
-		p := b.fenced(mode, false)
+		p := b.newFencedUser(mode, false)
 		f := &lockFlags{family: string(zklock.Mutex), background: true, revocable: true}
-		if err := p.table.take(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+"/l", nil); err != nil {
+		if err := p.table.lockAndRun(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+"/l", nil); err != nil {
 			t.Fatal(err)
 		}
 		node := p.znodes()[0]
-		st := newStage(b.Session, render.Text)
-		if err := ask(zktest.Within(t), &st.Env, node); err != nil {
+		st := newTestEnv(b.Session, render.Text)
+		if err := requestRelease(zktest.Within(t), &st.Env, node); err != nil {
 			t.Fatal(err)
 		}
 		zktest.Eventually(t, "it is released", func() bool {
 			held, _ := p.table.Held()
 			return held == 0
 		})
-		if mode == commands.ByHand { // who was told at once
+		if mode == commands.ByHand { // the user has seen the notice
 			p.write("")
 			continue
 		}
@@ -191,15 +192,15 @@ func TestFenceOfARevokedLock(t *testing.T) {
 	}
 }
 
-// What is held above counts in its own ensemble only: known by its servers, under
-// whatever name, or by the znode.
-func TestFenceOfLocksAbove(t *testing.T) {
+// An enclosing lock counts only in its own ensemble, which zksh recognizes by the servers,
+// under any name, or by the lock's znode.
+func TestFenceOfEnclosingLocks(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		holder := b.fenced(commands.ByHand, false)
+		b := newFixture(t, addr)
+		holder := b.newFencedUser(commands.ByHand, false)
 		holder.lock(exclusive, "/one")
 		holder.lock(exclusive, "/two")
-		posts := strings.Split(holder.lines(), "\n")
+		posts := strings.Split(holder.fenceVariable(), "\n")
 		if len(posts) != 2 || !slices.IsSorted(posts) {
 			t.Fatalf("%q", posts)
 		}
@@ -207,23 +208,23 @@ func TestFenceOfLocksAbove(t *testing.T) {
 		elsewhere := func(server string) string {
 			return strings.ReplaceAll(strings.Join(posts, "\n"), addr, server)
 		}
-		start := func(environment string) *person {
+		start := func(environment string) *user {
 			t.Setenv(fenceName, environment)
-			return b.fenced(commands.ByHand, false)
+			return b.newFencedUser(commands.ByHand, false)
 		}
 		byName, byZnode := start(elsewhere("localhost"+port)), start(elsewhere("127.0.0.9:1,[::2]:2"))
-		for _, p := range []*person{byName, byZnode} {
+		for _, p := range []*user{byName, byZnode} {
 			p.write("")
-			if got := p.lines(); len(strings.Split(got, "\n")) != 2 {
+			if got := p.fenceVariable(); len(strings.Split(got, "\n")) != 2 {
 				t.Errorf("a command further down is told %q", got)
 			}
 		}
 		name, _, _ := strings.Cut(path.Base(posts[1]), "@")
-		b.take(b.root + "/two/" + name)
+		b.deleteNode(b.root + "/two/" + name)
 		late := start(elsewhere("127.0.0.9:1"))
 		byName.write("the enclosing lock is lost")
 		byZnode.write("the enclosing lock is lost")
-		late.write("the enclosing lock is lost") // the other one tells the ensemble
+		late.write("the enclosing lock is lost") // the other lock identifies the ensemble
 
 		other := zktest.Sandbox(t, sandbox.Options{})
 		if err := byName.Session.Connect(zktest.Within(t), other.Addr()); err != nil {
@@ -239,13 +240,13 @@ func TestFenceOfLocksAbove(t *testing.T) {
 	})
 }
 
-// While it cannot be asked whether the ensemble is that of the lock, nothing is written.
-func TestFenceThatCannotBeAsked(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	holder := b.fenced(commands.ByHand, false)
+// zksh writes nothing while it cannot find out whether the ensemble is the one of the lock.
+func TestFenceWithoutConnection(t *testing.T) {
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	holder := b.newFencedUser(commands.ByHand, false)
 	holder.lock(exclusive, "/l")
 	proxy := zktest.NewProxy(t, b.addr)
-	s := below(t, proxy.Addr(), holder.lines())
+	s := openBelow(t, proxy.Addr(), holder.fenceVariable())
 	proxy.Hold(true)
 	ctx, cancel := context.WithCancel(zktest.Within(t))
 	cancel()

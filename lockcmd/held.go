@@ -13,22 +13,24 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// heldName is the variable that tells a command what is held while it runs: the
-// znodes, one a line, by their paths on the server. Whether one is still there, and
-// in the ensemble that the command asks, tells its name, which is used only once.
+// heldName is the environment variable that lists the znodes of all locks held by the
+// command's parent processes, as server paths, one per line. The names of the znodes are
+// unique, so a name is enough to find out whether the lock still exists and belongs to the
+// ensemble in use.
 const heldName = "ZK_LOCK_HELD"
 
-// heldAbove lists the znodes that are held by what this program runs under.
-func heldAbove() []string {
+// heldByParents returns the znodes of the locks that the parent processes of this program
+// hold.
+func heldByParents() []string {
 	return strings.FieldsFunc(os.Getenv(heldName), func(r rune) bool { return r == '\n' })
 }
 
-// held is heldAbove with what this shell itself holds. Called with the table's lock
-// held.
-func (t *Table) held() []string {
-	nodes := heldAbove()
+// heldNodesLocked returns the znodes of the locks that the parent processes and this shell
+// hold. The caller holds t.mu.
+func (t *Table) heldNodesLocked() []string {
+	nodes := heldByParents()
 	for k, o := range t.locks {
-		if node := o.status.Node; len(o.leases) > 0 && node != "" && !o.deserted() {
+		if node := o.status.Node; len(o.leases) > 0 && node != "" && !o.closed() {
 			nodes = append(nodes, path.Join(k.path, path.Base(node)))
 		}
 	}
@@ -36,17 +38,18 @@ func (t *Table) held() []string {
 	return nodes
 }
 
-// heldNow is held for who does not have the table's lock.
-func (t *Table) heldNow() []string {
+// heldNodes is like heldNodesLocked, but locks t.mu itself.
+func (t *Table) heldNodes() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.held()
+	return t.heldNodesLocked()
 }
 
-// waitsForItself is an error if a command above this one holds what a lock would
-// wait for. What cannot be read is left to the lock, which needs it as well.
-func waitsForItself(ctx context.Context, env *commands.Env, mode zklock.Mode, dir string) error {
-	above := slices.DeleteFunc(heldAbove(), func(node string) bool { return path.Dir(node) != env.Session.ServerPath(dir) })
+// checkSelfDeadlock returns an error if a parent process of this program holds a lock that a
+// lock on dir in this mode would wait for. If the queue cannot be read, it returns nil:
+// acquiring the lock will fail for the same reason.
+func checkSelfDeadlock(ctx context.Context, env *commands.Env, mode zklock.Mode, dir string) error {
+	above := slices.DeleteFunc(heldByParents(), func(node string) bool { return path.Dir(node) != env.Session.ServerPath(dir) })
 	if len(above) == 0 {
 		return nil
 	}

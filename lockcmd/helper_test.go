@@ -24,12 +24,12 @@ const (
 	hex32 = "0123456789abcdef0123456789abcdef"
 )
 
-// usual is a session timeout that no test waits for. A silence of two 32nds of it moves a
-// session with a lock.
-const usual = 40 * time.Second
+// usualTimeout is a session timeout so long that no test waits for it. A session with a lock
+// moves to another server after it has received nothing for 1/16 of it.
+const usualTimeout = 40 * time.Second
 
-// bed is a session and a root of its own on one server.
-type bed struct {
+// fixture is a session with its own root znode on one server.
+type fixture struct {
 	*zkconn.Session
 	t    testing.TB
 	addr string
@@ -49,50 +49,50 @@ func open(t testing.TB, servers string, timeout time.Duration) *zkconn.Session {
 	return zksession.Open(t, zkconn.Config{Servers: servers, Timeout: timeout})
 }
 
-func newBed(t testing.TB, addr string) *bed {
+func newFixture(t testing.TB, addr string) *fixture {
 	t.Helper()
-	b := &bed{Session: open(t, addr, usual), t: t, addr: addr}
+	b := &fixture{Session: open(t, addr, usualTimeout), t: t, addr: addr}
 	b.root = fmt.Sprintf("/%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
 	b.persistent("", "")
 	return b
 }
 
-func (b *bed) persistent(name, data string) {
+func (b *fixture) persistent(name, data string) {
 	b.t.Helper()
 	b.create(b.Session, name, data, zkconn.OpenACL(), false)
 }
 
-// add makes the nodes of contenders, one after another.
-func (b *bed) add(names ...string) {
+// addContenders creates the ephemeral znodes of contenders, one after another.
+func (b *fixture) addContenders(names ...string) {
 	b.t.Helper()
 	for _, n := range names {
 		b.create(b.Session, "/"+n, "", zkconn.OpenACL(), true)
 	}
 }
 
-func (b *bed) create(s *zkconn.Session, name, data string, acl []zk.ACL, ephemeral bool) {
+func (b *fixture) create(s *zkconn.Session, name, data string, acl []zk.ACL, ephemeral bool) {
 	b.t.Helper()
 	if _, err := s.Create(zktest.Within(b.t), b.root+name, []byte(data), acl, zkconn.CreateMode{Ephemeral: ephemeral}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bed) remove(name string) {
+func (b *fixture) remove(name string) {
 	b.t.Helper()
 	if err := b.Delete(zktest.Within(b.t), b.root+"/"+name, -1); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// stage is an Env with the Screen that keeps what it is given.
-type stage struct {
+// testEnv is an Env whose Screen records the output.
+type testEnv struct {
 	commands.Env
 	*commandtest.Screen
 }
 
-func newStage(s *zkconn.Session, format render.Format) *stage {
+func newTestEnv(s *zkconn.Session, format render.Format) *testEnv {
 	screen := &commandtest.Screen{Format: format}
-	return &stage{commands.Env{Session: s, Screen: screen}, screen}
+	return &testEnv{commands.Env{Session: s, Screen: screen}, screen}
 }
 
 func wantStatus(t *testing.T, err error, want int) {
@@ -106,10 +106,10 @@ func wantStatus(t *testing.T, err error, want int) {
 	}
 }
 
-// printed runs a command that shows something, and wants this end of it.
-func printed(t *testing.T, s *zkconn.Session, format render.Format, want int, line ...string) *stage {
+// runCommand runs a command and expects this exit status.
+func runCommand(t *testing.T, s *zkconn.Session, format render.Format, want int, line ...string) *testEnv {
 	t.Helper()
-	st := newStage(s, format)
+	st := newTestEnv(s, format)
 	for _, c := range New().Commands() {
 		if c.Name == line[0] {
 			wantStatus(t, commandtest.Run(zktest.Within(t), c, &st.Env, line[1:]...), want)

@@ -18,12 +18,12 @@ import (
 
 const group = "Locks"
 
-// kind is one of the commands that take a lock.
+// kind describes one of the commands that acquire a lock: lock, wlock or rlock.
 type kind struct {
 	command string
-	label   string // the mode as it is shown
+	label   string // the mode in answers and lists
 	mode    zklock.Mode
-	family  zklock.Family // unless --as says another
+	family  zklock.Family // default of --as
 	summary string
 	help    string
 }
@@ -56,17 +56,17 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 	"that the command starts reads this variable. It can write freely to other ensembles. If it is unsure whether the " +
 	"target is another ensemble, it writes nothing and exits with status 74."
 
-// lockFlags are the flags of a command that takes a lock.
+// lockFlags are the flags of a command that acquires a lock.
 type lockFlags struct {
 	try, background, revocable bool
 	strict, waitGroup, confirm bool
 	wait, grace                commands.Duration
 	status                     int
-	note, family, access       string
-	acl                        []zk.ACL // what access says
+	note, family, aclText      string
+	acl                        []zk.ACL // parsed from aclText
 
-	limit commands.Duration // how long the lock may take
-	late  error             // the cause when that is over
+	limit      commands.Duration // maximum time to wait for the lock
+	timeoutErr error             // cause of the context when the limit has passed
 }
 
 func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
@@ -77,7 +77,7 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.BoolVarP(&f.background, "background", "b", false, "wait in the background, and return to the prompt immediately")
 	fs.IntVarP(&f.status, "status", "E", commands.StatusNotLocked, "exit with this `status` if another client holds the lock")
 	fs.StringVarP(&f.note, "note", "m", "", "leave a `note` that other clients can see")
-	fs.StringVar(&f.access, "acl", "", "create the lock's znode and missing parents with this `ACL`, in the same format as for create")
+	fs.StringVar(&f.aclText, "acl", "", "create the lock's znode and missing parents with this `ACL`, in the same format as for create")
 	fs.VarP(&f.grace, "grace", "t", "when the command must terminate, wait this `duration` between SIGTERM and SIGKILL, but at most an eighth of the session timeout")
 	fs.BoolVar(&f.confirm, "confirm", false, fmt.Sprintf("exit with %d if the release of the lock is not confirmed", commands.StatusUnconfirmed))
 	fs.BoolVar(&f.strict, "strict", false, "reject a command that could continue to run without the lock")
@@ -104,9 +104,9 @@ func (f *lockFlags) check(argv []string) error {
 	case f.status < 0 || f.status > 255:
 		return commands.Misuse("-E: invalid exit status %d: must be between 0 and 255", f.status)
 	}
-	if f.access != "" {
+	if f.aclText != "" {
 		var err error
-		if f.acl, err = commands.ParseACL(f.access); err != nil {
+		if f.acl, err = commands.ParseACL(f.aclText); err != nil {
 			return commands.Misuse("--acl: %v", err)
 		}
 	}
@@ -141,41 +141,41 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 				if env.Mode == commands.OneShot && len(args) == 1 {
 					return commands.Misuse("zksh would exit immediately and release the lock; add the command to run under it: zksh %s PATH -- COMMAND", k.command)
 				}
-				return t.take(ctx, env, k, &f, args[0], args[1:])
+				return t.lockAndRun(ctx, env, k, &f, args[0], args[1:])
 			}
 		},
 	}
 }
 
-// take gets a lock, and runs a command under it if there is one. The signals that
-// are meant for the command are listened to before the lock is asked for: one that
-// comes before the grant ends the attempt, and one that comes later the command.
-func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string, argv []string) error {
+// lockAndRun acquires a lock and, if argv is not empty, runs a command under it. It begins to
+// listen for signals before it asks for the lock: a signal before the grant cancels the
+// attempt, and a later signal goes to the command.
+func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string, argv []string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
 	}
 	if err := ready(ctx, env.Session); err != nil {
 		return &commands.FinalError{Err: err}
 	}
-	if err := waitsForItself(ctx, env, k.mode, path); err != nil {
+	if err := checkSelfDeadlock(ctx, env, k.mode, path); err != nil {
 		return &commands.FinalError{Err: err}
 	}
 	timeout := env.Session.Info().Timeout
-	f.limit, f.late = f.wait, errTimeUp
-	if f.try { // the answer is expected at once, but not from a server that is silent
-		f.limit, f.late = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer the request for the lock in time", zkconn.ConnectionLoss)
+	f.limit, f.timeoutErr = f.wait, errTimeUp
+	if f.try { // the servers answer at once, unless they are down
+		f.limit, f.timeoutErr = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer the request for the lock in time", zkconn.ConnectionLoss)
 	}
 	waiting, stop := ctx, func() {}
 	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
 	switch {
 	case f.background:
-		waiting = t.staying
+		waiting = t.background
 	case len(argv) > 0:
-		if err := t.mayEscape(env, f, argv[0]); err != nil {
+		if err := t.checkEscape(env, f, argv[0]); err != nil {
 			return err
 		}
 		spec.Signals = child.Listen()
-		stop = spec.Signals.Close // by the end of ctx, too: another signal then ends zksh
+		stop = spec.Signals.Close // also called when ctx ends, so that the next signal terminates zksh
 		defer stop()
 	}
 	a := newAttempt(waiting, k, stop)
@@ -183,7 +183,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		a.command = newCommand(argv[0], f.grace.Value, timeout)
 		a.command.confirm = f.confirm
 		if cut := a.command.grace; f.grace.Given && cut < f.grace.Value {
-			t.crier.say(env.Screen.Note, fmt.Sprintf("because the session timeout is %[2]s, -t is limited to %[1]s", seconds(cut), timeout))
+			t.notifier.notify(env.Screen.Note, fmt.Sprintf("because the session timeout is %[2]s, -t is limited to %[1]s", seconds(cut), timeout))
 		}
 	}
 	o, err := t.prepare(env, a, f, path)
@@ -192,7 +192,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		return &commands.FinalError{Err: err}
 	}
 	if f.background {
-		return waitLater(ctx, o, a, f)
+		return waitInBackground(ctx, o, a, f)
 	}
 	end := showWait(env, o)
 	l, err := o.acquire(a, f)
@@ -203,7 +203,7 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 		if o.drain(removing) != nil {
 			env.Screen.Note("lock " + o.path + ": zksh is removing its place in the queue in the background")
 		}
-		_ = commands.Closing(ctx, t.crier.finish) // what was said before comes first, if somebody takes it
+		_ = commands.CleanUp(ctx, t.notifier.finish) // earlier notices come before the error, if the terminal accepts them
 		return err
 	}
 	if a.command == nil {
@@ -212,9 +212,9 @@ func (t *Table) take(ctx context.Context, env *commands.Env, k kind, f *lockFlag
 	return o.guard(ctx, a.command, spec)
 }
 
-// mayEscape tells, before the lock is asked for, that a command could go on without
-// it, if that is likely; with --strict it refuses what could at all.
-func (t *Table) mayEscape(env *commands.Env, f *lockFlags, name string) error {
+// checkEscape warns, before zksh asks for the lock, if the command is likely to continue to
+// run without the lock. With --strict, it returns an error if the command could do so at all.
+func (t *Table) checkEscape(env *commands.Env, f *lockFlags, name string) error {
 	likely, err := child.Escape(name)
 	switch {
 	case err == nil:
@@ -222,12 +222,13 @@ func (t *Table) mayEscape(env *commands.Env, f *lockFlags, name string) error {
 		err = fmt.Errorf("%s was not started because of --strict: %w", name, err)
 		return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusCannotRun, Err: err}}
 	case likely:
-		t.crier.say(env.Screen.Alert, err.Error())
+		t.notifier.notify(env.Screen.Alert, err.Error())
 	}
 	return nil
 }
 
-// ready waits for a session, through the end of one.
+// ready waits until there is a session. If the session expires meanwhile, it waits for the
+// next one.
 func ready(ctx context.Context, s *zkconn.Session) error {
 	for {
 		if err := s.Ready(ctx); !errors.Is(err, zkconn.SessionExpired) {
@@ -236,9 +237,9 @@ func ready(ctx context.Context, s *zkconn.Session) error {
 	}
 }
 
-// prepare finds or makes the entry of a path, and begins an attempt there. It
-// refuses what would wait for itself.
-func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string) (*owned, error) {
+// prepare finds or creates the table entry for path and starts the attempt there. It returns
+// an error if the attempt would wait for this shell itself.
+func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string) (*ownedLock, error) {
 	at := key{env.Session.Stay(), env.Session.ServerPath(path)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -246,21 +247,21 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 	switch {
 	case t.ending:
 		return nil, errLeaving
-	case o != nil && o.status.State != zklock.Lost: // what takes the place of a lost one is new
-		if err := o.mayAsk(a.kind, f); err != nil {
+	case o != nil && o.status.State != zklock.Lost: // a new entry replaces a lost lock
+		if err := o.checkReentry(a.kind, f); err != nil {
 			return nil, err
 		}
 	default:
-		data, err := queue.Note(f.note, t.held())
+		data, err := queue.Note(f.note, t.heldNodesLocked())
 		if err != nil {
 			return nil, err
 		}
-		o = &owned{table: t, key: at, env: env, deserted: at.at.Closed, life: life{path: path, kind: a.kind, family: zklock.Family(f.family)}}
-		lock := zklock.New(conn{at.at}, path, zklock.Options{Family: o.family, Data: data, ACL: f.acl, Notify: o.hear})
-		o.take, o.drain = taking(lock), lock.Drain
+		o = &ownedLock{table: t, key: at, env: env, closed: at.stay.Closed, lifecycle: lifecycle{path: path, kind: a.kind, family: zklock.Family(f.family)}}
+		lock := zklock.New(conn{at.stay}, path, zklock.Options{Family: o.family, Data: data, ACL: f.acl, Notify: o.onStatus})
+		o.acquireLease, o.drain = leaseAcquirer(lock), lock.Drain
 		t.locks[at] = o
 	}
 	o.revocable = o.revocable || f.revocable
-	o.asked(a)
+	o.attemptStarted(a)
 	return o, nil
 }

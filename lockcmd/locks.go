@@ -43,9 +43,9 @@ func (t *Table) locksCommand() *commands.Command {
 				case *all && *deadlocks, whole && (*follow || *quiet):
 					return commands.Misuse("-R and --deadlocks cannot be combined with other flags")
 				case *all:
-					return showAll(ctx, env, top(args))
+					return showAll(ctx, env, rootOf(args))
 				case *deadlocks:
-					return showDeadlocks(ctx, env, top(args))
+					return showDeadlocks(ctx, env, rootOf(args))
 				case len(args) == 0 && (*follow || *quiet):
 					return commands.Misuse("-f and -q require a path")
 				case *follow && *quiet:
@@ -61,33 +61,33 @@ func (t *Table) locksCommand() *commands.Command {
 	}
 }
 
-// ownLock is one lock of this shell, held or waited for.
-type ownLock struct {
+// lockRow is one lock that this shell holds or waits for, as listed by locks.
+type lockRow struct {
 	Path  string    `json:"path"`
 	Mode  string    `json:"mode,omitempty"`
 	State string    `json:"state"`
-	Times int       `json:"times"` // how often it was taken
+	Times int       `json:"times"` // number of leases
 	Place int       `json:"place,omitempty"`
 	Node  string    `json:"node,omitempty"`
 	Token string    `json:"token,omitempty"`
-	Until time.Time `json:"until,omitzero"` // the end of the lease
+	Until time.Time `json:"until,omitzero"` // when the lease expires
 	left  time.Duration
 }
 
-// ownLocks is the answer of locks without a path.
-type ownLocks []ownLock
+// lockRows is the answer of locks without a path.
+type lockRows []lockRow
 
-func (t *Table) list() ownLocks {
-	rows := ownLocks{}
+func (t *Table) list() lockRows {
+	rows := lockRows{}
 	for _, o := range t.all() {
-		o.with(func() { rows = append(rows, o.row()) })
+		o.apply(func() { rows = append(rows, o.row()) })
 	}
 	return rows
 }
 
-func (l *life) row() ownLock {
+func (l *lifecycle) row() lockRow {
 	s := l.status
-	r := ownLock{Path: l.path, Mode: l.kind.label, State: string(s.State), Times: len(l.leases), Place: s.Place, Node: s.Node}
+	r := lockRow{Path: l.path, Mode: l.kind.label, State: string(s.State), Times: len(l.leases), Place: s.Place, Node: s.Node}
 	if len(l.leases) > 0 {
 		last := l.leases[len(l.leases)-1]
 		r.Mode, r.Token, r.Place = last.kind.label, render.Hex(last.Token()), 0
@@ -96,8 +96,8 @@ func (l *life) row() ownLock {
 	return r
 }
 
-// Table is one row a lock.
-func (l ownLocks) Table() render.Grid {
+// Table returns a row for each lock.
+func (l lockRows) Table() render.Grid {
 	g := render.Grid{Header: []string{"path", "mode", "state", "times", "node", "token"}}
 	for _, r := range l {
 		state := r.State
@@ -112,24 +112,24 @@ func (l ownLocks) Table() render.Grid {
 	return g
 }
 
-// Text is the table.
-func (l ownLocks) Text(w io.Writer) error { return l.FitText(w, 0) }
+// Text writes the table without shortening it.
+func (l lockRows) Text(w io.Writer) error { return l.FitText(w, 0) }
 
-// FitText is part of render.Fitter. A short node still tells the mode.
-func (l ownLocks) FitText(w io.Writer, columns int) error {
+// FitText implements render.Fitter. Shortened znode names still show the mode.
+func (l lockRows) FitText(w io.Writer, columns int) error {
 	if len(l) == 0 {
 		_, err := io.WriteString(w, "no locks\n")
 		return err
 	}
 	const path, mode, times, node, token = 0, 1, 3, 4, 5
-	return render.WriteGrid(w, l.Table().Fit(columns-3, // blanks are behind the last column, too
+	return render.WriteGrid(w, l.Table().Fit(columns-3, // the last column is padded, too
 		render.Step{Column: node, Width: 12, Cut: queue.ShortNode}, render.Step{Column: times}, render.Step{Column: token},
 		render.Step{Column: mode}, render.Step{Column: path, Width: 5}))
 }
 
-// showQueue is the answer of locks PATH: who holds the lock and who waits. The
-// error is a StatusError without a text if there is anybody, which is all that a
-// script wants of a quiet one.
+// showQueue runs locks PATH: it shows who holds the lock and who waits. If the lock is not
+// free, it returns a StatusError without a message. With quiet, the exit status is the only
+// result.
 func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) error {
 	read := queue.Look
 	if quiet {

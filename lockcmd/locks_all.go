@@ -16,15 +16,15 @@ const wholeHelp = "With -R, locks shows all queues below the path, of any client
 	"recipes that ignore each other. It reports a finding only after seeing it twice, 2 s apart, and prints the command " +
 	"that resolves it. The exit status is 1 if there is a finding, and 0 if there is none."
 
-// top is where a command that is about a whole tree begins.
-func top(args []string) string {
+// rootOf returns the path argument of a command that searches a whole tree; the default is /.
+func rootOf(args []string) string {
 	if len(args) == 0 {
 		return "/"
 	}
 	return args[0]
 }
 
-// showAll is the answer of locks -R.
+// showAll runs locks -R.
 func showAll(ctx context.Context, env *commands.Env, root string) error {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return err
@@ -36,7 +36,7 @@ func showAll(ctx context.Context, env *commands.Env, root string) error {
 	return show(env, s)
 }
 
-// show prints what has remarks, and these.
+// show prints a value and then its remarks.
 func show(env *commands.Env, v interface {
 	render.Value
 	Remarks() []string
@@ -50,7 +50,7 @@ func show(env *commands.Env, v interface {
 	return nil
 }
 
-// showDeadlocks is the answer of locks --deadlocks.
+// showDeadlocks runs locks --deadlocks.
 func showDeadlocks(ctx context.Context, env *commands.Env, root string) error {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return err
@@ -62,7 +62,7 @@ func showDeadlocks(ctx context.Context, env *commands.Env, root string) error {
 	if err := env.Screen.Print(d); err != nil {
 		return err
 	}
-	noteNotTold(env, d.NotTold)
+	noteMissing(env, d.NotTold)
 	if len(d.Findings) > 0 {
 		return &commands.StatusError{Status: commands.StatusFailed}
 	}

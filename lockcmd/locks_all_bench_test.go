@@ -13,25 +13,24 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// Bounds that the benchmarks below are to keep, for a thousand queues of ten. In the
-// second one nothing is found, as in most ensembles, so that no second cut is waited
-// for: that would be 2 s more.
+// The benchmarks use a thousand queues of ten contenders. BenchmarkDeadlocks finds no
+// deadlock, as in most ensembles; a finding would add 2 s for the second search.
 const (
 	benchQueues   = 1000
 	benchWaiters  = 10
 	benchSessions = 100
 )
 
-// crowded makes the queues, on which the sessions contend in one order.
-func crowded(b *testing.B, addr string) *bed {
-	bed := newBed(b, addr)
-	pipe, err := bed.Pipe(zktest.Within(b), bed.root)
+// newCrowdedFixture creates the queues. All sessions enter them in the same order.
+func newCrowdedFixture(b *testing.B, addr string) *fixture {
+	fix := newFixture(b, addr)
+	pipe, err := fix.Pipe(zktest.Within(b), fix.root)
 	if err != nil {
 		b.Fatal(err)
 	}
 	var made []*zkconn.Pending[zkconn.Written]
 	for q := range benchQueues {
-		made = append(made, pipe.Create(fmt.Sprintf("%s/%d", bed.root, q), nil, zkconn.OpenACL()))
+		made = append(made, pipe.Create(fmt.Sprintf("%s/%d", fix.root, q), nil, zkconn.OpenACL()))
 	}
 	for _, m := range made {
 		if _, err := m.Wait(zktest.Within(b)); err != nil {
@@ -40,30 +39,30 @@ func crowded(b *testing.B, addr string) *bed {
 	}
 	sessions := make([]*zkconn.Session, benchSessions)
 	for i := range sessions {
-		sessions[i] = open(b, addr, usual)
+		sessions[i] = open(b, addr, usualTimeout)
 	}
 	name := func(q, i int) string {
 		return fmt.Sprintf("/%d/_c_%08d-0000-4000-8000-0123456789ab-lock-%010d", q, i, i)
 	}
-	contend(sessions, func(s *zkconn.Session, q, i, _ int) {
-		bed.create(s, name(q, i), `{"host":"web1","pid":1,"user":"ann","start":"2026-01-01T00:00:00.000Z"}`, zkconn.OpenACL(), true)
+	eachContender(sessions, func(s *zkconn.Session, q, i, _ int) {
+		fix.create(s, name(q, i), `{"host":"web1","pid":1,"user":"ann","start":"2026-01-01T00:00:00.000Z"}`, zkconn.OpenACL(), true)
 	})
-	contend(sessions, func(s *zkconn.Session, q, i, place int) {
+	eachContender(sessions, func(s *zkconn.Session, q, i, place int) {
 		if place == 0 {
 			return
 		}
-		if _, err := s.Exists(zktest.Within(b), bed.root+name(q, i-1), true); err != nil {
+		if _, err := s.Exists(zktest.Within(b), fix.root+name(q, i-1), true); err != nil {
 			b.Error(err)
 		}
 	})
-	return bed
+	return fix
 }
 
-// contend calls do for each session in each queue that it is in, at its place.
-func contend(sessions []*zkconn.Session, do func(s *zkconn.Session, q, i, place int)) {
+// eachContender calls do for each session in each of its queues, with its place there.
+func eachContender(sessions []*zkconn.Session, do func(s *zkconn.Session, q, i, place int)) {
 	var all sync.WaitGroup
 	for i, s := range sessions {
-		all.Go(func() { // ends with its last queue
+		all.Go(func() { // ends after its last queue
 			for q := range benchQueues {
 				if place := i - q%(benchSessions-benchWaiters); place >= 0 && place < benchWaiters {
 					do(s, q, i, place)
@@ -74,15 +73,15 @@ func contend(sessions []*zkconn.Session, do func(s *zkconn.Session, q, i, place 
 	all.Wait()
 }
 
-func eachServer(b *testing.B, measure func(b *testing.B, bed *bed)) {
-	b.Run("sandbox", func(b *testing.B) { measure(b, crowded(b, zktest.Sandbox(b, sandbox.Options{}).Addr())) })
-	b.Run("server", func(b *testing.B) { measure(b, crowded(b, zktest.Shared(b).Addr())) })
+func eachServer(b *testing.B, measure func(b *testing.B, fix *fixture)) {
+	b.Run("sandbox", func(b *testing.B) { measure(b, newCrowdedFixture(b, zktest.Sandbox(b, sandbox.Options{}).Addr())) })
+	b.Run("server", func(b *testing.B) { measure(b, newCrowdedFixture(b, zktest.Shared(b).Addr())) })
 }
 
 func BenchmarkAllQueues(b *testing.B) {
-	eachServer(b, func(b *testing.B, bed *bed) {
+	eachServer(b, func(b *testing.B, fix *fixture) {
 		for b.Loop() {
-			s, err := queue.LookAll(zktest.Within(b), ensemble{bed.Session}, bed.root)
+			s, err := queue.LookAll(zktest.Within(b), ensemble{fix.Session}, fix.root)
 			if err != nil || len(s.Queues) != benchQueues || s.Walked != "" {
 				b.Fatal(err)
 			}
@@ -94,9 +93,9 @@ func BenchmarkAllQueues(b *testing.B) {
 }
 
 func BenchmarkDeadlocks(b *testing.B) {
-	eachServer(b, func(b *testing.B, bed *bed) {
+	eachServer(b, func(b *testing.B, fix *fixture) {
 		for b.Loop() {
-			d, err := queue.FindDeadlocks(zktest.Within(b), ensemble{bed.Session}, bed.root)
+			d, err := queue.FindDeadlocks(zktest.Within(b), ensemble{fix.Session}, fix.root)
 			if err != nil || d.Queues != benchQueues || len(d.Findings) > 0 {
 				b.Fatalf("%v, %d queues, %d findings", err, d.Queues, len(d.Findings))
 			}

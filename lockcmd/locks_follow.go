@@ -14,29 +14,29 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// follower shows a queue as it changes. It is what the queue is read from, with
-// watches left.
+// follower shows a queue and its changes. It is also the ensemble from which the queue is
+// read, and sets watches when it reads.
 type follower struct {
 	ensemble
 	env     *commands.Env
-	live    commands.Region // the queue on a terminal
+	live    commands.Region // where the queue is drawn on a terminal
 	path    string
 	queue   *queue.Follower
-	stats   *queue.Stats      // as they were drawn last
-	p       *zkconn.Pinned    // the present session
+	stats   *queue.Stats      // the statistics drawn last
+	session *zkconn.Pinned    // the current session
 	wake    chan zk.EventType // receives a value after a change
-	dirs    []string          // whose children are watched
-	holders []string          // whose data are watched, as long as they are there
+	dirs    []string          // paths whose children are watched
+	holders []string          // znodes whose data is watched while they exist
 }
 
-var _ queue.Watched = (*follower)(nil)
+var _ queue.WatchableEnsemble = (*follower)(nil)
 
-// redrawEvery is how often a terminal is brought up to date: the ages go on.
+// redrawEvery is how often the terminal is redrawn, because the ages of the contenders change.
 const redrawEvery = time.Second
 
-// followQueue shows a queue again and again, through reconnects and sessions,
-// until ctx ends. The user sees nothing of its watches. With stats it counts what
-// happens, and says at the end, and on a terminal always, what that comes to.
+// followQueue shows a queue and its changes, through reconnects and new sessions, until ctx
+// ends. Its watches do not appear among the user's events. With stats, it collects statistics.
+// It prints them at the end; on a terminal, it always shows them.
 func followQueue(ctx context.Context, env *commands.Env, path string, stats bool) error {
 	f := &follower{ensemble: ensemble{env.Session}, env: env, path: path,
 		live: env.Screen.Region(commands.Answers), wake: make(chan zk.EventType, 1)}
@@ -46,8 +46,8 @@ func followQueue(ctx context.Context, env *commands.Env, path string, stats bool
 	}
 	for {
 		var err error
-		if f.p, err = env.Session.Stay().Pin(ctx); err == nil {
-			err = f.follow(ctx)
+		if f.session, err = env.Session.Stay().Pin(ctx); err == nil {
+			err = f.followSession(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -58,9 +58,10 @@ func followQueue(ctx context.Context, env *commands.Env, path string, stats bool
 	}
 }
 
-// end shows what was counted: in the picture, which stays, or where there is none by itself.
+// end shows the final statistics, if there are any. On a terminal they are part of the drawn
+// queue, which remains on the screen; otherwise they are printed separately.
 func (f *follower) end() error {
-	ctx, cancel := context.WithTimeout(context.Background(), sumLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), finalStatsTimeout)
 	defer cancel()
 	stats := f.queue.Stats(ctx)
 	if columns, _ := f.live.Size(); columns == 0 && stats != nil {
@@ -69,20 +70,20 @@ func (f *follower) end() error {
 	var err error
 	if stats != nil {
 		f.stats = stats
-		err = f.draw(f.p != nil && f.p.Connected())
+		err = f.draw(f.session != nil && f.session.Connected())
 	}
 	return errors.Join(err, f.live.Close(true))
 }
 
-// sumLimit bounds how long the servers are asked at the end.
-var sumLimit = time.Second
+// finalStatsTimeout is the time limit for querying the servers at the end. Tests change it.
+var finalStatsTimeout = time.Second
 
-// follow does so in one session.
-func (f *follower) follow(ctx context.Context) error {
+// followSession shows the queue and its changes in one session.
+func (f *follower) followSession(ctx context.Context) error {
 	f.dirs, f.holders = nil, nil
 	defer func() {
 		for _, path := range append(f.dirs, f.holders...) {
-			f.p.Unwatch(path, f.wake)
+			f.session.Unwatch(path, f.wake)
 		}
 	}()
 	tick := time.NewTicker(redrawEvery)
@@ -90,27 +91,27 @@ func (f *follower) follow(ctx context.Context) error {
 	for {
 		err := f.update(ctx)
 		if errors.Is(err, zkconn.ConnectionLoss) {
-			if err = f.p.Await(ctx); err == nil {
+			if err = f.session.Await(ctx); err == nil {
 				continue
 			}
 		}
 		if err != nil {
 			return err
 		}
-		if err := f.rest(ctx, tick.C); err != nil {
+		if err := f.waitForChange(ctx, tick.C); err != nil {
 			return err
 		}
 	}
 }
 
-// rest waits for the next change, and keeps a terminal up to date meanwhile.
-func (f *follower) rest(ctx context.Context, tick <-chan time.Time) error {
+// waitForChange waits for the next change of the queue, and redraws the terminal meanwhile.
+func (f *follower) waitForChange(ctx context.Context, tick <-chan time.Time) error {
 	for {
 		select {
 		case <-f.wake:
 			return nil
 		case <-tick:
-			connected := f.p.Connected()
+			connected := f.session.Connected()
 			if columns, _ := f.live.Size(); columns > 0 && connected {
 				f.queue.AskServers(ctx)
 				f.stats = f.queue.Stats(ctx)
@@ -118,7 +119,7 @@ func (f *follower) rest(ctx context.Context, tick <-chan time.Time) error {
 			if err := f.draw(connected); err != nil {
 				return err
 			}
-		case <-f.p.Ended():
+		case <-f.session.Ended():
 			return &zkconn.Error{Code: zkconn.SessionExpired, Path: f.path}
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -126,41 +127,41 @@ func (f *follower) rest(ctx context.Context, tick <-chan time.Time) error {
 	}
 }
 
-// Children is part of queue.Ensemble: it has the next change of a path, or its
-// creation, wake us.
+// Children implements queue.Ensemble. It sets a watch on the children of path or, if path does
+// not exist, on its creation.
 func (f *follower) Children(ctx context.Context, path string) ([]string, error) {
 	if !slices.Contains(f.dirs, path) {
 		f.dirs = append(f.dirs, path)
 	}
 	for {
-		names, err := f.p.WatchChildren(ctx, path, f.wake)
+		names, err := f.session.WatchChildren(ctx, path, f.wake)
 		if !errors.Is(err, zkconn.NoNode) {
 			return names, err
 		}
-		if _, err := f.p.WatchExists(ctx, path, f.wake); err != nil {
+		if _, err := f.session.WatchExists(ctx, path, f.wake); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// Watch is part of queue.Watched: it has the next change of a znode wake us. There
-// are few holders, but for a crowd of readers.
+// Watch implements queue.Watched. It reads znodes and sets a data watch on each. It is called
+// for the holders, of which there are few unless many clients read.
 func (f *follower) Watch(ctx context.Context, paths []string) ([]queue.Node, error) {
 	f.holders = paths
 	nodes, errs := make([]queue.Node, len(paths)), make([]error, len(paths))
 	var reading sync.WaitGroup
 	for i, path := range paths {
-		reading.Go(func() { nodes[i], errs[i] = f.watchNode(ctx, path) }) // until its answer, or ctx ends
+		reading.Go(func() { nodes[i], errs[i] = f.watchNode(ctx, path) }) // ends with the answer or with ctx
 	}
 	reading.Wait()
 	return nodes, errors.Join(errs...)
 }
 
 func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, err error) {
-	n.Data, n.Stat, err = f.p.Get(ctx, path, f.wake)
+	n.Data, n.Stat, err = f.session.Get(ctx, path, f.wake)
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Hidden = true
-		n.Stat, err = f.p.Exists(ctx, path) // the event might never be told; that it goes, the folder tells
+		n.Stat, err = f.session.Exists(ctx, path) // a data event may never come, but the watch on the children reports the deletion
 	}
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Stat, err = &zk.Stat{}, nil
@@ -171,7 +172,7 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 	return n, err
 }
 
-// update reads the queue and shows what is new.
+// update reads the queue and shows the changes.
 func (f *follower) update(ctx context.Context) error {
 	changes, err := f.queue.Update(ctx)
 	if err != nil {
@@ -188,7 +189,7 @@ func (f *follower) update(ctx context.Context) error {
 	return nil
 }
 
-// draw shows the queue on a terminal, with the time of day; elsewhere it does nothing.
+// draw shows the queue and the time of day on a terminal. Without a terminal, it does nothing.
 func (f *follower) draw(connected bool) error {
 	columns, rows := f.live.Size()
 	if columns == 0 {

@@ -24,8 +24,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// spectator follows a queue.
-type spectator struct {
+// followTest is a running locks -f.
+type followTest struct {
 	t      *testing.T
 	s      *zkconn.Session
 	cancel context.CancelCauseFunc
@@ -33,28 +33,28 @@ type spectator struct {
 	screen *commandtest.Screen
 }
 
-var errEnough = errors.New("enough")
+var errStopFollow = errors.New("enough")
 
-// spectate starts to follow; columns above 0 are a terminal's.
-func spectate(t *testing.T, s *zkconn.Session, path string, format render.Format, columns int) *spectator {
+// startFollow starts locks -f on path. It has a terminal if columns is positive.
+func startFollow(t *testing.T, s *zkconn.Session, path string, format render.Format, columns int) *followTest {
 	t.Helper()
-	f := &spectator{t: t, s: s, ended: make(chan error, 1)}
+	f := &followTest{t: t, s: s, ended: make(chan error, 1)}
 	f.screen = &commandtest.Screen{Format: format, Columns: columns, Rows: 6}
 	env := &commands.Env{Session: s, Screen: f.screen}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	f.cancel = cancel
 	go func() { f.ended <- followQueue(ctx, env, path, false) }() // stop waits for it
-	t.Cleanup(func() { cancel(errEnough) })
+	t.Cleanup(func() { cancel(errStopFollow) })
 	return f
 }
 
-// stop ends it as Ctrl-C does.
-func (f *spectator) stop() {
+// stop cancels the command as Ctrl-C does, and waits for its end.
+func (f *followTest) stop() {
 	f.t.Helper()
-	f.cancel(errEnough)
+	f.cancel(errStopFollow)
 	select {
 	case err := <-f.ended:
-		if !errors.Is(err, errEnough) {
+		if !errors.Is(err, errStopFollow) {
 			f.t.Errorf("it ended with %v", err)
 		}
 	case <-time.After(zktest.Patience):
@@ -62,9 +62,9 @@ func (f *spectator) stop() {
 	}
 }
 
-func (f *spectator) printed() string { return f.screen.Printed() }
+func (f *followTest) printed() string { return f.screen.Printed() }
 
-func (f *spectator) shows() string {
+func (f *followTest) lastDrawn() string {
 	drawn := f.screen.Drawn()
 	if len(drawn) == 0 {
 		return ""
@@ -72,8 +72,9 @@ func (f *spectator) shows() string {
 	return strings.Join(drawn[len(drawn)-1], "\n")
 }
 
-// brief is what was printed, in pairs of event and the end of the node's name.
-func (f *spectator) brief() string {
+// brief returns the printed events as pairs of the event and the last character of the znode's
+// name.
+func (f *followTest) brief() string {
 	var events []string
 	for l := range strings.Lines(f.printed()) {
 		words := strings.Fields(l)
@@ -83,7 +84,7 @@ func (f *spectator) brief() string {
 	return strings.Join(events, ", ")
 }
 
-func (f *spectator) expect(want string) {
+func (f *followTest) expect(want string) {
 	f.t.Helper()
 	defer func() {
 		if f.t.Failed() {
@@ -93,8 +94,8 @@ func (f *spectator) expect(want string) {
 	zktest.Eventually(f.t, want, func() bool { return f.brief() == want })
 }
 
-// quiet checks that the user saw no events of our watches.
-func (f *spectator) quiet() {
+// expectNoEvents checks that the user sees no events of the command's watches.
+func (f *followTest) expectNoEvents() {
 	f.t.Helper()
 	for _, e := range f.s.Events() {
 		if !e.Session() {
@@ -105,11 +106,11 @@ func (f *spectator) quiet() {
 
 func TestFollow(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		b.add(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
-		f := spectate(t, open(t, addr, usual), b.root, render.Text, 0)
+		b := newFixture(t, addr)
+		b.addContenders(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
+		f := startFollow(t, open(t, addr, usualTimeout), b.root, render.Text, 0)
 		f.expect("holds 1, waits 2")
-		b.create(open(t, addr, usual), "/"+uuid+"-lock-0000000003", "", zkconn.OpenACL(), true)
+		b.create(open(t, addr, usualTimeout), "/"+uuid+"-lock-0000000003", "", zkconn.OpenACL(), true)
 		f.expect("holds 1, waits 2, came 3")
 		b.remove(uuid + "-lock-0000000001")
 		f.expect("holds 1, waits 2, came 3, left 1, got 2")
@@ -121,8 +122,8 @@ func TestFollow(t *testing.T) {
 		if err := f.s.Sync(zktest.Within(t), b.root); err != nil {
 			t.Fatal(err)
 		}
-		f.quiet()
-		if strings.Contains(f.printed(), "no connection") { // of whom the servers were not asked yet
+		f.expectNoEvents()
+		if strings.Contains(f.printed(), "no connection") { // for a client that the servers have not been asked about
 			t.Errorf("%q", f.printed())
 		}
 		first, _, _ := strings.Cut(f.printed(), "\n")
@@ -133,30 +134,30 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// The figures come at the end; what the servers count as notified is of this queue,
-// where nothing else happens.
+// The statistics are printed at the end. The servers' counters cover only this queue, because
+// nothing else happens on them.
 func TestFollowStats(t *testing.T) {
-	usually := sumLimit
-	defer func() { sumLimit = usually }()
-	sumLimit = zktest.Patience // a busy server may be late
+	usually := finalStatsTimeout
+	defer func() { finalStatsTimeout = usually }()
+	finalStatsTimeout = zktest.Patience // a busy server may answer late
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		b.add(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
+		b := newFixture(t, addr)
+		b.addContenders(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
 		for range 3 {
-			if _, err := open(t, addr, usual).Exists(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000001", true); err != nil {
+			if _, err := open(t, addr, usualTimeout).Exists(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000001", true); err != nil {
 				t.Fatal(err)
 			}
 		}
 		screen := &commandtest.Screen{Format: render.JSON}
-		env := &commands.Env{Session: open(t, addr, usual), Screen: screen}
+		env := &commands.Env{Session: open(t, addr, usualTimeout), Screen: screen}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- followQueue(ctx, env, b.root, true) }() // ends with ctx, received below
 		zktest.Eventually(t, "the waiter", func() bool { return strings.Contains(screen.Printed(), `"event":"waits"`) })
 		b.remove(uuid + "-lock-0000000001")
 		zktest.Eventually(t, "the hand-over", func() bool { return strings.Contains(screen.Printed(), `"event":"got"`) })
-		cancel(errEnough)
-		if err := <-ended; !errors.Is(err, errEnough) {
+		cancel(errStopFollow)
+		if err := <-ended; !errors.Is(err, errStopFollow) {
 			t.Error(err)
 		}
 		lines := strings.Split(strings.TrimSpace(screen.Printed()), "\n")
@@ -164,25 +165,25 @@ func TestFollowStats(t *testing.T) {
 		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &s); err != nil {
 			t.Fatal(err)
 		}
-		// The three above and who follows.
+		// The three sessions above and the follower itself.
 		if s.HandOvers != 1 || s.Releases != 1 || s.Notified == nil || s.Notified.Deleted != 4 || s.Notified.Children < 1 {
 			t.Errorf("%+v %+v", s, s.Notified)
 		}
 	})
 }
 
-// On a terminal the figures stay in the picture, and come once.
+// On a terminal, the statistics are part of the final picture, once.
 func TestFollowStatsOnATerminal(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	b.add(uuid + "-lock-0000000001")
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b.addContenders(uuid + "-lock-0000000001")
 	screen := &commandtest.Screen{Columns: 80, Rows: 10}
-	env := &commands.Env{Session: open(t, b.addr, usual), Screen: screen}
+	env := &commands.Env{Session: open(t, b.addr, usualTimeout), Screen: screen}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- followQueue(ctx, env, b.root, true) }() // ends with ctx, received below
 	zktest.Eventually(t, "the holder", func() bool { return len(screen.Drawn()) > 0 })
-	cancel(errEnough)
-	if err := <-ended; !errors.Is(err, errEnough) {
+	cancel(errStopFollow)
+	if err := <-ended; !errors.Is(err, errStopFollow) {
 		t.Error(err)
 	}
 	if kept := strings.Join(screen.Kept(), "\n"); strings.Count(kept, "hand-overs: 0, releases: 0") != 1 || screen.Printed() != "" {
@@ -190,16 +191,17 @@ func TestFollowStatsOnATerminal(t *testing.T) {
 	}
 }
 
-// A path that is made later is followed from then on, also after it vanished.
-func TestFollowWhatIsNotThere(t *testing.T) {
+// A path that is created later is followed from then on, also after it is deleted and created
+// again.
+func TestFollowMissingPath(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		b.root += "/later"
-		f := spectate(t, open(t, addr, usual), b.root, render.JSON, 0)
+		f := startFollow(t, open(t, addr, usualTimeout), b.root, render.JSON, 0)
 		for round := range 2 {
 			b.persistent("", "")
-			b.add("lock-0000000001")
-			zktest.Eventually(t, "the newcomer", func() bool { // whom the very first reading may find there already
+			b.addContenders("lock-0000000001")
+			zktest.Eventually(t, "the newcomer", func() bool { // the first reading may already find it
 				return strings.Count(f.printed(), `"event":"got"`)+strings.Count(f.printed(), `"event":"holds"`) == round+1
 			})
 			b.remove("lock-0000000001")
@@ -209,7 +211,7 @@ func TestFollowWhatIsNotThere(t *testing.T) {
 			}
 		}
 		f.stop()
-		f.quiet()
+		f.expectNoEvents()
 		for l := range strings.Lines(f.printed()) {
 			var c struct {
 				Time, Event, Mode, State, Session string
@@ -223,15 +225,15 @@ func TestFollowWhatIsNotThere(t *testing.T) {
 }
 
 func TestFollowSemaphore(t *testing.T) {
-	b := newBed(t, zktest.Shared(t).Addr())
+	b := newFixture(t, zktest.Shared(t).Addr())
 	b.persistent("/leases", "")
 	b.persistent("/locks", "")
-	b.add("leases/" + uuid + "-lease-0000000001")
-	f := spectate(t, open(t, b.addr, usual), b.root, render.Text, 0)
+	b.addContenders("leases/" + uuid + "-lease-0000000001")
+	f := startFollow(t, open(t, b.addr, usualTimeout), b.root, render.Text, 0)
 	f.expect("holds 1")
-	b.add("leases/" + uuid + "-lease-0000000002")
+	b.addContenders("leases/" + uuid + "-lease-0000000002")
 	f.expect("holds 1, came 2, got 2")
-	b.add("locks/" + uuid + "-lock-0000000005")
+	b.addContenders("locks/" + uuid + "-lock-0000000005")
 	f.expect("holds 1, came 2, got 2, came 5")
 	b.remove("leases/" + uuid + "-lease-0000000001")
 	f.expect("holds 1, came 2, got 2, came 5, left 1")
@@ -239,66 +241,66 @@ func TestFollowSemaphore(t *testing.T) {
 }
 
 func TestFollowOnATerminal(t *testing.T) {
-	b := newBed(t, zktest.Shared(t).Addr())
-	f := spectate(t, open(t, b.addr, usual), b.root, render.Text, 80)
-	zktest.Eventually(t, "free", func() bool { return strings.Contains(f.shows(), ": free  ") })
+	b := newFixture(t, zktest.Shared(t).Addr())
+	f := startFollow(t, open(t, b.addr, usualTimeout), b.root, render.Text, 80)
+	zktest.Eventually(t, "free", func() bool { return strings.Contains(f.lastDrawn(), ": free  ") })
 	for i := range 9 {
-		b.add(fmt.Sprintf("%s-lock-%010d", uuid, i))
+		b.addContenders(fmt.Sprintf("%s-lock-%010d", uuid, i))
 	}
 	zktest.Eventually(t, "the queue, cut to the window", func() bool {
-		s := f.shows()
+		s := f.lastDrawn()
 		return strings.Contains(s, ": 1 hold, 8 wait  ") && strings.Contains(s, "holds") && strings.HasSuffix(s, "… and 7 more")
 	})
 	if f.printed() != "" {
 		t.Errorf("printed %q", f.printed())
 	}
-	older := regexp.MustCompile(`  ([2-9]|\d\d)s  `) // which second is drawn depends on the machine
-	zktest.Eventually(t, "older contenders", func() bool { return older.MatchString(f.shows()) })
+	older := regexp.MustCompile(`  ([2-9]|\d\d)s  `) // the machine's speed determines which second is drawn
+	zktest.Eventually(t, "older contenders", func() bool { return older.MatchString(f.lastDrawn()) })
 	if _, err := b.Set(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(zklock.RevokeMessage), -1); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "the request to let go", func() bool { return strings.Contains(f.shows(), "release requested") })
+	zktest.Eventually(t, "the request to let go", func() bool { return strings.Contains(f.lastDrawn(), "release requested") })
 	f.stop()
 	if f.screen.Kept() == nil {
 		t.Error("the picture was not left")
 	}
 }
 
-// What a terminal shows goes on without a request.
+// The picture on a terminal is updated without requests to the server.
 func TestFollowDoesNotPoll(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		b.add(uuid + "-lock-0000000001")
-		s := open(t, addr, usual)
-		f := spectate(t, s, b.root, render.Text, 80)
+		b := newFixture(t, addr)
+		b.addContenders(uuid + "-lock-0000000001")
+		s := open(t, addr, usualTimeout)
+		f := startFollow(t, s, b.root, render.Text, 80)
 		redrawn := func(times int) {
 			t.Helper()
 			before := len(f.screen.Drawn())
 			zktest.Eventually(t, "it is drawn again", func() bool { return len(f.screen.Drawn()) >= before+times })
 		}
 		redrawn(1)
-		before := received(t, s, addr)
+		before := requestsReceived(t, s, addr)
 		redrawn(2)
-		if n := received(t, s, addr) - before; n > 1 { // one may be a ping
+		if n := requestsReceived(t, s, addr) - before; n > 1 { // one of them may be a ping
 			t.Errorf("%d requests without a change", n)
 		}
 		f.stop()
-		f.quiet()
+		f.expectNoEvents()
 	})
 }
 
-// A holder whose data are not for us to read is followed all the same.
+// A holder whose data is unreadable is followed like any other.
 func TestFollowHiddenHolder(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		other := open(t, addr, usual)
+		b := newFixture(t, addr)
+		other := open(t, addr, usualTimeout)
 		if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
 			t.Fatal(err)
 		}
 		b.create(other, "/"+uuid+"-lock-0000000001", "secret", []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}, true)
-		f := spectate(t, b.Session, b.root, render.Text, 0)
+		f := startFollow(t, b.Session, b.root, render.Text, 0)
 		f.expect("holds 1")
-		b.add(uuid + "-lock-0000000002")
+		b.addContenders(uuid + "-lock-0000000002")
 		f.expect("holds 1, came 2")
 		if err := other.Delete(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000001", -1); err != nil {
 			t.Fatal(err)
@@ -311,8 +313,8 @@ func TestFollowHiddenHolder(t *testing.T) {
 	})
 }
 
-// received is how many requests a server has had from a session.
-func received(t *testing.T, s *zkconn.Session, addr string) int {
+// requestsReceived returns how many requests the server has received from the session.
+func requestsReceived(t *testing.T, s *zkconn.Session, addr string) int {
 	t.Helper()
 	cons := zktest.Ask(t, addr, "cons")
 	for l := range strings.Lines(cons) {
@@ -330,36 +332,36 @@ func received(t *testing.T, s *zkconn.Session, addr string) int {
 	return 0
 }
 
-// It goes on through reconnects, and tells what happened meanwhile.
+// locks -f continues after a reconnect and shows the changes made in the meantime.
 func TestFollowThroughReconnects(t *testing.T) {
-	b := newBed(t, zktest.Shared(t).Addr())
+	b := newFixture(t, zktest.Shared(t).Addr())
 	proxy := zktest.NewProxy(t, b.addr)
-	b.add(uuid + "-lock-0000000001")
-	f := spectate(t, open(t, proxy.Addr(), usual), b.root, render.Text, 0)
+	b.addContenders(uuid + "-lock-0000000001")
+	f := startFollow(t, open(t, proxy.Addr(), usualTimeout), b.root, render.Text, 0)
 	f.expect("holds 1")
 	proxy.Refuse(true)
 	proxy.Cut()
-	b.add(uuid + "-lock-0000000002")
+	b.addContenders(uuid + "-lock-0000000002")
 	proxy.Refuse(false)
 	f.expect("holds 1, came 2")
 	proxy.Cut()
 	b.remove(uuid + "-lock-0000000001")
 	f.expect("holds 1, came 2, left 1, got 2")
 	f.stop()
-	f.quiet()
+	f.expectNoEvents()
 }
 
 func TestFollowThroughExpiry(t *testing.T) {
-	b := newBed(t, zktest.Shared(t).Addr())
+	b := newFixture(t, zktest.Shared(t).Addr())
 	proxy := zktest.NewProxy(t, b.addr)
-	b.add(uuid + "-lock-0000000001")
+	b.addContenders(uuid + "-lock-0000000001")
 	s := open(t, proxy.Addr(), time.Second)
-	f := spectate(t, s, b.root, render.Text, 0)
+	f := startFollow(t, s, b.root, render.Text, 0)
 	f.expect("holds 1")
 	old := s.Info().ID
 	proxy.Refuse(true)
 	proxy.Cut()
-	b.add(uuid + "-lock-0000000002")
+	b.addContenders(uuid + "-lock-0000000002")
 	own := render.Hex(old)
 	zktest.Eventually(t, "the end of the session", func() bool {
 		return !strings.Contains(zktest.Ask(t, b.addr, "dump"), own+"\n")
@@ -376,10 +378,10 @@ func TestFollowThroughExpiry(t *testing.T) {
 
 func TestFollowEnds(t *testing.T) {
 	addr := zktest.Shared(t).Addr()
-	b := newBed(t, addr)
+	b := newFixture(t, addr)
 	before := goleak.IgnoreCurrent()
-	s := open(t, addr, usual)
-	f := spectate(t, s, b.root, render.Text, 0)
+	s := open(t, addr, usualTimeout)
+	f := startFollow(t, s, b.root, render.Text, 0)
 	if err := s.Close(zktest.Within(t)); err != nil {
 		t.Fatal(err)
 	}

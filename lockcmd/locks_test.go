@@ -13,10 +13,10 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// The list of this shell's locks fits its terminal. A short node keeps its mode and
+// The list of this shell's locks fits the terminal. A shortened znode name keeps its mode and
 // its number.
 func TestOwnLocksFit(t *testing.T) {
-	locks := ownLocks{
+	locks := lockRows{
 		{Path: "/locks/夜間備份", Mode: "write", State: "held", Times: 1, Node: "/locks/夜間備份/" + uuid + "-__WRIT__0000000042", Token: "0x100000003"},
 		{Path: "/b", Mode: "lock", State: "suspended", Times: 2, Node: "/b/" + uuid + "-lock-0000000007", Token: "0x4", Until: time.Now()},
 	}
@@ -44,25 +44,25 @@ func TestOwnLocksFit(t *testing.T) {
 		}
 	}
 	screen := &commandtest.Screen{Columns: 40}
-	if err := screen.Print(ownLocks{}); err != nil || screen.Printed() != "no locks\n" {
+	if err := screen.Print(lockRows{}); err != nil || screen.Printed() != "no locks\n" {
 		t.Errorf("%q, %v", screen.Printed(), err)
 	}
 }
 
 func TestShowQueue(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		st := newStage(b.Session, render.Text)
+		b := newFixture(t, addr)
+		st := newTestEnv(b.Session, render.Text)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), 0)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, true), 0)
 		if st.Printed() != "free\n" {
 			t.Errorf("%q", st.Printed())
 		}
 		b.create(b.Session, "/"+uuid+"-lock-0000000001", `{"host":"web1","pid":7,"user":"ann"}`, zkconn.OpenACL(), true)
-		b.add(hex32 + "__lock__0000000002")
+		b.addContenders(hex32 + "__lock__0000000002")
 		b.persistent("/config", "")
-		zktest.Eventually(t, "the servers tell of clients", func() bool { return b.queue().NoClients == "" }) // busy, they may be late
-		st = newStage(b.Session, render.Text)
+		zktest.Eventually(t, "the servers tell of clients", func() bool { return b.queue().NoClients == "" }) // busy servers may answer late
+		st = newTestEnv(b.Session, render.Text)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, true), commands.StatusNotLocked)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		lines := strings.Split(st.Printed(), "\n")
@@ -78,7 +78,7 @@ func TestShowQueue(t *testing.T) {
 			t.Errorf("%q", notes)
 		}
 
-		st = newStage(b.Session, render.JSON)
+		st = newTestEnv(b.Session, render.JSON)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		var q struct {
 			Path, State string
@@ -98,7 +98,7 @@ func TestShowQueue(t *testing.T) {
 			}
 		}
 
-		st = newStage(b.Session, render.Table)
+		st = newTestEnv(b.Session, render.Table)
 		wantStatus(t, showQueue(zktest.Within(t), &st.Env, b.root, false), commands.StatusNotLocked)
 		if !strings.Contains(st.Printed(), "ann@web1 pid 7") {
 			t.Errorf("%q", st.Printed())

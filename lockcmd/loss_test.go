@@ -12,14 +12,14 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// A program whose lock is lost has its grace, but no longer than the lease lasts: with what
-// is left of that the lock may be somebody else's.
+// After a loss, the program gets its grace period, but never beyond the end of the lease,
+// because another client may hold the lock then.
 func TestLossLeavesNoMoreThanTheLease(t *testing.T) {
 	for _, c := range []struct{ left, want time.Duration }{
-		{testTimeout / 2, testGrace}, {time.Second, time.Second - killBefore}, {killBefore, 0}, {0, 0}, {-time.Hour, 0},
+		{testTimeout / 2, testGrace}, {time.Second, time.Second - killMargin}, {killMargin, 0}, {0, 0}, {-time.Hour, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newPlay(t, true)
+			s := newSimulation(t, true)
 			close(s.grant)
 			a := s.begin(t.Context(), true)
 			if _, err := s.o.acquire(a, &lockFlags{}); err != nil {
@@ -43,16 +43,16 @@ func TestLossLeavesNoMoreThanTheLease(t *testing.T) {
 	}
 }
 
-// A lock that is presumed lost says why, at once and as the reason of its error.
+// The notice and the error for a lock that is presumed lost both contain the reason.
 func TestPresumedLostSaysWhy(t *testing.T) {
-	s := newPlay(t, false)
+	s := newSimulation(t, false)
 	close(s.grant)
 	if _, err := s.o.acquire(s.begin(t.Context(), false), &lockFlags{}); err != nil {
 		t.Fatal(err)
 	}
 	why := errors.New("the connection is lost")
-	s.o.hear(zklock.Status{State: zklock.PresumedLost, Err: why})
-	_ = s.table.crier.finish(t.Context()) // else it has told nothing
+	s.o.onStatus(zklock.Status{State: zklock.PresumedLost, Err: why})
+	_ = s.table.notifier.finish(t.Context()) // a timeout shows in the comparison below
 	if got := s.screen.Alerts(); !strings.Contains(got, "lock /l: presumed lost: the connection is lost; another client may hold it") {
 		t.Errorf("told %q", got)
 	}

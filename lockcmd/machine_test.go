@@ -15,27 +15,28 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// machine drives a life, without a server, a clock or a goroutine, and notes what it decides.
+// machine drives a lifecycle without a server, a clock or goroutines, and records its
+// decisions.
 type machine struct {
-	life
+	lifecycle
 	now   time.Time
-	left  time.Duration // of the lease
-	lease *taken
+	left  time.Duration // remaining time of the lease
+	lease *heldLease
 	by    time.Time
 	log   []string
 }
 
-// stillLease is a lease of which a life may ask only its mode and what is left.
-type stillLease struct {
+// staticLease is a lease that supports only the methods that a lifecycle calls.
+type staticLease struct {
 	lease
 	m     *machine
 	mode  zklock.Mode
-	state zklock.State // not reported yet; empty: as reported
+	state zklock.State // state that has not been reported yet; empty means the reported state
 }
 
-func (l stillLease) Mode() zklock.Mode   { return l.mode }
-func (l stillLease) Left() time.Duration { return l.m.left }
-func (l stillLease) State() zklock.Status {
+func (l staticLease) Mode() zklock.Mode   { return l.mode }
+func (l staticLease) Left() time.Duration { return l.m.left }
+func (l staticLease) State() zklock.Status {
 	return zklock.Status{State: cmp.Or(l.state, l.m.status.State)}
 }
 
@@ -43,9 +44,10 @@ func (m *machine) note(format string, args ...any) {
 	m.log = append(m.log, fmt.Sprintf(format, args...))
 }
 
-func (m *machine) hear(s zklock.Status) { m.heard(s, false) }
+func (m *machine) reportStatus(s zklock.Status) { m.statusChanged(s, false) }
 
-// do lets one event happen. "left 4s" is not one: it sets what is left of the lease.
+// do applies one event. "wait 4s" advances the time, and "left 4s" sets the remaining time of
+// the lease.
 func (m *machine) do(event string) {
 	word, rest, _ := strings.Cut(event, " ")
 	switch word {
@@ -54,25 +56,25 @@ func (m *machine) do(event string) {
 		if rest != "" {
 			a.command = newCommand(rest, testGrace, testTimeout)
 		}
-		m.asked(a)
+		m.attemptStarted(a)
 	case "queued":
-		m.hear(zklock.Status{State: zklock.Queued, Place: 2})
+		m.reportStatus(zklock.Status{State: zklock.Queued, Place: 2})
 	case "requeued":
-		m.hear(zklock.Status{State: zklock.Requeued, Err: errors.New("gone")})
+		m.reportStatus(zklock.Status{State: zklock.Requeued, Err: errors.New("gone")})
 	case "held":
-		m.hear(zklock.Status{State: zklock.Held})
+		m.reportStatus(zklock.Status{State: zklock.Held})
 	case "again":
-		m.hear(zklock.Status{State: zklock.Held, Again: true})
+		m.reportStatus(zklock.Status{State: zklock.Held, Again: true})
 	case "suspended":
-		m.hear(zklock.Status{State: zklock.Suspended, Left: m.left})
+		m.reportStatus(zklock.Status{State: zklock.Suspended, Left: m.left})
 	case "presumed":
-		m.hear(zklock.Status{State: zklock.PresumedLost})
+		m.reportStatus(zklock.Status{State: zklock.PresumedLost})
 	case "lost":
-		m.hear(zklock.Status{State: zklock.Lost, Err: errors.New("removed")})
+		m.reportStatus(zklock.Status{State: zklock.Lost, Err: errors.New("removed")})
 	case "revoke":
-		m.hear(zklock.Status{State: m.status.State, Revoke: []byte(zklock.RevokeMessage)})
+		m.reportStatus(zklock.Status{State: m.status.State, Revoke: []byte(zklock.RevokeMessage)})
 	case "stuck":
-		m.hear(zklock.Status{State: zklock.Releasing, Err: errors.New("cannot delete /l/old")})
+		m.reportStatus(zklock.Status{State: zklock.Releasing, Err: errors.New("cannot delete /l/old")})
 	case "grant":
 		mode := zklock.Exclusive
 		if rest == "shared" {
@@ -83,7 +85,7 @@ func (m *machine) do(event string) {
 			state = zklock.Held
 		}
 		var err error
-		switch m.lease, err = m.granted(stillLease{m: m, mode: mode, state: state}, len(m.leases)+1, m.now); {
+		switch m.lease, err = m.attemptGranted(staticLease{m: m, mode: mode, state: state}, len(m.leases)+1, m.now); {
 		case err != nil:
 			m.note("release, because %v", err)
 		case m.command != nil:
@@ -92,9 +94,9 @@ func (m *machine) do(event string) {
 			m.note("hold")
 		}
 	case "refuse":
-		m.refused()
+		m.attemptFailed()
 	case "interrupt":
-		m.interrupt(errCtrlC)
+		m.cancelAttempt(errCtrlC)
 	case "wait":
 		d, _ := time.ParseDuration(rest)
 		m.now = m.now.Add(d)
@@ -102,17 +104,17 @@ func (m *machine) do(event string) {
 	case "left":
 		m.left, _ = time.ParseDuration(rest)
 	case "judge":
-		by, again := m.judge(m.now, m.left)
+		by, recheck := m.judge(m.now, m.left)
 		if by != m.by {
 			m.note("terminate within %s", by.Sub(m.now))
 		}
 		m.by = by
-		if again <= 0 || again > judgeAgain {
-			m.note("look again after %s", again)
+		if recheck <= 0 || recheck > maxJudgePause {
+			m.note("look again after %s", recheck)
 		}
 	case "exit":
 		m.lease = m.command.lease
-		m.ended(rest == "late")
+		m.commandEnded(rest == "late")
 		m.note("release")
 	case "claim":
 		if m.lease = m.claim(rest == "exclusive"); m.lease == nil {
@@ -122,9 +124,9 @@ func (m *machine) do(event string) {
 		}
 	case "end":
 		ends := map[string]error{"": nil, "lost": zklock.ErrLost, "unconfirmed": zklock.ErrUnconfirmed, "rejected": errors.New("no permission")}
-		m.note("%d left", m.released(m.lease, endOf(ends[rest])))
+		m.note("%d left", m.leaseReleased(m.lease, outcomeOf(ends[rest])))
 	case "close":
-		m.abandoned(false)
+		m.sessionClosed(false)
 	case "loss":
 		if m.reportLoss() {
 			m.note("%v", lossOf(m.path, m.status))
@@ -133,7 +135,7 @@ func (m *machine) do(event string) {
 		panic(event)
 	}
 	d := m.decide()
-	for _, text := range d.report {
+	for _, text := range d.notices {
 		m.note("%q", text)
 	}
 	if d.yield {
@@ -144,8 +146,8 @@ func (m *machine) do(event string) {
 	}
 }
 
-// Each event leads to these decisions, and to no others.
-func TestLifeDecides(t *testing.T) {
+// Each sequence of events leads to exactly these decisions.
+func TestLifecycleDecisions(t *testing.T) {
 	const (
 		asks    = `"lock /l: another client asks you to release it`
 		expired = "release, because lock /l: the lock is lost or about to be lost"
@@ -210,7 +212,7 @@ func TestLifeDecides(t *testing.T) {
 		"the user closes the session": {"ask, held, grant, close", []string{"hold", `"lock /l: released, because its session was closed"`, "forget"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &machine{life: life{path: "/l", kind: lockKinds[0], revocable: true}, now: time.Now(), left: testTimeout}
+			m := &machine{lifecycle: lifecycle{path: "/l", kind: lockKinds[0], revocable: true}, now: time.Now(), left: testTimeout}
 			for event := range strings.SplitSeq(c.events, ", ") {
 				m.do(event)
 			}
@@ -221,12 +223,12 @@ func TestLifeDecides(t *testing.T) {
 	}
 }
 
-// Each end of a command has its exit status and says what has happened, once.
+// Each end of a command has its own exit status and its own message, without repetition.
 func TestResultOfACommand(t *testing.T) {
-	released := func(err error) error { return endOf(err).ofRelease("/l", err, testTimeout, false) }
+	released := func(err error) error { return outcomeOf(err).releaseError("/l", err, testTimeout, false) }
 	gone := fmt.Errorf("%w: removed", zklock.ErrLost)
 	for _, c := range []struct {
-		why          end
+		why          outcome
 		status       int
 		err, release error
 		want         int
@@ -250,7 +252,7 @@ func TestResultOfACommand(t *testing.T) {
 		{why: overdue, err: child.ErrOverdue, want: commands.StatusLockLost,
 			says: "lock /l: the lease was about to expire, and zksh could not renew it in time; zksh terminated sh"},
 	} {
-		err := (&command{name: "sh", why: c.why}).result("/l", c.status, c.err, c.release)
+		err := (&command{name: "sh", stopReason: c.why}).result("/l", c.status, c.err, c.release)
 		said := ""
 		if err != nil {
 			said = err.Error()

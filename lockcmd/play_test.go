@@ -16,59 +16,59 @@ import (
 )
 
 const (
-	testTimeout = 30 * time.Second // of the session
+	testTimeout = 30 * time.Second // session timeout
 	testGrace   = 3 * time.Second
 )
 
 var errCtrlC = errors.New("ctrl-c")
 
-// play is a table with one lock, a recipe that does what a test says, and a
-// program that does so, too. It runs in virtual time.
-type play struct {
+// simulation is a table with one lock, and a recipe and a program that the test controls. It
+// runs in virtual time.
+type simulation struct {
 	*testing.T
-	table   *Table
-	o       *owned
-	screen  *commandtest.Screen
-	signals chan os.Signal
-	grant   chan struct{} // closed when the lock is to be had
-	finish  chan struct{} // closed when the program is to end by itself
-	stoic   bool          // the program takes no notice of TERM
+	table       *Table
+	o           *ownedLock
+	screen      *commandtest.Screen
+	signals     chan os.Signal
+	grant       chan struct{} // closed when the recipe may grant the lock
+	finish      chan struct{} // closed when the program must exit by itself
+	ignoresTERM bool          // the program ignores SIGTERM
 
-	mu       sync.Mutex
-	lease    *fakeLease
-	asked    bool // to let go
-	down     bool // no connection
-	contact  time.Time
-	started  time.Time // the program
-	ended    time.Time
-	slept    time.Duration // the machine, which no timer notices
-	refuse   error         // of a release
-	releases int
-	slow     time.Duration // of a release, besides what it takes anyway
+	mu              sync.Mutex
+	lease           *fakeLease
+	revokeRequested bool // another client asked for the lock
+	down            bool // the connection is lost
+	contact         time.Time
+	started         time.Time // when the program started
+	ended           time.Time
+	slept           time.Duration // time that the machine was asleep; timers do not notice it
+	releaseErr      error         // error that a release returns
+	releases        int
+	releaseDelay    time.Duration // additional duration of a release
 }
 
-func newPlay(t *testing.T, stoic bool) *play {
-	s := &play{T: t, table: New(), screen: &commandtest.Screen{}, stoic: stoic, signals: make(chan os.Signal, 16),
+func newSimulation(t *testing.T, ignoresTERM bool) *simulation {
+	s := &simulation{T: t, table: New(), screen: &commandtest.Screen{}, ignoresTERM: ignoresTERM, signals: make(chan os.Signal, 16),
 		grant: make(chan struct{}), finish: make(chan struct{})}
 	s.table.run = s.run
-	s.o = &owned{table: s.table, take: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
-		deserted: func() bool { return false }, life: life{path: "/l", kind: lockKinds[0], revocable: true}}
+	s.o = &ownedLock{table: s.table, acquireLease: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
+		closed: func() bool { return false }, lifecycle: lifecycle{path: "/l", kind: lockKinds[0], revocable: true}}
 	s.table.locks[s.o.key] = s.o
 	return s
 }
 
-// begin is what the lock command does before it waits.
-func (s *play) begin(ctx context.Context, program bool) *attempt {
+// begin starts an attempt, as the lock command does before it waits.
+func (s *simulation) begin(ctx context.Context, program bool) *attempt {
 	a := newAttempt(ctx, s.o.kind, func() {})
 	if program {
 		a.command = newCommand("program", testGrace, testTimeout)
 	}
-	s.o.with(func() { s.o.asked(a) })
+	s.o.apply(func() { s.o.attemptStarted(a) })
 	return a
 }
 
-// take is the recipe's.
-func (s *play) take(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
+// take is the recipe: it waits for the grant and returns a lease.
+func (s *simulation) take(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
 	select {
 	case <-s.grant:
 	case <-ctx.Done():
@@ -78,22 +78,22 @@ func (s *play) take(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
 	s.contact = time.Now()
 	s.lease = &fakeLease{s: s, state: zklock.Held}
 	held := zklock.Status{State: zklock.Held, Until: s.contact.Add(testTimeout)}
-	if s.asked {
+	if s.revokeRequested {
 		held.Revoke = []byte(zklock.RevokeMessage)
 	}
 	down := s.down
 	s.mu.Unlock()
-	s.o.hear(held)
+	s.o.onStatus(held)
 	if down {
 		s.suspend()
 	}
 	return s.lease, nil
 }
 
-func (s *play) drain(context.Context) error { return nil }
+func (s *simulation) drain(context.Context) error { return nil }
 
 // run is the program.
-func (s *play) run(_ child.Spec, stop <-chan time.Time) (int, error) {
+func (s *simulation) run(_ child.Spec, stop <-chan time.Time) (int, error) {
 	s.mu.Lock()
 	s.started = time.Now()
 	if s.releases > 0 {
@@ -112,7 +112,7 @@ func (s *play) run(_ child.Spec, stop <-chan time.Time) (int, error) {
 		case by := <-stop:
 			if due.IsZero() {
 				due = time.Now().Add(testGrace)
-				if !s.stoic {
+				if !s.ignoresTERM {
 					obey = time.After(100 * time.Millisecond)
 				}
 			}
@@ -132,15 +132,15 @@ func (s *play) run(_ child.Spec, stop <-chan time.Time) (int, error) {
 	return max(status, 0), nil
 }
 
-func (s *play) held() int {
+func (s *simulation) held() int {
 	held, _ := s.table.Held()
 	return held
 }
 
-// fakeLease is the lease that a play grants.
+// fakeLease is the lease that a simulation grants.
 type fakeLease struct {
-	s     *play
-	state zklock.State // guarded by the play's lock
+	s     *simulation
+	state zklock.State // guarded by s.mu
 }
 
 func (l *fakeLease) Node() string           { return "/l/node" }
@@ -165,37 +165,37 @@ func (l *fakeLease) Left() time.Duration {
 	return time.Until(l.s.contact.Add(testTimeout)) - l.s.slept
 }
 
-// Unlock takes half a second, within which the lock may still be lost. It goes on
-// when nobody waits for it any more.
+// Unlock takes half a second or longer; meanwhile the lock can still be lost. The release
+// continues after ctx ends.
 func (l *fakeLease) Unlock(ctx context.Context) error {
 	l.s.mu.Lock()
 	l.s.releases++
 	if !l.s.started.IsZero() && l.s.ended.IsZero() {
 		l.s.Error("released while the program runs")
 	}
-	refused := l.s.refuse
+	refused := l.s.releaseErr
 	l.s.mu.Unlock()
 	if refused != nil {
 		return refused
 	}
-	end := time.Now().Add(500*time.Millisecond + l.s.slow)
+	end := time.Now().Add(500*time.Millisecond + l.s.releaseDelay)
 	select {
 	case <-time.After(time.Until(end)):
 	case <-ctx.Done():
 		if l.State().State == zklock.Lost {
 			return zklock.ErrLost
 		}
-		time.AfterFunc(time.Until(end), func() { l.become(zklock.Released, nil) })
+		time.AfterFunc(time.Until(end), func() { l.setState(zklock.Released, nil) })
 		return zklock.ErrUnconfirmed
 	}
-	if !l.become(zklock.Released, nil) {
+	if !l.setState(zklock.Released, nil) {
 		return fmt.Errorf("%w: removed", zklock.ErrLost)
 	}
 	return nil
 }
 
-// become changes the state, unless it has reached its end.
-func (l *fakeLease) become(state zklock.State, request []byte) bool {
+// setState changes the state, unless it is final, and reports it to the lock.
+func (l *fakeLease) setState(state zklock.State, request []byte) bool {
 	l.s.mu.Lock()
 	ok := l.state != zklock.Lost && l.state != zklock.Released
 	if ok {
@@ -203,44 +203,44 @@ func (l *fakeLease) become(state zklock.State, request []byte) bool {
 	}
 	l.s.mu.Unlock()
 	if ok {
-		l.s.o.hear(zklock.Status{State: state, Revoke: request, Err: errors.New("removed")})
+		l.s.o.onStatus(zklock.Status{State: state, Revoke: request, Err: errors.New("removed")})
 	}
 	return ok
 }
 
-// revoke is a request to let go, in whatever state the lock is.
-func (s *play) revoke() {
+// revoke simulates another client's request to release the lock.
+func (s *simulation) revoke() {
 	s.mu.Lock()
-	s.asked = true
+	s.revokeRequested = true
 	l := s.lease
 	s.mu.Unlock()
 	if l != nil {
 		state := l.State().State
 		if isLost(state) {
-			return // the recipe reads nothing then
+			return // the recipe no longer reads the znode
 		}
-		l.become(state, []byte(zklock.RevokeMessage))
+		l.setState(state, []byte(zklock.RevokeMessage))
 	}
 }
 
-// sleep lets the lease's clocks go on, but not the timers.
-func (s *play) sleep() {
+// sleep simulates sleep of the machine: the lease's time passes, but timers do not.
+func (s *simulation) sleep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slept += testTimeout
 }
 
-func (s *play) lose() {
+func (s *simulation) lose() {
 	s.mu.Lock()
 	l := s.lease
 	s.mu.Unlock()
 	if l != nil {
-		l.become(zklock.Lost, nil)
+		l.setState(zklock.Lost, nil)
 	}
 }
 
-// suspend takes the connection away for good.
-func (s *play) suspend() {
+// suspend cuts the connection permanently.
+func (s *simulation) suspend() {
 	s.mu.Lock()
 	l := s.lease
 	if !s.down {
@@ -249,14 +249,14 @@ func (s *play) suspend() {
 	s.down = true
 	s.mu.Unlock()
 	if l != nil {
-		l.become(zklock.Suspended, nil)
+		l.setState(zklock.Suspended, nil)
 		left := l.Left()
-		time.AfterFunc(left, func() { l.become(zklock.PresumedLost, nil) })
+		time.AfterFunc(left, func() { l.setState(zklock.PresumedLost, nil) })
 	}
 }
 
-// leave is the end of the shell, which waits for a program under a lock.
-func (s *play) leave(attempt <-chan struct{}) {
+// leave ends the shell, which waits for a program under a lock.
+func (s *simulation) leave(attempt <-chan struct{}) {
 	if s.table.Guarding() {
 		<-attempt
 	}

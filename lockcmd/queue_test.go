@@ -16,8 +16,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// queue reads the queue below the root, with its clients.
-func (b *bed) queue() *queue.Queue {
+// queue reads the queue at the root, with the clients' addresses.
+func (b *fixture) queue() *queue.Queue {
 	b.t.Helper()
 	q, err := queue.Look(zktest.Within(b.t), ensemble{b.Session}, b.root)
 	if err != nil {
@@ -26,7 +26,7 @@ func (b *bed) queue() *queue.Queue {
 	return q
 }
 
-// brief is a queue in few words: mode, state and the end of the node's name.
+// brief returns the mode, the state and the last part of the znode's name of each contender.
 func brief(q *queue.Queue) string {
 	var rows []string
 	for i, row := range q.Table().Rows {
@@ -39,23 +39,23 @@ func brief(q *queue.Queue) string {
 
 func TestCuratorSemaphore(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
-		other := open(t, addr, usual)
+		b := newFixture(t, addr)
+		other := open(t, addr, usualTimeout)
 		b.persistent("/leases", "")
 		b.persistent("/locks", "")
 		if q := b.queue(); q.State != "free" || len(q.Ignored) > 0 {
 			t.Errorf("an empty one: %+v", q)
 		}
-		b.add("leases/"+uuid+"-lease-0000000001", "leases/"+uuid+"-lease-0000000002")
+		b.addContenders("leases/"+uuid+"-lease-0000000001", "leases/"+uuid+"-lease-0000000002")
 		if got := brief(b.queue()); got != "semaphore holds 1, semaphore holds 2" {
 			t.Error(got)
 		}
 		b.create(other, "/locks/"+uuid+"-lock-0000000007", "", zkconn.OpenACL(), true)
-		b.add("locks/" + uuid + "-lock-0000000008")
+		b.addContenders("locks/" + uuid + "-lock-0000000008")
 		if got := brief(b.queue()); got != "semaphore holds 1, semaphore holds 2, semaphore waits 7, semaphore waits 8" {
 			t.Error(got)
 		}
-		b.create(other, "/leases/"+uuid+"-lease-0000000003", "", zkconn.OpenACL(), true) // and no room for it yet
+		b.create(other, "/leases/"+uuid+"-lease-0000000003", "", zkconn.OpenACL(), true) // the semaphore has no free lease for it yet
 		q := b.queue()
 		if got := brief(q); got != "semaphore holds 1, semaphore holds 2, semaphore waits 3, semaphore waits 8" || len(q.Warnings) > 0 {
 			t.Error(got, q.Warnings)
@@ -63,10 +63,10 @@ func TestCuratorSemaphore(t *testing.T) {
 	})
 }
 
-// The nodes that one transaction makes for several families are one contender.
+// Znodes that one transaction creates for several families are one contender.
 func TestAllFamiliesAreOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		p, err := b.Stay().Pin(zktest.Within(t))
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestAllFamiliesAreOne(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.add(hex32+"__lock__0000000009", guid+"-lock-0000000010")
+		b.addContenders(hex32+"__lock__0000000009", guid+"-lock-0000000010")
 		q := b.queue()
 		if got := brief(q); got != "lock holds , lock waits 3, lock waits 9, lock waits 10" {
 			t.Error(got)
@@ -97,7 +97,7 @@ func TestAllFamiliesAreOne(t *testing.T) {
 
 func TestFreeAndForeign(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		foreign := []string{"_c_x", "config", "leases", "lock-", "lock-99999999999"}
 		for _, n := range foreign {
 			b.persistent("/"+n, "")
@@ -110,7 +110,7 @@ func TestFreeAndForeign(t *testing.T) {
 		if err != nil || missing.State != "free" || !missing.Free() {
 			t.Errorf("%+v, %v", missing, err)
 		}
-		b.add("lock-0000000001")
+		b.addContenders("lock-0000000001")
 		if got := brief(b.queue()); got != "lock holds 1" {
 			t.Error(got)
 		}
@@ -120,16 +120,16 @@ func TestFreeAndForeign(t *testing.T) {
 	})
 }
 
-func TestDataThatIsNotForUs(t *testing.T) {
-	for _, waiters := range []int{1, 2 * oneReading} { // read one by one, and in multiReads
+func TestUnreadableData(t *testing.T) {
+	for _, waiters := range []int{1, 2 * readBatch} { // read one by one, and with multiRead
 		t.Run(strconv.Itoa(waiters), func(t *testing.T) {
-			onBoth(t, func(t *testing.T, addr string) { oneHolderHidden(t, newBed(t, addr), waiters) })
+			onBoth(t, func(t *testing.T, addr string) { oneHolderHidden(t, newFixture(t, addr), waiters) })
 		})
 	}
 }
 
-func oneHolderHidden(t *testing.T, b *bed, waiters int) {
-	other := open(t, b.addr, usual)
+func oneHolderHidden(t *testing.T, b *fixture, waiters int) {
+	other := open(t, b.addr, usualTimeout)
 	if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
 		t.Fatal(err)
 	}
@@ -156,14 +156,14 @@ func oneHolderHidden(t *testing.T, b *bed, waiters int) {
 }
 
 func BenchmarkQueue1000(b *testing.B) {
-	bed := newBed(b, zktest.Shared(b).Addr())
-	pipe, err := bed.Pipe(zktest.Within(b), bed.root)
+	fix := newFixture(b, zktest.Shared(b).Addr())
+	pipe, err := fix.Pipe(zktest.Within(b), fix.root)
 	if err != nil {
 		b.Fatal(err)
 	}
 	var made []*zkconn.Pending[zkconn.Written]
 	for i := range 1000 {
-		made = append(made, pipe.Create(fmt.Sprintf("%s/%s-lock-%010d", bed.root, uuid, i), []byte(`{"host":"web1","pid":1}`), zkconn.OpenACL()))
+		made = append(made, pipe.Create(fmt.Sprintf("%s/%s-lock-%010d", fix.root, uuid, i), []byte(`{"host":"web1","pid":1}`), zkconn.OpenACL()))
 	}
 	for _, m := range made {
 		if _, err := m.Wait(zktest.Within(b)); err != nil {
@@ -171,7 +171,7 @@ func BenchmarkQueue1000(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		q := bed.queue()
+		q := fix.queue()
 		if len(q.Contenders) != 1000 {
 			b.Fatal(len(q.Contenders))
 		}

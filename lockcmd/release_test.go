@@ -14,15 +14,14 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// A release is tried for as long as a session lasts after the command's end, and
-// the status is the command's own. Ctrl-C ends that; if it came before, the wait is
-// short.
+// After a command ends, zksh tries for the session timeout to release the lock, and exits with
+// the command's own status. Ctrl-C ends the wait; after an earlier Ctrl-C, the wait is short.
 func TestReleaseWaits(t *testing.T) {
 	const never = 10 * testTimeout
 	for name, c := range map[string]struct {
 		slow    time.Duration
 		confirm bool
-		ctrlC   time.Duration // after the grant; the command lasts a second
+		ctrlC   time.Duration // time after the grant; the command runs for a second
 		status  int
 		takes   time.Duration
 	}{
@@ -35,8 +34,8 @@ func TestReleaseWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newPlay(t, true)
-				s.slow = c.slow
+				s := newSimulation(t, true)
+				s.releaseDelay = c.slow
 				ctx, cancel := context.WithCancelCause(t.Context())
 				a := s.begin(ctx, true)
 				a.command.confirm = c.confirm
@@ -53,7 +52,7 @@ func TestReleaseWaits(t *testing.T) {
 				}
 				synctest.Wait()
 				alerts := s.screen.Alerts()
-				if told := strings.Contains(alerts, "the release is not confirmed; if the lock was not released"); told != (c.slow == never && !c.confirm) {
+				if reported := strings.Contains(alerts, "the release is not confirmed; if the lock was not released"); reported != (c.slow == never && !c.confirm) {
 					t.Errorf("told: %s", alerts)
 				}
 				if patient := strings.Contains(alerts, "have not confirmed the release yet"); patient != (c.takes > releaseTimeout) {
@@ -67,13 +66,14 @@ func TestReleaseWaits(t *testing.T) {
 	}
 }
 
-// Unlock, and a release because somebody asked, are tried for as long. Ctrl-C ends
-// the one and the end of the shell the other, and what is unknown is said.
+// unlock and a release at another client's request also try for the session timeout. Ctrl-C
+// ends the wait of unlock, and the end of the shell ends the other wait. Both report that the
+// outcome is unknown.
 func TestReleaseWithoutACommandWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		slow    time.Duration
 		revoked bool
-		ctrlC   bool // after five seconds, or the shell ends then
+		ctrlC   bool // Ctrl-C, or the end of the shell, after five seconds
 		takes   time.Duration
 	}{
 		"unlock in an election":  {slow: 20 * time.Second, takes: 20*time.Second + 500*time.Millisecond},
@@ -85,8 +85,8 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newPlay(t, true)
-				s.slow = c.slow
+				s := newSimulation(t, true)
+				s.releaseDelay = c.slow
 				ctx, cancel := context.WithCancelCause(t.Context())
 				close(s.grant)
 				if _, err := s.o.acquire(s.begin(ctx, false), &lockFlags{}); err != nil {
@@ -101,26 +101,26 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 						s.leave(nil)
 					}
 				})
-				var told string
+				var output string
 				if c.revoked {
 					s.revoke()
 					for s.table.Lost() == nil {
 						time.Sleep(time.Millisecond)
 					}
 				} else if _, err := s.o.unlock(ctx, s.o.env); err != nil {
-					told = err.Error()
+					output = err.Error()
 				}
 				if took := time.Since(begin).Truncate(10 * time.Millisecond); took != c.takes {
 					t.Errorf("took %s, want %s", took, c.takes)
 				}
 				synctest.Wait()
 				end.Stop()
-				told += s.screen.Alerts()
-				if !strings.Contains(told, "have not confirmed the release yet; zksh keeps trying for up to 30s") {
-					t.Errorf("told: %s", told)
+				output += s.screen.Alerts()
+				if !strings.Contains(output, "have not confirmed the release yet; zksh keeps trying for up to 30s") {
+					t.Errorf("told: %s", output)
 				}
-				if unknown := strings.Contains(told, "the release is not confirmed; if the lock was not released"); unknown != (c.slow > testTimeout) {
-					t.Errorf("told: %s", told)
+				if unknown := strings.Contains(output, "the release is not confirmed; if the lock was not released"); unknown != (c.slow > testTimeout) {
+					t.Errorf("told: %s", output)
 				}
 				if len(s.table.locks) > 0 {
 					t.Error("the lock stays registered")
@@ -130,14 +130,14 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 	}
 }
 
-// A wait whose session was left just before the end of the shell tells that, however
-// late it hears of it; one that goes on for ever is given up in silence.
-func TestWaitThatWasLeftTellsItAtTheEnd(t *testing.T) {
+// If the user left the session of a wait just before the shell exits, zksh still reports the
+// end of the wait. A wait that does not end is canceled without a message.
+func TestClosedWaitReportsAtExit(t *testing.T) {
 	for late, want := range map[time.Duration]string{time.Second: "lock /l: Not connected", time.Hour: ""} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newPlay(t, false)
-			s.o.deserted = func() bool { return true }
-			s.o.take = func(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
+			s := newSimulation(t, false)
+			s.o.closed = func() bool { return true }
+			s.o.acquireLease = func(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
 				select {
 				case <-time.After(late):
 					return nil, zkconn.ErrNotConnected
@@ -147,7 +147,7 @@ func TestWaitThatWasLeftTellsItAtTheEnd(t *testing.T) {
 			}
 			a := s.begin(t.Context(), false)
 			s.table.mu.Lock()
-			s.table.work(func() {
+			s.table.runInBackground(func() {
 				l, err := s.o.acquire(a, &lockFlags{try: true})
 				announce(s.o, a, l, err)
 			})
@@ -156,15 +156,15 @@ func TestWaitThatWasLeftTellsItAtTheEnd(t *testing.T) {
 			if _, err := s.table.Release(t.Context()); err != nil || time.Since(begin) > releaseTimeout {
 				t.Errorf("%v after %s", err, time.Since(begin))
 			}
-			if told := strings.TrimSuffix(s.screen.Alerts(), "\n"); told != want {
-				t.Errorf("told %q, want %q", told, want)
+			if output := strings.TrimSuffix(s.screen.Alerts(), "\n"); output != want {
+				t.Errorf("told %q, want %q", output, want)
 			}
 		})
 	}
 }
 
-// A command that must end has an eighth of the session's time at most, and less
-// where that would not leave the time a signal takes.
+// The grace period is at most an eighth of the session timeout, and shorter if that leaves no
+// time to send a signal.
 func TestGrace(t *testing.T) {
 	for _, c := range []struct{ asked, timeout, want time.Duration }{
 		{5 * time.Second, 40 * time.Second, 5 * time.Second},

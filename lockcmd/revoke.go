@@ -48,12 +48,13 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	return ask(ctx, env, node)
+	return requestRelease(ctx, env, node)
 }
 
-// ask writes the request into a znode's data, unless they change meanwhile. It takes
-// nothing from anybody, and is a way back for who has lost a lock.
-func ask(ctx context.Context, env *commands.Env, node string) error {
+// requestRelease writes the request into the data of the znode node, unless the data changes
+// meanwhile. It works without the fence: the request takes no lock away, and a user who has
+// lost a lock can use it to get the lock back.
+func requestRelease(ctx context.Context, env *commands.Env, node string) error {
 	data, stat, err := env.Session.Get(ctx, node, false)
 	if err != nil {
 		return err
@@ -68,12 +69,12 @@ func ask(ctx context.Context, env *commands.Env, node string) error {
 		}
 		return err
 	}
-	return env.Screen.Print(done("asked for the release of", "asked", node, queue.Who(data)))
+	return env.Screen.Print(nodeAnswer("asked for the release of", "asked", node, queue.Who(data)))
 }
 
-// done is what was done to somebody's znode, asked or removed: the answer of revoke
-// and of unlock --force.
-func done(what, key, node, who string) render.Answer {
+// nodeAnswer returns the answer of revoke and unlock --force: what they did to which znode,
+// and who owns it.
+func nodeAnswer(what, key, node, who string) render.Answer {
 	words := what + " " + node
 	if who != "" {
 		words += " (" + who + ")"

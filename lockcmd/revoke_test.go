@@ -8,15 +8,16 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A lease is no child of the lock, and is asked for and removed all the same.
+// revoke and unlock --force also accept a semaphore's lease, which is not a child of the
+// lock's znode.
 func TestRevokeLease(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		b.persistent("/leases", "")
 		b.persistent("/locks", "")
 		lease := "leases/" + uuid + "-lease-0000000001"
-		b.add(lease)
-		st := newStage(b.Session, render.Text)
+		b.addContenders(lease)
+		st := newTestEnv(b.Session, render.Text)
 		if err := revoke(zktest.Within(t), &st.Env, []string{b.root}); err != nil {
 			t.Fatal(err)
 		}
@@ -34,14 +35,14 @@ func TestRevokeLease(t *testing.T) {
 	})
 }
 
-// A holder with a node for each family is asked once.
+// revoke sends one request to a holder that has a znode for each family.
 func TestRevokeHolderOfAllFamilies(t *testing.T) {
-	b := newBed(t, zktest.Shared(t).Addr())
-	st := newStage(b.Session, render.Text)
+	b := newFixture(t, zktest.Shared(t).Addr())
+	st := newTestEnv(b.Session, render.Text)
 	table := New()
 	var lock lockFlags
 	lock.family = "all"
-	if err := table.take(zktest.Within(t), &st.Env, lockKinds[0], &lock, b.root, nil); err != nil {
+	if err := table.lockAndRun(zktest.Within(t), &st.Env, lockKinds[0], &lock, b.root, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := revoke(zktest.Within(t), &st.Env, []string{b.root}); err != nil {

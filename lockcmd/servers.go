@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/internal/cluster"
 )
 
-// ensembleGroup is the heading of commands about the servers.
+// ensembleGroup is the help heading of the commands about the servers.
 const ensembleGroup = "Ensemble"
 
 var serversCommand = &commands.Command{
@@ -33,7 +33,7 @@ var serversCommand = &commands.Command{
 				if err := env.Screen.Print(s); err != nil {
 					return err
 				}
-				noteNotTold(env, s.NotTold)
+				noteMissing(env, s.NotTold)
 			}
 			if !s.Quorum {
 				return &commands.StatusError{Status: commands.StatusFailed}
@@ -43,8 +43,8 @@ var serversCommand = &commands.Command{
 	},
 }
 
-// noteNotTold remarks what servers keep to themselves.
-func noteNotTold(env *commands.Env, list []string) {
+// noteMissing prints a note for each piece of information that the servers did not provide.
+func noteMissing(env *commands.Env, list []string) {
 	for _, text := range list {
 		env.Screen.Note("not reported: " + text)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// An ensemble of three, of which the connect string names one: all are asked, and lose
-// their quorum one by one.
+// servers queries all three servers of an ensemble although the connect string names one, and
+// reports the loss of the quorum.
 func TestServersOfThree(t *testing.T) {
 	servers := zktest.Ensemble(t, 3)
-	b := newBed(t, servers[0].Addr())
-	ask := func() (s cluster.Servers) { // a busy one may be late: its status is that of Quorum
-		st := newStage(b.Session, render.JSON)
+	b := newFixture(t, servers[0].Addr())
+	ask := func() (s cluster.Servers) { // a busy server may answer late; the exit status must match Quorum
+		st := newTestEnv(b.Session, render.JSON)
 		err := commandtest.Run(zktest.Within(t), serversCommand, &st.Env)
 		if jsonErr := json.Unmarshal([]byte(st.Printed()), &s); jsonErr != nil || (err == nil) != s.Quorum {
 			t.Fatalf("%v, %v: %s", err, jsonErr, st.Printed())
@@ -44,7 +44,7 @@ func TestServersOfThree(t *testing.T) {
 			t.Errorf("%+v", v)
 		}
 	}
-	elsewhere := open(t, servers[1].Addr(), usual)
+	elsewhere := open(t, servers[1].Addr(), usualTimeout)
 	var f map[string]string
 	zktest.Eventually(t, "all three are asked for the session", func() bool {
 		f = facts(t, b.Session, render.Hex(elsewhere.Info().ID))
@@ -64,7 +64,7 @@ func TestServersOfThree(t *testing.T) {
 			s.Stop()
 		}
 	}
-	st := newStage(b.Session, render.Text)
+	st := newTestEnv(b.Session, render.Text)
 	zktest.Eventually(t, "the probe says no", func() bool {
 		return errors.As(commandtest.Run(zktest.Within(t), serversCommand, &st.Env, "-q"), new(*commands.StatusError))
 	})

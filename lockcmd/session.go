@@ -60,12 +60,13 @@ var sessionCommand = &commands.Command{
 		if err := env.Screen.Print(s); err != nil {
 			return err
 		}
-		noteNotTold(env, s.NotTold)
+		noteMissing(env, s.NotTold)
 		return nil
 	}),
 }
 
-// identities asks for this session's own, unless the server would hang up over it.
+// identities returns the identities of this session. It fails without asking if the server is
+// too old, because the server would close the connection.
 func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
 	p, err := env.Session.Pipe(ctx, "")
 	if err == nil && p.LacksWhoAmI(ctx) {
@@ -77,7 +78,8 @@ func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, erro
 	return env.Session.WhoAmI(ctx)
 }
 
-// whichSession reads what a person names a session by.
+// whichSession returns the session that word names: the owner of an ephemeral znode if word is
+// a path, or the session with this id. Any other word is returned as the address of a client.
 func whichSession(ctx context.Context, env *commands.Env, word string) (id int64, client string, err error) {
 	if strings.HasPrefix(word, "/") {
 		stat, err := env.Session.Exists(ctx, word, false)

@@ -12,10 +12,10 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// facts are what a session's table tells, by name.
+// facts returns the output of the command session as a map from field to value.
 func facts(t *testing.T, s *zkconn.Session, words ...string) map[string]string {
 	t.Helper()
-	st := printed(t, s, render.JSON, 0, append([]string{"session"}, words...)...)
+	st := runCommand(t, s, render.JSON, 0, append([]string{"session"}, words...)...)
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(st.Printed()), &all); err != nil {
 		t.Fatal(err)
@@ -27,16 +27,16 @@ func facts(t *testing.T, s *zkconn.Session, words ...string) map[string]string {
 	return texts
 }
 
-// All the ways to name a session lead to the same one; what is below its chroot is
-// told by the paths of whoever asks.
-func TestSessionIsNamed(t *testing.T) {
+// Each way to specify a session leads to the same session. The paths in the output are
+// relative to the chroot of the shell that runs the command.
+func TestSessionArguments(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
-		b := newBed(t, addr)
+		b := newFixture(t, addr)
 		b.persistent("/l", "")
 		first := "/l/" + uuid + "-lock-0000000001"
 		b.create(b.Session, first, "", zkconn.OpenACL(), true)
 		proxy := zktest.NewProxy(t, addr)
-		other := open(t, proxy.Addr()+b.root, usual)
+		other := open(t, proxy.Addr()+b.root, usualTimeout)
 		second := "/l/" + guid + "-lock-0000000002"
 		if _, err := other.Create(zktest.Within(t), second, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func TestSessionIsNamed(t *testing.T) {
 		id := render.Hex(other.Info().ID)
 		f := facts(t, b.Session, b.root+second)
 		for name, want := range map[string]string{"session": "^" + id + "$", "state": "^connected$", "client": `^127\.0\.0\.1:\d+$`, "server": "^" + addr + "$",
-			"since": `^\d{4}-`, "timeout": "^" + usual.String() + "$", "lastOp": "^EXIS$", "latency": `^\d+/[\d.]+/\d+$`, "ephemerals": `^\["` + b.root + second + `"\]$`,
+			"since": `^\d{4}-`, "timeout": "^" + usualTimeout.String() + "$", "lastOp": "^EXIS$", "latency": `^\d+/[\d.]+/\d+$`, "ephemerals": `^\["` + b.root + second + `"\]$`,
 			"watches": `^\["` + b.root + first + `"\]$`, "answered": "^1$", "members": "^1$", "locks": `"state":"waits".*"behind":`} {
 			if !regexp.MustCompile(want).MatchString(f[name]) {
 				t.Errorf("%s is %s, want %s", name, f[name], want)
@@ -62,11 +62,11 @@ func TestSessionIsNamed(t *testing.T) {
 		if own["session"] != id || own["ephemerals"] != `["`+second+`"]` || !strings.Contains(own["identities"], "ip: ") {
 			t.Errorf("%v", own)
 		}
-		text := printed(t, b.Session, render.Text, 0, "session", b.root+first).Printed()
+		text := runCommand(t, b.Session, render.Text, 0, "session", b.root+first).Printed()
 		if !strings.Contains(text, "\nlock            holds "+b.root+"/l as lock, at place 1 for ") || !strings.Contains(text, "\nservers         1 of 1 answered\n") {
 			t.Error(text)
 		}
-		if table := printed(t, b.Session, render.Table, 0, "session", id).Printed(); !strings.HasPrefix(table, "FIELD ") || !strings.Contains(table, "\nlatency ") {
+		if table := runCommand(t, b.Session, render.Table, 0, "session", id).Printed(); !strings.HasPrefix(table, "FIELD ") || !strings.Contains(table, "\nlatency ") {
 			t.Error(table)
 		}
 		proxy.Refuse(true)
@@ -79,12 +79,12 @@ func TestSessionIsNamed(t *testing.T) {
 	})
 }
 
-// Nothing is guessed at that a server keeps to itself.
-func TestSessionIsNotTold(t *testing.T) {
+// session and servers say what the servers do not provide, and do not guess it.
+func TestSessionWithUnavailableCommands(t *testing.T) {
 	addr := zktest.Start(t, zktest.Words("srvr"), zktest.Heap(64)).Addr()
-	b := newBed(t, addr)
-	b.add(uuid + "-lock-0000000001")
-	st := printed(t, b.Session, render.Text, 0, "session", b.root+"/"+uuid+"-lock-0000000001")
+	b := newFixture(t, addr)
+	b.addContenders(uuid + "-lock-0000000001")
+	st := runCommand(t, b.Session, render.Text, 0, "session", b.root+"/"+uuid+"-lock-0000000001")
 	if !strings.Contains(st.Printed(), "\nstate           unknown\n") || !strings.Contains(st.Printed(), "servers         0 of 1 answered") {
 		t.Error(st.Printed())
 	}
@@ -93,7 +93,7 @@ func TestSessionIsNotTold(t *testing.T) {
 			t.Error(st.Notes())
 		}
 	}
-	if printed(t, b.Session, render.Text, 0, "servers"); !strings.Contains(printed(t, b.Session, render.Text, 0, "servers").Notes(), "watches: the four-letter command mntr is not allowed") {
+	if runCommand(t, b.Session, render.Text, 0, "servers"); !strings.Contains(runCommand(t, b.Session, render.Text, 0, "servers").Notes(), "watches: the four-letter command mntr is not allowed") {
 		t.Error("mntr is not named")
 	}
 }

@@ -1,6 +1,13 @@
-// Package lockcmd has the lock commands: lock, rlock, wlock, unlock, locks and
-// revoke, and the table of what a shell holds. The recipe is in package zklock,
-// lockdemo in package demo.
+// Package lockcmd implements the lock commands lock, rlock, wlock, unlock, locks and revoke,
+// and the commands servers and session. It also contains the fence, which makes writes depend
+// on held locks.
+//
+// Begin reading with Table, the locks of one shell. An ownedLock is one entry of the table,
+// and its lifecycle is the state machine that decides what happens to the lock and to the
+// command under it. lockAndRun in lock.go follows a lock command from start to end.
+//
+// The recipe is in package zklock, the supervision of commands in package child, the reading
+// of queues in package queue, and the command lockdemo in package demo.
 //
 // This package is part of the program zksh and may change at any time.
 package lockcmd
@@ -22,88 +29,90 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Table is what one shell holds and waits for. Its methods may be called from
-// any goroutine; commands run one at a time.
+// A Table contains the locks that one shell holds and waits for. Its methods may be called
+// from any goroutine, but only one command runs at a time.
 type Table struct {
-	crier crier
-	fence *fence                                                    // nil without one
-	run   func(spec child.Spec, stop <-chan time.Time) (int, error) // runChild
+	notifier notifier
+	fence    *fence                                                    // nil if the shell has no fence
+	run      func(spec child.Spec, stop <-chan time.Time) (int, error) // runs a command; runChild except in tests
 
-	staying context.Context // of what goes on in the background; ended by leave
-	leave   context.CancelFunc
+	background     context.Context // for waits and releases in the background; ended by stopBackground
+	stopBackground context.CancelFunc
 
-	mu      sync.Mutex
-	locks   map[key]*owned
-	seq     int // counts what was taken, for the order of release
-	gone    []*departure
-	ending  bool // Release was called: nothing new is begun
-	working sync.WaitGroup
+	mu             sync.Mutex
+	locks          map[key]*ownedLock
+	seq            int // number of leases acquired so far; locks are released in reverse order
+	yielded        []*yieldedLock
+	ending         bool // set by Release; no background work starts any more
+	backgroundWork sync.WaitGroup
 }
 
-// departure is a lock that goes without unlock, and without a loss. It counts until Lost
-// has told of it.
-type departure struct {
-	at    zkconn.Stay
-	nodes []string // that stay a fence until then
-	err   error    // what is to be told; nil as long as it is not known
+// yieldedLock is a lock that zksh released at another client's request. It stays in
+// Table.yielded until Lost has reported it.
+type yieldedLock struct {
+	stay  zkconn.Stay
+	nodes []string // remain part of the fence until then
+	err   error    // error for Lost to return; nil while the release is in progress
 }
 
-// key is a path in one ensemble.
+// key identifies a lock by its ensemble and its path.
 type key struct {
-	at   zkconn.Stay
-	path string // on the server
+	stay zkconn.Stay
+	path string // server path
 }
 
-// New makes an empty table.
+// New returns an empty table.
 func New() *Table {
-	t := &Table{locks: map[key]*owned{}, run: runChild}
-	t.staying, t.leave = context.WithCancel(context.Background())
+	t := &Table{locks: map[key]*ownedLock{}, run: runChild}
+	t.background, t.stopBackground = context.WithCancel(context.Background())
 	return t
 }
 
-// Commands are the lock commands, which act on this table, those that look at
-// the ensemble with the same eyes, and lockdemo.
+// Commands returns the lock commands, which act on this table, and the commands servers,
+// session and lockdemo.
 func (t *Table) Commands() []*commands.Command {
 	return []*commands.Command{t.lockCommand(lockKinds[0]), t.lockCommand(lockKinds[1]), t.lockCommand(lockKinds[2]),
 		t.unlockCommand(), t.locksCommand(), t.revokeCommand(), serversCommand, sessionCommand, demo.Command()}
 }
 
-// find is the entry of a path in the present ensemble, or nil.
-func (t *Table) find(env *commands.Env, path string) *owned {
+// find returns the lock at path in the current ensemble, or nil.
+func (t *Table) find(env *commands.Env, path string) *ownedLock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.locks[key{env.Session.Stay(), env.Session.ServerPath(path)}]
 }
 
-// all lists the paths, the one taken last first. What the person has left by
-// close or connect is not among them.
-func (t *Table) all() []*owned {
+// all returns the locks of the table, the most recently acquired first. It first drops the
+// locks of ensembles that the user has left with close or connect.
+func (t *Table) all() []*ownedLock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.locks {
-		if o.deserted() {
-			o.abandoned(t.ending)
-			t.follow(o)
+		if o.closed() {
+			o.sessionClosed(t.ending)
+			t.carryOut(o)
 		}
 	}
 	if len(t.locks) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(t.locks), func(a, b *owned) int { return cmp.Compare(b.newest(), a.newest()) })
+	return slices.SortedFunc(maps.Values(t.locks), func(a, b *ownedLock) int { return cmp.Compare(b.newest(), a.newest()) })
 }
 
-// yield releases a lock that another client asked for. The end of the shell leaves it less
-// time. A person is told of it at once; lines of a batch that are on their way rely on it.
-func (t *Table) yield(o *owned) {
-	gone := revoked.on(o.path)
-	d := &departure{at: o.key.at}
-	o.with(func() {
+// yield releases a lock that another client asked for. The end of the shell shortens the wait
+// for the release. An interactive user has seen the request. In a batch, lines that were
+// already sent may rely on the lock, so its znodes remain part of the fence until Lost has
+// reported the release.
+func (t *Table) yield(o *ownedLock) {
+	gone := revoked.stopError(o.path)
+	d := &yieldedLock{stay: o.key.stay}
+	o.apply(func() {
 		if o.env.Mode == commands.Batch {
 			d.nodes = nodesOf(o.key.path, o.leases...)
 		}
-		t.gone = append(t.gone, d)
+		t.yielded = append(t.yielded, d)
 	})
-	o.releaseAll(t.staying, func(e end, err error) {
+	o.releaseAll(t.background, func(e outcome, err error) {
 		if e == lost {
 			gone = err
 			return
@@ -111,38 +120,39 @@ func (t *Table) yield(o *owned) {
 		if e == rejected {
 			gone = nil
 		}
-		o.say("lock " + err.Error())
+		o.notify("lock " + err.Error())
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d.err = gone; gone == nil {
-		t.gone = slices.DeleteFunc(t.gone, func(other *departure) bool { return other == d })
+		t.yielded = slices.DeleteFunc(t.yielded, func(other *yieldedLock) bool { return other == d })
 	}
 }
 
-// work runs f in the background, unless the shell ends; Release waits for it.
-// Called with the table's lock held.
-func (t *Table) work(f func()) bool {
+// runInBackground runs f in the background and returns true, or returns false if the shell is
+// exiting. Release waits for f. The caller holds t.mu.
+func (t *Table) runInBackground(f func()) bool {
 	if !t.ending {
-		t.working.Go(f)
+		t.backgroundWork.Go(f)
 	}
 	return !t.ending
 }
 
-// Held counts the locks that are held, and those that are lost or may be.
+// Held returns the number of locks that are held, and the number that are lost or presumed
+// lost.
 func (t *Table) Held() (held, gone int) {
-	has := func(o *owned) bool { return len(o.leases) > 0 && !o.deserted() }
-	gone = t.count(func(o *owned) bool { return has(o) && o.gone() })
+	has := func(o *ownedLock) bool { return len(o.leases) > 0 && !o.closed() }
+	gone = t.count(func(o *ownedLock) bool { return has(o) && o.maybeLost() })
 	return t.count(has) - gone, gone
 }
 
-// Paths are those of the locks that are held or waited for, for completion.
+// Paths returns the paths of the locks that are held or waited for, for completion.
 func (t *Table) Paths() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var paths []string
 	for _, o := range t.locks {
-		if !o.deserted() {
+		if !o.closed() {
 			paths = append(paths, o.path)
 		}
 	}
@@ -151,9 +161,11 @@ func (t *Table) Paths() []string {
 }
 
 // Guarding reports whether a command runs under a lock.
-func (t *Table) Guarding() bool { return t.count(func(o *owned) bool { return o.command != nil }) > 0 }
+func (t *Table) Guarding() bool {
+	return t.count(func(o *ownedLock) bool { return o.command != nil }) > 0
+}
 
-func (t *Table) count(which func(*owned) bool) (n int) {
+func (t *Table) count(which func(*ownedLock) bool) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.locks {
@@ -164,16 +176,16 @@ func (t *Table) count(which func(*owned) bool) (n int) {
 	return n
 }
 
-// Lost is an error that names each lock that was lost, or given up at somebody's
-// request, since it was asked last.
+// Lost returns an error that names each lock that was lost, or released at another client's
+// request, since the last call. It returns nil if there is none.
 func (t *Table) Lost() error {
 	all := t.all()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var errs []error
-	t.gone = slices.DeleteFunc(t.gone, func(d *departure) bool {
+	t.yielded = slices.DeleteFunc(t.yielded, func(d *yieldedLock) bool {
 		if d.err != nil {
-			errs = append(errs, fmt.Errorf("%w%s", d.err, t.fence.goesOn(d.nodes...)))
+			errs = append(errs, fmt.Errorf("%w%s", d.err, t.fence.continueWithout(d.nodes...)))
 		}
 		return d.err != nil
 	})
@@ -181,7 +193,7 @@ func (t *Table) Lost() error {
 		if o.reportLoss() {
 			err := lossOf(o.path, o.status)
 			if o.status.State == zklock.Lost {
-				err = fmt.Errorf("%w%s", err, t.fence.goesOn(nodesOf(o.key.path, o.leases...)...))
+				err = fmt.Errorf("%w%s", err, t.fence.continueWithout(nodesOf(o.key.path, o.leases...)...))
 			}
 			errs = append(errs, err)
 		}
@@ -192,19 +204,19 @@ func (t *Table) Lost() error {
 	return lockLost(errors.Join(errs...))
 }
 
-// Release gives everything back, newest first, and names what was held. What
-// cannot be released goes with the session.
+// Release releases all locks, newest first, and returns the paths of the held ones. A lock
+// that cannot be released ends with the session.
 func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	defer time.AfterFunc(releaseTimeout/2, t.leave).Stop() // the rest is for what it has to tell
+	defer time.AfterFunc(releaseTimeout/2, t.stopBackground).Stop() // the remaining time is for printing notices
 	t.mu.Lock()
 	t.ending = true
 	t.mu.Unlock()
 	for _, o := range t.all() {
 		var a *attempt
-		o.with(func() {
-			if a = o.attempt; a != nil && !o.deserted() { // else it ends by itself, and has to tell that
+		o.apply(func() {
+			if a = o.attempt; a != nil && !o.closed() { // otherwise the wait ends by itself and reports why
 				a.cancel(errLeaving)
 			}
 		})
@@ -217,16 +229,16 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 			a.cancel(errLeaving)
 		}
 	}
-	t.working.Wait() // what is waited for has been given up, and a release ends with staying
+	t.backgroundWork.Wait() // the attempts have been canceled, and releases end with t.background
 	var errs []error
 	for _, o := range t.all() {
-		var told, refused bool
-		o.with(func() { told, refused = o.gone() || o.reported, o.rejected })
-		if !told {
+		var lossKnown, rejectionKnown bool
+		o.apply(func() { lossKnown, rejectionKnown = o.maybeLost() || o.lossReported, o.releaseRejected })
+		if !lossKnown {
 			held = append(held, o.path)
 		}
-		o.releaseAll(ctx, func(e end, err error) {
-			if !(told && e == lost) && !(refused && e == rejected) {
+		o.releaseAll(ctx, func(e outcome, err error) {
+			if !(lossKnown && e == lost) && !(rejectionKnown && e == rejected) {
 				errs = append(errs, err)
 			}
 		})
@@ -234,13 +246,13 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
 		}
 	}
-	return held, errors.Join(append(errs, t.crier.finish(ctx))...)
+	return held, errors.Join(append(errs, t.notifier.finish(ctx))...)
 }
 
 var errLeaving = errors.New("the shell is exiting")
 
-// InQueue reports whether a znode's name is that of a place in a lock's queue, which must
-// not outlive the session that has asked for it.
+// InQueue reports whether name is the name of a znode in a lock's queue. Such a znode must not
+// outlive the session that created it.
 func InQueue(name string) bool {
 	n, ok := zklock.ParseName(name)
 	return ok && n.Number != zklock.NoNumber

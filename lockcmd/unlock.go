@@ -46,7 +46,7 @@ func (t *Table) unlockCommand() *commands.Command {
 				case *node != "":
 					return t.force(ctx, env, args[0], *node)
 				}
-				o, err := t.which(env, args)
+				o, err := t.selectLock(env, args)
 				if err != nil {
 					return err
 				}
@@ -57,8 +57,9 @@ func (t *Table) unlockCommand() *commands.Command {
 	}
 }
 
-// which is the entry of a path, or the only one.
-func (t *Table) which(env *commands.Env, args []string) (*owned, error) {
+// selectLock returns the lock at the path in args or, without a path, the only lock of the
+// shell.
+func (t *Table) selectLock(env *commands.Env, args []string) (*ownedLock, error) {
 	if len(args) > 0 {
 		if err := zkconn.ValidatePath(args[0], false); err != nil {
 			return nil, err
@@ -87,7 +88,7 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	if len(all) == 0 {
 		return errors.New("this shell does not hold any locks")
 	}
-	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Patience) // for all together
+	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Patience) // time limit for all locks together
 	defer cancel()
 	var errs []error
 	for _, o := range all {
@@ -101,19 +102,19 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	return errors.Join(errs...)
 }
 
-// unlock gives one lease back, or ends the wait. It reports whether there is more
-// to be unlocked; an error is the end of that.
-func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
+// unlock releases one lease, or cancels the wait. It reports whether the caller can unlock
+// once more; after an error, it cannot.
+func (o *ownedLock) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
 	var a *attempt
-	o.with(func() { a = o.interrupt(errWithdrawn) })
+	o.apply(func() { a = o.cancelAttempt(errWithdrawn) })
 	if a != nil {
 		select {
 		case <-a.done:
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
-		if a.undone != nil {
-			return false, a.undone
+		if a.releaseErr != nil {
+			return false, a.releaseErr
 		}
 		return false, env.Screen.Print(unlocked{Path: o.path})
 	}
@@ -121,7 +122,7 @@ func (o *owned) unlock(ctx context.Context, env *commands.Env) (more bool, err e
 	if l == nil {
 		return false, fmt.Errorf("this shell does not hold the lock %s", o.path)
 	}
-	node := l.Node() // before it may become another
+	node := l.Node() // read before the recipe may change it
 	left, err := o.release(ctx, l)
 	if err != nil {
 		return false, err
@@ -134,13 +135,13 @@ type unlocked struct {
 	Path string `json:"unlocked"`
 	Mode string `json:"mode,omitempty"`
 	Node string `json:"node,omitempty"`
-	Left int    `json:"left"` // how often it is still held
+	Left int    `json:"left"` // number of leases that the shell still has
 }
 
-// Text is one line.
+// Text writes one line.
 func (u unlocked) Text(w io.Writer) error { return u.line().Text(w) }
 
-// FitText is part of render.Fitter.
+// FitText implements render.Fitter.
 func (u unlocked) FitText(w io.Writer, columns int) error { return u.line().FitText(w, columns) }
 
 func (u unlocked) line() lockLine {
@@ -154,7 +155,7 @@ func (u unlocked) line() lockLine {
 	return l
 }
 
-// force removes another client's znodes.
+// force removes another client's znodes from the queue of the lock at dir.
 func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string) error {
 	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
 	if err != nil {
@@ -164,7 +165,7 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if err != nil {
 		return err
 	}
-	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.current().Node, node) {
+	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.currentStatus().Node, node) {
 		return fmt.Errorf("%s is a znode of this shell; to release the lock, run: unlock %s", node, dir)
 	}
 	data, _, err := env.Session.Get(ctx, node, false)
@@ -174,12 +175,12 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if err := env.Session.Delete(ctx, node, -1); err != nil {
 		return err
 	}
-	folder := path.Dir(node) // a lease's is not the lock's own
+	folder := path.Dir(node) // for a lease of a semaphore, this is not dir
 	rest, _, err := env.Session.Children(ctx, folder, false)
 	if err != nil {
 		return err
 	}
-	for _, other := range rest { // a lock of all families has more of them, which go with the first
+	for _, other := range rest { // a lock of all families has several znodes; remove them, too
 		if !zklock.SameOwner(node, other) {
 			continue
 		}
@@ -187,5 +188,5 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 			return err
 		}
 	}
-	return env.Screen.Print(done("removed", "removed", node, queue.Who(data)))
+	return env.Screen.Print(nodeAnswer("removed", "removed", node, queue.Who(data)))
 }

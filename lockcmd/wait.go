@@ -17,46 +17,48 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// errTimeUp is the end of -w.
+// errTimeUp is the cause of a context whose -w limit has passed.
 var errTimeUp = errors.New("timed out")
 
-// notAcquired returns the error of an attempt that failed with err; ctx is that of the
-// request, and ahead the contender that it waited for.
-func notAcquired(ctx context.Context, env *commands.Env, path string, ahead *zklock.Ahead, a *attempt, f *lockFlags, err error) error {
+// acquireError returns the error to report for an attempt that failed with err. ctx is the
+// context of the request, and ahead the contender for which it waited; ahead is nil if it is
+// not known.
+func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zklock.Ahead, a *attempt, f *lockFlags, err error) error {
 	switch {
 	case errors.Is(err, zklock.ErrBusy):
-		if who := holder(env, path, ""); who != "" {
+		if who := describeHolder(env, path, ""); who != "" {
 			err = fmt.Errorf("%w: %s", err, who)
 		}
-		return busy(path, f, err)
-	case errors.As(err, new(*zkconn.Error)): // it says why, whatever time it is
+		return busyError(path, f, err)
+	case errors.As(err, new(*zkconn.Error)): // this error is more precise than a timeout
 	case context.Cause(ctx) == errTimeUp:
-		return tooLate(env, path, ahead, f)
+		return timeoutError(env, path, ahead, f)
 	case a.ctx.Err() != nil && !f.try:
-		err = notWaited(path, a)
+		err = canceledError(path, a)
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}
 	return &commands.FinalError{Err: err}
 }
 
-// notWaited is the error of an attempt that was ended.
-func notWaited(path string, a *attempt) error {
+// canceledError returns the error for an attempt that was canceled.
+func canceledError(path string, a *attempt) error {
 	return fmt.Errorf("%s: no longer waiting for the lock: %w", path, context.Cause(a.ctx))
 }
 
-// tooLate is the error of a wait that took too long: that somebody else is in the way,
-// if he is, or else what has kept us from knowing.
-func tooLate(env *commands.Env, path string, ahead *zklock.Ahead, f *lockFlags) error {
+// timeoutError returns the error for a wait that took too long. It names the contender that
+// blocks the lock or, if none is known, says that the servers did not answer or that there was
+// no connection.
+func timeoutError(env *commands.Env, path string, ahead *zklock.Ahead, f *lockFlags) error {
 	connected := env.Session.Info().Addr != ""
 	who := ""
 	if ahead != nil || connected {
-		who = inTheWay(env, path, ahead, connected)
+		who = describeBlocker(env, path, ahead, connected)
 	}
 	why := "the servers did not answer"
 	switch {
 	case connected && who != "":
-		return busy(path, f, fmt.Errorf("%w after %s: %s", errTimeUp, seconds(f.limit.Value), who))
+		return busyError(path, f, fmt.Errorf("%w after %s: %s", errTimeUp, seconds(f.limit.Value), who))
 	case !connected && who != "":
 		why = "no connection; before that, " + who
 	case !connected:
@@ -66,40 +68,43 @@ func tooLate(env *commands.Env, path string, ahead *zklock.Ahead, f *lockFlags) 
 		Err: fmt.Errorf("%s: %w after %s: %s", path, errTimeUp, seconds(f.limit.Value), why)}}
 }
 
-// busy is the error of a lock that was not got because of somebody else.
-func busy(path string, f *lockFlags, err error) error {
+// busyError returns the error for a lock that was not acquired because another client holds
+// it.
+func busyError(path string, f *lockFlags, err error) error {
 	err = fmt.Errorf("%s: %w", path, err)
 	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err, Code: "NotLocked"}}
 }
 
-// inTheWay names the contender ahead, and the holder if that is another; it is empty if
-// that cannot be told quickly.
-func inTheWay(env *commands.Env, dir string, ahead *zklock.Ahead, connected bool) string {
+// describeBlocker names the contender ahead, and the holder if it is another one. It returns
+// an empty string if zksh cannot find out quickly.
+func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connected bool) string {
 	if ahead == nil {
-		if who := holder(env, dir, ""); who != "" {
+		if who := describeHolder(env, dir, ""); who != "" {
 			return "held by " + who
 		}
 		return ""
 	}
 	text := "waiting behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
 	if connected {
-		if who := holder(env, dir, path.Base(ahead.Node)); who != "" {
+		if who := describeHolder(env, dir, path.Base(ahead.Node)); who != "" {
 			text += "; the lock is held by " + who
 		}
 	}
 	return text
 }
 
-// holder describes the first contender of another session; it is empty if that cannot be
-// told quickly. Behind a contender ahead it must be the holder, and another one.
-func holder(env *commands.Env, dir, ahead string) string {
+// describeHolder describes the first contender that belongs to another session. It returns an
+// empty string if zksh cannot find out within a second. If ahead names the znode of the
+// contender ahead, it also returns an empty string unless the first contender holds the lock
+// and the one ahead does not.
+func describeHolder(env *commands.Env, dir, ahead string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
 	if err != nil {
 		return ""
 	}
-	own := render.Hex(env.Session.Info().ID) // its place may not be given up yet
+	own := render.Hex(env.Session.Info().ID) // our own znode may not be removed yet
 	others := slices.DeleteFunc(q.Contenders, func(c *queue.Contender) bool { return c.Session == own })
 	if len(others) == 0 {
 		return ""
@@ -112,28 +117,29 @@ func holder(env *commands.Env, dir, ahead string) string {
 	return render.Safe(cmp.Or(first.Who, "an unknown client")) + " (" + strings.Join(first.Nodes, ", ") + ")"
 }
 
-// drawEvery is how often the line of a wait is drawn anew.
-const drawEvery = 200 * time.Millisecond
+// redrawPause is the time between two updates of the line that a wait shows.
+const redrawPause = 200 * time.Millisecond
 
-// settled is how long there must be no connection before a wait says so: a server that
-// rejects the client closes the connection before the rejection is known.
-const settled = time.Second
+// noConnectionDelay is how long the connection must be lost before a wait reports it. A server
+// that rejects the client closes the connection first, and zksh learns of the rejection a
+// little later.
+const noConnectionDelay = time.Second
 
-// showWait keeps one line on the terminal that says what is waited for, until
-// end is called. Elsewhere that is remarked once. A terminal that takes nothing
-// must not keep the lock from its use, so end waits for the last line, but not long.
-func showWait(env *commands.Env, o *owned) (end func()) {
+// showWait keeps a line on the terminal that says which lock zksh waits for, until end is
+// called. Without a terminal, it prints one note. end waits briefly for the last update, but a
+// terminal that accepts no output must not delay the use of the lock.
+func showWait(env *commands.Env, o *ownedLock) (end func()) {
 	start := time.Now()
 	done, drawn := make(chan struct{}), make(chan struct{})
-	go func() { // until end, or until the terminal takes the line
+	go func() { // ends when end is called and the terminal has accepted the line
 		defer close(drawn)
-		tick := time.NewTicker(drawEvery)
+		tick := time.NewTicker(redrawPause)
 		defer tick.Stop()
 		live := env.Screen.Region(commands.Remarks)
 		defer live.Close(false)
 		columns, _ := live.Size()
-		said := false
-		var lost time.Time // since when there is no connection; zero while there is one
+		noted := false
+		var lost time.Time // when the connection was lost; zero while connected
 		for {
 			select {
 			case <-done:
@@ -146,14 +152,14 @@ func showWait(env *commands.Env, o *owned) (end func()) {
 			case lost.IsZero():
 				lost = time.Now()
 			}
-			text := waitLine(o.path, o.current(), time.Since(start), !lost.IsZero() && time.Since(lost) >= settled)
+			text := waitLine(o.path, o.currentStatus(), time.Since(start), !lost.IsZero() && time.Since(lost) >= noConnectionDelay)
 			switch {
-			case text == "" || said:
+			case text == "" || noted:
 			case columns > 0:
-				_ = live.Draw(text) // where standard error is closed there is nobody to tell
+				_ = live.Draw(text) // if standard error is closed, the error cannot be shown
 			default:
 				env.Screen.Note(text)
-				said = true
+				noted = true
 			}
 		}
 	}()
@@ -161,31 +167,32 @@ func showWait(env *commands.Env, o *owned) (end func()) {
 		close(done)
 		select {
 		case <-drawn:
-		case <-time.After(drawEvery):
+		case <-time.After(redrawPause):
 		}
 	}
 }
 
-// waitLater waits while the shell goes on, once there is a place in the queue. A
-// lock that is got at once is answered at once.
-func waitLater(ctx context.Context, o *owned, a *attempt, f *lockFlags) error {
-	placed, ended := a.placed, ctx.Done()
-	var l *taken
+// waitInBackground waits for the lock in the background and returns as soon as the attempt has
+// a place in the queue. If the lock is acquired at once, it prints the answer of an acquired
+// lock.
+func waitInBackground(ctx context.Context, o *ownedLock, a *attempt, f *lockFlags) error {
+	placed, ended := a.gotPlace, ctx.Done()
+	var l *heldLease
 	var err error
 	got := make(chan struct{})
-	alone := make(chan struct{}) // closed when the command has returned
-	defer close(alone)
-	wait := func() { // until it has the lock, or unlock or the end of the shell ends the attempt
+	returned := make(chan struct{}) // closed when waitInBackground has returned
+	defer close(returned)
+	wait := func() { // ends when the lock is acquired, or unlock or the end of the shell cancels the attempt
 		l, err = o.acquire(a, f)
 		select {
 		case got <- struct{}{}:
-		case <-alone:
+		case <-returned:
 			announce(o, a, l, err)
 		}
 	}
 	begun := false
-	if o.with(func() { begun = o.table.work(wait) }); !begun {
-		o.with(o.refused)
+	if o.apply(func() { begun = o.table.runInBackground(wait) }); !begun {
+		o.apply(o.attemptFailed)
 		a.cancel(errLeaving)
 		close(a.done)
 		return errLeaving
@@ -198,25 +205,26 @@ func waitLater(ctx context.Context, o *owned, a *attempt, f *lockFlags) error {
 			}
 			return o.env.Screen.Print(l.answer(o.path))
 		case <-placed:
-			st := o.current()
-			return o.env.Screen.Print(pending(o.path, a.kind.label, st.Node, st.Place))
+			st := o.currentStatus()
+			return o.env.Screen.Print(queuedLine(o.path, a.kind.label, st.Node, st.Place))
 		case <-ended:
-			placed, ended = nil, nil // what was granted before is held, and said
-			o.with(func() { o.interrupt(context.Cause(ctx)) })
+			placed, ended = nil, nil // a lock granted before this is kept and printed
+			o.apply(func() { o.cancelAttempt(context.Cause(ctx)) })
 		}
 	}
 }
 
-// announce tells how a wait in the background has ended, unless that was asked for.
-func announce(o *owned, a *attempt, l *taken, err error) {
+// announce notifies the user of the result of a wait in the background, unless unlock or the
+// end of the shell canceled the wait.
+func announce(o *ownedLock, a *attempt, l *heldLease, err error) {
 	switch why := context.Cause(a.ctx); {
 	case err == nil:
 		columns, _ := o.env.Screen.Region(commands.Remarks).Size()
-		o.say(l.answer(o.path).fitted(columns))
-	case why != errWithdrawn && why != errLeaving || a.undone != nil:
-		o.say("lock " + o.path + ": " + err.Error())
+		o.notify(l.answer(o.path).fitted(columns))
+	case why != errWithdrawn && why != errLeaving || a.releaseErr != nil:
+		o.notify("lock " + o.path + ": " + err.Error())
 	}
 }
 
-// errWithdrawn ends a wait at the person's request.
+// errWithdrawn is the cause of an attempt that unlock canceled.
 var errWithdrawn = errors.New("canceled by unlock")

@@ -100,8 +100,8 @@ func (c *completer) words(p *partial) choices {
 
 // arguments proposes arguments of cmd. The first word of p is its name.
 func (c *completer) arguments(cmd *commands.Command, p *partial) choices {
-	if cmd.Over != nil {
-		if _, inner := cmd.CutOver(p.words[1:]); len(inner) > 0 {
+	if cmd.Wrap != nil {
+		if _, inner := cmd.SplitWrapper(p.words[1:]); len(inner) > 0 {
 			p.words = inner
 			return c.words(p)
 		}
@@ -144,7 +144,7 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 	case commands.Path, commands.ClientID:
 		here, moved := c.folder.here()
 		return c.paths(p, here, moved && param.Kind == commands.Path)
-	case commands.Side:
+	case commands.PlaceWord:
 		switch place := commands.ParsePlace(p.text); {
 		case strings.HasPrefix(p.text, ".") || place.File != "":
 			return files(p)

@@ -37,7 +37,7 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 		if o.program = strings.Trim(rest, commands.Blanks); o.program == "" {
 			return l, usageErrorf("missing program after |; if | is data, quote it")
 		}
-		return l.Within(o.run), nil
+		return l.WrappedBy(o.run), nil
 	}
 	words, err := syntax.Split(rest)
 	switch {
@@ -52,7 +52,7 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 	if !words[0].Quoted {
 		o.file = userfile.Home(o.file)
 	}
-	return l.Within(o.run), nil
+	return l.WrappedBy(o.run), nil
 }
 
 func usageErrorf(format string, args ...any) error {
@@ -84,7 +84,7 @@ type redirection struct {
 // input.
 var errReaderClosed = errors.New("the program has ended")
 
-// run is a commands.Around that runs a command and redirects its answers. If the command fails
+// run is a commands.Wrapper that runs a command and redirects its answers. If the command fails
 // before its first answer, run leaves the file unchanged and does not start the program.
 func (o *redirection) run(ctx context.Context, env *commands.Env, do commands.Do) error {
 	o.ctx, o.env, o.Screen = ctx, env, env.Screen
@@ -186,7 +186,7 @@ func (o *redirection) start() error {
 	o.dst, o.exited = to, make(chan error, 1)
 	o.cmd = exec.CommandContext(ctx, "sh", "-c", o.program)
 	o.cmd.Stdin = in
-	o.env.Streams.Lead(o.cmd)
+	o.env.Streams.Attach(o.cmd)
 	go func() { // returns when the program has terminated; await waits for that
 		defer o.s.restoreTerminalOnPanic()
 		err := tty.RunJob(o.cmd)

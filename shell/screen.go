@@ -206,8 +206,8 @@ func (f commandScreen) Alert(text string) {
 // errNotInteractive is returned to a command that asks a question outside the interactive shell.
 var errNotInteractive = errors.New("cannot ask for input outside the interactive shell")
 
-// AskUnseen asks for a secret, without showing the answer. At the end of input the answer is "".
-func (f commandScreen) AskUnseen(ctx context.Context, question string) (string, error) {
+// AskSecret asks for a secret, without showing the answer. At the end of input the answer is "".
+func (f commandScreen) AskSecret(ctx context.Context, question string) (string, error) {
 	if f.s.screen.editor == nil || f.s.screen.isMuted() {
 		return "", errNotInteractive
 	}

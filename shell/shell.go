@@ -61,8 +61,8 @@ type Config struct {
 
 	Locks Locks // locks that commands hold; nil if no command takes locks
 
-	Keeper commands.Keeper // undo log of the commands; nil saves nothing for undo
-	// Saved returns a remark on the changes that the Keeper saved for undo, or "". It is set only
+	Saver commands.Saver // undo log of the commands; nil saves nothing for undo
+	// Saved returns a remark on the changes that the Saver saved for undo, or "". It is set only
 	// for a one-shot command that a person typed in another shell.
 	Saved func(env *commands.Env) string
 
@@ -142,7 +142,7 @@ func New(cfg Config) *Shell {
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions.Commands(), s.builtins(), s.folderCommands(), s.utilityCommands())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
-	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: commandScreen{s}, Streams: cfg.Streams, Run: s.runWords, Keeper: cfg.Keeper}
+	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: commandScreen{s}, Streams: cfg.Streams, Run: s.runWords, Saver: cfg.Saver}
 	return s
 }
 
@@ -169,7 +169,7 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 // reports it.
 func (s *Shell) noteTLS(ctx context.Context) {
 	if s.cfg.Verbose && s.cfg.Session.Ready(ctx) == nil {
-		commands.NoteAgreed(s.env)
+		commands.NoteTLS(s.env)
 	}
 }
 
@@ -229,7 +229,7 @@ func (s *Shell) read(line string) (cmd string, l commands.Line, err error) {
 		return words[0].Text, l, mistake.explain(err)
 	}
 	if mistake != nil {
-		l = l.Explained(mistake.explain)
+		l = l.MapError(mistake.explain)
 	}
 	if mark != "" {
 		l, err = s.redirect(l, mark, rest)
@@ -253,12 +253,12 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 	if err != nil {
 		return l, err
 	}
-	return l.At(s.folder.resolve), nil
+	return l.WithPaths(s.folder.resolve), nil
 }
 
 func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Line, error) {
-	if c.Over != nil {
-		return c.ReadOver(words, s.readWords)
+	if c.Wrap != nil {
+		return c.ReadWrapper(words, s.readWords)
 	}
 	l, err := c.Read(s.env, words)
 	if err != nil || l.Bare() {
@@ -269,7 +269,7 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 	if err != nil {
 		return l, err
 	}
-	return l.Checked(s.readWords)
+	return l.ReadInner(s.readWords)
 }
 
 // readInFolder reads the words of a line that omits the command's path. The path is then the
@@ -280,7 +280,7 @@ func (s *Shell) readInFolder(c *commands.Command, words []commands.Word) (l comm
 	}
 	l, err := c.Read(s.env, append([]commands.Word{{Text: "."}}, words...))
 	if err == nil {
-		l, err = l.Checked(s.readWords)
+		l, err = l.ReadInner(s.readWords)
 	}
 	return l, err == nil
 }
@@ -312,7 +312,7 @@ func (s *Shell) confirmWrite(ctx context.Context, line string, l commands.Line) 
 	if !s.needsConfirmation(l) || l.Has(commands.Asks) || s.policy.mode() != commands.ByHand {
 		return nil
 	}
-	return s.env.Leave(ctx, fmt.Sprintf("%s is about to run on %s",
+	return s.env.AskToContinue(ctx, fmt.Sprintf("%s is about to run on %s",
 		history.Redacted(line), s.target()))
 }
 

@@ -29,7 +29,7 @@ func (s *Shell) utilityCommands() []*commands.Command {
 			Help:     "time prints the elapsed time to standard error, and exits with the exit status of the command.",
 			Examples: []string{"time ls -R /app", "time deleteall -y /app/old"},
 			Params:   line,
-			Over:     func(*pflag.FlagSet) commands.Around { return timed },
+			Wrap:     func(*pflag.FlagSet) commands.Wrapper { return timed },
 		},
 		{
 			Name: "repeat", Group: group, Effect: commands.Offline | commands.Quotas, Args: "[-n count] [-i time] [-k] command",
@@ -39,7 +39,7 @@ func (s *Shell) utilityCommands() []*commands.Command {
 				"continues; when it stops, it exits with the exit status of the first failure.",
 			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app", "repeat -k exists /app/ready"},
 			Params:   line,
-			Over:     s.repeat,
+			Wrap:     s.repeat,
 		},
 		{
 			Name: "source", Group: group, Effect: commands.Offline | commands.Quotas, Args: "file",
@@ -68,7 +68,7 @@ func timed(ctx context.Context, env *commands.Env, do commands.Do) error {
 }
 
 // repeat defines the flags of the command repeat and returns the function that runs it.
-func (s *Shell) repeat(fs *pflag.FlagSet) commands.Around {
+func (s *Shell) repeat(fs *pflag.FlagSet) commands.Wrapper {
 	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default, until you press Ctrl-C")
 	every := commands.Duration{Value: time.Second}
 	fs.VarP(&every, "interval", "i", "wait this `duration` between runs")
@@ -158,8 +158,8 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 	defer f.Close()
 	own := *env
 	own.Script = args[0]
-	if env.Mode == commands.OneShot && own.Keeper != nil && !own.Keeper.Demanded() { // as with -f, a script saves nothing for undo
-		own.Keeper = nil
+	if env.Mode == commands.OneShot && own.Saver != nil && !own.Saver.Required() { // as with -f, a script saves nothing for undo
+		own.Saver = nil
 	}
 	return s.newBatch(args[0]).Source(ctx, f, func(ctx context.Context, line string) (string, error) {
 		return s.runText(ctx, &own, line)

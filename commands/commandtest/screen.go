@@ -1,4 +1,5 @@
-// Package commandtest has the Screen that tests give to commands.
+// Package commandtest helps to test commands: a Screen records what a command prints, and Run
+// runs a command line.
 //
 // This package is part of the program zksh and may change at any time.
 package commandtest
@@ -13,25 +14,25 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Screen keeps what it is given. The zero value is a screen without a terminal,
-// that prints text and has nobody to ask. Its fields are to be set before it is
-// used.
+// Screen records the output of commands. The zero value prints text, has no terminal, and fails
+// every question. Set its fields before it is used.
 type Screen struct {
 	Format        render.Format // text if empty
-	Columns, Rows int           // of the terminal; 0: there is none
-	Answer        func(question string) (yes bool, err error)
+	Columns, Rows int           // size of the terminal; 0: there is none
+	// Answer answers Ask. If it is nil, Ask fails.
+	Answer func(question string) (yes bool, err error)
 
-	mu     sync.Mutex
-	out    strings.Builder
+	mu     sync.Mutex      // guards all below
+	out    strings.Builder // results, as Print formats them
 	notes  []string
 	alerts []string
-	drawn  [][]string
-	kept   []string
+	drawn  [][]string // lines of each Draw, oldest first
+	kept   []string   // lines of the region that was closed last and kept
 }
 
 var _ commands.Screen = (*Screen)(nil)
 
-// Print is part of commands.Screen.
+// Print implements commands.Screen.
 func (s *Screen) Print(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,21 +43,21 @@ func (s *Screen) Print(v render.Value) error {
 	return p.Print(v)
 }
 
-// Note is part of commands.Screen.
+// Note implements commands.Screen.
 func (s *Screen) Note(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notes = append(s.notes, text)
 }
 
-// Alert is part of commands.Screen.
+// Alert implements commands.Screen.
 func (s *Screen) Alert(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alerts = append(s.alerts, text)
 }
 
-// Ask is part of commands.Screen.
+// Ask implements commands.Screen.
 func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 	if s.Answer == nil {
 		return false, errors.New("cannot ask for input outside the interactive shell")
@@ -64,67 +65,67 @@ func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 	return s.Answer(question)
 }
 
-// Lend is part of commands.Screen.
+// Lend implements commands.Screen.
 func (s *Screen) Lend(do func() error) error { return do() }
 
-// AskUnseen is part of commands.Screen.
-func (s *Screen) AskUnseen(context.Context, string) (string, error) {
+// AskSecret implements commands.Screen. It always fails.
+func (s *Screen) AskSecret(context.Context, string) (string, error) {
 	return "", errors.New("cannot ask for input outside the interactive shell")
 }
 
-// Progress is part of commands.Screen; it shows nothing.
+// Progress implements commands.Screen. It shows nothing.
 func (s *Screen) Progress(string) (update func(done, total int), end func()) {
 	return func(int, int) {}, func() {}
 }
 
-// Region is part of commands.Screen.
+// Region implements commands.Screen.
 func (s *Screen) Region(commands.Stream) commands.Region { return &region{s: s} }
 
-// Printed is what was printed so far.
+// Printed returns all results so far.
 func (s *Screen) Printed() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out.String()
 }
 
-// Notes are the remarks so far, a line each.
+// Notes returns all remarks so far, one per line.
 func (s *Screen) Notes() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.notes, "\n")
 }
 
-// Alerts are the alerts so far, a line each.
+// Alerts returns all alerts so far, one per line.
 func (s *Screen) Alerts() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.alerts, "\n")
 }
 
-// Drawn are the pictures of all regions so far, oldest first.
+// Drawn returns the lines of each Draw in any region, oldest first.
 func (s *Screen) Drawn() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.drawn
 }
 
-// Kept is the last picture of the region that was closed to be kept.
+// Kept returns the last lines of the region that was closed with keep.
 func (s *Screen) Kept() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept
 }
 
-// region is one region of a Screen.
+// region is a region of a Screen.
 type region struct {
 	s    *Screen
 	last []string
 }
 
-// Size is part of commands.Region.
+// Size implements commands.Region.
 func (r *region) Size() (columns, rows int) { return r.s.Columns, r.s.Rows }
 
-// Draw is part of commands.Region.
+// Draw implements commands.Region.
 func (r *region) Draw(lines ...string) error {
 	if r.s.Columns == 0 {
 		return nil
@@ -136,7 +137,7 @@ func (r *region) Draw(lines ...string) error {
 	return nil
 }
 
-// Close is part of commands.Region.
+// Close implements commands.Region.
 func (r *region) Close(keep bool) error {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -146,7 +147,7 @@ func (r *region) Close(keep bool) error {
 	return nil
 }
 
-// Run runs a line of a command, given as the words behind its name.
+// Run runs a command. words are the words after its name.
 func Run(ctx context.Context, c *commands.Command, env *commands.Env, words ...string) error {
 	line := make([]commands.Word, len(words))
 	for i, w := range words {

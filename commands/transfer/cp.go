@@ -17,14 +17,14 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// The words of a command with two sides.
+// Parameters of the commands that have a source and a destination.
 var (
-	srcParam = commands.Param{Name: "src", Kind: commands.Side}
-	dstParam = commands.Param{Name: "dst", Kind: commands.Side}
+	srcParam = commands.Param{Name: "src", Kind: commands.PlaceWord}
+	dstParam = commands.Param{Name: "dst", Kind: commands.PlaceWord}
 )
 
-// sideHelp explains how to name a source or destination.
-const sideHelp = "Write a path in another ensemble as @cluster:/path or host:port[,host:port…]:/path. zksh opens a separate session for " +
+// endpointHelp is the part of help texts that explains how to name a source or destination.
+const endpointHelp = "Write a path in another ensemble as @cluster:/path or host:port[,host:port…]:/path. zksh opens a separate session for " +
 	"it. For a cluster, this session uses the TLS options, the credentials and the writes setting (allow, ask or never; see " +
 	"help configuration) of that cluster. For host:port, it uses no credentials (see help trees)."
 
@@ -35,7 +35,7 @@ var cpCommand = &commands.Command{
 	Summary: "copy a znode or subtree, within or between ensembles",
 	Help: "cp copies the data and ACL of SRC exactly; with -R, it copies the entire subtree. The parent of DST must exist. " +
 		"DST must not exist, unless you use --skip or --overwrite to choose what happens to existing znodes.\n\n" +
-		sideHelp +
+		endpointHelp +
 		"\n\n" +
 		"By default, cp leaves out ephemeral znodes and prints how many it left out; with -e, it creates persistent copies " +
 		"of them. It lists unreadable znodes, and leaves them out together with everything below them; the exit status is " +
@@ -52,44 +52,45 @@ var cpCommand = &commands.Command{
 			if *skip && *overwrite {
 				return commands.Misuse("use only one of --skip and --overwrite")
 			}
-			c := &copying{env: env, all: *all, ephemerals: *ephemerals, exists: policy(*skip, *overwrite)}
-			if err := live("cp", args...); err != nil {
+			c := &copier{env: env, all: *all, ephemerals: *ephemerals, onExisting: policy(*skip, *overwrite)}
+			if err := rejectFiles("cp", args...); err != nil {
 				return err
 			}
-			return within(ctx, env, args, func(list []*side) error { return c.cp(ctx, list[0], list[1]) })
+			return withEndpoints(ctx, env, args, func(list []*endpoint) error { return c.cp(ctx, list[0], list[1]) })
 		}
 	},
 }
 
-// copying is a copy from one side to another.
-type copying struct {
+// copier is a run of cp, and part of a run of mv.
+type copier struct {
 	env        *commands.Env
-	src, dst   *side
-	all        bool // with what is below
-	ephemerals bool // as persistent ones
-	exists     zktree.Policy
+	src, dst   *endpoint
+	all        bool // copy the whole subtree
+	ephemerals bool // create persistent copies of ephemeral znodes
+	onExisting zktree.Policy
 
-	left, kept int  // ephemeral znodes that were not copied, and that became persistent
-	below      int  // znodes below one that was copied alone
-	numbered   bool // a znode has a number of a sequence
-	unread     zktree.UnreadError
-	shut       string // the last of those; what is below it is left out
-	done       zktree.Counts
+	leftOut        int  // number of ephemeral znodes that were not copied
+	madePersistent int  // number of ephemeral znodes whose copies are persistent
+	notCopied      int  // number of children that were not copied, without -R
+	hasSequence    bool // the name of a copied znode ends in a sequence number
+	unread         zktree.UnreadError
+	unreadPath     string // path of the latest unreadable znode; everything below it is left out
+	done           zktree.Counts
 }
 
-func (c *copying) cp(ctx context.Context, src, dst *side) error {
-	if err := c.begin(ctx, "cp", src, dst); err != nil {
+func (c *copier) cp(ctx context.Context, src, dst *endpoint) error {
+	if err := c.check(ctx, "cp", src, dst); err != nil {
 		return err
 	}
 	write := c.copy
-	if c.exists == zktree.Overwrite {
-		write = func(ctx context.Context) error { return losing(ctx, c.env, "cp", dst, c.copy) }
+	if c.onExisting == zktree.Overwrite {
+		write = func(ctx context.Context) error { return saveAndRun(ctx, c.env, "cp", dst, c.copy) }
 	}
 	err := write(ctx)
 	if err == nil || c.done.Total() > 0 {
-		c.remark()
+		c.printRemarks()
 	}
-	if c.exists != zktree.Overwrite && brokenOff(err) {
+	if c.onExisting != zktree.Overwrite && isPartial(err) {
 		err = fmt.Errorf("%w; to copy the rest, run: cp -R --skip", err)
 	}
 	if err != nil {
@@ -97,14 +98,14 @@ func (c *copying) cp(ctx context.Context, src, dst *side) error {
 	}
 	what := fmt.Sprintf("Copied %s to %s", zktree.Znodes(c.done.Created), dst.word)
 	facts := []any{"done", "cp", "src", src.word, "dst", dst.word, "created", c.done.Created}
-	if c.exists != zktree.Refuse {
+	if c.onExisting != zktree.Refuse {
 		what += fmt.Sprintf(", %d changed, %d unchanged", c.done.Changed, c.done.Skipped)
 		facts = append(facts, "changed", c.done.Changed, "unchanged", c.done.Skipped)
 	}
-	return answer(c.env, what, append(facts, "left_out", c.left, "made_persistent", c.kept)...)
+	return printAnswer(c.env, what, append(facts, "left_out", c.leftOut, "made_persistent", c.madePersistent)...)
 }
 
-// policy is that of a command with flags to skip and to overwrite what exists.
+// policy returns the policy for a command's flags --skip and --overwrite.
 func policy(skip, overwrite bool) zktree.Policy {
 	switch {
 	case skip:
@@ -115,87 +116,87 @@ func policy(skip, overwrite bool) zktree.Policy {
 	return zktree.Refuse
 }
 
-// begin looks whether the copy may be.
-func (c *copying) begin(ctx context.Context, command string, src, dst *side) error {
+// check checks whether the copy is possible.
+func (c *copier) check(ctx context.Context, command string, src, dst *endpoint) error {
 	c.src, c.dst = src, dst
 	c.unread.Root = src.word
-	if err := cmp.Or(notOwn(src), notOwn(dst)); err != nil {
+	if err := cmp.Or(checkNotReserved(src), checkNotReserved(dst)); err != nil {
 		return err
 	}
-	if err := mayWrite(ctx, c.env, command, dst); err != nil {
+	if err := checkWrites(ctx, c.env, command, dst); err != nil {
 		return err
 	}
-	if err := apart(ctx, command, src, dst); err != nil {
+	if err := checkSeparate(ctx, command, src, dst); err != nil {
 		return err
 	}
 	out := "; choose another destination"
 	if command == "cp" {
 		out += ", or add --skip or --overwrite"
 	}
-	free, err := free(ctx, dst)
-	if err == nil && !free && c.exists == zktree.Refuse {
-		err = occupied(dst.word, out)
+	free, err := isFree(ctx, dst)
+	if err == nil && !free && c.onExisting == zktree.Refuse {
+		err = existsError(dst.word, out)
 	}
 	return err
 }
 
-// free reports whether there is nothing at a side yet. What nothing is above cannot be made.
-func free(ctx context.Context, s *side) (bool, error) {
+// isFree reports whether the znode does not exist yet. If its parent does not exist either,
+// isFree returns an error.
+func isFree(ctx context.Context, s *endpoint) (bool, error) {
 	_, err := s.session.Exists(ctx, s.Path, false)
 	if !errors.Is(err, zkconn.NoNode) {
-		return false, s.wrap(unlessHidden(err))
+		return false, s.wrap(ignoreNoAuth(err))
 	}
 	_, err = s.session.Exists(ctx, path.Dir(s.Path), false)
-	if err = unlessHidden(err); err != nil {
+	if err = ignoreNoAuth(err); err != nil {
 		return true, fmt.Errorf("cannot create %s: %w", s.word, s.wrap(err))
 	}
 	return true, nil
 }
 
-// unlessHidden leaves of an error what does not say that there is a znode, which may not be
-// read.
-func unlessHidden(err error) error {
+// ignoreNoAuth returns nil if err is NoAuth, which means that a znode exists but cannot be read.
+func ignoreNoAuth(err error) error {
 	if errors.Is(err, zkconn.NoAuth) {
 		return nil
 	}
 	return err
 }
 
-// occupied is the error of something that is to be made, and is there; out is the way out.
-func occupied(word, out string) error {
+// existsError returns the error for a destination that exists. out suggests what to do.
+func existsError(word, out string) error {
 	return &commands.StatusError{Status: commands.StatusFailed, Code: "NodeExists", Err: fmt.Errorf("%s already exists%s", word, out)}
 }
 
-// tree is what is to be copied.
-func (c *copying) tree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
+// tree returns the znodes to be copied.
+func (c *copier) tree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
 	if !c.all {
-		return c.alone(ctx)
+		return c.singleZnode(ctx)
 	}
-	return c.src.nodes(ctx, progress)
+	return c.src.subtree(ctx, progress)
 }
 
-// alone is the znode without what is below it.
-func (c *copying) alone(ctx context.Context) (zktree.Tree, error) {
+// singleZnode returns the znode without its descendants.
+func (c *copier) singleZnode(ctx context.Context) (zktree.Tree, error) {
 	z, err := zktree.ReadOne(ctx, c.src.session.Client, c.src.Path, true)
 	if err != nil {
 		return zktree.Tree{}, c.src.wrap(err)
 	}
-	c.below, z.Stat.NumChildren = int(z.Stat.NumChildren), 0
+	c.notCopied, z.Stat.NumChildren = int(z.Stat.NumChildren), 0
 	return zktree.Tree{Root: c.src.Path, Nodes: func(yield func(*dump.Znode, error) bool) { yield(z, nil) }}, nil
 }
 
-// copy writes what it reads. Its error is of what is missing.
-func (c *copying) copy(ctx context.Context) error {
+// copy copies the znodes. The error also lists the znodes that could not be read.
+func (c *copier) copy(ctx context.Context) error {
 	update, end := c.env.Screen.Progress("copied")
 	defer end()
 	t, err := c.tree(ctx, nil)
 	if err != nil {
 		return err
 	}
-	c.done, err = zktree.Write(ctx, c.dst.session.Client, c.dst.word, c.exists, update, func(w *zktree.Writer) error {
-		return c.each(t.Without(c.look), func(z *dump.Znode) error {
+	c.done, err = zktree.Write(ctx, c.dst.session.Client, c.dst.word, c.onExisting, update, func(w *zktree.Writer) error {
+		return c.each(t.Without(c.filter), func(z *dump.Znode) error {
 			to := zktree.Tree{Root: c.dst.Path}.At(t.Below(z.Path))
-			if c.dst.spares(to) {
+			if c.dst.isReserved(to) {
 				return nil
 			}
 			return w.Do(zktree.Edit{Does: zktree.Creates, Path: to, Znode: z})
@@ -204,8 +205,8 @@ func (c *copying) copy(ctx context.Context) error {
 	return errors.Join(c.dst.wrap(err), c.src.wrap(c.unread.OrNil()))
 }
 
-// each goes over the znodes that are to be there in the end.
-func (c *copying) each(t zktree.Tree, do func(*dump.Znode) error) error {
+// each calls do for each znode of t, until reading or do fails.
+func (c *copier) each(t zktree.Tree, do func(*dump.Znode) error) error {
 	for z, err := range t.Nodes {
 		if z == nil {
 			return c.src.wrap(err)
@@ -220,8 +221,9 @@ func (c *copying) each(t zktree.Tree, do func(*dump.Znode) error) error {
 	return nil
 }
 
-// look drops what cannot be copied, and counts it.
-func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
+// filter reports whether z is to be left out, and counts it. refusal is the error with which z
+// could not be read, if any.
+func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
 		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)
 	}
@@ -230,44 +232,45 @@ func (c *copying) look(z *dump.Znode, refusal error) (drop bool, err error) {
 		return false, refusal
 	case refusal != nil:
 		c.unread.Add(refusal)
-		c.shut = z.Path
+		c.unreadPath = z.Path
 		return true, nil
-	case c.shut != "" && dump.Within(z.Path, c.shut):
+	case c.unreadPath != "" && dump.Within(z.Path, c.unreadPath):
 		return true, nil
 	case z.Kind != dump.Ephemeral:
-		c.numbered = c.numbered || z.Path != c.src.Path && numbered(z.Path)
+		c.hasSequence = c.hasSequence || z.Path != c.src.Path && hasSequenceNumber(z.Path)
 		return false, nil
 	case c.ephemerals:
-		c.kept++
+		c.madePersistent++
 		return false, nil
 	}
-	c.left++
+	c.leftOut++
 	return true, nil
 }
 
-// remark says what is not as it was.
-func (c *copying) remark() {
-	if c.left > 0 {
-		c.env.Screen.Note(fmt.Sprintf("left out %s; use -e to copy ephemeral znodes as persistent ones", zktree.Ephemerals(c.left)))
+// printRemarks prints how the copy differs from the source.
+func (c *copier) printRemarks() {
+	if c.leftOut > 0 {
+		c.env.Screen.Note(fmt.Sprintf("left out %s; use -e to copy ephemeral znodes as persistent ones", zktree.Ephemerals(c.leftOut)))
 	}
-	if c.kept > 0 {
-		c.env.Screen.Note(fmt.Sprintf("%s from %s became persistent in %s", zktree.Ephemerals(c.kept), c.src.word, c.dst.word))
+	if c.madePersistent > 0 {
+		c.env.Screen.Note(fmt.Sprintf("%s from %s became persistent in %s", zktree.Ephemerals(c.madePersistent), c.src.word, c.dst.word))
 	}
-	c.remarkNumbers()
-	if c.below > 0 {
+	c.printSequenceRemark()
+	if c.notCopied > 0 {
 		c.env.Screen.Note(fmt.Sprintf("the children of %s were not copied; to copy them as well, use -R", c.src.word))
 	}
 }
 
-// remarkNumbers says that sequences do not go on.
-func (c *copying) remarkNumbers() {
-	if c.numbered {
+// printSequenceRemark prints that sequence counters are not copied, if the source seems to use
+// them.
+func (c *copier) printSequenceRemark() {
+	if c.hasSequence {
 		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s, so create -s may fail there if the next name already exists", c.dst.word))
 	}
 }
 
-// numbered tells a name with a number that create -s gives.
-func numbered(path string) bool {
+// hasSequenceNumber reports whether a name ends in ten digits, as create -s appends them.
+func hasSequenceNumber(path string) bool {
 	const digits = 10
 	end := path[max(0, len(path)-digits):]
 	return len(end) == digits && strings.Trim(end, "0123456789") == ""

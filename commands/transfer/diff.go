@@ -25,7 +25,7 @@ var diffCommand = &commands.Command{
 		"only in B, and with ~ if it is in both but differs. A line that begins with ~ also lists what differs. diff " +
 		"compares the data and the ACL of each znode, and whether the znode is ephemeral. It ignores versions and " +
 		"times, and skips /zookeeper.\n\n" +
-		sideHelp +
+		endpointHelp +
 		"\n\n" +
 		"A and B can also be files: an export, a ZooKeeper snapshot, or a server's data folder (its newest snapshot " +
 		"and the logs since then). Write a file as ./FILE or file:FILE, and a path inside it as file:FILE:/path.\n\n" +
@@ -34,7 +34,7 @@ var diffCommand = &commands.Command{
 		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if the comparison could not be " +
 		"completed.",
 	Examples: []string{"diff /app @staging:/app", "diff -u /app /app.new", "diff --script /app ./app.json.gz > review.zk"},
-	Params:   []commands.Param{{Name: "a", Kind: commands.Side}, {Name: "b", Kind: commands.Side}},
+	Params:   []commands.Param{{Name: "a", Kind: commands.PlaceWord}, {Name: "b", Kind: commands.PlaceWord}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		unified := fs.BoolP("unified", "u", false, "show which lines differ, for data that is text")
 		script := fs.Bool("script", false, "print the commands that make A the same as B")
@@ -43,7 +43,7 @@ var diffCommand = &commands.Command{
 			if *unified && *script {
 				return commands.Misuse("use only one of -u and --script")
 			}
-			return troubled(within(ctx, env, args, func(list []*side) error {
+			return withDiffStatus(withEndpoints(ctx, env, args, func(list []*endpoint) error {
 				d := &comparison{env: env, a: list[0], b: list[1], unified: *unified, script: *script}
 				return d.show(ctx)
 			}, most()))
@@ -51,12 +51,12 @@ var diffCommand = &commands.Command{
 	},
 }
 
-// errDiffer is the status of two trees that are not the same.
+// errDiffer sets the exit status for trees that differ.
 var errDiffer = &commands.StatusError{Status: commands.StatusFailed}
 
-// troubled has a comparison that was not made another status than one that found a
-// difference, unless its error has one of its own.
-func troubled(err error) error {
+// withDiffStatus gives an error of a comparison that could not be completed the exit status 2, to
+// distinguish it from a difference. Errors with a status of their own keep it.
+func withDiffStatus(err error) error {
 	own := []error{context.Canceled, zkconn.ConnectionLoss, zkconn.SessionExpired, zkconn.AuthFailed, zkconn.ErrNotConnected}
 	if err == nil || peer.Unread(err) || errors.As(err, new(*commands.StatusError)) ||
 		slices.ContainsFunc(own, func(status error) bool { return errors.Is(err, status) }) {
@@ -69,22 +69,22 @@ func troubled(err error) error {
 	return &commands.StatusError{Status: commands.StatusUsage, Code: code, Err: err}
 }
 
-// comparison is of two sides.
+// comparison is a run of diff, or of mirror -n.
 type comparison struct {
 	env             *commands.Env
-	a, b            *side
+	a, b            *endpoint
 	unified, script bool
-	made            bool // A is, if it is not there
+	mayBeMissing    bool // mirror would create A, so A may be missing
 
-	n      int // differences
-	unread zktree.UnreadError
-	lacks  error // of a file that does not have all
-	err    error
+	count      int // number of differences
+	unread     zktree.UnreadError
+	incomplete error // set if one of the two is an incomplete file
+	err        error
 }
 
 func (d *comparison) show(ctx context.Context) error {
-	if d.lacks = errors.Join(d.a.lacks(), d.b.lacks()); d.lacks != nil && d.script {
-		return fmt.Errorf("no script was written: %w; a script could delete znodes that exist on the servers but are missing here", d.lacks)
+	if d.incomplete = errors.Join(d.a.checkComplete(), d.b.checkComplete()); d.incomplete != nil && d.script {
+		return fmt.Errorf("no script was written: %w; a script could delete znodes that exist on the servers but are missing here", d.incomplete)
 	}
 	update, end := d.env.Screen.Progress("compared")
 	defer end()
@@ -92,7 +92,7 @@ func (d *comparison) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := &render.Stream{Open: render.Facts{"a", d.a.word, "b", d.b.word}, List: "differences", Bare: true, End: d.end,
+	v := &render.Stream{Open: render.Facts{"a", d.a.word, "b", d.b.word}, List: "differences", Bare: true, End: d.endError,
 		Columns: []render.Column{{Header: " ", Width: 1}, {Header: "path"}, {Header: "differs"}}}
 	if v.Items = d.items(differences); d.script {
 		v.List, v.Columns = "commands", []render.Column{{Header: "command"}}
@@ -102,36 +102,36 @@ func (d *comparison) show(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case d.end() != nil:
-		return d.end()
-	case d.n > 0:
+	case d.endError() != nil:
+		return d.endError()
+	case d.count > 0:
 		return errDiffer
 	}
 	return nil
 }
 
-// end is the error of a comparison that is not whole.
-func (d *comparison) end() error {
-	return errors.Join(d.err, d.unread.OrNil(), d.lacks)
+// endError returns an error if the comparison is not complete.
+func (d *comparison) endError() error {
+	return errors.Join(d.err, d.unread.OrNil(), d.incomplete)
 }
 
-// differences are those of the sides, and counts them.
+// differences returns the differences between A and B. While they are read, it counts them.
 func (d *comparison) differences(ctx context.Context, update zktree.Progress) (iter.Seq2[zktree.Difference, error], error) {
 	d.unread.Root = d.a.word + " and " + d.b.word
-	a, err := d.a.nodes(ctx, update)
+	a, err := d.a.subtree(ctx, update)
 	if err != nil {
 		return nil, err
 	}
-	b, err := d.b.nodes(ctx, nil)
+	b, err := d.b.subtree(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	if d.made {
+	if d.mayBeMissing {
 		a = a.OrEmpty()
 	}
 	return func(yield func(zktree.Difference, error) bool) {
 		for x, err := range zktree.Compare(a, b) {
-			if d.n++; x.Err != nil {
+			if d.count++; x.Err != nil {
 				d.unread.Add(x.Err)
 			}
 			if !yield(x, err) {
@@ -144,7 +144,7 @@ func (d *comparison) differences(ctx context.Context, update zktree.Progress) (i
 func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		for x, err := range differences {
-			if d.err = err; err != nil || !yield(difference{x, d.unified}) {
+			if d.err = err; err != nil || !yield(diffItem{x, d.unified}) {
 				return
 			}
 		}
@@ -153,10 +153,10 @@ func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter
 
 func (d *comparison) lines(lines iter.Seq2[string, error]) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		head := line(fmt.Sprintf("# This script makes %s equal to %s. Run it on the ensemble of %s: zksh -e < FILE",
+		head := scriptLine(fmt.Sprintf("# This script makes %s equal to %s. Run it on the ensemble of %s: zksh -e < FILE",
 			commands.Quote(d.a.word), commands.Quote(d.b.word), commands.Quote(d.a.word)))
 		for text, err := range lines {
-			if d.err = err; err != nil || head != "" && !yield(head) || !yield(line(text)) {
+			if d.err = err; err != nil || head != "" && !yield(head) || !yield(scriptLine(text)) {
 				return
 			}
 			head = ""
@@ -164,23 +164,25 @@ func (d *comparison) lines(lines iter.Seq2[string, error]) iter.Seq[render.Item]
 	}
 }
 
-// line is one of a script.
-type line string
+var _ render.Item = scriptLine("")
 
-// Cells is part of render.Item.
-func (l line) Cells() []string { return []string{string(l)} }
+// scriptLine is a line of a script.
+type scriptLine string
 
-// JSON is part of render.Item.
-func (l line) JSON() any { return string(l) }
+func (l scriptLine) Cells() []string { return []string{string(l)} }
 
-// difference is one in an answer.
-type difference struct {
+func (l scriptLine) JSON() any { return string(l) }
+
+var _ render.Item = diffItem{}
+
+// diffItem is a difference in the output of diff.
+type diffItem struct {
 	zktree.Difference
 	unified bool
 }
 
-// what is the difference: a mark, and words.
-func (d difference) what() (mark string, words []string) {
+// describe describes the difference: a mark, and the parts of the znode that differ.
+func (d diffItem) describe() (mark string, words []string) {
 	switch {
 	case d.Err != nil:
 		return "?", []string{d.Err.Error()}
@@ -200,17 +202,16 @@ func (d difference) what() (mark string, words []string) {
 	return "~", words
 }
 
-// path is the place below both roots.
-func (d difference) path() string {
+// path returns the path of the znode relative to both roots.
+func (d diffItem) path() string {
 	if d.Below == "" {
 		return "/"
 	}
 	return d.Below
 }
 
-// Cells is part of render.Item.
-func (d difference) Cells() []string {
-	mark, words := d.what()
+func (d diffItem) Cells() []string {
+	mark, words := d.describe()
 	cells := []string{mark, render.OneLine(d.path())}
 	if words != nil {
 		cells = append(cells, strings.Join(words, ", "))
@@ -221,19 +222,18 @@ func (d difference) Cells() []string {
 	return cells
 }
 
-// JSON is part of render.Item.
-func (d difference) JSON() any {
+func (d diffItem) JSON() any {
 	facts := render.Facts{"path", d.path()}
-	if _, words := d.what(); d.Err != nil {
+	if _, words := d.describe(); d.Err != nil {
 		return append(facts, "unread", d.Err.Error())
 	} else if words != nil {
 		facts = append(facts, "differs", words)
 	}
-	return append(facts, "a", sideOf(d.A), "b", sideOf(d.B))
+	return append(facts, "a", znodeFacts(d.A), "b", znodeFacts(d.B))
 }
 
-// sideOf is a znode of one of the sides in JSON; null where it is not there.
-func sideOf(z *dump.Znode) any {
+// znodeFacts describes a znode for JSON; a missing znode is null.
+func znodeFacts(z *dump.Znode) any {
 	if z == nil {
 		return nil
 	}

@@ -67,7 +67,7 @@ var exportCommand = &commands.Command{
 			switch {
 			case file == "-" && form == dump.Dir:
 				return commands.Misuse("--format %s cannot write to standard output; specify a file", form)
-			case file == "-" && env.Format == render.JSON: // a dump is lines, or a value of its own form
+			case file == "-" && env.Format == render.JSON: // a dump is not a result in JSON
 				return commands.Misuse("with -o json, export -R cannot write to standard output; specify a file")
 			}
 			return exportTree(ctx, env, root, file, form)
@@ -96,15 +96,15 @@ func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, 
 
 // exportTree writes a subtree.
 func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
-	x := &exporting{env: env, root: path, unread: zktree.UnreadError{Root: path}}
-	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leavesOut()}
+	x := &exporter{env: env, root: path, unread: zktree.UnreadError{Root: path}}
+	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leftOut()}
 	if h.Zxid, err = env.Session.Zxid(ctx); err != nil {
 		return err
 	}
 	if file == "-" {
-		return errors.Join(env.Screen.Print(&streamed{x, func(w io.Writer) error {
+		return errors.Join(env.Screen.Print(&stdoutDump{x, func(w io.Writer) error {
 			return x.write(ctx, nil, func() (*dump.Writer, error) { return dump.NewWriter(w, form, h) })
-		}}), x.end())
+		}}), x.endError())
 	}
 	update, end := env.Screen.Progress("exported")
 	err = x.write(ctx, update, func() (*dump.Writer, error) { return dump.Create(file, form, h) })
@@ -113,21 +113,21 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string, form 
 		return err
 	}
 	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s", zktree.Znodes(x.written), path, file))
-	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // no format lacks a kind of znode
-	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.end())
+	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // every format supports every kind of znode
+	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.endError())
 }
 
-// exporting is a subtree on its way into a file.
-type exporting struct {
+// exporter is a run of export -R.
+type exporter struct {
 	env     *commands.Env
 	root    string
-	written int
-	unread  zktree.UnreadError
-	masked  int // with an ACL that is not as it is
+	written int                // number of znodes
+	unread  zktree.UnreadError // znodes that could not be read
+	masked  int                // number of znodes in whose ACL the server hides a password hash
 }
 
-// leavesOut says what is left out on purpose.
-func (x *exporting) leavesOut() []string {
+// leftOut returns the paths that are left out on purpose.
+func (x *exporter) leftOut() []string {
 	var out []string
 	if x.env.Session.ServerPath(x.root) == "/" {
 		out = append(out, reserved)
@@ -135,15 +135,15 @@ func (x *exporting) leavesOut() []string {
 	return out
 }
 
-// write writes it, to what create makes as soon as the root has been read.
-func (x *exporting) write(ctx context.Context, update zktree.Progress, create func() (*dump.Writer, error)) (err error) {
+// write writes the subtree. It calls create for the file as soon as it has read the root.
+func (x *exporter) write(ctx context.Context, update zktree.Progress, create func() (*dump.Writer, error)) (err error) {
 	var w *dump.Writer
 	defer func() {
 		if err != nil && w != nil {
 			err = errors.Join(err, w.Abort())
 		}
 	}()
-	for z, err := range x.rooted(zktree.ServerTree(ctx, x.env.Session.Client, x.root, update).Nodes) {
+	for z, err := range x.withParents(zktree.ServerTree(ctx, x.env.Session.Client, x.root, update).Nodes) {
 		if err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (x *exporting) write(ctx context.Context, update zktree.Progress, create fu
 		}
 	}
 	if w == nil {
-		return x.end()
+		return x.endError()
 	}
 	zxid, err := x.env.Session.Zxid(ctx)
 	if err != nil {
@@ -172,12 +172,12 @@ func (x *exporting) write(ctx context.Context, update zktree.Progress, create fu
 		t.Unread = append(t.Unread, refusal.Error())
 	}
 	last := w
-	w = nil // Close removes what it cannot end
+	w = nil // if Close fails, it removes the file itself
 	return last.Close(t)
 }
 
-// end is an error if something could not be read, or not as it is.
-func (x *exporting) end() error {
+// endError returns an error if a znode could not be read, or only with a hidden password hash.
+func (x *exporter) endError() error {
 	errs := []error{x.unread.OrNil()}
 	if x.masked > 0 {
 		errs = append(errs, fmt.Errorf("the server hides the password hashes in the ACLs of %s, so import cannot create these znodes or their descendants; run addauth as a user with admin permission, then repeat the export",
@@ -186,11 +186,11 @@ func (x *exporting) end() error {
 	return errors.Join(errs...)
 }
 
-// rooted are the znodes that have the one above them in the dump too: not what is below
-// one that was left out, nor what has come with one that was made anew meanwhile.
-func (x *exporting) rooted(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
+// withParents yields the znodes whose parent is in the dump, too. It drops znodes whose parent was
+// left out, and those whose parent was deleted and created again during the export.
+func (x *exporter) withParents(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
-		var way []string // the folders to the last znode
+		var way []string // ancestors of the last znode
 		for z, err := range nodes {
 			if z == nil {
 				yield(nil, err)
@@ -214,11 +214,11 @@ func (x *exporting) rooted(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.
 	}
 }
 
-// streamed is a dump on standard output.
-type streamed struct {
-	x     *exporting
+// stdoutDump is a dump that is written to standard output.
+type stdoutDump struct {
+	x     *exporter
 	write func(w io.Writer) error
 }
 
-// Text is the dump.
-func (s *streamed) Text(w io.Writer) error { return s.write(w) }
+// Text writes the dump.
+func (s *stdoutDump) Text(w io.Writer) error { return s.write(w) }

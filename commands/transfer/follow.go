@@ -15,42 +15,42 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// mirrored tells what a pass, or a change, has made of it.
-type mirrored struct {
+// mirrorEvent is the event that mirror --watch prints after a pass or a change.
+type mirrorEvent struct {
 	zktree.Counts
 	src, dst string
 }
 
-// IsEvent is part of render.Event.
-func (mirrored) IsEvent() {}
+// IsEvent implements render.Event.
+func (mirrorEvent) IsEvent() {}
 
-var _ render.Event = mirrored{}
+var _ render.Event = mirrorEvent{}
 
-// Text is one line.
-func (m mirrored) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s %s: %s\n", m.src, m.dst, changes(m.Counts))
+// Text prints the event on one line.
+func (m mirrorEvent) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s %s: %s\n", m.src, m.dst, countsText(m.Counts))
 	return err
 }
 
-func changes(n zktree.Counts) string {
+func countsText(n zktree.Counts) string {
 	return fmt.Sprintf("%d created, %d changed, %d deleted", n.Created, n.Changed, n.Deleted)
 }
 
-// MarshalJSON is the JSON form.
-func (m mirrored) MarshalJSON() ([]byte, error) {
+// MarshalJSON implements json.Marshaler.
+func (m mirrorEvent) MarshalJSON() ([]byte, error) {
 	return render.Facts{"event", "Mirrored", "src", m.src, "dst", m.dst,
 		"created", m.Created, "changed", m.Changed, "deleted", m.Deleted}.MarshalJSON()
 }
 
-// follow mirrors all, and then each change of the source, until ctx ends. Events come in
-// a session of their own. After each new connection all is compared anew.
+// follow mirrors the whole source, and then each of its changes, until ctx ends. It uses a separate
+// session for events. After each new connection, it compares everything again.
 func (m *mirror) follow(ctx context.Context) (err error) {
 	if m.src.tree != nil {
 		return commands.Misuse("--watch needs a znode as its source, but %s is a file", m.src.word)
 	}
 	switch {
-	case m.env.Keeper == nil:
-	case m.env.Keeper.Demanded():
+	case m.env.Saver == nil:
+	case m.env.Saver.Required():
 		return commands.Misuse("--watch cannot be combined with --undo, because mirror --watch does not save the old state")
 	default:
 		m.env.Screen.Note("mirror --watch does not save the old state, so undo cannot restore it")
@@ -60,14 +60,14 @@ func (m *mirror) follow(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if closed := commands.Closing(ctx, events.Close); closed != nil {
+		if closed := commands.CleanUp(ctx, events.Close); closed != nil {
 			err = errors.Join(err, closed)
 		}
 	}()
 	if err := events.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
 		return m.src.wrap(err)
 	}
-	f := &following{mirror: m, events: events, stale: true}
+	f := &follower{mirror: m, events: events, reconnected: true}
 	for {
 		if err := f.step(ctx); err != nil || m.declined {
 			return err
@@ -75,39 +75,40 @@ func (m *mirror) follow(ctx context.Context) (err error) {
 	}
 }
 
-// following is a mirror that goes on.
-type following struct {
+// follower is a run of mirror --watch.
+type follower struct {
 	*mirror
-	events *zkconn.Session // whose watch it is
-	stale  bool            // what has happened since the last pass may not be known
-	begun  bool
-	due    []string // paths of the source that have changed
+	events      *zkconn.Session // session of the watch
+	reconnected bool            // events may have been missed: the next step compares everything
+	firstDone   bool            // the first pass is complete
+	changed     []string        // paths of changed znodes in the source
 }
 
-// maxSingly is how many changed znodes are looked at one by one.
-const maxSingly = 500
+// maxSingle is the largest number of changed znodes that are mirrored one by one. If there are
+// more, a pass compares everything.
+const maxSingle = 500
 
-// retryPause is how long it waits before it tries again what failed for a connection.
+// retryPause is the time between a connection loss and the next attempt.
 const retryPause = time.Second
 
-// step does the next thing there is to do, or waits for one.
-func (f *following) step(ctx context.Context) error {
+// step handles what is pending, or waits for an event.
+func (f *follower) step(ctx context.Context) error {
 	for _, e := range f.events.Events() {
 		switch {
 		case !e.Session():
-			f.due = append(f.due, e.Path)
+			f.changed = append(f.changed, e.Path)
 		case f.events.Gone() != nil:
 			return f.src.wrap(f.events.Gone())
 		case e.Connected():
-			f.stale = true
+			f.reconnected = true
 		}
 	}
 	var err error
 	switch {
-	case f.stale || len(f.due) > maxSingly:
-		err = f.all(ctx)
-	case len(f.due) > 0:
-		err = f.some(ctx)
+	case f.reconnected || len(f.changed) > maxSingle:
+		err = f.mirrorAll(ctx)
+	case len(f.changed) > 0:
+		err = f.mirrorChanged(ctx)
 	default:
 		select {
 		case <-f.events.EventsReady():
@@ -116,12 +117,12 @@ func (f *following) step(ctx context.Context) error {
 		}
 		return nil
 	}
-	if errors.Is(err, zkconn.NoAuth) && f.begun { // what may not be read a pass tells, and goes on
-		f.stale = true
+	if errors.Is(err, zkconn.NoAuth) && f.firstDone { // the next pass reports the unreadable znode and continues
+		f.reconnected = true
 		return nil
 	}
 	if ctx.Err() == nil && (errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired)) {
-		f.stale = true
+		f.reconnected = true
 		f.env.Screen.Note("connection lost; mirror continues after reconnecting: " + err.Error())
 		select {
 		case <-time.After(retryPause):
@@ -133,9 +134,9 @@ func (f *following) step(ctx context.Context) error {
 	return err
 }
 
-// all leaves the watch and compares everything.
-func (f *following) all(ctx context.Context) error {
-	f.stale, f.due = false, nil
+// mirrorAll sets the watch and compares everything.
+func (f *follower) mirrorAll(ctx context.Context) error {
+	f.reconnected, f.changed = false, nil
 	err := f.events.AddWatch(ctx, f.src.Path, true)
 	if errors.Is(err, zkconn.Unimplemented) {
 		return fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit --watch, and run mirror repeatedly instead", f.src.word)
@@ -144,50 +145,50 @@ func (f *following) all(ctx context.Context) error {
 		return f.src.wrap(err)
 	}
 	done, err := f.pass(ctx)
-	first := !f.begun
-	f.begun = true
-	if err := f.tell(done, err, first); err != nil {
+	first := !f.firstDone
+	f.firstDone = true
+	if err := f.report(done, err, first); err != nil {
 		return err
 	}
-	f.sure = true // it has asked, and later it does not
+	f.sure = true // ask only in the first pass
 	return nil
 }
 
-// tell prints what was done, if it is anything. That something was refused, or may not be
-// read, ends nothing: it may be otherwise the next time.
-func (f *following) tell(done zktree.Counts, err error, always bool) error {
+// report prints what was done, if anything was or if always is true. Rejected writes and unreadable
+// znodes are printed but are not errors, because the next attempt may succeed.
+func (f *follower) report(done zktree.Counts, err error, always bool) error {
 	refused, _ := errors.AsType[*zktree.WriteError](err)
 	switch {
 	case refused != nil && refused.Cause == nil, refused == nil && errors.As(err, new(*zktree.UnreadError)):
 		f.env.Screen.Alert(err.Error())
-		f.stale = errors.Is(err, zkconn.BadVersion) || errors.Is(err, zkconn.NoNode) // somebody else was quicker
+		f.reconnected = errors.Is(err, zkconn.BadVersion) || errors.Is(err, zkconn.NoNode) // another client was faster
 	case err != nil:
 		return err
 	}
 	if done.Total() == 0 && !always {
 		return nil
 	}
-	return f.env.Screen.Print(mirrored{done, f.src.word, f.dst.word})
+	return f.env.Screen.Print(mirrorEvent{done, f.src.word, f.dst.word})
 }
 
-// some sees to the znodes that have changed, each as it is now.
-func (f *following) some(ctx context.Context) error {
-	paths := f.due
-	f.due = nil
+// mirrorChanged mirrors the changed znodes, in their current state.
+func (f *follower) mirrorChanged(ctx context.Context) error {
+	paths := f.changed
+	f.changed = nil
 	src, dst := zktree.Tree{Root: f.src.Path}, zktree.Tree{Root: f.dst.Path}
 	slices.SortFunc(paths, dump.InOrder)
 	var all []zktree.Difference
 	for _, path := range slices.Compact(paths) {
 		d := zktree.Difference{Below: src.Below(path)}
 		to := dst.At(d.Below)
-		if f.src.spares(path) || f.dst.spares(to) {
+		if f.src.isReserved(path) || f.dst.isReserved(to) {
 			continue
 		}
 		var err error
-		if d.B, err = znode(ctx, f.events, path); err != nil {
+		if d.B, err = readZnode(ctx, f.events, path); err != nil {
 			return f.src.wrap(err)
 		}
-		if d.A, err = znode(ctx, f.dst.session, to); err != nil {
+		if d.A, err = readZnode(ctx, f.dst.session, to); err != nil {
 			return f.dst.wrap(err)
 		}
 		if d.B == nil && d.Below == "" {
@@ -198,11 +199,11 @@ func (f *following) some(ctx context.Context) error {
 		}
 	}
 	done, err := f.apply(ctx, zktree.Seq(all), nil, func() {})
-	return f.tell(done, f.dst.wrap(err), false)
+	return f.report(done, f.dst.wrap(err), false)
 }
 
-// znode reads one; nil is one that is not there.
-func znode(ctx context.Context, s *zkconn.Session, path string) (*dump.Znode, error) {
+// readZnode reads a znode, and returns nil if it does not exist.
+func readZnode(ctx context.Context, s *zkconn.Session, path string) (*dump.Znode, error) {
 	switch z, err := zktree.ReadOne(ctx, s.Client, path, true); {
 	case err == nil:
 		return z, nil

@@ -18,12 +18,12 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// What could not be read when a file was made is not taken for what was not there: nothing
-// deletes it.
+// A file is incomplete if znodes could not be read when it was written. Nothing is deleted because
+// it is missing from an incomplete file.
 func TestFileThatLacksSomething(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s := open(t, addr)
-	put(t, s, []*dump.Znode{{Path: "/a", ACL: anyone, Data: []byte("old")}, {Path: "/a/b", ACL: anyone, Data: []byte("worth much")}, {Path: "/a/c", ACL: anyone}})
+	putTree(t, s, []*dump.Znode{{Path: "/a", ACL: anyone, Data: []byte("old")}, {Path: "/a/b", ACL: anyone, Data: []byte("worth much")}, {Path: "/a/c", ACL: anyone}})
 	file := filepath.Join(t.TempDir(), "dump")
 	w, err := dump.Create(file, dump.Lines, dump.Header{Root: "/a"})
 	if err == nil {
@@ -55,7 +55,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 	}
 }
 
-// An ensemble is known by another name too, and a copy of one is another.
+// An ensemble is recognized under another host name.
 func TestSameEnsembleByAnotherName(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	_, port, err := net.SplitHostPort(addr)
@@ -64,7 +64,7 @@ func TestSameEnsembleByAnotherName(t *testing.T) {
 	}
 	alias := "localhost:" + port
 	s := open(t, addr)
-	put(t, s, public(1, "/a"))
+	putTree(t, s, publicTree(1, "/a"))
 	for line, want := range map[string]string{
 		"mv /a ALIAS:/a/b":             "is inside /a",
 		"cp -R /a ALIAS:/a":            "are the same znode",
@@ -81,12 +81,12 @@ func TestSameEnsembleByAnotherName(t *testing.T) {
 		}
 	}
 	must(t, addr, fmt.Sprintf("mv /a %s:/b\nmv %s:/b /a", alias, alias))
-	if d := differ(t, public(1, "/a"), s, "/a"); d != "" {
+	if d := firstDifference(t, publicTree(1, "/a"), s, "/a"); d != "" {
 		t.Error(d)
 	}
 }
 
-// A new file is for its user alone, whatever is in it.
+// New files are readable only by the user, in every format.
 func TestExportedFileIsPrivate(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestExportedFileIsPrivate(t *testing.T) {
 	}
 }
 
-// What is the server's own is not written to.
+// No command writes to /zookeeper.
 func TestNothingIntoTheServersOwn(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	must(t, addr, "create /a\nsetquota -n 10 /a")
@@ -115,7 +115,7 @@ func TestNothingIntoTheServersOwn(t *testing.T) {
 	}
 }
 
-// By its servers' names a cluster is as protected as by its own.
+// The writes setting of a cluster also applies when its servers are given by host and port.
 func TestWritesOfTheSameServers(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	must(t, addr, "create /a\ncreate /b")
@@ -133,12 +133,12 @@ func TestWritesOfTheSameServers(t *testing.T) {
 	}
 }
 
-// What is kept without its real ACL, and cannot come back, is said when it is kept and when
-// it is brought back.
+// If a server hides the password hashes of an ACL, export and import report that the znode cannot
+// be restored.
 func TestACLWithoutItsHash(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	hidden := append(zk.DigestACL(zk.PermAll, "v", "w"), zk.WorldACL(zk.PermRead|zk.PermCreate)...)
-	put(t, open(t, addr), []*dump.Znode{{Path: "/a", ACL: anyone}, {Path: "/a/b", ACL: hidden}, {Path: "/a/b/c", ACL: anyone}, {Path: "/a/d", ACL: anyone}})
+	putTree(t, open(t, addr), []*dump.Znode{{Path: "/a", ACL: anyone}, {Path: "/a/b", ACL: hidden}, {Path: "/a/b/c", ACL: anyone}, {Path: "/a/d", ACL: anyone}})
 	file := filepath.Join(t.TempDir(), "dump")
 	status, _, remarks := run(t.Context(), open(t, addr), "export -R /a "+file)
 	if status != 1 || !strings.Contains(remarks.String(), "in the ACLs of 1 znode") {
@@ -159,7 +159,7 @@ func TestACLWithoutItsHash(t *testing.T) {
 	}
 }
 
-// That sequences begin anew is said where there are any.
+// cp and mv print that sequence counters start over, if the source contains sequential znodes.
 func TestSequencesBeginAnew(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	must(t, addr, "create /q\ncreate -s /q/n- a\ncreate -s /q/n- b\ndelete /q/n-0000000000\ncreate /p\ncreate /p/n12")

@@ -37,7 +37,7 @@ var importCommand = &commands.Command{
 	},
 	Examples: []string{"import -R app.json.gz", "import /app/config config.json", "import -R -n --only /app snapshot.a3f"},
 	Params: []commands.Param{
-		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // either may be the file
+		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // the two can be in either order
 	},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		recurse := fs.BoolP("recursive", "R", false, "restore a subtree")
@@ -61,8 +61,8 @@ var importCommand = &commands.Command{
 			if *skip && *overwrite || *skip && *prune || *overwrite && *prune {
 				return commands.Misuse("use only one of --skip, --overwrite and --prune")
 			}
-			im := &importing{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, most: most(), file: args[0],
-				exists: policy(*skip, *overwrite || *prune), prune: *prune}
+			im := &importer{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, maxSize: most(), file: args[0],
+				onExisting: policy(*skip, *overwrite || *prune), prune: *prune}
 			if len(args) > 1 {
 				if im.to = args[1]; !strings.HasPrefix(im.to, "/") {
 					im.file, im.to = im.to, im.file
@@ -76,7 +76,7 @@ var importCommand = &commands.Command{
 	},
 }
 
-// importOne writes the bytes of a file into a znode.
+// importOne writes the contents of a file to a znode.
 func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	if len(args) < 2 {
 		return commands.Misuse("missing file; to restore a subtree, run: import -R FILE")
@@ -100,36 +100,37 @@ func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "import", "path", at, "file", file, "bytes", len(data), "created", made}})
 }
 
-// importing is a tree on its way back.
-type importing struct {
-	env       *commands.Env
-	file      string
-	only, to  string // the root in the file, and here; empty: that of the file
-	exists    zktree.Policy
-	prune     bool
-	ephemeral bool
-	dry, sure bool
-	most      dump.Option // how far the file may expand
+// importer is a run of import -R.
+type importer struct {
+	env        *commands.Env
+	file       string
+	only       string // root of the subtree in the file; empty: the whole file
+	to         string // root on the server; empty: the same as only
+	onExisting zktree.Policy
+	prune      bool
+	ephemeral  bool
+	dry, sure  bool
+	maxSize    dump.Option // limit of the expanded size of the file
 
-	tree  *dump.Tree
-	empty bool // there is nothing at the target
-	count tally
+	tree        *dump.Tree
+	targetIsNew bool // the target does not exist yet
+	count       tally
 }
 
-// tally is what an import comes to, besides what is written.
+// tally counts what an import does besides creating znodes.
 type tally struct {
-	changed    int
-	deeds      map[zktree.Deed]int
-	seen       int // znodes of the file that can come back
-	ephemerals int // left out
-	copies     int // of ephemeral znodes
-	open       int // get an open ACL, for want of one in the file
-	unread     zktree.UnreadError
-	missing    zktree.Refusals // of the file, and cannot be made
+	changed    int                 // znodes that are changed
+	deeds      map[zktree.Deed]int // edits of each kind
+	seen       int                 // znodes in the file that can be restored
+	ephemerals int                 // ephemeral znodes in the file that are left out
+	copies     int                 // persistent copies of ephemeral znodes
+	open       int                 // znodes that get an open ACL, because the file contains none
+	unread     zktree.UnreadError  // znodes on the server that cannot be read
+	missing    zktree.Refusals     // znodes of the file that cannot be created
 }
 
-func (im *importing) run(ctx context.Context) (err error) {
-	if im.tree, err = openDump(ctx, im.env, im.file, im.most); err != nil {
+func (im *importer) run(ctx context.Context) (err error) {
+	if im.tree, err = openDump(ctx, im.env, im.file, im.maxSize); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, im.tree.Close()) }()
@@ -145,23 +146,23 @@ func (im *importing) run(ctx context.Context) (err error) {
 	if err := im.tree.Lacks(); err != nil && im.prune {
 		return fmt.Errorf("nothing was done: %s: %w; --prune could delete znodes on the servers that are missing only from the file; use --overwrite, which deletes nothing", im.file, err)
 	}
-	if err := im.target(ctx); err != nil {
+	if err := im.checkTarget(ctx); err != nil {
 		return err
 	}
 	switch {
 	case im.dry:
-		return im.print(ctx)
-	case im.empty || im.exists != zktree.Overwrite:
+		return im.printPlan(ctx)
+	case im.targetIsNew || im.onExisting != zktree.Overwrite:
 		return im.write(ctx)
 	}
-	if yes, err := im.ask(ctx); err != nil || !yes {
+	if yes, err := im.confirm(ctx); err != nil || !yes {
 		return err
 	}
 	loss := commands.Loss{Command: "import", Path: im.to, Of: commands.LostParts, Version: -1}
-	return im.env.Losing(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
+	return im.env.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
 }
 
-// openDump reads a file, or standard input.
+// openDump reads a dump from a file, or from standard input if name is -.
 func openDump(ctx context.Context, env *commands.Env, name string, most dump.Option) (*dump.Tree, error) {
 	if name != "-" {
 		return dump.Open(ctx, userfile.Home(name), most)
@@ -172,21 +173,22 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 	return dump.Read(ctx, env.Stdin, most)
 }
 
-// target sees whether there is something already.
-func (im *importing) target(ctx context.Context) (err error) {
-	here := &side{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
-	if im.empty, err = free(ctx, here); err == nil && !im.empty && im.exists == zktree.Refuse {
-		err = occupied(im.to, "; nothing was done; use --skip to add only missing znodes, --overwrite to change existing ones as well, or --prune to also delete znodes that are not in the file")
+// checkTarget finds out whether the target exists. If it does and no flag allows this, checkTarget
+// returns an error.
+func (im *importer) checkTarget(ctx context.Context) (err error) {
+	here := &endpoint{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
+	if im.targetIsNew, err = isFree(ctx, here); err == nil && !im.targetIsNew && im.onExisting == zktree.Refuse {
+		err = existsError(im.to, "; nothing was done; use --skip to add only missing znodes, --overwrite to change existing ones as well, or --prune to also delete znodes that are not in the file")
 	}
 	return err
 }
 
-// ask asks before much is changed.
-func (im *importing) ask(ctx context.Context) (bool, error) {
+// confirm asks the user before many znodes are changed or deleted.
+func (im *importer) confirm(ctx context.Context) (bool, error) {
 	if im.sure || im.env.Mode != commands.ByHand {
 		return true, nil
 	}
-	if err := im.look(ctx); err != nil {
+	if err := im.countEdits(ctx); err != nil {
 		return false, err
 	}
 	changed, removed := im.count.changed, im.count.deeds[zktree.Deletes]
@@ -200,11 +202,11 @@ func (im *importing) ask(ctx context.Context) (bool, error) {
 	return yes, err
 }
 
-// fewChanges are not asked about.
+// fewChanges is the largest number of changes that import makes without asking.
 const fewChanges = 10
 
-// look counts the edits.
-func (im *importing) look(ctx context.Context) error {
+// countEdits counts the edits without making them.
+func (im *importer) countEdits(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("compared")
 	defer end()
 	for _, err := range im.edits(ctx, update) {
@@ -215,10 +217,10 @@ func (im *importing) look(ctx context.Context) error {
 	return nil
 }
 
-// write makes the edits. What is to be deleted comes last.
-func (im *importing) write(ctx context.Context) error {
+// write makes the edits, deletions last.
+func (im *importer) write(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("imported")
-	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, im.exists, update, func(w *zktree.Writer) error {
+	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, im.onExisting, update, func(w *zktree.Writer) error {
 		deletions, err := w.Apply(im.edits(ctx, nil))
 		if err != nil {
 			return err
@@ -227,7 +229,7 @@ func (im *importing) write(ctx context.Context) error {
 	})
 	end()
 	if err != nil {
-		if im.exists != zktree.Overwrite && brokenOff(err) {
+		if im.onExisting != zktree.Overwrite && isPartial(err) {
 			err = fmt.Errorf("%w; to import the rest, run: import -R --skip", err)
 		}
 		return err
@@ -235,12 +237,12 @@ func (im *importing) write(ctx context.Context) error {
 	im.env.Screen.Note(im.summary("created", done))
 	facts := render.Facts{"done", "import", "path", im.to, "file", im.file, "created", done.Created, "changed", done.Changed,
 		"deleted", done.Deleted, "unchanged", im.unchanged(done), "left_out", im.count.ephemerals}
-	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.end())
+	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.endError())
 }
 
-// end is an error if something there may not be read, which stays as it is, or something
-// of the file cannot be made.
-func (im *importing) end() error {
+// endError returns an error if a znode on the server could not be read, and so stays as it is, or
+// if a znode of the file could not be created.
+func (im *importer) endError() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {
 		errs = append(errs, fmt.Errorf("cannot create %s from the file: %s", zktree.Znodes(n), im.count.missing.Error()))
@@ -248,19 +250,19 @@ func (im *importing) end() error {
 	return errors.Join(errs...)
 }
 
-// brokenOff tells that znodes were being made, and some are.
-func brokenOff(err error) bool {
+// isPartial reports whether an error interrupted the creation of znodes after some were created.
+func isPartial(err error) bool {
 	w, ok := errors.AsType[*zktree.WriteError](err)
 	return ok && w.Cause != nil && w.Done.Created > 0
 }
 
-// unchanged is how many znodes of the file are there as they were.
-func (im *importing) unchanged(done zktree.Counts) int {
+// unchanged returns the number of znodes in the file that already existed and were not changed.
+func (im *importer) unchanged(done zktree.Counts) int {
 	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
 }
 
-// summary says what was done, and what cannot come back.
-func (im *importing) summary(verb string, done zktree.Counts) string {
+// summary describes what was done, and what cannot be restored.
+func (im *importer) summary(verb string, done zktree.Counts) string {
 	text := fmt.Sprintf("%s %s at and below %s", verb, zktree.Znodes(done.Created), im.to)
 	more := func(n int, format string) {
 		if n > 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Trees go through every form and come back as they were, on the sandbox and on a real
-// server.
+// A subtree that is exported in any format and imported again is unchanged, on the sandbox and on a
+// real server.
 func TestRoundTrips(t *testing.T) {
 	for seed, addr := range []string{zktest.Shared(t).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr(),
 		zktest.Sandbox(t, sandbox.Options{As: "3.4"}).Addr()} {
@@ -32,16 +32,16 @@ func TestRoundTrips(t *testing.T) {
 			tree := randomTree(rand.New(rand.NewPCG(uint64(seed), 7)), root, 60)
 			big := &dump.Znode{Path: root + "/~big", ACL: anyone, Data: bytes.Repeat([]byte{0, 1, 0xfe, '"'}, 1_000_000/4)}
 			tree = append(tree, big)
-			put(t, s, tree)
+			putTree(t, s, tree)
 			file := filepath.Join(dir, form)
 			must(t, addr, fmt.Sprintf("addauth digest u:p\nexport -R --format %s %s %s\ndeleteall %s\nimport -R %s", form, root, file, root, file))
-			if d := differ(t, tree, s, root); d != "" {
+			if d := firstDifference(t, tree, s, root); d != "" {
 				t.Errorf("%s: %.300s", form, d)
 			}
 			if seed > 0 {
 				continue
 			}
-			// and what is already like that is left alone, or made so
+			// A second import finds nothing to do.
 			if got := must(t, addr, fmt.Sprintf("import -R --prune -n %s", file)); got != "" {
 				t.Errorf("%s: there is something to do: %s", form, got)
 			}
@@ -49,7 +49,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// --prune makes any tree that of the file, --overwrite and --skip go so far.
+// import --prune makes any subtree equal to the file, even after --skip and --overwrite.
 func TestImportOver(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s := open(t, addr)
@@ -57,13 +57,13 @@ func TestImportOver(t *testing.T) {
 	for seed := range uint64(8) {
 		root := fmt.Sprint("/t", seed)
 		model := randomTree(rand.New(rand.NewPCG(seed, 2)), root, 40)
-		put(t, s, model)
+		putTree(t, s, model)
 		must(t, addr, "export -R "+root+" "+file+"\ndeleteall "+root)
-		put(t, s, randomTree(rand.New(rand.NewPCG(seed, 1)), root, 40))
+		putTree(t, s, randomTree(rand.New(rand.NewPCG(seed, 1)), root, 40))
 		must(t, addr, "import -R --skip "+file)
 		must(t, addr, "import -R --overwrite "+file)
 		must(t, addr, "import -R --prune "+file)
-		if d := differ(t, model, s, root); d != "" {
+		if d := firstDifference(t, model, s, root); d != "" {
 			t.Errorf("seed %d: %s", seed, d)
 		}
 	}
@@ -71,25 +71,25 @@ func TestImportOver(t *testing.T) {
 
 var errStopped = errors.New("stopped by the test")
 
-// An import that was broken off says so, and goes on with --skip.
+// An interrupted import can be completed with --skip, and its error says so.
 func TestImportBrokenOff(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s := open(t, addr)
 	tree := []*dump.Znode{{Path: "/t", ACL: anyone}}
-	for i := range 3000 { // several times what is under way at once
+	for i := range 3000 { // several times as many as can be in flight
 		tree = append(tree, &dump.Znode{Path: fmt.Sprintf("/t/n%05d", i), ACL: anyone, Data: bytes.Repeat([]byte{'x'}, 3000)})
 	}
-	put(t, s, tree)
+	putTree(t, s, tree)
 	copying, halt := context.WithCancelCause(t.Context())
-	err := command(copying, s, &breaking{left: 2, cancel: func() { halt(errStopped) }}, "cp", "-R", "/t", "/copy")
+	err := runCommand(copying, s, &interruptingScreen{left: 2, cancel: func() { halt(errStopped) }}, "cp", "-R", "/t", "/copy")
 	if !errors.Is(err, errStopped) || !strings.HasSuffix(err.Error(), "; to copy the rest, run: cp -R --skip") {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "dump")
 	must(t, addr, "export -R /t "+file+"\ndeleteall /t")
 	ctx, stop := context.WithCancelCause(t.Context())
-	screen := &breaking{left: 2, cancel: func() { stop(errStopped) }}
-	err = command(ctx, s, screen, "import", "-R", file)
+	screen := &interruptingScreen{left: 2, cancel: func() { stop(errStopped) }}
+	err = runCommand(ctx, s, screen, "import", "-R", file)
 	if !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "to import the rest, run: import -R --skip") {
 		t.Fatal(err)
 	}
@@ -98,13 +98,13 @@ func TestImportBrokenOff(t *testing.T) {
 		t.Fatalf("%d are there: %v", len(names), err)
 	}
 	must(t, addr, "import -R --skip "+file)
-	if d := differ(t, tree, s, "/t"); d != "" {
+	if d := firstDifference(t, tree, s, "/t"); d != "" {
 		t.Error(d)
 	}
-	// And so an export leaves nothing behind.
+	// An interrupted export leaves no file behind.
 	ctx, stop = context.WithCancelCause(t.Context())
 	left := filepath.Join(t.TempDir(), "half")
-	if err := command(ctx, s, &breaking{left: 5, cancel: func() { stop(errStopped) }}, "export", "-R", "/t", left); !errors.Is(err, errStopped) {
+	if err := runCommand(ctx, s, &interruptingScreen{left: 5, cancel: func() { stop(errStopped) }}, "export", "-R", "/t", left); !errors.Is(err, errStopped) {
 		t.Error(err)
 	}
 	if found, err := filepath.Glob(filepath.Join(filepath.Dir(left), "*")); err != nil || len(found) > 0 {
@@ -112,8 +112,8 @@ func TestImportBrokenOff(t *testing.T) {
 	}
 }
 
-// command runs one command.
-func command(ctx context.Context, s *zkconn.Session, screen commands.Screen, words ...string) error {
+// runCommand runs a single command.
+func runCommand(ctx context.Context, s *zkconn.Session, screen commands.Screen, words ...string) error {
 	for _, c := range transfer.Commands() {
 		if c.Name == words[0] {
 			return commandtest.Run(ctx, c, &commands.Env{Session: s, Screen: screen}, words[1:]...)
@@ -122,7 +122,7 @@ func command(ctx context.Context, s *zkconn.Session, screen commands.Screen, wor
 	return errors.New("there is no such command")
 }
 
-// A tree that others change while it is exported makes a dump that can be read.
+// An export of a subtree that changes meanwhile can be read.
 func TestExportWhileItChanges(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s := open(t, addr)
@@ -133,7 +133,7 @@ func TestExportWhileItChanges(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			dir := fmt.Sprintf("/t/d%d", i%5)
 			for _, path := range []string{"/t", dir, dir + "/x", dir + "/x/y"} {
-				_, _ = s.Create(ctx, path, []byte("data"), anyone, zkconn.CreateMode{}) // until it ends
+				_, _ = s.Create(ctx, path, []byte("data"), anyone, zkconn.CreateMode{}) // may fail, because znodes come and go
 			}
 			_, _ = zktree.Delete(ctx, s.Client, dir, 10, nil)
 		}

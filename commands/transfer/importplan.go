@@ -10,19 +10,19 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// planned is an edit in what import -n answers.
-type planned struct{ zktree.Edit }
+var _ render.Item = planItem{}
 
-var deedNames = map[zktree.Deed]string{zktree.Leaves: "leave", zktree.Creates: "create", zktree.Sets: "set", zktree.Opens: "setAcl", zktree.SetsACL: "setAcl", zktree.Deletes: "delete"}
+// planItem is an edit in the output of import -n.
+type planItem struct{ zktree.Edit }
 
-// Cells is part of render.Item.
-func (p planned) Cells() []string { return []string{deedNames[p.Does], render.OneLine(p.Path)} }
+var editNames = map[zktree.Deed]string{zktree.Leaves: "leave", zktree.Creates: "create", zktree.Sets: "set", zktree.Opens: "setAcl", zktree.SetsACL: "setAcl", zktree.Deletes: "delete"}
 
-// JSON is part of render.Item.
-func (p planned) JSON() any { return render.Facts{"does", deedNames[p.Does], "path", p.Path} }
+func (p planItem) Cells() []string { return []string{editNames[p.Does], render.OneLine(p.Path)} }
 
-// print shows what would be done.
-func (im *importing) print(ctx context.Context) error {
+func (p planItem) JSON() any { return render.Facts{"does", editNames[p.Does], "path", p.Path} }
+
+// printPlan prints the edits without making them.
+func (im *importer) printPlan(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("compared")
 	defer end()
 	var failed error
@@ -31,29 +31,30 @@ func (im *importing) print(ctx context.Context) error {
 		Columns: []render.Column{{Header: "does", Width: 6}, {Header: "path"}},
 		Items: func(yield func(render.Item) bool) {
 			for e, err := range im.edits(ctx, update) {
-				if failed = err; err != nil || !yield(planned{e}) {
+				if failed = err; err != nil || !yield(planItem{e}) {
 					return
 				}
 			}
 		},
-		End: func() error { return errors.Join(failed, im.end()) },
+		End: func() error { return errors.Join(failed, im.endError()) },
 	}
 	if err := im.env.Screen.Print(v); err != nil || failed != nil {
 		return errors.Join(err, failed)
 	}
 	n := im.count.deeds
 	im.env.Screen.Note(im.summary("nothing was done; import would create", zktree.Counts{Created: n[zktree.Creates], Changed: im.count.changed, Deleted: n[zktree.Deletes]}))
-	return im.end()
+	return im.endError()
 }
 
-// edits make what is there like the file, as far as the flags allow.
-func (im *importing) edits(ctx context.Context, progress zktree.Progress) iter.Seq2[zktree.Edit, error] {
+// edits returns the edits that make the target like the file, as far as the flags allow it, and
+// counts them in im.count.
+func (im *importer) edits(ctx context.Context, progress zktree.Progress) iter.Seq2[zktree.Edit, error] {
 	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
-	there := im.there(ctx, progress)
+	current := im.currentTree(ctx, progress)
 	return func(yield func(zktree.Edit, error) bool) {
-		for e, err := range zktree.Plan(im.to, im.wanted(zktree.Compare(there, im.kept()))) {
+		for e, err := range zktree.Plan(im.to, im.allowed(zktree.Compare(current, im.fileTree()))) {
 			if err == nil {
-				im.take(e)
+				im.countEdit(e)
 			}
 			if !yield(e, err) {
 				return
@@ -62,8 +63,8 @@ func (im *importing) edits(ctx context.Context, progress zktree.Progress) iter.S
 	}
 }
 
-// take counts an edit.
-func (im *importing) take(e zktree.Edit) {
+// countEdit counts an edit.
+func (im *importer) countEdit(e zktree.Edit) {
 	im.count.deeds[e.Does]++
 	if e.Changes() {
 		im.count.changed++
@@ -76,8 +77,8 @@ func (im *importing) take(e zktree.Edit) {
 	}
 }
 
-// wanted are the differences that the flags allow to change.
-func (im *importing) wanted(all iter.Seq2[zktree.Difference, error]) iter.Seq2[zktree.Difference, error] {
+// allowed returns those of the differences that the flags allow to change.
+func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[zktree.Difference, error] {
 	return func(yield func(zktree.Difference, error) bool) {
 		for d, err := range all {
 			switch {
@@ -85,9 +86,9 @@ func (im *importing) wanted(all iter.Seq2[zktree.Difference, error]) iter.Seq2[z
 			case d.Err != nil:
 				im.count.unread.Add(d.Err)
 			case d.B == nil && !im.prune,
-				d.A != nil && d.B != nil && (im.exists != zktree.Overwrite || im.tree.MadeUp(d.B.Path)):
+				d.A != nil && d.B != nil && (im.onExisting != zktree.Overwrite || im.tree.MadeUp(d.B.Path)):
 				continue
-			case d.B != nil && d.B.Kind == dump.Ephemeral && d.A == nil: // a copy is wished
+			case d.B != nil && d.B.Kind == dump.Ephemeral && d.A == nil: // with -e, create a persistent copy
 				z := *d.B
 				z.Kind, d.B = dump.Persistent, &z
 				im.count.copies++
@@ -99,8 +100,8 @@ func (im *importing) wanted(all iter.Seq2[zktree.Difference, error]) iter.Seq2[z
 	}
 }
 
-// kept is the tree of the file, without what does not come back.
-func (im *importing) kept() zktree.Tree {
+// fileTree returns the znodes of the file that are to be restored.
+func (im *importer) fileTree() zktree.Tree {
 	t := zktree.Tree{Root: im.only, Nodes: im.tree.Znodes(im.only)}
 	to := zktree.Tree{Root: im.to}
 	return t.Without(func(z *dump.Znode, err error) (drop bool, _ error) {
@@ -118,9 +119,9 @@ func (im *importing) kept() zktree.Tree {
 	})
 }
 
-// there is the tree that is at the target.
-func (im *importing) there(ctx context.Context, progress zktree.Progress) zktree.Tree {
-	if im.empty {
+// currentTree returns the current znodes at the target.
+func (im *importer) currentTree(ctx context.Context, progress zktree.Progress) zktree.Tree {
+	if im.targetIsNew {
 		return zktree.Tree{Root: im.to, Nodes: func(func(*dump.Znode, error) bool) {}}
 	}
 	return zktree.ServerTree(ctx, im.env.Session.Client, im.to, progress).OrEmpty().Without(func(z *dump.Znode, _ error) (bool, error) {

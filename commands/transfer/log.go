@@ -41,13 +41,13 @@ var logCommand = &commands.Command{
 			if len(args) > 1 {
 				root = args[1]
 			}
-			return showLog(env, l, root, *data)
+			return printLog(env, l, root, *data)
 		}
 	},
 }
 
-// showLog prints what concerns a subtree.
-func showLog(env *commands.Env, l *dump.Log, root string, data bool) error {
+// printLog prints the transactions that concern a subtree.
+func printLog(env *commands.Env, l *dump.Log, root string, data bool) error {
 	var failed error
 	v := &render.Stream{
 		Open: render.Facts{"path", root}, List: "transactions",
@@ -57,7 +57,7 @@ func showLog(env *commands.Env, l *dump.Log, root string, data bool) error {
 				if failed = err; err != nil {
 					return
 				}
-				if concerns(t, root) && !yield(&logged{t, data}) {
+				if concerns(t, root) && !yield(&logItem{t, data}) {
 					return
 				}
 			}
@@ -78,7 +78,7 @@ func showLog(env *commands.Env, l *dump.Log, root string, data bool) error {
 	return failed
 }
 
-// concerns reports whether a transaction is about something below a path.
+// concerns reports whether a transaction concerns a znode at or below root.
 func concerns(t *dump.Txn, root string) bool {
 	if root == "/" || t.Path != "" && dump.Within(t.Path, root) {
 		return true
@@ -91,21 +91,23 @@ func concerns(t *dump.Txn, root string) bool {
 	return false
 }
 
-// logged is a transaction in the answer of log.
-type logged struct {
+var _ render.Item = (*logItem)(nil)
+
+// logItem is a transaction in the output of log.
+type logItem struct {
 	*dump.Txn
 	data bool
 }
 
-// txnNames are those of zkCli's commands, and of what has none.
+// txnNames maps the types of transactions to names: those of zkCli's commands where one exists.
 var txnNames = map[int32]string{
 	jute.OpCreate: "create", jute.OpCreate2: "create", jute.OpCreateContainer: "create", jute.OpCreateTTL: "create",
 	jute.OpDelete: "delete", jute.OpDeleteContainer: "deleteContainer", jute.OpSetData: "set", jute.OpSetACL: "setAcl", jute.OpCheck: "check",
 	jute.OpReconfig: "reconfig", dump.TxnCreateSession: "session", dump.TxnCloseSession: "close", dump.TxnError: "refused",
 }
 
-// what is the transaction's type, with the kind of what was made.
-func (l *logged) what() string {
+// typeName returns the name of the transaction's type, with the flag for the kind of the new znode.
+func (l *logItem) typeName() string {
 	name := txnNames[l.Type]
 	switch {
 	case name == "":
@@ -120,13 +122,12 @@ func (l *logged) what() string {
 	return name
 }
 
-// Cells is part of render.Item.
-func (l *logged) Cells() []string {
+func (l *logItem) Cells() []string {
 	path := l.Path
 	if path == "" {
 		path = strings.Join(l.Gone, " ")
 	}
-	cells := []string{render.Time(l.Time), render.Hex(l.Session), render.Hex(l.Zxid), l.what(), render.OneLine(path)}
+	cells := []string{render.Time(l.Time), render.Hex(l.Session), render.Hex(l.Zxid), l.typeName(), render.OneLine(path)}
 	if l.data {
 		text := "-"
 		if l.Data != nil {
@@ -137,9 +138,8 @@ func (l *logged) Cells() []string {
 	return cells
 }
 
-// JSON is part of render.Item.
-func (l *logged) JSON() any {
-	facts := render.Facts{"time", render.Time(l.Time), "session", render.Hex(l.Session), "cxid", l.Cxid, "zxid", render.Hex(l.Zxid), "type", l.what()}
+func (l *logItem) JSON() any {
+	facts := render.Facts{"time", render.Time(l.Time), "session", render.Hex(l.Session), "cxid", l.Cxid, "zxid", render.Hex(l.Zxid), "type", l.typeName()}
 	if l.Part > 0 {
 		facts = append(facts, "part", l.Part)
 	}

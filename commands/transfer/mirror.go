@@ -22,7 +22,7 @@ var mirrorCommand = &commands.Command{
 	Help: "mirror makes DST match SRC: it creates missing znodes, overwrites those that differ, and deletes those that are " +
 		"only in DST. Znodes that changed after zksh read them are left alone. At the prompt, mirror asks before it " +
 		"deletes anything.\n\n" +
-		sideHelp +
+		endpointHelp +
 		" SRC can also be a file, as in diff.\n\n" +
 		"With -n, mirror only prints the differences. With --watch, mirror keeps running and copies each change in SRC to " +
 		"DST until you press Ctrl-C; if it loses a connection, it connects again.",
@@ -41,16 +41,16 @@ var mirrorCommand = &commands.Command{
 			if *plan && *watch {
 				return commands.Misuse("-n cannot be combined with --watch")
 			}
-			if err := live("mirror", args[1]); err != nil {
+			if err := rejectFiles("mirror", args[1]); err != nil {
 				return err
 			}
-			return within(ctx, env, args, func(list []*side) error {
-				m := &mirror{env: env, src: list[0], dst: list[1], plan: *plan, sure: *sure || env.Mode != commands.ByHand}
-				switch err := m.begin(ctx); {
+			return withEndpoints(ctx, env, args, func(list []*endpoint) error {
+				m := &mirror{env: env, src: list[0], dst: list[1], dryRun: *plan, sure: *sure || env.Mode != commands.ByHand}
+				switch err := m.check(ctx); {
 				case err != nil:
 					return err
 				case *plan:
-					d := &comparison{env: env, a: m.dst, b: m.src, made: true}
+					d := &comparison{env: env, a: m.dst, b: m.src, mayBeMissing: true}
 					if err := d.show(ctx); !errors.Is(err, errDiffer) {
 						return err
 					}
@@ -59,65 +59,66 @@ var mirrorCommand = &commands.Command{
 				case *watch:
 					return m.follow(ctx)
 				}
-				return losing(ctx, env, "mirror", m.dst, m.once)
+				return saveAndRun(ctx, env, "mirror", m.dst, m.once)
 			}, most())
 		}
 	},
 }
 
-// mirror makes one side like another.
+// mirror is a run of mirror, which makes the destination like the source.
 type mirror struct {
 	env      *commands.Env
-	src, dst *side
-	plan     bool // the differences are told, and nothing is done
-	sure     bool // nobody is asked before something is deleted
+	src, dst *endpoint
+	dryRun   bool // only print the differences
+	sure     bool // do not ask before znodes are deleted
 
-	declined bool // somebody was asked, and said no
+	declined bool // the user answered no
 
-	alone   int // what differs and is left as it is
-	unread  zktree.UnreadError
-	missing zktree.Refusals // of the source, and cannot be made
+	leftAlone int // number of znodes that differ and are left as they are
+	unread    zktree.UnreadError
+	missing   zktree.Refusals // znodes of the source that cannot be created
 }
 
-// begin looks whether it may be. A destination that is not there is made, empty.
-func (m *mirror) begin(ctx context.Context) error {
-	if err := notOwn(m.dst); err != nil {
+// check checks whether the source can be mirrored to the destination.
+func (m *mirror) check(ctx context.Context) error {
+	if err := checkNotReserved(m.dst); err != nil {
 		return err
 	}
-	if !m.plan {
-		if err := mayWrite(ctx, m.env, "mirror", m.dst); err != nil {
+	if !m.dryRun {
+		if err := checkWrites(ctx, m.env, "mirror", m.dst); err != nil {
 			return err
 		}
 	}
 	if m.src.tree != nil {
-		if err := m.src.lacks(); err != nil {
+		if err := m.src.checkComplete(); err != nil {
 			return fmt.Errorf("nothing was done: %w; mirror could delete znodes on the servers that are missing only from the file; use import -R --overwrite, which deletes nothing", err)
 		}
 		return nil
 	}
-	if err := notOwn(m.src); err != nil {
+	if err := checkNotReserved(m.src); err != nil {
 		return err
 	}
-	return apart(ctx, "mirror", m.src, m.dst)
+	return checkSeparate(ctx, "mirror", m.src, m.dst)
 }
 
-// once makes them alike, and tells what that took.
+// once mirrors the source once, and prints the result.
 func (m *mirror) once(ctx context.Context) error {
 	done, err := m.pass(ctx)
 	if err != nil {
 		return err
 	}
-	words := fmt.Sprintf("%s now matches %s: %s", m.dst.word, m.src.word, changes(done))
-	if m.alone > 0 {
-		words += fmt.Sprintf(", %d left as they are", m.alone)
+	words := fmt.Sprintf("%s now matches %s: %s", m.dst.word, m.src.word, countsText(done))
+	if m.leftAlone > 0 {
+		words += fmt.Sprintf(", %d left as they are", m.leftAlone)
 	}
-	return answer(m.env, words, "done", "mirror", "src", m.src.word, "dst", m.dst.word,
-		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.alone)
+	return printAnswer(m.env, words, "done", "mirror", "src", m.src.word, "dst", m.dst.word,
+		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.leftAlone)
 }
 
-// pass compares all and applies it. Deletions come last, by the versions that were read.
+// pass compares source and destination and applies the differences. Deletions come last, and
+// require the versions that were read.
 func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
-	m.alone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
+	m.leftAlone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
 	differences, err := m.compare(ctx)
 	if err != nil {
 		return done, err
@@ -132,20 +133,20 @@ func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 	return done, errors.Join(errs...)
 }
 
-// compare reads both sides.
+// compare reads source and destination, and returns their differences.
 func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, error], error) {
-	src, err := m.src.nodes(ctx, nil)
+	src, err := m.src.subtree(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	dst, err := m.dst.nodes(ctx, nil)
+	dst, err := m.dst.subtree(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
 	return func(yield func(zktree.Difference, error) bool) {
 		for d, err := range zktree.Compare(dst.OrEmpty(), src) {
 			switch {
-			case err == nil && m.dst.spares(dst.At(d.Below)):
+			case err == nil && m.dst.isReserved(dst.At(d.Below)):
 				continue
 			case err == nil && d.Err != nil:
 				m.unread.Add(d.Err)
@@ -157,24 +158,24 @@ func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, erro
 	}, nil
 }
 
-// apply makes the destination like the source, as far as differences go. It may ask before it
-// deletes anything; endProgress comes before the question.
+// apply makes the destination like the source, for these differences. Before it asks whether to
+// delete znodes, it calls endProgress.
 func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
 	return zktree.Write(ctx, m.dst.session.Client, m.dst.word, zktree.Overwrite, progress, func(w *zktree.Writer) error {
-		deletions, err := w.Apply(m.counted(zktree.Plan(m.dst.Path, differences)))
+		deletions, err := w.Apply(m.countSkipped(zktree.Plan(m.dst.Path, differences)))
 		endProgress()
 		if err != nil || len(deletions) == 0 {
 			return err
 		}
-		if yes, err := m.leave(ctx, deletions); err != nil || !yes {
+		if yes, err := m.confirmDeletions(ctx, deletions); err != nil || !yes {
 			return err
 		}
 		return w.Do(deletions...)
 	})
 }
 
-// counted counts what is left as it is.
-func (m *mirror) counted(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.Edit, error] {
+// countSkipped yields the edits, and counts the znodes that are left as they are.
+func (m *mirror) countSkipped(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.Edit, error] {
 	return func(yield func(zktree.Edit, error) bool) {
 		for e, err := range edits {
 			switch {
@@ -182,7 +183,7 @@ func (m *mirror) counted(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.E
 			case e.Missing:
 				m.missing.Add(e.MissingError())
 			case e.Does == zktree.Leaves:
-				m.alone++
+				m.leftAlone++
 			}
 			if !yield(e, err) {
 				return
@@ -191,8 +192,8 @@ func (m *mirror) counted(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.E
 	}
 }
 
-// leave asks before something is deleted.
-func (m *mirror) leave(ctx context.Context, deletions []zktree.Edit) (bool, error) {
+// confirmDeletions asks the user before znodes are deleted.
+func (m *mirror) confirmDeletions(ctx context.Context, deletions []zktree.Edit) (bool, error) {
 	if m.sure {
 		return true, nil
 	}

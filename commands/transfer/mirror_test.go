@@ -14,13 +14,12 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// TestMirrorFollows has a mirror go on while the source changes and connections break. In
-// the end both are the same.
+// With --watch, mirror follows all changes of the source, even if connections break.
 func TestMirrorFollows(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 	src, dst := zktest.NewProxy(t, here), zktest.NewProxy(t, there)
 	s, other := open(t, here), open(t, there)
-	put(t, s, public(1, "/m"))
+	putTree(t, s, publicTree(1, "/m"))
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	mirror := open(t, src.Addr())
@@ -31,7 +30,7 @@ func TestMirrorFollows(t *testing.T) {
 	zktest.Eventually(t, "the first pass", same)
 	for round := range 12 {
 		root := fmt.Sprint("/m/round", round)
-		put(t, s, public(uint64(round), root))
+		putTree(t, s, publicTree(uint64(round), root))
 		switch round % 3 {
 		case 1:
 			src.Cut()
@@ -50,8 +49,7 @@ func TestMirrorFollows(t *testing.T) {
 	}
 }
 
-// A znode of which both the data and the ACL change counts once, in what mirror and import print
-// and in what import -n announces.
+// If both the data and the ACL of a znode change, mirror, import and import -n count it once.
 func TestChangesAreCountedOnce(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	file := filepath.Join(t.TempDir(), "dump")
@@ -66,7 +64,7 @@ func TestChangesAreCountedOnce(t *testing.T) {
 	}
 }
 
-// An ACL that import -n would set before others is named.
+// import -n lists an ACL that must be set before children can be created.
 func TestImportNamesOpenedACLs(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	file := filepath.Join(t.TempDir(), "dump")
@@ -76,7 +74,7 @@ func TestImportNamesOpenedACLs(t *testing.T) {
 	}
 }
 
-// What is a server's own is not mirrored to another, also if it changes while all else is.
+// mirror --watch does not mirror changes below /zookeeper.
 func TestMirrorOfARoot(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s, other := open(t, here), open(t, there)
@@ -93,7 +91,7 @@ func TestMirrorOfARoot(t *testing.T) {
 		if strings.HasPrefix(path, "/zookeeper") {
 			continue
 		}
-		zktest.Eventually(t, path+" is mirrored", func() bool { // the events come in order
+		zktest.Eventually(t, path+" is mirrored", func() bool { // events arrive in order
 			_, err := other.Exists(t.Context(), path, false)
 			return err == nil
 		})

@@ -16,7 +16,7 @@ import (
 var mvCommand = &commands.Command{
 	Name: "mv", Group: "Trees", Effect: commands.Writes | commands.Destroys,
 	Except: func(_ *pflag.FlagSet, args []string) commands.Effect {
-		if elsewhere(args, 0) && elsewhere(args, 1) {
+		if inOtherEnsemble(args, 0) && inOtherEnsemble(args, 1) {
 			return commands.Writes
 		}
 		return 0
@@ -27,7 +27,7 @@ var mvCommand = &commands.Command{
 		"change is lost.\n\n" +
 		"Otherwise, mv first copies the subtree and compares the copy with the source. It then deletes the source, except for " +
 		"znodes that have changed since they were copied. mv prints which method it used.\n\n" +
-		sideHelp,
+		endpointHelp,
 	Limits: []string{
 		"mv moves nothing if DST exists, or if SRC contains an ephemeral or unreadable znode.",
 		"mv does not notice a change during the move that affects only an ACL.",
@@ -36,56 +36,56 @@ var mvCommand = &commands.Command{
 	Examples: []string{"mv /app/old /archive/app", "mv /app @standby:/app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
-		if err := live("mv", args...); err != nil {
+		if err := rejectFiles("mv", args...); err != nil {
 			return err
 		}
-		return within(ctx, env, args, func(list []*side) error {
-			m := &moving{copying{env: env, all: true}}
+		return withEndpoints(ctx, env, args, func(list []*endpoint) error {
+			m := &mover{copier{env: env, all: true}}
 			return m.mv(ctx, list[0], list[1])
 		})
 	}),
 }
 
-// The bounds of a move by one transaction, well below a server's limit for a request.
+// Limits of a move in one transaction, well below a server's limit for the size of a request.
 const (
 	moveBytes  = 700 << 10
 	moveZnodes = 4000
 )
 
-// moving is a copy whose source goes.
-type moving struct{ copying }
+// mover is a run of mv: a copy whose source is then deleted.
+type mover struct{ copier }
 
-func (m *moving) mv(ctx context.Context, src, dst *side) error {
-	if err := m.begin(ctx, "mv", src, dst); err != nil {
+func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
+	if err := m.check(ctx, "mv", src, dst); err != nil {
 		return err
 	}
-	if err := mayWrite(ctx, m.env, "mv", src); err != nil {
+	if err := checkWrites(ctx, m.env, "mv", src); err != nil {
 		return err
 	}
 	how, n, moved := "in one transaction", 0, false
-	there := *m.env
-	there.Session = m.src.session
-	err := there.Losing(ctx, commands.Loss{Command: "mv", Path: src.Path, Of: commands.LostTree, Version: -1}, func(ctx context.Context, _ int32) (err error) {
-		if n, moved, err = m.atOnce(ctx); err == nil && !moved {
+	srcEnv := *m.env
+	srcEnv.Session = m.src.session
+	err := srcEnv.SaveAndRun(ctx, commands.Loss{Command: "mv", Path: src.Path, Of: commands.LostTree, Version: -1}, func(ctx context.Context, _ int32) (err error) {
+		if n, moved, err = m.moveAtomically(ctx); err == nil && !moved {
 			how = "copied, compared and deleted"
-			n, err = m.slowly(ctx)
+			n, err = m.copyAndDelete(ctx)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	m.remarkNumbers()
-	return answer(m.env, fmt.Sprintf("Moved %s to %s (%s)", zktree.Znodes(n), dst.word, how),
+	m.printSequenceRemark()
+	return printAnswer(m.env, fmt.Sprintf("Moved %s to %s (%s)", zktree.Znodes(n), dst.word, how),
 		"done", "mv", "src", src.word, "dst", dst.word, "moved", n, "transaction", moved)
 }
 
-// atOnce moves by one transaction what one can hold. moved is false if it cannot.
-func (m *moving) atOnce(ctx context.Context) (n int, moved bool, err error) {
+// moveAtomically moves the source in one transaction. moved is false if that is not possible.
+func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err error) {
 	if m.src.session != m.dst.session {
 		return 0, false, nil
 	}
-	all, fits, err := m.some(ctx)
+	all, fits, err := m.readSource(ctx)
 	if err != nil || !fits {
 		return 0, false, err
 	}
@@ -110,18 +110,18 @@ func (m *moving) atOnce(ctx context.Context) (n int, moved bool, err error) {
 	return len(all), err == nil, err
 }
 
-// some reads all of the source, if it fits into one transaction: no folder may keep us
-// from making what is below it.
-func (m *moving) some(ctx context.Context) (all []*dump.Znode, fits bool, err error) {
+// readSource reads the source. fits is false if one transaction cannot move it: it is too large, or
+// an ACL would keep us from creating the children of its znode.
+func (m *mover) readSource(ctx context.Context) (all []*dump.Znode, fits bool, err error) {
 	update, end := m.env.Screen.Progress("read")
 	defer end()
-	t, err := m.src.nodes(ctx, update)
+	t, err := m.src.subtree(ctx, update)
 	if err != nil {
 		return nil, false, err
 	}
 	size := 0
 	errBig := errors.New("too much")
-	err = m.each(t.Without(m.look), func(z *dump.Znode) error {
+	err = m.each(t.Without(m.filter), func(z *dump.Znode) error {
 		size += len(z.Data) + 2*len(z.Path) + len(m.dst.Path) + 128
 		for _, a := range z.ACL {
 			size += len(a.ID) + len(a.Scheme) + 16
@@ -137,9 +137,9 @@ func (m *moving) some(ctx context.Context) (all []*dump.Znode, fits bool, err er
 	return all, err == nil, err
 }
 
-// look is that of a copy, but that all must be there.
-func (m *moving) look(z *dump.Znode, refusal error) (bool, error) {
-	switch drop, err := m.copying.look(z, refusal); {
+// filter is like copier.filter, but returns an error for each znode that a copy would leave out.
+func (m *mover) filter(z *dump.Znode, refusal error) (bool, error) {
+	switch drop, err := m.copier.filter(z, refusal); {
 	case err != nil:
 		return false, err
 	case drop && m.unread.N > 0:
@@ -150,12 +150,12 @@ func (m *moving) look(z *dump.Znode, refusal error) (bool, error) {
 	return false, nil
 }
 
-// slowly copies, compares and deletes. Nothing is deleted of what could not be seen to be
-// the same in both places.
-func (m *moving) slowly(ctx context.Context) (int, error) {
-	t, err := m.src.nodes(ctx, nil)
+// copyAndDelete copies the source, compares the copy with it, and then deletes it. It deletes only
+// znodes that are certain to be the same in both places.
+func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
+	t, err := m.src.subtree(ctx, nil)
 	if err == nil {
-		err = m.each(t.Without(m.look), func(*dump.Znode) error { return nil }) // before anything is made
+		err = m.each(t.Without(m.filter), func(*dump.Znode) error { return nil }) // check all znodes before anything is created
 	}
 	if err != nil {
 		return 0, err
@@ -165,8 +165,8 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	partial := func(err error) error {
 		return fmt.Errorf("nothing was deleted from the source %s, but its copy at %s is incomplete (to remove the copy, use deleteall): %w", m.src.word, m.dst.word, err)
 	}
-	if err := m.copy(ctx); err != nil || m.unread.N+m.left > 0 {
-		return 0, partial(errors.Join(err, m.incomplete()))
+	if err := m.copy(ctx); err != nil || m.unread.N+m.leftOut > 0 {
+		return 0, partial(errors.Join(err, m.leftOutError()))
 	}
 	zxid, err := m.src.session.Zxid(ctx)
 	if err == nil {
@@ -175,28 +175,29 @@ func (m *moving) slowly(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, partial(err)
 	}
-	n, err := m.remove(ctx, zxid)
+	n, err := m.deleteSource(ctx, zxid)
 	if err != nil {
 		return n, fmt.Errorf("the subtree was copied completely to %s, but zksh deleted only %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
 	}
 	return n, nil
 }
 
-// incomplete is the error of a source of which something was left out while it was copied.
-func (m *moving) incomplete() error {
-	if m.left > 0 {
-		return fmt.Errorf("%s appeared during the move", zktree.Ephemerals(m.left))
+// leftOutError returns an error if the copy left out an ephemeral znode, which must have been
+// created during the move.
+func (m *mover) leftOutError() error {
+	if m.leftOut > 0 {
+		return fmt.Errorf("%s appeared during the move", zktree.Ephemerals(m.leftOut))
 	}
 	return nil
 }
 
-// compare is an error unless the copy is the same as the source.
-func (m *moving) compare(ctx context.Context) error {
-	src, err := m.src.nodes(ctx, nil)
+// compare returns an error unless the copy equals the source.
+func (m *mover) compare(ctx context.Context) error {
+	src, err := m.src.subtree(ctx, nil)
 	if err != nil {
 		return err
 	}
-	dst, err := m.dst.nodes(ctx, nil)
+	dst, err := m.dst.subtree(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -213,8 +214,9 @@ func (m *moving) compare(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the source, leaves first, as far as nothing has changed since zxid.
-func (m *moving) remove(ctx context.Context, zxid int64) (int, error) {
+// deleteSource deletes the source, leaves first, until it finds a znode that has changed after
+// zxid.
+func (m *mover) deleteSource(ctx context.Context, zxid int64) (int, error) {
 	update, end := m.env.Screen.Progress("deleted")
 	defer end()
 	src, err := zktree.OnServer(ctx, m.src.session.Client, m.src.Path, false)
@@ -226,12 +228,13 @@ func (m *moving) remove(ctx context.Context, zxid int64) (int, error) {
 		return 0, err
 	}
 	done, err := zktree.Write(ctx, m.src.session.Client, m.src.word, zktree.Refuse, update, func(w *zktree.Writer) error {
-		return m.removeBy(walk, w, zxid)
+		return m.deleteUnchanged(walk, w, zxid)
 	})
 	return done.Deleted, err
 }
 
-func (m *moving) removeBy(walk *zktree.Walk, w *zktree.Writer, zxid int64) error {
+// deleteUnchanged deletes the znodes of the walk, until it finds one that has changed after zxid.
+func (m *mover) deleteUnchanged(walk *zktree.Walk, w *zktree.Writer, zxid int64) error {
 	for s, err := range walk.Steps() {
 		switch {
 		case err != nil:

@@ -19,30 +19,28 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// moves are the ways that a tree can go: in one transaction, or copied, compared and
-// deleted, here or to another server.
+// moves are the ways in which mv can move a subtree.
 var moves = []struct {
-	name   string
-	shut   bool // by its ACL, so that one transaction cannot make what is below
-	beyond bool
+	name        string
+	locked      bool // an ACL forbids the creation of children, so a single transaction cannot move the subtree
+	otherServer bool // to another server
 }{{"at once", false, false}, {"slowly", true, false}, {"beyond", false, true}}
 
-// TestMoveCut cuts the connection before each request of a move, and behind each write. At
-// every time all of the tree is at the one place or at the other, and a move that succeeds
-// has left nothing behind.
+// If the connection is cut before or after any request of a move, the whole subtree is at one of
+// the two places. A move that succeeds leaves nothing at the source.
 func TestMoveCut(t *testing.T) {
 	for _, m := range moves {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
-			watching, beyond := open(t, here), open(t, there)
+			source, otherSession := open(t, here), open(t, there)
 			n := 0
 			trial := func(prepare func(*zktest.Proxy)) []int32 {
 				n++
 				root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
 				all := randomTree(rand.New(rand.NewPCG(uint64(n), 3)), root, 8)
 				all[0].ACL = anyone
-				if m.shut {
+				if m.locked {
 					all[0].ACL = zkconn.OpenACL()
 					all[0].ACL[0].Perms &^= 4 // create
 				} else {
@@ -50,21 +48,21 @@ func TestMoveCut(t *testing.T) {
 						z.ACL = anyone
 					}
 				}
-				put(t, watching, all)
+				putTree(t, source, all)
 				proxy := zktest.NewProxy(t, here)
 				s := open(t, proxy.Addr())
 				before := len(proxy.Requests())
 				prepare(proxy)
 				dst := to
-				if m.beyond {
+				if m.otherServer {
 					dst = there + ":" + to
 				}
 				status, _, remarks := run(t.Context(), s, "mv "+root+" "+dst)
-				at := watching
-				if m.beyond {
-					at = beyond
+				at := source
+				if m.otherServer {
+					at = otherSession
 				}
-				whole(t, fmt.Sprintf("trial %d: status %d: %s", n, status, remarks), all, status == 0, watching, at, to)
+				checkMoved(t, fmt.Sprintf("trial %d: status %d: %s", n, status, remarks), all, status == 0, source, at, to)
 				return proxy.Requests()[before:]
 			}
 			requests := trial(func(*zktest.Proxy) {})
@@ -75,7 +73,7 @@ func TestMoveCut(t *testing.T) {
 					continue
 				}
 				trial(func(p *zktest.Proxy) { p.CutBeforeSkipping(op, skip) })
-				if jute.Writes(op) { // whether something was read behind the cut does not matter
+				if jute.Writes(op) { // after a read, a cut makes no difference
 					trial(func(p *zktest.Proxy) { p.CutAfterSkipping(op, skip) })
 				}
 			}
@@ -86,11 +84,11 @@ func TestMoveCut(t *testing.T) {
 	}
 }
 
-// whole fails unless all of a tree is at one of the places, and nothing of it at its old
-// one after a move that succeeded.
-func whole(t *testing.T, what string, all []*dump.Znode, moved bool, from, at *zkconn.Session, to string) {
+// checkMoved checks that the whole subtree is at one of the places, and that nothing of it is left
+// at the source if the move succeeded.
+func checkMoved(t *testing.T, what string, all []*dump.Znode, moved bool, from, at *zkconn.Session, to string) {
 	t.Helper()
-	old, now := differ(t, all, from, all[0].Path), differ(t, all, at, to)
+	old, now := firstDifference(t, all, from, all[0].Path), firstDifference(t, all, at, to)
 	if old != "" && now != "" {
 		t.Errorf("the tree is nowhere whole: at the source %s, at the destination %s; %s", old, now, what)
 	}
@@ -99,15 +97,15 @@ func whole(t *testing.T, what string, all []*dump.Znode, moved bool, from, at *z
 	}
 }
 
-// breaking is a screen whose progress ends the command after some steps.
-type breaking struct {
+// interruptingScreen calls cancel after a number of progress updates.
+type interruptingScreen struct {
 	commandtest.Screen
 	cancel func()
 	mu     sync.Mutex
 	left   int
 }
 
-func (b *breaking) Progress(string) (func(done, total int), func()) {
+func (b *interruptingScreen) Progress(string) (func(done, total int), func()) {
 	return func(int, int) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -117,7 +115,7 @@ func (b *breaking) Progress(string) (func(done, total int), func()) {
 	}, func() {}
 }
 
-// TestMoveInterrupted interrupts moves wherever they show their progress.
+// A move that is interrupted at any progress update leaves the whole subtree at one of the places.
 func TestMoveInterrupted(t *testing.T) {
 	var mv *commands.Command
 	for _, c := range transfer.Commands() {
@@ -130,10 +128,10 @@ func TestMoveInterrupted(t *testing.T) {
 	ended := false
 	for n := 1; !ended; n++ {
 		root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
-		all := public(uint64(n), root)
-		put(t, s, all)
+		all := publicTree(uint64(n), root)
+		putTree(t, s, all)
 		ctx, cancel := context.WithCancel(t.Context())
-		env := &commands.Env{Session: s, Screen: &breaking{cancel: cancel, left: n}, Mode: commands.Batch}
+		env := &commands.Env{Session: s, Screen: &interruptingScreen{cancel: cancel, left: n}, Mode: commands.Batch}
 		l, err := mv.Read(env, []commands.Word{{Text: root}, {Text: there + ":" + to}})
 		if err != nil {
 			t.Fatal(err)
@@ -141,12 +139,11 @@ func TestMoveInterrupted(t *testing.T) {
 		err = l.Run(ctx, env)
 		ended = ctx.Err() == nil
 		cancel()
-		whole(t, fmt.Sprintf("after %d steps: %v", n, err), all, err == nil, s, other, to)
+		checkMoved(t, fmt.Sprintf("after %d steps: %v", n, err), all, err == nil, s, other, to)
 	}
 }
 
-// TestMoveWhileItChanges moves trees that somebody else writes to as fast as he can.
-// Nothing that he was told is written is lost.
+// No acknowledged write of another client is lost while mv moves the subtree.
 func TestMoveWhileItChanges(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s, writer, other := open(t, here), open(t, here), open(t, there)
@@ -161,7 +158,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		written := map[string]string{}
 		var wg sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())
-		wg.Go(func() { // until it is stopped, or has nothing to write to any more
+		wg.Go(func() { // ends with stop, or when a write fails because the source is gone
 			for i := 0; i < 5+10*n && ctx.Err() == nil; i++ {
 				path, value := root+[]string{"/a", "/a/b", "/c", ""}[i%4], fmt.Sprint(i)
 				if _, err := writer.Set(t.Context(), path, []byte(value), -1); err != nil {

@@ -18,14 +18,14 @@ import (
 // scriptLines writes edits as commands of this shell.
 func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var last []string // ACLs that would keep us from making what is below
+		var last []string // commands that set ACLs which would keep us from creating descendants
 		for e, err := range all {
 			if err != nil {
 				yield("", err)
 				return
 			}
-			now, later := lines(e)
-			if last = append(last, later...); e.Does == zktree.SetsACL { // the last ones, what is deeper first
+			now, later := editLines(e)
+			if last = append(last, later...); e.Does == zktree.SetsACL { // these edits come at the end, children before their parents
 				slices.Reverse(last)
 				now, last = append(last, now...), nil
 			}
@@ -43,8 +43,8 @@ func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	}
 }
 
-// lines are those of an edit, and those that are to come last.
-func lines(e zktree.Edit) (now, later []string) {
+// editLines returns the commands for an edit: those for now, and those for the end of the script.
+func editLines(e zktree.Edit) (now, later []string) {
 	path := commands.Quote(e.Path)
 	version := ""
 	if e.Version >= 0 {
@@ -54,9 +54,9 @@ func lines(e zktree.Edit) (now, later []string) {
 	case zktree.Deletes:
 		return []string{"delete" + version + " " + path}, nil
 	case zktree.Creates:
-		return creation(e.Znode, path)
+		return createLines(e.Znode, path)
 	case zktree.Sets:
-		flags, data := word(e.Znode.Data)
+		flags, data := dataWord(e.Znode.Data)
 		if e.Znode.Data == nil {
 			flags = " --null"
 		}
@@ -64,12 +64,12 @@ func lines(e zktree.Edit) (now, later []string) {
 	case zktree.Opens, zktree.SetsACL:
 		return []string{aclLine(path, version, e.Znode.ACL)}, nil
 	}
-	return []string{remark(path, e.Why)}, nil
+	return []string{commentLine(path, e.Why)}, nil
 }
 
-// creation makes a znode with its ACL, but where that may shut us out while there is
-// something to be made below it.
-func creation(z *dump.Znode, path string) (now, later []string) {
+// createLines returns the commands that create a znode. If the znode's ACL might keep us from
+// creating its descendants, a command at the end sets it.
+func createLines(z *dump.Znode, path string) (now, later []string) {
 	line := "create"
 	switch z.Kind {
 	case dump.Container:
@@ -77,7 +77,7 @@ func creation(z *dump.Znode, path string) (now, later []string) {
 	case dump.TTL:
 		line += fmt.Sprintf(" -t %d", z.TTL.Milliseconds())
 	}
-	flags, data := word(z.Data)
+	flags, data := dataWord(z.Data)
 	line += flags + " " + path + data
 	acl, ok := commands.FormatACL(z.ACL)
 	setACL := aclLine(path, "", z.ACL)
@@ -85,12 +85,12 @@ func creation(z *dump.Znode, path string) (now, later []string) {
 	case z.ACL == nil || slices.Equal(z.ACL, zkconn.OpenACL()):
 		return []string{line}, nil
 	case !ok:
-		return []string{remark(path, "the ACL cannot be written as a command argument, so the znode is not created")}, nil
+		return []string{commentLine(path, "the ACL cannot be written as a command argument, so the znode is not created")}, nil
 	case zktree.ShutsOut(z) && z.Data == nil:
 		return []string{line}, []string{setACL}
 	case zktree.ShutsOut(z):
 		return []string{line + " " + commands.Quote(acl+",auth::ca")}, []string{setACL}
-	case z.Data == nil: // without data there is no place for the ACL
+	case z.Data == nil: // create takes an ACL only after data
 		return []string{line, setACL}, nil
 	}
 	return []string{line + " " + commands.Quote(acl)}, nil
@@ -99,18 +99,19 @@ func creation(z *dump.Znode, path string) (now, later []string) {
 func aclLine(path, version string, acl []zk.ACL) string {
 	text, ok := commands.FormatACL(acl)
 	if !ok {
-		return remark(path, "the ACL cannot be written as a command argument, so it is not changed")
+		return commentLine(path, "the ACL cannot be written as a command argument, so it is not changed")
 	}
 	return "setAcl" + version + " " + path + " " + commands.Quote(text)
 }
 
-// remark is a line that does nothing.
-func remark(path, why string) string {
+// commentLine returns a comment line.
+func commentLine(path, why string) string {
 	return "# " + path + ": " + strings.ReplaceAll(why, "\n", " ")
 }
 
-// word writes data as a word, and the flag for that if it is no text. Null is none.
-func word(data []byte) (flags, word string) {
+// dataWord returns data as a word of a command, with the flag that tells the command that the word
+// is base64. For null, both are empty.
+func dataWord(data []byte) (flags, word string) {
 	switch {
 	case data == nil:
 		return "", ""

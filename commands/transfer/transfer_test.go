@@ -29,40 +29,40 @@ func TestMain(m *testing.M) { zktest.Main(m) }
 
 var anyone = zkconn.OpenACL()
 
-// open starts a session that may do what randomTree's ACLs ask for.
+// open starts a session that has the permissions for the ACLs of randomTree.
 func open(t *testing.T, addr string) *zkconn.Session {
 	t.Helper()
 	return zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 10 * time.Second,
 		Auth: []zkconn.Credential{{Scheme: "digest", Auth: []byte("u:p")}}})
 }
 
-// out is what a shell has printed.
-type out struct {
+// buffer collects the output of a shell. It is safe for concurrent use.
+type buffer struct {
 	mu sync.Mutex
 	b  strings.Builder
 }
 
-func (o *out) Write(p []byte) (int, error) {
+func (o *buffer) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.b.Write(p)
 }
 
-func (o *out) String() string {
+func (o *buffer) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.b.String()
 }
 
-// run runs lines as a script does that stops at its first error. The session is closed.
-func run(ctx context.Context, s *zkconn.Session, lines string) (status int, answers, remarks *out) {
-	answers, remarks = &out{}, &out{}
+// run runs lines as a script that stops at the first error. It closes the session.
+func run(ctx context.Context, s *zkconn.Session, lines string) (status int, answers, remarks *buffer) {
+	answers, remarks = &buffer{}, &buffer{}
 	sh := shell.New(shell.Config{Session: s, Commands: [][]*commands.Command{commands.All(), transfer.Commands()}, Format: render.Text,
 		Out: shell.Output{W: answers}, Err: shell.Output{W: remarks}, StopAtError: true, Window: 100})
 	return sh.RunLines(ctx, "test", strings.NewReader(lines)), answers, remarks
 }
 
-// must runs lines that have to succeed.
+// must runs lines that must succeed, and returns their results.
 func must(t *testing.T, addr, lines string) string {
 	t.Helper()
 	status, answers, remarks := run(t.Context(), open(t, addr), lines)
@@ -72,10 +72,10 @@ func must(t *testing.T, addr, lines string) string {
 	return answers.String()
 }
 
-// hardNames are those that somebody might quote wrongly.
+// hardNames are names that are easily quoted incorrectly.
 var hardNames = []string{"a b", `q"uote`, "it's", "100%2F", "北京", "back\\slash", "-r", "a", "#x", "$v", `"'`, "a\u3000b", "|"}
 
-// hardData is what is hard to write as a word.
+// hardData returns random data, most of which is hard to write as a word of a line.
 func hardData(r *rand.Rand) []byte {
 	switch r.IntN(8) {
 	case 0:
@@ -94,7 +94,8 @@ func hardData(r *rand.Rand) []byte {
 	return []byte(fmt.Sprint("value ", r.IntN(5)))
 }
 
-// randomTree is a tree in its order. Two of the same shape have much in common.
+// randomTree returns the znodes of a random tree, in dump order. Two trees with the same size have
+// many paths in common.
 func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 	acls := [][]zk.ACL{anyone, anyone, anyone, append(zk.DigestACL(zk.PermAll, "u", "p"), zk.WorldACL(zk.PermRead)...), zk.DigestACL(zk.PermAll, "u", "p"),
 		append(zk.WorldACL(zk.PermAll), zk.ACL{Perms: zk.PermRead, Scheme: "ip", ID: "10.0.0.0/8"})}
@@ -110,8 +111,8 @@ func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 	return slices.SortedFunc(maps.Values(all), func(a, b *dump.Znode) int { return dump.InOrder(a.Path, b.Path) })
 }
 
-// put writes a tree into a server.
-func put(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
+// putTree creates the znodes of a tree on a server.
+func putTree(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
 	t.Helper()
 	w, err := zktree.NewWriter(t.Context(), s.Client, "/", zktree.Refuse, nil)
 	if err != nil {
@@ -127,8 +128,9 @@ func put(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
 	}
 }
 
-// differ is in what a server's tree is not like the one that was put, or empty.
-func differ(t *testing.T, all []*dump.Znode, s *zkconn.Session, root string) string {
+// firstDifference describes the first difference between a tree and the subtree at root on the
+// server. It is empty if there is none.
+func firstDifference(t *testing.T, all []*dump.Znode, s *zkconn.Session, root string) string {
 	t.Helper()
 	put := zktree.Tree{Root: all[0].Path, Nodes: zktree.Seq(all)}
 	for d, err := range zktree.Compare(put, zktree.ServerTree(t.Context(), s.Client, root, nil)) {
@@ -140,8 +142,8 @@ func differ(t *testing.T, all []*dump.Znode, s *zkconn.Session, root string) str
 	return ""
 }
 
-// public is a random tree that everybody may do everything with.
-func public(seed uint64, root string) []*dump.Znode {
+// publicTree returns a random tree on which everybody has all permissions.
+func publicTree(seed uint64, root string) []*dump.Znode {
 	all := randomTree(rand.New(rand.NewPCG(seed, 5)), root, 15)
 	for _, z := range all {
 		z.ACL = anyone
@@ -149,23 +151,23 @@ func public(seed uint64, root string) []*dump.Znode {
 	return all
 }
 
-// TestScript has the commands that diff answers make one random tree like another, on
-// one server or between two.
+// The commands that diff --script prints make one random tree like another, on one server or on
+// two.
 func TestScript(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s, other := open(t, here), open(t, there)
 	for seed := range uint64(30) {
 		a, b := fmt.Sprint("/a", seed), fmt.Sprint("/b", seed)
-		put(t, s, randomTree(rand.New(rand.NewPCG(seed, 1)), a, 40))
+		putTree(t, s, randomTree(rand.New(rand.NewPCG(seed, 1)), a, 40))
 		model := randomTree(rand.New(rand.NewPCG(seed, 2)), b, 40)
 		to := b
 		if seed%2 == 0 {
-			put(t, s, model)
-		} else { // which does not get our credentials
+			putTree(t, s, model)
+		} else { // the other server does not get our credentials
 			for _, z := range model {
 				z.ACL = anyone
 			}
-			put(t, other, model)
+			putTree(t, other, model)
 			to = there + ":" + b
 		}
 		status, script, remarks := run(t.Context(), open(t, here), "diff --script "+a+" "+to)
@@ -173,14 +175,14 @@ func TestScript(t *testing.T) {
 			t.Fatalf("status %d: %s", status, remarks)
 		}
 		must(t, here, script.String())
-		if d := differ(t, model, s, a); d != "" {
+		if d := firstDifference(t, model, s, a); d != "" {
 			t.Fatalf("seed %d: %s, after\n%s", seed, d, script)
 		}
 		must(t, here, "diff "+a+" "+to)
 	}
 }
 
-// TestDeep copies, compares, mirrors and moves a thousand levels.
+// cp, diff, mv and mirror work on a tree with a thousand levels.
 func TestDeep(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s := open(t, here)
@@ -188,16 +190,16 @@ func TestDeep(t *testing.T) {
 	for i := range 1000 {
 		all = append(all, &dump.Znode{Path: all[i].Path + "/d", ACL: anyone, Data: []byte(fmt.Sprint(i))})
 	}
-	put(t, s, all)
+	putTree(t, s, all)
 	must(t, here, strings.ReplaceAll("cp -R /deep T:/deep\ndiff /deep T:/deep\nmv /deep /moved\ndiff /moved T:/deep\n"+
 		"deleteall -y /moved/d/d/d\nmirror T:/deep /moved\ndiff /moved T:/deep", "T:", there+":"))
-	if d := differ(t, all, s, "/moved"); d != "" {
+	if d := firstDifference(t, all, s, "/moved"); d != "" {
 		t.Error(d)
 	}
 }
 
-// A root is the same znode as any other of which all else is below: it is compared with
-// one that has a name, copied from and to it, and never deleted.
+// The root of a server or chroot can be compared with, copied to and mirrored to a znode with a
+// name, and the other way round. It is never deleted.
 func TestRootBesideANamedOne(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	file := t.TempDir() + "/dump"

@@ -9,10 +9,10 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// Nobody is asked whether to do what the server rejects anyway.
+// zksh does not ask about unsaved data if the server would reject the command anyway.
 func TestNotAskedInVain(t *testing.T) {
 	for _, addr := range []string{zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Shared(t).Addr()} {
-		h := newHand(t, addr, t.TempDir())
+		h := newTestShell(t, addr, t.TempDir())
 		root := "/vain"
 		h.do("create "+root, "create "+root+"/shut x ip:10.9.8.7:cdrwa", "create "+root+"/full x world:anyone:cdwa", "create "+root+"/full/x",
 			"create "+root+"/half x world:anyone:cdwa")
@@ -32,9 +32,10 @@ func TestNotAskedInVain(t *testing.T) {
 	}
 }
 
-// An ACL that locks its author out is asked about at the prompt, if the server would take it.
+// At the prompt, setAcl asks before it writes an ACL that the user could not change again, unless
+// the server would reject it.
 func TestLockOut(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a", "create /b x world:anyone:cdrw", "create /t", "create /t/x")
 	const asked = "with this ACL, you will not be able to change the ACL of /a again, and undo cannot restore it. Continue? [y/N] "
 	for _, acl := range []string{"digest:bob:xyz:cdrwa", "world:anyone:cdrw", "digest:bob:KFv3Tr8HFtmwTzwFuZLHJkJtCnY=:cdrwa,world:anyone:r"} {
@@ -53,17 +54,17 @@ func TestLockOut(t *testing.T) {
 	h.fails("setAcl /none world:anyone:r", "Node does not exist: /none")
 	h.fails("setAcl -v 9 /a world:anyone:r", "version No is not valid : /a")
 	h.fails("setAcl /b world:anyone:r", "Insufficient permission : /b")
-	h.do("setAcl /a ip:127.0.0.1:cdrwa", "setAcl /a world:anyone:a", "setAcl /a world:anyone:cdrwa") // which only the server can tell
+	h.do("setAcl /a ip:127.0.0.1:cdrwa", "setAcl /a world:anyone:a", "setAcl /a world:anyone:cdrwa") // only the server knows whether these lock the user out
 	h.do("addauth digest bob:secret", "setAcl /a auth::cdrwa", "setAcl /a digest:bob:fyVmFCwVbTJYrznoSu1koqYEYF0=:cdrwa,world:anyone:r")
 	if len(h.asked) != 0 {
 		t.Errorf("asked %q", h.asked)
 	}
 }
 
-// A digest without a hash is named, in scripts, too, where nobody is asked.
+// A digest entry without a password hash causes a remark, but no question, in scripts too.
 func TestDigestWithoutAHash(t *testing.T) {
-	h := sandboxed(t)
-	h.env.Mode, h.env.Keeper = commands.Batch, nil
+	h := newSandboxShell(t)
+	h.env.Mode, h.env.Saver = commands.Batch, nil
 	h.do("create /a x digest:bob:secret:r,world:anyone:cdrwa", "setAcl /a digest:bob:KFv3Tr8HFtmwTzwFuZLHJkJtCnY=:r,world:anyone:cdrwa")
 	note := "digest:bob:… contains no password hash, so nobody gets its permissions; to grant them to your own user, run addauth and use auth::"
 	if want := note + "r"; h.screen.Notes() != want {

@@ -21,25 +21,25 @@ import (
 	"github.com/zksh/zksh/lockcmd"
 )
 
-// destroyers are lines that destroy something of /t.
+// destroyers are lines that overwrite or delete a part of /t.
 var destroyers = []string{"set /t/a other", "setAcl /t/a world:anyone:cdra", "delete /t/b/c", "deleteall /t", "setAcl -R /t/b world:anyone:cdra"}
 
-// plant makes a tree for them.
-func (h *hand) plant() map[string]string {
+// plant creates /t and returns its contents.
+func (h *testShell) plant() map[string]string {
 	h.t.Helper()
 	h.do("create /t", "create /t/a old", "create /t/b", "create /t/b/c deep", "setAcl /t/b world:anyone:cdrwa,ip:10.0.0.0/8:r")
 	return h.tree("/t")
 }
 
-// The connection is cut before and behind each request of a command, and of its undo:
-// whatever has become of it, undo brings all back, if need be when asked again.
+// Undo restores everything if the connection is cut before or after any request of a command, or
+// of the undo itself. If that undo fails, a second one succeeds.
 func TestEveryStepCut(t *testing.T) {
 	for _, line := range destroyers {
 		t.Run(strings.Fields(line)[0], func(t *testing.T) {
 			t.Parallel()
 			p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 			_, port, _ := strings.Cut(p.Addr(), ":")
-			h := newHand(t, p.Addr()+",localhost:"+port, t.TempDir()) // the other name is tried at once
+			h := newTestShell(t, p.Addr()+",localhost:"+port, t.TempDir()) // the client tries the second name at once
 			before := h.plant()
 			steps := func(line string) []int32 {
 				t.Helper()
@@ -51,10 +51,10 @@ func TestEveryStepCut(t *testing.T) {
 			h.wantTree("/t", before)
 			for i := range doing {
 				for _, set := range cuts(p, doing[i]) {
-					set(doing[i], same(doing[:i], doing[i]))
-					_ = h.try(line)         // it may have been done all the same
-					p.CutBeforeRequest(-77) // nothing more
-					// The cut may come late, and once more.
+					set(doing[i], countOf(doing[:i], doing[i]))
+					_ = h.try(line)         // may succeed in spite of the cut
+					p.CutBeforeRequest(-77) // no further cuts: no request has this type
+					// The cut may come only now, during the undo, which is then repeated.
 					if err := h.try("undo"); err != nil && !strings.Contains(err.Error(), "nothing left to undo") {
 						h.do(fmt.Sprintf("undo %d", h.lastOf(line)))
 					}
@@ -64,7 +64,7 @@ func TestEveryStepCut(t *testing.T) {
 			for i := range undoing {
 				for _, set := range cuts(p, undoing[i]) {
 					h.do(line)
-					set(undoing[i], same(undoing[:i], undoing[i]))
+					set(undoing[i], countOf(undoing[:i], undoing[i]))
 					err := h.try("undo")
 					p.CutBeforeRequest(-77)
 					if err != nil {
@@ -77,11 +77,11 @@ func TestEveryStepCut(t *testing.T) {
 	}
 }
 
-// everyRequest makes TestEveryStepCut take a second for each request.
+// everyRequest makes TestEveryStepCut cut at each request; it then takes about a second for each.
 var everyRequest = flag.Bool("cuts", false, "have TestEveryStepCut cut the connection at what only reads, too")
 
-// cuts are before a request, and behind one that changes something: whether another was
-// done does not matter.
+// cuts returns functions that cut the connection before a request of type op, and, if it writes,
+// after it. After a read, a cut makes no difference.
 func cuts(p *zktest.Proxy, op int32) []func(int32, int) <-chan struct{} {
 	if jute.Writes(op) {
 		return []func(int32, int) <-chan struct{}{p.CutBeforeSkipping, p.CutAfterSkipping}
@@ -92,8 +92,8 @@ func cuts(p *zktest.Proxy, op int32) []func(int32, int) <-chan struct{} {
 	return []func(int32, int) <-chan struct{}{p.CutBeforeSkipping}
 }
 
-// same counts requests of one kind.
-func same(of []int32, op int32) (n int) {
+// countOf counts the requests of type op.
+func countOf(of []int32, op int32) (n int) {
 	for _, o := range of {
 		if o == op {
 			n++
@@ -102,8 +102,8 @@ func same(of []int32, op int32) (n int) {
 	return n
 }
 
-// last is the newest operation.
-func (h *hand) last() *entry {
+// last returns the newest operation.
+func (h *testShell) last() *entry {
 	h.t.Helper()
 	all, err := h.store.list()
 	if err != nil || len(all) == 0 {
@@ -112,8 +112,8 @@ func (h *hand) last() *entry {
 	return all[0]
 }
 
-// lastOf is the number of the newest operation that is no undo.
-func (h *hand) lastOf(line string) int {
+// lastOf returns the number of the newest operation of the line's command.
+func (h *testShell) lastOf(line string) int {
 	h.t.Helper()
 	all, err := h.store.list()
 	for _, e := range all {
@@ -125,17 +125,17 @@ func (h *hand) lastOf(line string) int {
 	return 0
 }
 
-// killed is the keeper of a shell that is killed when it begins to destroy, or when it
-// has destroyed.
-type killed struct {
-	commands.Keeper
+// killedSaver is the Saver of a shell that is killed just before it destroys something, or just
+// after.
+type killedSaver struct {
+	commands.Saver
 	after bool
 }
 
-func (k killed) Around(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+func (k killedSaver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
 	var end sync.WaitGroup
 	end.Go(func() {
-		_ = k.Keeper.Around(ctx, env, l, func(ctx context.Context, version int32) error {
+		_ = k.Saver.SaveAndRun(ctx, env, l, func(ctx context.Context, version int32) error {
 			if k.after {
 				if err := destroy(ctx, version); err != nil {
 					panic(err)
@@ -149,13 +149,13 @@ func (k killed) Around(ctx context.Context, env *commands.Env, l commands.Loss, 
 	return nil
 }
 
-// A shell that is killed between keeping and destroying has destroyed nothing, and undo
-// knows; so it does of one that is killed behind that.
+// If a shell is killed after it has saved the old state, undo works, whether or not the command has
+// taken effect.
 func TestKilled(t *testing.T) {
 	for _, line := range destroyers {
-		h := sandboxed(t)
-		before, keeper := h.plant(), h.env.Keeper
-		h.env.Keeper = killed{keeper, false}
+		h := newSandboxShell(t)
+		before, saver := h.plant(), h.env.Saver
+		h.env.Saver = killedSaver{saver, false}
 		h.do(line)
 		h.wantTree("/t", before)
 		h.do("undo")
@@ -163,37 +163,37 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%s: %q", line, h.screen.Printed())
 		}
 		h.wantTree("/t", before)
-		h.env.Keeper = killed{keeper, true}
+		h.env.Saver = killedSaver{saver, true}
 		h.do(line)
 		if h.last().State != begun {
 			t.Errorf("%s: %v", line, h.last())
 		}
-		h.env.Keeper = keeper
+		h.env.Saver = saver
 		h.do("undo")
 		h.wantTree("/t", before)
 	}
-	// What somebody else has written meanwhile is theirs.
-	h := sandboxed(t)
+	// Undo does not overwrite what another client has written meanwhile.
+	h := newSandboxShell(t)
 	h.plant()
-	keeper := h.env.Keeper
-	h.env.Keeper = killed{keeper, false}
+	saver := h.env.Saver
+	h.env.Saver = killedSaver{saver, false}
 	h.do("set /t/a other")
-	h.env.Keeper = nil
+	h.env.Saver = nil
 	h.do("set /t/a theirs")
-	h.env.Keeper = keeper
+	h.env.Saver = saver
 	h.fails("undo", "has changed since")
 }
 
-// full is a shelf on a full disk.
-type full struct {
-	after  int
-	demand bool // as with --undo FILE
+// fullBackend is a backend on a full disk.
+type fullBackend struct {
+	after  int  // bytes that can be written
+	demand bool // forImport, as with --undo FILE
 }
 
-func (f full) begin() (draft, error) { return &fullDraft{f.after}, nil }
-func (full) update(*entry) error     { return nil }
-func (full) remove(int) error        { return nil }
-func (f full) whole() bool           { return f.demand }
+func (f fullBackend) begin() (draft, error) { return &fullDraft{f.after}, nil }
+func (fullBackend) update(*entry) error     { return nil }
+func (fullBackend) remove(int) error        { return nil }
+func (f fullBackend) forImport() bool       { return f.demand }
 
 type fullDraft struct{ left int }
 
@@ -203,23 +203,23 @@ func (d *fullDraft) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
-func (d *fullDraft) keep(*entry) error { return syscall.ENOSPC }
-func (d *fullDraft) drop() error       { return nil }
+func (d *fullDraft) commit(*entry) error { return syscall.ENOSPC }
+func (d *fullDraft) abort() error        { return nil }
 
-// What cannot be saved is only destroyed when the person says so. Where saving was demanded it
-// never is, and a command that a person has typed in another shell says so and goes on.
+// If the old state cannot be saved, the shell asks before it destroys anything. With --undo FILE,
+// the command fails. A single command prints a message and continues.
 func TestNoPlace(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := newHand(t, addr, t.TempDir())
+	h := newTestShell(t, addr, t.TempDir())
 	before := h.plant()
-	for name, shelf := range map[string]shelf{
-		"no space left on device": full{}, "no space left": full{after: 1 << 20}, file: &store{filepath.Join(file, "undo")},
+	for name, shelf := range map[string]backend{
+		"no space left on device": fullBackend{}, "no space left": fullBackend{after: 1 << 20}, file: &store{filepath.Join(file, "undo")},
 	} {
-		h.env.Keeper = &Keeper{shelf: shelf, queue: lockcmd.InQueue}
+		h.env.Saver = &Saver{backend: shelf, inQueue: lockcmd.InQueue}
 		for _, line := range destroyers {
 			h.asked, h.yes = nil, false
 			h.fails(line, "not run")
@@ -229,30 +229,30 @@ func TestNoPlace(t *testing.T) {
 			h.wantTree("/t", before)
 		}
 	}
-	h.env.Mode, h.env.Keeper = commands.Batch, &Keeper{shelf: full{demand: true}, queue: lockcmd.InQueue}
+	h.env.Mode, h.env.Saver = commands.Batch, &Saver{backend: fullBackend{demand: true}, inQueue: lockcmd.InQueue}
 	for _, line := range destroyers {
 		h.fails(line, "nothing was done, because zksh cannot save the whole subtree /t")
 		h.wantTree("/t", before)
 	}
-	h.env.Mode, h.env.Keeper = commands.OneShot, &Keeper{shelf: full{}, queue: lockcmd.InQueue}
+	h.env.Mode, h.env.Saver = commands.OneShot, &Saver{backend: fullBackend{}, inQueue: lockcmd.InQueue}
 	h.do("delete /t/b/c")
 	if want := "zksh cannot save the whole subtree /t/b/c for undo: no space left on device; continuing anyway"; h.screen.Alerts() != want {
 		t.Errorf("%q, want %q", h.screen.Alerts(), want)
 	}
-	if _, there := h.tree("/t")["/t/b/c"]; there {
+	if _, exists := h.tree("/t")["/t/b/c"]; exists {
 		t.Error("it is still there")
 	}
 	h.do("create /t/b/c")
 	h.env.Mode, h.yes = commands.ByHand, true
 	h.do("delete /t/b/c")
-	if _, there := h.tree("/t")["/t/b/c"]; there {
+	if _, exists := h.tree("/t")["/t/b/c"]; exists {
 		t.Error("it is still there")
 	}
 }
 
-// Of what may not be read the rest is kept, when the person says so.
+// If the user agrees, a subtree is saved without its unreadable znodes.
 func TestUnreadable(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /t", "create /t/a", "create /t/shut", "setAcl /t/shut world:anyone:cdwa", "create /t/z")
 	h.fails("deleteall /t", "not run")
 	h.fails("set /t/shut x", "not run")
@@ -271,15 +271,15 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// An interruption before all is kept has destroyed nothing.
+// A command that is interrupted while it saves the old state destroys nothing.
 func TestInterrupted(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	before := h.plant()
 	operations := h.operations()
 	for _, line := range destroyers {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		words := strings.Fields(strings.Replace(line, "deleteall", "deleteall -y", 1)) // whose question needs the server, too
+		words := strings.Fields(strings.Replace(line, "deleteall", "deleteall -y", 1)) // -y, because the question needs the server, too
 		if err := h.run(ctx, words); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", line, err)
 		}

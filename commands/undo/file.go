@@ -9,27 +9,28 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// ToFile keeps what is destroyed in a file that is made for it, and that import reads: one
-// dump for each operation, behind each other. queue is as in Log.
-func ToFile(name string, queue func(name string) bool) (*Keeper, error) {
+// ToFile returns a Saver that writes to a new file, which import can read. The file contains one
+// dump after the other, one for each operation. queue is as in Log.
+func ToFile(name string, queue func(name string) bool) (*Saver, error) {
 	if _, err := os.Lstat(name); err == nil {
 		return nil, fmt.Errorf("%s already exists; specify a new file with --undo", name)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	return &Keeper{shelf: &file{name: name}, queue: queue}, nil
+	return &Saver{backend: &fileBackend{name: name}, inQueue: queue}, nil
 }
 
-// file is a shelf of one process. It is made when there is something to be kept.
-type file struct {
+// fileBackend is a backend that writes to a file of its own. The file is created when the first
+// operation is saved.
+type fileBackend struct {
 	name string
 	f    *os.File
-	end  int64 // of what is kept
-	last int64 // where the last operation begins
+	end  int64 // offset after the last saved operation
+	last int64 // offset of the last saved operation
 }
 
-// begin is part of shelf.
-func (s *file) begin() (draft, error) {
+// begin implements backend.
+func (s *fileBackend) begin() (draft, error) {
 	if s.f == nil {
 		f, err := os.OpenFile(s.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
@@ -40,20 +41,20 @@ func (s *file) begin() (draft, error) {
 	return &fileDraft{s: s, at: s.end}, nil
 }
 
-// update is part of shelf: a dump does not say what has become of it.
-func (s *file) update(*entry) error { return nil }
+// update implements backend. A dump does not contain the outcome.
+func (s *fileBackend) update(*entry) error { return nil }
 
-// remove is part of shelf. It is the last one.
-func (s *file) remove(int) error {
+// remove implements backend. The operation is always the last one.
+func (s *fileBackend) remove(int) error {
 	s.end = s.last
-	return s.cut()
+	return s.truncate()
 }
 
-// whole is part of shelf.
-func (s *file) whole() bool { return true }
+// forImport implements backend.
+func (s *fileBackend) forImport() bool { return true }
 
-// cut takes away what is behind the end. Without anything there is no file.
-func (s *file) cut() error {
+// truncate truncates the file after the last saved operation, or removes it if there is none.
+func (s *fileBackend) truncate() error {
 	if s.end > 0 {
 		return s.f.Truncate(s.end)
 	}
@@ -62,31 +63,31 @@ func (s *file) cut() error {
 	return errors.Join(f.Close(), os.Remove(s.name))
 }
 
-// fileDraft is what is written at the file's end.
+// fileDraft writes an operation at the end of the file.
 type fileDraft struct {
-	s  *file
+	s  *fileBackend
 	at int64
 }
 
-// Write is part of draft.
+// Write implements draft.
 func (d *fileDraft) Write(p []byte) (int, error) {
 	n, err := d.s.f.WriteAt(p, d.at)
 	d.at += int64(n)
 	return n, err
 }
 
-// keep is part of draft.
-func (d *fileDraft) keep(*entry) error {
+// commit implements draft.
+func (d *fileDraft) commit(*entry) error {
 	err := d.s.f.Sync()
 	if err == nil && d.s.end == 0 {
 		err = userfile.SyncDir(filepath.Dir(d.s.name))
 	}
 	if err != nil {
-		return errors.Join(err, d.drop())
+		return errors.Join(err, d.abort())
 	}
 	d.s.last, d.s.end = d.s.end, d.at
 	return nil
 }
 
-// drop is part of draft.
-func (d *fileDraft) drop() error { return d.s.cut() }
+// abort implements draft.
+func (d *fileDraft) abort() error { return d.s.truncate() }

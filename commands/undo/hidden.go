@@ -10,34 +10,34 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// hidden finds out what the operation did to the saved znodes at and below a znode that
-// may not be read now. The operation itself may have hidden them, by an ACL. A Stat, which
-// needs no permission, shows what was written.
-func (u *undoing) hidden(ctx context.Context, root string) error {
-	for was, err := range u.kept.Znodes(root) {
+// compareHidden compares the saved znodes at and below root, which cannot be read now, perhaps
+// because the operation itself changed an ACL. Their stats, which need no permission, show what was
+// written.
+func (u *undoing) compareHidden(ctx context.Context, root string) error {
+	for was, err := range u.saved.Znodes(root) {
 		switch {
 		case err != nil:
 			return err
 		case was.Kind == dump.Ephemeral:
 			continue
 		}
-		d, refusal, err := u.look(ctx, was)
+		d, refusal, err := u.compareZnode(ctx, was)
 		switch {
 		case err != nil:
 			return err
 		case d.A != nil && d.Aspect == 0:
-		case refusal != nil && !u.overwrite && !u.wroteOver(d):
+		case refusal != nil && !u.overwrite && !u.changedByOperation(d):
 			u.conflicts = append(u.conflicts, conflict{path: was.Path, what: was.Path + " has changed since the operation, and cannot be read: " + refusal.Error()})
 		default:
-			u.compared(d)
+			u.addDifference(d)
 		}
 	}
 	return nil
 }
 
-// look compares a saved znode with what is there now. With a refusal, that may not be
-// read, and the difference is by its versions.
-func (u *undoing) look(ctx context.Context, was *dump.Znode) (d zktree.Difference, refusal, err error) {
+// compareZnode compares a saved znode with its current state. If refusal is not nil, the znode
+// cannot be read, and only the versions were compared.
+func (u *undoing) compareZnode(ctx context.Context, was *dump.Znode) (d zktree.Difference, refusal, err error) {
 	d.Below, d.B = zktree.Tree{Root: u.Path}.Below(was.Path), was
 	d.A, err = zktree.ReadOne(ctx, u.env.Session.Client, was.Path, true)
 	if d.A != nil && err != nil {

@@ -13,34 +13,33 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// lineOperations are those of one typed line, the latest first. A line such as find with a
-// command has many of them.
+// lineOperations are the operations of one line typed at the prompt, latest first. A line such as
+// find with a command can have many.
 type lineOperations struct {
 	operations []*entry
-	gone       int // how many earlier ones are not in the log any more
+	missing    int // number of earlier operations that are no longer in the log
 }
 
-// lineOf returns the operations of the line that e is of, as far as undo without a number
-// would undo them here.
+// lineOf returns the operations of the same line as e that undo without a number would undo here.
 func (s *store) lineOf(env *commands.Env, e *entry, all []*entry) lineOperations {
 	if e.Line == "" {
 		return lineOperations{operations: []*entry{e}}
 	}
-	l := lineOperations{gone: e.Part - 1}
+	l := lineOperations{missing: e.Part - 1}
 	for _, other := range all {
 		if other.Line != e.Line {
 			continue
 		}
-		l.gone = min(l.gone, other.Part-1)
-		if s.open(other) && other.elsewhere(env) == nil {
+		l.missing = min(l.missing, other.Part-1)
+		if s.isOpen(other) && other.checkServers(env) == nil {
 			l.operations = append(l.operations, other)
 		}
 	}
 	return l
 }
 
-// words names the operations.
-func (l lineOperations) words() string {
+// describe describes the operations for a message.
+func (l lineOperations) describe() string {
 	last, first := l.operations[0], l.operations[len(l.operations)-1]
 	text := fmt.Sprintf("operation %d (%s %s)", last.N, last.Command, last.Path)
 	if first != last {
@@ -49,18 +48,20 @@ func (l lineOperations) words() string {
 	return text
 }
 
-// confirm asks before the operations are undone on a cluster where that is to be confirmed.
-// It does not ask where the undo fails anyway.
+// confirm asks the user before an undo on a cluster whose writes must be confirmed. It does not
+// ask if the undo would fail anyway.
 func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
-	if e := l.operations[0]; env.Confirm == "" || e.State == undone || e.elsewhere(env) != nil {
+	if e := l.operations[0]; env.Confirm == "" || e.State == undone || e.checkServers(env) != nil {
 		return nil
 	}
-	return env.Leave(ctx, fmt.Sprintf("about to undo %s on %s", l.words(), env.Confirm))
+	return env.AskToContinue(ctx, fmt.Sprintf("about to undo %s on %s", l.describe(), env.Confirm))
 }
 
-// trimEvery is how many small operations of one line are kept before old ones are looked for.
+// trimEvery is the number of small operations of one line after which old operations are removed.
 const trimEvery = 64
 
+// trimAfter removes old operations after newest was saved. For speed, it does nothing for most of
+// the small operations of a line.
 func (s *store) trimAfter(newest *entry) error {
 	if newest.Part > 1 && newest.Part%trimEvery != 0 && newest.Bytes < 1<<20 {
 		return nil
@@ -68,15 +69,15 @@ func (s *store) trimAfter(newest *entry) error {
 	return s.trim(newest.N)
 }
 
-// parts counts the operations of the latest line.
-type parts struct {
+// partCounter counts the operations of the latest line.
+type partCounter struct {
 	mu   sync.Mutex
 	line string
 	n    int
 }
 
-// count adds to the number of a line's operations, and returns it.
-func (p *parts) count(line string, add int) int {
+// count adds to the number of operations of a line, and returns the sum.
+func (p *partCounter) count(line string, add int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if line != p.line {
@@ -86,7 +87,7 @@ func (p *parts) count(line string, add int) int {
 	return p.n
 }
 
-// undo undoes all of them, or, where one has changed since, none.
+// undo undoes all operations. If it finds a conflict before it begins, it undoes none.
 func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	each := make([]*undoing, len(l.operations))
 	for i, e := range l.operations {
@@ -101,7 +102,7 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 		return how.env.Screen.Print(each[0].answer())
 	}
 	if !how.dry {
-		if err := l.try(ctx, how); err != nil {
+		if err := l.dryRun(ctx, how); err != nil {
 			return err
 		}
 	}
@@ -113,19 +114,20 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 			return err
 		}
 	}
-	if l.gone > 0 {
+	if l.missing > 0 {
 		what := "1 earlier operation"
-		if l.gone > 1 {
-			what = fmt.Sprintf("%d earlier operations", l.gone)
+		if l.missing > 1 {
+			what = fmt.Sprintf("%d earlier operations", l.missing)
 		}
 		how.env.Screen.Note("not restored: " + what + " of this line, which the log no longer contains")
 	}
 	return how.env.Screen.Print(l.answer(each))
 }
 
-// try returns the error of the first operation that could not be undone. What an operation
-// has left, a later one of the same line may have changed: such an operation is not tried.
-func (l lineOperations) try(ctx context.Context, how undoing) error {
+// dryRun returns the error of the first operation that could not be undone, without undoing any. It
+// skips an operation if a later one of the same line concerns the same znodes, because these may
+// then differ from the result of the earlier one.
+func (l lineOperations) dryRun(ctx context.Context, how undoing) error {
 	var later []string
 	for _, e := range l.operations {
 		related := slices.ContainsFunc(later, func(path string) bool { return dump.Within(path, e.Path) || dump.Within(e.Path, path) })
@@ -141,7 +143,7 @@ func (l lineOperations) try(ctx context.Context, how undoing) error {
 	return nil
 }
 
-// answer is that of the whole line.
+// answer returns the result of undoing the whole line.
 func (l lineOperations) answer(each []*undoing) render.Answer {
 	var counts zktree.Counts
 	var plans []string
@@ -152,11 +154,11 @@ func (l lineOperations) answer(each []*undoing) render.Answer {
 		all[i] = u.answer().JSON
 	}
 	if each[0].dry {
-		return render.Answer{Words: "would undo " + l.words() + ":\n" + strings.Join(append(plans, ""), "\n"), Wrap: true, JSON: render.Facts{"operations", all}}
+		return render.Answer{Words: "would undo " + l.describe() + ":\n" + strings.Join(append(plans, ""), "\n"), Wrap: true, JSON: render.Facts{"operations", all}}
 	}
-	did := restored(counts)
+	did := countsText(counts)
 	if did == "" {
 		did = "already in the saved state"
 	}
-	return render.Answer{Words: "undid " + l.words() + ": " + did + "\n", Wrap: true, JSON: render.Facts{"done", undoName, "operations", all}}
+	return render.Answer{Words: "undid " + l.describe() + ": " + did + "\n", Wrap: true, JSON: render.Facts{"done", undoName, "operations", all}}
 }

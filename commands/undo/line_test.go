@@ -11,8 +11,8 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// oneLine runs commands as those of one typed line.
-func (h *hand) oneLine(id string, lines ...string) {
+// oneLine runs commands as operations of a single typed line.
+func (h *testShell) oneLine(id string, lines ...string) {
 	h.t.Helper()
 	h.env.Line = id
 	defer func() { h.env.Line = "" }()
@@ -26,9 +26,9 @@ func (h *hand) oneLine(id string, lines ...string) {
 	h.do(lines...)
 }
 
-// undo without a number undoes what one typed line has done, however many operations that were.
+// undo without a number undoes all operations of one typed line.
 func TestUndoOfALine(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /before one", "set /before two", "create /app")
 	for i := range 5 {
 		h.do(fmt.Sprintf("create /app/w-%d data%d", i, i))
@@ -47,7 +47,7 @@ func TestUndoOfALine(t *testing.T) {
 	}
 	h.wantTree("/app", before)
 
-	// The same znode several times, as in a script; each undo is saved, too.
+	// A line can change the same znode several times, as source does. Each undo is saved, too.
 	h.oneLine("b", "set /app/w-0 x", "set /app/w-0 y", "delete /app/w-1", "deleteall /app")
 	h.do("undo")
 	h.wantTree("/app", before)
@@ -56,13 +56,13 @@ func TestUndoOfALine(t *testing.T) {
 	h.fails("undo", "there is nothing left to undo")
 }
 
-// If one znode has changed since, nothing of the line is undone. What can be undone by its
-// number, or left, undo then goes on behind.
+// If a znode has changed since, undo reverts no operation of the line. After the conflict is
+// resolved by number, undo without a number reverts the rest.
 func TestUndoOfALineThatHasChanged(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "create /b one", "create /c one")
 	h.oneLine("a", "set /a two", "set /b two", "set /c two")
-	if _, err := h.env.Session.Set(t.Context(), "/b", []byte("other"), -1); err != nil { // somebody else's
+	if _, err := h.env.Session.Set(t.Context(), "/b", []byte("other"), -1); err != nil { // another client's write
 		t.Fatal(err)
 	}
 	now := func(path string) string {
@@ -82,7 +82,8 @@ func TestUndoOfALineThatHasChanged(t *testing.T) {
 	}
 }
 
-// A line of many operations counts as one, up to a limit, and undo says what is gone.
+// The operations of one line count as one, up to a limit, and undo reports those that are no longer
+// in the log.
 func TestManyOperationsOfALine(t *testing.T) {
 	s := &store{t.TempDir()}
 	add := func(line string, part int) {
@@ -91,7 +92,7 @@ func TestManyOperationsOfALine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.keep(&entry{Command: "delete", Path: "/a", Line: line, Part: part}); err != nil {
+		if err := d.commit(&entry{Command: "delete", Path: "/a", Line: line, Part: part}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -106,7 +107,7 @@ func TestManyOperationsOfALine(t *testing.T) {
 		t.Fatalf("%d operations, %v", len(all), err)
 	}
 
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a 1", "create /b 1", "create /c 1")
 	h.oneLine("a", "set /a 2", "set /b 2", "set /c 2")
 	if err := h.store.discard(1); err != nil {
@@ -118,15 +119,15 @@ func TestManyOperationsOfALine(t *testing.T) {
 	}
 }
 
-// On a command line the remark at the end says that one undo is enough; in JSON an undo is one
-// value.
+// A single command with several operations prints that one undo reverts them all. In JSON, the
+// result of such an undo is one value.
 func TestUndoOfACommandLine(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a", "create /a/x", "create /a/y")
 	log := h.log()
 	log.Again = []string{"zksh", "undo"}
 	s := log.Summary()
-	h.env.Mode, h.env.Keeper = commands.OneShot, s
+	h.env.Mode, h.env.Saver = commands.OneShot, s
 	h.oneLine("a", "find /a -path /a/* -- delete {}")
 	if got, want := s.Text(h.env), "2 operations are saved; to undo them, run zksh undo; to list them, run zksh undo -l"; got != want {
 		t.Errorf("%q, want %q", got, want)

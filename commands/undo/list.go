@@ -11,21 +11,21 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// print lists the operations, and those that cannot be read.
+// print lists the operations, including those that cannot be read.
 func (l Log) print(env *commands.Env) error {
 	s := &store{l.Dir}
-	all, bad, err := s.read()
+	all, bad, err := s.readAll()
 	if err != nil {
 		return err
 	}
-	rows := make([]listed, 0, len(all)+len(bad))
+	rows := make([]row, 0, len(all)+len(bad))
 	for _, e := range all {
-		rows = append(rows, &operation{e, l.By, time.Now(), e.elsewhere(env) != nil, s.dumpOf(e.N) == ""})
+		rows = append(rows, &operationRow{e, l.By, time.Now(), e.checkServers(env) != nil, s.dumpName(e.N) == ""})
 	}
 	for _, d := range bad {
 		rows = append(rows, d)
 	}
-	slices.SortFunc(rows, func(a, b listed) int { return b.number() - a.number() })
+	slices.SortFunc(rows, func(a, b row) int { return b.number() - a.number() })
 	err = env.Screen.Print(&render.Stream{
 		List: "operations",
 		Columns: []render.Column{
@@ -46,44 +46,43 @@ func (l Log) print(env *commands.Env) error {
 	return err
 }
 
-// listed is a row of undo -l.
-type listed interface {
+// row is a row in the output of undo -l.
+type row interface {
 	render.Item
 	number() int
 }
 
-// operation is an operation in undo -l.
-type operation struct {
+// operationRow is a row for an operation whose entry can be read.
+type operationRow struct {
 	*entry
-	here By
-	now  time.Time
-	far  bool // on another ensemble, or below another chroot
-	gone bool // its dump is
+	origin    Origin
+	now       time.Time
+	elsewhere bool // done on another ensemble, or below another chroot
+	noDump    bool // the dump no longer exists
 }
 
-func (o *operation) number() int { return o.N }
+func (o *operationRow) number() int { return o.N }
 
-// Cells implements render.Item.
-func (o *operation) Cells() []string {
+func (o *operationRow) Cells() []string {
 	at, size := o.Path, strconv.FormatInt(o.Data, 10)
-	if o.By == nil { // an older zksh, which did not count it
+	if o.By == nil { // older versions of zksh did not record the size
 		size = "-"
 	}
-	if o.far {
-		at += " on " + o.place()
+	if o.elsewhere {
+		at += " on " + o.location()
 	}
 	if state := o.state(); state != string(done) {
 		at += " (" + strings.Replace(state, string(begun), "maybe", 1) + ")"
 	}
-	return []string{strconv.Itoa(o.N), commands.Age(o.now.Sub(o.Time)), o.Command, strconv.Itoa(o.Znodes), size, o.By.cell(o.here), at}
+	return []string{strconv.Itoa(o.N), commands.Age(o.now.Sub(o.Time)), o.Command, strconv.Itoa(o.Znodes), size, o.By.cell(o.origin), at}
 }
 
-// state is that of the operation, in JSON.
-func (o *operation) state() string {
+// state returns the state of the operation, for JSON.
+func (o *operationRow) state() string {
 	switch {
 	case o.State == undone:
 		return string(undone)
-	case o.gone:
+	case o.noDump:
 		return unreadable
 	case o.Partly:
 		return partlyUndone
@@ -91,24 +90,21 @@ func (o *operation) state() string {
 	return string(o.State)
 }
 
-// JSON implements render.Item.
-func (o *operation) JSON() any {
+func (o *operationRow) JSON() any {
 	var data any = o.Data
 	if o.By == nil {
 		data = nil
 	}
 	return render.Facts{"number", o.N, "time", render.Time(o.Time), "command", o.Command, "path", o.Path, "servers", o.Servers, "chroot", o.Chroot,
-		"znodes", o.Znodes, "bytes", data, "fileBytes", o.Bytes, "state", o.state(), "by", o.By.facts(o.here)}
+		"znodes", o.Znodes, "bytes", data, "fileBytes", o.Bytes, "state", o.state(), "by", o.By.facts(o.origin)}
 }
 
 func (d *damaged) number() int { return d.n }
 
-// Cells implements render.Item.
 func (d *damaged) Cells() []string {
 	return []string{strconv.Itoa(d.n), "-", "-", "-", "-", "-", "(" + unreadable + ")"}
 }
 
-// JSON implements render.Item.
 func (d *damaged) JSON() any {
 	files := []string{}
 	for _, f := range []string{d.entry, d.dump} {
@@ -119,7 +115,7 @@ func (d *damaged) JSON() any {
 	return render.Facts{"number", d.n, "state", unreadable, "reason", d.why.Error(), "files", files}
 }
 
-// text says why it cannot be read, and what can be done.
+// text explains why the entry cannot be read, and how to restore the saved copy.
 func (d *damaged) text() string {
 	text := fmt.Sprintf("operation %d is unreadable: %s", d.n, d.why)
 	if d.dump == "" {

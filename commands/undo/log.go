@@ -15,49 +15,51 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// A Log is the user's undo log, as one program uses it.
+// A Log is the user's undo log, as used by one program.
 type Log struct {
-	Dir string // the folder; empty: there is none
-	By  By     // the program
-	// Queue reports whether a name is that of a znode in a lock's queue, which must not come
-	// back when its session is gone.
+	Dir string // folder of the log; empty: there is none
+	By  Origin // the program that uses the log
+	// Queue reports whether a name is that of a znode in a lock queue. Such znodes are never
+	// restored, because their session is gone.
 	Queue func(name string) bool
-	// Again is the command line, in words, that undoes what a command has destroyed. It is empty
-	// at the prompt.
+	// Again is the command line that undoes the operations of this program, in words. It is
+	// empty at the prompt.
 	Again []string
 }
 
-// Keeper saves in the undo log what commands destroy.
-func (l Log) Keeper() *Keeper {
-	return &Keeper{shelf: &store{l.Dir}, queue: l.Queue, by: l.By}
+// Saver returns a Saver that writes to the log.
+func (l Log) Saver() *Saver {
+	return &Saver{backend: &store{l.Dir}, inQueue: l.Queue, by: l.By}
 }
 
-// By is who did an operation. Without a number, undo undoes what has the same ID.
-type By struct {
-	ID       string `json:"id"` // of a shell, or of all commands that are typed in one terminal session
-	Kind     kind   `json:"kind"`
-	Script   string `json:"script,omitempty"` // the file that source ran
-	PID      int    `json:"pid"`
-	Host     string `json:"host,omitempty"`
-	Terminal string `json:"terminal,omitempty"`
+// Origin identifies the program that performed an operation. Undo without a number reverts
+// operations of an Origin with the same ID.
+type Origin struct {
+	ID       string     `json:"id"` // identifies a shell, or all single commands of one terminal session
+	Kind     originKind `json:"kind"`
+	Script   string     `json:"script,omitempty"` // file whose lines source was running
+	PID      int        `json:"pid"`
+	Host     string     `json:"host,omitempty"`
+	Terminal string     `json:"terminal,omitempty"`
 }
 
-// kind says how commands reach a program.
-type kind string
+// originKind distinguishes a shell with a prompt from a program that runs a single command or a
+// script.
+type originKind string
 
 const (
-	prompt      kind = "prompt"
-	commandLine kind = "command"
+	prompt      originKind = "prompt"
+	commandLine originKind = "command"
 )
 
-// AtPrompt is a shell with a prompt in a terminal of that name, which may be empty. Each shell
-// has an ID of its own.
-func AtPrompt(terminal string) By { return here(prompt, rand.Text(), terminal) }
+// AtPrompt returns the Origin of a shell with a prompt. Each shell has its own ID. terminal is the
+// name of its terminal, which may be empty.
+func AtPrompt(terminal string) Origin { return newOrigin(prompt, rand.Text(), terminal) }
 
-// OnCommandLine is a program that runs a command, or a script, in a terminal session. All of
-// one session share an ID; if session is empty, each program has its own.
-func OnCommandLine(session, terminal string) By {
-	by := here(commandLine, rand.Text(), terminal)
+// OnCommandLine returns the Origin of a program that runs a command or a script. All programs of
+// one terminal session have the same ID. If session is empty, each program has its own.
+func OnCommandLine(session, terminal string) Origin {
+	by := newOrigin(commandLine, rand.Text(), terminal)
 	if session != "" {
 		sum := sha256.Sum256([]byte(by.Host + " " + session))
 		by.ID = hex.EncodeToString(sum[:12])
@@ -65,23 +67,23 @@ func OnCommandLine(session, terminal string) By {
 	return by
 }
 
-func here(k kind, id, terminal string) By {
-	host, _ := os.Hostname() // without a name, none is shown
-	return By{ID: id, Kind: k, PID: os.Getpid(), Host: host, Terminal: terminal}
+func newOrigin(k originKind, id, terminal string) Origin {
+	host, _ := os.Hostname() // if this fails, no host name is shown
+	return Origin{ID: id, Kind: k, PID: os.Getpid(), Host: host, Terminal: terminal}
 }
 
-// is reports whether two are the same shell, or the same terminal session.
-func (b *By) is(other By) bool { return b != nil && b.ID != "" && b.ID == other.ID }
+// same reports whether both have the same ID. Without an ID, they are different.
+func (b *Origin) same(other Origin) bool { return b != nil && b.ID != "" && b.ID == other.ID }
 
-// elsewhere reports whether b is known to be on another machine.
-func (b *By) elsewhere(here By) bool { return b.Host != "" && b.Host != here.Host }
+// onOtherHost reports whether b is known to be on another machine.
+func (b *Origin) onOtherHost(here Origin) bool { return b.Host != "" && b.Host != here.Host }
 
-// cell is b in a column.
-func (b *By) cell(here By) string {
+// cell describes b for a table.
+func (b *Origin) cell(here Origin) string {
 	switch {
 	case b == nil:
 		return "-"
-	case b.is(here):
+	case b.same(here):
 		return "here"
 	}
 	text := b.Terminal
@@ -93,14 +95,14 @@ func (b *By) cell(here By) string {
 	case text == "":
 		text = "pid " + strconv.Itoa(b.PID)
 	}
-	if b.elsewhere(here) {
+	if b.onOtherHost(here) {
 		text += "@" + b.Host
 	}
 	return text
 }
 
-// words is b in a sentence.
-func (b *By) words(here By) string {
+// words describes b for a sentence.
+func (b *Origin) words(here Origin) string {
 	if b == nil {
 		return "by an older version of zksh"
 	}
@@ -111,7 +113,7 @@ func (b *By) words(here By) string {
 	if b.Terminal != "" {
 		text += " in " + b.Terminal
 	}
-	if b.elsewhere(here) {
+	if b.onOtherHost(here) {
 		text += " on " + b.Host
 	}
 	if b.Kind == prompt {
@@ -123,19 +125,19 @@ func (b *By) words(here By) string {
 	return text
 }
 
-// facts is b in JSON.
-func (b *By) facts(here By) any {
+// facts describes b for JSON.
+func (b *Origin) facts(here Origin) any {
 	if b == nil {
 		return nil
 	}
 	return struct {
-		*By
+		*Origin
 		Here bool `json:"here"`
-	}{b, b.is(here)}
+	}{b, b.same(here)}
 }
 
-// pick finds the operations that are meant. Without a number, they are those of the latest
-// line of this shell, or of this terminal, that are left to undo on this ensemble.
+// pick returns the operations to undo. Without a number, these are the operations of the latest
+// line of the same Origin that are not undone yet and were done on this ensemble.
 func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (lineOperations, error) {
 	s := &store{l.Dir}
 	if len(args) > 0 {
@@ -153,12 +155,12 @@ func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry boo
 	far, latest := "", (*entry)(nil)
 	for _, e := range all {
 		switch {
-		case !s.open(e):
-		case e.elsewhere(env) != nil:
+		case !s.isOpen(e):
+		case e.checkServers(env) != nil:
 			if far == "" {
-				far = fmt.Sprintf(" here (operation %d was done on %s)", e.N, e.place())
+				far = fmt.Sprintf(" here (operation %d was done on %s)", e.N, e.location())
 			}
-		case e.By.is(l.By):
+		case e.By.same(l.By):
 			return s.lineOf(env, e, all), nil
 		case latest == nil:
 			latest = e
@@ -168,19 +170,20 @@ func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry boo
 		return lineOperations{}, fmt.Errorf("there is nothing left to undo%s; to list what was saved, run: undo -l", far)
 	}
 	others := s.lineOf(env, latest, all)
-	return others, l.others(ctx, env, others, dry)
+	return others, l.confirmOthers(ctx, env, others, dry)
 }
 
-// open reports whether an operation is left to undo by one without a number.
-func (s *store) open(e *entry) bool {
-	return e.State != undone && !e.Partly && !e.ofUndo() && s.dumpOf(e.N) != ""
+// isOpen reports whether undo without a number can undo the operation.
+func (s *store) isOpen(e *entry) bool {
+	return e.State != undone && !e.Partly && !e.isUndo() && s.dumpName(e.N) != ""
 }
 
-// others decides whether to undo an operation of somebody else without its number. At the
-// prompt, the person decides. A command may undo that of a command, and no shell's.
-func (l Log) others(ctx context.Context, env *commands.Env, all lineOperations, dry bool) error {
+// confirmOthers decides whether undo without a number reverts an operation of another Origin. At
+// the prompt, it asks the user. A single command may revert the operation of another single
+// command, but never that of a shell.
+func (l Log) confirmOthers(ctx context.Context, env *commands.Env, all lineOperations, dry bool) error {
 	e := all.operations[0]
-	what := fmt.Sprintf("%s, %s ago, %s", all.words(), commands.Age(time.Since(e.Time)), e.By.words(l.By))
+	what := fmt.Sprintf("%s, %s ago, %s", all.describe(), commands.Age(time.Since(e.Time)), e.By.words(l.By))
 	switch {
 	case dry || env.Confirm != "" || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
 		env.Screen.Note(fmt.Sprintf("nothing left to undo from this terminal; the latest change from another shell is %s", what))

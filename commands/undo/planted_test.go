@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// What somebody else could have put into the store, or what blocks, is no operation, and
-// nobody else can put anything there from then on.
+// undo ignores files that another user could have put into the store, and FIFOs, and then makes the
+// folder private.
 func TestPlantedInTheStore(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	if err := os.Chmod(h.store.dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestPlantedInTheStore(t *testing.T) {
 	}
 	h.fails("undo 4", "not a regular file")
 	h.do("set /a two", "undo 5")
-	for _, name := range []string{"3.json", "4.dump"} { // the only copy, perhaps, of something
+	for _, name := range []string{"3.json", "4.dump"} { // not removed: each may belong to the only copy of a subtree
 		if _, err := os.Lstat(filepath.Join(h.store.dir, name)); err != nil {
 			t.Error(err)
 		}

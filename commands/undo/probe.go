@@ -9,26 +9,27 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// wouldFail returns the error with which the server is known to reject the operation, so that
-// nobody is asked about it. The server is sent the operation in a transaction that cannot
-// succeed, as the root exists. It is nil if the operation may succeed, or cannot be tried so.
-func (g *keeping) wouldFail(ctx context.Context) error {
+// wouldFail returns the error with which the server would reject the operation, so that the user
+// is not asked in vain. To find out, it sends the operation in a transaction that cannot succeed,
+// because it also creates the root, which exists. It returns nil if the operation may succeed, or
+// if it cannot be probed in this way.
+func (op *saving) wouldFail(ctx context.Context) error {
 	var change zkconn.Change
-	switch g.Of {
+	switch op.Of {
 	case commands.LostData:
-		change = zkconn.NewData(g.Path, g.Data, g.Version)
+		change = zkconn.NewData(op.Path, op.Data, op.Version)
 	case commands.LostNode:
-		change = zkconn.Removal(g.Path, g.Version)
+		change = zkconn.Removal(op.Path, op.Version)
 	default:
 		return nil
 	}
-	_, err := g.env.Session.Multi(ctx, []zkconn.Change{change, zkconn.Creation("/", nil, zkconn.OpenACL(), zkconn.CreateMode{})})
+	_, err := op.env.Session.Multi(ctx, []zkconn.Change{change, zkconn.Creation("/", nil, zkconn.OpenACL(), zkconn.CreateMode{})})
 	refusal, refused := errors.AsType[*zkconn.Error](err)
-	if g.Path == "/" || !refused || refusal.Path != g.Path || !slices.Contains(whyRejected, refusal.Code) {
+	if op.Path == "/" || !refused || refusal.Path != op.Path || !slices.Contains(rejections, refusal.Code) {
 		return nil
 	}
 	return refusal
 }
 
-// whyRejected are the codes with which a server rejects set and delete.
-var whyRejected = []zkconn.Code{zkconn.NoAuth, zkconn.NoNode, zkconn.NotEmpty, zkconn.BadVersion}
+// rejections are the codes with which a server rejects a set or a delete.
+var rejections = []zkconn.Code{zkconn.NoAuth, zkconn.NoNode, zkconn.NotEmpty, zkconn.BadVersion}

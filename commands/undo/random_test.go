@@ -24,9 +24,9 @@ import (
 	"github.com/zksh/zksh/lockcmd"
 )
 
-// destroying has lines for every command that destroys something. In them S and D are
-// the roots of two subtrees, P is a znode of D, Q one of S, N a path that is free, and F
-// a dump of S.
+// destroying has lines for every command that destroys something. S and D stand for the roots of
+// two subtrees, P for a znode of D, Q for a znode of S, N for a path without a znode, and F for a
+// dump of S.
 var destroying = []string{
 	"set -- P new", "set -v 0 P new", "delete -- P", "deleteall -y P", "rmr P", "edit P",
 	"setAcl -- P world:anyone:cdra", "setAcl -R -- P auth::cdrwa", "setAcl -R -- P world:anyone:ra",
@@ -34,10 +34,10 @@ var destroying = []string{
 	"import -R -y --overwrite F D", "import -R -y --prune F D", "import P " + plainFile,
 }
 
-// plainFile stands for a file without a tree.
+// plainFile stands for a file that is not a dump.
 const plainFile = "PLAIN"
 
-// The lines above leave out no command.
+// destroying contains every command that has the effect Destroys.
 func TestDestroyingIsComplete(t *testing.T) {
 	for _, c := range slices.Concat(commands.All(), transfer.Commands()) {
 		drawn := slices.ContainsFunc(destroying, func(line string) bool { return strings.Fields(line)[0] == c.Name })
@@ -47,13 +47,13 @@ func TestDestroyingIsComplete(t *testing.T) {
 	}
 }
 
-// world is a server, a shell behind a proxy, and an administrator who sees everything.
+// world consists of a server, a shell behind a proxy, and an administrator who can read everything.
 type world struct {
 	t     *testing.T
 	proxy *zktest.Proxy
-	hand  *hand // the shell
-	admin *hand
-	files string
+	shell *testShell // behind the proxy, without the administrator's permissions
+	admin *testShell
+	files string // folder for dumps
 	cases int
 }
 
@@ -61,10 +61,10 @@ func newWorld(t *testing.T) *world {
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	w := &world{t: t, proxy: zktest.NewProxy(t, server), files: t.TempDir()}
 	_, port, _ := strings.Cut(w.proxy.Addr(), ":")
-	w.hand = newHand(t, w.proxy.Addr()+",localhost:"+port, t.TempDir()) // the other name is tried at once
-	w.hand.do("addauth digest u:p")
-	w.hand.yes = true
-	w.admin = &hand{t: t, screen: &commandtest.Screen{}, store: &store{t.TempDir()}}
+	w.shell = newTestShell(t, w.proxy.Addr()+",localhost:"+port, t.TempDir()) // the client tries the second name at once
+	w.shell.do("addauth digest u:p")
+	w.shell.yes = true
+	w.admin = &testShell{t: t, screen: &commandtest.Screen{}, store: &store{t.TempDir()}}
 	w.admin.env = &commands.Env{Screen: w.admin.screen, Mode: commands.ByHand,
 		Session: zksession.Open(t, zkconn.Config{Servers: server, Timeout: 20 * time.Second})}
 	w.admin.do("addauth digest admin:all", "addauth digest u:p")
@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// hiddenACL is the ACL of a znode that only the administrator may read.
+// hiddenACL is an ACL that lets only the administrator read the znode.
 var hiddenACL = append(zk.WorldACL(zk.PermAll&^zk.PermRead), zk.DigestACL(zk.PermAll, "admin", "all")...)
 
 var (
@@ -83,16 +83,17 @@ var (
 		append(zk.WorldACL(27), zk.DigestACL(31, "u", "p")...), hiddenACL}
 )
 
-// plant makes a subtree and returns its paths and those that the shell may not read.
+// plant creates a random subtree. It returns its paths, and the set of those that the shell cannot
+// read.
 func (w *world) plant(rt *rapid.T, root string) (paths []string, hidden map[string]bool) {
 	hidden = map[string]bool{}
 	create := func(path string) {
-		data := someData[rapid.IntRange(0, len(someData)-1).Draw(rt, "data")] // 15 kB are not to be logged
+		data := someData[rapid.IntRange(0, len(someData)-1).Draw(rt, "data")] // keeps the data, up to 15 kB, out of rapid's log
 		acl := rapid.SampledFrom(someACLs).Draw(rt, "acl")
 		if path == root {
 			acl = zk.WorldACL(31)
 		}
-		if err := w.admin.make(path, data, acl); err != nil {
+		if err := w.admin.create(path, data, acl); err != nil {
 			rt.Fatal(err)
 		}
 		paths = append(paths, path)
@@ -108,7 +109,7 @@ func (w *world) plant(rt *rapid.T, root string) (paths []string, hidden map[stri
 	return paths, hidden
 }
 
-// fill puts paths into a line.
+// fill replaces the placeholders in a line by paths.
 func fill(line string, at map[string]string) []string {
 	words := strings.Fields(line)
 	for i, word := range words {
@@ -119,10 +120,9 @@ func fill(line string, at map[string]string) []string {
 	return words
 }
 
-// Whatever a line destroys, with znodes that may not be read on either side, with the
-// connection cut before or behind any of its requests, at the prompt and in a script:
-// the copy is there if and only if something was destroyed, or may have been, and undo
-// restores exactly that.
+// Undo, or import from a file of --undo, restores exactly what a line destroyed. A copy exists if
+// and only if the line destroyed something, or may have. Znodes can be unreadable, the connection
+// can be cut before or after any request, and the line can run at the prompt or in a script.
 func TestUndoBringsBack(t *testing.T) {
 	editor := filepath.Join(t.TempDir(), "editor")
 	if err := os.WriteFile(editor, []byte("#!/bin/sh\nprintf edited > \"$1\"\n"), 0o700); err != nil {
@@ -155,33 +155,33 @@ func (w *world) oneCase(rt *rapid.T) {
 
 	script := rapid.Bool().Draw(rt, "in a script")
 	saved := filepath.Join(w.files, fmt.Sprint("undo", w.cases))
-	shell := *w.hand
+	shell := *w.shell
 	if script {
-		keeper, err := ToFile(saved, lockcmd.InQueue)
+		saver, err := ToFile(saved, lockcmd.InQueue)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		env := *w.hand.env
-		env.Keeper, env.Mode = keeper, commands.Batch
+		env := *w.shell.env
+		env.Saver, env.Mode = saver, commands.Batch
 		shell.env = &env
 	}
-	w.hand.yes = rapid.IntRange(0, 3).Draw(rt, "yes") > 0 // to destroying what cannot be saved
+	w.shell.yes = rapid.IntRange(0, 3).Draw(rt, "yes") > 0 // answer to destroying what cannot be saved
 	last := w.lastNumber()
 	cut := w.arm(rt)
 	lineErr := shell.run(w.t.Context(), words)
 	wasCut := w.disarm(cut)
 
-	destroyed, secret := lost(before, w.admin.tree(root), hidden)
-	kept := w.lastNumber() > last
+	destroyed, secret := changedPaths(before, w.admin.tree(root), hidden)
+	hasCopy := w.lastNumber() > last
 	if _, err := os.Stat(saved); script {
-		kept = err == nil
+		hasCopy = err == nil
 	}
 	switch {
-	case len(destroyed) > 0 && !kept:
+	case len(destroyed) > 0 && !hasCopy:
 		rt.Fatalf("%q (%v) destroyed %q, and there is no copy", words, lineErr, destroyed)
-	case len(destroyed)+len(secret) == 0 && kept && !wasCut && w.versions(rt, root) == versions:
+	case len(destroyed)+len(secret) == 0 && hasCopy && !wasCut && w.versions(rt, root) == versions:
 		rt.Fatalf("%q (%v) destroyed nothing, and there is a copy", words, lineErr)
-	case !kept:
+	case !hasCopy:
 		return
 	}
 	if script {
@@ -191,10 +191,10 @@ func (w *world) oneCase(rt *rapid.T) {
 		if err := w.admin.try("import -R -y --overwrite " + saved); err != nil {
 			rt.Fatalf("%q: the copy cannot be read: %v", words, err)
 		}
-	} else if w.hand.yes = true; len(destroyed) == 0 {
-		_ = w.hand.try("undo") // of a write that may not have happened, or of the same data
-	} else if err := w.hand.try("undo"); err != nil {
-		rt.Fatalf("%q (%v), which destroyed %q: undo: %v\n%s", words, lineErr, destroyed, err, w.hand.screen.Printed())
+	} else if w.shell.yes = true; len(destroyed) == 0 {
+		_ = w.shell.try("undo") // of a write that may not have happened, or that wrote the same data
+	} else if err := w.shell.try("undo"); err != nil {
+		rt.Fatalf("%q (%v), which destroyed %q: undo: %v\n%s", words, lineErr, destroyed, err, w.shell.screen.Printed())
 	}
 	after := w.admin.tree(root)
 	for _, path := range destroyed {
@@ -204,7 +204,7 @@ func (w *world) oneCase(rt *rapid.T) {
 	}
 }
 
-// versions are those of all data and ACLs: a write of the same is one.
+// versions lists the versions of all data and ACLs. They change even if the same data is written.
 func (w *world) versions(rt *rapid.T, root string) string {
 	var b strings.Builder
 	for z, err := range subtree(w.t.Context(), w.admin.env, root, "").Nodes {
@@ -218,9 +218,9 @@ func (w *world) versions(rt *rapid.T, root string) string {
 	return b.String()
 }
 
-// lastNumber is that of the newest operation in the store.
+// lastNumber returns the number of the newest operation in the shell's store, or 0.
 func (w *world) lastNumber() int {
-	all, err := w.hand.store.numbers(entryFile)
+	all, err := w.shell.store.numbers(entryFile)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func (w *world) lastNumber() int {
 	return all[len(all)-1]
 }
 
-// arm draws whether the connection is to be cut, and at which request.
+// arm decides at random whether the connection is cut, and at which request.
 func (w *world) arm(rt *rapid.T) <-chan struct{} {
 	skip := rapid.IntRange(0, 20).Draw(rt, "cut at")
 	switch rapid.IntRange(0, 2).Draw(rt, "cut") {
@@ -244,8 +244,8 @@ func (w *world) arm(rt *rapid.T) <-chan struct{} {
 
 // disarm reports whether the connection was cut, and waits for the next one.
 func (w *world) disarm(cut <-chan struct{}) bool {
-	w.proxy.CutBeforeRequest(-77) // which no request has
-	if err := w.hand.env.Session.WaitReady(zktest.Within(w.t)); err != nil {
+	w.proxy.CutBeforeRequest(-77) // no request has this type
+	if err := w.shell.env.Session.WaitReady(zktest.Within(w.t)); err != nil {
 		w.t.Fatal(err)
 	}
 	select {
@@ -256,9 +256,9 @@ func (w *world) disarm(cut <-chan struct{}) bool {
 	}
 }
 
-// lost returns the paths that are gone or changed, those apart that the shell could not
-// read.
-func lost(before, after map[string]string, hidden map[string]bool) (destroyed, secret []string) {
+// changedPaths returns the paths that are missing or changed. Those that the shell could not read
+// are listed in secret.
+func changedPaths(before, after map[string]string, hidden map[string]bool) (destroyed, secret []string) {
 	for _, path := range slices.Sorted(maps.Keys(before)) {
 		switch {
 		case after[path] == before[path]:

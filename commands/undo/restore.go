@@ -13,109 +13,113 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// data brings back the data of one znode, if it has those that the operation wrote. Their
-// version is demanded.
-func (u *undoing) data(ctx context.Context) error {
-	was, err := u.kept.Znode(u.Path, true)
+// restoreData restores the data of one znode, provided that it still has the data that the
+// operation wrote. The write requires the version that was read.
+func (u *undoing) restoreData(ctx context.Context) error {
+	was, err := u.saved.Znode(u.Path, true)
 	if err != nil {
 		return err
 	}
 	data, st, err := u.env.Session.Get(ctx, u.Path, false)
 	switch {
 	case errors.Is(err, zkconn.NoNode):
-		u.conflicts = append(u.conflicts, deleted(u.Path))
-		return u.refuse()
+		u.conflicts = append(u.conflicts, deletedConflict(u.Path))
+		return u.rejectConflicts()
 	case err != nil:
 		return err
-	case zktree.SameData(data, was.Data): // whoever has written it
+	case zktree.SameData(data, was.Data): // already restored, by whomever
 		return nil
-	case hashed(data) != u.Wrote && !u.overwrite:
-		u.differs(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: data, Stat: st}, B: was, Aspect: zktree.DataDiffers})
-		return u.refuse()
+	case hashOf(data) != u.Wrote && !u.overwrite:
+		u.addConflict(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: data, Stat: st}, B: was, Aspect: zktree.DataDiffers})
+		return u.rejectConflicts()
 	}
 	u.plan = []string{"set " + u.Path}
 	if u.dry {
 		return nil
 	}
-	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostData, Version: st.Version, Data: was.Data}
+	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostData, Version: st.Version, Data: was.Data}
 	u.counts.Changed = 1
-	return u.losing(ctx, loss, func(ctx context.Context, version int32) error {
+	return u.saveAndRun(ctx, loss, func(ctx context.Context, version int32) error {
 		_, err := u.env.Session.Set(ctx, u.Path, was.Data, version)
 		return err
 	})
 }
 
-// deleted is the conflict of a znode that has to exist for a part of it to be restored.
-func deleted(path string) conflict {
+// deletedConflict returns the conflict for a znode that must exist for its data or ACL to be
+// restored.
+func deletedConflict(path string) conflict {
 	return conflict{path: path, what: path + " was deleted after the operation; create it, then run undo again", final: true}
 }
 
-// losing saves what undo itself writes over, also in scripts: undo has the log at hand.
-func (u *undoing) losing(ctx context.Context, l commands.Loss, destroy commands.Destroy) error {
+// saveAndRun saves what undo itself overwrites, even in a script, whose other commands save
+// nothing.
+func (u *undoing) saveAndRun(ctx context.Context, l commands.Loss, destroy commands.Destroy) error {
 	env := *u.env
-	if env.Keeper == nil {
-		env.Keeper = u.log.Keeper()
+	if env.Saver == nil {
+		env.Saver = u.log.Saver()
 	}
-	return env.Losing(ctx, l, destroy)
+	return env.SaveAndRun(ctx, l, destroy)
 }
 
-// name is that of the operation that undoes this one.
-func (u *undoing) name() string { return fmt.Sprintf("%s %d", undoName, u.N) }
+// operationName returns the name of the operation that undoes this one.
+func (u *undoing) operationName() string { return fmt.Sprintf("%s %d", undoName, u.N) }
 
-// tree brings back the znodes that are gone, and what was written over.
-func (u *undoing) tree(ctx context.Context) error {
-	var hidden []string // saved znodes that may not be read now
-	kept := u.lasting()
-	for d, err := range zktree.Compare(u.now(ctx), kept) {
+// restoreTree restores the znodes that the operation deleted or overwrote.
+func (u *undoing) restoreTree(ctx context.Context) error {
+	var hidden []string // saved znodes that cannot be read now
+	saved := u.savedTree()
+	for d, err := range zktree.Compare(u.currentTree(ctx), saved) {
 		switch {
 		case err != nil:
 			return err
-		case d.Err != nil && d.B == nil: // unreadable before the operation, too, so nothing of it was saved
+		case d.Err != nil && d.B == nil: // was not readable before the operation either, so it was not saved
 		case d.Err != nil:
-			hidden = append(hidden, kept.At(d.Below))
-		case d.B != nil: // what is new there is nobody's loss
-			u.compared(d)
+			hidden = append(hidden, saved.At(d.Below))
+		case d.B != nil: // znodes that are not in the copy stay as they are
+			u.addDifference(d)
 		}
 	}
 	for _, path := range hidden {
-		if err := u.hidden(ctx, path); err != nil {
+		if err := u.compareHidden(ctx, path); err != nil {
 			return err
 		}
 	}
-	if err := u.refuse(); err != nil {
+	if err := u.rejectConflicts(); err != nil {
 		return err
 	}
 	edits := zktree.Plan(u.Path, zktree.Seq(u.differences))
 	switch {
 	case u.dry || len(u.differences) == 0:
 		return nil
-	case !u.over:
-		return u.write(ctx, edits)
+	case !u.overwrites:
+		return u.writeEdits(ctx, edits)
 	}
-	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostParts, Version: -1}
-	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.write(ctx, edits) })
+	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostParts, Version: -1}
+	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, edits) })
 }
 
-// compared decides what becomes of a saved znode, the B of d, that is gone or not as it was.
-func (u *undoing) compared(d zktree.Difference) {
+// addDifference handles a saved znode, d.B, that is missing or different now: it is restored, or it
+// is a conflict.
+func (u *undoing) addDifference(d zktree.Difference) {
 	switch {
 	case d.A == nil:
 		u.plan = append(u.plan, "create "+d.B.Path)
-	case u.wroteOver(d), u.overwrite && d.Aspect&zktree.KindDiffers == 0:
-		u.over = true
+	case u.changedByOperation(d), u.overwrite && d.Aspect&zktree.KindDiffers == 0:
+		u.overwrites = true
 		u.plan = append(u.plan, "change "+d.B.Path)
-		d.A.Data = nil // only the data in the file is needed, and read again
+		d.A.Data = nil // only the saved data is needed, and it is read again later
 	default:
-		u.differs(d)
+		u.addConflict(d)
 		return
 	}
 	d.B.Data = nil
 	u.differences = append(u.differences, d)
 }
 
-// wroteOver reports whether a znode has changed once, in each way, since it was kept, and
-// that as long as the operation lasted.
-func (u *undoing) wroteOver(d zktree.Difference) bool {
+// changedByOperation reports whether a difference is taken for the operation's own work: since the
+// copy was saved, the data was written only once, before the operation ended, and the ACL only
+// once.
+func (u *undoing) changedByOperation(d zktree.Difference) bool {
 	now, was := d.A.Stat, d.B.Stat
 	if u.Of != commands.LostParts || u.Zxid == 0 || was == nil || was.Czxid != now.Czxid || d.Aspect&zktree.KindDiffers != 0 {
 		return false
@@ -124,14 +128,14 @@ func (u *undoing) wroteOver(d zktree.Difference) bool {
 	return (!data || now.Version == was.Version+1 && now.Mzxid <= u.Zxid) && (!acl || now.Aversion == was.Aversion+1)
 }
 
-// write makes edits, with the data that was saved.
-func (u *undoing) write(ctx context.Context, edits iter.Seq2[zktree.Edit, error]) (err error) {
+// writeEdits makes the edits, with the data that was saved.
+func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, error]) (err error) {
 	update, end := u.env.Screen.Progress("restored")
 	defer end()
 	u.counts, err = zktree.Write(ctx, u.env.Session.Client, u.Path, zktree.Refuse, update, func(w *zktree.Writer) error {
 		for e, err := range edits {
 			if err == nil && (e.Does == zktree.Creates || e.Does == zktree.Sets) {
-				e.Znode, err = u.kept.Znode(e.Path, true)
+				e.Znode, err = u.saved.Znode(e.Path, true)
 			}
 			if err == nil {
 				err = w.Do(e)
@@ -145,14 +149,14 @@ func (u *undoing) write(ctx context.Context, edits iter.Seq2[zktree.Edit, error]
 	return err
 }
 
-// lasting is what was kept, without what does not come back.
-func (u *undoing) lasting() zktree.Tree {
-	t := zktree.Tree{Root: u.Path, Nodes: u.kept.Znodes(u.Path)}
+// savedTree returns the saved znodes that undo restores.
+func (u *undoing) savedTree() zktree.Tree {
+	t := zktree.Tree{Root: u.Path, Nodes: u.saved.Znodes(u.Path)}
 	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return z.Kind == dump.Ephemeral, nil })
 }
 
-// now is what the server has of it.
-func (u *undoing) now(ctx context.Context) zktree.Tree {
+// currentTree returns the current state of the znodes on the server.
+func (u *undoing) currentTree(ctx context.Context) zktree.Tree {
 	t := subtree(ctx, u.env, u.Path, "compared")
 	if u.Of == commands.LostNode {
 		t.Nodes = func(yield func(*dump.Znode, error) bool) {
@@ -162,8 +166,8 @@ func (u *undoing) now(ctx context.Context) zktree.Tree {
 	return t.OrEmpty()
 }
 
-// differs adds the conflict of a znode that exists, and is not as it was.
-func (u *undoing) differs(d zktree.Difference) {
+// addConflict adds a conflict for a znode that exists but differs from the saved copy.
+func (u *undoing) addConflict(d zktree.Difference) {
 	c := conflict{path: d.B.Path, final: d.Aspect&zktree.KindDiffers != 0}
 	var parts []string
 	if d.Aspect&zktree.KindDiffers != 0 {
@@ -183,7 +187,7 @@ func (u *undoing) differs(d zktree.Difference) {
 	u.conflicts = append(u.conflicts, c)
 }
 
-// inBytes words a size.
+// inBytes formats a size.
 func inBytes(n int) string {
 	if n == 1 {
 		return "1 byte"
@@ -191,25 +195,25 @@ func inBytes(n int) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// aclBatch is how many access control lists are asked for in one flight.
+// aclBatch is the number of ACLs that are requested together.
 const aclBatch = 64
 
-// acls brings back access control lists that are as the operation has left them: it wrote
-// each once, which made the next aclVersion of it, or they are the same again. Their
-// present version is demanded.
-func (u *undoing) acls(ctx context.Context) error {
+// restoreACLs restores ACLs that are still as the operation set them. The operation wrote each ACL
+// once: either the aclVersion is one higher than the saved one, or the ACL equals the one that the
+// operation set. The write requires the aclVersion that was read.
+func (u *undoing) restoreACLs(ctx context.Context) error {
 	src, err := zktree.OnServer(ctx, u.env.Session.Client, u.Path, false)
 	if err != nil {
 		return err
 	}
-	var lost []zktree.Edit
+	var edits []zktree.Edit
 	var batch []*dump.Znode
 	look := func() error {
-		found, err := u.lostACLs(ctx, src, batch)
-		lost, batch = append(lost, found...), nil
+		found, err := u.aclEdits(ctx, src, batch)
+		edits, batch = append(edits, found...), nil
 		return err
 	}
-	for z, err := range u.kept.Znodes(u.Path) {
+	for z, err := range u.saved.Znodes(u.Path) {
 		if err != nil {
 			return err
 		}
@@ -227,22 +231,22 @@ func (u *undoing) acls(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := u.refuse(); err != nil {
+	if err := u.rejectConflicts(); err != nil {
 		return err
 	}
-	for _, e := range lost {
+	for _, e := range edits {
 		u.plan = append(u.plan, "setAcl "+e.Path)
 	}
-	if u.dry || len(lost) == 0 {
+	if u.dry || len(edits) == 0 {
 		return nil
 	}
-	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostACLs, Version: -1}
-	return u.losing(ctx, loss, func(ctx context.Context, _ int32) error { return u.write(ctx, zktree.Seq(lost)) })
+	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostACLs, Version: -1}
+	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, zktree.Seq(edits)) })
 }
 
-// lostACLs returns the edits that restore those of a batch. Of a znode that may not be read
-// any more only the write can tell.
-func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump.Znode) (lost []zktree.Edit, err error) {
+// aclEdits returns the edits that restore the ACLs of a batch. If an ACL cannot be read any more,
+// only the write shows whether it has changed.
+func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {
 		paths[i] = z.Path
@@ -255,18 +259,18 @@ func (u *undoing) lostACLs(ctx context.Context, src zktree.Source, batch []*dump
 		e := zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Znode: z, Version: z.Stat.Aversion + 1}
 		switch now := entries[i]; {
 		case errors.Is(now.Err, zkconn.NoAuth):
-			lost = append(lost, e)
+			edits = append(edits, e)
 		case errors.Is(now.Err, zkconn.NoNode):
-			u.conflicts = append(u.conflicts, deleted(z.Path))
+			u.conflicts = append(u.conflicts, deletedConflict(z.Path))
 		case now.Err != nil:
 			return nil, now.Err
 		case zktree.SameACL(now.ACL, z.ACL):
 		case u.overwrite, now.Stat.Czxid == z.Stat.Czxid && now.Stat.Aversion == z.Stat.Aversion+1, u.Left != nil && zktree.SameACL(now.ACL, u.Left):
 			e.Version = now.Stat.Aversion
-			lost = append(lost, e)
+			edits = append(edits, e)
 		default:
 			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + " has changed since the operation: the ACL is no longer the one that the operation set"})
 		}
 	}
-	return lost, nil
+	return edits, nil
 }

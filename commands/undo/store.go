@@ -18,26 +18,27 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// What a store keeps at most.
+// Limits of the undo log.
 const (
-	maxOperations = 50        // lines whose operations are kept
-	maxEntries    = 1000      // operations of all lines
-	maxOperation  = 64 << 20  // bytes of one
-	maxStore      = 256 << 20 // bytes of all
-	maxNumber     = 1 << 30   // of an operation; what has a higher one is no file of ours
+	maxOperations = 50        // operations; all operations of one line count as one
+	maxEntries    = 1000      // operations, counted one by one
+	maxOperation  = 64 << 20  // bytes of one operation
+	maxStore      = 256 << 20 // bytes of all operations
+	maxNumber     = 1 << 30   // numbers of operations are below this; a file with a higher number is not ours
 )
 
-// store is a folder of operations that destroyed something: of each what was there as a
-// dump, N.dump, and an entry about it, N.json. Several shells may share one. Numbers are
-// given, entries are written and old ones removed by who has the lock on a file there.
+// store is the folder of an undo log, which several shells may share. Each operation has two
+// files: a dump of what it destroyed, N.dump, and an entry that describes it, N.json. A shell
+// holds the lock on the file "lock" while it assigns a number, writes an entry, or removes old
+// operations.
 //
-// While an operation is being saved its dump is N.part, locked by its writer. Nothing is
-// destroyed before both the entry and the dump are on the disk, so a .part file whose writer
-// is gone is of no use, and is removed. Nothing else is removed unless its entry could be
-// read: what cannot be read may be the only copy of a tree.
+// While an operation is being saved, its dump is called N.part and is locked by its writer.
+// Nothing is destroyed before both the entry and the dump are on the disk. A .part file whose
+// writer is gone is therefore useless, and is removed. All other files are removed only if the
+// entry can be read: an unreadable one may belong to the only copy of a subtree.
 type store struct{ dir string }
 
-// entry is what is known of an operation besides what it destroyed.
+// entry describes an operation.
 type entry struct {
 	N       int           `json:"-"`
 	Command string        `json:"command"`
@@ -45,63 +46,62 @@ type entry struct {
 	Of      commands.Lost `json:"of"`
 	Servers []string      `json:"servers"` // host:port each
 	Chroot  string        `json:"chroot,omitempty"`
-	Cluster string        `json:"cluster,omitempty"` // its name, if it has one
+	Cluster string        `json:"cluster,omitempty"` // name of the cluster, if it has one
 	Time    time.Time     `json:"time"`
 	Znodes  int           `json:"znodes"`
-	Data    int64         `json:"data"`  // bytes of the znodes' data
-	Bytes   int64         `json:"bytes"` // of the file
+	Data    int64         `json:"data"`  // total size of the znodes' data, in bytes
+	Bytes   int64         `json:"bytes"` // size of the dump, in bytes
 	State   state         `json:"state"`
-	Partly  bool          `json:"partly,omitempty"` // undone but for what had changed since
-	By      *By           `json:"by,omitempty"`     // nil: an older zksh wrote the entry
+	Partly  bool          `json:"partly,omitempty"` // undone, except for znodes that had changed since
+	By      *Origin       `json:"by,omitempty"`     // nil if an older zksh wrote the entry
 
-	// Line is that of the typed line, and Part counts the operations of it from 1.
+	// Line identifies the line typed at the prompt, and Part numbers its operations from 1.
 	Line string `json:"line,omitempty"`
 	Part int    `json:"part,omitempty"`
 
-	// Ephemeral and Queued are how many znodes are not brought back, because they were
-	// ephemeral or of a lock's queue.
+	// Ephemeral and Queued count the znodes that undo does not restore, because they were
+	// ephemeral or part of a lock queue.
 	Ephemeral int `json:"ephemeral,omitempty"`
 	Queued    int `json:"queued,omitempty"`
 
-	// Seen is that of the last change in what was kept.
+	// Seen is the zxid of the latest change in the saved znodes.
 	Seen int64 `json:"seen,omitempty"`
-	// Zxid is of LostParts: that of the server's last change when it had ended.
+	// Zxid is the server's last zxid after the operation. It is only set for LostParts.
 	Zxid int64 `json:"zxid,omitempty"`
-	// Wrote is of LostData: the hash of what was to be written.
+	// Wrote is the hash of the data that the operation wrote. It is only set for LostData.
 	Wrote string `json:"wrote,omitempty"`
-	// Left is of LostACLs: that of the root when it had ended, and so of all; nil: unknown.
+	// Left is the root's ACL after an operation of LostACL or LostACLs; nil: unknown.
 	Left []zk.ACL `json:"left,omitempty"`
 }
 
-// state is how far an operation is known to have come.
+// state is the known progress of an operation.
 type state string
 
 const (
-	begun  state = "begun"  // all of it may have been done, or nothing
-	done   state = "done"   // all of it, or what was not refused
+	begun  state = "begun"  // the outcome is unknown: the operation may have had its whole effect, or none
+	done   state = "done"   // completed, except for requests that the server rejected
 	undone state = "undone" // it was undone
 )
 
-// stateJSON is the state in JSON of an operation whose entry is partly undone, and of an
-// entry that cannot be read.
+// Further states that undo -l prints.
 const (
-	partlyUndone = "partly undone"
-	unreadable   = "unreadable"
+	partlyUndone = "partly undone" // znodes that had changed since were left out
+	unreadable   = "unreadable"    // the entry or the dump cannot be read
 )
 
 func (s *store) file(n int, kind string) string {
 	return filepath.Join(s.dir, strconv.Itoa(n)+kind)
 }
 
-// The files of an operation.
+// Extensions of the files of an operation.
 const (
 	partFile  = ".part"
 	dumpFile  = ".dump"
 	entryFile = ".json"
 )
 
-// locked runs do while no other shell does.
-func (s *store) locked(do func() error) error {
+// withLock runs do while it holds the lock that all shells share.
+func (s *store) withLock(do func() error) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -109,17 +109,17 @@ func (s *store) locked(do func() error) error {
 	if err != nil {
 		return err
 	}
-	if err = os.Chmod(s.dir, 0o700); err == nil { // nobody else puts there what undo would bring back
+	if err = os.Chmod(s.dir, 0o700); err == nil { // so that nobody else can add files that undo would restore
 		err = userfile.LockSoon(f)
 	}
 	if err == nil {
 		err = do()
 	}
-	return errors.Join(err, f.Close()) // which releases the lock
+	return errors.Join(err, f.Close()) // closing the file releases the lock
 }
 
-// check returns an error if the folder is one that somebody else could have put there. One
-// that does not exist yet is fine.
+// check returns an error if another user could have created the folder. It returns nil if the
+// folder does not exist yet.
 func (s *store) check() error {
 	err := userfile.CheckDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func (s *store) check() error {
 	return err
 }
 
-// numbers are those of the files of a kind, in their order.
+// numbers returns the numbers of the operations that have a file of one of the kinds, in order.
 func (s *store) numbers(kinds ...string) ([]int, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -149,10 +149,10 @@ func (s *store) numbers(kinds ...string) ([]int, error) {
 	return slices.Compact(found), err
 }
 
-// begin makes room for one more operation, and a file for what it destroys.
+// begin implements backend. It assigns a number to the operation and creates its .part file.
 func (s *store) begin() (draft, error) {
 	d := &storeDraft{s: s}
-	return d, s.locked(func() error {
+	return d, s.withLock(func() error {
 		all, err := s.numbers(partFile, dumpFile, entryFile)
 		if err != nil {
 			return err
@@ -165,16 +165,16 @@ func (s *store) begin() (draft, error) {
 			return err
 		}
 		if _, err = userfile.Lock(d.f, false); err != nil {
-			err = errors.Join(err, d.drop())
+			err = errors.Join(err, d.abort())
 		}
 		return err
 	})
 }
 
-// whole is part of shelf: undo needs to know no more than what was lost.
-func (s *store) whole() bool { return false }
+// forImport implements backend. Undo needs only the part of a znode that was lost.
+func (s *store) forImport() bool { return false }
 
-// storeDraft is the file of an operation that is being kept.
+// storeDraft is the .part file of an operation that is being saved.
 type storeDraft struct {
 	s     *store
 	n     int
@@ -182,10 +182,10 @@ type storeDraft struct {
 	bytes int64
 }
 
-// errTooLarge is that of an operation which is not kept for its size.
+// errTooLarge means that an operation is too large to be saved.
 var errTooLarge = fmt.Errorf("the data to save is larger than %d MiB", maxOperation>>20)
 
-// Write is part of io.Writer.
+// Write implements io.Writer.
 func (d *storeDraft) Write(p []byte) (int, error) {
 	if d.bytes += int64(len(p)); d.bytes > maxOperation {
 		return 0, errTooLarge
@@ -193,20 +193,20 @@ func (d *storeDraft) Write(p []byte) (int, error) {
 	return d.f.Write(p)
 }
 
-// drop removes it.
-func (d *storeDraft) drop() error {
+// abort implements draft. It removes the file.
+func (d *storeDraft) abort() error {
 	return errors.Join(d.f.Close(), os.Remove(d.f.Name()))
 }
 
-// keep makes an operation of it, and removes what is too old by now.
-func (d *storeDraft) keep(e *entry) error {
+// commit implements draft. It adds the operation to the log, and removes old operations.
+func (d *storeDraft) commit(e *entry) error {
 	e.N, e.Bytes, e.State = d.n, d.bytes, begun
 	if err := d.f.Sync(); err != nil {
-		return errors.Join(err, d.drop())
+		return errors.Join(err, d.abort())
 	}
-	return d.s.locked(func() error {
+	return d.s.withLock(func() error {
 		err := d.f.Close()
-		if err == nil { // the entry first: trim can remove one without a dump, and never a dump without one
+		if err == nil { // the entry first: trim may remove an entry without a dump, but never a dump without an entry
 			err = d.s.write(e)
 		}
 		if err == nil {
@@ -219,7 +219,7 @@ func (d *storeDraft) keep(e *entry) error {
 			err = d.s.trimAfter(e)
 		}
 		if err != nil {
-			return errors.Join(err, absent(os.Remove(d.f.Name())), d.s.discard(d.n))
+			return errors.Join(err, ignoreNotExist(os.Remove(d.f.Name())), d.s.discard(d.n))
 		}
 		return nil
 	})
@@ -234,9 +234,9 @@ func (s *store) write(e *entry) error {
 	return userfile.Replace(s.file(e.N, entryFile), append(data, '\n'), 0o600)
 }
 
-// update writes what has become of an operation that may have been removed meanwhile.
+// update implements backend. It does nothing if the operation has been removed meanwhile.
 func (s *store) update(e *entry) error {
-	return s.locked(func() error {
+	return s.withLock(func() error {
 		if _, err := os.Lstat(s.file(e.N, entryFile)); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -244,36 +244,35 @@ func (s *store) update(e *entry) error {
 	})
 }
 
-// remove forgets an operation.
 func (s *store) remove(n int) error {
-	return s.locked(func() error { return s.discard(n) })
+	return s.withLock(func() error { return s.discard(n) })
 }
 
-// discard removes the files of an operation. The dump goes first: after a crash in between,
-// trim finds the entry and goes on.
+// discard removes the files of an operation, the dump first: if zksh crashes in between, trim
+// finds the entry and removes it later.
 func (s *store) discard(n int) error {
-	return errors.Join(absent(os.Remove(s.file(n, dumpFile))), absent(os.Remove(s.file(n, entryFile))))
+	return errors.Join(ignoreNotExist(os.Remove(s.file(n, dumpFile))), ignoreNotExist(os.Remove(s.file(n, entryFile))))
 }
 
-// absent is err, or nil if there is no such file.
-func absent(err error) error {
+// ignoreNotExist returns nil if err means that a file does not exist, and err otherwise.
+func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
 }
 
-// trim removes operations, oldest first, until the rest is within the bounds, and what
-// shells that were killed have left behind. The newest stays, and so does each whose entry
-// or size cannot be read.
+// trim removes operations, oldest first, until the rest is within the limits, and files that
+// killed shells have left behind. It keeps the newest operation, and those whose entry or size
+// cannot be read.
 func (s *store) trim(newest int) error {
-	all, _, err := s.read()
+	all, _, err := s.readAll()
 	if err != nil {
 		return err
 	}
 	total, lines, seen := int64(0), 0, map[string]bool{}
 	for i, e := range all { // newest first
-		size, sizeErr := s.size(e.N)
+		size, sizeErr := s.dumpSize(e.N)
 		total += size
 		if e.Line == "" || !seen[e.Line] {
 			lines++
@@ -283,20 +282,20 @@ func (s *store) trim(newest int) error {
 			err = errors.Join(err, s.discard(e.N))
 		}
 	}
-	return errors.Join(err, s.sweep())
+	return errors.Join(err, s.removeAbandoned())
 }
 
-// size is that of an operation's dump; 0: it has none.
-func (s *store) size(n int) (int64, error) {
+// dumpSize returns the size of an operation's dump, or 0 if there is none.
+func (s *store) dumpSize(n int) (int64, error) {
 	info, err := os.Lstat(s.file(n, dumpFile))
 	if err != nil {
-		return 0, absent(err)
+		return 0, ignoreNotExist(err)
 	}
 	return info.Size(), nil
 }
 
-// sweep removes what was being kept by shells that are no more.
-func (s *store) sweep() error {
+// removeAbandoned removes the .part files of shells that no longer run.
+func (s *store) removeAbandoned() error {
 	parts, err := s.numbers(partFile)
 	for _, n := range parts {
 		f, openErr := userfile.Open(s.file(n, partFile), 0)
@@ -305,7 +304,7 @@ func (s *store) sweep() error {
 			continue
 		}
 		free, lockErr := userfile.Lock(f, false)
-		err = errors.Join(err, lockErr, f.Close()) // first: Windows removes no open file
+		err = errors.Join(err, lockErr, f.Close()) // before the removal, because Windows does not remove open files
 		if free {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
@@ -313,9 +312,9 @@ func (s *store) sweep() error {
 	return err
 }
 
-// list are the operations whose entries can be read, newest first.
+// list returns the operations whose entries can be read, newest first.
 func (s *store) list() ([]*entry, error) {
-	all, _, err := s.read()
+	all, _, err := s.readAll()
 	return all, err
 }
 
@@ -323,12 +322,12 @@ func (s *store) list() ([]*entry, error) {
 type damaged struct {
 	n     int
 	why   error
-	entry string // the file; empty: there is none
-	dump  string // the same
+	entry string // file name of the entry; empty: there is none
+	dump  string // file name of the dump; empty: there is none
 }
 
-// read returns the operations, newest first, and those whose entries cannot be read.
-func (s *store) read() (all []*entry, bad []*damaged, err error) {
+// readAll returns the operations, newest first, and separately those whose entries cannot be read.
+func (s *store) readAll() (all []*entry, bad []*damaged, err error) {
 	entries, err := s.numbers(entryFile)
 	if err != nil {
 		return nil, nil, err
@@ -337,37 +336,37 @@ func (s *store) read() (all []*entry, bad []*damaged, err error) {
 		switch e, err := s.entry(n); {
 		case err == nil:
 			all = append(all, e)
-		case errors.Is(err, fs.ErrNotExist): // another shell has removed it meanwhile
+		case errors.Is(err, fs.ErrNotExist): // another shell has removed the operation meanwhile
 		default:
-			bad = append(bad, &damaged{n: n, why: err, entry: s.file(n, entryFile), dump: s.dumpOf(n)})
+			bad = append(bad, &damaged{n: n, why: err, entry: s.file(n, entryFile), dump: s.dumpName(n)})
 		}
 	}
 	dumps, err := s.numbers(dumpFile)
 	for _, n := range dumps {
-		if _, err := os.Lstat(s.file(n, entryFile)); errors.Is(err, fs.ErrNotExist) && s.dumpOf(n) != "" {
-			bad = append(bad, &damaged{n: n, why: fmt.Errorf("%s is missing", s.file(n, entryFile)), dump: s.dumpOf(n)})
+		if _, err := os.Lstat(s.file(n, entryFile)); errors.Is(err, fs.ErrNotExist) && s.dumpName(n) != "" {
+			bad = append(bad, &damaged{n: n, why: fmt.Errorf("%s is missing", s.file(n, entryFile)), dump: s.dumpName(n)})
 		}
 	}
 	slices.SortFunc(bad, func(a, b *damaged) int { return b.n - a.n })
 	return all, bad, err
 }
 
-// dumpOf is the file of an operation's dump, or empty if there is none.
-func (s *store) dumpOf(n int) string {
+// dumpName returns the file name of an operation's dump, or "" if there is none.
+func (s *store) dumpName(n int) string {
 	if _, err := os.Lstat(s.file(n, dumpFile)); errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	return s.file(n, dumpFile)
 }
 
-// noOperation is the error of a number that has no entry.
+// noOperation is the error for a number without an entry.
 type noOperation int
 
 func (n noOperation) Error() string {
 	return fmt.Sprintf("there is no operation %d; to list the operations, run: undo -l", int(n))
 }
 
-// Is reports whether target is that of a file that does not exist.
+// Is makes errors.Is(err, fs.ErrNotExist) true.
 func (noOperation) Is(target error) bool { return target == fs.ErrNotExist }
 
 func (s *store) entry(n int) (*entry, error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/zksh/zksh/lockcmd"
 )
 
-// put keeps an operation of some bytes.
-func put(t *testing.T, s *store, bytes int) *entry {
+// saveOperation saves an operation whose dump has a given size.
+func saveOperation(t *testing.T, s *store, bytes int) *entry {
 	t.Helper()
 	d, err := s.begin()
 	if err != nil {
@@ -31,13 +31,13 @@ func put(t *testing.T, s *store, bytes int) *entry {
 		t.Fatal(err)
 	}
 	e := &entry{Command: "delete", Path: "/a", Time: time.Now()}
-	if err := d.keep(e); err != nil {
+	if err := d.commit(e); err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-// files are those of a store, by name.
+// files returns the names of the files in a store, except for the lock.
 func (s *store) files(t *testing.T) (names []string) {
 	t.Helper()
 	all, err := os.ReadDir(s.dir)
@@ -74,23 +74,23 @@ func TestStoreIsBounded(t *testing.T) {
 	s := &store{filepath.Join(t.TempDir(), "a", "undo")}
 	s.wantNumbers(t)
 	for range maxOperations + 3 {
-		put(t, s, 1)
+		saveOperation(t, s, 1)
 	}
 	if list, err := s.list(); err != nil || len(list) != maxOperations || list[0].N != maxOperations+3 || len(s.files(t)) != 2*maxOperations {
 		t.Errorf("%d operations, %v", len(list), err)
 	}
 
-	// Files with holes take no room.
+	// Sparse files keep this test small on the disk.
 	s = &store{t.TempDir()}
 	for range 4 {
-		e := put(t, s, 1)
+		e := saveOperation(t, s, 1)
 		if err := os.Truncate(s.file(e.N, dumpFile), 60<<20); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(t, s, 1)
+	saveOperation(t, s, 1)
 	s.wantNumbers(t, 5, 4, 3, 2, 1)
-	put(t, s, 17<<20)
+	saveOperation(t, s, 17<<20)
 	s.wantNumbers(t, 6, 5, 4, 3, 2)
 
 	d, err := s.begin()
@@ -103,14 +103,14 @@ func TestStoreIsBounded(t *testing.T) {
 	if _, err := d.Write([]byte{0}); !errors.Is(err, errTooLarge) {
 		t.Errorf("%v", err)
 	}
-	if err := d.drop(); err != nil {
+	if err := d.abort(); err != nil {
 		t.Fatal(err)
 	}
 	s.wantNumbers(t, 6, 5, 4, 3, 2)
 }
 
-// Shells that share a store get numbers of their own, and one that still writes is left
-// alone.
+// Shells that share a store get different numbers, and do not touch the file of a shell that is
+// still writing.
 func TestStoreIsShared(t *testing.T) {
 	dir := t.TempDir()
 	a, b := &store{dir}, &store{dir}
@@ -118,13 +118,13 @@ func TestStoreIsShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := put(t, b, 1); e.N != 2 {
+	if e := saveOperation(t, b, 1); e.N != 2 {
 		t.Errorf("number %d", e.N)
 	}
 	if _, err := slow.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := slow.keep(&entry{Command: "set", Path: "/"}); err != nil {
+	if err := slow.commit(&entry{Command: "set", Path: "/"}); err != nil {
 		t.Fatal(err)
 	}
 	a.wantNumbers(t, 2, 1)
@@ -134,7 +134,7 @@ func TestStoreIsShared(t *testing.T) {
 	for _, s := range []*store{a, b, {dir}, {dir}} {
 		all.Go(func() {
 			for range cap(numbers) / 4 {
-				numbers <- put(t, s, 10).N
+				numbers <- saveOperation(t, s, 10).N
 			}
 		})
 	}
@@ -149,11 +149,11 @@ func TestStoreIsShared(t *testing.T) {
 	}
 }
 
-// What a shell was still writing when it was killed is removed by the next one. Nothing else is
-// that cannot be read: it may be the only copy of a tree.
+// The next operation removes a .part file that a killed shell has left behind. It removes no other
+// unreadable file, because that may be the only copy of a subtree.
 func TestStoreAfterKill(t *testing.T) {
 	s := &store{t.TempDir()}
-	put(t, s, 1)
+	saveOperation(t, s, 1)
 	for name, text := range map[string]string{
 		"2.part": "half a dump", "3.dump": "a dump without an entry", "4.json": "{", "5.json.123": "{}", "x.json": "{}", "-3.dump": "x",
 	} {
@@ -165,14 +165,14 @@ func TestStoreAfterKill(t *testing.T) {
 	if _, err := s.entry(4); err == nil || !strings.Contains(err.Error(), "4.json is damaged") {
 		t.Errorf("%v", err)
 	}
-	if e := put(t, s, 1); e.N != 5 {
+	if e := saveOperation(t, s, 1); e.N != 5 {
 		t.Errorf("number %d", e.N)
 	}
 	s.wantNumbers(t, 5, 1)
 	if got, want := s.files(t), []string{"-3.dump", "1.dump", "1.json", "3.dump", "4.json", "5.dump", "5.json", "5.json.123", "x.json"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	// One that was removed by another shell is not written again.
+	// update does not write the entry of an operation that another shell has removed.
 	e, err := s.entry(5)
 	if err != nil {
 		t.Fatal(err)
@@ -186,9 +186,9 @@ func TestStoreAfterKill(t *testing.T) {
 	s.wantNumbers(t, 1)
 }
 
-// A store that somebody else could read, or that is damaged, is told of.
+// A damaged dump, a missing one, and a lock that is a symbolic link cause errors.
 func TestStoreOfOthers(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two")
 	dump := h.store.file(1, dumpFile)
 	data, err := os.ReadFile(dump)
@@ -206,7 +206,7 @@ func TestStoreOfOthers(t *testing.T) {
 	h.fails("undo 1", dump)
 	h.fails("undo", "nothing left to undo")
 	if runtime.GOOS == "windows" {
-		return // who may make links there is another matter
+		return // on Windows, symbolic links need other permissions
 	}
 	if err := os.Remove(filepath.Join(h.store.dir, "lock")); err != nil {
 		t.Fatal(err)
@@ -220,14 +220,14 @@ func TestStoreOfOthers(t *testing.T) {
 	}
 }
 
-// Two shells at once: each undoes what it has done itself, and asks before it undoes what
-// another one has; elsewhere is elsewhere.
+// With two shells on one store, each undoes its own operations, and asks before it undoes one of
+// the other. It does not undo operations of other ensembles or chroots.
 func TestTwoShells(t *testing.T) {
 	addr, dir := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
-	a, b := newHand(t, addr, dir), newHand(t, addr, dir)
+	a, b := newTestShell(t, addr, dir), newTestShell(t, addr, dir)
 	a.do("create /app", "create /app/x one", "create /app/y one", "set /app/x two")
 	b.do("set /app/y two")
-	a.do("undo") // not the latest
+	a.do("undo") // not the latest operation, which is b's
 	a.wantTree("/app/x", map[string]string{"/app/x": `"one" false [{31 world anyone}] persistent`})
 	a.wantTree("/app/y", map[string]string{"/app/y": `"two" false [{31 world anyone}] persistent`})
 	a.fails("undo", "nothing was undone")
@@ -242,20 +242,20 @@ func TestTwoShells(t *testing.T) {
 	a.wantTree("/app/y", map[string]string{"/app/y": `"one" false [{31 world anyone}] persistent`})
 	b.do("set /app/x three", "undo")
 
-	below := newHand(t, addr+"/app", dir)
+	below := newTestShell(t, addr+"/app", dir)
 	below.fails("undo", "nothing left to undo; to list what was saved, run: undo -l")
 	below.do("delete /x")
 	n := below.last().N
 	a.fails("undo", fmt.Sprintf("nothing left to undo here (operation %d was done on %s/app)", n, addr))
 	undo := fmt.Sprintf("undo %d", n)
 	a.fails(undo, fmt.Sprintf("operation %d was done on %s/app, but this shell is connected to %s; run connect %s/app, then undo %d", n, addr, addr, addr, n))
-	elsewhere := newHand(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), dir)
+	elsewhere := newTestShell(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), dir)
 	elsewhere.fails(undo, "connect "+addr+"/app")
 	below.do("undo")
-	// One server in common is the same ensemble.
-	more := newHand(t, zktest.Refused(t)+","+addr+"/app", dir)
+	// Connect strings with a server in common are taken for the same ensemble.
+	more := newTestShell(t, zktest.Refused(t)+","+addr+"/app", dir)
 	more.do("delete /x")
-	below.do(fmt.Sprintf("undo %d", below.last().N)) // a number needs no question
+	below.do(fmt.Sprintf("undo %d", below.last().N)) // with a number, undo does not ask
 	below.wantTree("/x", map[string]string{"/x": `"one" false [{31 world anyone}] persistent`})
 	if len(below.asked) > 0 {
 		t.Errorf("asked %q", below.asked)
@@ -263,7 +263,7 @@ func TestTwoShells(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("undo -l", "create /app", "create -e /app/e x", "deleteall /app", "undo", "create /配置 一", "set /配置 二", "undo -l")
 	lines := strings.Split(h.screen.Printed(), "\n")
 	if got, want := lines[len(lines)-3], regexp.MustCompile(`^  2 +\d+s  set             1       3  here     /配置$`); !want.MatchString(got) {
@@ -279,20 +279,20 @@ func TestList(t *testing.T) {
 	h.fails("undo", "nothing is saved for undo, because XDG_STATE_HOME is not set and there is no home directory")
 }
 
-// In a script what is destroyed goes to a file that import brings all back from.
+// In a script with --undo, the old state is saved to a file from which import restores everything.
 func TestToFile(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	lost := filepath.Join(t.TempDir(), "lost")
-	keeper, err := ToFile(lost, lockcmd.InQueue)
+	saver, err := ToFile(lost, lockcmd.InQueue)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // Windows removes no open file
-		if err := keeper.shelf.(*file).f.Close(); err != nil {
+	t.Cleanup(func() { // Windows does not remove open files
+		if err := saver.backend.(*fileBackend).f.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	h.env.Mode, h.env.Keeper = commands.Batch, keeper
+	h.env.Mode, h.env.Saver = commands.Batch, saver
 	h.do("create /t", "create /t/a one", "create /t/b two", "create /t/b/c deep", "create -e /e", "create /read-0000000001")
 	before := h.tree("/t")
 	h.fails("delete /t", "Node not empty")
@@ -302,11 +302,11 @@ func TestToFile(t *testing.T) {
 	}
 	h.do("set /t/a new", "set /t/a newer", "delete /t/b/c", "delete /e", "delete /read-0000000001", "deleteall /t")
 	h.fails("delete /none", "does not exist")
-	h.env.Keeper = nil
+	h.env.Saver = nil
 	h.do("create /t x", "create /t/shut", "setAcl /t/shut world:anyone:cdwa")
-	h.env.Keeper = keeper
+	h.env.Saver = saver
 	h.fails("deleteall /t", "nothing was done, because zksh cannot save the whole subtree /t: 1 znode of /t could not be read")
-	h.env.Keeper = nil
+	h.env.Saver = nil
 	h.do("setAcl /t/shut world:anyone:cdrwa", "deleteall /t", "import -R --overwrite "+lost)
 	h.wantTree("/t", before)
 	if info, err := os.Stat(lost); err != nil || !zktest.Private(info) {
@@ -325,16 +325,16 @@ func TestToFile(t *testing.T) {
 	}
 }
 
-// Another ensemble that has got the name of the servers, and has not come as far, gets
-// nothing of what was lost on the first.
+// undo restores nothing on another ensemble that got the name of the first, if its last zxid is
+// older.
 func TestOtherEnsembleOfTheSameName(t *testing.T) {
-	other := zktest.Sandbox(t, sandbox.Options{}) // first, as a sandbox counts from the second in which it begins
-	h := sandboxed(t)
-	for n := range 30 { // the other one counts its sessions, too
+	other := zktest.Sandbox(t, sandbox.Options{}) // first, because a sandbox derives its zxids from the time at which it starts
+	h := newSandboxShell(t)
+	for n := range 30 { // exceed the zxids of the other sandbox, which also counts its sessions
 		h.do(fmt.Sprintf("create /n%d", n))
 	}
 	h.do("create /a", "create /a/b old", "set /a/b new", "deleteall /a")
-	next := newHand(t, other.Addr(), h.store.dir)
+	next := newTestShell(t, other.Addr(), h.store.dir)
 	next.yes = true
 	for n := 1; n <= 2; n++ {
 		e, err := next.store.entry(n)

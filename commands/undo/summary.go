@@ -11,37 +11,37 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Summary is the Keeper of a single command, typed in another shell. Nobody is asked there, so
-// the command says at its end how to undo it.
+// Summary is the Saver of a single command typed in another shell. Nobody is asked there, so the
+// command finally prints how to undo it.
 type Summary struct {
-	*Keeper
+	*Saver
 	log   Log
-	shelf *counted
+	shelf *recordingBackend
 }
 
-// Summary returns the Keeper of a single command.
+// Summary returns a Saver for a single command.
 func (l Log) Summary() *Summary {
-	k := l.Keeper()
-	shelf := &counted{shelf: k.shelf}
-	k.shelf = shelf
+	k := l.Saver()
+	shelf := &recordingBackend{backend: k.backend}
+	k.backend = shelf
 	return &Summary{k, l, shelf}
 }
 
-// Text is a remark on what was saved, or empty.
+// Text returns a remark on what was saved, or "" if nothing was.
 func (s *Summary) Text(env *commands.Env) string {
 	all := s.shelf.list()
-	saved := slices.DeleteFunc(slices.Clone(all), func(e *entry) bool { return (&store{s.log.Dir}).dumpOf(e.N) == "" }) // trimmed
+	saved := slices.DeleteFunc(slices.Clone(all), func(e *entry) bool { return (&store{s.log.Dir}).dumpName(e.N) == "" }) // already removed from the log again
 	if len(saved) == 0 {
 		return ""
 	}
 	last := saved[len(saved)-1]
 	words := s.log.Again
-	if last.elsewhere(env) != nil {
-		words = []string{"zksh", "--server", last.place(), "undo"}
+	if last.checkServers(env) != nil {
+		words = []string{"zksh", "--server", last.location(), "undo"}
 	}
 	again := quotedForShell(words)
 	list := again + " -l"
-	if last.ofUndo() { // which undo without a number passes over
+	if last.isUndo() { // undo without a number skips it
 		again += fmt.Sprintf(" %d", last.N)
 	}
 	if len(saved) > 1 {
@@ -49,20 +49,20 @@ func (s *Summary) Text(env *commands.Env) string {
 		if len(saved) < len(all) {
 			count = fmt.Sprintf("the last %d of %d operations", len(saved), len(all))
 		}
-		if last.Line != "" && !last.ofUndo() {
+		if last.Line != "" && !last.isUndo() {
 			return fmt.Sprintf("%s are saved; to undo them, run %s; to list them, run %s", count, again, list)
 		}
 		return fmt.Sprintf("%s are saved; to list them, run %s; to undo the last one (%s %s), run %s", count, list, last.Command, last.Path, again)
 	}
-	what, it := last.what()
+	what, it := last.savedText()
 	text := fmt.Sprintf("%s %s: %s saved; to restore %s, run %s", last.Command, last.Path, what, it, again)
-	if lost := last.lost(); lost != "" {
+	if lost := last.notRestored(); lost != "" {
 		text += "; this does not restore " + lost
 	}
 	return text
 }
 
-// quotedForShell is a command line as it is typed in a Unix shell.
+// quotedForShell formats a command line for a Unix shell.
 func quotedForShell(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -74,13 +74,13 @@ func quotedForShell(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// needsQuotes reports whether a Unix shell may give r a meaning of its own.
+// needsQuotes reports whether r may have a special meaning in a Unix shell.
 func needsQuotes(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_@%+=:,./-", r)
 }
 
-// what words what was saved of an operation, and its pronoun.
-func (e *entry) what() (what, it string) {
+// savedText describes what was saved of an operation, with its verb, and returns its pronoun.
+func (e *entry) savedText() (what, it string) {
 	switch {
 	case e.Of == commands.LostData:
 		return "the old data is", "it"
@@ -94,39 +94,39 @@ func (e *entry) what() (what, it string) {
 	return zktree.Znodes(e.Znodes) + " are", "them"
 }
 
-// counted is a shelf that knows what was put there.
-type counted struct {
-	shelf
+// recordingBackend is a backend that records which operations were saved.
+type recordingBackend struct {
+	backend
 	mu    sync.Mutex
-	saved []*entry
+	saved []*entry // guarded by mu
 }
 
-func (c *counted) list() []*entry {
+func (c *recordingBackend) list() []*entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.saved)
 }
 
-func (c *counted) begin() (draft, error) {
-	d, err := c.shelf.begin()
-	return &countedDraft{d, c}, err
+func (c *recordingBackend) begin() (draft, error) {
+	d, err := c.backend.begin()
+	return &recordingDraft{d, c}, err
 }
 
-func (c *counted) remove(n int) error {
+func (c *recordingBackend) remove(n int) error {
 	c.mu.Lock()
 	c.saved = slices.DeleteFunc(c.saved, func(e *entry) bool { return e.N == n })
 	c.mu.Unlock()
-	return c.shelf.remove(n)
+	return c.backend.remove(n)
 }
 
-// countedDraft is an operation that is being saved there.
-type countedDraft struct {
+// recordingDraft is an operation that is being saved in a recordingBackend.
+type recordingDraft struct {
 	draft
-	c *counted
+	c *recordingBackend
 }
 
-func (d *countedDraft) keep(e *entry) error {
-	if err := d.draft.keep(e); err != nil {
+func (d *recordingDraft) commit(e *entry) error {
+	if err := d.draft.commit(e); err != nil {
 		return err
 	}
 	d.c.mu.Lock()

@@ -1,9 +1,12 @@
-// Package undo saves what commands destroy, in the user's undo log or in a file, and has the
-// command undo, which lists and restores it.
+// Package undo saves what commands overwrite or delete, and provides the command undo, which
+// lists and restores it.
 //
-// It does not import commands/transfer, nor does commands/transfer import this package:
-// commands save through the interface commands.Keeper, and both read and write subtrees with
-// internal/zktree.
+// A Saver implements commands.Saver. It writes each operation as a dump, to the user's undo log
+// (Log) or, for --undo, to a file that import can read (ToFile). Begin reading at Saver.SaveAndRun
+// and at Command.
+//
+// This package and commands/transfer do not import each other: commands save through the
+// interface commands.Saver, and both packages read and write subtrees with internal/zktree.
 //
 // This package is part of the program zksh and may change at any time.
 package undo
@@ -26,11 +29,11 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// undoName begins the names of operations that are themselves undone by number only:
-// undo alone goes further back each time.
+// undoName is the name of the command, and the prefix of the names of its operations. Undo
+// without a number skips these, so that each undo goes further back.
 const undoName = "undo"
 
-// Command returns the command undo, for an undo log.
+// Command returns the command undo for an undo log.
 func Command(log Log) *commands.Command {
 	return &commands.Command{
 		Name: undoName, Group: "Trees", Effect: commands.Writes | commands.Destroys | commands.Asks | commands.OneStream,
@@ -90,21 +93,20 @@ func Command(log Log) *commands.Command {
 	}
 }
 
-// place is the cluster, or the connect string, of where an operation was.
-func (e *entry) place() string { return cmp.Or(e.Cluster, strings.Join(e.Servers, ",")+e.Chroot) }
+// location returns the cluster or the connect string where the operation was done.
+func (e *entry) location() string { return cmp.Or(e.Cluster, strings.Join(e.Servers, ",")+e.Chroot) }
 
-// ofUndo reports whether the operation has undone another one.
-func (e *entry) ofUndo() bool { return strings.HasPrefix(e.Command, undoName) }
+// isUndo reports whether the operation is itself an undo.
+func (e *entry) isUndo() bool { return strings.HasPrefix(e.Command, undoName) }
 
-// elsewhere is an error if the operation was on another ensemble, or below another
-// chroot. Two connect strings are taken to be of one ensemble that name a server in
-// common.
-func (e *entry) elsewhere(env *commands.Env) error {
+// checkServers returns an error if the operation was done on another ensemble or below another
+// chroot. Connect strings with a server in common are taken for the same ensemble.
+func (e *entry) checkServers(env *commands.Env) error {
 	here := env.Session.Servers()
 	if zkconn.Overlap(e.Servers, here.Hosts) && here.Chroot == e.Chroot {
 		return nil
 	}
-	return fmt.Errorf("operation %d was done on %s, but this shell is connected to %s; run connect %s, then undo %d", e.N, e.place(), here.Spec, e.place(), e.N)
+	return fmt.Errorf("operation %d was done on %s, but this shell is connected to %s; run connect %s, then undo %d", e.N, e.location(), here.Spec, e.location(), e.N)
 }
 
 // undoing is an operation that is being undone.
@@ -117,66 +119,66 @@ type undoing struct {
 	skip      bool
 	overwrite bool
 
-	kept        *dump.Tree
+	saved       *dump.Tree // the saved copy
 	conflicts   []conflict
-	plan        []string            // what is to be done, a line each
-	differences []zktree.Difference // to be undone, without the data
-	over        bool                // some of them are of znodes that exist
+	plan        []string            // descriptions of the changes, one per line
+	differences []zktree.Difference // to be reverted, without the data
+	overwrites  bool                // some differences concern existing znodes
 	counts      zktree.Counts
 }
 
-// conflict is a znode that is not as the operation has left it.
+// conflict is a znode that has changed since the operation.
 type conflict struct {
 	path  string
 	what  string
-	diff  string // of text; may be empty
-	final bool   // --overwrite cannot write over it either
+	diff  string // difference of the data, if it is text; may be empty
+	final bool   // --overwrite cannot restore it either
 }
 
-// undo restores what the operation has destroyed, and notes in the log that it is undone.
+// undo restores what the operation destroyed, and marks the operation as undone in the log.
 func (u *undoing) undo(ctx context.Context) error {
 	if err := u.run(ctx); err != nil {
 		return err
 	}
-	return u.note()
+	return u.markUndone()
 }
 
 func (u *undoing) run(ctx context.Context) (err error) {
-	if err := u.elsewhere(u.env); err != nil {
+	if err := u.checkServers(u.env); err != nil {
 		return err
 	}
 	if u.State == undone {
 		return fmt.Errorf("operation %d has already been undone", u.N)
 	}
-	if err := u.behind(ctx); err != nil {
+	if err := u.checkZxid(ctx); err != nil {
 		return err
 	}
-	if u.comesBack() == 0 {
-		return fmt.Errorf("operation %d (%s %s) deleted only znodes that cannot be restored: %s", u.N, u.Command, u.Path, u.lost())
+	if u.restorable() == 0 {
+		return fmt.Errorf("operation %d (%s %s) deleted only znodes that cannot be restored: %s", u.N, u.Command, u.Path, u.notRestored())
 	}
 	if err := userfile.Check(u.s.file(u.N, dumpFile)); err != nil {
 		return err
 	}
-	if u.kept, err = dump.Open(ctx, u.s.file(u.N, dumpFile), dump.MaxSize(math.MaxInt64)); err != nil {
+	if u.saved, err = dump.Open(ctx, u.s.file(u.N, dumpFile), dump.MaxSize(math.MaxInt64)); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, u.kept.Close()) }()
+	defer func() { err = errors.Join(err, u.saved.Close()) }()
 	switch u.Of {
 	case commands.LostData:
-		err = u.data(ctx)
+		err = u.restoreData(ctx)
 	case commands.LostNode, commands.LostTree, commands.LostParts:
-		err = u.tree(ctx)
+		err = u.restoreTree(ctx)
 	case commands.LostACL, commands.LostACLs:
-		err = u.acls(ctx)
+		err = u.restoreACLs(ctx)
 	default:
 		err = fmt.Errorf("cannot undo operation %d: this version of zksh does not know its kind", u.N)
 	}
 	return err
 }
 
-// behind is an error if the ensemble has not come as far as what was kept: another one has
-// got the servers' names, or it was set back.
-func (u *undoing) behind(ctx context.Context) error {
+// checkZxid returns an error if the ensemble's last zxid is older than the saved copy: then other
+// servers have the same names, or the ensemble was restored from a backup.
+func (u *undoing) checkZxid(ctx context.Context) error {
 	if err := u.env.Session.Absolute().Sync(ctx, "/"); err != nil {
 		return err
 	}
@@ -188,16 +190,16 @@ func (u *undoing) behind(ctx context.Context) error {
 		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
 }
 
-// comesBack is how many znodes can be brought back.
-func (e *entry) comesBack() int {
+// restorable returns the number of znodes that undo can restore.
+func (e *entry) restorable() int {
 	if e.Of == commands.LostData || aclsOnly(e.Of) {
 		return e.Znodes
 	}
 	return e.Znodes - e.Ephemeral
 }
 
-// lost names what does not come back; empty if all does.
-func (e *entry) lost() string {
+// notRestored describes the znodes that undo does not restore. It is empty if there are none.
+func (e *entry) notRestored() string {
 	var parts []string
 	if e.Ephemeral > 0 {
 		parts = append(parts, zktree.Ephemerals(e.Ephemeral))
@@ -208,8 +210,8 @@ func (e *entry) lost() string {
 	return strings.Join(parts, ", ")
 }
 
-// note writes to the log that the operation is undone, and remarks on what is not restored.
-func (u *undoing) note() error {
+// markUndone marks the operation as undone in the log, and prints what was not restored.
+func (u *undoing) markUndone() error {
 	if !u.dry {
 		if len(u.conflicts) == 0 {
 			u.State = undone
@@ -219,7 +221,7 @@ func (u *undoing) note() error {
 			return fmt.Errorf("operation %d was undone, but zksh cannot update the undo log: %w", u.N, err)
 		}
 	}
-	if lost := u.lost(); lost != "" {
+	if lost := u.notRestored(); lost != "" {
 		u.env.Screen.Note("not restored: " + lost)
 	}
 	if n := len(u.conflicts); n > 0 {
@@ -228,14 +230,14 @@ func (u *undoing) note() error {
 	return nil
 }
 
-// answer tells what was done, or would be.
+// answer returns the result of the undo, or with -n, its plan.
 func (u *undoing) answer() render.Answer {
 	facts := render.Facts{"number", u.N, "command", u.Command, "path", u.Path, "conflicts", len(u.conflicts)}
 	if u.dry {
 		words := fmt.Sprintf("would undo operation %d (%s %s):\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
 		return render.Answer{Words: words, Wrap: true, JSON: append(facts, "plan", append([]string{}, u.plan...))}
 	}
-	did := restored(u.counts)
+	did := countsText(u.counts)
 	words := fmt.Sprintf("undid operation %d (%s %s): %s\n", u.N, u.Command, u.Path, cmp.Or(did, "already in the saved state"))
 	if did == "" && len(u.conflicts) > 0 {
 		words = fmt.Sprintf("nothing was left to undo of operation %d (%s %s)\n", u.N, u.Command, u.Path)
@@ -244,8 +246,8 @@ func (u *undoing) answer() render.Answer {
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
 }
 
-// restored words what was restored; empty: nothing.
-func restored(c zktree.Counts) string {
+// countsText describes the number of restored znodes. It is empty if there are none.
+func countsText(c zktree.Counts) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
@@ -258,9 +260,9 @@ func restored(c zktree.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-// refuse shows what has changed since, and returns an error unless that is to be left as it
-// is. What --overwrite can write over is no conflict with it.
-func (u *undoing) refuse() error {
+// rejectConflicts prints the conflicts and returns an error, unless the flag -s skips them. With
+// --overwrite, only conflicts that cannot be overwritten are left.
+func (u *undoing) rejectConflicts() error {
 	if len(u.conflicts) == 0 || u.skip {
 		return nil
 	}
@@ -281,13 +283,13 @@ func (u *undoing) refuse() error {
 	if err := u.env.Screen.Print(render.Answer{Words: words.String(), JSON: render.Facts{"number", u.N, "changedSince", paths}}); err != nil {
 		return err
 	}
-	return u.changedSince(len(u.conflicts), final)
+	return u.conflictError(len(u.conflicts), final)
 }
 
-// changedSince is the error of an undo that has done nothing because some znodes, of which
-// --overwrite cannot restore so many, have changed since.
-func (u *undoing) changedSince(changed, final int) error {
-	all := max(u.comesBack(), changed)
+// conflictError returns the error for an undo that did nothing because of conflicts. changed is
+// their number, final the number of those that --overwrite cannot restore.
+func (u *undoing) conflictError(changed, final int) error {
+	all := max(u.restorable(), changed)
 	have := "have"
 	if changed == 1 {
 		have = "has"
@@ -309,5 +311,5 @@ func (u *undoing) changedSince(changed, final int) error {
 	return errors.New(text)
 }
 
-// maxShown is how many conflicts are spelt out.
+// maxShown is the largest number of conflicts that are printed in full.
 const maxShown = 20

@@ -19,10 +19,9 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A damaged entry does not lead to the loss of the tree that was saved with it: undo -l names
-// it, and import reads the tree.
+// A damaged entry is listed by undo -l, its dump is never removed, and import can restore the dump.
 func TestDamagedEntryIsKept(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /u", "create /u/a x", "create /b one", "set /b two", "deleteall /u")
 	damagedFile := h.store.file(2, entryFile)
 	for _, content := range []string{"x", "", "null", "{}"} {
@@ -41,7 +40,7 @@ func TestDamagedEntryIsKept(t *testing.T) {
 		if way := "; to restore the saved copy, run: import -R --overwrite " + h.store.file(2, dumpFile); !strings.Contains(h.screen.Notes(), note) || !strings.HasSuffix(h.screen.Notes(), way) {
 			t.Errorf("noted %q", h.screen.Notes())
 		}
-		h.do("undo") // what is damaged is not in its way
+		h.do("undo") // skips the damaged operation
 	}
 	for range maxOperations + 2 {
 		h.do("set /b more")
@@ -64,19 +63,19 @@ func TestDamagedEntryIsKept(t *testing.T) {
 	}
 }
 
-// A store that is a symbolic link is not used, for reading or writing.
+// A store that is a symbolic link is neither read nor written.
 func TestStoreIsNoLink(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("who may make links there is another matter")
 	}
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two")
 	real, link := h.store.dir, filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(real, link); err != nil {
 		t.Fatal(err)
 	}
 	h.store = &store{link}
-	h.env.Keeper = h.log().Keeper()
+	h.env.Saver = h.log().Saver()
 	for _, line := range []string{"undo", "undo 1", "undo -l"} {
 		h.fails(line, link+" is a symbolic link")
 	}
@@ -84,15 +83,15 @@ func TestStoreIsNoLink(t *testing.T) {
 	if len(h.asked) != 1 || !strings.Contains(h.asked[0], link+" is a symbolic link") {
 		t.Errorf("asked %q", h.asked)
 	}
-	if files, err := os.ReadDir(real); err != nil || len(files) != 3 { // and the lock
+	if files, err := os.ReadDir(real); err != nil || len(files) != 3 { // the lock, one entry and one dump
 		t.Errorf("%v, %v", files, err)
 	}
 }
 
-// With --overwrite the saved state comes back over what has changed since, and what has changed
-// comes back with the number of that undo.
+// With --overwrite, undo restores the saved state over later changes, and saves these, so that they
+// can be restored by the number of that undo.
 func TestOverwrite(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two", "set /a three")
 	h.fails("undo 1", "nothing was done: 1 of 1 znode has changed since operation 1; to overwrite the changes, run: undo --overwrite 1; to skip this operation, run: undo -s 1")
 	if want := "/a has changed since the operation: the data is now 5 bytes (version 2), and undo would restore the saved 3 bytes:\n- three\n+ one\n"; !strings.HasSuffix(h.screen.Printed(), want) {
@@ -115,10 +114,10 @@ func TestOverwrite(t *testing.T) {
 	}
 	h.wantTree("/t", after)
 	h.do(fmt.Sprintf("undo --overwrite %d", n))
-	before["/t/new"] = after["/t/new"] // new, and nobody's loss
+	before["/t/new"] = after["/t/new"] // undo does not delete new znodes
 	h.wantTree("/t", before)
 	h.do(fmt.Sprintf("undo %d", h.last().N))
-	after["/t/y"], after["/t/z"] = before["/t/y"], before["/t/z"] // which undo has created
+	after["/t/y"], after["/t/z"] = before["/t/y"], before["/t/z"] // created by the undo
 	h.wantTree("/t", after)
 
 	h.do("create /acl", "setAcl /acl world:anyone:cdra", "setAcl /acl world:anyone:cra")
@@ -127,9 +126,9 @@ func TestOverwrite(t *testing.T) {
 	h.wantTree("/acl", map[string]string{"/acl": `"" true [{31 world anyone}] persistent`})
 }
 
-// What not even --overwrite can restore is named, and left with -s.
+// Conflicts that even --overwrite cannot resolve are reported, and skipped with -s.
 func TestOverwriteHasLimits(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two", "delete /a")
 	h.fails("undo --overwrite 1", "nothing was done: 1 of 1 znode has changed since operation 1; 1 cannot be overwritten; to skip this operation, run: undo --overwrite -s 1")
 	if want := "/a was deleted after the operation; create it, then run undo again\n"; !strings.HasSuffix(h.screen.Printed(), want) {
@@ -145,12 +144,13 @@ func TestOverwriteHasLimits(t *testing.T) {
 	}
 }
 
-// After undo -s, undo without a number goes on to the operation before; the number still works.
+// After undo -s, undo without a number continues with the operation before it. The partly undone
+// operation can still be undone by number.
 func TestPartlyUndone(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /before one", "set /before two", "create /r", "create /r/x x", "create /r/y y", "deleteall /r", "create /r other")
 	h.fails("undo", "1 of 3 znodes has changed since operation 2")
-	h.fails("undo", "1 of 3 znodes has changed since operation 2") // as long as nothing is decided
+	h.fails("undo", "1 of 3 znodes has changed since operation 2") // again, until the user decides
 	h.do("undo -s")
 	if want := "undid operation 2 (deleteall /r): 2 created\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
@@ -169,20 +169,20 @@ func TestPartlyUndone(t *testing.T) {
 	h.fails("undo 2", "has already been undone")
 }
 
-// Commands of one terminal session undo what they have done, and no shell's.
+// Single commands of one terminal session undo each other's operations, but not those of a shell.
 func TestCommandsUndoTheirOwn(t *testing.T) {
 	addr, dir := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
-	shell := newHand(t, addr, dir)
-	command := func(id string) (*hand, *Summary) {
-		h := newHand(t, addr, dir)
-		h.by = By{ID: id, Kind: commandLine, PID: 77, Host: shell.by.Host, Terminal: "pts/" + id}
+	shell := newTestShell(t, addr, dir)
+	command := func(id string) (*testShell, *Summary) {
+		h := newTestShell(t, addr, dir)
+		h.by = Origin{ID: id, Kind: commandLine, PID: 77, Host: shell.by.Host, Terminal: "pts/" + id}
 		log := h.log()
 		log.Again = []string{"zksh", "undo"}
 		s := log.Summary()
-		h.env.Mode, h.env.Keeper = commands.OneShot, s
+		h.env.Mode, h.env.Saver = commands.OneShot, s
 		return h, s
 	}
-	says := func(line, want string) *hand {
+	says := func(line, want string) *testShell {
 		t.Helper()
 		h, s := command("1")
 		h.do(line)
@@ -203,13 +203,13 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	if got, want := s.Text(h.env), "2 operations are saved; to list them, run zksh undo -l; to undo the last one (undo 2 /a), run zksh undo 6"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	says("undo", "") // nothing was written over
+	says("undo", "") // nothing was overwritten
 	if got := h.tree("/t"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
 	h.fails("undo", fmt.Sprintf("nothing left to undo from this terminal; the latest change from another shell is operation 4 (set /s), 0s ago, by the shell (pid %d); to undo it, run: undo 4", os.Getpid()))
 
-	// Of another terminal the latest one is undone, and named, if no shell has done it.
+	// In another terminal, undo reverts the latest operation of a single command, and names it.
 	says("delete /b", "delete /b: 1 znode is saved; to restore it, run zksh undo")
 	other, _ := command("2")
 	other.do("undo")
@@ -221,7 +221,7 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	}
 	other.fails("undo", "nothing left to undo from this terminal")
 
-	// What the server rejects has destroyed nothing.
+	// A command that the server rejects saves nothing.
 	h, s = command("1")
 	h.fails("set -v 77 /a x", "version No is not valid")
 	if got := s.Text(h.env); got != "" {
@@ -229,11 +229,11 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	}
 }
 
-// mirror --watch, which cannot save anything, works on a command line as it does at the prompt.
+// mirror --watch, which saves nothing, works as a single command, too.
 func TestMirrorOnCommandLine(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "create /b")
-	h.env.Mode, h.env.Keeper = commands.OneShot, h.log().Summary()
+	h.env.Mode, h.env.Saver = commands.OneShot, h.log().Summary()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- h.run(ctx, []string{"mirror", "--watch", "/a", "/b"}) }() // ends with cancel
@@ -250,11 +250,11 @@ func TestMirrorOnCommandLine(t *testing.T) {
 	}
 }
 
-// An undo in a script saves what it writes over, as all others do.
+// An undo in a script saves what it overwrites.
 func TestUndoInScriptIsSaved(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two", "set /a three")
-	h.env.Mode, h.env.Keeper = commands.Batch, nil
+	h.env.Mode, h.env.Saver = commands.Batch, nil
 	h.do("undo --overwrite 1")
 	if e := h.last(); e.Command != "undo 1" {
 		t.Fatalf("the last operation is %v", e)
@@ -263,9 +263,9 @@ func TestUndoInScriptIsSaved(t *testing.T) {
 	h.wantTree("/a", map[string]string{"/a": `"three" false [{31 world anyone}] persistent`})
 }
 
-// Entries of an older zksh do not say who did them; nobody takes them for their own.
+// Entries of older versions of zksh have no Origin. Undo without a number asks before it uses them.
 func TestEntriesOfOlderVersions(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two")
 	e := h.last()
 	e.By = nil
@@ -285,11 +285,11 @@ func TestEntriesOfOlderVersions(t *testing.T) {
 	h.do("undo 1")
 }
 
-// undo -l says who did what, in JSON with all that is known.
+// undo -l shows the Origin of each operation, with all its fields in JSON.
 func TestListSaysWho(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	h.do("create /a one")
-	for i, by := range []By{
+	for i, by := range []Origin{
 		{ID: "1", Kind: prompt, PID: 12, Host: h.by.Host, Terminal: "pts/12"}, {ID: "2", Kind: prompt, PID: 13, Host: h.by.Host},
 		{ID: "3", Kind: commandLine, PID: 14, Host: h.by.Host, Terminal: "pts/1"}, {ID: "4", Kind: prompt, Script: "/tmp/setup.zk", PID: 15, Host: "far"},
 		h.by,
@@ -319,34 +319,34 @@ func TestListSaysWho(t *testing.T) {
 	}
 }
 
-// The commands of one session are the same; without a session, each is another, and so is
-// each shell.
+// All programs of one terminal session have the same Origin. Without a session, each program has
+// its own, and so does each shell.
 func TestWhoIsTheSame(t *testing.T) {
 	one, two, far := OnCommandLine("s1", "pts/1"), OnCommandLine("s1", ""), OnCommandLine("s1", "")
-	if !one.is(two) {
+	if !one.same(two) {
 		t.Errorf("%v is not %v", one, two)
 	}
 	far.ID = ""
-	others := []By{OnCommandLine("s2", ""), OnCommandLine("", ""), OnCommandLine("", ""), AtPrompt("pts/1"), AtPrompt("pts/1"), one, far}
+	others := []Origin{OnCommandLine("s2", ""), OnCommandLine("", ""), OnCommandLine("", ""), AtPrompt("pts/1"), AtPrompt("pts/1"), one, far}
 	for i, a := range others {
 		for _, b := range others[i+1:] {
-			if a.is(b) {
+			if a.same(b) {
 				t.Errorf("%v is %v", a, b)
 			}
 		}
 	}
-	if far.is(far) || (*By)(nil).is(far) {
+	if far.same(far) || (*Origin)(nil).same(far) {
 		t.Error("nobody is the same")
 	}
 }
 
-// A command of many operations says how many of them are in the log.
+// A command with more operations than the log keeps reports how many are in the log.
 func TestManyOperationsOfACommand(t *testing.T) {
-	h := sandboxed(t)
+	h := newSandboxShell(t)
 	log := h.log()
 	log.By.Kind, log.Again = commandLine, []string{"zksh", "undo"}
 	s := log.Summary()
-	h.env.Keeper = s
+	h.env.Saver = s
 	h.do("create /a 1")
 	for i := range maxOperations + 3 {
 		h.do(fmt.Sprintf("set /a %d", i))

@@ -10,32 +10,32 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// cluster is a section of the configuration file. Of its options only those that
-// belong to an ensemble are used.
+// A cluster is a section of the configuration file. Only those of its Options that concern an
+// ensemble are used.
 type cluster struct {
 	Options
-	name string // with the mark
-	at   string // where the section begins
+	name     string // with the mark @
+	location string // file and line where the section begins
 }
 
-// of says where a setting was meant to be; it may be asked of nil.
-func (c *cluster) of() string {
+// where returns a text for errors about a setting; for nil, which means no section, it is empty.
+func (c *cluster) where() string {
 	if c == nil {
 		return ""
 	}
 	return " in the section of a cluster"
 }
 
-// newSection begins a section. It takes the timeout and the writes of what stands
-// above, and nothing that could let somebody in.
+// newSection starts a section. It inherits timeout and writes from the settings above the first
+// section, but nothing for authentication.
 func (o *Options) newSection(line, at string) (*cluster, error) {
 	name, closed := strings.CutSuffix(line[1:], "]")
 	if !closed || name == "" || strings.ContainsAny(name, " \t/,:[]\"'@") {
 		return nil, fmt.Errorf("%s: invalid section %q; write [NAME] without spaces, quotes, brackets or the characters / , : @", at, line)
 	}
-	c := &cluster{name: zkconn.ClusterMark + name, at: at}
+	c := &cluster{name: zkconn.ClusterMark + name, location: at}
 	if earlier := o.cluster(c.name); earlier != nil {
-		return nil, fmt.Errorf("%s: duplicate section [%s]; the first one is at %s", at, name, earlier.at)
+		return nil, fmt.Errorf("%s: duplicate section [%s]; the first one is at %s", at, name, earlier.location)
 	}
 	c.Timeout, c.Writes, c.configFile = o.Timeout, o.Writes, o.configFile
 	o.clusters = append(o.clusters, c)
@@ -51,18 +51,18 @@ func (o *Options) cluster(name string) *cluster {
 	return nil
 }
 
-// enter takes the options of a cluster for the program's.
-func (o *Options) enter(name string) error {
+// useCluster copies the options of a cluster into the program's.
+func (o *Options) useCluster(name string) error {
 	c := o.cluster(name)
 	if c == nil {
-		return o.unknown(name)
+		return o.unknownCluster(name)
 	}
 	o.Cluster, o.Server, o.Timeout, o.Writes = c.name, c.Server, c.Timeout, c.Writes
 	o.AuthFile, o.Secure, o.MaxRequest = c.AuthFile, c.Secure, c.MaxRequest
 	return nil
 }
 
-func (o *Options) unknown(name string) error {
+func (o *Options) unknownCluster(name string) error {
 	if len(o.clusters) == 0 {
 		return fmt.Errorf("unknown cluster %s; define it in a section [%s] of zksh/config (see help configuration)",
 			name, strings.TrimPrefix(name, zkconn.ClusterMark))
@@ -77,11 +77,11 @@ func (o *Options) clusterNames() (names []string) {
 	return names
 }
 
-// Connection is the configuration of a session.
+// Connection returns the configuration of a session.
 func (o *Options) Connection() zkconn.Config {
 	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
 		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest}
-	if cfg.MaxRequest == 0 { // the client configuration's is of what is read as well, and may be small
+	if cfg.MaxRequest == 0 { // the client configuration's value also limits answers, so it may be too small
 		cfg.MaxRequest = max(o.Secured.MaxRequest, zkconn.UsualMaxRequest)
 	}
 	switch {
@@ -93,20 +93,21 @@ func (o *Options) Connection() zkconn.Config {
 	return cfg
 }
 
-// resolve is a zkconn.Config's Resolve: a cluster by its section, and a connect string
-// with what was said of no cluster. To such a one nobody is let in by SASL.
+// resolve returns the configuration for @NAME or for a connect string; it is the Resolve of
+// zkconn.Config. A cluster has the settings of its section. A connect string has the settings above
+// all sections, but no SASL.
 func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	to := *o
 	to.Sandbox = false
 	if strings.HasPrefix(spec, zkconn.ClusterMark) {
-		if err := to.enter(spec); err != nil {
+		if err := to.useCluster(spec); err != nil {
 			return zkconn.Config{}, err
 		}
 	} else {
-		to.Cluster, to.Server, to.AuthFile, to.Timeout, to.Writes = "", spec, "", o.above.timeout, o.above.writes
-		to.MaxRequest = o.above.maxRequest
+		to.Cluster, to.Server, to.AuthFile, to.Timeout, to.Writes = "", spec, "", o.topLevel.timeout, o.topLevel.writes
+		to.MaxRequest = o.topLevel.maxRequest
 		if o.Cluster != "" {
-			to.Secure = o.above.secure
+			to.Secure = o.topLevel.secure
 		}
 	}
 	if o.timeoutGiven > 0 {
@@ -122,8 +123,8 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	return to.Connection(), err
 }
 
-// above is what stands above the sections, and counts for a connect string.
-type above struct {
+// topLevelSettings are the settings above all sections that apply to a connect string.
+type topLevelSettings struct {
 	timeout time.Duration
 	writes  zkconn.Writes
 	secure  secure.Settings
@@ -131,7 +132,7 @@ type above struct {
 	maxRequest int
 }
 
-// Clusters are the names and colours of the sections.
+// Clusters returns the names and colours of the sections.
 func (o *Options) Clusters() (list []shell.Cluster) {
 	for _, c := range o.clusters {
 		list = append(list, shell.Cluster{Name: c.name, Color: c.colour})

@@ -15,30 +15,30 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// CompleteWord is what other shells call zksh with, and with their own name, for what the
-// line in COMP_LINE may become.
+// CompleteWord is the first argument when another shell calls zksh for completion. The name of the
+// shell follows, and COMP_LINE contains the line.
 const CompleteWord = "__complete"
 
-// Bounds of completing in other shells. A person waits for it at each Tab.
+// Time limits of completion in other shells. The user waits for it at each Tab.
 const (
-	completeWithin = 180 * time.Millisecond // all of it; the program has to start, too
-	answerWithin   = 150 * time.Millisecond // connecting, and the server's answer
-	goodbyeWithin  = completeWithin - answerWithin
-	leftover       = time.Second // the timeout of a session that could not be closed, as far as the server grants it
+	completeLimit   = 180 * time.Millisecond // for everything but the start of the program
+	answerLimit     = 150 * time.Millisecond // for connecting and the server's answer
+	closeLimit      = completeLimit - answerLimit
+	leftoverTimeout = time.Second // requested session timeout, in case the session cannot be closed
 )
 
-// Complete answers another shell, args being what follows CompleteWord: first comes what is to
-// be known of the words (files: they are names of files, which are the shell's; more: they go
-// on; done: they do not), then a word in each line, with what it is about behind a tab. It
-// says nothing where there is nothing to say, whatever the reason.
+// Complete returns the completions for another shell. args are the arguments after CompleteWord.
+// The first line of the result is "files" (the shell completes names of files), "more" (words may be
+// continued) or "done" (words are complete). A line for each word follows, with a description after
+// a tab. If there are no completions, for any reason, the result is empty.
 func Complete(args []string, env Environment, table [][]*commands.Command) string {
-	return bounded(func(ctx context.Context) string { return complete(ctx, args, env, table) })
+	return withinTime(func(ctx context.Context) string { return complete(ctx, args, env, table) })
 }
 
-// bounded leaves work that does not end in time. Its goroutine ends with its context; where
-// a name is looked up, or a file is read, with the process.
-func bounded(work func(ctx context.Context) string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+// withinTime returns the result of work, or "" if work does not return in time. Its goroutine ends
+// with its context, or with the process if it is blocked in a name lookup or in reading a file.
+func withinTime(work func(ctx context.Context) string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), completeLimit)
 	defer cancel()
 	answer := make(chan string, 1)
 	go func() { answer <- work(ctx) }()
@@ -51,12 +51,12 @@ func bounded(work func(ctx context.Context) string) string {
 }
 
 func complete(ctx context.Context, args []string, env Environment, table [][]*commands.Command) string {
-	args = append(args, "", "") // the shell, and bash's breaks between words
+	args = append(args, "", "") // defaults for the shell's name and bash's word breaks
 	t := readTyped(env.Getenv("COMP_LINE"), args[1], args[0] == "fish")
-	// Options that are wrong so far, or are not finished, are no reason to propose nothing.
-	asked := &asker{}
+	// Ignore errors: options may be unfinished, and there are completions that do not need them.
+	asked := &znodeLister{}
 	asked.opts, asked.err = ParseOptions(t.options(), env)
-	sh := shell.New(shell.Config{Commands: append(slices.Clone(table), asCommands()), Clusters: asked.opts.Clusters()})
+	sh := shell.New(shell.Config{Commands: append(slices.Clone(table), pagesAsCommands()), Clusters: asked.opts.Clusters()})
 	list, files := sh.Propose(ctx, program(&asked.opts, t.text), t.words, t.text, asked.names)
 	if files {
 		return "files\n"
@@ -82,13 +82,13 @@ func complete(ctx context.Context, args []string, env Environment, table [][]*co
 	return kind + b.String()
 }
 
-// options are the words of the line that are the program's: its options, and a cluster,
-// which is taken out of the words.
-func (t *typed) options() (own []string) {
+// options returns the words of the line that are options of the program, and @NAME of a cluster.
+// It removes @NAME from t.words.
+func (t *typedLine) options() (own []string) {
 	none := defaults()
 	zksh := program(&none, "")
-	first, inner := zksh.CutOver(t.words)
-	if _, flag, _ := zksh.Position(first); flag != nil && len(inner) == 0 { // its value is under way
+	first, inner := zksh.SplitWrapper(t.words)
+	if _, flag, _ := zksh.Position(first); flag != nil && len(inner) == 0 { // the value of the option is being typed
 		first = first[:len(first)-1]
 	}
 	for _, w := range first {
@@ -101,13 +101,14 @@ func (t *typed) options() (own []string) {
 	return own
 }
 
-// program is zksh as a command over those of the shell, where this text may be the next word.
+// program returns zksh itself as a command, for completion. text is the word being typed: a cluster
+// or a command.
 func program(o *Options, text string) *commands.Command {
 	next := commands.Param{Name: "command", Kind: commands.CommandName}
 	if strings.HasPrefix(text, zkconn.ClusterMark) {
 		next.Kind = commands.Server
 	}
-	return &commands.Command{Name: "zksh", Params: []commands.Param{next}, Over: func(fs *pflag.FlagSet) commands.Around {
+	return &commands.Command{Name: "zksh", Params: []commands.Param{next}, Wrap: func(fs *pflag.FlagSet) commands.Wrapper {
 		known := *o
 		set, _ := declare(&known)
 		fs.AddFlagSet(set)
@@ -115,14 +116,14 @@ func program(o *Options, text string) *commands.Command {
 	}}
 }
 
-// asker asks the ensemble that a line is about.
-type asker struct {
+// A znodeLister lists znodes of the ensemble that the options of a line name.
+type znodeLister struct {
 	opts Options
-	err  error // of the options
+	err  error // error in the options
 }
 
-// names lists a znode, in a session of its own. It starts no sandbox.
-func (a *asker) names(ctx context.Context, path string) ([]string, error) {
+// names returns the children of a znode. It uses a new session, and does not start a sandbox.
+func (a *znodeLister) names(ctx context.Context, path string) ([]string, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -132,17 +133,17 @@ func (a *asker) names(ctx context.Context, path string) ([]string, error) {
 			return nil, errors.New("no sandbox is running")
 		}
 	}
-	cfg.Timeout, cfg.NoEvents = min(cfg.Timeout, leftover), true
+	cfg.Timeout, cfg.NoEvents = min(cfg.Timeout, leftoverTimeout), true
 	s, err := zkconn.Open(cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		bye, cancel := context.WithTimeout(context.Background(), goodbyeWithin)
+		bye, cancel := context.WithTimeout(context.Background(), closeLimit)
 		defer cancel()
-		_ = s.Close(bye) // the answer is there; what is left over ends by itself
+		_ = s.Close(bye) // if this fails, the session soon expires
 	}()
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	names, _, err := s.Children(ctx, path, false)
 	slices.Sort(names)

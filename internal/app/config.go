@@ -18,16 +18,16 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// setting is a key of the configuration file.
+// A setting is a setting of the configuration file.
 type setting struct {
 	key     string
-	value   string // how it is written
+	value   string // syntax of the value
 	about   string
-	cluster bool // belongs to an ensemble: it may stand in a cluster's section
+	cluster bool // concerns an ensemble, so that it is allowed in the section of a cluster
 	set     func(o *Options, value string) error
 }
 
-// settings are the keys of the configuration file, in the order of help.
+// settings are all settings of the configuration file, in the order of help.
 var settings = []setting{
 	{"server", "host[:port][,…][/chroot]", "the servers; required in a section", true, func(o *Options, v string) error {
 		o.Server = v
@@ -42,18 +42,18 @@ var settings = []setting{
 		return assign(&o.MaxRequest, v, parseMaxRequest)
 	}},
 	{"auth-file", "file", "a file with credentials, in lines of the form \"scheme credential\"; this and all other relative file names are relative to the folder of the configuration file", true,
-		fileIn(func(o *Options) *string { return &o.AuthFile })},
+		fileSetting(func(o *Options) *string { return &o.AuthFile })},
 	{"tls", "true|false", "connect with TLS; cacert, cert, key and tls-name imply this setting", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
-	{"cacert", "file", "the certificate authorities to trust, in PEM, PKCS12 or JKS format", true, fileIn(func(o *Options) *string { return &o.Secure.CACert })},
-	{"cert", "file", "the client's certificate; the file can also contain the key", true, fileIn(func(o *Options) *string { return &o.Secure.Cert })},
-	{"key", "file", "the client's key", true, fileIn(func(o *Options) *string { return &o.Secure.Key })},
+	{"cacert", "file", "the certificate authorities to trust, in PEM, PKCS12 or JKS format", true, fileSetting(func(o *Options) *string { return &o.Secure.CACert })},
+	{"cert", "file", "the client's certificate; the file can also contain the key", true, fileSetting(func(o *Options) *string { return &o.Secure.Cert })},
+	{"key", "file", "the client's key", true, fileSetting(func(o *Options) *string { return &o.Secure.Key })},
 	{"tls-name", "name", "the name to expect in the servers' certificates", true, func(o *Options, v string) error {
 		o.Secure.Name = v
 		return nil
 	}},
 	{"client-configuration", "file", "a properties file of zkCli or Kafka, which sets TLS, SASL and jute.maxbuffer", true,
-		fileIn(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
-	{"jaas", "file", "a JAAS file; zksh authenticates with SASL according to its Client section", true, fileIn(func(o *Options) *string { return &o.Secure.JAAS })},
+		fileSetting(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
+	{"jaas", "file", "a JAAS file; zksh authenticates with SASL according to its Client section", true, fileSetting(func(o *Options) *string { return &o.Secure.JAAS })},
 	{"writes", "allow|ask|never", "whether commands can write; with ask, zksh asks at the prompt, and elsewhere rejects writes unless --yes is given", true, func(o *Options, v string) error {
 		return assign(&o.Writes, v, parseWrites)
 	}},
@@ -75,8 +75,8 @@ var settings = []setting{
 	}},
 }
 
-// keys names the settings, those of a section only if it is about one.
-func keys(section bool) string {
+// settingNames lists the names of settings: all, or those that are allowed in a section.
+func settingNames(section bool) string {
 	var names []string
 	for _, s := range settings {
 		if s.cluster || !section {
@@ -96,10 +96,10 @@ func findSetting(key string, section bool) *setting {
 	return nil
 }
 
-// A Setting is a key of the configuration file, as documents show it.
+// A Setting is a setting of the configuration file, for documents.
 type Setting struct{ Key, Value, About string }
 
-// Settings returns the keys of the configuration file.
+// Settings returns all settings of the configuration file.
 func Settings() (list []Setting) {
 	for _, s := range settings {
 		list = append(list, Setting{s.key, s.value, s.about})
@@ -123,8 +123,9 @@ func parseTLS(v string) (bool, error) {
 	return on, nil
 }
 
-// fileIn sets the name of a file, which is relative to the configuration's place.
-func fileIn(at func(*Options) *string) func(*Options, string) error {
+// fileSetting returns a function that sets the name of a file. A relative name is relative to the
+// directory of the configuration file.
+func fileSetting(at func(*Options) *string) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		if v != "" && !filepath.IsAbs(v) {
 			v = filepath.Join(filepath.Dir(o.configFile), v)
@@ -134,7 +135,7 @@ func fileIn(at func(*Options) *string) func(*Options, string) error {
 	}
 }
 
-// assign leaves the target as it is when the text is malformed.
+// assign parses text and stores the value in to. If text is malformed, to is unchanged.
 func assign[T any](to *T, text string, parse func(string) (T, error)) error {
 	v, err := parse(text)
 	if err == nil {
@@ -143,11 +144,11 @@ func assign[T any](to *T, text string, parse func(string) (T, error)) error {
 	return err
 }
 
-// maxConfig bounds the bytes of a configuration file, and of a file with credentials.
+// maxConfig bounds the size of the configuration file and of a file with credentials, in bytes.
 const maxConfig = 1 << 20
 
-// readConfig reads lines "key = value", and sections of them; # starts a comment
-// line. A file that is not there is none.
+// readConfig reads the configuration file: lines "key = value", [NAME] for a section, and # for a
+// comment line. A missing file is not an error.
 func (o *Options) readConfig(name string) error {
 	f, err := userfile.OpenToRead(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +176,7 @@ func (o *Options) readConfig(name string) error {
 		set := findSetting(strings.TrimSpace(key), section != nil)
 		if !ok || set == nil {
 			return fmt.Errorf("%s: unknown setting %q%s; expected KEY = VALUE, where KEY is one of: %s", at, line,
-				section.of(), keys(section != nil))
+				section.where(), settingNames(section != nil))
 		}
 		to := o
 		if section != nil {
@@ -190,13 +191,14 @@ func (o *Options) readConfig(name string) error {
 	}
 	for _, c := range o.clusters {
 		if c.Server == "" {
-			return fmt.Errorf("%s: section %s does not set server", c.at, c.name)
+			return fmt.Errorf("%s: section %s does not set server", c.location, c.name)
 		}
 	}
 	return nil
 }
 
-// settingLines are the lines of a file that say something, by their numbers from 1.
+// settingLines yields the lines of a file that are neither empty nor comments, with their numbers
+// from 1.
 func settingLines(data []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		n := 0
@@ -210,9 +212,9 @@ func settingLines(data []byte) iter.Seq2[int, string] {
 	}
 }
 
-// readAuthFile reads credentials: lines "scheme credential"; # starts a comment
-// line. That of the scheme sasl is no request of its own, and stands apart. No error
-// shows what a line says.
+// readAuthFile reads credentials: lines "scheme credential", and # for a comment line. Those of the
+// scheme sasl are returned separately, because SASL is not an addauth request. Errors never show
+// the contents of a line.
 func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
 	data, err := readPrivate(name)
 	if err != nil {
@@ -235,7 +237,7 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	return list, sasl, nil
 }
 
-// readPrivate reads a file, and refuses one that others can read.
+// readPrivate reads a file. It rejects a file that other users can access.
 func readPrivate(name string) ([]byte, error) {
 	f, err := userfile.OpenToRead(name)
 	if err != nil {
@@ -246,7 +248,7 @@ func readPrivate(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // there the mode tells nothing of others
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // on Windows, the mode does not show access by others
 		return nil, fmt.Errorf("%s is accessible to other users (mode %04o); run: chmod 600 %s", name, info.Mode().Perm(), name)
 	}
 	return userfile.ReadSmall(f, maxConfig)

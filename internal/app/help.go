@@ -19,14 +19,14 @@ var optionGroups = []struct{ heading, options string }{
 	{"Sandbox", "sandbox listen as"},
 }
 
-// nameWidth is the width of an option's name in --help. The text of a longer one follows
-// the name.
+// nameWidth is the width of the column with the names of options in --help.
 const nameWidth = 26
 
-// unbroken is a space at which a line is not broken.
+// unbroken is a space at which lines are not wrapped.
 const unbroken = "\u00a0"
 
-// Help returns the text of --help for a terminal of that many columns; 0: no terminal.
+// Help returns the text of --help for a terminal with the given number of columns; 0 means that
+// there is no terminal.
 func Help(columns int) string {
 	o := defaults()
 	set, _ := declare(&o)
@@ -54,8 +54,8 @@ func Help(columns int) string {
 	return render.WrapText(b.String(), columns)
 }
 
-// brief returns an option's name, set apart from those with a short form, and its text up to
-// the first semicolon, with the default.
+// brief returns an option's name, indented if it has no short form, and its description up to the
+// first semicolon, with the default.
 func brief(f *pflag.Flag) (name, about string) {
 	o := describe(f, func(usage string) string { return strings.SplitN(usage, ";", 2)[0] })
 	if f.Shorthand == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/shell/manual"
 )
 
-// variables are what zksh takes from its environment, and gives to programs.
+// variables are the environment variables that zksh reads, and those that it sets for programs.
 var variables = []struct{ name, about string }{
 	{"ZKSH_SERVER", "the servers, instead of those in the configuration file"},
 	{"XDG_CONFIG_HOME", "the folder of zksh/config, instead of ~/.config"},
@@ -31,7 +31,7 @@ var variables = []struct{ name, about string }{
 	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "set for a program that watch runs: the event, the path and the version"},
 }
 
-// userFiles are those that zksh keeps, or reads unasked.
+// userFiles are the files that zksh maintains, or reads without being told to.
 var userFiles = []struct{ name, about string }{
 	{"~/.config/zksh/config", "the configuration"},
 	{"~/.local/state/zksh/history", "the lines that were typed, without those that contain credentials; only the user can read this file"},
@@ -39,10 +39,10 @@ var userFiles = []struct{ name, about string }{
 	{"~/.local/state/zksh/sandbox", "the file through which shells with a sandbox find each other; only the user can read it"},
 }
 
-// roff is text for groff and mandoc, with the macros of man(7).
+// A roff is a document for groff and mandoc, with the macros of man(7).
 type roff struct{ strings.Builder }
 
-// manPage returns zksh(1).
+// manPage returns the manual page zksh(1).
 func manPage(version string, registry *commands.Registry) string {
 	var r roff
 	fmt.Fprintf(&r, ".TH ZKSH 1 \"\" \"zksh %s\" \"User Commands\"\n", manual.EscapeRoff(version))
@@ -109,16 +109,16 @@ func manPage(version string, registry *commands.Registry) string {
 	return title + "\n" + fallbacks(text) + rest
 }
 
-// rare matches characters that groff's device ascii does not have: U+00B2, and those from U+2500 on.
+// rare matches characters that groff's device ascii lacks: U+00B2, and all from U+2500 on.
 var rare = regexp.MustCompile(`\\\[u(00B2|2[5-9A-F]..|[3-9A-F]...|1....)\]`)
 
-// fallbacks defines what groff prints on devices that lack a character of the text.
+// fallbacks returns definitions of what groff prints on devices that lack characters of the text.
 func fallbacks(text string) string {
 	var b strings.Builder
 	known := map[string]string{`\[u00B2]`: `\(ha2`, `\[u2500]`: `\-`, `\[u251C]`: "|", `\[u2502]`: "|", `\[u2514]`: `\(ga`}
 	for _, c := range slices.Compact(slices.Sorted(slices.Values(rare.FindAllString(text, -1)))) {
 		other := "?"
-		if strings.HasPrefix(c, `\[u258`) { // a bar
+		if strings.HasPrefix(c, `\[u258`) { // a block of a bar chart
 			other = "#"
 		}
 		fmt.Fprintf(&b, ".fchar %s %s\n", c, cmp.Or(known[c], other))
@@ -128,15 +128,15 @@ func fallbacks(text string) string {
 
 func (r *roff) section(name string) { fmt.Fprintf(r, ".SH %s\n", name) }
 
-// text is a paragraph.
+// text writes a paragraph.
 func (r *roff) text(text string) { fmt.Fprintf(r, "%s\n", manual.EscapeRoff(text)) }
 
-// entry is a word with what it is about.
+// entry writes a word in bold, with its description below.
 func (r *roff) entry(word, about string) {
 	fmt.Fprintf(r, ".TP\n\\fB%s\\fR\n%s\n", manual.EscapeRoff(word), manual.EscapeRoff(about))
 }
 
-// literal keeps lines as they are.
+// literal writes lines that are not filled.
 func (r *roff) literal(text string) {
 	r.WriteString(".nf\n")
 	for line := range strings.Lines(text) {
@@ -145,10 +145,10 @@ func (r *roff) literal(text string) {
 	r.WriteString(".fi\n")
 }
 
-// An Option is an option of the program or a flag of a command, as documents show it.
+// An Option is an option of the program or a flag of a command, for documents.
 type Option struct {
-	Name  string // with its short form and its value
-	About string // with its default
+	Name  string // short form, name and value
+	About string // description, with the default
 }
 
 // AllOptions returns the options of the program.
@@ -165,8 +165,8 @@ func options(set *pflag.FlagSet) (list []Option) {
 	return list
 }
 
-// describe returns an option with its short form, its value and its default, and with what
-// shorten makes of its text.
+// describe returns an option with its short form, its value and its default. shorten may shorten
+// its description.
 func describe(f *pflag.Flag, shorten func(usage string) string) Option {
 	value, usage := pflag.UnquoteUsage(f)
 	name, about := "--"+f.Name, shorten(usage)

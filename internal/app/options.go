@@ -1,6 +1,6 @@
-// Package app has what main alone needs: the program's options, its configuration file and
-// surroundings, what other shells complete its words by, its manual page, and the command
-// that belongs to its wiring.
+// Package app contains the parts of the program that only main uses: its options, the configuration
+// file and the environment (ParseOptions), completion in other shells (Complete), the manual page
+// (Page), the text of --help (Help), and the command sandbox. Start reading at Options.
 package app
 
 import (
@@ -23,83 +23,84 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Options are the program's options: zkCli's and zksh's own. A default comes
-// from the configuration file, then from ZKSH_SERVER, then from the command line.
+// Options are the program's options: zkCli's, and more. The command line overrides ZKSH_SERVER,
+// which overrides the configuration file.
 type Options struct {
 	Server  string
-	Cluster string        // whose section was taken; empty: none
-	Timeout time.Duration // of the session, and of connecting
+	Cluster string        // name of the cluster whose section is used, with the mark @; empty: none
+	Timeout time.Duration // session timeout, which also limits connecting
 
-	AuthFile string              // with credentials; empty: none
-	Auth     []zkconn.Credential // out of it
+	AuthFile string              // file with credentials; empty: none
+	Auth     []zkconn.Credential // credentials from AuthFile, except SASL
 
-	MaxRequest int // size in bytes of the largest request; 0: not given
+	MaxRequest int // maximum size of a request, in bytes; 0: not set
 
 	Writes  zkconn.Writes // empty: allowed
-	NoWrite bool          // nothing is written anywhere
-	Yes     bool          // writes need no leave
+	NoWrite bool          // reject all writes, on all servers
+	Yes     bool          // do not ask before writes
 
 	Secure  secure.Settings
-	Secured secure.Config // out of these, and of the AuthFile
+	Secured secure.Config // loaded from Secure, with SASL credentials from AuthFile
 
-	ReadOnly bool
-	Wait     bool // -waitforconnection
-	Format   render.Format
-	File     string // commands come from here; "-" is standard input
-	HasFile  bool
-	Lines    []string // commands, if there are any
-	Window   int      // lines of it under way at a time
-	NoFence  bool
-	StopAtError,
-	GoOn,
+	ReadOnly     bool
+	Wait         bool // wait until connected
+	Format       render.Format
+	File         string   // file with commands; "-" is standard input
+	HasFile      bool     // -f was given
+	Lines        []string // lines of -c
+	Window       int      // maximum number of lines in flight
+	NoFence      bool     // write even after a lock was lost
+	StopAtError, // stop at the first error
+	GoOn, // continue after a lock is lost or not acquired
 	Quiet,
 	Verbose,
 	ShowVersion,
 	ShowHelp bool
 
-	Undo    string // the file that what commands destroy is kept in; empty: none
-	UndoDir string // where it is kept by hand; empty: nowhere
+	Undo    string // file of --undo, which saves destroyed znodes; empty: none
+	UndoDir string // directory of the undo log, for the prompt; empty: none
 
-	HistoryFile  string // empty: none is kept
+	HistoryFile  string // empty: no history is saved
 	HistoryLines int
 
 	Sandbox    bool            // use the in-memory server
-	Listen     string          // with Sandbox: only serve it there
-	As         sandbox.Version // with Sandbox: what it answers as; empty: what there is, or its default
-	SandboxDir string          // where shells with a sandbox meet; empty: nowhere
+	Listen     string          // with Sandbox: only serve it, at this address; empty: no
+	As         sandbox.Version // with Sandbox: version that it acts as; empty: the running sandbox's, or the default
+	SandboxDir string          // directory through which shells find a running sandbox; empty: none
 
-	Command []string // one-shot
+	Command []string // words of a single command
 
 	configFile   string // empty: there is none
 	clusters     []*cluster
-	colour       string // of a cluster's prompt
-	above        above
-	timeoutGiven time.Duration // on the command line; 0: it was not
+	colour       string // colour of a cluster's prompt
+	topLevel     topLevelSettings
+	timeoutGiven time.Duration // timeout on the command line; 0: not given
 	getenv       func(string) string
 
-	maxRequestGiven int // as timeoutGiven
+	maxRequestGiven int // --max-request on the command line; 0: not given
 }
 
-// Environment is what options depend on besides the command line.
+// Environment contains everything besides the command line that options depend on.
 type Environment struct {
 	Getenv    func(string) string
-	ConfigDir string // of the user; may be empty
-	StateDir  string // for the history, and what undo brings back; may be empty
+	ConfigDir string // user's configuration directory; empty: none
+	StateDir  string // directory of the history, the undo log and the sandbox; empty: none
 }
 
-// A server that has 1,000 requests in hand, 500 in an ensemble of three, reads from nobody.
+// The window is small because a server with 1,000 unfinished requests (500 in an ensemble of three)
+// stops reading from all clients.
 const defaultWindow, maxWindow = 64, 256
 
-// DefaultServer is where zksh connects to if nobody says where.
+// DefaultServer is the server that zksh connects to by default.
 const DefaultServer = "localhost:2181"
 
-// defaults are the options before the command line is read; the server and the
-// timeout are zkCli's.
+// defaults returns the default options. Server and timeout are the same as in zkCli.
 func defaults() Options {
 	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow, HistoryLines: 10000}
 }
 
-// declare binds the program's options to o; their current values are the defaults.
+// declare binds the program's options to o, whose current values are the defaults. finish checks the
+// options after they are parsed.
 func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set = pflag.NewFlagSet("zksh", pflag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -107,7 +108,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.Usage = func() {}
 	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
-	maxRequest := "" // the default depends on what else is read
+	maxRequest := "" // the default depends on other settings
 	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster from the configuration file")
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it also limits how long zksh tries to connect")
 	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers with"+
@@ -193,10 +194,10 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	}
 }
 
-// secureOptions are of no use to a sandbox.
+// secureOptions are the options for TLS and SASL, which a sandbox does not support.
 var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration", "jaas"}
 
-// IsOption tells a word that is an option of the program, perhaps with its value.
+// IsOption reports whether word is an option of the program, with or without its value.
 func IsOption(word string) bool {
 	o := defaults()
 	set, _ := declare(&o)
@@ -204,7 +205,7 @@ func IsOption(word string) bool {
 	return err == nil
 }
 
-// maxTimeout keeps a number within the protocol's 32 bits.
+// maxTimeout is the largest number of the protocol, which has 32 bits.
 const maxTimeout = 1<<31 - 1
 
 func parseTimeout(s string) (time.Duration, error) {
@@ -215,7 +216,7 @@ func parseTimeout(s string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// parseMaxRequest reads a number of bytes. No server takes less than is usual.
+// parseMaxRequest parses a number of bytes. Every server accepts at least zkconn.UsualMaxRequest.
 func parseMaxRequest(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < zkconn.UsualMaxRequest || n > maxTimeout {
@@ -224,8 +225,8 @@ func parseMaxRequest(s string) (int, error) {
 	return n, nil
 }
 
-// ParseOptions reads the configuration file, the environment and the command
-// line. An error names what is wrong and is a *commands.UsageError.
+// ParseOptions reads the configuration file, the environment and the command line. Its errors are
+// of type *commands.UsageError.
 func ParseOptions(args []string, env Environment) (Options, error) {
 	o := defaults()
 	if env.StateDir != "" {
@@ -244,7 +245,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	if env.ConfigDir != "" {
 		configErr = o.readConfig(filepath.Join(env.ConfigDir, "zksh", "config"))
 	}
-	o.above, o.getenv = above{o.Timeout, o.Writes, o.Secure, o.MaxRequest}, env.Getenv
+	o.topLevel, o.getenv = topLevelSettings{o.Timeout, o.Writes, o.Secure, o.MaxRequest}, env.Getenv
 	if s := env.Getenv("ZKSH_SERVER"); s != "" {
 		o.Server = s
 	}
@@ -255,7 +256,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	if o.Command, err = o.parseArgs(args); err != nil {
 		return err
 	}
-	if o.Cluster != "" && o.Server == o.Cluster { // -server named it
+	if o.Cluster != "" && o.Server == o.Cluster { // --server @NAME
 		o.Server = o.cluster(o.Cluster).Server
 	}
 	if len(o.Lines) > 0 && (o.HasFile || len(o.Command) > 0 || o.Listen != "") {
@@ -280,7 +281,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	return err
 }
 
-// parseArgs reads the options that stand in args, and returns what follows them.
+// parseArgs parses the options at the beginning of args, and returns the words after them.
 func (o *Options) parseArgs(args []string) (rest []string, err error) {
 	set, finish := declare(o)
 	words := make([]commands.Word, len(args))
@@ -297,9 +298,8 @@ func (o *Options) parseArgs(args []string) (rest []string, err error) {
 	return set.Args(), err
 }
 
-// takeCluster takes the options of the cluster that args name, by @NAME before the
-// command or as the server, and leaves of args what says more. Options of the command
-// line count for more than those of the cluster.
+// takeCluster uses the options of the cluster that args name, by @NAME before the command or as the
+// server. It returns args without @NAME; parsed afterwards, they override the cluster's options.
 func (o *Options) takeCluster(args []string) ([]string, error) {
 	first := *o
 	rest, err := first.parseArgs(args)
@@ -313,10 +313,10 @@ func (o *Options) takeCluster(args []string) ([]string, error) {
 	case !strings.HasPrefix(first.Server, zkconn.ClusterMark):
 		return args, nil
 	}
-	return args, o.enter(first.Server)
+	return args, o.useCluster(first.Server)
 }
 
-// readSecrets reads what the options name for being let in: stores, credentials.
+// readSecrets reads the files for authentication that the options name: stores and credentials.
 func (o *Options) readSecrets() (err error) {
 	o.Auth, o.Secured = nil, secure.Config{}
 	if !o.Sandbox {

@@ -65,7 +65,7 @@ func TestOptionsEndAtTheCommand(t *testing.T) {
 	}
 }
 
-// Words that are options of the program, with or without their value.
+// IsOption recognises options of the program, with or without a value.
 func TestIsOption(t *testing.T) {
 	for word, want := range map[string]bool{
 		"-o": true, "-ojson": true, "-o=json": true, "--output=json": true, "-server": true, "--server": true, "-qe": true, "-h": true,
@@ -107,7 +107,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// Credentials come from a file of the person's own, and no error shows them.
+// Credentials are read from a private file, and no error shows them.
 func TestAuthFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth")
 	write := func(text string, mode os.FileMode) {
@@ -151,8 +151,8 @@ func TestAuthFile(t *testing.T) {
 	}
 }
 
-// What is asked of TLS comes from the configuration, whose files lie beside it, and
-// from the command line. Passwords are no options.
+// TLS and SASL are set in the configuration, with files relative to it, or on the command line. No
+// option takes a password.
 func TestSecureOptions(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -179,7 +179,7 @@ func TestSecureOptions(t *testing.T) {
 		{"client-configuration = " + properties + "\n", nil, true, false},
 		{"", []string{"-client-configuration", properties}, true, false},
 		{"auth-file = " + auth + "\n", nil, false, true},
-		{"tls = true\nauth-file = " + auth + "\n", []string{"--sandbox"}, false, false}, // which has neither
+		{"tls = true\nauth-file = " + auth + "\n", []string{"--sandbox"}, false, false}, // a sandbox has neither
 	} {
 		o, err := parse(t, c.config, "", c.args...)
 		if err != nil || (o.Secured.TLS != nil) != c.tls || (o.Secured.SASL != nil) != c.sasl {

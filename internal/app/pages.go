@@ -9,15 +9,14 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// page is a word of the program, in the place of a command, that writes a text and
-// connects to nothing.
+// A page is a text that zksh prints without connecting. Its name takes the place of a command.
 type page struct {
 	name  string
-	words []string // one of these follows; without any nothing does
+	words []string // argument: one of these words; empty: no argument
 	about string
 }
 
-// pages stand in no table of commands: within the shell they would be of no use.
+// pages are not in the table of commands, because they are useless within the shell.
 var pages = []page{
 	{"completion", []string{"bash", "zsh", "fish"}, "print the completion script for a shell"},
 	{"man", nil, "write the manual page zksh(1)"},
@@ -36,8 +35,8 @@ func (p *page) usage() string {
 	return strings.TrimRight(p.name+" "+strings.Join(p.words, "|"), " ")
 }
 
-// Page is the text of the page that the words of a command line ask for, if they do. table
-// gives the commands besides the shell's own.
+// Page returns the text of a page, if words begin with its name; is reports whether they do. table
+// returns the commands besides the shell's own.
 func Page(words []string, version string, table func() [][]*commands.Command) (text string, is bool, err error) {
 	if len(words) == 0 || findPage(words[0]) == nil {
 		return "", false, nil
@@ -49,23 +48,23 @@ func Page(words []string, version string, table func() [][]*commands.Command) (t
 	wanted := min(len(p.words), 1)
 	switch {
 	case len(args) < wanted:
-		return "", true, p.misused("missing " + strings.Join(p.words, "|"))
+		return "", true, p.usageError("missing " + strings.Join(p.words, "|"))
 	case len(args) > wanted:
-		return "", true, p.misused(fmt.Sprintf("unexpected word %q", args[wanted]))
+		return "", true, p.usageError(fmt.Sprintf("unexpected word %q", args[wanted]))
 	case wanted == 0:
 		return manPage(version, shell.New(shell.Config{Commands: table()}).Registry()), true, nil
 	case !slices.Contains(p.words, args[0]):
-		return "", true, p.misused(fmt.Sprintf("invalid argument %q: must be one of %s", args[0], strings.Join(p.words, ", ")))
+		return "", true, p.usageError(fmt.Sprintf("invalid argument %q: must be one of %s", args[0], strings.Join(p.words, ", ")))
 	}
 	return completions[args[0]], true, nil
 }
 
-func (p *page) misused(problem string) error {
+func (p *page) usageError(problem string) error {
 	return &commands.UsageError{Problem: fmt.Sprintf("%s: %s (usage: zksh %s)", p.name, problem, p.usage())}
 }
 
-// asCommands are the pages as completion knows commands. They do not run.
-func asCommands() (list []*commands.Command) {
+// pagesAsCommands returns the pages as commands, for completion. They cannot be run.
+func pagesAsCommands() (list []*commands.Command) {
 	for _, p := range pages {
 		c := &commands.Command{Name: p.name, Args: strings.Join(p.words, "|"), Summary: p.about, Flags: commands.NoFlags(nil)}
 		if len(p.words) > 0 {
@@ -76,8 +75,8 @@ func asCommands() (list []*commands.Command) {
 	return list
 }
 
-// completions are what shells read. They know nothing of zksh but to ask it, so that they
-// are never out of date. The line goes through the environment, where nobody else sees it.
+// completions are the completion scripts for shells. They ask zksh for everything, so that they are
+// never out of date. The line is passed in the environment, where other users cannot see it.
 var completions = map[string]string{
 	"bash": `# bash completion for zksh, written by: zksh completion bash
 _zksh() {

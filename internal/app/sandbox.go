@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// SandboxCommand is the command sandbox. place is nil in a shell that has none.
+// SandboxCommand returns the command sandbox. place is nil in a shell that does not use a sandbox.
 func SandboxCommand(place *playground.Place) []*commands.Command {
 	return []*commands.Command{{
 		Name: "sandbox", Group: "Sandbox", Effect: commands.Offline, Args: "pause|resume",
@@ -35,19 +35,19 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 	}}
 }
 
-// Serving is what a zksh says that only keeps a sandbox up.
+// Serving returns the message of a zksh that only serves a sandbox.
 func Serving(place *playground.Place) string {
-	return "serving the sandbox" + place.Unusual() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
+	return "serving the sandbox" + place.VersionSuffix() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
 }
 
-// Welcome is what the banner of a shell on a sandbox says of it; program is what zksh was
-// called as.
+// Welcome returns the part of the banner about the sandbox. program is the name by which zksh was
+// called.
 func Welcome(place *playground.Place, program string) string {
 	if place.Joined() {
-		return "You joined the sandbox of another terminal" + place.Unusual() + ".\n" + playground.Notice + "\n"
+		return "You joined the sandbox of another terminal" + place.VersionSuffix() + ".\n" + playground.Notice + "\n"
 	}
 	text := playground.Notice + "\n"
-	if as := place.Unusual(); as != "" {
+	if as := place.VersionSuffix(); as != "" {
 		text += "This is a sandbox" + as + ". "
 	}
 	return text + "To join it from another terminal, run " + render.Safe(program) + " --sandbox. For a guided tour, type tutorial.\n"

@@ -10,13 +10,13 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// FromStdin reports whether commands are read from standard input, be it a pipe or a keyboard.
+// FromStdin reports whether commands are read from standard input, which may be a pipe or a terminal.
 func (o *Options) FromStdin() bool {
 	return len(o.Command) == 0 && len(o.Lines) == 0 && (!o.HasFile || o.File == "-")
 }
 
-// Source is where commands come from when they are neither on the command line nor typed,
-// with the name that error messages give it.
+// Source opens the source of a script: the lines of -c, a file, or standard input. It also returns
+// the name of the source for error messages.
 func (o *Options) Source() (io.ReadCloser, string, error) {
 	if len(o.Lines) > 0 {
 		return io.NopCloser(strings.NewReader(strings.Join(o.Lines, "\n"))), "-c", nil
@@ -28,7 +28,7 @@ func (o *Options) Source() (io.ReadCloser, string, error) {
 	return f, o.File, err
 }
 
-// Surroundings are the Environment of this process.
+// Surroundings returns the Environment of this process.
 func Surroundings() Environment {
 	env := Environment{Getenv: os.Getenv}
 	if dir, err := os.UserConfigDir(); err == nil {
@@ -36,7 +36,7 @@ func Surroundings() Environment {
 	}
 	env.StateDir = os.Getenv("XDG_STATE_HOME")
 	if local, err := os.UserCacheDir(); runtime.GOOS == "windows" && env.StateDir == "" && err == nil {
-		env.StateDir = local // AppData\Local; elsewhere caches are no place for a history
+		env.StateDir = local // AppData\Local; on other systems, caches may be deleted at any time
 	}
 	if home, err := os.UserHomeDir(); env.StateDir == "" && err == nil {
 		env.StateDir = filepath.Join(home, ".local", "state")

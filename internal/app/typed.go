@@ -7,18 +7,18 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// typed is a line of another shell, up to the cursor.
-type typed struct {
-	words []commands.Word // the finished ones behind zksh
-	text  string          // the word under way
-	quote byte            // that is open in it; 0: none
-	fixed int             // what of the text stands before the part that the shell replaces
+// A typedLine is a line of another shell, up to the cursor.
+type typedLine struct {
+	words []commands.Word // complete words after zksh
+	text  string          // word at the cursor, without quotes and escapes
+	quote byte            // quotation mark that is open at the cursor; 0: none
+	fixed int             // number of bytes of text before the part that the shell replaces
 }
 
-// readTyped takes a line apart as bash and zsh do, or fish. The part of a word that bash
-// replaces begins behind the last of the breaks, or the quote that is open.
-func readTyped(line, breaks string, fish bool) typed {
-	var t typed
+// readTyped splits a line as bash and zsh do, or as fish does. bash replaces only part of the word
+// at the cursor: the part after the last of the breaks, or after the open quotation mark.
+func readTyped(line, breaks string, fish bool) typedLine {
+	var t typedLine
 	var word []byte
 	begun := false
 	for i := 0; i < len(line); i++ {
@@ -49,33 +49,33 @@ func readTyped(line, breaks string, fish bool) typed {
 		begun = true
 	}
 	t.text = string(word)
-	for i, w := range t.words { // what stands before it, as sudo, is not ours
+	for i, w := range t.words { // skip words before zksh, such as sudo
 		if path.Base(w.Text) == "zksh" {
 			t.words = t.words[i+1:]
 			return t
 		}
 	}
-	if len(t.words) > 0 { // an alias
+	if len(t.words) > 0 { // the first word is an alias of zksh
 		t.words = t.words[1:]
 	}
 	return t
 }
 
-// bashWord is what bash is to put in the place of the part that it replaces. ok is false
-// where the word does not begin with what stays.
-func (t *typed) bashWord(word string) (spelled string, ok bool) {
+// bashWord returns the spelling of a completion that replaces the end of the word at the cursor in
+// bash. ok is false if the completion does not begin with the part of the word that stays.
+func (t *typedLine) bashWord(word string) (spelled string, ok bool) {
 	rest, ok := strings.CutPrefix(word, t.text[:t.fixed])
 	switch t.quote {
 	case '\'':
 		return strings.ReplaceAll(rest, "'", `'\''`), ok
 	case '"':
-		return escaped(rest, "\\\"$`"), ok
+		return escapeWith(rest, "\\\"$`"), ok
 	}
-	return escaped(rest, " \\\"'$`&|;()<>*?[]{}#~!"), ok
+	return escapeWith(rest, " \\\"'$`&|;()<>*?[]{}#~!"), ok
 }
 
-// escaped has a backslash before these characters.
-func escaped(text, special string) string {
+// escapeWith inserts a backslash before each special character.
+func escapeWith(text, special string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		if strings.IndexByte(special, text[i]) >= 0 {

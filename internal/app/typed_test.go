@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A line is read as shells read it, up to the cursor.
+// readTyped splits a line up to the cursor as shells do.
 func TestReadTyped(t *testing.T) {
 	const breaks = " \t\n\"'@><=;|&(:"
 	for line, want := range map[string]string{
@@ -48,21 +48,21 @@ func TestReadTyped(t *testing.T) {
 	}
 }
 
-// The bound holds whatever the work is doing.
+// withinTime returns in time, even if the work ignores its context.
 func TestCompletionIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		text := bounded(func(ctx context.Context) string {
+		text := withinTime(func(ctx context.Context) string {
 			<-ctx.Done()
-			time.Sleep(time.Hour) // in a system call that does not end
+			time.Sleep(time.Hour) // simulates a blocking system call
 			return "late"
 		})
 		if took := time.Since(begun); text != "" || took > 200*time.Millisecond {
 			t.Errorf("%q after %s", text, took)
 		}
-		if text := bounded(func(context.Context) string { return "soon" }); text != "soon" {
+		if text := withinTime(func(context.Context) string { return "soon" }); text != "soon" {
 			t.Errorf("%q", text)
 		}
-		time.Sleep(2 * time.Hour) // which ends it after all
+		time.Sleep(2 * time.Hour) // let the goroutine end
 	})
 }

@@ -44,11 +44,11 @@ var retired = []struct {
 
 // inUse is wording that looks retired and is not, by file, with the reason.
 var inUse = []struct{ file, text, why string }{
-	{"lockcmd/demo/film.go", "refused", refusedWrites},
+	{"lockcmd/demo/export.go", "refused", refusedWrites},
 	{"lockcmd/demo/lanes.go", "refused", refusedWrites},
 	{"shell/manual/lockdemo.md", "refused", refusedWrites},
-	{"lockcmd/news.go", "behind", place},
-	{"lockcmd/queue/findings.go", "behind", place},
+	{"lockcmd/notifier.go", "behind", place},
+	{"lockcmd/queue/deadlock_text.go", "behind", place},
 	{"lockcmd/wait.go", "behind", place},
 	{"shell/manual/keyboard.md", "with blank", "the name of a znode"},
 }

@@ -21,15 +21,15 @@ type Clients struct {
 	Addrs map[int64]string // client addresses, by session
 	Skew  time.Duration    // how far the server's clock is ahead of ours
 	All   bool             // every server of the ensemble reported its clients
-	Why   string           // why not, for a person
+	Why   string           // reason why All is false, for the user
 }
 
 // NoConnection is the address of a client that is connected to no server.
 const NoConnection = "no connection"
 
 const (
-	adminPort = "8080"   // of the AdminServer, by default
-	maxAnswer = 16 << 20 // of an AdminServer, in bytes
+	adminPort = "8080"   // default port of the AdminServer
+	maxAnswer = 16 << 20 // maximum size of an AdminServer's answer, in bytes
 )
 
 // FindClients asks every server of the connect string at once.
@@ -85,18 +85,18 @@ func gather(answers []answer, members int, own connection) *Clients {
 func countMembers(ctx context.Context, e Ensemble) int {
 	config, err := e.Config(ctx)
 	if err != nil {
-		return 0 // an old server, or no permission
+		return 0 // the server is old, or we have no permission
 	}
 	return max(len(parseMembers(config, "")), 1) // a stand-alone server has no list
 }
 
-// answer is one server's list of connections.
+// An answer is one server's list of connections.
 type answer struct {
 	conns []connection
-	err   error // a few words for a person
+	err   error // short, because it is shown to the user
 }
 
-// connection is one client of a server.
+// A connection is one client of a server.
 type connection struct {
 	session int64
 	addr    string
@@ -108,7 +108,7 @@ func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
 	text, err := ask(ctx, e, addr, "cons")
 	switch {
 	case peer.Refused(err):
-		return answer{} // no server, so nobody is connected to it
+		return answer{} // no server is running, so no client is connected to it
 	case ctx.Err() != nil:
 		return answer{err: err}
 	case err == nil:
@@ -134,7 +134,7 @@ func parseCons(text string) answer {
 	for l := range strings.Lines(text) {
 		addr, fields, ok := strings.Cut(strings.TrimSpace(l), "(")
 		sid, err := strconv.ParseUint(field(fields, "sid=0x"), 16, 64)
-		if !ok || err != nil { // a connection without a session, such as the one that asks
+		if !ok || err != nil { // a connection without a session, such as that of the command cons
 			continue
 		}
 		if strings.HasSuffix(addr, "]") {
@@ -166,7 +166,7 @@ func askAdmin(ctx context.Context, url string) ([]connection, error) {
 		return nil, err
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy, because the question is for this very host
+		Transport:     &http.Transport{DisableKeepAlives: true}, // uses no proxy, because the request is for this host
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)
@@ -194,7 +194,7 @@ func askAdmin(ctx context.Context, url string) ([]connection, error) {
 	return conns, nil
 }
 
-// adminConnection is a connection in the AdminServer's list.
+// An adminConnection is a connection in the AdminServer's list.
 type adminConnection struct {
 	Remote  string `json:"remote_socket_address"`
 	Session int64  `json:"session_id"`

@@ -28,8 +28,8 @@ func TestParseCons(t *testing.T) {
 	}
 }
 
-// A member that does not answer leaves it open where somebody is connected; one
-// that is not there has nobody.
+// If a member does not answer, the list of clients is incomplete. If no server is running there, it
+// is complete.
 func TestOneServerOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{hosts: []string{"a:1", "b:1"}}
@@ -54,23 +54,23 @@ func TestOneServerOfTwo(t *testing.T) {
 	})
 }
 
-// An ensemble with more members than the connect string names has not told all.
+// The list of clients is incomplete if the ensemble has more members than the connect string.
 func TestMembersThatAreNotAsked(t *testing.T) {
 	conn := connection{session: 1, addr: "h:1"}
-	for told, c := range map[*Clients]bool{
+	for got, c := range map[*Clients]bool{
 		gather([]answer{{conns: []connection{conn}}}, 1, connection{}):                      true,
 		gather([]answer{{conns: []connection{conn}}}, 3, connection{}):                      false,
 		gather([]answer{{conns: []connection{conn}}}, 0, connection{}):                      false,
 		gather([]answer{{}, {conns: []connection{conn}}, {}}, 3, connection{}):              true,
 		gather([]answer{{err: os.ErrClosed}, {conns: []connection{conn}}}, 1, connection{}): false,
 	} {
-		if told.All != c || told.Addrs[1] != "h:1" {
-			t.Errorf("%+v, want %t", told, c)
+		if got.All != c || got.Addrs[1] != "h:1" {
+			t.Errorf("%+v, want %t", got, c)
 		}
 	}
 }
 
-// A session that has moved is where it was connected last, whoever answers first.
+// A session that has moved has the address of its latest connection, whichever server answers first.
 func TestMovedSession(t *testing.T) {
 	at := time.Unix(1795188561, 0)
 	was := answer{conns: []connection{{session: 1, addr: "h:1", since: at}}}
@@ -82,7 +82,7 @@ func TestMovedSession(t *testing.T) {
 	}
 }
 
-// The connection that asks shows how far the server's clock is ahead.
+// The clock skew is computed from our own connection.
 func TestServersClock(t *testing.T) {
 	asked := time.Now().Add(-time.Minute)
 	c := gather([]answer{{conns: []connection{{session: 1, addr: "h:1", since: asked.Add(time.Hour)}}}}, 1, connection{session: 1, since: asked})
@@ -91,8 +91,7 @@ func TestServersClock(t *testing.T) {
 	}
 }
 
-// Where cons is not allowed the AdminServer is asked, here one that answers as
-// ZooKeeper 3.8's does.
+// If cons is not allowed, the AdminServer is asked; here, one that answers as in ZooKeeper 3.8.
 func TestAdminServer(t *testing.T) {
 	f := &fake{hosts: []string{"127.0.0.1:2181"}}
 	f.word = func(context.Context, string, string) (string, error) {
@@ -111,7 +110,7 @@ func TestAdminServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c *Clients
-	zktest.Eventually(t, "it answers", func() bool { // for which it has a second only
+	zktest.Eventually(t, "it answers", func() bool { // retried, because findClients waits only one second
 		c = findClients(t.Context(), f, port)
 		return c.Why == ""
 	})

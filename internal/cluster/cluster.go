@@ -1,5 +1,7 @@
-// Package cluster asks the servers of an ensemble about themselves, their sessions and the
-// clients of these, with four-letter commands. It knows nothing of locks.
+// Package cluster asks the servers of an ensemble about themselves (FindServers), their sessions
+// (FindSession, Ephemerals, FindWatches) and the addresses of clients (FindClients), with
+// four-letter commands. It is independent of locks. Start reading at Ensemble, through which all
+// questions go.
 package cluster
 
 import (
@@ -7,7 +9,7 @@ import (
 	"time"
 )
 
-// Ensemble is a client of ZooKeeper that can ask its servers one by one.
+// An Ensemble is a client of ZooKeeper that can ask its servers one by one.
 type Ensemble interface {
 	// Hosts returns the servers that the client knows, as host:port. The one that it is
 	// connected to comes first.
@@ -22,7 +24,7 @@ type Ensemble interface {
 	ClientPath(path string) string
 }
 
-// Limits of a question to all servers.
+// Time limits of a request to all servers.
 const (
 	serversLimit = 3 * time.Second
 	dumpLimit    = 10 * time.Second // for replies that grow with the number of sessions

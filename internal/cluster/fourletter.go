@@ -27,7 +27,7 @@ func ask(ctx context.Context, e Ensemble, addr, word string) (string, error) {
 	return text, err
 }
 
-// notListed is the error of a four-letter command that is not in a server's whitelist.
+// A notListed is the error of a four-letter command that is not in a server's whitelist.
 type notListed string
 
 func (w notListed) Error() string {
@@ -52,8 +52,8 @@ func askEach(ctx context.Context, e Ensemble, addrs []string, word string) (text
 	return texts, why
 }
 
-// pairs parses lines that have a name and a value.
-func pairs(text, between string) map[string]string {
+// parsePairs parses lines with a name and a value, separated by the string between.
+func parsePairs(text, between string) map[string]string {
 	values := map[string]string{}
 	for l := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(l), between); ok {
@@ -63,9 +63,9 @@ func pairs(text, between string) map[string]string {
 	return values
 }
 
-// blocks parses the paths of each session, which dump and wchc print in the same form: a line
-// with the session id in hexadecimal, and below it an indented line for each path.
-func blocks(text string) map[int64][]string {
+// pathsBySession parses the paths of each session, which dump and wchc print in the same format: a
+// line with the session ID in hexadecimal, and below it an indented line for each path.
+func pathsBySession(text string) map[int64][]string {
 	all := map[int64][]string{}
 	var session int64
 	for l := range strings.Lines(text) {
@@ -97,7 +97,7 @@ func ephemerals(dump string) (map[int64][]string, error) {
 		return nil, errors.New("cannot parse the server's reply to the four-letter command dump")
 	}
 	rest, _, _ = strings.Cut(rest, "\nConnections dump:")
-	return blocks(rest), nil
+	return pathsBySession(rest), nil
 }
 
 // Ephemerals returns the server paths of all ephemeral znodes of the ensemble, by session. It
@@ -124,7 +124,7 @@ func Ephemerals(ctx context.Context, e Ensemble) (map[int64][]string, error) {
 // Watches are the data watches of all sessions. Servers do not report child watches.
 type Watches struct {
 	Paths map[int64]map[string]bool // server paths, by session
-	Why   string                    // why some are missing, for a person; empty: none is
+	Why   string                    // why some are missing, for the user; empty: none is missing
 }
 
 // FindWatches asks all servers for the data watches of all sessions.
@@ -138,10 +138,10 @@ func FindWatches(ctx context.Context, e Ensemble) *Watches {
 	case len(why) > 0:
 		w.Why = why[0]
 	case !all:
-		w.Why = membersNotTold
+		w.Why = membersNotReported
 	}
 	for _, text := range texts {
-		for session, list := range blocks(text) {
+		for session, list := range pathsBySession(text) {
 			if w.Paths[session] == nil {
 				w.Paths[session] = map[string]bool{}
 			}
@@ -153,8 +153,8 @@ func FindWatches(ctx context.Context, e Ensemble) *Watches {
 	return w
 }
 
-// SumCounters adds up these counters, as mntr names them, over all servers. why says, for a
-// person, why the sums are unknown.
+// SumCounters returns the sums of some counters over all servers. names are mntr's names of the
+// counters. why is the reason for the user if the sums are unknown, else empty.
 func SumCounters(ctx context.Context, e Ensemble, names ...string) (sums map[string]int64, why string) {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()
@@ -165,7 +165,7 @@ func SumCounters(ctx context.Context, e Ensemble, names ...string) (sums map[str
 	}
 	sums = map[string]int64{}
 	for _, text := range texts {
-		values := pairs(text, "\t")
+		values := parsePairs(text, "\t")
 		for _, name := range names {
 			n, err := strconv.ParseInt(values[name], 10, 64)
 			if err != nil && text != "" {

@@ -2,7 +2,7 @@ package cluster
 
 import "testing"
 
-// FuzzAnswers reads what servers say of themselves: whatever it is, nothing panics.
+// FuzzAnswers checks that no reply of a server makes a parser panic.
 func FuzzAnswers(f *testing.F) {
 	f.Add(" /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x1000,lop=PING,est=1795188561000)\n")
 	f.Add("](sid=0x1,est=\n[](sid=0xffffffffffffffff\n")
@@ -11,14 +11,14 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		parseCons(text)
 		parseMembers(text, "2181")
-		blocks(text)
+		pathsBySession(text)
 		if all, err := ephemerals(text); err != nil && all != nil {
 			t.Errorf("%v with %v", all, err)
 		}
 	})
 }
 
-// A malformed dump is none.
+// ephemerals rejects a malformed reply to dump.
 func TestDump(t *testing.T) {
 	good := "SessionTracker dump:\nephemeral nodes dump:\nSessions with Ephemerals (2):\n0x1:\n\t/a\n\t/b c\n0xffff000000000001:\n\t/d\nConnections dump:\n0x7:\n"
 	all, err := ephemerals(good)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// fake is an ensemble whose servers answer with word.
+// A fake is an ensemble whose servers answer four-letter commands with the function word.
 type fake struct {
 	hosts     []string
 	config    string

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// member is a server as the ensemble's configuration names it.
+// A member is a server in the ensemble's configuration.
 type member struct {
-	addr     string // for clients
+	addr     string // address for clients
 	observer bool
 }
 
-// membersNotTold is why something may be missing although all known servers answered.
-const membersNotTold = "the ensemble does not report its members"
+// membersNotReported is the reason why an answer may be incomplete although all known servers
+// answered.
+const membersNotReported = "the ensemble does not report its members"
 
-// findMembers returns the addresses to ask: those of the connect string, and those of the
-// configuration's members that are not among them. told reports whether the configuration
-// could be read; that of a stand-alone server names no members.
-func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, told bool) {
+// findMembers returns the addresses to ask: those of the connect string, and those of all other
+// members in the ensemble's configuration. configured reports whether the configuration could be
+// read. The configuration of a stand-alone server has no members.
+func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, configured bool) {
 	addrs = e.Hosts()
 	reading, cancel := context.WithTimeout(ctx, clientsLimit) // Config waits for a connection
 	defer cancel()
@@ -46,14 +47,14 @@ func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []mem
 	return addrs, members, true
 }
 
-// resolved returns an address as it is, and with each IP address of its host.
+// resolved returns an address unchanged, and with each IP address of its host.
 func resolved(ctx context.Context, addr string) []string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return []string{addr}
 	}
 	all := []string{addr}
-	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // an unknown name stands for itself alone
+	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // an unknown host has only its name
 	for _, ip := range ips {
 		all = append(all, net.JoinHostPort(ip, port))
 	}

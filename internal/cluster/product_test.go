@@ -38,8 +38,8 @@ func TestParseConsOfOthers(t *testing.T) {
 	}
 }
 
-// Zxids are hexadecimal or decimal. And of all that other servers have for four-letter
-// commands, none is ever sent that changes a server: rcvr, rclc, ydld, rqld, csnp.
+// Zxids of other servers may be decimal. None of their four-letter commands that change a server
+// (rcvr, rclc, ydld, rqld, csnp) is ever sent.
 func TestServersOfOthers(t *testing.T) {
 	for srvr, want := range map[string][]string{
 		"ClickHouse Keeper version: v24.3.1.1-lts\nLatency min/avg/max: 0/1/2\nConnections: 1\nZxid: 0x1f\nMode: leader\n":   {"ClickHouse Keeper v24.3.1.1", "0x1f"},

@@ -16,9 +16,9 @@ import (
 
 // Servers is what the servers of an ensemble report about themselves.
 type Servers struct {
-	Members  int       `json:"members"`  // of the ensemble
-	Voters   int       `json:"voters"`   // of these
-	Answered int       `json:"answered"` // of the members
+	Members  int       `json:"members"`  // number of members of the ensemble
+	Voters   int       `json:"voters"`   // number of members with a vote
+	Answered int       `json:"answered"` // number of members that answered
 	Quorum   bool      `json:"quorum"`   // more than half of the voters serve, one of them as the leader
 	Servers  []*Server `json:"servers"`
 	NotTold  []string  `json:"notTold,omitempty"` // what the servers do not report, and how to allow it
@@ -31,7 +31,7 @@ type Server struct {
 	Product     string `json:"product,omitempty"` // if it is not ZooKeeper
 	Version     string `json:"version,omitempty"`
 	Zxid        string `json:"zxid,omitempty"`
-	Lag         string `json:"lag,omitempty"`     // transactions behind the furthest one, or "an epoch"
+	Lag         string `json:"lag,omitempty"`     // number of transactions behind the newest server, or "an epoch"
 	Latency     string `json:"latency,omitempty"` // ms: min/avg/max
 	Connections string `json:"connections,omitempty"`
 	Watches     string `json:"watches,omitempty"`
@@ -59,10 +59,10 @@ func FindServers(ctx context.Context, e Ensemble) *Servers {
 	why := make([]string, len(addrs))
 	var asking sync.WaitGroup
 	for i, addr := range addrs {
-		asking.Go(func() { s.Servers[i], why[i] = lookServer(ctx, e, addr) })
+		asking.Go(func() { s.Servers[i], why[i] = askServer(ctx, e, addr) })
 	}
 	asking.Wait()
-	s.count()
+	s.deriveQuorum()
 	for _, w := range why {
 		if w != "" && !slices.Contains(s.NotTold, w) {
 			s.NotTold = append(s.NotTold, w)
@@ -71,8 +71,8 @@ func FindServers(ctx context.Context, e Ensemble) *Servers {
 	return s
 }
 
-// count derives the quorum and each server's lag from all replies.
-func (s *Servers) count() {
+// deriveQuorum computes the quorum and each server's lag from all replies.
+func (s *Servers) deriveQuorum() {
 	serving, leads, furthest := 0, false, int64(0)
 	for _, v := range s.Servers {
 		furthest = max(furthest, v.zxid)
@@ -99,11 +99,11 @@ func (s *Servers) count() {
 	}
 }
 
-// maxProblem is the most columns that are shown of a reply without a role.
+// maxProblem is the width to which a reply without a role is cut, in terminal columns.
 const maxProblem = 120
 
-// lookServer asks one server. why says what it does not report.
-func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why string) {
+// askServer asks one server about itself. why says what the server does not report; empty: nothing.
+func askServer(ctx context.Context, e Ensemble, addr string) (s *Server, why string) {
 	s = &Server{Addr: addr}
 	text, err := ask(ctx, e, addr, "srvr")
 	switch {
@@ -114,7 +114,7 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 		s.Problem = err.Error()
 		return s, ""
 	}
-	facts := pairs(text, ": ")
+	facts := parsePairs(text, ": ")
 	if s.Role = facts["Mode"]; s.Role == "" {
 		first, _, _ := strings.Cut(text, "\n")
 		s.Problem = cmp.Or(render.Cut(first, maxProblem), "empty reply: a TLS port, or not a ZooKeeper server")
@@ -122,14 +122,14 @@ func lookServer(ctx context.Context, e Ensemble, addr string) (s *Server, why st
 	}
 	s.Product, s.Version = productOf(text)
 	s.Zxid, s.Latency, s.Connections = facts["Zxid"], facts["Latency min/avg/max"], facts["Connections"]
-	if n, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil { // other servers have decimals
+	if n, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil { // other servers print decimal zxids
 		s.zxid = int64(n)
 		s.Zxid = render.Hex(s.zxid)
 	}
 	if text, err = ask(ctx, e, addr, "mntr"); err != nil {
 		return s, "watches: " + err.Error()
 	}
-	s.Watches = pairs(text, "\t")["zk_watch_count"]
+	s.Watches = parsePairs(text, "\t")["zk_watch_count"]
 	return s, ""
 }
 
@@ -166,7 +166,7 @@ func (s *Servers) Table() render.Grid {
 // Text prints the table, and below it whether a quorum is available.
 func (s *Servers) Text(w io.Writer) error { return s.FitText(w, 0) }
 
-// FitText prints the same in so many columns.
+// FitText prints the same, fitted to the given number of terminal columns.
 func (s *Servers) FitText(w io.Writer, columns int) error {
 	const role, version, zxid, latency = 1, 2, 3, 5
 	g := s.Table().Fit(columns-1, render.Step{Column: version}, render.Step{Column: latency}, render.Step{Column: zxid}, render.Step{Column: role, Width: 10})

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// speaking answers srvr with a mode and a zxid for each address. An empty mode is a server that
-// has no quorum.
+// speaking returns servers that answer srvr with a mode and a zxid, by address. An empty mode means
+// that the server has no quorum.
 func speaking(modes map[string]string) func(context.Context, string, string) (string, error) {
 	return func(_ context.Context, addr, word string) (string, error) {
 		mode, there := modes[addr]
@@ -29,8 +29,8 @@ func speaking(modes map[string]string) func(context.Context, string, string) (st
 	}
 }
 
-// Only more than half of the voters with a leader among them are a quorum, whoever is
-// named in the connect string.
+// There is a quorum if more than half of the voters serve, one of them as the leader, whichever
+// members the connect string names.
 func TestQuorum(t *testing.T) {
 	const three = "server.1=a:2:3:participant;1\nserver.2=b:2:3:participant;1\nserver.3=c:2:3:participant;1\n"
 	for _, c := range []struct {

@@ -14,26 +14,26 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// The states of a session besides NoConnection.
+// The other states of a session; see also NoConnection.
 const (
 	isConnected = "connected"
-	notTold     = "not told"
+	notReported = "not told"
 )
 
 // Session is what the servers report about one session.
 type Session struct {
 	ID         string   `json:"session"`
 	State      string   `json:"state"`            // connected, no connection or not told
-	GoneIn     string   `json:"goneIn,omitempty"` // without a connection: the longest it can still last
-	Client     string   `json:"client,omitempty"` // its address
-	Server     string   `json:"server,omitempty"` // that it is connected to
-	Since      string   `json:"since,omitempty"`  // when the connection was made: RFC 3339 in UTC
+	GoneIn     string   `json:"goneIn,omitempty"` // without a connection: longest time until the session expires
+	Client     string   `json:"client,omitempty"` // address of the client
+	Server     string   `json:"server,omitempty"` // server that the client is connected to
+	Since      string   `json:"since,omitempty"`  // start of the connection: RFC 3339 in UTC
 	Timeout    string   `json:"timeout,omitempty"`
 	LastOp     string   `json:"lastOp,omitempty"`
 	Latency    string   `json:"latency,omitempty"` // ms: min/avg/max
 	Identities []string `json:"identities,omitempty"`
 	Ephemerals []string `json:"ephemerals"`
-	Watches    []string `json:"watches"` // on data or creation; no server reports those on children
+	Watches    []string `json:"watches"` // watches for data and creation; no server reports child watches
 }
 
 // Coverage says how much of the ensemble an answer covers.
@@ -43,52 +43,53 @@ type Coverage struct {
 	NotTold  []string `json:"notTold,omitempty"` // what is missing, why, and how to allow it
 }
 
-// missing notes what is unknown. why has the reasons; if there are none, nothing is missing.
+// missing adds what is unknown, with the first of the reasons in why. If why is empty, nothing is
+// missing.
 func (c *Coverage) missing(what string, why []string) {
 	if len(why) > 0 {
 		c.NotTold = append(c.NotTold, what+": "+why[0])
 	}
 }
 
-// FindSession finds a session by its id, or, if that is 0, by the address of its client, with
-// or without the port. It returns an error if there is certainly no such session.
+// FindSession finds a session by its ID, or, if id is 0, by the address of its client, with or
+// without the port. It returns an error if there is certainly no such session.
 func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Session, *Coverage, error) {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()
-	addrs, members, told := findMembers(ctx, e)
+	addrs, members, configured := findMembers(ctx, e)
 	s := &Session{Ephemerals: []string{}, Watches: []string{}}
 	c := &Coverage{Members: max(len(members), len(addrs))}
 	texts, why := askEach(ctx, e, addrs, "cons")
 	c.Answered = len(addrs) - len(why)
 	c.missing("address, server, latency", why)
-	id, err := s.connection(addrs, texts, id, client, c.NotTold)
+	id, err := s.fillFromCons(addrs, texts, id, client, c.NotTold)
 	if err != nil {
 		return nil, nil, err
 	}
 	s.ID = render.Hex(id)
-	known, err := s.owned(ctx, e, addrs[0], id)
+	known, err := s.fillFromDump(ctx, e, addrs[0], id)
 	if err != nil {
 		c.missing("ephemerals, locks", []string{err.Error()}) // a caller finds locks by their ephemeral znodes
 	}
-	all := told && c.Answered == c.Members
-	if !told {
-		c.missing("other servers", []string{membersNotTold})
+	all := configured && c.Answered == c.Members
+	if !configured {
+		c.missing("other servers", []string{membersNotReported})
 	}
 	switch {
 	case s.Client != "":
 		s.State, s.GoneIn = isConnected, ""
 	case all && known:
 		s.State = NoConnection
-		s.GoneIn = cmp.Or(s.GoneIn, longest(ctx, e, addrs[0]))
+		s.GoneIn = cmp.Or(s.GoneIn, maxSessionTimeout(ctx, e, addrs[0]))
 	case all && err == nil:
 		return nil, nil, fmt.Errorf("there is no session %s", s.ID)
 	default:
-		s.State, s.GoneIn = notTold, ""
+		s.State, s.GoneIn = notReported, ""
 	}
 	texts, why = askEach(ctx, e, addrs, "wchc")
 	c.missing("data watches", why)
 	for _, text := range texts {
-		for _, p := range blocks(text)[id] {
+		for _, p := range pathsBySession(text)[id] {
 			s.Watches = append(s.Watches, e.ClientPath(p))
 		}
 	}
@@ -96,9 +97,9 @@ func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Ses
 	return s, c, nil
 }
 
-// connection fills in what the replies to cons report about a session, and returns its id.
-// missing says which servers did not reply.
-func (s *Session) connection(addrs, texts []string, id int64, client string, missing []string) (int64, error) {
+// fillFromCons fills in the connection of a session from the replies to cons, and returns the
+// session's ID. missing has a text for each server that did not reply.
+func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, missing []string) (int64, error) {
 	newest, found := int64(math.MinInt64), map[int64]bool{}
 	for i, text := range texts {
 		for l := range strings.Lines(text) {
@@ -114,7 +115,7 @@ func (s *Session) connection(addrs, texts []string, id int64, client string, mis
 			found[c.session] = true
 			if at := c.since.UnixMilli(); at >= newest { // two servers may list a session that has moved
 				newest = at
-				s.fill(addrs[i], strings.TrimSpace(l), c)
+				s.fillFromLine(addrs[i], strings.TrimSpace(l), c)
 			}
 		}
 	}
@@ -133,8 +134,8 @@ func (s *Session) connection(addrs, texts []string, id int64, client string, mis
 	return 0, fmt.Errorf("there is no session from %s", client)
 }
 
-// fill fills in one line of the reply to cons.
-func (s *Session) fill(server, line string, c connection) {
+// fillFromLine fills in the connection from one line of the reply to cons.
+func (s *Session) fillFromLine(server, line string, c connection) {
 	s.Client, s.Server = c.addr, server
 	if !c.since.IsZero() {
 		s.Since = render.Time(c.since)
@@ -146,9 +147,9 @@ func (s *Session) fill(server, line string, c connection) {
 	s.Latency = field(line, "minlat=") + "/" + field(line, "avglat=") + "/" + field(line, "maxlat=")
 }
 
-// owned fills in what the reply to dump reports about a session: its ephemeral znodes, and
-// when it expires unless its client is heard. It reports whether the session exists.
-func (s *Session) owned(ctx context.Context, e Ensemble, addr string, id int64) (known bool, err error) {
+// fillFromDump fills in a session's ephemeral znodes from the reply to dump, and the time until the
+// session expires if its client stays silent. known reports whether the session exists.
+func (s *Session) fillFromDump(ctx context.Context, e Ensemble, addr string, id int64) (known bool, err error) {
 	text, err := ask(ctx, e, addr, "dump")
 	if err != nil {
 		return false, err
@@ -166,7 +167,7 @@ func (s *Session) owned(ctx context.Context, e Ensemble, addr string, id int64) 
 	var end time.Time
 	for l := range strings.Lines(tracked) {
 		if _, date, ok := strings.Cut(strings.TrimSpace(l), " expire at "); ok {
-			end, _ = time.Parse(javaDate, strings.TrimSuffix(date, ":")) // an unknown format is left out
+			end, _ = time.Parse(javaDate, strings.TrimSuffix(date, ":")) // an unknown format leaves end zero
 		}
 		if first := strings.Fields(l); len(first) > 0 && first[0] == s.ID {
 			known = true
@@ -178,11 +179,11 @@ func (s *Session) owned(ctx context.Context, e Ensemble, addr string, id int64) 
 	return known, nil
 }
 
-// javaDate is the format in which Java prints a date, and dump the expiry of a session.
+// javaDate is the format of java.util.Date, in which dump prints the expiry of a session.
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
-// longest returns the longest time that a session can last, as a server is configured.
-func longest(ctx context.Context, e Ensemble, addr string) string {
+// maxSessionTimeout returns a server's maxSessionTimeout; "" if it is unknown.
+func maxSessionTimeout(ctx context.Context, e Ensemble, addr string) string {
 	text, err := ask(ctx, e, addr, "conf")
 	if err != nil {
 		return ""
@@ -199,7 +200,7 @@ func longest(ctx context.Context, e Ensemble, addr string) string {
 // Facts returns a row for each fact: its name and its value.
 func (s *Session) Facts() (rows [][]string) {
 	state := s.State
-	if state == notTold { // a value for programs
+	if state == notReported { // this value is for JSON; show a plain word to the user
 		state = "unknown"
 	}
 	if s.GoneIn != "" {

@@ -11,45 +11,44 @@ import (
 	"strings"
 )
 
-// A data folder of a server has snapshots, and logs of the transactions since; both stand in
-// it or in its folder version-2. As a server does at its start, the newest snapshot that can
-// be read is taken, and the transactions behind its number are carried out (FileTxnSnapLog of
-// ZooKeeper).
+// The data directory of a server contains snapshots and transaction logs, either directly or in
+// its subdirectory version-2. readDataDir loads it as a server does at its start (FileTxnSnapLog
+// of ZooKeeper): it reads the newest readable snapshot and applies the later transactions.
 
-// versionDir is where servers keep both.
+// versionDir is the subdirectory in which servers store snapshots and logs.
 const versionDir = "version-2"
 
-// numbered is a snapshot or a log.
-type numbered struct {
+// A serverFile is a snapshot or a log.
+type serverFile struct {
 	name string
-	zxid int64 // a snapshot has all up to it; a log begins with it
+	zxid int64 // from the file name: all earlier changes are in a snapshot; a log begins with it
 }
 
-// numberedIn lists the files of a kind, the oldest first.
-func numberedIn(dir, kind string) (list []numbered, err error) {
+// serverFiles lists the files of a kind ("snapshot" or "log"), oldest first.
+func serverFiles(dir, kind string) (list []serverFile, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), kind+".") && !e.IsDir() {
-			list = append(list, numbered{filepath.Join(dir, e.Name()), zxidOf(e.Name(), kind)})
+			list = append(list, serverFile{filepath.Join(dir, e.Name()), zxidOf(e.Name(), kind)})
 		}
 	}
-	slices.SortFunc(list, func(a, b numbered) int { return cmp.Compare(a.zxid, b.zxid) })
+	slices.SortFunc(list, func(a, b serverFile) int { return cmp.Compare(a.zxid, b.zxid) })
 	return list, err
 }
 
-// dataDirOf returns the folder with the snapshots, if name is a server's data folder.
-func dataDirOf(name string) (dir string, is bool) {
+// findDataDir returns the directory with the snapshots, if name is a server's data directory.
+func findDataDir(name string) (dir string, is bool) {
 	for _, dir := range []string{name, filepath.Join(name, versionDir)} {
-		if list, err := numberedIn(dir, "snapshot"); err == nil && len(list) > 0 {
+		if list, err := serverFiles(dir, "snapshot"); err == nil && len(list) > 0 {
 			return dir, true
 		}
 	}
 	return "", false
 }
 
-// readDataDir reads what a server that started with this folder would have.
+// readDataDir returns the tree that a server would load from this directory.
 func readDataDir(ctx context.Context, dir string, options []Option) (*Tree, error) {
-	snapshots, err := numberedIn(dir, "snapshot")
+	snapshots, err := serverFiles(dir, "snapshot")
 	if err != nil {
 		return nil, err
 	}
@@ -68,16 +67,15 @@ func readDataDir(ctx context.Context, dir string, options []Option) (*Tree, erro
 	return nil, failed
 }
 
-// withLogs is the tree of a snapshot with what the logs behind it say. It closes t unless it
-// returns it.
-func withLogs(ctx context.Context, t *Tree, dir string, s numbered, options []Option) (_ *Tree, err error) {
-	logs, err := numberedIn(dir, "log")
+// withLogs applies the logs after snapshot s to its tree t. It closes t unless it returns t.
+func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []Option) (_ *Tree, err error) {
+	logs, err := serverFiles(dir, "log")
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	first := 0
 	for i, l := range logs {
-		if l.zxid <= s.zxid { // and may go on behind the snapshot
+		if l.zxid <= s.zxid { // the log may contain transactions after the snapshot
 			first = i
 		}
 	}
@@ -85,7 +83,7 @@ func withLogs(ctx context.Context, t *Tree, dir string, s numbered, options []Op
 		return t, nil
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
-	file := newCounted(ctx, nil, options)
+	file := newSourceFile(ctx, nil, options)
 	for _, f := range append(slices.Clone(logs), s) {
 		info, err := os.Stat(f.name)
 		if err != nil {
@@ -99,21 +97,21 @@ func withLogs(ctx context.Context, t *Tree, dir string, s numbered, options []Op
 			return nil, errors.Join(fmt.Errorf("%s: %w", l.name, err), r.b.t.Close())
 		}
 	}
-	made, err := r.done(ctx)
+	made, err := r.finish(ctx)
 	if err != nil {
 		return nil, errors.Join(err, r.b.t.Close())
 	}
 	return made, nil
 }
 
-// log carries out the transactions of a log. It may end in the middle of a record, as that of a
-// server which runs does.
+// log applies the transactions of a log. The log may end in the middle of a record, because a
+// running server may be writing it.
 func (r *replay) log(ctx context.Context, name string) error {
 	l, err := openLog(ctx, name)
 	if err != nil {
 		return err
 	}
-	r.begins = true
+	r.atLogStart = true
 	for t, txnErr := range l.Txns() {
 		if errors.As(txnErr, new(*TornError)) {
 			break

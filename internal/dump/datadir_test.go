@@ -19,7 +19,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// copyFiles copies the snapshots and logs of a server, and returns them, the oldest first.
+// copyFiles copies the files of a kind ("snapshot" or "log") and returns the copies, oldest first.
 func copyFiles(t *testing.T, from, to, kind string) (copied []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(from, kind+".*"))
@@ -40,7 +40,7 @@ func copyFiles(t *testing.T, from, to, kind string) (copied []string) {
 	return copied
 }
 
-// A data folder has what the server served last, whichever of its snapshots is taken.
+// Open reads the last state of a server from its data directory, whichever snapshot it can read.
 func TestDataDir(t *testing.T) {
 	server := zktest.Start(t)
 	s := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
@@ -70,13 +70,13 @@ func TestDataDir(t *testing.T) {
 		create("/t/new/ttl", "", zkconn.CreateMode{TTL: time.Hour}), create("/t/new/cont", "", zkconn.CreateMode{Container: true}),
 		create("/t/new/e", "", zkconn.CreateMode{Ephemeral: true}),
 		s.Delete(t.Context(), "/t/.hidden/below", -1), s.Delete(t.Context(), "/t/.hidden", -1), create("/t/.hidden", "again", zkconn.CreateMode{}))
-	if err := s.Delete(t.Context(), "/t/none", -1); err == nil { // refused, in the log
+	if err := s.Delete(t.Context(), "/t/none", -1); err == nil { // a rejected request is logged, too
 		t.Fatal("it was there")
 	}
 	other := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
 	_, err := other.Create(t.Context(), "/t/gone", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})
 	must(err, other.Close(t.Context()))
-	want := served(t, s, "/")
+	want := readServer(t, s, "/")
 
 	dir := t.TempDir()
 	version := filepath.Join(dir, "version-2")
@@ -111,7 +111,7 @@ func TestDataDir(t *testing.T) {
 	same(dir)
 	same(version)
 
-	// A newest snapshot that is cut short is passed over, as by a server.
+	// A truncated newest snapshot is skipped, as by a server.
 	last := snapshots[len(snapshots)-1]
 	whole, err := os.ReadFile(last)
 	must(err, os.WriteFile(last, whole[:len(whole)/2], 0o600))
@@ -119,7 +119,7 @@ func TestDataDir(t *testing.T) {
 	must(os.Remove(last))
 	same(dir)
 
-	// What stands in no log is missed.
+	// Open notices that a log is missing.
 	if len(logs) < 2 {
 		t.Fatalf("logs: %q", logs)
 	}

@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// A folder has tree.json, which is our own form but that it has the SHA-256 of data in
-// their place, behind a line that says so; and below data a folder for each znode, with
-// its data, if it has any, in a file named content.
+// An export to a directory consists of tree.json and the directory data. tree.json is in our own
+// format, after the line dirMark, but has SHA-256 checksums in place of the data. data contains a
+// directory for each znode, with the znode's data, if any, in a file named content.
 const (
 	dirTree = "tree.json"
 	dirMark = `{"zksh":"dir","version":1}` + "\n"
@@ -23,15 +23,15 @@ const (
 	dirFile = "content"
 )
 
-// folder writes it.
-type folder struct {
+// A dirWriter writes an export to a directory.
+type dirWriter struct {
 	root  *os.Root
 	tree  *os.File
 	out   *bufio.Writer
-	lines *lines
+	lines *lineWriter
 }
 
-// createDir begins a folder, which gets its name at the end.
+// createDir returns a Writer to a temporary directory, which Close renames to name.
 func createDir(name string, h Header) (*Writer, error) {
 	if left, err := os.ReadDir(name); err == nil && len(left) > 0 {
 		return nil, fmt.Errorf("%s already exists and is not empty", name)
@@ -42,7 +42,7 @@ func createDir(name string, h Header) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := beginFolder(temp)
+	f, err := newDirWriter(temp)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(temp))
 	}
@@ -64,7 +64,7 @@ func createDir(name string, h Header) (*Writer, error) {
 	return d, nil
 }
 
-func beginFolder(name string) (*folder, error) {
+func newDirWriter(name string) (*dirWriter, error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, err
@@ -74,19 +74,19 @@ func beginFolder(name string) (*folder, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	out := bufio.NewWriter(tree)
-	return &folder{root, tree, out, newLines(out)}, nil
+	return &dirWriter{root, tree, out, newLineWriter(out)}, nil
 }
 
-func (f *folder) close() error { return errors.Join(f.tree.Close(), f.root.Close()) }
+func (f *dirWriter) close() error { return errors.Join(f.tree.Close(), f.root.Close()) }
 
-func (f *folder) begin(h Header) error {
+func (f *dirWriter) begin(h Header) error {
 	if _, err := f.out.WriteString(dirMark); err != nil {
 		return err
 	}
 	return f.lines.begin(h)
 }
 
-func (f *folder) znode(z *Znode) error {
+func (f *dirWriter) znode(z *Znode) error {
 	listed := *z
 	if z.Data != nil {
 		sum := sha256.Sum256(z.Data)
@@ -98,8 +98,8 @@ func (f *folder) znode(z *Znode) error {
 	return f.lines.znode(&listed)
 }
 
-func (f *folder) write(z *Znode) error {
-	name := fileOf(z.Path)
+func (f *dirWriter) write(z *Znode) error {
+	name := contentPath(z.Path)
 	if err := f.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return err
 	}
@@ -114,11 +114,11 @@ func (f *folder) write(z *Znode) error {
 	return errors.Join(err, file.Close())
 }
 
-func (f *folder) end(t Trailer) error { return f.lines.end(t) }
+func (f *dirWriter) end(t Trailer) error { return f.lines.end(t) }
 
-// fileOf is where the data of a znode are. What file systems do not like in names, and
-// what stands for something else here, is escaped as in URLs.
-func fileOf(znode string) string {
+// contentPath returns the path of the file with a znode's data. Characters that file systems
+// reject, and names with a meaning in the export, are percent-encoded as in URLs.
+func contentPath(znode string) string {
 	name := dirData
 	for part := range strings.SplitSeq(strings.Trim(znode, "/"), "/") {
 		if part == "" {
@@ -137,7 +137,7 @@ func fileOf(znode string) string {
 	return path.Join(name, dirFile)
 }
 
-// readDir reads it.
+// readDir reads an export from a directory.
 func readDir(ctx context.Context, name string, options []Option) (t *Tree, err error) {
 	root, err := os.OpenRoot(name)
 	if err != nil {
@@ -149,7 +149,7 @@ func readDir(ctx context.Context, name string, options []Option) (t *Tree, err e
 		return nil, errors.New("the directory is not an export: it does not contain the file " + dirTree)
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	file := newCounted(ctx, tree, options)
+	file := newSourceFile(ctx, tree, options)
 	r := newBuffered(file)
 	if mark, err := r.ReadString('\n'); err != nil || mark != dirMark {
 		return nil, errors.New(dirTree + " is in a format that this version of zksh cannot read")
@@ -171,8 +171,8 @@ func readDir(ctx context.Context, name string, options []Option) (t *Tree, err e
 			err = context.Cause(ctx)
 		}
 		if err == nil && z.Data != nil {
-			z.Data, err = readContent(root, fileOf(z.Path), z.Data)
-			file.bytes += int64(len(z.Data)) // the folder has these as they are
+			z.Data, err = readContent(root, contentPath(z.Path), z.Data)
+			file.bytes += int64(len(z.Data)) // the data is stored uncompressed
 		}
 		if err == nil {
 			err = b.add(z)
@@ -181,10 +181,10 @@ func readDir(ctx context.Context, name string, options []Option) (t *Tree, err e
 			return nil, err
 		}
 	}
-	return b.done(false)
+	return b.finish(false)
 }
 
-// readContent reads the data of a znode, which have the checksum.
+// readContent reads the data of a znode and compares its checksum with want.
 func readContent(root *os.Root, name string, want []byte) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {

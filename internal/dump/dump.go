@@ -1,6 +1,10 @@
-// Package dump has the forms in which trees of znodes are kept outside of a server: our
-// own, those of other programs, and ZooKeeper's own snapshots. Each is read as a Tree,
-// which is nothing before all of the file has been looked at.
+// Package dump reads and writes trees of znodes in files. It knows zksh's own formats (a file or
+// a directory), those of zoocreeper, zk_shell and ZooNavigator, and ZooKeeper's own snapshots,
+// transaction logs and data directories.
+//
+// Open detects the format and returns a Tree, which exists only if the complete file is intact.
+// Create returns a Writer for the formats that zksh writes. OpenLog reads the transactions of a
+// log. Start reading at Open and Tree; lines.go describes zksh's own format.
 package dump
 
 import (
@@ -14,18 +18,18 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Znode is a znode with all that a form keeps of it.
+// A Znode is a znode with everything that a format stores about it.
 type Znode struct {
-	Path string // absolute, where it was
+	Path string // absolute path at the time of the export
 	Kind Kind
-	TTL  time.Duration // of Kind TTL
+	TTL  time.Duration // for the kind TTL
 	Data []byte        // nil: null
 	ACL  []zk.ACL      // nil: unknown
 	Stat *zk.Stat      // nil: unknown
 }
 
-// Kind is what becomes of a znode by itself. A server tells only the ephemeral ones apart:
-// from outside containers and those with a TTL look persistent.
+// A Kind is the kind of a znode, which decides when the server deletes it. Servers show clients
+// only whether a znode is ephemeral: containers and znodes with a TTL look persistent.
 type Kind int
 
 // The kinds of znodes.
@@ -40,10 +44,10 @@ var kindNames = []string{"persistent", "ephemeral", "container", "ttl"}
 
 func (k Kind) String() string { return kindNames[k] }
 
-// MarshalText is for JSON.
+// MarshalText implements encoding.TextMarshaler, for JSON.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText is for JSON.
+// UnmarshalText implements encoding.TextUnmarshaler, for JSON.
 func (k *Kind) UnmarshalText(text []byte) error {
 	i := slices.Index(kindNames, string(text))
 	if i < 0 {
@@ -53,7 +57,7 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// KindOf is the kind of a znode as its Stat from a server tells it.
+// KindOf returns the kind that a server's Stat shows: Ephemeral or Persistent.
 func KindOf(st *zk.Stat) Kind {
 	if st != nil && st.EphemeralOwner != 0 {
 		return Ephemeral
@@ -61,27 +65,27 @@ func KindOf(st *zk.Stat) Kind {
 	return Persistent
 }
 
-// Header says where a dump comes from.
+// A Header describes the origin of a dump.
 type Header struct {
-	Root   string // the path of its topmost znode
-	Server string // or the connect string; may be empty
-	Zxid   int64  // of the server's last change at the start; 0: unknown
+	Root   string // path of the topmost znode
+	Server string // server or connect string; empty if unknown
+	Zxid   int64  // server's last zxid when the export started; 0: unknown
 	Time   time.Time
-	// LeftOut says what was left out on purpose, such as "ephemeral znodes".
+	// LeftOut lists what was left out on purpose, such as "ephemeral znodes".
 	LeftOut []string
 }
 
-// Trailer says how a dump ended.
+// A Trailer describes the end of a dump.
 type Trailer struct {
-	Zxid   int64    // of the server's last change at the end; 0: unknown
-	Unread []string // paths that could not be read, and what is below them; the first of them
-	Missed int      // how many these are
+	Zxid   int64    // server's last zxid when the export ended; 0: unknown
+	Unread []string // first paths of the subtrees that could not be read
+	Missed int      // number of all such subtrees
 }
 
-// Form is a form in which trees are kept.
+// A Form is a file format of a tree.
 type Form string
 
-// The forms. ZkShell, Navigator and Snapshot, which is ZooKeeper's own, are only read.
+// The formats. ZkShell, Navigator and Snapshot, which is ZooKeeper's own, can only be read.
 const (
 	Lines     Form = "zksh" // our own, JSON lines
 	Zoocreep  Form = "zoocreeper"
@@ -91,12 +95,12 @@ const (
 	Snapshot  Form = "snapshot"
 )
 
-// Written are the names of the forms that can be written.
+// Written returns the names of the formats that can be written.
 func Written() []string {
 	return []string{string(Lines), string(Zoocreep), string(Dir)}
 }
 
-// ParseForm reads the name of a form that can be written.
+// ParseForm parses the name of a format that can be written.
 func ParseForm(name string) (Form, error) {
 	if slices.Contains(Written(), name) {
 		return Form(name), nil
@@ -107,17 +111,17 @@ func ParseForm(name string) (Form, error) {
 	return "", fmt.Errorf("unknown format %q; the formats are %s", name, strings.Join(Written(), ", "))
 }
 
-// maxTTL is the longest time to live, in ms.
+// maxTTL is the longest time to live, in milliseconds.
 const maxTTL = 1<<40 - 1
 
-// maxData bounds the data of a single znode, of which servers take about a megabyte
-// unless they are told otherwise.
+// maxData bounds the data of a single znode, in bytes. Servers accept about a megabyte unless they
+// are configured otherwise.
 const maxData = 16 << 20
 
-// maxEntry bounds how much of a file stands for a single znode.
+// maxEntry bounds the part of a file that describes a single znode, in bytes.
 const maxEntry = maxData/3*4 + 1<<20
 
-// checkPath tells what is wrong with a znode's path.
+// checkPath returns an error if a znode's path is invalid.
 func checkPath(path string) error {
 	if path == "/" {
 		return nil
@@ -137,7 +141,7 @@ func checkPath(path string) error {
 	return fmt.Errorf("invalid znode path %q: %s", shorten(path), why)
 }
 
-// shorten cuts what an error names.
+// shorten truncates a string for an error message.
 func shorten(s string) string {
 	if most := 200; len(s) > most {
 		return s[:most] + "…"
@@ -145,7 +149,7 @@ func shorten(s string) string {
 	return s
 }
 
-// Parent is the path above another; "" above the root.
+// Parent returns the path of the parent; "" for the root.
 func Parent(path string) string {
 	switch at := strings.LastIndexByte(path, '/'); {
 	case path == "/":

@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// sample is a tree with all that is hard to keep, in the order of a walk.
+// sample returns a tree with difficult names, data, kinds and ACLs, in the order of a walk.
 func sample() []*Znode {
 	open := zk.WorldACL(zk.PermAll)
 	at := func(z Znode, children int32) *Znode {
@@ -50,7 +50,7 @@ func sample() []*Znode {
 	}
 }
 
-// written is a dump of these znodes.
+// written returns a dump of the given znodes.
 func written(t testing.TB, form Form, znodes []*Znode) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -69,7 +69,7 @@ func written(t testing.TB, form Form, znodes []*Znode) []byte {
 	return b.Bytes()
 }
 
-// all are the znodes of a tree.
+// all returns the znodes of a tree.
 func all(t testing.TB, tree *Tree) []*Znode {
 	t.Helper()
 	var znodes []*Znode
@@ -82,7 +82,7 @@ func all(t testing.TB, tree *Tree) []*Znode {
 	return znodes
 }
 
-// differences tell null from empty.
+// differences returns a diff of two lists of znodes, in which null and empty data differ.
 func differences(want, got []*Znode) string {
 	return cmp.Diff(want, got, cmp.Comparer(func(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }))
 }
@@ -124,7 +124,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A dump of which a bit was changed, or a part is missing, is refused.
+// Read rejects a dump in which a bit was changed, or from which a part is missing.
 func TestDamagedLines(t *testing.T) {
 	small := sample()[6:9]
 	small = append([]*Znode{sample()[0]}, small...)
@@ -149,8 +149,8 @@ func TestDamagedLines(t *testing.T) {
 	}
 }
 
-// Dumps behind each other are one tree, in which the first that has a znode says what it
-// was. One that was cut short is told from those before.
+// Read merges concatenated dumps into one tree; a znode in several of them is taken from the first
+// one. If the last dump is truncated, the error says how to extract the intact ones before it.
 func TestLinesBehindEachOther(t *testing.T) {
 	one := written(t, Lines, []*Znode{{Path: "/a/x", Data: []byte("old")}})
 	two := written(t, Lines, []*Znode{{Path: "/a", Data: []byte("a")}, {Path: "/a/x", Data: []byte("new")}, {Path: "/a/x/y"}})
@@ -168,8 +168,8 @@ func TestLinesBehindEachOther(t *testing.T) {
 		}
 		got = append(got, z.Path+"="+string(z.Data))
 	}
-	if want := []string{"/=", "/a=a", "/a/x=old", "/a/x/y=", "/b=", "/b/c="}; !slices.Equal(got, want) || madeUp(tree) != 2 {
-		t.Errorf("%q, %d made up; want %q", got, madeUp(tree), want)
+	if want := []string{"/=", "/a=a", "/a/x=old", "/a/x/y=", "/b=", "/b/c="}; !slices.Equal(got, want) || countMadeUp(tree) != 2 {
+		t.Errorf("%q, %d made up; want %q", got, countMadeUp(tree), want)
 	}
 	for i := len(one) + len(two) + 1; i < len(all); i++ {
 		_, err := Read(t.Context(), bytes.NewReader(all[:i]))

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every form gives back what it keeps.
+// For every format that zksh writes, Open returns the znodes that were written.
 func TestForms(t *testing.T) {
 	for _, name := range Written() {
 		form := Form(name)
@@ -27,7 +27,7 @@ func TestForms(t *testing.T) {
 			if err := w.Write(z); err != nil {
 				t.Fatal(err)
 			}
-			want = append(want, kept(form, z))
+			want = append(want, withoutLosses(form, z))
 		}
 		if err := w.Close(Trailer{}); err != nil {
 			t.Fatal(err)
@@ -45,8 +45,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// kept is what a form keeps of a znode.
-func kept(form Form, z *Znode) *Znode {
+// withoutLosses returns a znode without the fields that a format does not store.
+func withoutLosses(form Form, z *Znode) *Znode {
 	if form == Lines || form == Dir {
 		return z
 	}
@@ -56,7 +56,7 @@ func kept(form Form, z *Znode) *Znode {
 	return z
 }
 
-// The entries of zoocreeper, as others read them.
+// Written zoocreeper files have the structure that zoocreeper expects.
 func TestOthersRead(t *testing.T) {
 	var creeper map[string]struct {
 		EphemeralOwner *int64  `json:"ephemeralOwner"`
@@ -94,7 +94,7 @@ func TestOthersRead(t *testing.T) {
 	}
 }
 
-// The forms that are only read are not taken for unknown.
+// ParseForm distinguishes formats that can only be read from unknown ones.
 func TestParseForm(t *testing.T) {
 	for name, want := range map[string]string{
 		"zoonavigator": "zksh can read the format zoonavigator but cannot write it; the formats are zksh, zoocreeper, dir",
@@ -107,7 +107,7 @@ func TestParseForm(t *testing.T) {
 	}
 }
 
-// What others write, in other orders and layouts.
+// Read accepts files of other programs, in their own orders and layouts.
 func TestOthersWrote(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"zk_shell": {`{
@@ -123,13 +123,13 @@ func TestOthersWrote(t *testing.T) {
 		for _, z := range all(t, tree) {
 			got = append(got, z.Path+"="+string(z.Data))
 		}
-		if text := strings.Join(got, " ") + " " + string(rune('0'+madeUp(tree))); text != c.want {
+		if text := strings.Join(got, " ") + " " + string(rune('0'+countMadeUp(tree))); text != c.want {
 			t.Errorf("%s: %s; want %s", name, text, c.want)
 		}
 	}
 }
 
-// What zk_shell and ZooNavigator write of a tree.
+// One tree as zk_shell and ZooNavigator write it.
 const (
 	zkShellText = `{
 "/a":{"content":"eA==","acls":[{"perms":31,"id":{"scheme":"world","id":"anyone"}}]},
@@ -140,7 +140,7 @@ const (
 		`"t":[{"h":{"acl":[],"path":"/a/b","data":""},"t":[{"h":{"acl":[],"path":"/a/b/c","data":""},"t":[]}]}]}]`
 )
 
-// Whatever is cut short, or is no dump, is refused with a reason.
+// Read rejects truncated files, and files that are not dumps, with a reason.
 func TestRefused(t *testing.T) {
 	small := []*Znode{{Path: "/a", Data: []byte("x"), ACL: zk.WorldACL(31)}, {Path: "/a/b", ACL: zk.WorldACL(31)}, {Path: "/a/b/c"}}
 	for form, whole := range map[Form][]byte{
@@ -178,7 +178,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A folder is refused once one of its files has been changed.
+// Open rejects an exported directory in which a file was changed.
 func TestChangedDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	w, err := Create(dir, Dir, Header{Root: "/a"})
@@ -212,10 +212,10 @@ func TestChangedDir(t *testing.T) {
 	}
 }
 
-// madeUp is how many znodes of a tree were not in its file.
-func madeUp(t *Tree) (n int) {
+// countMadeUp returns the number of znodes of a tree that are not in its file.
+func countMadeUp(t *Tree) (n int) {
 	for _, z := range t.nodes {
-		if z.at < 0 {
+		if z.offset < 0 {
 			n++
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// small is a tree that is soon written.
+// small returns a few znodes of sample.
 func small() []*Znode {
 	all := sample()
 	return []*Znode{all[0], all[1], all[7], all[8], all[10]}
 }
 
-// snapshotOf writes a snapshot as a server does, by hand.
+// snapshotOf encodes a snapshot as a server of the given version does (39 is 3.9).
 func snapshotOf(znodes []*Znode, version int32) []byte {
 	var e jute.Encoder
 	e.B = append(e.B, "ZKSN"...)
@@ -63,7 +63,7 @@ func snapshotOf(znodes []*Znode, version int32) []byte {
 	}
 	seal()
 	switch version {
-	case 36: // the digest as a word
+	case 36: // the digest is a string
 		e.Long(0x99)
 		e.Int(1)
 		e.String("abc")
@@ -81,7 +81,7 @@ func snapshotOf(znodes []*Znode, version int32) []byte {
 	return e.B
 }
 
-// Snapshots of all versions are read, and refused with any of their bits changed.
+// Read accepts snapshots of all versions, and rejects them when any bit was changed.
 func TestSnapshotVersions(t *testing.T) {
 	for _, version := range []int32{34, 36, 38, 39, 40} {
 		whole := snapshotOf(small(), version)
@@ -110,7 +110,7 @@ func TestSnapshotVersions(t *testing.T) {
 	}
 }
 
-// Whatever is read, nothing panics, and memory follows what is there, not what is claimed.
+// FuzzRead checks that no file makes Read panic, or use memory for a length that is only claimed.
 func FuzzRead(f *testing.F) {
 	for _, form := range []Form{Lines, Zoocreep} {
 		f.Add(written(f, form, small()))
@@ -142,7 +142,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzLog is FuzzRead for logs of transactions.
+// FuzzLog does the same as FuzzRead for transaction logs.
 func FuzzLog(f *testing.F) {
 	f.Add(logOf())
 	f.Add(append([]byte("ZKLG\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00"), 0, 0, 0, 0, 0, 0, 0, 1, 0x03, 0xff, 0xff, 0xff, 'x'))
@@ -168,7 +168,7 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// logOf is a log as a server writes it.
+// logOf returns a transaction log as a server writes it.
 func logOf() []byte {
 	out := jute.Encoder{B: []byte("ZKLG")}
 	out.Int(2)
@@ -192,11 +192,11 @@ func logOf() []byte {
 	return append(out.B, make([]byte, 100)...)
 }
 
-// bounded fails if doing something takes more than 64 MiB.
+// bounded calls do, and fails the test if do allocates more than 64 MiB.
 func bounded(t *testing.T, do func()) {
 	t.Helper()
 	var before, after runtime.MemStats
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that nothing goes uncounted
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // so that everything is counted
 	runtime.ReadMemStats(&before)
 	do()
 	runtime.ReadMemStats(&after)

@@ -18,7 +18,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// repeated is text many times over, without being in memory.
+// repeated returns a reader of n copies of text, which are not in memory.
 func repeated(text string, n int) io.Reader {
 	return io.LimitReader(&endless{text: text}, int64(len(text)*n))
 }
@@ -36,8 +36,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// packed is gzipped.
-func packed(t *testing.T, parts ...io.Reader) []byte {
+// gzipped returns the concatenation of parts, compressed.
+func gzipped(t *testing.T, parts ...io.Reader) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -50,14 +50,14 @@ func packed(t *testing.T, parts ...io.Reader) []byte {
 	return b.Bytes()
 }
 
-// summed are lines with their checksum behind.
-func summed(lines string) string {
+// withChecksum appends the line with the checksum of lines.
+func withChecksum(lines string) string {
 	return lines + fmt.Sprintf("{\"sha256\":\"%x\"}\n", sha256.Sum256([]byte(lines)))
 }
 
 const headLine = `{"zksh":"dump","version":1,"root":"/a","time":"2024-01-01T00:00:00Z"}` + "\n"
 
-// Small files that stand for much are refused before they fill the memory.
+// Read rejects small files that would expand to more than their share of memory.
 func TestSmallFilesThatStandForMuch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("NOT TESTED: it takes long")
@@ -65,7 +65,7 @@ func TestSmallFilesThatStandForMuch(t *testing.T) {
 	deep := func(n int) string { return strings.Repeat("/a", n) }
 	many := func(head string, name func(i int) string, n int) io.Reader {
 		r, w := io.Pipe()
-		go func() { // ends with the last one, or the reader
+		go func() { // ends after the last write, or when the reader is closed
 			_, err := io.WriteString(w, head)
 			for i := 0; i < n && err == nil; i++ {
 				_, err = io.WriteString(w, name(i))
@@ -85,18 +85,18 @@ func TestSmallFilesThatStandForMuch(t *testing.T) {
 	lists.String("anyone")
 	list := string(lists.B)
 	for name, b := range map[string][]byte{
-		"entries of an ACL": packed(t, strings.NewReader(headLine+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`),
+		"entries of an ACL": gzipped(t, strings.NewReader(headLine+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`),
 			repeated(",{}", 2_000_000), strings.NewReader("]}\n")),
-		"words of what was left out": packed(t, strings.NewReader(headLine+`{"end":{"znodes":0,"unread":[""`), repeated(`,""`, 2_000_000), strings.NewReader("]}}\n")),
-		"fields of an entry":         packed(t, many(`{"/a":{"acls":[],"content":null`, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, 1_000_000), strings.NewReader("}}")),
+		"words of what was left out": gzipped(t, strings.NewReader(headLine+`{"end":{"znodes":0,"unread":[""`), repeated(`,""`, 2_000_000), strings.NewReader("]}}\n")),
+		"fields of an entry":         gzipped(t, many(`{"/a":{"acls":[],"content":null`, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, 1_000_000), strings.NewReader("}}")),
 		"a deep path":                []byte(`{"` + deep(400_000) + `":{"content":"","acls":[]}}`),
-		"deep paths": packed(t, many(`{"/x":{"content":"","acls":[]}`, func(i int) string {
+		"deep paths": gzipped(t, many(`{"/x":{"content":"","acls":[]}`, func(i int) string {
 			return fmt.Sprintf(`,"/%d%s":{"content":"","acls":[]}`, i, deep(9000))
 		}, 100), strings.NewReader("}")),
-		"nesting":      packed(t, strings.NewReader("["), repeated(`{"t":[`, 2_000_000)),
-		"paths":        packed(t, many("{", func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, 100_000)),
-		"lists":        packed(t, bytes.NewReader(snapshot.B), repeated("\x00\x00\x00\x00"+list[4:], 2_000_000)),
-		"a list's own": packed(t, bytes.NewReader(snapshot.B), strings.NewReader(list[:8]+"\x7f\xff\xff\xff"), repeated(list[12:], 2_000_000)),
+		"nesting":      gzipped(t, strings.NewReader("["), repeated(`{"t":[`, 2_000_000)),
+		"paths":        gzipped(t, many("{", func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, 100_000)),
+		"lists":        gzipped(t, bytes.NewReader(snapshot.B), repeated("\x00\x00\x00\x00"+list[4:], 2_000_000)),
+		"a list's own": gzipped(t, bytes.NewReader(snapshot.B), strings.NewReader(list[:8]+"\x7f\xff\xff\xff"), repeated(list[12:], 2_000_000)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			most := peak(t, func() {
@@ -110,21 +110,21 @@ func TestSmallFilesThatStandForMuch(t *testing.T) {
 					t.Errorf("it ended with %v", err)
 				}
 			})
-			if most > 64<<20+roomPerByte*uint64(len(b)) {
+			if most > 64<<20+sizePerByte*uint64(len(b)) {
 				t.Errorf("%d bytes took %d MiB", len(b), most>>20)
 			}
 		})
 	}
 }
 
-// A small file is refused before it fills the disk, unless its reader says how much it may take.
+// Read rejects a small file that would fill the disk, unless MaxSize permits its size.
 func TestSmallFilesFillNoDisk(t *testing.T) {
 	data := strings.Repeat("A", 1<<20)
 	var entries []io.Reader
 	for i := range 64 {
 		entries = append(entries, strings.NewReader(fmt.Sprintf(`,"/x/%d":{"content":"%s","acls":[]}`, i, data)))
 	}
-	b := packed(t, append(append([]io.Reader{strings.NewReader(`{"/x":{"content":"","acls":[]}`)}, entries...), strings.NewReader("}"))...)
+	b := gzipped(t, append(append([]io.Reader{strings.NewReader(`{"/x":{"content":"","acls":[]}`)}, entries...), strings.NewReader("}"))...)
 	if _, err := Read(t.Context(), bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), "MiB in a temporary file") || !strings.Contains(err.Error(), "--max-size") {
 		t.Errorf("%d bytes: %v", len(b), err)
 	}
@@ -137,7 +137,7 @@ func TestSmallFilesFillNoDisk(t *testing.T) {
 	}
 }
 
-// peak is about how much memory doing something takes at a time.
+// peak calls do and returns about the maximum of the memory in use meanwhile.
 func peak(t *testing.T, do func()) uint64 {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -157,12 +157,12 @@ func peak(t *testing.T, do func()) uint64 {
 		case <-done:
 			return most
 		default:
-			time.Sleep(time.Millisecond) // between two looks
+			time.Sleep(time.Millisecond) // sampling interval
 		}
 	}
 }
 
-// What blocks, and what is long, ends with its context.
+// Read returns when its context ends, even if the file blocks or never ends.
 func TestReadIsCancelled(t *testing.T) {
 	why := errors.New("enough")
 	blocked, w := io.Pipe()
@@ -190,7 +190,7 @@ func TestReadIsCancelled(t *testing.T) {
 	}
 }
 
-// after calls do once so many bytes have been written.
+// after returns a writer that calls do after n bytes.
 func after(n int, do func()) io.Writer { return &afterWriter{n, do} }
 
 type afterWriter struct {
@@ -205,14 +205,14 @@ func (a *afterWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What could not be read when a file was made is remembered, in all of its parts.
+// Lacks reports the znodes that could not be read at the export, of all concatenated dumps.
 func TestLacks(t *testing.T) {
 	whole := written(t, Lines, []*Znode{{Path: "/a"}})
 	if err := read(t, whole).Lacks(); err != nil {
 		t.Error(err)
 	}
 	for missed, want := range map[int]string{1: "1 znode and its descendants could", 2: "2 znodes and their descendants could"} {
-		part := summed(headLine + `{"path":"/a","kind":"persistent","data":null,"acl":null,"stat":null}` + "\n" +
+		part := withChecksum(headLine + `{"path":"/a","kind":"persistent","data":null,"acl":null,"stat":null}` + "\n" +
 			fmt.Sprintf(`{"end":{"znodes":1,"unread":["NoAuth: /a/b"],"missed":%d}}`, missed) + "\n")
 		if err := read(t, []byte(string(whole)+part)).Lacks(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d missed: %v", missed, err)

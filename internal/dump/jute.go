@@ -14,8 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// juteReader reads ZooKeeper's records from a file, and keeps its checksum. After the
-// first failure all it gives are zeros.
+// A juteReader reads ZooKeeper's records from a file and computes their checksum. After the
+// first error, its methods return zero values.
 type juteReader struct {
 	r   *bufio.Reader
 	sum hash.Hash32
@@ -24,8 +24,8 @@ type juteReader struct {
 
 func newJuteReader(r *bufio.Reader) *juteReader { return &juteReader{r: r, sum: adler32.New()} }
 
-// take reads so many bytes. Memory grows with what there is, not with what is claimed.
-func (j *juteReader) take(n int) []byte {
+// bytes reads n bytes. It allocates memory as data arrives, so a false length does no harm.
+func (j *juteReader) bytes(n int) []byte {
 	if j.err != nil {
 		return nil
 	}
@@ -40,12 +40,12 @@ func (j *juteReader) take(n int) []byte {
 	return b
 }
 
-func (j *juteReader) fixed(n int) *jute.Decoder { return jute.NewDecoder(j.take(n)) }
+func (j *juteReader) fixed(n int) *jute.Decoder { return jute.NewDecoder(j.bytes(n)) }
 
 func (j *juteReader) int() int32  { return j.fixed(4).Int() }
 func (j *juteReader) long() int64 { return j.fixed(8).Long() }
 
-// buffer reads a buffer; null is nil.
+// buffer reads a buffer of at most most bytes; a null buffer is nil.
 func (j *juteReader) buffer(most int) []byte {
 	n := int(j.int())
 	switch {
@@ -57,15 +57,15 @@ func (j *juteReader) buffer(most int) []byte {
 	case n == 0:
 		return []byte{}
 	}
-	return j.take(n)
+	return j.bytes(n)
 }
 
 func (j *juteReader) string() string { return string(j.buffer(maxString)) }
 
-// maxString bounds paths and the like.
+// maxString bounds paths and other strings, in bytes.
 const maxString = 4 << 20
 
-// acl reads an access control list.
+// acl reads an ACL.
 func (j *juteReader) acl() []zk.ACL {
 	acl := []zk.ACL{}
 	size := 0
@@ -79,11 +79,11 @@ func (j *juteReader) acl() []zk.ACL {
 	return acl
 }
 
-// errSum says that a file is not what was written.
+// errSum reports that a file was changed after it was written.
 var errSum = errors.New("the file is damaged: its checksum does not match")
 
-// seal reads a checksum of all before it, and what stands behind one.
-func (j *juteReader) seal() {
+// checksum reads and verifies the checksum of everything before it, and the string "/" after it.
+func (j *juteReader) checksum() {
 	want := int64(j.sum.Sum32())
 	got, end := j.long(), j.string()
 	if j.err == nil && (got != want || end != "/") {
@@ -91,8 +91,8 @@ func (j *juteReader) seal() {
 	}
 }
 
-// left is how many bytes follow, up to a bound.
-func (j *juteReader) left() int {
+// remaining returns the number of bytes that follow, at most the size of the buffer.
+func (j *juteReader) remaining() int {
 	b, err := j.r.Peek(j.r.Size())
 	if err != nil && !errors.Is(err, io.EOF) && j.err == nil {
 		j.err = err
@@ -100,9 +100,8 @@ func (j *juteReader) left() int {
 	return len(b)
 }
 
-// mark reads what ZooKeeper's files begin with: the magic, a version and the number of
-// a database.
-func (j *juteReader) mark() error {
+// fileHeader reads the beginning of a ZooKeeper file: the magic, a version and a database number.
+func (j *juteReader) fileHeader() error {
 	j.int()
 	version := j.int()
 	j.long()
@@ -112,7 +111,7 @@ func (j *juteReader) mark() error {
 	return j.err
 }
 
-// isMark tells ZooKeeper's files by their beginning.
-func isMark(b []byte, magic string) bool {
+// hasMagic reports whether a file begins with a magic word of ZooKeeper.
+func hasMagic(b []byte, magic string) bool {
 	return len(b) >= 4 && binary.BigEndian.Uint32(b) == binary.BigEndian.Uint32([]byte(magic))
 }

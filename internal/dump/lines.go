@@ -17,26 +17,29 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Our own form is a line of JSON for the header, one for each znode, one that says how it
-// ended, and one with the checksum of all lines before it.
+// Our own format consists of JSON lines: a header, one line for each znode, a trailer, and a
+// line with the checksum of all lines before it.
+
+// header is the first line.
 type header struct {
-	Mark    string       `json:"zksh"` // "dump"
-	Version int          `json:"version"`
-	Root    string       `json:"root"`
-	Server  string       `json:"server,omitempty"`
-	Zxid    int64        `json:"zxid,omitempty"`
-	Time    time.Time    `json:"time"`
-	LeftOut list[string] `json:"left_out,omitempty"`
+	Mark    string              `json:"zksh"` // "dump"
+	Version int                 `json:"version"`
+	Root    string              `json:"root"`
+	Server  string              `json:"server,omitempty"`
+	Zxid    int64               `json:"zxid,omitempty"`
+	Time    time.Time           `json:"time"`
+	LeftOut limitedList[string] `json:"left_out,omitempty"`
 }
 
-// list is one in a line that is small, but for a znode's data.
-type list[T any] []T
+// A limitedList is a list that is rejected if it is longer than maxList. Lines may be long, but
+// only because of a znode's data.
+type limitedList[T any] []T
 
-// maxList is how many bytes stand for one.
+// maxList is the maximum length of a list in a file, in bytes.
 const maxList = 1 << 20
 
-// UnmarshalJSON is for JSON.
-func (l *list[T]) UnmarshalJSON(b []byte) error {
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *limitedList[T]) UnmarshalJSON(b []byte) error {
 	if len(b) > maxList {
 		return fmt.Errorf("a list in the line has %d bytes, which exceeds the limit of %d bytes", len(b), maxList)
 	}
@@ -48,36 +51,36 @@ const (
 	linesVersion = 1
 )
 
-// record is a line of a znode, or the last one.
+// A record is the line of a znode, or the trailer if End is set.
 type record struct {
-	Path *string     `json:"path"`
-	Kind Kind        `json:"kind"`
-	TTL  int64       `json:"ttl_ms"`
-	Data []byte      `json:"data"`
-	ACL  list[entry] `json:"acl"`
-	Stat *stats      `json:"stat"`
+	Path *string               `json:"path"`
+	Kind Kind                  `json:"kind"`
+	TTL  int64                 `json:"ttl_ms"`
+	Data []byte                `json:"data"`
+	ACL  limitedList[aclEntry] `json:"acl"`
+	Stat *statJSON             `json:"stat"`
 
 	End *trailer `json:"end"`
 }
 
 type trailer struct {
-	Znodes int          `json:"znodes"`
-	Zxid   int64        `json:"zxid,omitempty"`
-	Fuzzy  int          `json:"fuzzy,omitempty"` // znodes that changed after the start
-	Unread list[string] `json:"unread,omitempty"`
-	Missed int          `json:"missed,omitempty"`
+	Znodes int                 `json:"znodes"`
+	Zxid   int64               `json:"zxid,omitempty"`
+	Fuzzy  int                 `json:"fuzzy,omitempty"` // number of znodes that changed after the export started
+	Unread limitedList[string] `json:"unread,omitempty"`
+	Missed int                 `json:"missed,omitempty"`
 }
 
-// sumLine is the last line.
+// sumLine returns the last line, with the checksum.
 func sumLine(sum hash.Hash) string { return fmt.Sprintf("{\"sha256\":\"%x\"}\n", sum.Sum(nil)) }
 
-type entry struct {
+type aclEntry struct {
 	Scheme string `json:"scheme"`
 	ID     string `json:"id"`
 	Perms  int32  `json:"perms"`
 }
 
-type stats struct {
+type statJSON struct {
 	Czxid          int64 `json:"czxid"`
 	Mzxid          int64 `json:"mzxid"`
 	Ctime          int64 `json:"ctime"`
@@ -91,28 +94,28 @@ type stats struct {
 	Pzxid          int64 `json:"pzxid"`
 }
 
-// lines writes it.
-type lines struct {
+// A lineWriter writes our own format.
+type lineWriter struct {
 	w     io.Writer
 	sum   hash.Hash
 	buf   []byte
-	start int64
-	count int
-	fuzzy int
+	start int64 // zxid at the start of the export
+	count int   // number of znodes
+	fuzzy int   // number of znodes that changed after the export started
 
-	acl     []zk.ACL // of the znode before: most have the same
-	aclText []byte
+	acl     []zk.ACL // ACL of the previous znode; most znodes have the same one
+	aclText []byte   // JSON of acl
 }
 
-func newLines(w io.Writer) *lines { return &lines{w: w, sum: sha256.New()} }
+func newLineWriter(w io.Writer) *lineWriter { return &lineWriter{w: w, sum: sha256.New()} }
 
-func (l *lines) line(b []byte) error {
+func (l *lineWriter) line(b []byte) error {
 	l.sum.Write(b)
 	_, err := l.w.Write(b)
 	return err
 }
 
-func (l *lines) begin(h Header) error {
+func (l *lineWriter) begin(h Header) error {
 	l.start = h.Zxid
 	b, err := json.Marshal(header{linesMark, linesVersion, h.Root, h.Server, h.Zxid, h.Time.UTC(), h.LeftOut})
 	if err != nil {
@@ -121,7 +124,7 @@ func (l *lines) begin(h Header) error {
 	return l.line(append(b, '\n'))
 }
 
-func (l *lines) znode(z *Znode) error {
+func (l *lineWriter) znode(z *Znode) error {
 	l.count++
 	if st := z.Stat; st != nil && l.start > 0 && max(st.Czxid, st.Mzxid, st.Pzxid) > l.start {
 		l.fuzzy++
@@ -130,9 +133,9 @@ func (l *lines) znode(z *Znode) error {
 	return l.line(l.buf)
 }
 
-// append writes a znode's line, as recordReader reads it. With the JSON package, export -R
-// of 100,000 znodes writes the same bytes, but takes 1.2 to 1.5 times as long.
-func (l *lines) append(b []byte, z *Znode) []byte {
+// append appends a znode's line, in the form that recordReader reads. The JSON package would write
+// the same bytes, but export -R of 100,000 znodes would take 1.2 to 1.5 times as long.
+func (l *lineWriter) append(b []byte, z *Znode) []byte {
 	b = appendString(append(b, `{"path":`...), z.Path)
 	b = appendString(append(b, `,"kind":`...), z.Kind.String())
 	if z.Kind == TTL {
@@ -147,7 +150,7 @@ func (l *lines) append(b []byte, z *Znode) []byte {
 	return append(b, "}\n"...)
 }
 
-func (l *lines) end(t Trailer) error {
+func (l *lineWriter) end(t Trailer) error {
 	b, err := json.Marshal(map[string]trailer{
 		"end": {l.count, t.Zxid, l.fuzzy, t.Unread, t.Missed},
 	})
@@ -179,7 +182,7 @@ func appendACL(b []byte, acl []zk.ACL) []byte {
 	})
 }
 
-// appendList writes a JSON array.
+// appendList appends a JSON array; one appends an element.
 func appendList[T any](b []byte, all []T, one func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, x := range all {
@@ -191,8 +194,8 @@ func appendList[T any](b []byte, all []T, one func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-// appendStat leaves out what is 0. Most znodes have been changed neither in their data nor
-// in their children, so that what they have of zxids and times is the same twice or more.
+// appendStat appends the JSON of a Stat, without fields that are 0. Most znodes were never changed
+// after their creation, so several of their zxids and times are equal; these are formatted once.
 func appendStat(b []byte, st *zk.Stat) []byte {
 	if st == nil {
 		return append(b, "null"...)
@@ -200,7 +203,7 @@ func appendStat(b []byte, st *zk.Stat) []byte {
 	var room [2][20]byte
 	zxid, time := strconv.AppendInt(room[0][:0], st.Czxid, 10), strconv.AppendInt(room[1][:0], st.Ctime, 10)
 	open := byte('{')
-	for i, value := range [...]int64{ // as statFields has them
+	for i, value := range [...]int64{ // in the order of statFields
 		st.Czxid, st.Mzxid, st.Ctime, st.Mtime, int64(st.Version), int64(st.Cversion), int64(st.Aversion),
 		st.EphemeralOwner, int64(st.DataLength), int64(st.NumChildren), st.Pzxid,
 	} {
@@ -224,7 +227,7 @@ func appendStat(b []byte, st *zk.Stat) []byte {
 	return append(b, '}')
 }
 
-// appendNumber writes a field of an object, which begins with the first.
+// appendNumber appends a field of an object, and the opening brace before the first field.
 func appendNumber(b []byte, first bool, name string, value int64) []byte {
 	open := `,"`
 	if first {
@@ -234,11 +237,11 @@ func appendNumber(b []byte, first bool, name string, value int64) []byte {
 	return strconv.AppendInt(b, value, 10)
 }
 
-// appendString writes a JSON string.
+// appendString appends a JSON string.
 func appendString(b []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	b = append(b, '"')
-	plain := 0 // where what is written as it is begins
+	plain := 0 // start of the bytes that need no escape and are not appended yet
 	for i := 0; i < len(s); {
 		c, size := s[i], 1
 		switch {
@@ -260,8 +263,8 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, s[plain:]...), '"')
 }
 
-// readLines reads our own form. There may be several dumps behind each other, as --undo
-// writes them: of a znode that is in more than one, the first says what it was.
+// readLines reads our own format. The file may contain several concatenated dumps, as --undo
+// writes them. A znode that is in more than one of them is taken from the first.
 func readLines(in *input) (t *Tree, err error) {
 	r := &lineReader{r: in.Reader, sum: sha256.New()}
 	b := newBuilder(Lines, in.file)
@@ -284,16 +287,16 @@ func readLines(in *input) (t *Tree, err error) {
 		}
 	}
 	if parts > 1 {
-		b.first()
+		b.keepFirst()
 	}
-	t, err = b.done(parts > 1)
+	t, err = b.finish(parts > 1)
 	if err == nil && parts == 1 && t.Root() != b.t.Header.Root {
 		err = fmt.Errorf("the header gives %s as the root of the export, but the first znode in the file is %s", shorten(b.t.Header.Root), t.Root())
 	}
 	return t, err
 }
 
-// readPart reads one dump. The Header is that of the first.
+// readPart reads one dump. Only the first one sets the Header.
 func readPart(r *lineReader, b *builder, first bool) error {
 	line, err := r.next()
 	if err != nil {
@@ -341,7 +344,7 @@ func readPart(r *lineReader, b *builder, first bool) error {
 	}
 }
 
-// readRecord reads a line. A word of JSON that is not known would be lost.
+// readRecord parses a line. It rejects unknown fields, which would be lost otherwise.
 func readRecord(line []byte) (*record, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -363,7 +366,7 @@ func (rec *record) znode() *Znode {
 		ACL: accessList(rec.ACL), Stat: (*zk.Stat)(rec.Stat)}
 }
 
-func accessList(entries []entry) []zk.ACL {
+func accessList(entries []aclEntry) []zk.ACL {
 	if entries == nil {
 		return nil
 	}

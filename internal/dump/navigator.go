@@ -11,8 +11,10 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// permissionNames are those of ZooNavigator. It keeps trees as an array of them, each an
-// object with h, its topmost znode, and t, an array of the trees below that.
+// A ZooNavigator export is an array of trees. A tree is an object with the fields h, its topmost
+// znode, and t, an array of the trees below it.
+
+// permissionNames are ZooNavigator's names of permissions.
 var permissionNames = []struct {
 	name string
 	perm int32
@@ -20,11 +22,11 @@ var permissionNames = []struct {
 	{"create", zk.PermCreate}, {"read", zk.PermRead}, {"write", zk.PermWrite}, {"delete", zk.PermDelete}, {"admin", zk.PermAdmin},
 }
 
-// head is the topmost znode of a tree.
-type head struct {
-	Path *string            `json:"path"`
-	Data []byte             `json:"data"`
-	ACL  list[navigatorACL] `json:"acl"`
+// A navigatorNode is the field h: the topmost znode of a tree.
+type navigatorNode struct {
+	Path *string                   `json:"path"`
+	Data []byte                    `json:"data"`
+	ACL  limitedList[navigatorACL] `json:"acl"`
 }
 
 type navigatorACL struct {
@@ -33,7 +35,7 @@ type navigatorACL struct {
 	Permissions []string `json:"permissions"`
 }
 
-func (h *head) znode() (*Znode, error) {
+func (h *navigatorNode) znode() (*Znode, error) {
 	if h.Path == nil {
 		return nil, errors.New("the file contains a znode without a path")
 	}
@@ -57,17 +59,18 @@ func (h *head) znode() (*Znode, error) {
 	return z, nil
 }
 
-// readNavigator reads such trees. They may be nested deeply, so it does not call itself.
+// readNavigator reads a ZooNavigator export. It is not recursive, because trees may be deeply
+// nested.
 func readNavigator(in *input) (t *Tree, err error) {
-	m := &meter{r: in, left: maxEntry}
+	m := &entryReader{r: in, left: maxEntry}
 	d := json.NewDecoder(m)
 	b := newBuilder(Navigator, in.file)
 	defer func() {
 		if err != nil {
-			err = errors.Join(jsonCut(err), b.t.Close())
+			err = errors.Join(unexpectedEOF(err), b.t.Close())
 		}
 	}()
-	var open []json.Delim // what has begun
+	var open []json.Delim // arrays and objects that are open
 	for first := true; first || len(open) > 0; first = false {
 		m.left = maxEntry
 		token, err := d.Token()
@@ -94,7 +97,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 			if v == "t" {
 				continue
 			}
-			var h head
+			var h navigatorNode
 			if err := d.Decode(&h); err != nil {
 				return nil, err
 			}
@@ -115,7 +118,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the file contains data after the end of the export")
 	}
-	if t, err = b.done(true); err == nil {
+	if t, err = b.finish(true); err == nil {
 		t.Header.Root = t.Root()
 	}
 	return t, err

@@ -15,37 +15,38 @@ import (
 
 func newBuffered(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, 256<<10) }
 
-// input is a file while it is read, unpacked.
+// An input is a decompressed file that is being read.
 type input struct {
 	*bufio.Reader
-	file *counted
+	file *sourceFile
 }
 
-// counted is a file as it is, of which bytes are read until ctx ends.
-type counted struct {
-	ctx   context.Context
-	r     io.Reader
-	bytes int64
-	most  int64 // that the tree may take, in memory and on disk; 0: as room has it
+// A sourceFile is a file before decompression. It counts the bytes that were read, and fails
+// once ctx has ended.
+type sourceFile struct {
+	ctx     context.Context
+	r       io.Reader
+	bytes   int64
+	maxSize int64 // limit of the tree's size, in memory and on disk each; 0: see checkSize
 }
 
 // An Option changes how a file is read.
-type Option func(*counted)
+type Option func(*sourceFile)
 
-// MaxSize lets a tree take so many bytes, in memory and in a temporary file each, instead
-// of what is usual for a file of its size; 0 changes nothing.
-func MaxSize(bytes int64) Option { return func(c *counted) { c.most = bytes } }
+// MaxSize sets the size that a tree may take, in bytes, both in memory and in a temporary file.
+// The default, also for 0, depends on the size of the file.
+func MaxSize(bytes int64) Option { return func(c *sourceFile) { c.maxSize = bytes } }
 
-func newCounted(ctx context.Context, r io.Reader, options []Option) *counted {
-	c := &counted{ctx: ctx, r: r}
+func newSourceFile(ctx context.Context, r io.Reader, options []Option) *sourceFile {
+	c := &sourceFile{ctx: ctx, r: r}
 	for _, set := range options {
 		set(c)
 	}
 	return c
 }
 
-// Read is part of io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (c *sourceFile) Read(p []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)
 	}
@@ -54,9 +55,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open reads a file in any of the forms, which is known by what is in it.
+// Open reads a file in any format. It detects the format from the contents.
 func Open(ctx context.Context, name string, options ...Option) (*Tree, error) {
-	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return open(ctx, name, options) })
+	return userfile.Await(ctx, func() (*Tree, error) { return open(ctx, name, options) })
 }
 
 func open(ctx context.Context, name string, options []Option) (*Tree, error) {
@@ -71,7 +72,7 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 	var t *Tree
 	dataDir, isData := "", false
 	if info.IsDir() {
-		dataDir, isData = dataDirOf(name)
+		dataDir, isData = findDataDir(name)
 	}
 	switch {
 	case isData:
@@ -93,19 +94,19 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 	return t, nil
 }
 
-// Read is Open for what is no file.
+// Read does the same as Open for a stream.
 func Read(ctx context.Context, in io.Reader, options ...Option) (*Tree, error) {
-	return userfile.UnlessLeft(ctx, func() (*Tree, error) { return readAny(ctx, in, options) })
+	return userfile.Await(ctx, func() (*Tree, error) { return readAny(ctx, in, options) })
 }
 
 func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error) {
-	r, err := unpacked(ctx, in, options)
+	r, err := decompressed(ctx, in, options)
 	if err != nil {
-		return nil, cutShort(err)
+		return nil, truncatedError(err)
 	}
 	start, err := r.Peek(64)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, cutShort(err)
+		return nil, truncatedError(err)
 	}
 	var t *Tree
 	switch {
@@ -117,27 +118,27 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 		t, err = readByName(r)
 	case start[0] == '[':
 		t, err = readNavigator(r)
-	case isMark(start, "ZKSN"):
+	case hasMagic(start, "ZKSN"):
 		t, err = readSnapshot(r)
-	case isMark(start, "ZKLG"):
+	case hasMagic(start, "ZKLG"):
 		return nil, errors.New("the file is a transaction log, not an export or a snapshot; to read it, use the log command")
 	default:
 		return nil, errors.New("the file is neither an export in a known format nor a ZooKeeper snapshot")
 	}
-	return t, cutShort(err)
+	return t, truncatedError(err)
 }
 
-// cutShort words the end of a file in the middle.
-func cutShort(err error) error {
+// truncatedError replaces io.ErrUnexpectedEOF by a message for the user.
+func truncatedError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file is truncated")
 	}
 	return err
 }
 
-// unpacked takes off what a file is packed in.
-func unpacked(ctx context.Context, in io.Reader, options []Option) (*input, error) {
-	file := newCounted(ctx, in, options)
+// decompressed detects the compression of a file (gzip, Java's snappy, or none) and removes it.
+func decompressed(ctx context.Context, in io.Reader, options []Option) (*input, error) {
+	file := newSourceFile(ctx, in, options)
 	r := newBuffered(file)
 	mark, err := r.Peek(16)
 	if err != nil && !errors.Is(err, io.EOF) {

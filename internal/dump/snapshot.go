@@ -10,16 +10,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// readSnapshot reads a snapshot that a server wrote: sessions, access control lists by
-// number, znodes, and up to three seals (FileSnap, SerializeUtils and DataTree of
-// ZooKeeper).
+// readSnapshot reads a server's snapshot: sessions, numbered ACLs, znodes, and up to three
+// checksums (FileSnap, SerializeUtils and DataTree of ZooKeeper).
 func readSnapshot(in *input) (t *Tree, err error) {
 	j := newJuteReader(in.Reader)
-	if err := j.mark(); err != nil {
+	if err := j.fileHeader(); err != nil {
 		return nil, err
 	}
 	for n := j.int(); n > 0 && j.err == nil; n-- {
-		j.take(8 + 4) // a session and its timeout
+		j.bytes(8 + 4) // a session and its timeout
 	}
 	b := newBuilder(Snapshot, in.file)
 	defer func() {
@@ -31,7 +30,7 @@ func readSnapshot(in *input) (t *Tree, err error) {
 	for n := j.int(); n > 0 && j.err == nil; n-- {
 		number := j.long()
 		acl := j.acl()
-		if err := b.hold(sizeOf(acl)); err != nil {
+		if err := b.reserve(sizeOf(acl)); err != nil {
 			return nil, err
 		}
 		acls[number] = acl
@@ -50,19 +49,19 @@ func readSnapshot(in *input) (t *Tree, err error) {
 			return nil, err
 		}
 	}
-	j.tail(b.t)
+	j.trailer(b.t)
 	if j.err != nil {
 		return nil, j.err
 	}
 	b.t.Header.Root = "/"
-	return b.done(false)
+	return b.finish(false)
 }
 
-// openACL is the number of the access control list that lets everybody do everything.
+// openACL is the number of the ACL that grants all permissions to everybody.
 const openACL = -1
 
-// znode reads what follows the path of a znode. The number of a list that was made while
-// the snapshot was written is not in its table.
+// znode reads the fields after the path of a znode. Its ACL is unknown if it was created while the
+// snapshot was being written; the ACL's number is then not in the table acls.
 func (j *juteReader) znode(path string, acls map[int64][]zk.ACL) (*Znode, error) {
 	z := &Znode{Path: path, Data: j.buffer(maxData), ACL: acls[j.long()]}
 	if path == "" {
@@ -74,14 +73,14 @@ func (j *juteReader) znode(path string, acls map[int64][]zk.ACL) (*Znode, error)
 		EphemeralOwner: d.Long(), Pzxid: d.Long(), DataLength: int32(len(z.Data)),
 	}
 	z.Kind, z.TTL = kindOf(z.Stat.EphemeralOwner)
-	if z.Kind == Container || z.Kind == TTL { // as servers tell it
+	if z.Kind == Container || z.Kind == TTL { // as servers show it to clients
 		z.Stat.EphemeralOwner = 0
 	}
 	return z, j.err
 }
 
-// kindOf reads the owner as a server keeps it (EphemeralType of ZooKeeper): containers
-// have the sign alone, a TTL stands behind a first byte of ones.
+// kindOf decodes the owner as servers store it (EphemeralType of ZooKeeper): a container has only
+// the sign bit, and a TTL follows a first byte of ones.
 func kindOf(owner int64) (Kind, time.Duration) {
 	switch {
 	case owner == 0:
@@ -94,35 +93,35 @@ func kindOf(owner int64) (Kind, time.Duration) {
 	return Ephemeral, 0
 }
 
-// What may stand at the end of a snapshot, each sealed: a digest of the tree, since 3.6,
-// and the last change in it, in 3.9.
+// A snapshot may end with a digest of the tree (since 3.6) and its last zxid (in 3.9), each
+// followed by a checksum. Sizes in bytes:
 const (
-	sealSize = 8 + 4 + 1
-	lastSize = 8 + sealSize
+	checksumSize = 8 + 4 + 1
+	lastZxidSize = 8 + checksumSize
 )
 
-// tail reads what stands behind the znodes.
-func (j *juteReader) tail(t *Tree) {
-	j.seal()
-	if left := j.left(); left > 0 && left != lastSize {
+// trailer reads everything after the znodes.
+func (j *juteReader) trailer(t *Tree) {
+	j.checksum()
+	if left := j.remaining(); left > 0 && left != lastZxidSize {
 		t.Trailer.Zxid = j.long()
 		if version := j.int(); version < 2 {
 			j.string()
 		} else {
 			j.long()
 		}
-		j.seal()
+		j.checksum()
 	}
-	if j.left() > 0 {
+	if j.remaining() > 0 {
 		t.Trailer.Zxid = j.long()
-		j.seal()
+		j.checksum()
 	}
-	if j.err == nil && j.left() > 0 {
+	if j.err == nil && j.remaining() > 0 {
 		j.err = errors.New("the file contains data after the end of the snapshot")
 	}
 }
 
-// zxidOf reads the number in the name of a snapshot or a log; 0 if it has none.
+// zxidOf returns the zxid in the name of a snapshot or a log; 0 if there is none.
 func zxidOf(name, kind string) int64 {
 	name, is := strings.CutPrefix(filepath.Base(name), kind+".")
 	if !is {

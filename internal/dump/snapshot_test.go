@@ -18,10 +18,10 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// odd are the ends of names that are hard to keep.
-var odd = []string{"plain", "with blank", `quote"s'`, "%2F%", "配置", ".hidden", `back\slash`, "a:b", "content"}
+// oddNames are names of znodes that formats may encode wrongly.
+var oddNames = []string{"plain", "with blank", `quote"s'`, "%2F%", "配置", ".hidden", `back\slash`, "a:b", "content"}
 
-// fill makes a tree with every kind of znode, and every kind of data.
+// fill creates a tree with all kinds of znodes and data.
 func fill(t *testing.T, s *zkconn.Session) {
 	t.Helper()
 	make := func(path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode) {
@@ -34,7 +34,7 @@ func fill(t *testing.T, s *zkconn.Session) {
 		}
 	}
 	make("/t", nil, nil, zkconn.CreateMode{})
-	for i, name := range odd {
+	for i, name := range oddNames {
 		make("/t/"+name, []byte(strings.Repeat(name, i)), nil, zkconn.CreateMode{})
 		make("/t/"+name+"/below", []byte{}, nil, zkconn.CreateMode{})
 	}
@@ -47,7 +47,7 @@ func fill(t *testing.T, s *zkconn.Session) {
 		{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}, {Perms: zk.PermAll, Scheme: "ip", ID: "127.0.0.1"},
 		{Perms: zk.PermAll, Scheme: "digest", ID: "u:aW52YWxpZA=="},
 	}, zkconn.CreateMode{})
-	for range 3 { // counters
+	for range 3 { // raise the version counters
 		if _, err := s.Set(t.Context(), "/t/plain", []byte("new"), -1); err != nil {
 			t.Fatal(err)
 		}
@@ -61,8 +61,8 @@ func fill(t *testing.T, s *zkconn.Session) {
 	}
 }
 
-// served is what a server says of a znode, and of all below it.
-func served(t *testing.T, s *zkconn.Session, path string) (all []*dump.Znode) {
+// readServer returns a znode and its descendants as the server shows them.
+func readServer(t *testing.T, s *zkconn.Session, path string) (all []*dump.Znode) {
 	t.Helper()
 	data, st, err := s.Get(t.Context(), path, false)
 	if err != nil {
@@ -79,13 +79,13 @@ func served(t *testing.T, s *zkconn.Session, path string) (all []*dump.Znode) {
 	all = append(all, &dump.Znode{Path: path, Kind: dump.KindOf(st), Data: data, ACL: acl, Stat: st})
 	slices.Sort(names)
 	for _, name := range names {
-		all = append(all, served(t, s, zkconn.Join(path, name))...)
+		all = append(all, readServer(t, s, zkconn.Join(path, name))...)
 	}
 	return all
 }
 
-// A snapshot of a real server has what the server serves, and besides that which znodes
-// are containers, and which have a TTL.
+// A snapshot of a real server contains the znodes that the server shows. It also says which of
+// them are containers or have a TTL.
 func TestSnapshots(t *testing.T) {
 	for _, method := range []string{"", "gz", "snappy"} {
 		t.Run(cmp.Or(method, "plain"), func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSnapshots(t *testing.T) {
 				_, err := s.Exists(t.Context(), "/", false)
 				return err == nil
 			})
-			want := served(t, s, "/")
+			want := readServer(t, s, "/")
 			files, err := filepath.Glob(filepath.Join(server.Snapshots(), "snapshot.*"+method))
 			if err != nil || len(files) < 2 {
 				t.Fatalf("%v, %v", files, err)

@@ -7,20 +7,19 @@ import (
 	"slices"
 )
 
-// spoolMemory is how much of a spool is in memory, before it is written or read.
+// spoolMemory is the maximum part of a spool in memory, in bytes.
 const spoolMemory = 1 << 20
 
-// spool keeps bytes until they are read: some in memory, more in a temporary file of the
-// user's own.
+// A spool stores bytes: few in memory, more in a temporary file that only the user can read.
 type spool struct {
 	size int64
-	held []byte // not in the file
-	f    *os.File
+	buf  []byte   // bytes that are not in the file yet
+	f    *os.File // nil while everything is in memory
 }
 
 func (s *spool) write(b []byte) error {
 	s.size += int64(len(b))
-	if len(s.held)+len(b) > spoolMemory {
+	if len(s.buf)+len(b) > spoolMemory {
 		if err := s.spill(); err != nil {
 			return err
 		}
@@ -29,24 +28,24 @@ func (s *spool) write(b []byte) error {
 		_, err := s.f.Write(b)
 		return err
 	}
-	s.held = append(s.held, b...)
+	s.buf = append(s.buf, b...)
 	return nil
 }
 
-// spill moves what is held into the file.
+// spill moves buf to the file.
 func (s *spool) spill() (err error) {
 	if s.f == nil {
 		if s.f, err = os.CreateTemp("", "zksh-*"); err != nil {
 			return fmt.Errorf("cannot create a temporary file: %w", err)
 		}
-		_ = os.Remove(s.f.Name()) // nobody else finds it then; where that fails, close does it
+		_ = os.Remove(s.f.Name()) // so that nobody else finds it; on systems where this fails, close removes it
 	}
-	_, err = s.f.Write(s.held)
-	s.held = s.held[:0]
+	_, err = s.f.Write(s.buf)
+	s.buf = s.buf[:0]
 	return err
 }
 
-// flush is called once all is written.
+// flush must be called after the last write.
 func (s *spool) flush() error {
 	if s.f == nil {
 		return nil
@@ -56,29 +55,29 @@ func (s *spool) flush() error {
 
 func (s *spool) read(b []byte, at int64) error {
 	if s.f == nil {
-		copy(b, s.held[at:])
+		copy(b, s.buf[at:])
 		return nil
 	}
 	_, err := s.f.ReadAt(b, at)
 	return err
 }
 
-// aheadBytes are read from a spool at once by who goes through it.
-const aheadBytes = 64 << 10
+// readAheadBytes is the number of bytes that a spoolReader reads at once.
+const readAheadBytes = 64 << 10
 
-// ahead reads a spool from the front to the back. It is for one goroutine.
-type ahead struct {
+// A spoolReader reads a spool from front to back with a buffer. It is for one goroutine.
+type spoolReader struct {
 	s   *spool
 	buf []byte
-	at  int64 // where that is
+	at  int64 // offset of buf in the spool
 }
 
-func (a *ahead) read(b []byte, at int64) error {
-	if a.s.f == nil || len(b) > aheadBytes {
+func (a *spoolReader) read(b []byte, at int64) error {
+	if a.s.f == nil || len(b) > readAheadBytes {
 		return a.s.read(b, at)
 	}
 	if end := at + int64(len(b)); at < a.at || end > a.at+int64(len(a.buf)) {
-		a.at, a.buf = at, slices.Grow(a.buf[:0], aheadBytes)[:min(aheadBytes, a.s.size-at)]
+		a.at, a.buf = at, slices.Grow(a.buf[:0], readAheadBytes)[:min(readAheadBytes, a.s.size-at)]
 		if err := a.s.read(a.buf, at); err != nil {
 			a.buf = nil
 			return err

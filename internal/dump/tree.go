@@ -15,34 +15,34 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Tree is a kept tree. In memory are its paths and access control lists; all else is in
-// a spool, so that what is given out is what was verified. It is safe for several
-// goroutines.
+// A Tree is the verified contents of a file. It holds paths and ACLs in memory and everything
+// else in a spool, so that callers get exactly the verified data even if the file changes. It is
+// safe for concurrent use.
 type Tree struct {
 	Header  Header
 	Trailer Trailer
 	Form    Form
 
-	nodes []node // parents first, siblings by name
-	acls  [][]zk.ACL
-	spool spool
+	nodes []node     // parents first, siblings by name
+	acls  [][]zk.ACL // distinct ACLs
+	spool spool      // a record for each znode
 }
 
-// node is a znode in the index.
+// A node is the entry of a znode in the index.
 type node struct {
-	path string
-	at   int64 // in the spool; -1: the file does not have it
-	end  int32 // of the subtree, in the index
+	path   string
+	offset int64 // offset of its record in the spool; -1: the znode is not in the file
+	end    int32 // index after the last node of its subtree
 }
 
-// Root is the path of the topmost znode.
+// Root returns the path of the topmost znode.
 func (t *Tree) Root() string { return t.nodes[0].path }
 
-// Len is how many znodes there are.
+// Len returns the number of znodes.
 func (t *Tree) Len() int { return len(t.nodes) }
 
-// Lacks is an error if something could not be read when the file was made: of what the
-// file does not have nobody can say that it was not there.
+// Lacks returns an error if some znodes could not be read when the file was written. A znode that
+// is not in such a file may have existed.
 func (t *Tree) Lacks() error {
 	switch n := t.Trailer.Missed; n {
 	case 0:
@@ -54,15 +54,15 @@ func (t *Tree) Lacks() error {
 	}
 }
 
-// Close lets go of the temporary file.
+// Close removes the temporary file.
 func (t *Tree) Close() error { return t.spool.close() }
 
-// find gives the place of a path in the index.
+// find returns the index of a path in t.nodes.
 func (t *Tree) find(path string) (int, bool) {
 	return sort.Find(len(t.nodes), func(i int) int { return InOrder(path, t.nodes[i].path) })
 }
 
-// Has reports whether there is such a znode, and how many are below it.
+// Has reports whether a znode exists. It also returns the number of its descendants.
 func (t *Tree) Has(path string) (below int, ok bool) {
 	i, ok := t.find(path)
 	if !ok {
@@ -71,7 +71,7 @@ func (t *Tree) Has(path string) (below int, ok bool) {
 	return int(t.nodes[i].end) - i - 1, true
 }
 
-// Names are those of a znode's children, sorted.
+// Names returns the sorted names of a znode's children.
 func (t *Tree) Names(path string) ([]string, bool) {
 	i, ok := t.find(path)
 	if !ok {
@@ -92,13 +92,13 @@ func (t *Tree) names(i int) []string {
 	return names
 }
 
-// MadeUp tells that a znode is not in the file, but others below it are.
+// MadeUp reports whether a znode is not in the file, and was added as a parent of others.
 func (t *Tree) MadeUp(path string) bool {
 	i, ok := t.find(path)
-	return ok && t.nodes[i].at < 0
+	return ok && t.nodes[i].offset < 0
 }
 
-// children is how many a znode has.
+// children returns the number of a znode's children.
 func (t *Tree) children(i int) (n int) {
 	for at := i + 1; at < int(t.nodes[i].end); at = int(t.nodes[at].end) {
 		n++
@@ -106,10 +106,10 @@ func (t *Tree) children(i int) (n int) {
 	return n
 }
 
-// ErrNone says that there is no such znode.
+// ErrNone reports that a znode does not exist in the file.
 var ErrNone = errors.New("the file does not contain this znode")
 
-// Znode gives a znode, with its data if that is wished.
+// Znode returns a znode, with its data if data is true.
 func (t *Tree) Znode(path string, data bool) (*Znode, error) {
 	i, ok := t.find(path)
 	if !ok {
@@ -118,7 +118,7 @@ func (t *Tree) Znode(path string, data bool) (*Znode, error) {
 	return t.znode(&t.spool, i, data)
 }
 
-// Znodes goes over a subtree: parents first, siblings by name.
+// Znodes yields the znodes of a subtree: parents first, siblings by name.
 func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 	return func(yield func(*Znode, error) bool) {
 		i, ok := t.find(root)
@@ -126,7 +126,7 @@ func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 			yield(nil, ErrNone)
 			return
 		}
-		from := &ahead{s: &t.spool}
+		from := &spoolReader{s: &t.spool}
 		for end := int(t.nodes[i].end); i < end; i++ {
 			z, err := t.znode(from, i, true)
 			if !yield(z, err) || err != nil {
@@ -136,17 +136,17 @@ func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 	}
 }
 
-// fixed is how long a record in the spool is without data.
-const fixed = 1 + 8 + 4 + 1 + 68 + 4
+// recordSize is the size of a record in the spool without the data, in bytes.
+const recordSize = 1 + 8 + 4 + 1 + 68 + 4
 
 func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bool) (*Znode, error) {
 	n := t.nodes[i]
 	z := &Znode{Path: n.path}
-	if n.at < 0 {
+	if n.offset < 0 {
 		return z, nil
 	}
-	var head [fixed]byte
-	if err := from.read(head[:], n.at); err != nil {
+	var head [recordSize]byte
+	if err := from.read(head[:], n.offset); err != nil {
 		return nil, err
 	}
 	d := jute.NewDecoder(head[:])
@@ -158,46 +158,46 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 	st := d.Stat()
 	if known {
 		st.NumChildren = int32(t.children(i))
-		if t.Form == Snapshot { // it has creations only, of which servers count what was deleted since twice
+		if t.Form == Snapshot { // a snapshot stores the number of creations; servers show creations + deletions
 			st.Cversion = 2*st.Cversion - st.NumChildren
 		}
 		z.Stat = st
 	}
 	if size := d.Int(); size >= 0 && data {
 		z.Data = make([]byte, size)
-		if err := from.read(z.Data, n.at+fixed); err != nil {
+		if err := from.read(z.Data, n.offset+recordSize); err != nil {
 			return nil, err
 		}
 	}
 	return z, nil
 }
 
-// builder makes a Tree.
+// A builder builds a Tree.
 type builder struct {
 	t      *Tree
-	acls   map[string]int32 // places in the Tree's
-	sorted bool
-	file   *counted
+	acls   map[string]int32 // indexes in t.acls, by encoded ACL
+	sorted bool             // the znodes so far were added in the order of a walk
+	file   *sourceFile
 	held   int64 // bytes in memory
 }
 
-func newBuilder(form Form, file *counted) *builder {
+func newBuilder(form Form, file *sourceFile) *builder {
 	return &builder{t: &Tree{Form: form}, acls: map[string]int32{}, sorted: true, file: file}
 }
 
-// What an index takes of a znode and of an entry of an access control list, besides text.
+// Memory of a znode in the index and of an ACL entry, besides their strings, in bytes.
 const (
 	nodeSize = 32
 	aclSize  = 40
 )
 
-// hold takes note of what stays in memory.
-func (b *builder) hold(bytes int) error {
+// reserve counts bytes that stay in memory. It fails if they exceed the limit.
+func (b *builder) reserve(bytes int) error {
 	b.held += int64(bytes)
-	return b.file.room(b.held, roomAtMost, "in memory")
+	return b.file.checkSize(b.held, maxMemory, "in memory")
 }
 
-// sizeOf is about what an access control list takes.
+// sizeOf estimates the memory of an ACL, in bytes.
 func sizeOf(acl []zk.ACL) int {
 	size := aclSize * (len(acl) + 1)
 	for _, a := range acl {
@@ -206,7 +206,7 @@ func sizeOf(acl []zk.ACL) int {
 	return size
 }
 
-// add takes a znode, in any order.
+// add adds a znode. Znodes may come in any order.
 func (b *builder) add(z *Znode) error {
 	if err := checkPath(z.Path); err != nil {
 		return err
@@ -219,13 +219,13 @@ func (b *builder) add(z *Znode) error {
 	}
 	acl, err := b.acl(z.ACL)
 	if err == nil {
-		err = b.hold(nodeSize + len(z.Path))
+		err = b.reserve(nodeSize + len(z.Path))
 	}
 	if err != nil {
 		return err
 	}
-	b.t.nodes = append(b.t.nodes, node{path: z.Path, at: b.t.spool.size})
-	e := jute.Encoder{B: make([]byte, 0, fixed)}
+	b.t.nodes = append(b.t.nodes, node{path: z.Path, offset: b.t.spool.size})
+	e := jute.Encoder{B: make([]byte, 0, recordSize)}
 	e.Byte(byte(z.Kind))
 	e.Long(int64(z.TTL))
 	e.Int(acl)
@@ -237,9 +237,9 @@ func (b *builder) add(z *Znode) error {
 	e.Long(st.Czxid, st.Mzxid, st.Ctime, st.Mtime)
 	e.Int(st.Version, st.Cversion, st.Aversion)
 	e.Long(st.EphemeralOwner)
-	e.Int(int32(len(z.Data)), 0) // children are counted
+	e.Int(int32(len(z.Data)), 0) // 0 children: Tree.znode counts them
 	e.Long(st.Pzxid)
-	if err := b.file.room(b.t.spool.size+int64(fixed+len(z.Data)), spoolAtMost, "in a temporary file"); err != nil {
+	if err := b.file.checkSize(b.t.spool.size+int64(recordSize+len(z.Data)), maxSpool, "in a temporary file"); err != nil {
 		return err
 	}
 	size := int32(len(z.Data))
@@ -253,7 +253,7 @@ func (b *builder) add(z *Znode) error {
 	return b.t.spool.write(z.Data)
 }
 
-// acl gives the place of an access control list; -1 of an unknown one.
+// acl returns the index of an ACL in t.acls, to which it may add it; -1 for an unknown ACL.
 func (b *builder) acl(acl []zk.ACL) (at int32, err error) {
 	if acl == nil {
 		return -1, nil
@@ -269,14 +269,14 @@ func (b *builder) acl(acl []zk.ACL) (at int32, err error) {
 		at = int32(len(b.t.acls))
 		b.acls[string(e.B)] = at
 		b.t.acls = append(b.t.acls, acl)
-		err = b.hold(len(e.B) + sizeOf(acl))
+		err = b.reserve(len(e.B) + sizeOf(acl))
 	}
 	return at, err
 }
 
-// done gives the Tree. With fill, znodes that have others below them and are missing
-// are made up; otherwise that is an error, as it always is that a path is there twice.
-func (b *builder) done(fill bool) (*Tree, error) {
+// finish returns the Tree. With fill, it adds missing parents of znodes; without fill, a missing
+// parent is an error. A path that was added twice is always an error.
+func (b *builder) finish(fill bool) (*Tree, error) {
 	if err := b.t.spool.flush(); err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func (b *builder) done(fill bool) (*Tree, error) {
 		b.sort()
 	}
 	if fill {
-		if err := b.fill(); err != nil {
+		if err := b.addMissingParents(); err != nil {
 			return nil, err
 		}
 	}
@@ -298,26 +298,24 @@ func (b *builder) sort() {
 	slices.SortStableFunc(b.t.nodes, func(x, y node) int { return InOrder(x.path, y.path) })
 }
 
-// first leaves of each znode the first that was added.
-func (b *builder) first() {
+// keepFirst drops all but the first of the znodes that were added with the same path.
+func (b *builder) keepFirst() {
 	b.sort()
 	b.t.nodes = slices.CompactFunc(b.t.nodes, func(x, y node) bool { return x.path == y.path })
 	b.sorted = true
 }
 
-// maxFilled bounds what is made up: a single path may be below many.
-const maxFilled = 100_000
+// maxMissing bounds the number of added parents, because a single path may have many.
+const maxMissing = 100_000
 
-// fill makes up the parents that are missing below the lowest znode that has all others
-// below it.
-func (b *builder) fill() error {
+// addMissingParents adds the missing parents of znodes, up to the lowest common ancestor of all.
+func (b *builder) addMissingParents() error {
 	nodes := b.t.nodes
 	top := nodes[0].path
 	for last := nodes[len(nodes)-1].path; !Within(last, top); {
 		top = Parent(top)
 	}
-	// The folders on the way to the znode before are all there.
-	way := []string{}
+	way := []string{} // the ancestors of the current znode, all of which exist
 	var missing []node
 	for _, n := range nodes {
 		for len(way) > 0 && !Within(n.path, way[len(way)-1]) {
@@ -328,11 +326,11 @@ func (b *builder) fill() error {
 			lack = append(lack, up)
 		}
 		for _, up := range slices.Backward(lack) {
-			missing = append(missing, node{path: up, at: -1})
+			missing = append(missing, node{path: up, offset: -1})
 			way = append(way, up)
 		}
-		if len(missing) > maxFilled {
-			return fmt.Errorf("more than %d parent znodes are missing from the file", maxFilled)
+		if len(missing) > maxMissing {
+			return fmt.Errorf("more than %d parent znodes are missing from the file", maxMissing)
 		}
 		way = append(way, n.path)
 	}
@@ -343,7 +341,7 @@ func (b *builder) fill() error {
 	return nil
 }
 
-// index finds where subtrees end, and what does not belong to any.
+// index sets the ends of the subtrees. It fails on duplicate paths and missing parents.
 func (t *Tree) index() error {
 	var way []int
 	leave := func(until int, path string) {
@@ -366,7 +364,7 @@ func (t *Tree) index() error {
 	return nil
 }
 
-// Within reports whether a path is another one or below it.
+// Within reports whether path equals root or is below it.
 func Within(path, root string) bool {
 	if root == "/" {
 		return true
@@ -375,7 +373,7 @@ func Within(path, root string) bool {
 	return is && (rest == "" || rest[0] == '/')
 }
 
-// InOrder compares two paths by the order of a walk: name by name.
+// InOrder compares two paths by the order of a walk, that is, name by name.
 func InOrder(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		switch {

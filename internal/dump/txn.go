@@ -18,41 +18,41 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// Txn is a transaction in a log: a change, or a part of a multi.
+// A Txn is a transaction in a log: a change, or one operation of a multi.
 type Txn struct {
 	Session int64
 	Cxid    int32
 	Zxid    int64
 	Time    time.Time
-	Type    int32 // the operation, as jute has it, or one of those below
+	Type    int32 // operation code of package jute, or one of the constants below
 	Path    string
-	Data    []byte // of create and setData; nil: null
+	Data    []byte // new data of create and setData; nil: null
 	ACL     []zk.ACL
-	Kind    Kind // of what was created
+	Kind    Kind // kind of the created znode
 	TTL     time.Duration
-	Version int32    // that the znode has from then on, of setData and setACL
-	Gone    []string // the ephemeral znodes that went with a session, since 3.6
-	Err     int32    // why nothing was done
-	Part    int      // which of a multi, from 1; 0: none
-	Parent  int32    // the cversion that the parent of what was created has in snapshots from then on
+	Version int32    // new version, for setData and setACL
+	Gone    []string // paths of the ephemeral znodes that were deleted with a session; servers since 3.6
+	Err     int32    // error code, for TxnError
+	Part    int      // position in a multi, from 1; 0: not in a multi
+	Parent  int32    // new cversion of the created znode's parent, as snapshots store it
 }
 
-// What stands in logs besides the operations of clients.
+// Types of transactions besides the operations of clients.
 const (
 	TxnCreateSession = -10
 	TxnCloseSession  = -11
 	TxnError         = -1
 )
 
-// Log is a transaction log that is being read.
+// A Log is a transaction log that is being read.
 type Log struct {
 	f *os.File
 	j *juteReader
 }
 
-// OpenLog begins to read a log of ZooKeeper's.
+// OpenLog opens a transaction log of a ZooKeeper server.
 func OpenLog(ctx context.Context, name string) (*Log, error) {
-	return userfile.UnlessLeft(ctx, func() (*Log, error) { return openLog(ctx, name) })
+	return userfile.Await(ctx, func() (*Log, error) { return openLog(ctx, name) })
 }
 
 func openLog(ctx context.Context, name string) (*Log, error) {
@@ -60,36 +60,38 @@ func openLog(ctx context.Context, name string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := unpacked(ctx, f, nil)
+	r, err := decompressed(ctx, f, nil)
 	if err == nil {
 		var start []byte
-		if start, err = r.Peek(4); err == nil && !isMark(start, "ZKLG") || errors.Is(err, io.EOF) {
+		if start, err = r.Peek(4); err == nil && !hasMagic(start, "ZKLG") || errors.Is(err, io.EOF) {
 			err = errors.New("the file is not a transaction log")
 		}
 	}
 	l := &Log{f: f}
 	if err == nil {
 		l.j = newJuteReader(r.Reader)
-		err = l.j.mark()
+		err = l.j.fileHeader()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", name, cutShort(err)), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", name, truncatedError(err)), f.Close())
 	}
 	return l, nil
 }
 
-// Close ends the reading.
+// Close closes the file.
 func (l *Log) Close() error { return l.f.Close() }
 
-// TornError says that a log ends in the middle of a record, as it does when its server was
-// killed: what came before is whole.
-type TornError struct{ After int64 }
+// A TornError reports that a log ends in the middle of a record, as it does after its server was
+// killed. All earlier records are intact.
+type TornError struct {
+	After int64 // zxid of the last intact record
+}
 
 func (e *TornError) Error() string {
 	return fmt.Sprintf("the log ends in the middle of the record after zxid %#x, as it does when the server is killed", e.After)
 }
 
-// Txns are the transactions, in their order. An error comes last.
+// Txns yields the transactions in order. An error comes last.
 func (l *Log) Txns() iter.Seq2[*Txn, error] {
 	return func(yield func(*Txn, error) bool) {
 		last := int64(0)
@@ -118,23 +120,23 @@ func (l *Log) Txns() iter.Seq2[*Txn, error] {
 	}
 }
 
-// maxRecord bounds a record, of which a multi may have many znodes.
+// maxRecord bounds a record, in bytes. A multi may contain many znodes.
 const maxRecord = maxData + 1<<20
 
-// recordHead is the checksum and the length before a record.
-const recordHead = 8 + 4
+// recordHeader is the size of the checksum and the length before a record, in bytes.
+const recordHeader = 8 + 4
 
-// record returns the next record, verified; nil at the end.
+// record returns the next verified record; nil at the end of the log.
 func (j *juteReader) record() ([]byte, error) {
 	var raw bytes.Buffer
-	if _, err := io.CopyN(&raw, j.r, recordHead); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := io.CopyN(&raw, j.r, recordHeader); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if len(bytes.Trim(raw.Bytes(), "\x00")) == 0 { // the end, perhaps padded
+	if len(bytes.Trim(raw.Bytes(), "\x00")) == 0 { // the end of the log, perhaps padded with zeros
 		return nil, j.padding()
 	}
 	size := int64(-1)
-	if raw.Len() == recordHead {
+	if raw.Len() == recordHeader {
 		size = int64(int32(binary.BigEndian.Uint32(raw.Bytes()[8:])))
 	}
 	if size > 0 && size <= maxRecord {
@@ -150,38 +152,37 @@ func (j *juteReader) record() ([]byte, error) {
 		return nil, err
 	}
 	possible := size > 0 && size <= maxRecord
-	short := raw.Len() < recordHead || possible && int64(raw.Len()) < recordHead+size+1
+	short := raw.Len() < recordHeader || possible && int64(raw.Len()) < recordHeader+size+1
 	raw.Write(rest)
 	b := raw.Bytes()
 	switch {
-	case recordBehind(b):
+	case recordFollows(b):
 		return nil, errors.New("the log contains a damaged record; intact records follow it, but zksh does not print them")
-	case short, possible && len(bytes.Trim(b[recordHead+size:], "\x00")) == 0:
+	case short, possible && len(bytes.Trim(b[recordHeader+size:], "\x00")) == 0:
 		return nil, errTorn
 	}
 	return nil, errors.New("the log contains a damaged record, and no intact record follows it")
 }
 
-// errTorn is a record whose end was never written: the file ends in it, or its padding
-// begins there.
+// errTorn reports a record whose end was never written: the file, or the data before the padding,
+// ends in the middle of it.
 var errTorn = errors.New("the last record of the log is incomplete")
 
-// Bounds of the search for intact records behind a damaged one: bytes read, and bytes
-// whose checksum is computed.
+// Bounds of the search for intact records after a damaged one.
 const (
-	maxScan   = 32 << 20
-	maxSummed = 256 << 20
+	maxScan   = 32 << 20  // bytes that are read
+	maxSummed = 256 << 20 // bytes whose checksum is computed
 )
 
-// recordBehind reports whether an intact record begins behind the first byte of b.
-func recordBehind(b []byte) bool {
+// recordFollows reports whether an intact record begins after the first byte of b.
+func recordFollows(b []byte) bool {
 	summed := 0
-	for i := 1; i+recordHead < len(b) && summed < maxSummed; i++ {
-		if binary.BigEndian.Uint32(b[i:]) != 0 { // the checksum has four bytes, in eight
+	for i := 1; i+recordHeader < len(b) && summed < maxSummed; i++ {
+		if binary.BigEndian.Uint32(b[i:]) != 0 { // a checksum has four bytes, stored in eight
 			continue
 		}
 		size := int(int32(binary.BigEndian.Uint32(b[i+8:])))
-		if size <= 0 || size > maxRecord || size >= len(b)-i-recordHead || b[i+recordHead+size] != 'B' {
+		if size <= 0 || size > maxRecord || size >= len(b)-i-recordHeader || b[i+recordHeader+size] != 'B' {
 			continue
 		}
 		summed += size
@@ -192,17 +193,17 @@ func recordBehind(b []byte) bool {
 	return false
 }
 
-// recordAt returns the record at the beginning of b, if all of it is there and intact.
+// recordAt returns the record at the beginning of b, if it is complete and intact.
 func recordAt(b []byte) ([]byte, bool) {
 	sum, size := binary.BigEndian.Uint64(b), int(int32(binary.BigEndian.Uint32(b[8:])))
-	if len(b) < recordHead+size+1 || b[recordHead+size] != 'B' {
+	if len(b) < recordHeader+size+1 || b[recordHeader+size] != 'B' {
 		return nil, false
 	}
-	record := b[recordHead : recordHead+size]
+	record := b[recordHeader : recordHeader+size]
 	return record, uint64(adler32.Checksum(record)) == sum
 }
 
-// padding reads zeros up to the end.
+// padding reads the zeros at the end of a log.
 func (j *juteReader) padding() error {
 	b := make([]byte, 64<<10)
 	for {
@@ -218,7 +219,7 @@ func (j *juteReader) padding() error {
 	}
 }
 
-// txnsOf reads a record: one transaction, or the parts of one. An error comes last.
+// txnsOf decodes a record: one transaction, or the operations of a multi. An error comes last.
 func txnsOf(record []byte) iter.Seq2[*Txn, error] {
 	return func(yield func(*Txn, error) bool) {
 		d := jute.NewDecoder(record)
@@ -248,7 +249,7 @@ func txnsOf(record []byte) iter.Seq2[*Txn, error] {
 	}
 }
 
-// body reads what was done. Behind it newer servers have a digest of the tree.
+// body decodes the operation. Newer servers write a digest of the tree after it, which is ignored.
 func (t *Txn) body(d *jute.Decoder) error {
 	switch t.Type {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
@@ -276,7 +277,7 @@ func (t *Txn) body(d *jute.Decoder) error {
 	case jute.OpCheck:
 		t.Path, t.Version = d.String(), d.Int()
 	case TxnCreateSession:
-		d.Int() // its timeout
+		d.Int() // session timeout
 	case TxnCloseSession:
 		names := jute.NewDecoder(d.Rest())
 		if gone := names.Strings(); names.Err() == nil {

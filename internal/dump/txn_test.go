@@ -22,7 +22,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// readLog reads all of a log's transactions.
+// readLog reads all transactions of a log.
 func readLog(t testing.TB, name string) (all []*dump.Txn, err error) {
 	t.Helper()
 	l, err := dump.OpenLog(t.Context(), name)
@@ -39,8 +39,8 @@ func readLog(t testing.TB, name string) (all []*dump.Txn, err error) {
 	return all, nil
 }
 
-// told is a transaction in a word or two.
-func told(t *dump.Txn) string {
+// describe formats a transaction in a few words.
+func describe(t *dump.Txn) string {
 	what := fmt.Sprintf("%d:%d %s", t.Type, t.Part, t.Path)
 	switch {
 	case t.Type == jute.OpSetACL:
@@ -55,7 +55,7 @@ func told(t *dump.Txn) string {
 	return strings.TrimSpace(what + " " + strings.Join(t.Gone, ","))
 }
 
-// The log of a real server tells all that was done, by whom and when.
+// The log of a real server contains every change, with its session and time.
 func TestLog(t *testing.T) {
 	server := zktest.Start(t)
 	s := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
@@ -90,7 +90,7 @@ func TestLog(t *testing.T) {
 	if err := errors.Join(did...); err != nil {
 		t.Fatal(err)
 	}
-	// Close does not wait long for a busy server.
+	// Close may return before a busy server has closed the session.
 	zktest.Eventually(t, "the session has ended", func() bool {
 		_, err := s.Exists(t.Context(), "/mine", false)
 		return errors.Is(err, zkconn.NoNode)
@@ -107,7 +107,7 @@ func TestLog(t *testing.T) {
 	}
 	var got []string
 	for _, txn := range all {
-		if got = append(got, told(txn)); txn.Time.Before(before) || txn.Time.After(time.Now().Add(time.Minute)) || txn.Zxid == 0 || txn.Session == 0 {
+		if got = append(got, describe(txn)); txn.Time.Before(before) || txn.Time.After(time.Now().Add(time.Minute)) || txn.Zxid == 0 || txn.Session == 0 {
 			t.Errorf("%+v", txn)
 		}
 		if mine := txn.Session == id; mine != (len(got) < 12) {
@@ -122,7 +122,7 @@ func TestLog(t *testing.T) {
 	damageLog(t, files[0], all)
 }
 
-// damageLog cuts and changes a log: all before that is told, and nothing else.
+// damageLog truncates and changes a log at every byte. Txns yields only transactions before it.
 func damageLog(t *testing.T, name string, all []*dump.Txn) {
 	t.Helper()
 	whole, err := os.ReadFile(name)
@@ -145,7 +145,7 @@ func damageLog(t *testing.T, name string, all []*dump.Txn) {
 		} else if err != nil {
 			t.Fatalf("cut at %d: %v", i, err)
 		}
-		if !slices.EqualFunc(got, all[:len(got)], func(a, b *dump.Txn) bool { return told(a) == told(b) }) {
+		if !slices.EqualFunc(got, all[:len(got)], func(a, b *dump.Txn) bool { return describe(a) == describe(b) }) {
 			t.Fatalf("cut at %d: %d transactions of others", i, len(got))
 		}
 		bad := bytes.Clone(whole)
@@ -155,7 +155,7 @@ func damageLog(t *testing.T, name string, all []*dump.Txn) {
 		}
 		changed++
 	}
-	// A flipped bit in a length in the middle is damage, and no killed server's end.
+	// A flipped bit in the length of an inner record is damage, and not a TornError.
 	second := 16 + 12 + int(binary.BigEndian.Uint32(whole[24:])) + 1
 	for bit := range 25 {
 		bad := bytes.Clone(whole)

@@ -13,28 +13,28 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// Writer writes a tree in one form. What it takes is encoded and written behind the
-// caller's back, by a goroutine that Close or Abort waits for: one of them ends each Writer.
+// A Writer writes a tree in one format. A goroutine encodes and writes the znodes in the
+// background. Each Writer must be ended by Close or Abort, which wait for the goroutine.
 type Writer struct {
-	enc    encoder
-	out    *bufio.Writer
-	close  func() error // puts what was written where it belongs
-	abort  func() error // removes it
-	taken  []*Znode     // not handed over yet
-	size   int          // of their data
-	behind chan []*Znode
-	ended  chan struct{} // closed when the goroutine has ended
-	err    error         // why it ended early; good once ended is closed
+	enc         encoder
+	out         *bufio.Writer
+	close       func() error  // gives the finished file its name
+	abort       func() error  // removes the unfinished file
+	pending     []*Znode      // next batch
+	size        int           // bytes of data in pending
+	batches     chan []*Znode // batches for the goroutine; nil until it starts
+	encoderDone chan struct{} // closed when the goroutine has ended
+	err         error         // why the goroutine ended early; valid once encoderDone is closed
 }
 
-// Bounds of what is handed over together, and how often that may be ahead.
+// Bounds of the batches that Write passes to the goroutine.
 const (
-	takenZnodes  = 256
-	takenBytes   = 128 << 10 // of data
-	takenBatches = 2
+	batchZnodes = 256
+	batchBytes  = 128 << 10 // bytes of data
+	maxBatches  = 2         // batches that wait for the goroutine
 )
 
-// encoder is the writing half of a form.
+// An encoder writes one format.
 type encoder interface {
 	begin(h Header) error
 	znode(z *Znode) error
@@ -44,22 +44,23 @@ type encoder interface {
 // compressed reports whether a file of this name is gzipped.
 func compressed(name string) bool { return strings.HasSuffix(name, ".gz") }
 
-// NewWriter writes to w. Close does not close it.
+// NewWriter returns a Writer that writes to w. Its method Close does not close w.
 func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	d := &Writer{out: bufio.NewWriterSize(w, 256<<10), close: func() error { return nil }, abort: func() error { return nil }}
 	switch form {
 	case Lines:
-		d.enc = newLines(d.out)
+		d.enc = newLineWriter(d.out)
 	case Zoocreep:
-		d.enc = &zoocreeper{w: d.out}
+		d.enc = &zoocreeperWriter{w: d.out}
 	default:
 		return nil, fmt.Errorf("the %s format can be written only to a directory", form)
 	}
 	return d, d.enc.begin(h)
 }
 
-// Create writes a file, gzipped by its name, for the user alone. It gets its name when
-// all is written, in the place of one that had it.
+// Create returns a Writer to a file, or a directory for the format Dir. Only the user can read the
+// file; it is compressed if the name ends in .gz. Close gives the file its name, and replaces an
+// existing file of this name.
 func Create(name string, form Form, h Header) (*Writer, error) {
 	if form == Dir {
 		return createDir(name, h)
@@ -104,31 +105,31 @@ func Create(name string, form Form, h Header) (*Writer, error) {
 	return d, nil
 }
 
-// Write takes a znode, after the one above it, which is not to be changed any more. An
-// error may be about one before.
+// Write writes a znode, which the caller must not change afterwards. Its parent must come before
+// it. An error may be about an earlier znode.
 func (d *Writer) Write(z *Znode) error {
-	d.taken = append(d.taken, z)
-	if d.size += len(z.Data); len(d.taken) < takenZnodes && d.size < takenBytes {
+	d.pending = append(d.pending, z)
+	if d.size += len(z.Data); len(d.pending) < batchZnodes && d.size < batchBytes {
 		return nil
 	}
-	if d.behind == nil {
-		d.behind, d.ended = make(chan []*Znode, takenBatches), make(chan struct{})
-		go d.follow() // ends with join, or at the first error
+	if d.batches == nil {
+		d.batches, d.encoderDone = make(chan []*Znode, maxBatches), make(chan struct{})
+		go d.encodeBatches() // ends in join, or at the first error
 	}
-	taken := d.taken
-	d.taken, d.size = make([]*Znode, 0, takenZnodes), 0
+	taken := d.pending
+	d.pending, d.size = make([]*Znode, 0, batchZnodes), 0
 	select {
-	case d.behind <- taken:
+	case d.batches <- taken:
 		return nil
-	case <-d.ended:
+	case <-d.encoderDone:
 		return d.err
 	}
 }
 
-// follow encodes what is handed over.
-func (d *Writer) follow() {
-	defer close(d.ended)
-	for taken := range d.behind {
+// encodeBatches encodes the batches that Write passes to it.
+func (d *Writer) encodeBatches() {
+	defer close(d.encoderDone)
+	for taken := range d.batches {
 		if d.err = d.encode(taken); d.err != nil {
 			return
 		}
@@ -144,21 +145,21 @@ func (d *Writer) encode(taken []*Znode) error {
 	return nil
 }
 
-// join waits for what was handed over.
+// join waits until the goroutine has encoded all its batches.
 func (d *Writer) join() error {
-	if d.behind != nil {
-		close(d.behind)
-		<-d.ended
-		d.behind = nil
+	if d.batches != nil {
+		close(d.batches)
+		<-d.encoderDone
+		d.batches = nil
 	}
 	return d.err
 }
 
-// Close ends the dump; only now it is one.
+// Close writes the rest of the dump and the trailer. The file is incomplete without it.
 func (d *Writer) Close(t Trailer) error {
 	err := d.join()
 	if err == nil {
-		err = d.encode(d.taken)
+		err = d.encode(d.pending)
 	}
 	if err == nil {
 		err = d.enc.end(t)
@@ -172,8 +173,7 @@ func (d *Writer) Close(t Trailer) error {
 	return d.close()
 }
 
-// Abort ends the writing of a file, of which nothing stays. Why it could not be written
-// has been told.
+// Abort removes the unfinished file. It does not repeat an error that Write has returned.
 func (d *Writer) Abort() error {
 	_ = d.join()
 	return d.abort()

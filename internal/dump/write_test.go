@@ -5,24 +5,24 @@ import (
 	"testing"
 )
 
-// full takes so many bytes.
-type full struct{ room int }
+// A limitedWriter fails after the given number of bytes.
+type limitedWriter struct{ room int }
 
 var errFull = errors.New("there is no room")
 
-func (f *full) Write(p []byte) (int, error) {
+func (f *limitedWriter) Write(p []byte) (int, error) {
 	if f.room -= len(p); f.room < 0 {
 		return 0, errFull
 	}
 	return len(p), nil
 }
 
-// Who writes learns what went wrong behind its back, by the end at the latest; and behind
-// the end nothing is written.
+// Write or Close returns an error of the background goroutine, and nothing is written after Close
+// or Abort.
 func TestWriterThatFails(t *testing.T) {
 	for _, znodes := range []int{1, 100, 100_000} {
 		for _, room := range []int{0, 1 << 20} {
-			f := &full{room}
+			f := &limitedWriter{room}
 			w, err := NewWriter(f, Lines, Header{Root: "/a"})
 			if err != nil {
 				t.Fatal(err)
@@ -35,7 +35,7 @@ func TestWriterThatFails(t *testing.T) {
 			} else {
 				err = w.Close(Trailer{})
 			}
-			// Who still wrote now would be seen by the race detector, as it is here that room is read.
+			// Reading f.room makes the race detector notice a goroutine that is still writing.
 			if fits := room > 0 && znodes < 1000; fits != (err == nil) || fits != (f.room >= 0) || err != nil && !errors.Is(err, errFull) {
 				t.Errorf("%d znodes into %d bytes: %v", znodes, room, err)
 			}

@@ -15,21 +15,22 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// replace takes a connection away from its client, whose reconnect is answered with
-// another session, and waits for that. Nobody else is to begin one meanwhile.
-func replace(t *testing.T, box *zktest.Box, proxy *zktest.Proxy) {
+// replaceSession cuts the client's connection, makes the proxy answer the reconnect with a new
+// session, and waits until that session exists. No other client may open a session meanwhile.
+func replaceSession(t *testing.T, box *zktest.Box, proxy *zktest.Proxy) {
 	t.Helper()
-	before := sessions(t, box)
+	before := sessionIDs(t, box)
 	proxy.Forget()
 	proxy.Cut()
 	zktest.Eventually(t, "another session", func() bool {
-		return slices.ContainsFunc(sessions(t, box), func(id int64) bool { return !slices.Contains(before, id) })
+		return slices.ContainsFunc(sessionIDs(t, box), func(id int64) bool { return !slices.Contains(before, id) })
 	})
 }
 
-// A reconnect with another session is an expiry to a script: the line after it says which
-// ephemeral znodes went with the session, and is not run with -e. A line that begins before
-// zksh has heard of the new session fails, and without -e the line after that one runs.
+// For a script, a reconnect that yields another session is an expiry. The next line reports
+// which ephemeral znodes were deleted with the old session. With -e that line does not run. If
+// the line began before zksh noticed the new session, the line fails; without -e the line after
+// it runs.
 func TestAnotherSessionBetweenLines(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-e", "-q"} {
@@ -37,7 +38,7 @@ func TestAnotherSessionBetweenLines(t *testing.T) {
 		proxy := zktest.NewProxy(t, box.Addr())
 		p := openPipeline(t, flag, "-server", proxy.Addr())
 		p.ask(t, "create -e /mine", "Created /mine")
-		replace(t, box, proxy)
+		replaceSession(t, box, proxy)
 		if _, err := io.WriteString(p.in, "create /second\ncreate /third\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func TestAnotherSessionBetweenLines(t *testing.T) {
 			t.Errorf("%s: told %q, want %q", flag, p.errs.String(), want)
 		}
 		begun := strings.Contains(p.errs.String(), "for /second")
-		switch made := strings.TrimSpace(at(t, box.Addr(), "ls", "/")); { // the first session lives on in the sandbox
+		switch made := strings.TrimSpace(runAt(t, box.Addr(), "ls", "/")); { // the sandbox keeps the first session alive
 		case flag == "-e" && made == "[mine, zookeeper]":
 		case flag == "-q" && begun && made == "[mine, third, zookeeper]":
 		case flag == "-q" && !begun && made == "[mine, second, third, zookeeper]":
@@ -59,24 +60,25 @@ func TestAnotherSessionBetweenLines(t *testing.T) {
 	}
 }
 
-// A transaction of one session is not committed in another, in a script and at the prompt.
+// A transaction that began in one session is not committed in another, neither in a script nor
+// at the prompt.
 func TestAnotherSessionInATransaction(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/q", "0")
+	runAt(t, box.Addr(), "create", "/q", "0")
 	proxy := zktest.NewProxy(t, box.Addr())
 	p := openPipeline(t, "-server", proxy.Addr())
 	p.ask(t, "create -e /mine", "Created /mine")
 	if _, err := io.WriteString(p.in, "begin\nset /q 1\n"); err != nil {
 		t.Fatal(err)
 	}
-	replace(t, box, proxy)
+	replaceSession(t, box, proxy)
 	if _, err := io.WriteString(p.in, "commit\n"); err != nil {
 		t.Fatal(err)
 	}
 	p.in.Close()
 	wantExit(t, p.cmd, 69)
-	if told := p.errs.String(); !strings.Contains(told, "the session expired") || !strings.Contains(told, "commit: nothing was done") {
+	if reported := p.errs.String(); !strings.Contains(reported, "the session expired") || !strings.Contains(reported, "commit: nothing was done") {
 		t.Errorf("told %q", p.errs.String())
 	}
 
@@ -89,12 +91,12 @@ func TestAnotherSessionInATransaction(t *testing.T) {
 	c.expect(`\(CONNECTED\) \(txn 1\) \d+\] `)
 	c.run("commit", `Session expired for /q`)
 	c.typeIn("quit\r")
-	if got := strings.TrimSpace(at(t, box.Addr(), "get", "/q")); got != "0" {
+	if got := strings.TrimSpace(runAt(t, box.Addr(), "get", "/q")); got != "0" {
 		t.Errorf("/q is %q", got)
 	}
 }
 
-// watch, wait and locks -f go on in the new session.
+// watch, wait and locks -f continue in the new session.
 func TestAnotherSessionWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ line, change, want string }{
@@ -103,18 +105,18 @@ func TestAnotherSessionWhileWaiting(t *testing.T) {
 		{"locks -f /l", "create /l/lock-0000000001", `lock-0000000001`},
 	} {
 		box := zktest.Sandbox(t, sandbox.Options{})
-		lines(t, box.Addr(), "create /x\ncreate /l\n")
+		runLinesAt(t, box.Addr(), "create /x\ncreate /l\n")
 		proxy := zktest.NewProxy(t, box.Addr())
 		p := openPipeline(t, "-server", proxy.Addr(), "-o", "json")
 		p.ask(t, "create -e /mine", `{"created":"/mine"}`)
 		if _, err := io.WriteString(p.in, c.line+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
-		replace(t, box, proxy)
-		zktest.Eventually(t, "it watches again", func() bool { return watches(t, box.Addr()) > 0 })
-		at(t, box.Addr(), strings.Fields(c.change)...)
-		late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // which ends the reads below
+		zktest.Eventually(t, "it watches", func() bool { return watchCount(t, box.Addr()) > 0 })
+		replaceSession(t, box, proxy)
+		zktest.Eventually(t, "it watches again", func() bool { return watchCount(t, box.Addr()) > 0 })
+		runAt(t, box.Addr(), strings.Fields(c.change)...)
+		late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // unblocks the reads below
 		for got := ""; !strings.Contains(got, c.want); {
 			var err error
 			if got, err = p.out.ReadString('\n'); err != nil {
@@ -123,18 +125,18 @@ func TestAnotherSessionWhileWaiting(t *testing.T) {
 		}
 		late.Stop()
 		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait() // it was killed
+		_ = p.cmd.Wait() // reports the kill
 	}
 }
 
-// A reconnect with another session loses the lock: the command, which ignores TERM, is
-// terminated before another client can get it, and what is answered in the new session
-// gives it no more time.
+// A reconnect that yields another session loses the lock. The command, which ignores TERM, is
+// terminated before another client can get the lock. Answers in the new session do not prolong
+// the lease.
 func TestAnotherSessionEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
-	g := guard(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done")
+	g := startLocked(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done")
 	proxy.Forget()
 	proxy.Cut()
 	newRival(t, server+chroot).lock(t, "/l")
@@ -150,10 +152,11 @@ func TestAnotherSessionEndsTheCommand(t *testing.T) {
 	}
 }
 
-// Who waits for a lock queues up again, behind those who came meanwhile.
+// After a change of session, a waiter rejoins the lock's queue, behind contenders that arrived
+// meanwhile.
 func TestAnotherSessionOfAWaiter(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	holder := newRival(t, server+chroot)
 	holder.lock(t, "/l")
 	proxy := zktest.NewProxy(t, server)
@@ -163,8 +166,8 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 	if err := waiter.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = waiter.Process.Kill() }) // it has ended, or the test has failed
-	queued := func() int { return len(strings.Split(at(t, server+chroot, "ls", "/l"), ",")) }
+	t.Cleanup(func() { _ = waiter.Process.Kill() }) // if the test has failed; else it has already ended
+	queued := func() int { return len(strings.Split(runAt(t, server+chroot, "ls", "/l"), ",")) }
 	zktest.Eventually(t, "it waits", func() bool { return queued() == 2 })
 	proxy.Forget()
 	proxy.Cut()
@@ -178,18 +181,19 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 	}
 }
 
-// Where a session ends with its connection, as ClickHouse Keeper's does, the lock counts as
-// lost at the disconnect: the command has neither the rest of the lease nor its grace.
+// On servers that end a session together with its connection, such as ClickHouse Keeper, a lock
+// counts as lost at the disconnect. The command gets neither the rest of the lease nor its grace
+// period.
 func TestDisconnectFromAKeeperEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{As: "clickhouse"})
 	proxy := zktest.NewProxy(t, box.Addr())
-	g := guard(t, proxy.Addr(), "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1h")
+	g := startLocked(t, proxy.Addr(), "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1h")
 	proxy.Refuse(true)
 	cut := time.Now()
 	proxy.Cut()
 	zktest.Eventually(t, "the command is gone", func() bool { return !zktest.Runs(g.child) })
-	if took := time.Since(cut); took > 1500*time.Millisecond { // its grace alone is longer, and 8 s of the lease were left
+	if took := time.Since(cut); took > 1500*time.Millisecond { // the grace period alone is longer, and 8 s of the lease were left
 		t.Errorf("the command was there for %v after the disconnect", took)
 	}
 	proxy.Refuse(false)

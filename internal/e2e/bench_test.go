@@ -21,14 +21,14 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// report reports times as milliseconds: the median, and the one that so many of a hundred do not exceed.
+// report reports the median and the given percentile of the durations, in milliseconds.
 func report(b *testing.B, name string, took []time.Duration, percent int) {
 	slices.Sort(took)
 	b.ReportMetric(took[len(took)/2].Seconds()*1e3, "median-ms/"+name)
 	b.ReportMetric(took[len(took)*percent/100].Seconds()*1e3, fmt.Sprintf("p%d-ms/%s", percent, name))
 }
 
-// benchServer is a server as users have it, which writes each transaction to the disk.
+// benchServer starts a server that, as in production, writes each transaction to the disk.
 func benchServer(b *testing.B) string {
 	addr, stop, err := zktest.Serve(b.TempDir(), zktest.Heap(512), zktest.JavaProperty("zookeeper.forceSync", "yes"))
 	if err != nil {
@@ -38,7 +38,7 @@ func benchServer(b *testing.B) string {
 	return addr
 }
 
-// benchPipe is a zksh that reads lines from one pipe, and answers through another.
+// A benchPipe is a zksh process that reads lines from one pipe and writes answers to another.
 type benchPipe struct {
 	b   *testing.B
 	in  io.Writer
@@ -60,7 +60,7 @@ func openBenchPipe(b *testing.B, args ...string) *benchPipe {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		_ = in.Close() // then it exits
+		_ = in.Close() // makes zksh exit
 		if err := cmd.Wait(); err != nil {
 			b.Error(err)
 		}
@@ -68,16 +68,17 @@ func openBenchPipe(b *testing.B, args ...string) *benchPipe {
 	return &benchPipe{b, in, bufio.NewReader(out)}
 }
 
-func (p *benchPipe) say(lines string) {
+func (p *benchPipe) write(lines string) {
 	if _, err := io.WriteString(p.in, lines+"\n"); err != nil {
 		p.b.Fatal(err)
 	}
 }
 
-// ask returns how long the answer to lines took, which is one line, want unless that is empty.
+// ask sends lines and returns the time until their answer arrives. The answer is one line; it
+// must equal want unless want is empty.
 func (p *benchPipe) ask(lines, want string) time.Duration {
 	start := time.Now()
-	p.say(lines)
+	p.write(lines)
 	p.answer(want)
 	return time.Since(start)
 }
@@ -89,14 +90,15 @@ func (p *benchPipe) answer(want string) {
 	}
 }
 
-// BenchmarkLine is a line through a coprocess and its answer. Goal: with the window and with -e
-// at most 1.1 times what it takes with --window 1, which is the same but for the difference of two runs.
+// BenchmarkLine measures a line sent to zksh as a coprocess, from the line to its answer. Goal:
+// both the default window and -e take at most 1.1 times as long as --window 1, that is, equally
+// long except for noise.
 func BenchmarkLine(b *testing.B) {
 	addr := benchServer(b)
 	pipes := []*benchPipe{openBenchPipe(b, "-server", addr, "--window", "1"), openBenchPipe(b, "-server", addr), openBenchPipe(b, "-server", addr, "-e")}
 	var took [3][]time.Duration
 	for _, p := range pipes {
-		p.ask("ls /", "") // once it is connected
+		p.ask("ls /", "") // waits until zksh is connected
 	}
 	for b.Loop() {
 		for i, p := range pipes {
@@ -112,15 +114,15 @@ func BenchmarkLine(b *testing.B) {
 	b.ReportMetric(median(2)/median(0), "exact/one")
 }
 
-// BenchmarkWait is the time from the answer to a set until another zksh, which waits for the
-// value, sees it. Goal: 95 of 100 within 5 ms.
+// BenchmarkWait measures the time from the answer to a set until another zksh, which waits for
+// that value, sees it. Goal: 95 of 100 within 5 ms.
 func BenchmarkWait(b *testing.B) {
 	addr := benchServer(b)
 	waiter, changer := openBenchPipe(b, "-server", addr), openBenchPipe(b, "-server", addr)
 	changer.ask("create /waited", "Created /waited")
 	var late []time.Duration
 	for i := 0; b.Loop(); i++ {
-		waiter.say(fmt.Sprintf("wait --value %d /waited\necho %d", i, i))
+		waiter.write(fmt.Sprintf("wait --value %d /waited\necho %d", i, i))
 		time.Sleep(10 * time.Millisecond) // the wait has begun
 		seen := make(chan time.Time, 1)
 		go func() {
@@ -134,25 +136,26 @@ func BenchmarkWait(b *testing.B) {
 	report(b, "wait", late, 95)
 }
 
-// keyboard is zksh on a terminal that is typed into; the server is far away.
+// A keyboard is a zksh on a terminal that the benchmark types into. Its server is far away.
 type keyboard struct {
 	b    *testing.B
 	cmd  *exec.Cmd
 	tty  io.Writer
-	seen chan []byte // output; closed at its end
+	seen chan []byte // chunks of output; closed when the output ends
 }
 
-// openKeyboard opens a zksh whose server has a folder with 5,000 children, and answers after 500 ms.
+// openKeyboard starts a zksh whose server answers after 500 ms and has a znode with 5,000
+// children.
 func openKeyboard(b *testing.B) *keyboard {
 	addr := benchServer(b)
-	var plant strings.Builder
-	fmt.Fprintln(&plant, "create /folder")
+	var script strings.Builder
+	fmt.Fprintln(&script, "create /folder")
 	for i := range 5000 {
-		fmt.Fprintf(&plant, "create /folder/node-%05d\n", i)
+		fmt.Fprintf(&script, "create /folder/node-%05d\n", i)
 	}
-	planting := exec.Command("zksh", "-server", addr, "-q")
-	planting.Env, planting.Stdin = homeEnv(b.TempDir()), strings.NewReader(plant.String())
-	if err := planting.Run(); err != nil {
+	setup := exec.Command("zksh", "-server", addr, "-q")
+	setup.Env, setup.Stdin = homeEnv(b.TempDir()), strings.NewReader(script.String())
+	if err := setup.Run(); err != nil {
 		b.Fatal(err)
 	}
 	proxy := zktest.NewProxy(b, addr)
@@ -164,7 +167,7 @@ func openKeyboard(b *testing.B) *keyboard {
 		b.Fatal(err)
 	}
 	k.tty = tty
-	go func() { // ends with the terminal
+	go func() { // ends when the terminal closes
 		defer close(k.seen)
 		for {
 			buf := make([]byte, 4096)
@@ -179,7 +182,7 @@ func openKeyboard(b *testing.B) *keyboard {
 	}()
 	b.Cleanup(func() {
 		k.write("\x04")
-		for range k.seen { // until it exits
+		for range k.seen { // until zksh exits
 		}
 		if err := k.cmd.Wait(); err != nil {
 			b.Error(err)
@@ -196,7 +199,7 @@ func (k *keyboard) write(keys string) {
 	}
 }
 
-// until waits until zksh has shown a text.
+// until waits until zksh has shown the text.
 func (k *keyboard) until(text string) {
 	var all strings.Builder
 	late := time.After(zktest.Patience)
@@ -212,19 +215,20 @@ func (k *keyboard) until(text string) {
 	}
 }
 
-// lines types lines, and empties each instead of ending it. It returns how long zksh took to show each key.
+// lines types each line, then clears it instead of running it. It returns how long zksh took to
+// show each key.
 func (k *keyboard) lines(lines []string) (took []time.Duration) {
-	const pause = 60 * time.Millisecond // between keys, as a fast typist makes
+	const pause = 60 * time.Millisecond // between keys, as a fast typist
 	for _, line := range lines {
 		for i, r := range line {
-			for len(k.seen) > 0 { // output that the key does not cause
+			for len(k.seen) > 0 { // drop output that the key does not cause
 				<-k.seen
 			}
 			start := time.Now()
 			k.write(string(r))
 			k.until("] " + line[:i] + string(r) + "\x1b[J")
 			took = append(took, time.Since(start))
-			time.Sleep(pause + rand.N(pause)) // not in step with the editor's own clock
+			time.Sleep(pause + rand.N(pause)) // a random part, to stay out of step with the editor's own timer
 		}
 		k.write("\x15") // Ctrl-U empties the line
 		k.until("] \x1b[J")
@@ -232,9 +236,10 @@ func (k *keyboard) lines(lines []string) (took []time.Duration) {
 	return took
 }
 
-// BenchmarkKeys is the time from a key to the line drawn with it, while the paths in it are
-// completed. Goals: median and 99 of 100 within 20 ms, also below a znode with 5,000
-// children; a paste of 200 lines within 500 ms; idle, at most 2 % of a core.
+// BenchmarkKeys measures the time from a key press until the line is drawn with that key, while
+// paths in the line are completed. Goals: the median and 99 of 100 within 20 ms, also below a
+// znode with 5,000 children; a paste of 200 lines within 500 ms; at most 2 % of a core when
+// idle.
 func BenchmarkKeys(b *testing.B) {
 	k := openKeyboard(b)
 	var keys, below []time.Duration
@@ -262,8 +267,9 @@ func BenchmarkKeys(b *testing.B) {
 	b.ReportMetric(time.Since(start).Seconds()*1e3, "ms/paste")
 }
 
-// BenchmarkTab is the time from Tab in another shell to a znode's name, and until zksh gives
-// up because no server answers. Goal: 200 ms; on a busy machine it can give up before the answer.
+// BenchmarkTab measures the time from Tab in another shell until zksh proposes a znode's name,
+// or until zksh gives up because no server answers. Goal: 200 ms. On a busy machine zksh can
+// give up before the answer.
 func BenchmarkTab(b *testing.B) {
 	for name, addr := range map[string]string{"answered": benchServer(b), "silent": zktest.Silent(b)} {
 		b.Run(name, func(b *testing.B) {
@@ -282,14 +288,15 @@ func BenchmarkTab(b *testing.B) {
 	}
 }
 
-// processorTime is the time that a process has had a processor; 0 where there is no /proc.
+// processorTime returns the processor time that a process has used, or 0 where there is no
+// /proc.
 func processorTime(b *testing.B, pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		b.Log(err)
 		return 0
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the name, which comes second, may hold spaces
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the second field, the name, may contain spaces
 	var ticks time.Duration
 	for _, f := range fields[11:13] {
 		n, err := strconv.Atoi(f)

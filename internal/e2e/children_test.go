@@ -15,8 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A window with a shell in it hangs up twice: the system tells, and so does the
-// shell. What zksh holds is gone all the same.
+// When a window that runs a shell is closed, zksh gets SIGHUP twice: from the system and from
+// the shell. zksh still closes its session.
 func TestClosedWindow(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -27,15 +27,15 @@ func TestClosedWindow(t *testing.T) {
 	r.expect(`CONNECTED\) 1\] `)
 	r.slave.Close()
 	r.tty.Close()
-	zktest.Eventually(t, "the ephemeral znode is gone", func() bool { return at(t, server, "ls", "/") == "[zookeeper]\n" })
+	zktest.Eventually(t, "the ephemeral znode is gone", func() bool { return runAt(t, server, "ls", "/") == "[zookeeper]\n" })
 }
 
-// SIGTERM ends the pager with the shell, a pipeline too, and leaves the terminal as
-// it was.
+// SIGTERM terminates zksh together with its pager, even if the pager is a pipeline, and restores
+// the terminal.
 func TestTerminatedInThePager(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	plant(t, server, 40)
+	createTree(t, server, 40)
 	for _, pager := range []string{"less", "cat | less"} {
 		r := startRich(t, exec.Command("zksh", "-q", "-server", server), "PAGER="+pager)
 		r.expect(`CONNECTED\) 0\] `)
@@ -50,8 +50,8 @@ func TestTerminatedInThePager(t *testing.T) {
 	}
 }
 
-// The modes that a program leaves are not those of the next one, nor of whoever
-// started zksh.
+// If a program changes the terminal's modes, zksh resets them before it runs the next program
+// and before it exits.
 func TestProgramLeavesModes(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -69,7 +69,7 @@ func TestProgramLeavesModes(t *testing.T) {
 	r.wantRestored(143)
 }
 
-// Programs get the three streams and no other file.
+// Programs inherit the three standard streams and no other file.
 func TestProgramsInheritNoFiles(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -80,7 +80,7 @@ func TestProgramsInheritNoFiles(t *testing.T) {
 	}
 }
 
-// The plain editor goes on after Ctrl-D at a question, and leaves at the prompt.
+// In the plain editor, Ctrl-D at a question answers no; Ctrl-D at the prompt exits.
 func TestCtrlDAtAPlainQuestion(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "-q", "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())

@@ -17,9 +17,9 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A cluster that is to be asked about, by hand: its name and colour stand in the
-// prompt, and nothing is written without a yes.
-func TestClusterByHand(t *testing.T) {
+// For a cluster with writes = ask, the prompt shows the cluster's name in its colour, and zksh
+// asks before every write.
+func TestClusterInteractive(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s := openBash(t, 100, 30)
@@ -75,18 +75,19 @@ func TestClusterByHand(t *testing.T) {
 	s.want(`^\[x, zookeeper\]$`)
 }
 
-// A command that writes says so in its table, so that it is refused before it begins;
-// one that does not must have nothing to send that the connection would refuse.
-func TestCommandsThatWriteSaySo(t *testing.T) {
+// Every command that writes has the effect Writes in its table entry, so that --no-write rejects
+// the command before it runs. Without that effect, a command must not send anything that
+// --no-write rejects.
+func TestWritingCommandsDeclareIt(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	home := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(home, "zksh"), 0o700), // with the clusters of the examples
+	if err := errors.Join(os.Mkdir(filepath.Join(home, "zksh"), 0o700), // with the clusters that the examples use
 		os.WriteFile(filepath.Join(home, "zksh", "config"), []byte("[staging]\nserver = "+server+"\n[standby]\nserver = "+server+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range registry().All() {
-		if c.Name == "watch" || c.Name == "wait" { // they go on for long, and send nothing but what reads
+		if c.Name == "watch" || c.Name == "wait" { // these do not end by themselves, and only read
 			continue
 		}
 		cmd := exec.CommandContext(zktest.Within(t), "zksh", "-server", server, "--no-write")
@@ -99,11 +100,11 @@ func TestCommandsThatWriteSaySo(t *testing.T) {
 	}
 }
 
-// The configuration that a document shows can be read, and its clusters be connected to.
+// zksh can read each configuration file that a document shows, and connect to its clusters.
 func TestDocConfiguration(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	at(t, server, "create", "/app")
+	runAt(t, server, "create", "/app")
 	eachDoc(t, "ini", func(t *testing.T, blocks []fenced) {
 		config := regexp.MustCompile(`zk1:2181,zk2:2181,zk3:2181|old:2181`).ReplaceAllString(blocks[0].text, server)
 		home := t.TempDir()

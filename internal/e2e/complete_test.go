@@ -11,12 +11,13 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// What a person sees while typing: names, aliases, flags, paths, with what they are.
+// While the user types, the menu offers commands, aliases, flags and paths, each with a
+// description.
 func TestCompletionMenu(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
 	for _, path := range []string{"/app", "/app/with blank", "/app/with blank/deep", "/app/中文"} {
-		at(t, s.server, "create", path)
+		runAt(t, s.server, "create", path)
 	}
 	s.text("ex")
 	s.want(`^ +exists +check whether a znode exists`)
@@ -39,8 +40,8 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`\] setAcl /app world:anyone:$`)
 	s.keys("C-u")
 
-	// One thing alone is completed at once, a choice with Tab and Shift-Tab. A path
-	// can go on, and a name with blanks is quoted.
+	// Tab completes a single proposal at once; Tab and Shift-Tab move through several. A
+	// completed path can be continued, and a name with spaces is quoted.
 	s.text("deletea")
 	s.want(`delete a znode and everything below it`)
 	s.keys("Tab")
@@ -79,7 +80,7 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`^ +1 +ls /app/中文$`)
 	s.keys("C-c")
 
-	// A name that is complete goes on below the znode with another Tab, if it has children.
+	// After a complete name, another Tab continues below the znode if it has children.
 	s.text("ls /ap")
 	s.want(`^ +app$`)
 	s.keys("Tab")
@@ -95,10 +96,10 @@ func TestCompletionMenu(t *testing.T) {
 	s.want(`\] ls /app/中文$`)
 	s.keys("C-u")
 
-	// The menu follows what others do.
+	// The menu shows changes that other clients make.
 	s.text("ls /app/")
 	s.want(`^ +中文$`)
-	at(t, s.server, "create", "/app/another")
+	runAt(t, s.server, "create", "/app/another")
 	s.want(`^ +another$`)
 }
 
@@ -106,7 +107,7 @@ func TestCompletionInAChroot(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/root", "/root/inside", "/outside"} {
-		at(t, server, "create", path)
+		runAt(t, server, "create", path)
 	}
 	s := openScreenOn(t, server+"/root", 100, 30)
 	s.text("get /")
@@ -116,13 +117,13 @@ func TestCompletionInAChroot(t *testing.T) {
 	}
 }
 
-// After connect the menu is the new server's.
+// After connect, the menu shows the new server's znodes.
 func TestCompletionAfterConnect(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
 	other := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	at(t, s.server, "create", "/old")
-	at(t, other, "create", "/new")
+	runAt(t, s.server, "create", "/old")
+	runAt(t, other, "create", "/new")
 	s.text("get /")
 	s.want(`^ +old$`)
 	s.keys("C-u")
@@ -134,12 +135,11 @@ func TestCompletionAfterConnect(t *testing.T) {
 	}
 }
 
-// A server that is slow, or answers no more, delays no key; what it tells late is
-// shown when it comes.
+// A slow or silent server delays no key. Late answers are shown when they arrive.
 func TestCompletionFromASlowServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	at(t, server, "create", "/slow")
+	runAt(t, server, "create", "/slow")
 	proxy := zktest.NewProxy(t, server)
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
 	proxy.Delay(300 * time.Millisecond)
@@ -158,12 +158,13 @@ func TestCompletionFromASlowServer(t *testing.T) {
 	s.want(`help COMMAND and COMMAND --help explain a command`)
 }
 
-// Tab before the server has answered is kept for its answer.
+// If the user presses Tab before the server has answered, zksh completes the name when the
+// answer arrives.
 func TestTabBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, path := range []string{"/far", "/far/alone", "/far/alone/x-1", "/far/alone/x-2"} {
-		at(t, server, "create", path)
+		runAt(t, server, "create", path)
 	}
 	proxy := zktest.NewProxy(t, server)
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
@@ -175,25 +176,25 @@ func TestTabBeforeTheAnswer(t *testing.T) {
 	s.want(`\] get /far/alone$`)
 	s.text("/")
 	s.keys("Tab")
-	s.want(`\] get /far/alone/x-$`) // what both begin with, and then the menu
+	s.want(`\] get /far/alone/x-$`) // first the common prefix, then the menu
 	s.keys("Tab")
 	s.want(`\] get /far/alone/x-1$`)
 	s.keys("C-c")
 	s.want(`0\]$`)
 }
 
-// Of very many children the first hundred are offered.
+// The menu offers only the first hundred of many children.
 func TestCompletionOfManyChildren(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	plant(t, s.server, 250)
+	createTree(t, s.server, 250)
 	s.text("get /tree/")
 	s.want(`^ +n0000000000 +and 150 more`)
 	s.text("n00000001")
 	s.want(`^ +n0000000100 *\S*$`)
 }
 
-// Typing mistakes get a hint.
+// zksh answers typing mistakes with a hint.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 120)

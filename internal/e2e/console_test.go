@@ -19,23 +19,22 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// console is zksh with a person in front of it: all three streams are one
-// terminal.
+// A console is an interactive zksh: all three of its streams are one terminal.
 type console struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	tty  *os.File // the person's end
+	tty  *os.File // the user's end
 	home string
 	done chan struct{} // closed when all output has been read
 
-	raw  bool // carriage returns are kept
+	raw  bool // keep carriage returns in seen
 	mu   sync.Mutex
-	seen []byte // all that was shown, without carriage returns
-	read int    // how far expect has come
+	seen []byte // all output so far, without carriage returns unless raw; guarded by mu
+	read int    // length of the part of seen that expect has consumed; guarded by mu
 }
 
-// homeEnv is an environment with every file of the user below home, and with a
-// terminal that edits its own lines.
+// homeEnv returns an environment that puts every file of the user below home and has a dumb
+// terminal, which edits its own lines.
 func homeEnv(home string) []string {
 	return append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"),
 		"XDG_STATE_HOME="+filepath.Join(home, "state"), "ZKSH_SERVER=", "PAGER=", "NO_COLOR=", "TERM=dumb", "TZ=UTC")
@@ -54,13 +53,13 @@ func openConsoleIn(t *testing.T, home string, args ...string) *console {
 	if c.tty, err = pty.StartWithSize(c.cmd, &pty.Winsize{Rows: 24, Cols: 250}); err != nil {
 		t.Fatal(err)
 	}
-	c.watch()
+	c.readOutput()
 	return c
 }
 
-// watch reads what the program shows, until it ends.
-func (c *console) watch() {
-	go func() { // ends with the program
+// readOutput collects the program's output in the background until the program ends.
+func (c *console) readOutput() {
+	go func() { // ends when the program does
 		defer close(c.done)
 		buf := make([]byte, 4096)
 		for {
@@ -72,13 +71,13 @@ func (c *console) watch() {
 				c.seen = append(c.seen, bytes.ReplaceAll(buf[:n], []byte("\r"), nil)...)
 			}
 			c.mu.Unlock()
-			if err != nil { // EIO when the program has gone
+			if err != nil { // EIO once the program has exited
 				return
 			}
 		}
 	}()
 	c.t.Cleanup(func() {
-		_ = c.cmd.Process.Kill() // it has ended, or the test has failed
+		_ = c.cmd.Process.Kill() // if the test has failed; else it has already ended
 		<-c.done
 		_ = c.tty.Close()
 		if c.t.Failed() {
@@ -100,8 +99,8 @@ func (c *console) typeIn(keys string) {
 	}
 }
 
-// expect waits until the pattern shows behind what was expected before, and
-// returns what lies between and the match.
+// expect waits until the pattern matches in the output after the previous match. It returns the
+// output from there to the end of the match.
 func (c *console) expect(pattern string) string {
 	c.t.Helper()
 	re := regexp.MustCompile("(?m)" + pattern)
@@ -120,7 +119,7 @@ func (c *console) expect(pattern string) string {
 	return shown
 }
 
-// run types a line and waits for its answer and for the next prompt.
+// run types a line, waits for its answer and the next prompt, and returns both.
 func (c *console) run(line, answer string) string {
 	c.t.Helper()
 	c.typeIn(line + "\r")
@@ -129,11 +128,12 @@ func (c *console) run(line, answer string) string {
 
 const (
 	anyPrompt = `\[zk: \S+\(\w+\)( \(txn \d+\))? \d+\] `
-	// The event has been shown, so it cannot come between a line and its answer.
+	// connected includes the event, so that the event cannot appear between a line and its
+	// answer.
 	connected = `^WatchedEvent state:SyncConnected type:None path:null\n\[zk: \S+\(CONNECTED\) \d+\] `
 )
 
-// wantStatus waits for the end of the program.
+// wantStatus waits until the program ends and checks its exit status.
 func (c *console) wantStatus(want int) {
 	c.t.Helper()
 	wantExit(c.t, c.cmd, want)
@@ -147,7 +147,8 @@ func wantExit(t *testing.T, cmd *exec.Cmd, want int) {
 	}
 }
 
-// exitStatus waits for the end of a program; one that does not end is an error.
+// exitStatus waits until a program ends and returns its exit status. A program that does not end
+// fails the test.
 func exitStatus(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -166,9 +167,8 @@ func exitStatus(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// place makes a znode of its own on the shared server and returns the connect
-// string with it as chroot.
-func place(t *testing.T) (chroot string) {
+// newChroot creates a new znode on the shared server and returns its path, for use as a chroot.
+func newChroot(t *testing.T) (chroot string) {
 	t.Helper()
 	chroot = "/" + strings.ReplaceAll(t.Name(), "/", "-") + time.Now().Format("-150405.000000000")
 	if err := makeNode(zktest.Shared(t).Addr(), chroot); err != nil {
@@ -177,7 +177,8 @@ func place(t *testing.T) (chroot string) {
 	return chroot
 }
 
-// zksh runs one command elsewhere.
+// zksh runs the program once, without a terminal, and returns its output. The command must
+// succeed.
 func zksh(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("zksh", args...)

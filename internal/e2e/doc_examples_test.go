@@ -24,8 +24,9 @@ import (
 
 var promptPattern = regexp.MustCompile(`(?m)^\[zk: [^ ]+\(CONNECTED(?:, \d+ locks?)?\) \d+\] (.*)$`)
 
-// changing lists the parts of an answer that differ from run to run, with what replaces them.
-var changing = []struct {
+// variableParts lists the parts of an answer that differ from run to run, with their
+// replacements.
+var variableParts = []struct {
 	pattern *regexp.Regexp
 	to      string
 }{
@@ -40,19 +41,19 @@ var changing = []struct {
 	{regexp.MustCompile(` +`), " "},
 }
 
-func steady(text string) string {
-	for _, c := range changing {
+func normalize(text string) string {
+	for _, c := range variableParts {
 		text = c.pattern.ReplaceAllString(text, c.to)
 	}
 	return text
 }
 
-// folded is where a narrow terminal begins another line.
-var folded = regexp.MustCompile(`\n  (token|waited)=`)
+// foldedColumn matches a column that a narrow terminal moves to a line of its own.
+var foldedColumn = regexp.MustCompile(`\n  (token|waited)=`)
 
-// narrow leaves those columns in a table of locks that the document shows: fewer than in a pipe,
-// as in a narrow terminal.
-func narrow(document, answers string) string {
+// keepColumns drops the columns of a table of locks that the document does not show. The
+// document shows fewer columns than a pipe does, like a narrow terminal.
+func keepColumns(document, answers string) string {
 	shown := strings.Fields(regexp.MustCompile(`(?m)^# .*$`).FindString(document))
 	if len(shown) == 0 {
 		return answers
@@ -83,7 +84,7 @@ func TestDocExamples(t *testing.T) {
 	t.Parallel()
 	eachDoc(t, `console|zksh( \d)?`, func(t *testing.T, blocks []fenced) {
 		t.Parallel()
-		w := docWorld{server: zktest.Start(t).Addr(), dir: t.TempDir(), state: t.TempDir(), terminals: map[string]*terminal{}}
+		w := docEnv{server: zktest.Start(t).Addr(), dir: t.TempDir(), state: t.TempDir(), terminals: map[string]*terminal{}}
 		for _, b := range blocks {
 			if kind, number, _ := strings.Cut(b.info, " "); kind == "zksh" {
 				w.zksh(t, number, b.text)
@@ -94,27 +95,28 @@ func TestDocExamples(t *testing.T) {
 	})
 }
 
-// docWorld is where the examples of a document run.
-type docWorld struct {
+// docEnv is the environment in which the examples of a document run.
+type docEnv struct {
 	server, dir string
-	state       string               // of the shells of the sandbox
-	terminals   map[string]*terminal // those shells, by number
+	state       string               // state directory of the sandbox's shells
+	terminals   map[string]*terminal // the sandbox's shells, by their number in the document
 }
 
-func (w docWorld) run(t *testing.T, script, stdin string) string {
+func (w docEnv) run(t *testing.T, script, stdin string) string {
 	cmd := exec.Command("bash", "-c", script)
 	cmd.Env = append(os.Environ(), "ZKSH_SERVER="+w.server, "XDG_CONFIG_HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir())
 	cmd.Dir = w.dir
 	cmd.Stdin = strings.NewReader(stdin)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	_ = cmd.Run() // the status of an example that fails shows in its output
+	_ = cmd.Run() // an example that fails shows that in its output
 	return out.String()
 }
 
-// zksh runs a block that shows a prompt: in a shell of its own, or in that of a number.
-func (w docWorld) zksh(t *testing.T, number, text string) {
-	text = folded.ReplaceAllString(text, " $1=")
+// zksh runs a block that shows a prompt: in a new shell, or in the sandbox shell with the given
+// number.
+func (w docEnv) zksh(t *testing.T, number, text string) {
+	text = foldedColumn.ReplaceAllString(text, " $1=")
 	want := promptPattern.ReplaceAllString(text, "$1")
 	lines := promptPattern.FindAllStringSubmatch(text, -1)
 	var answers string
@@ -128,20 +130,20 @@ func (w docWorld) zksh(t *testing.T, number, text string) {
 		if w.terminals[number] == nil {
 			w.terminals[number] = openTerminal(t, w.state)
 		}
-		// What comes by itself comes before anything is typed.
+		// Output that the shell prints unasked comes before the first typed line.
 		first := strings.Count(text[:promptPattern.FindStringIndex(text)[0]], "\n")
 		answers = w.terminals[number].play(t, nil, first)
 		answers += w.terminals[number].play(t, lines, strings.Count(text, "\n")-len(lines)-first)
 	}
-	answers = narrow(want, answers)
-	// The commands are shown between the answers; put them in there.
-	if diff := cmp.Diff(steady(want), steady(interleave(want, answers, lines))); diff != "" {
+	answers = keepColumns(want, answers)
+	// The document shows each command before its answer; insert the commands in the same places.
+	if diff := cmp.Diff(normalize(want), normalize(interleave(want, answers, lines))); diff != "" {
 		t.Errorf("example differs (-document +zksh):\n%s", diff)
 	}
 }
 
-// console runs a block that shows another shell.
-func (w docWorld) console(t *testing.T, text string) {
+// console runs a block that shows the prompt of another shell.
+func (w docEnv) console(t *testing.T, text string) {
 	for command, want := range consoleLines(t, w.dir, text) {
 		if have := strings.TrimSuffix(w.run(t, command, ""), "\n"); have != want {
 			t.Errorf("$ %s\ndocument: %q\nzksh:     %q", command, want, have)
@@ -149,8 +151,9 @@ func (w docWorld) console(t *testing.T, text string) {
 	}
 }
 
-// consoleLines iterates over the commands of a block and what they answer. A command may go on
-// behind a backslash. A file that cat shows is written first: the commands behind use it.
+// consoleLines iterates over the commands of a block and their answers. A backslash at the end
+// of a line continues the command. If the block shows a file with cat, consoleLines writes that
+// file first, because later commands use it.
 func consoleLines(t *testing.T, dir, text string) iter.Seq2[string, string] {
 	return func(yield func(command, want string) bool) {
 		for example := range strings.SplitSeq(strings.TrimPrefix(text, "$ "), "\n$ ") {
@@ -168,13 +171,13 @@ func consoleLines(t *testing.T, dir, text string) iter.Seq2[string, string] {
 	}
 }
 
-// terminal is a shell of the sandbox that is typed into a bit at a time.
+// A terminal is a shell of the sandbox; the test types a few lines at a time into it.
 type terminal struct {
 	in    io.Writer
 	lines chan string
 }
 
-// openTerminal starts a shell; those with the same state directory share one sandbox.
+// openTerminal starts a shell. Shells with the same state directory share one sandbox.
 func openTerminal(t *testing.T, state string) *terminal {
 	t.Helper()
 	cmd := exec.Command("zksh", "--sandbox")
@@ -192,7 +195,7 @@ func openTerminal(t *testing.T, state string) *terminal {
 		t.Fatal(err)
 	}
 	term := &terminal{in: in, lines: make(chan string, 100)}
-	go func() { // ends with the shell
+	go func() { // ends when the shell does
 		defer close(term.lines)
 		for scan := bufio.NewScanner(out); scan.Scan(); {
 			term.lines <- scan.Text()
@@ -202,14 +205,14 @@ func openTerminal(t *testing.T, state string) *terminal {
 		in.Close()
 		for range term.lines {
 		}
-		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != commands.StatusNotLocked { // as locks has it for a lock that is held
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != commands.StatusNotLocked { // the status of locks when a lock is held
 			t.Errorf("a terminal of a document: %v", err)
 		}
 	})
 	return term
 }
 
-// play types lines and takes so many lines of answers.
+// play types lines and returns the given number of lines of output.
 func (term *terminal) play(t *testing.T, lines [][]string, answers int) string {
 	t.Helper()
 	for _, l := range lines {
@@ -229,7 +232,7 @@ func (term *terminal) play(t *testing.T, lines [][]string, answers int) string {
 	return b.String()
 }
 
-// interleave puts the typed lines where the document has them.
+// interleave inserts the typed lines into answers, where the document shows them.
 func interleave(want, answers string, lines [][]string) string {
 	typed := map[string]int{}
 	for _, l := range lines {

@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A Go program of a document compiles, and does what its lines say.
+// Each Go program in a document compiles and prints the expected output.
 func TestDocGoProgram(t *testing.T) {
 	t.Parallel()
 	eachDoc(t, "go", func(t *testing.T, blocks []fenced) {
@@ -35,7 +35,7 @@ func runGo(t *testing.T, program string) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(zktest.Within(t), "go", "run", file)
-	cmd.Dir = "../.." // whose module has the packages
+	cmd.Dir = "../.." // the module of the packages that the program imports
 	out, err := cmd.CombinedOutput()
 	if err != nil || !regexp.MustCompile(`^\S+ \S+ alone until ctx is done, with token 0x[0-9a-f]+\n$`).Match(out) {
 		t.Errorf("%v, and it says:\n%s", err, out)

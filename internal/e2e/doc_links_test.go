@@ -18,14 +18,14 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// tablePages are the pages that only have generated tables.
+// tablePages are the pages that consist of generated tables only.
 var tablePages = []string{"commands", "options", "statuses"}
 
-// markdown is a document that has been parsed.
+// markdown is a parsed document.
 type markdown struct {
 	source  []byte
 	blocks  []ast.Node
-	links   []string // their destinations
+	links   []string // destinations of links and images
 	anchors []string
 }
 
@@ -63,7 +63,7 @@ func parseMarkdown(t *testing.T, file string) (m markdown) {
 	return m
 }
 
-// heading returns the text of a heading; "" is no heading.
+// heading returns the text of a heading, or "" if n is not a heading.
 func (m markdown) heading(n ast.Node) string {
 	if n.Kind() != ast.KindHeading {
 		return ""
@@ -71,7 +71,7 @@ func (m markdown) heading(n ast.Node) string {
 	return strings.NewReplacer("`", "", "*", "").Replace(string(n.Lines().Value(m.source)))
 }
 
-// slug is the anchor that GitHub makes of a heading.
+// slug returns the anchor that GitHub generates for a heading.
 func slug(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -84,7 +84,7 @@ func slug(heading string) string {
 	}, heading)
 }
 
-// Every link of a document leads to a file or a heading that there is.
+// Every link in a document leads to an existing file or heading.
 func TestDocLinks(t *testing.T) {
 	for _, file := range append(docs(t), "../../CONTRIBUTING.md", "../../CHANGELOG.md") {
 		m := parseMarkdown(t, file)

@@ -18,8 +18,7 @@ import (
 
 const lockdemoPicture = "../../testdata/lockdemo.svg"
 
-// figures are what differs from run to run in what lockdemo shows, and what may if
-// the machine is slow.
+// figures match the parts of lockdemo's output that differ from run to run or on a slow machine.
 var figures = []struct {
 	pattern *regexp.Regexp
 	to      string
@@ -31,8 +30,8 @@ var figures = []struct {
 	{regexp.MustCompile(` +`), " "},
 }
 
-// shape is what a summary, or a picture's titles, have in common with those of
-// another run. The order is that of the costs, some of which are near each other.
+// shape returns the lines of a summary, or of a picture's titles, without their figures. The
+// lines are sorted, because lockdemo orders them by cost and some costs are close together.
 func shape(text string) []string {
 	for _, f := range figures {
 		text = f.pattern.ReplaceAllString(text, f.to)
@@ -50,7 +49,7 @@ func titles(svg string) string {
 	return b.String()
 }
 
-// The manual shows what lockdemo does.
+// The manual shows lockdemo's current output.
 func TestDocLockdemo(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()

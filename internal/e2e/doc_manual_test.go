@@ -19,7 +19,8 @@ import (
 	"github.com/zksh/zksh/shell/manual"
 )
 
-// The manual page has all there is, and groff nothing to say of it.
+// The manual page lists every command, option, exit status and topic, and groff reports no
+// warnings.
 func TestManualPage(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("groff")
@@ -92,8 +93,8 @@ func TestManualPage(t *testing.T) {
 	}
 }
 
-// A page of the manual has bold words on a terminal, unless that has no bold words or nobody
-// wants them, and no escape sequence elsewhere.
+// A page of the manual has bold words on terminals that support them, unless NO_COLOR is set.
+// Elsewhere it has no escape sequences.
 func TestManualIsBoldOnTerminals(t *testing.T) {
 	t.Parallel()
 	for env, bold := range map[string]bool{"TERM=xterm": true, "TERM=dumb": false, "TERM=xterm NO_COLOR=1": false} {
@@ -109,8 +110,8 @@ func TestManualIsBoldOnTerminals(t *testing.T) {
 	}
 }
 
-// A page that is longer than the screen goes through the pager: from another shell and at the
-// prompt. Less shows bold words without an option.
+// A page that is longer than the screen goes through the pager, both from another shell and at
+// the prompt. less shows bold words without an option.
 func TestManualInPager(t *testing.T) {
 	t.Parallel()
 	_, err := exec.LookPath("less")
@@ -126,7 +127,7 @@ func TestManualInPager(t *testing.T) {
 	s.line("clear; PAGER='sed s/^/paged:/' zksh help guarantee | head -1; PAGER='head -1' zksh help guarantee")
 	s.want(`\AThe guarantee of a lock\nThe guarantee of a lock\n\$$`)
 	s.line("clear; zksh -c 'help guarantee' | wc -l; zksh -c 'help guarantee'")
-	s.want(`^\$$`) // no pager asks for a key
+	s.want(`^\$$`) // no pager waits for a key
 	s.line("clear; zksh -q --sandbox")
 	s.want(`\(CONNECTED\) 0\]$`)
 	s.line("help guarantee")
@@ -141,7 +142,7 @@ func TestManualInPager(t *testing.T) {
 		s.want(fmt.Sprintf(`\(CONNECTED\) %d\]$`, i+2))
 	}
 	s.line("help version")
-	s.want(`^Examples\n(?:.*\n)*\[zk: \S+ 5\]$`) // it fits
+	s.want(`^Examples\n(?:.*\n)*\[zk: \S+ 5\]$`) // the text fits the screen, so no pager starts
 	s.keys("C-d")
 	s.want(`^\$$`)
 	s.line("clear; zksh help lock")
@@ -153,8 +154,8 @@ func TestManualInPager(t *testing.T) {
 	s.want(`\A1\n1\n\$$`)
 }
 
-// A terminal without control sequences gets a pager only if the person has set one: less
-// would wait there for keys, and take the next lines for them.
+// On a terminal without control sequences, zksh starts a pager only if the user has set one.
+// There, less would wait for keys and read the following lines as such.
 func TestManualOnDumbTerminals(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 60, 24)

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// readmeLimit is the largest size of the README in bytes. Details belong into the manual.
+// readmeLimit is the maximum size of the README, in bytes. Details belong in the manual.
 const readmeLimit = 12 * 1024
 
-// The README is short, and leads to every page of the manual and to the other documents.
+// The README is short and links to every page of the manual and to the other documents.
 func TestReadme(t *testing.T) {
 	text := readFile(t, readme)
 	if len(text) > readmeLimit {

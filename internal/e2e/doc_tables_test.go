@@ -40,10 +40,10 @@ func readFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// fence matches a block of a document that has an info string.
+// fence matches a fenced block of a document that has an info string.
 var fence = regexp.MustCompile("(?ms)^```([a-z0-9 ]+)\n(.*?)^```$")
 
-// A fenced is such a block.
+// A fenced is a fenced block: its info string and its text.
 type fenced struct{ info, text string }
 
 // fences returns the blocks of a document whose info string matches a pattern.
@@ -73,7 +73,7 @@ func eachDoc(t *testing.T, pattern string, test func(t *testing.T, blocks []fenc
 	}
 }
 
-// table is a table in Markdown.
+// table formats rows as a Markdown table. The first row is the header.
 func table(rows ...[]string) string {
 	var b strings.Builder
 	for i, cells := range rows {
@@ -90,7 +90,8 @@ func table(rows ...[]string) string {
 
 func code(text string) string { return "`" + text + "`" }
 
-// generated returns the parts of documents that come from the program, by their marks.
+// generated returns the parts of documents that are generated from the program, by the names of
+// their marks.
 func generated() map[string]string {
 	var names strings.Builder
 	rows := [][]string{}
@@ -136,7 +137,8 @@ func generated() map[string]string {
 // A block is a generated part of a document.
 type block struct{ file, before, text, after string }
 
-// findBlock finds the generated part of a name, of which all documents have one together.
+// findBlock returns the generated part with the given name. It must occur exactly once in all
+// documents together.
 func findBlock(t *testing.T, name string) (b block) {
 	t.Helper()
 	part := regexp.MustCompile(`(?s)\A(.*<!-- ` + name + `(?:: [^\n]*)? -->\n)(.*?)(<!-- end -->\n.*)\z`)
@@ -164,7 +166,7 @@ func (b block) write(t *testing.T, text string) {
 	}
 }
 
-// Every block of a document is of a kind that a test runs, or that nothing can run.
+// Every fenced block of a document is of a known kind: a test runs it, or it cannot be run.
 func TestDocFences(t *testing.T) {
 	const known = `console( tls| sasl| rescue)?|zksh( \d| hand)?|go|ini|golang|sh|text`
 	for _, file := range docs(t) {
@@ -174,7 +176,7 @@ func TestDocFences(t *testing.T) {
 	}
 }
 
-// The tables of the documents are what the program says.
+// The tables in the documents match the program's own tables.
 func TestDocTables(t *testing.T) {
 	for name, want := range generated() {
 		b := findBlock(t, name)

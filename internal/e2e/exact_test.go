@@ -25,11 +25,13 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// exactly is how a script runs with -e, its writes together or one by one.
-func exactly(window int) shell.Config { return shell.Config{Window: window, StopAtError: true} }
+// exactConfig returns the configuration of a script with -e. A window of 1 sends the writes one
+// by one; a larger one sends them together.
+func exactConfig(window int) shell.Config { return shell.Config{Window: window, StopAtError: true} }
 
-// creations is a script of so many lines. That of the number bad fails.
-func creations(lines, bad int) string {
+// createScript returns a script with the given number of creates, of which line number bad
+// fails; 0 means none.
+func createScript(lines, bad int) string {
 	var script strings.Builder
 	for i := 1; i <= lines; i++ {
 		n := i
@@ -41,16 +43,16 @@ func creations(lines, bad int) string {
 	return script.String()
 }
 
-// With -e writes that have been read go together. Nothing behind the one that fails
-// happens, and what is shown is as if each had waited for the one before.
+// With -e, zksh sends several writes in one transaction. Nothing after a failed write takes
+// effect, and the output is the same as if each line had waited for the line before.
 func TestExactScript(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, script string
-		requests     []int32 // that write
+		requests     []int32 // requests that write
 	}{
-		{"all go", creations(250, 0), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti}},
-		{"one fails", creations(250, 150), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti, jute.OpCreate}},
+		{"all go", createScript(250, 0), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti}},
+		{"one fails", createScript(250, 150), []int32{jute.OpMulti, jute.OpMulti, jute.OpMulti, jute.OpCreate}},
 		{"the first fails", "create /none/x\ncreate /b\n", []int32{jute.OpMulti, jute.OpCreate}},
 		{"one cannot be sent", "create /a\ncreate /b\ncreate c\ncreate /d\n", []int32{jute.OpMulti}},
 		{"reads between", "create /a\ncreate /b\nget /a\ndelete /a\n", []int32{jute.OpMulti, jute.OpDelete}},
@@ -65,10 +67,10 @@ func TestExactScript(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var shown []played
+			var shown []scriptResult
 			for _, window := range []int{1, 64} {
 				p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-				got := play(t, p.Addr(), c.script, exactly(window)).without(p.Addr())
+				got := runScript(t, p.Addr(), c.script, exactConfig(window)).normalized(p.Addr())
 				got.out = times.ReplaceAllString(got.out, "TIME")
 				shown = append(shown, got)
 				writes := slices.DeleteFunc(p.Requests(), func(op int32) bool {
@@ -85,7 +87,7 @@ func TestExactScript(t *testing.T) {
 	}
 }
 
-// Wherever the connection breaks, what is said of each line is true.
+// After a connection loss at any point, the report on each line is true.
 func TestCutExact(t *testing.T) {
 	t.Parallel()
 	const lines, bad = 230, 150
@@ -96,9 +98,9 @@ func TestCutExact(t *testing.T) {
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 0) },
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 1) },
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 1) },
-		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 2) }, // the good lines again
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, 2) }, // the multi that repeats the lines before the bad one
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, 2) },
-		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeRequest(jute.OpCreate) }, // the bad one
+		func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeRequest(jute.OpCreate) }, // the bad line, which is sent alone
 		func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterRequest(jute.OpCreate) },
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -109,7 +111,7 @@ func TestCutExact(t *testing.T) {
 			}
 			p := zktest.NewProxy(t, box.Addr())
 			done := cut(p)
-			got := play(t, p.Addr()+root, creations(lines, bad), exactly(64))
+			got := runScript(t, p.Addr()+root, createScript(lines, bad), exactConfig(64))
 			<-done
 			there, _, err := client.Children(zktest.Within(t), root, false)
 			if err != nil {
@@ -123,7 +125,8 @@ func TestCutExact(t *testing.T) {
 	}
 }
 
-// A line that somebody waits for does not wait for others.
+// If the user waits for the answer to a line, zksh does not delay the line to send it together
+// with others.
 func TestExactCoprocess(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -134,16 +137,16 @@ func TestExactCoprocess(t *testing.T) {
 	lines, ask := io.Pipe()
 	answers, out := io.Pipe()
 	ended := make(chan int, 1)
-	cfg := exactly(64)
+	cfg := exactConfig(64)
 	cfg.Session, cfg.Commands, cfg.Format = session, [][]*commands.Command{commands.All()}, "text"
 	cfg.Out, cfg.Err = shell.Output{W: out}, shell.Output{W: io.Discard}
-	go func() { // ends with the lines
+	go func() { // ends when lines is closed
 		ended <- shell.New(cfg).RunLines(t.Context(), "script", lines)
 		out.Close()
 	}()
 	answer := bufio.NewReader(answers)
 	for i := range 5 {
-		// A remark and the beginning of another line are no reason to wait.
+		// Neither a comment nor an incomplete next line delays the answer.
 		fmt.Fprintf(ask, "create /n%d\r\n# remark\r\ncrea", i)
 		if got, err := answer.ReadString('\n'); err != nil || got != fmt.Sprintf("Created /n%d\n", i) {
 			t.Fatalf("%q, %v", got, err)
@@ -159,45 +162,45 @@ func TestExactCoprocess(t *testing.T) {
 	}
 }
 
-// Ctrl-C names the lines that may be done, and nothing more is sent.
+// After Ctrl-C, zksh names the lines that may have taken effect and sends nothing more.
 func TestInterruptedExact(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	p := zktest.NewProxy(t, box.Addr())
-	d := openDialogue(t, p.Addr(), exactly(64))
+	d := openDialogue(t, p.Addr(), exactConfig(64))
 	there := func(name string) func() bool {
-		return func() bool { return strings.Contains(at(t, box.Addr(), "ls", "/"), name) }
+		return func() bool { return strings.Contains(runAt(t, box.Addr(), "ls", "/"), name) }
 	}
 	fmt.Fprintln(d, "create /first")
 	d.until(t, "Created /first\n")
 	p.HoldReplies(true)
-	fmt.Fprint(d, creations(150, 0))
+	fmt.Fprint(d, createScript(150, 0))
 	zktest.Eventually(t, "a hundred are done", there("n100"))
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
-	want := played{"Created /first\n", "script:2-101: interrupted: all lines before line 2 are done; lines 2 to 101 may also be done, in order and" +
+	want := scriptResult{"Created /first\n", "script:2-101: interrupted: all lines before line 2 are done; lines 2 to 101 may also be done, in order and" +
 		" without gaps; no later line had been sent\n", commands.StatusInterrupted}
-	if got.err = butUnclosed(got.err); got != want || there("n101")() {
+	if got.err = withoutCloseTimeout(got.err); got != want || there("n101")() {
 		t.Error(got)
 	}
 }
 
-// With -e a script shows the same whether its writes go together or not.
+// With -e, a script prints the same whether zksh sends its writes one by one or together.
 func TestExactAgrees(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
 		enforce := rapid.Bool().Draw(rt, "enforce")
-		run := func(script string, cfg shell.Config) played {
+		run := func(script string, cfg shell.Config) scriptResult {
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: enforce})
 			addr, err := s.Listen("127.0.0.1:0")
 			if err != nil {
 				rt.Fatal(err)
 			}
 			defer s.Close()
-			return play(rt, addr.String(), script, cfg).without(addr.String())
+			return runScript(rt, addr.String(), script, cfg).normalized(addr.String())
 		}
 		script = withoutFailures(rt, script, run(script, shell.Config{Window: 64}))
 		alone := run(script, shell.Config{Window: 1, StopAtError: true})
@@ -207,9 +210,9 @@ func TestExactAgrees(t *testing.T) {
 	})
 }
 
-// withoutFailures takes lines that have failed out of a script, but for the last few:
-// one that stops at its first error then comes far.
-func withoutFailures(t *rapid.T, script string, got played) string {
+// withoutFailures removes the failed lines from a script, except for the last few. With -e, the
+// script then runs far before it stops.
+func withoutFailures(t *rapid.T, script string, got scriptResult) string {
 	bad := map[int]bool{}
 	for _, m := range failedLine.FindAllStringSubmatch(got.err, -1) {
 		n, _ := strconv.Atoi(m[1])

@@ -19,16 +19,16 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// A session that expires while a batch waits for its next line fails that line
-// with -e before it runs in the new session; without -e the failure is told and
-// the line's own answer still comes.
+// If the session expires while a script waits for its next line, that line reports the expiry.
+// With -e the line does not run; without -e it runs in the new session, and its own answer
+// follows the report.
 func TestExpiryBetweenLines(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-e", "-q"} {
 		server := zktest.Sandbox(t, sandbox.Options{})
 		p := openPipeline(t, flag, "-server", server.Addr())
 		p.ask(t, "create -e /lock", "Created /lock")
-		expire(t, server, owner(t, server.Addr(), "/lock"))
+		expireSession(t, server, owner(t, server.Addr(), "/lock"))
 		if flag == "-e" {
 			if _, err := p.in.Write([]byte("create /after\n")); err != nil {
 				t.Fatal(err)
@@ -41,17 +41,17 @@ func TestExpiryBetweenLines(t *testing.T) {
 		if !strings.Contains(p.errs.String(), "stdin:2: the session expired") || !strings.Contains(p.errs.String(), "/lock") {
 			t.Errorf("%s: told %q", flag, p.errs.String())
 		}
-		made := at(t, server.Addr(), "ls", "/")
+		made := runAt(t, server.Addr(), "ls", "/")
 		if want := flag == "-q"; strings.Contains(made, "after") != want {
 			t.Errorf("%s: the line ran: %v, want %v", flag, !want, want)
 		}
 	}
 }
 
-// owner is the session an ephemeral znode belongs to.
+// owner returns the id of the session that owns an ephemeral znode.
 func owner(t *testing.T, server, path string) int64 {
 	t.Helper()
-	for line := range strings.Lines(at(t, server, "stat", path)) {
+	for line := range strings.Lines(runAt(t, server, "stat", path)) {
 		if hex, ok := strings.CutPrefix(strings.TrimSpace(line), "ephemeralOwner = 0x"); ok {
 			id, err := strconv.ParseUint(hex, 16, 64)
 			if err != nil {
@@ -64,21 +64,22 @@ func owner(t *testing.T, server, path string) int64 {
 	return 0
 }
 
-// expire ends a session, and waits until whoever had it has another one. Nobody else is
-// to begin one meanwhile.
-func expire(t *testing.T, box *zktest.Box, id int64) {
+// expireSession ends a session and waits until its client has another one. No other client may
+// open a session meanwhile.
+func expireSession(t *testing.T, box *zktest.Box, id int64) {
 	t.Helper()
-	before := sessions(t, box)
+	before := sessionIDs(t, box)
 	if !box.Expire(id) {
 		t.Fatalf("the sandbox knows no session %#x", id)
 	}
 	zktest.Eventually(t, "another session", func() bool {
-		return slices.ContainsFunc(sessions(t, box), func(id int64) bool { return !slices.Contains(before, id) })
+		return slices.ContainsFunc(sessionIDs(t, box), func(id int64) bool { return !slices.Contains(before, id) })
 	})
 }
 
-// sessions are those of all who are connected to a sandbox, perhaps about to close.
-func sessions(t *testing.T, box *zktest.Box) (ids []int64) {
+// sessionIDs returns the ids of the sessions of all clients that are connected to a sandbox,
+// including those about to close.
+func sessionIDs(t *testing.T, box *zktest.Box) (ids []int64) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`sid=0x([0-9a-f]+)`).FindAllStringSubmatch(zktest.Ask(t, box.Addr(), "cons"), -1) {
 		id, err := strconv.ParseUint(m[1], 16, 64)
@@ -90,19 +91,21 @@ func sessions(t *testing.T, box *zktest.Box) (ids []int64) {
 	return ids
 }
 
-// A line that waits for the connection when the session turns out to have expired is not
-// run in the next one, and says what went with the session although nothing follows it.
-func TestExpiryMeetsALine(t *testing.T) {
+// A line that waits for a connection while the session expires does not run in the next session
+// with -e. It reports the expiry and the deleted ephemeral znodes, even if no line follows.
+func TestExpiryWhileLineWaits(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []shell.Config{{Window: 64}, {Window: 64, StopAtError: true}, {Window: 1}} {
 		box := zktest.Sandbox(t, sandbox.Options{})
 		proxy := zktest.NewProxy(t, box.Addr())
-		cfg.Session = sessionOf(t, proxy.Addr())
+		cfg.Session = openSession(t, proxy.Addr())
 		in, lines := io.Pipe()
 		var errs bytes.Buffer
 		d := &dialogue{}
 		status := make(chan int)
-		go func() { status <- shellOf(cfg, lockcmd.New(), answersOf{d}, &errs).RunLines(t.Context(), "script", in) }()
+		go func() {
+			status <- newShell(cfg, lockcmd.New(), dialogueWriter{d}, &errs).RunLines(t.Context(), "script", in)
+		}()
 		if _, err := io.WriteString(lines, "create -e /mine\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -115,13 +118,13 @@ func TestExpiryMeetsALine(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines.Close()
-		time.Sleep(100 * time.Millisecond) // the line waits, most often; what is wanted is the same
+		time.Sleep(100 * time.Millisecond) // usually enough for the line to wait; the expected result is the same if it does not
 		proxy.HoldReplies(false)
 		if got := <-status; got != 69 || !strings.Contains(errs.String(), "script:2: ") ||
 			!strings.Contains(errs.String(), "the session expired, and its watches and its ephemeral znodes /mine are gone;") {
 			t.Errorf("status %d, told %q", got, errs.String())
 		}
-		if got := at(t, box.Addr(), "ls", "/"); cfg.StopAtError && strings.Contains(got, "after") {
+		if got := runAt(t, box.Addr(), "ls", "/"); cfg.StopAtError && strings.Contains(got, "after") {
 			t.Errorf("the line has run: %s", got)
 		}
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// A dump comes whole on a terminal, however long its server takes: progress that is drawn
-// there would wait for the end of the dump, and the dump for it.
+// On a terminal, a dump is printed completely, however slow the server is. If zksh drew progress
+// there, the progress would wait for the end of the dump and the dump for the progress.
 func TestExportOnATerminal(t *testing.T) {
 	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	lines(t, p.Addr(), "create /app\ncreate /app/a x\n")
+	runLinesAt(t, p.Addr(), "create /app\ncreate /app/a x\n")
 	p.Delay(200 * time.Millisecond)
 	r := startRich(t, exec.Command("zksh", "-server", p.Addr(), "export", "-R", "/app"))
 	r.expect(`"path":"/app/a".*\r?\n\{"end":.*\r?\n\{"sha256":"[0-9a-f]{64}"\}\r?\n`)
@@ -31,8 +31,8 @@ func TestExportOnATerminal(t *testing.T) {
 	}
 }
 
-// A server that goes away in the middle is not taken for a reader of the dump that did,
-// although both ends look alike to the system.
+// zksh does not mistake a server that resets the connection during an export for a reader that
+// closed the pipe, although both errors look alike to the system.
 func TestExportOfServerThatEnds(t *testing.T) {
 	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -41,11 +41,11 @@ func TestExportOfServerThatEnds(t *testing.T) {
 	for i := range 2000 {
 		fmt.Fprintf(&script, "create /app/%d\n", i)
 	}
-	lines(t, p.Addr(), script.String())
+	runLinesAt(t, p.Addr(), script.String())
 	p.Reset()
 	for _, line := range []string{"export -R /app", "export -R /app | cat"} {
 		cut := p.CutAfterSkipping(jute.OpGetACL, 1000)
-		got := play(t, p.Addr(), line+"\n", shell.Config{Window: 64})
+		got := runScript(t, p.Addr(), line+"\n", shell.Config{Window: 64})
 		<-cut
 		if got.status != commands.StatusNoServer || !strings.Contains(got.err, "ConnectionLoss") || strings.Contains(got.out, `{"end"`) {
 			t.Errorf("%s: status %d: %s", line, got.status, got.err)

@@ -16,25 +16,25 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-var failovers = flag.Int("failovers", 0, "so many holders of locks, with sessions of 10 s to 30 s, lose the server they are at "+
-	"to silence, and no command must notice; 0: six, with 12 s to 14 s")
+var failovers = flag.Int("failovers", 0, "number of holders of locks whose server falls silent, with sessions of 10 s to 30 s; "+
+	"no command may notice; 0: six, with 12 s to 14 s")
 
-// Of two servers the one that a holder is connected to falls silent, at any moment:
-// no command under a lock is ended, and the lock stays its holder's, whose session
-// would be over by the end had it not moved.
+// When the server of a lock's holder falls silent at a random moment, the holder's client moves
+// to the other server: the command is not terminated and the holder keeps the lock. Without the
+// move, the session would have expired by the end of the test.
 func TestFailoverKeepsTheCommand(t *testing.T) {
 	t.Parallel()
 	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
 	servers := zktest.Ensemble(t, 3, zktest.Heap(64), zktest.Ticks(int(tick.Milliseconds()), 10, syncLimit))
-	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
+	observer := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	if *failovers > 0 {
-		reportAll(t, desert(t, servers, truth, *failovers, 10*time.Second, 30*time.Second))
+		reportAll(t, silenceServers(t, servers, observer, *failovers, 10*time.Second, 30*time.Second))
 		return
 	}
-	noticed := desert(t, servers, truth, 6, 12*time.Second, 14*time.Second)
-	if len(noticed) > 0 { // the machine may be too busy for an eighth of such a session, in which all has to be done
+	noticed := silenceServers(t, servers, observer, 6, 12*time.Second, 14*time.Second)
+	if len(noticed) > 0 { // a busy machine may need more than an eighth of such a session, the time that the client has
 		t.Logf("once more, with sessions that last longer, as: %s", noticed)
-		noticed = desert(t, servers, truth, 6, 36*time.Second, 40*time.Second)
+		noticed = silenceServers(t, servers, observer, 6, 36*time.Second, 40*time.Second)
 	}
 	reportAll(t, noticed)
 }
@@ -45,38 +45,39 @@ func reportAll(t *testing.T, noticed []string) {
 	}
 }
 
-// desert has the servers of so many holders fall silent, and returns what of it was
-// noticed. That two held a lock together is an error at once.
-func desert(t *testing.T, servers []*zktest.Server, truth *zkconn.Session, holders int, shortest, longest time.Duration) (noticed []string) {
-	var all []*desertion
+// silenceServers makes the servers of the given number of holders fall silent and returns the
+// problems that the holders noticed. If two clients hold a lock together, the test fails at
+// once.
+func silenceServers(t *testing.T, servers []*zktest.Server, observer *zkconn.Session, holders int, shortest, longest time.Duration) (noticed []string) {
+	var all []*silencedHolder
 	for range holders {
-		all = append(all, newDesertion(t, servers, shortest+rand.N(longest-shortest)))
+		all = append(all, newSilencedHolder(t, servers, shortest+rand.N(longest-shortest)))
 	}
 	for _, d := range all {
-		d.prepare(t, truth, servers[2].Addr())
+		d.prepare(t, observer, servers[2].Addr())
 	}
 	for _, d := range all {
 		d.wait(t)
 	}
 	for _, d := range all {
-		noticed = append(noticed, d.check(t, truth)...)
+		noticed = append(noticed, d.check(t, observer)...)
 	}
 	return noticed
 }
 
-// desertion is a lock whose holder's server falls silent.
-type desertion struct {
+// A silencedHolder is the holder of a lock whose server falls silent.
+type silencedHolder struct {
 	*contest
-	timeout, after time.Duration // of the session; from when the command runs until the silence
+	timeout, after time.Duration // session timeout; time from the start of the command to the silence
 	proxies        []*zktest.Proxy
 	first          *exec.Cmd
 	begin, silence time.Time
-	names          []string // of the lock's znodes
-	moved          bool     // the holder was at both servers before
+	names          []string // names of the lock's znodes
+	moved          bool     // the holder had been connected to both servers before the silence
 }
 
-func newDesertion(t *testing.T, servers []*zktest.Server, timeout time.Duration) *desertion {
-	d := &desertion{contest: newContest(t, "left"), timeout: timeout, after: rand.N(timeout)}
+func newSilencedHolder(t *testing.T, servers []*zktest.Server, timeout time.Duration) *silencedHolder {
+	d := &silencedHolder{contest: newContest(t, "left"), timeout: timeout, after: rand.N(timeout)}
 	d.every = "1"
 	for _, s := range servers[:2] {
 		d.proxies = append(d.proxies, zktest.NewProxy(t, s.Addr()))
@@ -85,14 +86,14 @@ func newDesertion(t *testing.T, servers []*zktest.Server, timeout time.Duration)
 	return d
 }
 
-// prepare waits until the first client holds the lock and a second one waits for
-// it, and orders the silence.
-func (d *desertion) prepare(t *testing.T, truth *zkconn.Session, others string) {
+// prepare waits until the first client holds the lock and a second one waits for it, then
+// schedules the silence.
+func (d *silencedHolder) prepare(t *testing.T, observer *zkconn.Session, others string) {
 	zktest.Eventually(t, "the first holds", func() bool { return d.began("first") })
 	d.begin = time.Now()
 	d.second = d.zksh(t, "second", others, d.timeout)
 	zktest.Eventually(t, "the second waits", func() bool {
-		d.names = d.znodes(t, truth)
+		d.names = d.znodes(t, observer)
 		return len(d.names) == 2
 	})
 	if len(d.proxies[0].Requests()) == 0 {
@@ -105,8 +106,8 @@ func (d *desertion) prepare(t *testing.T, truth *zkconn.Session, others string) 
 	t.Cleanup(func() { hold.Stop() })
 }
 
-func (d *desertion) znodes(t *testing.T, truth *zkconn.Session) []string {
-	names, _, err := truth.Children(zktest.Within(t), d.path, false)
+func (d *silencedHolder) znodes(t *testing.T, observer *zkconn.Session) []string {
+	names, _, err := observer.Children(zktest.Within(t), d.path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,12 +115,12 @@ func (d *desertion) znodes(t *testing.T, truth *zkconn.Session) []string {
 	return names
 }
 
-// wait waits until the silent server could have kept nobody's session.
-func (d *desertion) wait(t *testing.T) {
+// wait waits until any session at the silent server would have expired.
+func (d *silencedHolder) wait(t *testing.T) {
 	time.Sleep(time.Until(d.silence.Add(d.timeout + 2*tick)))
 }
 
-func (d *desertion) check(t *testing.T, truth *zkconn.Session) (noticed []string) {
+func (d *silencedHolder) check(t *testing.T, observer *zkconn.Session) (noticed []string) {
 	story := fmt.Sprintf("%s: a session of %s, silence after %s", d.path, d.timeout, d.after)
 	if d.moved {
 		noticed = append(noticed, story+": the holder was at both servers before")
@@ -130,7 +131,7 @@ func (d *desertion) check(t *testing.T, truth *zkconn.Session) (noticed []string
 	if d.began("second") {
 		noticed = append(noticed, story+": the lock has another holder")
 	}
-	if names := d.znodes(t, truth); !slices.Equal(names, d.names) {
+	if names := d.znodes(t, observer); !slices.Equal(names, d.names) {
 		noticed = append(noticed, fmt.Sprintf("%s: the lock's znodes were %q and are %q", story, d.names, names))
 	}
 	d.stop(t)

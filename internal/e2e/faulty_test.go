@@ -29,10 +29,10 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-var everyFault = flag.Bool("faults", false, "TestFaultyServers runs every command against each faulty server in each way, not a few of them; make full has them all")
+var everyFault = flag.Bool("faults", false, "TestFaultyServers runs every command against each faulty server in each way, not only a sample; set by make full")
 
-// faultyServers are the modes of zktest.Faulty. Those that cut end all connections again
-// and again; of those that fail no write succeeds.
+// faultyServers lists modes of zktest.Faulty. If cut is set, all connections are cut again and
+// again. If fail is set, no write succeeds.
 var faultyServers = []struct {
 	mode      string
 	cut, fail bool
@@ -45,19 +45,20 @@ var faultyServers = []struct {
 	{mode: "silent", fail: true}, {mode: "pings", fail: true},
 }
 
-// bounded are lines that wait no longer than a test does, where forms has none.
-var bounded = map[string][]string{
+// boundedLines lists, by command, lines that end within the time limit of a test. Commands
+// without an entry use succeedingLines.
+var boundedLines = map[string][]string{
 	"lock": {"lock -w 2s /locks/a"}, "wlock": {"wlock -w 2s /locks/w"}, "rlock": {"rlock -w 2s /locks/r"}, "wait": {"wait -w 2s /app"},
 	"unlock": {"lock -w 2s /locks/backup", "unlock /locks/backup"}, "watch": {"watch /app"}, "revoke": {"revoke /locks/backup"},
 	"reconfig": {"reconfig -remove 3"}, "undo": {"undo -l"}, "import": {"import -R /dev/null"}, "log": {"log /dev/null"},
 	"edit": {"edit /app/config"}, "sandbox": {"sandbox pause"}, "tutorial": {"help tutorial"}, "repeat": {"repeat -n 2 -i 0 get /app"},
 }
 
-// harmless are lines of commands that may write, and here do not.
+// harmless lists commands that can write, but do not write in these tests.
 var harmless = []string{"begin", "abort", "check", "commit", "lockdemo", "undo", "repeat", "time", "find", "source", "redo", "export"}
 
-// Whatever a server does, each command ends, without a panic, and does not report as done
-// what has not been.
+// Whatever a server does, every command ends without a panic and does not report success for a
+// change that was not made.
 func TestFaultyServers(t *testing.T) {
 	t.Parallel()
 	var running sync.WaitGroup
@@ -65,9 +66,9 @@ func TestFaultyServers(t *testing.T) {
 	nth := 0
 	for _, server := range faultyServers {
 		for _, c := range registry().All() {
-			lines := bounded[c.Name]
+			lines := boundedLines[c.Name]
 			if lines == nil {
-				lines = forms[c.Name]
+				lines = succeedingLines[c.Name]
 			}
 			if lines == nil {
 				lines = []string{c.Examples[0]}
@@ -91,7 +92,7 @@ func TestFaultyServers(t *testing.T) {
 	running.Wait()
 }
 
-// faultyRun is one command against one faulty server.
+// A faultyRun is one run of a command against a faulty server.
 type faultyRun struct {
 	t         *testing.T
 	name      string
@@ -102,7 +103,7 @@ type faultyRun struct {
 	home      string
 }
 
-// limit is far more than any of the lines needs with the session timeout of these runs.
+// limit is far longer than any of the lines needs with the session timeout of these runs.
 const limit = 60 * time.Second
 
 func (r *faultyRun) do(way string) {
@@ -126,7 +127,7 @@ func (r *faultyRun) do(way string) {
 	if way == "pipe" {
 		cmd.Stdin = strings.NewReader(strings.Join(r.lines, "\n") + "\n")
 	}
-	stop := r.disturb(ctx)
+	stop := r.cutRepeatedly(ctx)
 	defer stop()
 	var err error
 	if way == "terminal" {
@@ -143,12 +144,12 @@ func (r *faultyRun) do(way string) {
 	switch status := cmd.ProcessState.ExitCode(); {
 	case ctx.Err() != nil:
 		r.t.Errorf("%s: has not ended after %s:\n%s", r.name, limit, tail(text))
-	case way == "terminal" && r.c.Name == "watch" && interrupted(cmd): // a Ctrl-C while it quits ends it at once
+	case way == "terminal" && r.c.Name == "watch" && interrupted(cmd): // Ctrl-C during quit terminates zksh at once
 	case err != nil && !errors.As(err, &exit), status < 0:
 		r.t.Errorf("%s: %v\n%s", r.name, err, tail(text))
 	case strings.Contains(text, "panic:") || strings.Contains(text, "goroutine "):
 		r.t.Errorf("%s: panic:\n%s", r.name, tail(text))
-	case way == "terminal": // its status is that of quit
+	case way == "terminal": // the exit status is that of quit
 	case status == 0 && r.fail && r.c.Effect.Has(commands.Writes) && !slices.Contains(harmless, r.c.Name):
 		r.t.Errorf("%s: status 0, although no write can succeed:\n%s", r.name, tail(text))
 	case status == 0 && !r.fail:
@@ -165,14 +166,14 @@ func interrupted(cmd *exec.Cmd) bool {
 
 func tail(text string) string { return text[max(0, len(text)-1500):] }
 
-// disturb cuts the server's connections again and again, until stop is called.
-func (r *faultyRun) disturb(ctx context.Context) (stop func()) {
+// cutRepeatedly cuts the server's connections again and again until stop is called.
+func (r *faultyRun) cutRepeatedly(ctx context.Context) (stop func()) {
 	if !r.cut {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	go func() { // ends with ctx
+	go func() { // ends when ctx is cancelled
 		defer close(ended)
 		for pause := 20 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, time.Second) {
 			select {
@@ -185,8 +186,8 @@ func (r *faultyRun) disturb(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// raw sends a request on a connection of its own; ok is false without an answer.
-func (r *faultyRun) raw(op int32, body []byte) (f rawzk.Frame, ok bool) {
+// sendRaw sends a request on a new connection. It returns false if the server does not answer.
+func (r *faultyRun) sendRaw(op int32, body []byte) (f rawzk.Frame, ok bool) {
 	nc, err := net.Dial("tcp", r.box.Addr())
 	if err != nil {
 		return f, false
@@ -206,39 +207,39 @@ func (r *faultyRun) raw(op int32, body []byte) (f rawzk.Frame, ok bool) {
 	return frames[len(frames)-1], true
 }
 
-// prepare makes the znodes that the lines are about, where the server does.
+// prepare creates the znodes that the lines use. It stops if the server does not answer.
 func (r *faultyRun) prepare() {
 	for _, path := range []string{"/app", "/app/config", "/locks", "/q"} {
-		if _, ok := r.raw(jute.OpCreate, rawzk.Create(path, []byte("x"), rawzk.Open, 0)); !ok {
+		if _, ok := r.sendRaw(jute.OpCreate, rawzk.Create(path, []byte("x"), rawzk.Open, 0)); !ok {
 			return
 		}
 	}
 }
 
-// done are paths that a line of a command creates, or deletes if they have a "-" before
-// them.
-var done = map[string][]string{
+// expectedPaths lists, by command, paths that the command's line creates or, with a leading "-",
+// deletes.
+var expectedPaths = map[string][]string{
 	"delete": {"-/app/config"}, "deleteall": {"-/app/old"}, "rmr": {"-/app/old"}, "cp": {"/copied", "/copied/config"},
 	"mv": {"/to", "-/app/from"}, "mirror": {"/mirrored/config"},
 }
 
-// verify looks for what a line with status 0 has claimed to do.
+// verify checks that a line with exit status 0 has had its effect.
 func (r *faultyRun) verify(text string) {
-	for _, path := range done[r.c.Name] {
+	for _, path := range expectedPaths[r.c.Name] {
 		path, gone := strings.CutPrefix(path, "-")
-		f, ok := r.raw(jute.OpExists, rawzk.PathWatch(path, false))
+		f, ok := r.sendRaw(jute.OpExists, rawzk.PathWatch(path, false))
 		if ok && (f.Err == 0) == gone {
 			r.t.Errorf("%s: status 0, and %s is there: %v\n%s", r.name, path, !gone, tail(text))
 		}
 	}
 	if r.c.Name == "set" {
-		if f, ok := r.raw(jute.OpGetData, rawzk.PathWatch("/app/config", false)); ok && !bytes.Contains(f.Body, []byte("threads=4")) {
+		if f, ok := r.sendRaw(jute.OpGetData, rawzk.PathWatch("/app/config", false)); ok && !bytes.Contains(f.Body, []byte("threads=4")) {
 			r.t.Errorf("%s: status 0, and the data is %q", r.name, f.Body)
 		}
 	}
 }
 
-// onTerminal types the lines, and that the program is to quit until it has.
+// onTerminal types the lines, then types quit every second until the program exits.
 func (r *faultyRun) onTerminal(ctx context.Context, cmd *exec.Cmd, out *bytes.Buffer) error {
 	cmd.Stdout, cmd.Stderr = nil, nil
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 120})
@@ -246,7 +247,7 @@ func (r *faultyRun) onTerminal(ctx context.Context, cmd *exec.Cmd, out *bytes.Bu
 		return err
 	}
 	read := make(chan struct{})
-	go func() { // ends with the program
+	go func() { // ends when the program does
 		defer close(read)
 		buf := make([]byte, 4096)
 		for {
@@ -260,7 +261,7 @@ func (r *faultyRun) onTerminal(ctx context.Context, cmd *exec.Cmd, out *bytes.Bu
 	keys := strings.Join(r.lines, "\r") + "\r"
 	for typing := true; typing; {
 		if _, err := tty.WriteString(keys); err != nil {
-			break // it has ended
+			break // the program has ended
 		}
 		keys = "quit\r"
 		if r.c.Name == "watch" {
@@ -282,8 +283,8 @@ func (r *faultyRun) onTerminal(ctx context.Context, cmd *exec.Cmd, out *bytes.Bu
 	return errors.Join(err, tty.Close())
 }
 
-// A lock in a folder that does not exist is got from a server that hangs up over containers,
-// or never answers a request for one.
+// zksh can acquire a lock below a missing parent znode even if the server hangs up on requests
+// to create containers or never answers them.
 func TestLockInAMissingFolderWithoutContainers(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"hangop:19", "ignore:19", "clickhouse", "raftkeeper"} {
@@ -299,17 +300,17 @@ func TestLockInAMissingFolderWithoutContainers(t *testing.T) {
 	}
 }
 
-// What many znodes are read or counted by is done without multiRead and
-// getAllChildrenNumber where the server hangs up over them.
+// If the server hangs up on multiRead and getAllChildrenNumber, zksh reads and counts subtrees
+// without them.
 func TestTreesWithoutMultiRead(t *testing.T) {
 	t.Parallel()
 	box := zktest.Faulty(t, "hangop:22,104")
-	lines(t, box.Addr(), "create /a 1\ncreate /a/b 2\ncreate /a/c 3\ncreate /a/b/d 4\n")
-	got := play(t, box.Addr(), "ls -R /a\ntree /a\ngetAllChildrenNumber /a\n", shell.Config{})
+	runLinesAt(t, box.Addr(), "create /a 1\ncreate /a/b 2\ncreate /a/c 3\ncreate /a/b/d 4\n")
+	got := runScript(t, box.Addr(), "ls -R /a\ntree /a\ngetAllChildrenNumber /a\n", shell.Config{})
 	if want := "/a\n/a/b\n/a/c\n/a/b/d\n/a\n├── b\n│   └── d\n└── c\n3\n"; got.out != want || got.status != 0 {
 		t.Error(cmp.Diff(want, got.out), got)
 	}
-	dump := at(t, box.Addr(), "export", "-R", "/a", "-")
+	dump := runAt(t, box.Addr(), "export", "-R", "/a", "-")
 	if n := strings.Count(dump, `"path":`); n != 4 {
 		t.Errorf("%d znodes are exported:\n%s", n, dump)
 	}

@@ -21,32 +21,33 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// fenceBy has what this process starts be fenced by a znode; by nothing without one.
-func fenceBy(t *testing.T, server, node string) {
+// setFence makes the shells of this process use the given znode as their fence; an empty node
+// means no fence.
+func setFence(t *testing.T, server, node string) {
 	if node == "" {
 		server = ""
 	}
 	t.Setenv("ZK_LOCK_FENCE", server+node)
 }
 
-// A script behind a fence shows what it shows without one.
+// A script prints the same with a fence as without one.
 func TestFenceShowsNothing(t *testing.T) {
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
 		script, exact := drawScript(rt), rapid.Bool().Draw(rt, "exact")
-		var free played
+		var free scriptResult
 		for _, fenced := range []bool{false, true} {
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: true})
 			addr, err := s.Listen("127.0.0.1:0")
 			if err != nil {
 				rt.Fatal(err)
 			}
-			if fenceBy(t, addr.String(), "/zookeeper"); !fenced {
-				fenceBy(t, "", "")
+			if setFence(t, addr.String(), "/zookeeper"); !fenced {
+				setFence(t, "", "")
 			}
-			got := play(rt, addr.String(), script, shell.Config{Window: 64, StopAtError: exact})
+			got := runScript(rt, addr.String(), script, shell.Config{Window: 64, StopAtError: exact})
 			_ = s.Close()
-			if got = got.without(addr.String()); !fenced {
+			if got = got.normalized(addr.String()); !fenced {
 				free = got
 			} else if got != free {
 				rt.Fatalf("without a fence and with one:\n%s", cmp.Diff(free.String(), got.String()))
@@ -55,18 +56,18 @@ func TestFenceShowsNothing(t *testing.T) {
 	})
 }
 
-// So it is on a real server.
+// On a real server too, a script prints the same with a fence as without one.
 func TestFenceShowsNothingOnServer(t *testing.T) {
 	server, folders := zktest.Shared(t).Addr(), 0
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
-		var free played
+		var free scriptResult
 		for _, node := range []string{"", "/zookeeper"} {
 			folders++
 			root := fmt.Sprintf("/fence%d-%d", folders, time.Now().UnixNano())
-			at(t, server, "create", root)
-			fenceBy(t, server, node)
-			got := play(rt, server+root, script, shell.Config{Window: 64}).without(root)
+			runAt(t, server, "create", root)
+			setFence(t, server, node)
+			got := runScript(rt, server+root, script, shell.Config{Window: 64}).normalized(root)
 			if node == "" {
 				free = got
 			} else if got != free {
@@ -76,29 +77,29 @@ func TestFenceShowsNothingOnServer(t *testing.T) {
 	})
 }
 
-// A lock goes while many lines are under way: those before it have gone are done, and
-// told; of the rest nothing happens, and one line is named.
-func TestLossInTheWindow(t *testing.T) {
+// When a lock is lost while many lines are in flight, the lines executed before the loss are
+// done and reported. No later line takes effect, and exactly one line is named in an error.
+func TestLockLossInWindow(t *testing.T) {
 	t.Parallel()
 	for name, addr := range map[string]string{"sandbox": zktest.Sandbox(t, sandbox.Options{}).Addr(), "server": zktest.Shared(t).Addr()} {
 		for _, flag := range []string{"--window=64", "--window=1", "-e"} {
 			t.Run(name+"/"+flag, func(t *testing.T) {
 				t.Parallel()
 				root := fmt.Sprintf("/loss-%d", time.Now().UnixNano())
-				at(t, addr, "create", root)
+				runAt(t, addr, "create", root)
 				rival := zksession.Open(t, zkconn.Config{Servers: addr + root, Timeout: zktest.Patience})
 				p := openPipeline(t, flag, "-server", addr+root)
 				if _, err := io.WriteString(p.in, "create /n\nlock /l\n"); err != nil {
 					t.Fatal(err)
 				}
-				go func() { // ends with zksh
+				go func() { // ends when zksh does
 					for i := 0; ; i++ {
 						if _, err := fmt.Fprintf(p.in, "create /n/%06d\nget /n\n", i); err != nil {
 							return
 						}
 					}
 				}()
-				late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Signal(syscall.SIGABRT) }) // which ends the reads below
+				late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Signal(syscall.SIGABRT) }) // unblocks the reads below
 				defer late.Stop()
 				var node string
 				made, asked := 0, 0
@@ -130,23 +131,23 @@ func TestLossInTheWindow(t *testing.T) {
 				if len(there) != made || made-asked != 0 && made-asked != 1 {
 					t.Errorf("%d are said to be created, %d are there; %d answers to what stands between", made, len(there), asked)
 				}
-				told := strings.Split(strings.TrimSuffix(p.errs.String(), "\n"), "\n")
+				reports := strings.Split(strings.TrimSuffix(p.errs.String(), "\n"), "\n")
 				var named []string
-				for _, line := range told {
+				for _, line := range reports {
 					if strings.HasPrefix(line, "stdin:") {
 						named = append(named, line)
 					}
 				}
 				if len(named) != 1 || !strings.Contains(named[0], "/l no longer exists") && !strings.Contains(named[0], "/l is lost") {
-					t.Errorf("told:\n%s", strings.Join(told, "\n"))
+					t.Errorf("reports:\n%s", strings.Join(reports, "\n"))
 				}
 			})
 		}
 	}
 }
 
-// By hand a lost lock shows in the prompt, and as long as it does nothing is written.
-func TestFenceByHand(t *testing.T) {
+// At the prompt, a lost lock is shown, and zksh rejects writes until the user unlocks it.
+func TestFenceInteractive(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 140, 30)
 	s.line("create /w 1")

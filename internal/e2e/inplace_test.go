@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// What is typed while a line is drawn in place, such as that of a wait, shows once, in the
-// prompt that it is for.
-func TestTypedAheadOfAWait(t *testing.T) {
+// Text that is typed while a command redraws a line in place appears once, at the prompt that it
+// is for.
+func TestTypeAheadDuringRepeat(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
 	s.line("create /n data")
@@ -25,7 +25,7 @@ func TestTypedAheadOfAWait(t *testing.T) {
 	s.wantEnd("[]", s.prompt(2)+" get /n", "data", s.prompt(3)+" get /no")
 }
 
-// A question that is wider than the terminal is broken between words.
+// A question that is wider than the terminal is wrapped between words.
 func TestLongQuestion(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 80, 30)

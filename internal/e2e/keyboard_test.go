@@ -14,7 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// The prompt shows the present state while nothing is typed, in red when there is trouble.
+// While nothing is typed, the prompt shows the current state of the connection, in red while
+// disconnected.
 func TestLivePrompt(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -37,25 +38,24 @@ func TestLivePrompt(t *testing.T) {
 	s.want(`\(CONNECTED\) 1\] ls /so-far$`)
 }
 
-// Events stand above the line being typed, which stays as it is with its cursor,
-// also when it wraps and holds characters of two cells that do not fit at the end
-// of a row.
+// Events are printed above the line being typed. The line and its cursor stay as they are, even
+// if the line wraps and contains double-width characters that do not fit at the end of a row.
 func TestEventsAboveTheLine(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 61, 80, 200} {
 		t.Run(fmt.Sprint(columns), func(t *testing.T) {
 			t.Parallel()
 			s := openScreen(t, columns, 30)
-			at(t, s.server, "create", "/w")
+			runAt(t, s.server, "create", "/w")
 			s.line("addWatch /w")
 			s.wantEnd(s.prompt(1))
 			const typed = "create /数据 你好世界一二三四五六七八九十甲乙丙丁"
 			s.text(typed)
 			s.want(`丙丁$`)
 			s.keys("Home", "M-f", "Right", "Right")
-			at(t, s.server, "set", "/w", "1")
+			runAt(t, s.server, "set", "/w", "1")
 			s.want(`type:NodeDataChanged path:\s*/\s*w$`)
-			at(t, s.server, "delete", "/w")
+			runAt(t, s.server, "delete", "/w")
 			shown := s.want(`type:NodeDeleted path:\s*/\s*w$`)
 			if n := strings.Count(shown, "(CONNECTED) 1]"); n != 1 {
 				t.Errorf("the prompt is there %d times:\n%s", n, shown)
@@ -63,40 +63,39 @@ func TestEventsAboveTheLine(t *testing.T) {
 			s.text("X")
 			s.until("the line is not intact", func(shown string) bool {
 				_, line, _ := strings.Cut(shown, s.prompt(1)+" ")
-				return bare(line) == bare(strings.Replace(typed, "/", "/X", 1))
+				return withoutSpaces(line) == withoutSpaces(strings.Replace(typed, "/", "/X", 1))
 			})
 			s.keys("Enter")
 			s.want(`^Created /X数据$`)
-			if got := at(t, s.server, "get", "/X数据"); got != "你好世界一二三四五六七八九十甲乙丙丁\n" {
+			if got := runAt(t, s.server, "get", "/X数据"); got != "你好世界一二三四五六七八九十甲乙丙丁\n" {
 				t.Errorf("stored %q", got)
 			}
 		})
 	}
 }
 
-// A message waits for nothing, not even for a choice in the menu, and the choice
-// stays.
+// An event is shown at once, even while the user chooses in the menu, and the choice stays.
 func TestEventWhileChoosing(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	at(t, s.server, "create", "/alpha")
-	at(t, s.server, "create", "/beta")
+	runAt(t, s.server, "create", "/alpha")
+	runAt(t, s.server, "create", "/beta")
 	s.line("addWatch /beta")
 	s.wantEnd(s.prompt(1))
 	s.text("get /")
 	s.want(`^ +beta$`)
 	s.keys("Tab", "Tab")
 	s.want(`\] get /beta$`)
-	at(t, s.server, "set", "/beta", "1")
+	runAt(t, s.server, "set", "/beta", "1")
 	s.want(`type:NodeDataChanged path:/beta$`)
 	s.want(`\] get /beta$`)
-	s.keys("Tab") // the last one
+	s.keys("Tab") // the last proposal
 	s.want(`\] get /zookeeper$`)
-	at(t, s.server, "set", "/beta", "2")
+	runAt(t, s.server, "set", "/beta", "2")
 	s.want(`path:/beta\n[\s\S]*path:/beta\n\[zk: \S+ 1\] get /zookeeper$`)
 	s.keys("BTab")
 	s.want(`\] get /beta$`)
-	s.resize(70, 20) // takes over the choice
+	s.resize(70, 20) // accepts the choice
 	s.until("the menu stays", func(shown string) bool { return !strings.Contains(shown, " alpha") })
 	s.want(`\] get /beta$`)
 	s.keys("Enter")
@@ -144,13 +143,13 @@ func TestEditing(t *testing.T) {
 	}
 }
 
-// asked waits until a get is on its way: no completion asks that.
-func asked(t *testing.T, proxy *zktest.Proxy) {
+// waitForGet waits until a getData request is in flight. Completion never sends one.
+func waitForGet(t *testing.T, proxy *zktest.Proxy) {
 	t.Helper()
 	zktest.Eventually(t, "the data is asked for", func() bool { return slices.Contains(proxy.Requests(), jute.OpGetData) })
 }
 
-// Ctrl-C drops the line, cancels a command, and leaves the shell as it is.
+// Ctrl-C clears the line being typed or cancels a command; the shell continues.
 func TestCtrlCAtTheKeyboard(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -161,7 +160,7 @@ func TestCtrlCAtTheKeyboard(t *testing.T) {
 	s.wantEnd(s.prompt(0)+" create /never", s.prompt(0))
 	proxy.HoldReplies(true)
 	s.line("get /")
-	asked(t, proxy)
+	waitForGet(t, proxy)
 	s.keys("C-c")
 	s.want(`^interrupted$`)
 	proxy.HoldReplies(false)
@@ -173,12 +172,12 @@ func TestCtrlCAtTheKeyboard(t *testing.T) {
 	s.want(`^status 0$`)
 }
 
-// A command that does not end for being cancelled is left behind by a second
-// Ctrl-C, and the shell with it.
-func TestCtrlCLeavesAStubbornCommand(t *testing.T) {
+// If a command ignores its cancellation, a second Ctrl-C exits the shell without waiting for the
+// command.
+func TestSecondCtrlCExits(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
-	command, begun := stubborn(t, s.server)
+	command, begun := stubbornCommand(t, s.server)
 	s.line(command)
 	begun()
 	s.keys("C-c")
@@ -203,7 +202,7 @@ func TestPaste(t *testing.T) {
 	s.paste(b.String())
 	s.want(`^198$`)
 	s.want(`CONNECTED\) 200\]$`)
-	if got := at(t, s.server, "get", "/pasted/n0000000197"); got != "a\tb\n" {
+	if got := runAt(t, s.server, "get", "/pasted/n0000000197"); got != "a\tb\n" {
 		t.Errorf("stored %q", got)
 	}
 	s.paste("ls /pas")
@@ -212,8 +211,8 @@ func TestPaste(t *testing.T) {
 	s.wantEnd("[]", s.prompt(201))
 }
 
-// Earlier lines come back with the arrows, those that begin with what is typed,
-// and by searching; those with credentials never do.
+// Arrow keys recall earlier lines, or those that begin with the typed text, and Ctrl-R searches
+// them. Lines with credentials are never recalled.
 func TestRecallOverSessions(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
@@ -222,7 +221,7 @@ func TestRecallOverSessions(t *testing.T) {
 		s.want(`CONNECTED\) ` + fmt.Sprint(i+1) + `\]$`)
 	}
 	s.keys("Up", "Up")
-	s.want(`5\]  set /a 2$`) // typed in this session: still at hand
+	s.want(`5\]  set /a 2$`) // a line with a leading space is kept for this session only
 	s.keys("C-c", "C-d")
 	s.wantEnd("$")
 	if text := readFile(t, s.home+"/state/zksh/history"); text != "create /a 1\nget /a\nls /\n" {
@@ -271,8 +270,8 @@ func TestRecallOverSessions(t *testing.T) {
 	s.want(`1\] ls /zoo$`)
 }
 
-// A line that goes on is one line of the history: it is recalled, edited and run
-// again, also in the next session.
+// A multi-line command is one entry of the history: it can be recalled, edited and run again,
+// also in a later session.
 func TestRecallOfManyLines(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 40)
@@ -293,14 +292,14 @@ func TestRecallOfManyLines(t *testing.T) {
 	s.want(`0\] set /many \$'it\\'s\\n中 文\\nend\.'$`)
 	s.keys("Enter")
 	s.wantEnd(s.prompt(1))
-	if got := at(t, s.server, "get", "/many"); got != "it's\n中 文\nend.\n" {
+	if got := runAt(t, s.server, "get", "/many"); got != "it's\n中 文\nend.\n" {
 		t.Errorf("stored %q", got)
 	}
 	s.line("history")
 	s.want(`^0 - set /many \$'it\\'s\\n中 文\\nend\.'$`)
 }
 
-// NO_COLOR takes the colour, and nothing else; a choice can still be seen.
+// NO_COLOR removes only colours; the selected proposal is still highlighted.
 func TestNoColor(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 100, 30)
@@ -320,7 +319,7 @@ func TestNoColor(t *testing.T) {
 	}
 }
 
-// A terminal of no size, as some containers have, counts as one of 80 columns.
+// A terminal without a size, as in some containers, counts as 80 columns wide.
 func TestNoSize(t *testing.T) {
 	t.Parallel()
 	c := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -331,12 +330,12 @@ func TestNoSize(t *testing.T) {
 	c.expect(`\[sizeless, zookeeper\]\r\n`)
 	c.expect(`CONNECTED\) 2\] `)
 	c.setSize(100, 24)
-	c.typeIn("quit\r") // Ctrl-D is lost while the editor begins again for the new size
+	c.typeIn("quit\r") // Ctrl-D would be lost while the editor restarts for the new size
 	c.wantRestored(0)
 }
 
-// Of a line that is longer than the screen the part around the cursor is shown; all
-// of it runs.
+// If a line is longer than the screen, the part around the cursor is shown. The complete line
+// runs.
 func TestLineLongerThanTheScreen(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 60, 14)
@@ -347,19 +346,19 @@ func TestLineLongerThanTheScreen(t *testing.T) {
 	s.want(`\(CONNECTED\) 0\] create /long 0123`)
 	s.keys("Enter")
 	s.want(`^Created /long$`)
-	if got := at(t, s.server, "get", "/long"); got != data+"\n" {
+	if got := runAt(t, s.server, "get", "/long"); got != data+"\n" {
 		t.Errorf("stored %d bytes, want %d", len(got)-1, len(data))
 	}
 }
 
-// Ctrl-C ends a paste with the command it comes in.
+// Ctrl-C during a pasted command also drops the rest of the paste.
 func TestCtrlCEndsAPaste(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	s := openScreenOn(t, proxy.Addr(), 100, 30)
 	proxy.HoldReplies(true)
 	s.paste("get /\ncreate /never\ncreate /neither\n")
-	asked(t, proxy)
+	waitForGet(t, proxy)
 	s.keys("C-c")
 	s.want(`interrupted$`)
 	proxy.HoldReplies(false)
@@ -367,7 +366,7 @@ func TestCtrlCEndsAPaste(t *testing.T) {
 	s.wantEnd("[zookeeper]", s.prompt(2))
 }
 
-// Quotes and dots of Chinese text take one cell, as the terminal has it, whatever
+// Ambiguous-width characters such as “, ” and … occupy one cell, as on the terminal, whatever
 // the locale.
 func TestCellsInAChineseLocale(t *testing.T) {
 	t.Parallel()

@@ -14,10 +14,10 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// Those on a terminal run beside nothing but each other: their pictures are to be caught in
-// time.
+// The tests that use a terminal run in parallel only with each other, because they must catch
+// the pictures in time.
 
-// The lanes fit the window, also one that changes, and leave a whole terminal.
+// The lanes fit the window, even if its size changes, and lockdemo leaves the terminal intact.
 func TestLockdemoScreen(t *testing.T) {
 	for _, window := range [][2]int{{60, 20}, {100, 30}, {200, 60}} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestLockdemoScreen(t *testing.T) {
 			s.start()
 			s.line("lockdemo predecessor -n 12 --hold 1500ms")
 			s.want(`(?s)^predecessor, 12 contenders\n.*^ *0 [ ·]*█.*^· waits .*█ holds$`)
-			// A terminal that has another size again before it is drawn on may keep lines of
-			// the picture in between.
+			// If the terminal changes size again before lockdemo redraws, lines of the old
+			// picture may remain in between.
 			s.resize(80, 24)
 			s.redrawn()
 			s.resize(window[0], window[1])
@@ -56,14 +56,14 @@ func (s *screen) redrawn() {
 	}
 }
 
-// Ctrl-Z stops it, fg goes on, and Ctrl-C ends it. Nothing is left behind.
+// Ctrl-Z stops lockdemo, fg continues it, and Ctrl-C ends it. No znode is left behind.
 func TestLockdemoKeys(t *testing.T) {
 	s := openScreen(t, 100, 30)
 	s.line("lockdemo parent -n 8 --hold 1h")
 	s.want(`(?s)^parent, 8 contenders\n.*█ holds$`)
 	s.keys("C-z")
 	s.want(`^\[1\]\+ +Stopped`)
-	s.line("clear") // else the old picture is taken for the new one
+	s.line("clear") // otherwise the old picture would match the next pattern
 	s.want(`\A\$$`)
 	s.line("fg")
 	s.want(`(?s)^parent, 8 contenders\n.*█ holds$`)
@@ -74,7 +74,7 @@ func TestLockdemoKeys(t *testing.T) {
 	s.want(`^\[zookeeper\]$`)
 }
 
-// The sandbox behind it is gone: it says so, and the prompt comes back.
+// If the server disappears, lockdemo reports it, and the prompt returns.
 func TestLockdemoWithoutServer(t *testing.T) {
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	s := openScreenOn(t, p.Addr(), 100, 30, "-timeout", "6000")
@@ -85,14 +85,14 @@ func TestLockdemoWithoutServer(t *testing.T) {
 	s.want(`(?s)curator n=4: .*\[zk: \S+ 1\]$`)
 }
 
-// However it ends, its folder goes: at once, or, when it is killed, with its
-// sessions.
+// However lockdemo ends, its folder is deleted: at once or, after a SIGKILL, when its sessions
+// expire.
 func TestLockdemoEnds(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.JavaProperty("znode.container.checkIntervalMs", "300")).Addr()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		timeout := "30000"
-		if sig == syscall.SIGKILL { // nothing else ends its sessions
+		if sig == syscall.SIGKILL { // only the timeout ends its sessions
 			timeout = "8000"
 		}
 		cmd := exec.Command("zksh", "-server", server, "-timeout", timeout, "lockdemo", "zksh", "naive", "--yes", "-n", "5", "--hold", "1h")
@@ -112,7 +112,7 @@ func TestLockdemoEnds(t *testing.T) {
 				t.Fatalf("%v, %v: %s%s", err, cmd.Wait(), text.String(), errs.String())
 			}
 		}
-		if !strings.Contains(at(t, server, "ls", "/"), "zksh-lockdemo-") {
+		if !strings.Contains(runAt(t, server, "ls", "/"), "zksh-lockdemo-") {
 			t.Error("it has no folder")
 		}
 		if err := cmd.Process.Signal(sig); err != nil {
@@ -121,7 +121,7 @@ func TestLockdemoEnds(t *testing.T) {
 		if err := cmd.Wait(); err == nil {
 			t.Errorf("%v: it ends well", sig)
 		}
-		left := func() bool { return strings.Contains(at(t, server, "ls", "/"), "lockdemo") }
+		left := func() bool { return strings.Contains(runAt(t, server, "ls", "/"), "lockdemo") }
 		if sig != syscall.SIGKILL && left() {
 			t.Errorf("%v: its folder is left", sig)
 		}
@@ -129,7 +129,7 @@ func TestLockdemoEnds(t *testing.T) {
 	}
 }
 
-// Without arguments all schemes are played, and the last line is their summary.
+// Without arguments, lockdemo runs all schemes and prints a summary as its last line.
 func TestLockdemoPipe(t *testing.T) {
 	t.Parallel()
 	out := zksh(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr(), "-o", "json", "lockdemo", "-n", "5")

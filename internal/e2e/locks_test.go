@@ -22,13 +22,13 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// rival is another client that wants the same lock, on a connection that no
-// fault of the test touches.
+// A rival is another client that wants the same lock. Its connection is not affected by the
+// faults of the test.
 type rival struct{ *zkconn.Session }
 
 type rivalConn struct{ s *zkconn.Session }
 
-// Session is part of zklock.Conn.
+// Session implements zklock.Conn.
 func (c rivalConn) Session(ctx context.Context) (zklock.Session, error) { return c.s.Stay().Pin(ctx) }
 
 func newRival(t *testing.T, server string) rival {
@@ -36,7 +36,7 @@ func newRival(t *testing.T, server string) rival {
 	return rival{zksession.Open(t, zkconn.Config{Servers: server, Timeout: 10 * time.Second})}
 }
 
-// lock waits for the lock until a generous end.
+// lock acquires the lock, with a generous time limit.
 func (r rival) lock(t *testing.T, path string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*zktest.Patience)
@@ -46,27 +46,27 @@ func (r rival) lock(t *testing.T, path string) {
 	}
 }
 
-// guarded is a zksh that holds a lock while its command runs.
-type guarded struct {
+// A lockedCommand is a zksh that holds a lock while its command runs.
+type lockedCommand struct {
 	cmd   *exec.Cmd
 	errs  strings.Builder
 	child int // pid of the command
 }
 
-// guard starts one and returns when its command runs: traps are set before sh
-// writes its pid, and script runs after that.
-func guard(t *testing.T, server, traps, script string, flags ...string) *guarded {
+// startLocked starts a lockedCommand and returns when its command runs. The shell code traps
+// runs before sh writes its pid, and script runs after that.
+func startLocked(t *testing.T, server, traps, script string, flags ...string) *lockedCommand {
 	t.Helper()
-	return startGuard(t, nil, server, traps, script, flags...)
+	return startLockedTo(t, nil, server, traps, script, flags...)
 }
 
-// startGuard is guard with a standard error of its own.
-func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flags ...string) *guarded {
+// startLockedTo is like startLocked, but sends standard error to errs unless that is nil.
+func startLockedTo(t *testing.T, errs io.Writer, server, traps, script string, flags ...string) *lockedCommand {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
 	args := append([]string{"-server", server, "-timeout", "10000", "lock"}, flags...)
 	args = append(args, "/l", "--", "sh", "-c", traps+"\necho $$ > "+file+".new; mv "+file+".new "+file+"; "+script)
-	g := &guarded{cmd: exec.Command("zksh", args...)}
+	g := &lockedCommand{cmd: exec.Command("zksh", args...)}
 	g.cmd.Env, g.cmd.Stderr = homeEnv(t.TempDir()), &g.errs
 	if errs != nil {
 		g.cmd.Stderr = errs
@@ -74,7 +74,7 @@ func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flag
 	if err := g.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.cmd.Process.Kill() }) // it has ended, or the test has failed
+	t.Cleanup(func() { _ = g.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	zktest.Eventually(t, "the command runs", func() bool {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -86,13 +86,13 @@ func startGuard(t *testing.T, errs io.Writer, server, traps, script string, flag
 	return g
 }
 
-// A command under a lock is gone before anybody else can hold the lock, though
-// it ignores TERM, when no server can be heard of.
+// When no server answers, zksh terminates the command under a lock before another client can get
+// the lock, even if the command ignores TERM.
 func TestCommandEndsBeforeTheLease(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
-	g := guard(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
+	g := startLocked(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	proxy.Hold(true)
 	newRival(t, server+chroot).lock(t, "/l")
 	if zktest.Runs(g.child) {
@@ -107,10 +107,10 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 	}
 }
 
-// Nobody reads what is told: the command ends in time all the same.
+// zksh terminates the command in time even if nobody reads zksh's messages.
 func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -118,7 +118,7 @@ func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 	}
 	defer r.Close()
 	fill(t, w)
-	g := startGuard(t, w, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
+	g := startLockedTo(t, w, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	w.Close()
 	proxy.Hold(true)
 	newRival(t, server+chroot).lock(t, "/l")
@@ -126,11 +126,11 @@ func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 		t.Error("the command still runs while another client holds the lock")
 	}
 	proxy.Hold(false)
-	go func() { _, _ = io.Copy(io.Discard, r) }() // ends with zksh
+	go func() { _, _ = io.Copy(io.Discard, r) }() // ends when zksh does
 	wantExit(t, g.cmd, 74)
 }
 
-// fill writes into a pipe until it takes no more.
+// fill writes to a pipe until it is full.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
 	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
@@ -145,13 +145,13 @@ func fill(t *testing.T, w *os.File) {
 	}
 }
 
-// A connection that comes back in time costs nothing.
+// A short connection loss costs neither the lock nor the command.
 func TestCommandOutlivesAShortOutage(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
 	done := filepath.Join(t.TempDir(), "done")
-	g := guard(t, proxy.Addr()+chroot, "", "until [ -e "+done+" ]; do sleep 0.1; done; exit 5")
+	g := startLocked(t, proxy.Addr()+chroot, "", "until [ -e "+done+" ]; do sleep 0.1; done; exit 5")
 	proxy.Cut()
 	r := newRival(t, server+chroot)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -165,25 +165,25 @@ func TestCommandOutlivesAShortOutage(t *testing.T) {
 	wantExit(t, g.cmd, 5)
 }
 
-// The end of zksh without a chance to clean up takes the command with it.
+// If zksh is killed, its command is terminated too.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
-	g := guard(t, server, "", "while :; do sleep 0.1; done")
+	server := zktest.Shared(t).Addr() + newChroot(t)
+	g := startLocked(t, server, "", "while :; do sleep 0.1; done")
 	if err := g.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.cmd.Wait() // killed, as was asked for
+	_ = g.cmd.Wait() // reports the kill
 	zktest.Eventually(t, "the command is gone", func() bool { return !zktest.Runs(g.child) })
 	newRival(t, server).lock(t, "/l")
 }
 
-// A holder that was stopped for longer than its session lasts ends its command
-// as soon as it wakes up.
-func TestHolderAsleep(t *testing.T) {
+// A zksh that was stopped for longer than its session lasts terminates its command as soon as it
+// continues.
+func TestStoppedHolder(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
-	g := guard(t, server, "", "while :; do sleep 0.1; done", "-t", "1")
+	server := zktest.Shared(t).Addr() + newChroot(t)
+	g := startLocked(t, server, "", "while :; do sleep 0.1; done", "-t", "1")
 	if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -197,27 +197,28 @@ func TestHolderAsleep(t *testing.T) {
 	}
 }
 
-// Signals go to the command; its end decides the status, and the lock is free.
+// zksh passes signals to the command under the lock. The command decides the exit status, and
+// the lock is released.
 func TestSignalsGoToTheCommand(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		g := guard(t, server, "trap 'exit 42' INT TERM HUP QUIT", "while :; do sleep 0.1; done")
+		g := startLocked(t, server, "trap 'exit 42' INT TERM HUP QUIT", "while :; do sleep 0.1; done")
 		if err := g.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, g.cmd, 42)
-		if got := at(t, server, "ls", "/l"); got != "[]\n" {
+		if got := runAt(t, server, "ls", "/l"); got != "[]\n" {
 			t.Errorf("%v: left behind: %s", sig, got)
 		}
 	}
 }
 
-// A signal while waiting gives the place in the queue up.
+// A signal to a waiter makes it leave the queue.
 func TestSignalWhileWaitingForALock(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
-	g := guard(t, server, "", "while :; do sleep 0.1; done")
+	server := zktest.Shared(t).Addr() + newChroot(t)
+	g := startLocked(t, server, "", "while :; do sleep 0.1; done")
 	for sig, want := range signalStatuses {
 		waiter := exec.Command("zksh", "-server", server, "lock", "/l", "--", "true")
 		waiter.Env = homeEnv(t.TempDir())
@@ -226,12 +227,12 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 		if err := waiter.Start(); err != nil {
 			t.Fatal(err)
 		}
-		zktest.Eventually(t, "two are in the queue", func() bool { return strings.Count(at(t, server, "ls", "/l"), "lock-") == 2 })
+		zktest.Eventually(t, "two are in the queue", func() bool { return strings.Count(runAt(t, server, "ls", "/l"), "lock-") == 2 })
 		if err := waiter.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, waiter, want)
-		if n := strings.Count(at(t, server, "ls", "/l"), "lock-"); n != 1 {
+		if n := strings.Count(runAt(t, server, "ls", "/l"), "lock-"); n != 1 {
 			t.Errorf("%v: %d in the queue, want the holder alone", sig, n)
 		}
 	}
@@ -241,12 +242,12 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 	wantExit(t, g.cmd, 143)
 }
 
-// A lock that is lost between two lines of a batch ends it, unless -k is given.
+// A lock that is lost between two lines of a script ends the script, unless -k is set.
 func TestLossEndsABatch(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-q", "-k"} {
-		server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
-		// Standard output and error are files, which can be read meanwhile.
+		server, dir := zktest.Shared(t).Addr()+newChroot(t), t.TempDir()
+		// Standard output and error are files, so that the test can read them while zksh runs.
 		cmd := exec.Command("sh", "-c", "exec zksh $0 -server $1 > out 2> err", flag, server)
 		cmd.Env, cmd.Dir = homeEnv(dir), dir
 		in, err := cmd.StdinPipe()
@@ -256,7 +257,7 @@ func TestLossEndsABatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, or the test has failed
+		t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed; else it has already ended
 		said := func(file string) string {
 			text, err := os.ReadFile(filepath.Join(dir, file))
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -273,7 +274,7 @@ func TestLossEndsABatch(t *testing.T) {
 		zktest.Eventually(t, "it is locked", func() bool { return strings.HasSuffix(said("out"), "s\n") })
 		_, node, _ := strings.Cut(said("out"), "node=")
 		node, _, _ = strings.Cut(node, " ")
-		at(t, server, "delete", node)
+		runAt(t, server, "delete", node)
 		zktest.Eventually(t, "the loss is told", func() bool { return strings.Contains(said("err"), "is lost") })
 		write("create /after\n")
 		in.Close()
@@ -281,18 +282,18 @@ func TestLossEndsABatch(t *testing.T) {
 		if want := "stdin:2: lock /l is lost: another client deleted the holder's znode"; !strings.Contains(said("err"), want) {
 			t.Errorf("%s: told %q, want %q in it", flag, said("err"), want)
 		}
-		if made := strings.Contains(at(t, server, "ls", "/"), "after"); made != (flag == "-k") {
+		if made := strings.Contains(runAt(t, server, "ls", "/"), "after"); made != (flag == "-k") {
 			t.Errorf("%s: the next line ran: %v", flag, made)
 		}
 	}
 }
 
-// By hand, too, the end of the shell waits for the command under a lock: the lock
-// is not free as long as that runs.
+// After a hangup at the prompt, too, zksh waits for the command under a lock and keeps the lock
+// while the command runs.
 func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 	t.Parallel()
-	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
-	stubborn := openStubborn(t) // what a command is given otherwise is over when this has ended
+	server, dir := zktest.Shared(t).Addr()+newChroot(t), t.TempDir()
+	stubborn := openStubborn(t) // exits after the time that zksh usually grants a command; a command under a lock has no such limit
 	c := openConsoleIn(t, dir, "-server", server)
 	c.expect(connected)
 	c.typeIn("lock /l -- sh -c 'trap \"\" HUP TERM; touch " + dir + "/held; until [ -e " + dir + "/go ]; do sleep 0.1; done'\r")
@@ -308,23 +309,23 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	stubborn.wantRestored(143)
-	if n := strings.Count(at(t, server, "ls", "/l"), "lock-"); n != 1 {
+	if n := strings.Count(runAt(t, server, "ls", "/l"), "lock-"); n != 1 {
 		t.Errorf("%d hold the lock while the command runs, want 1", n)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.wantStatus(143)
-	if got := at(t, server, "ls", "/l"); got != "[]\n" {
+	if got := runAt(t, server, "ls", "/l"); got != "[]\n" {
 		t.Errorf("left behind: %s", got)
 	}
 }
 
-// With stty tostop a word to the person does not stop the holder, though its
-// command has the terminal.
+// With stty tostop, a message to the terminal does not stop zksh, although its command is in the
+// foreground.
 func TestAlertWithTostop(t *testing.T) {
 	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), place(t)
+	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
 	c := openConsole(t, "-server", proxy.Addr()+chroot, "lock", "/l", "--",
 		"sh", "-c", "stty tostop; echo running; read x; exit 7")
@@ -335,11 +336,11 @@ func TestAlertWithTostop(t *testing.T) {
 	c.wantStatus(7)
 }
 
-// When the outer of two locks is lost, what runs under the inner one is ended, too:
-// the command, which ignores TERM, and its child in the background.
+// When the outer of two nested locks is lost, zksh terminates the command under the inner lock,
+// which ignores TERM, and the command's background child.
 func TestNestedCommand(t *testing.T) {
 	t.Parallel()
-	server, dir := zktest.Shared(t).Addr()+place(t), t.TempDir()
+	server, dir := zktest.Shared(t).Addr()+newChroot(t), t.TempDir()
 	pids := filepath.Join(dir, "pids")
 	cmd := exec.Command("zksh", "-server", server, "lock", "-t", "1", "/a", "--",
 		"zksh", "-server", server, "lock", "-t", "1000", "/b", "--",
@@ -350,7 +351,7 @@ func TestNestedCommand(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, or the test has failed
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	var child, background int
 	zktest.Eventually(t, "the command runs", func() bool {
 		text, err := os.ReadFile(pids)
@@ -360,19 +361,19 @@ func TestNestedCommand(t *testing.T) {
 		_, err = fmt.Sscan(string(text), &child, &background)
 		return err == nil
 	})
-	name := strings.Trim(at(t, server, "ls", "/a"), "[]\n")
-	at(t, server, "delete", "/a/"+name)
+	name := strings.Trim(runAt(t, server, "ls", "/a"), "[]\n")
+	runAt(t, server, "delete", "/a/"+name)
 	wantExit(t, cmd, 74)
 	if zktest.Runs(child) || zktest.Runs(background) {
 		t.Errorf("the command runs: %t; its child: %t; it said %q", zktest.Runs(child), zktest.Runs(background), errs.String())
 	}
 }
 
-// While zksh stands still the command is ended before anybody else can hold the lock.
-func TestHolderAsleepEndsItsCommand(t *testing.T) {
+// While zksh is stopped, its command is terminated before another client can get the lock.
+func TestCommandOfStoppedHolderEnds(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
-	g := guard(t, server, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
+	server := zktest.Shared(t).Addr() + newChroot(t)
+	g := startLocked(t, server, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

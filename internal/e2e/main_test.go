@@ -1,7 +1,12 @@
 //go:build unix
 
-// Package e2e runs the built program as its users do: by scripts, by pipes, and
-// through a terminal.
+// Package e2e tests the built program as users run it: with scripts, through pipes, and on
+// terminals.
+//
+// Most tests use one of these helpers. runScript runs a script inside the test process,
+// openPipeline starts zksh on pipes, openConsole on a plain terminal, openRich on one with line
+// editing, and openScreen on one whose screen tmux keeps. TestScripts runs the files in
+// testdata/script.
 package e2e
 
 import (

@@ -18,16 +18,16 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A bomb is a small file that stands for much.
+// A bomb is a small file that expands to a large amount of data.
 type bomb struct {
 	name  string
-	plain bool // it is not compressed
+	plain bool // the file is not compressed
 	write func(w io.Writer) error
-	says  string // empty: whatever it says
+	says  string // part of the expected error; empty allows any
 }
 
-// repeat writes text n times.
-func repeat(w io.Writer, n int, text func(i int) string) error {
+// writeRepeated writes text(i) for each i from 0 to n-1.
+func writeRepeated(w io.Writer, n int, text func(i int) string) error {
 	for i := range n {
 		if _, err := io.WriteString(w, text(i)); err != nil {
 			return err
@@ -36,25 +36,26 @@ func repeat(w io.Writer, n int, text func(i int) string) error {
 	return nil
 }
 
-// lots writes a text once, another one n times, and a third once.
-func lots(before string, n int, text func(i int) string, behind string) func(io.Writer) error {
+// surround returns a function that writes before, then text(i) for each i from 0 to n-1, then
+// after.
+func surround(before string, n int, text func(i int) string, after string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		if _, err := io.WriteString(w, before); err != nil {
 			return err
 		}
-		if err := repeat(w, n, text); err != nil {
+		if err := writeRepeated(w, n, text); err != nil {
 			return err
 		}
-		_, err := io.WriteString(w, behind)
+		_, err := io.WriteString(w, after)
 		return err
 	}
 }
 
-func always(text string) func(int) string { return func(int) string { return text } }
+func constant(text string) func(int) string { return func(int) string { return text } }
 
 const dumpHead = `{"zksh":"dump","version":1,"root":"/a","time":"2024-01-01T00:00:00Z"}` + "\n"
 
-// bombs has some of each form that zksh reads.
+// bombs returns bombs in each file format that zksh reads.
 func bombs() []bomb {
 	var snapshot, acl, znode jute.Encoder
 	snapshot.B = []byte("ZKSN")
@@ -82,26 +83,26 @@ func bombs() []bomb {
 		znodes, much = 3_000_000, expands
 	}
 	return []bomb{
-		{name: "znodes", write: lots(dumpHead, znodes, func(i int) string {
+		{name: "znodes", write: surround(dumpHead, znodes, func(i int) string {
 			return fmt.Sprintf(`{"path":"/a/%d","kind":"persistent","data":null,"stat":null,"acl":null}`+"\n", i)
 		}, ""), says: much},
-		{name: "paths", write: lots("{", 200_000, func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, `"/x":{}}`), says: expands},
-		{name: "data", write: lots(`{"/x":{"content":"","acls":[]}`, 256, func(i int) string { return fmt.Sprintf(`,"/x/%d":{"content":%q,"acls":[]}`, i, data) }, "}"), says: expands},
-		{name: "entries", write: lots(dumpHead+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`, 20_000_000, always(",{}"), "]}\n")},
-		{name: "one line", write: lots(dumpHead+`{"path":"/a","data":"`, 500, always(data), "\"}\n")},
-		{name: "nesting", write: lots("[", 20_000_000, always(`{"t":[`), "")},
-		{name: "a name without end", write: lots(`{"`, 500, always(data), `":{}}`)},
-		{name: "fields", write: lots(`{"/a":{"acls":[],"content":null`, 5_000_000, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}}")},
-		{name: "snapshot of ACLs", write: lots(string(snapshot.B)+"\x7f\xff\xff\xff", 10_000_000, always(string(acl.B)), "")},
-		{name: "snapshot of entries", write: lots(string(snapshot.B)+"\x00\x00\x00\x01"+string(acl.B[:8])+"\x7f\xff\xff\xff", 20_000_000, always(string(acl.B[12:])), "")},
-		{name: "snapshot of znodes", write: lots(acls+node("", nil), znodes, func(i int) string { return node(fmt.Sprintf("/%d", i), nil) }, ""), says: much},
-		{name: "snapshot of data", write: lots(acls+node("", nil), 256, func(i int) string { return node(fmt.Sprintf("/%d", i), []byte(data)) }, ""), says: expands},
-		{name: "snapshot of sessions", write: lots(string(snapshot.B[:16])+"\x7f\xff\xff\xff", 20_000_000, always("\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01"), "")},
-		{name: "snapshot that claims data", plain: true, write: lots(acls+"\x00\x00\x00\x02/a\x7f\xff\xff\xff", 1, always("x"), "")},
+		{name: "paths", write: surround("{", 200_000, func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, `"/x":{}}`), says: expands},
+		{name: "data", write: surround(`{"/x":{"content":"","acls":[]}`, 256, func(i int) string { return fmt.Sprintf(`,"/x/%d":{"content":%q,"acls":[]}`, i, data) }, "}"), says: expands},
+		{name: "entries", write: surround(dumpHead+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`, 20_000_000, constant(",{}"), "]}\n")},
+		{name: "one line", write: surround(dumpHead+`{"path":"/a","data":"`, 500, constant(data), "\"}\n")},
+		{name: "nesting", write: surround("[", 20_000_000, constant(`{"t":[`), "")},
+		{name: "a name without end", write: surround(`{"`, 500, constant(data), `":{}}`)},
+		{name: "fields", write: surround(`{"/a":{"acls":[],"content":null`, 5_000_000, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}}")},
+		{name: "snapshot of ACLs", write: surround(string(snapshot.B)+"\x7f\xff\xff\xff", 10_000_000, constant(string(acl.B)), "")},
+		{name: "snapshot of entries", write: surround(string(snapshot.B)+"\x00\x00\x00\x01"+string(acl.B[:8])+"\x7f\xff\xff\xff", 20_000_000, constant(string(acl.B[12:])), "")},
+		{name: "snapshot of znodes", write: surround(acls+node("", nil), znodes, func(i int) string { return node(fmt.Sprintf("/%d", i), nil) }, ""), says: much},
+		{name: "snapshot of data", write: surround(acls+node("", nil), 256, func(i int) string { return node(fmt.Sprintf("/%d", i), []byte(data)) }, ""), says: expands},
+		{name: "snapshot of sessions", write: surround(string(snapshot.B[:16])+"\x7f\xff\xff\xff", 20_000_000, constant("\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01"), "")},
+		{name: "snapshot that claims data", plain: true, write: surround(acls+"\x00\x00\x00\x02/a\x7f\xff\xff\xff", 1, constant("x"), "")},
 	}
 }
 
-// No hostile file fills the memory of zksh, nor the disk.
+// No hostile file fills zksh's memory or the disk.
 func TestHostileFilesFillNoMemory(t *testing.T) {
 	if zktest.UnderRace() {
 		t.Skip("the race detector takes many times the memory")
@@ -128,7 +129,7 @@ func TestHostileFilesFillNoMemory(t *testing.T) {
 	}
 }
 
-// make writes the file.
+// make writes the bomb to a file.
 func (b bomb) make(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -138,7 +139,7 @@ func (b bomb) make(t *testing.T, name string) {
 	defer f.Close()
 	var w io.WriteCloser = f
 	if !b.plain {
-		w, _ = gzip.NewWriterLevel(f, gzip.BestSpeed) // there is such a level
+		w, _ = gzip.NewWriterLevel(f, gzip.BestSpeed) // BestSpeed is a valid level, so there is no error
 	}
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	if err := b.write(buffered); err != nil {
@@ -154,7 +155,8 @@ func (b bomb) make(t *testing.T, name string) {
 	}
 }
 
-// A transaction log with a record that claims to be long, or is, is bounded too.
+// zksh's memory is also bounded for a transaction log with a record that is very long or claims
+// to be.
 func TestHostileLogsFillNoMemory(t *testing.T) {
 	if zktest.UnderRace() {
 		t.Skip("the race detector takes many times the memory")
@@ -164,8 +166,8 @@ func TestHostileLogsFillNoMemory(t *testing.T) {
 	head.Int(2)
 	head.Long(0)
 	for _, b := range []bomb{
-		{name: "claims", plain: true, write: lots(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff", 1, always("x"), "")},
-		{name: "records", plain: true, write: lots(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x0f\xff\xff\xff", 400, always(strings.Repeat("r", 1<<20)), "")},
+		{name: "claims", plain: true, write: surround(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x7f\xff\xff\xff", 1, constant("x"), "")},
+		{name: "records", plain: true, write: surround(string(head.B)+"\x00\x00\x00\x00\x00\x00\x00\x01\x0f\xff\xff\xff", 400, constant(strings.Repeat("r", 1<<20)), "")},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "log.1")

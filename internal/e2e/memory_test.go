@@ -17,22 +17,22 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-var hostile = flag.Bool("hostile", false, "the tests of memory run every command against each hostile server, for longer; make hostile has them all")
+var hostile = flag.Bool("hostile", false, "the memory tests run every command against each hostile server, and for longer; set by make hostile")
 
-// maxMemory is the most memory that any server or file may make zksh take.
+// maxMemory is the largest memory, in bytes, that a server or file may make zksh use.
 const maxMemory = 300 << 20
 
-// An attack is an attempt to fill the memory of a command.
+// An attack is a server's attempt to fill the memory of a command.
 type attack struct {
-	mode  string // of zktest.Endless
-	line  string // the command; several lines are a script
-	says  string // what the error says
-	fine  bool   // the command succeeds: nothing that the server does too much of matters to it
-	lasts bool   // the command may have no end of its own, as the server has none: it is stopped
-	only  bool   // only with -hostile
+	mode        string // mode of zktest.Endless
+	line        string // the command; several lines are run as a script
+	says        string // part of the expected error
+	succeeds    bool   // the command succeeds, because the attack does not affect it
+	endless     bool   // the command may never end by itself; the test stops it
+	hostileOnly bool   // runs only with -hostile
 }
 
-// What errors say.
+// Parts of expected errors.
 const (
 	tooLong   = "exceeds the limit"
 	tooMany   = "too many elements"
@@ -40,77 +40,77 @@ const (
 	tooDeep   = "too deep"
 )
 
-// attacks are grouped by what the server does.
+// attacks lists the attacks, grouped by mode.
 var attacks = []attack{
-	{mode: "events", line: "ls /", fine: true},
-	{mode: "events", line: "watch /a", says: "terminated", lasts: true, only: true},
+	{mode: "events", line: "ls /", succeeds: true},
+	{mode: "events", line: "watch /a", says: "terminated", endless: true, hostileOnly: true},
 	{mode: "watched", line: "addWatch /" + strings.Repeat("w", 2000) + "\nwait -w 4s /b\n", says: "sent events faster than zksh could process them"},
 	{mode: "below", line: "watch -r /a"},
-	{mode: "below", line: "mirror --watch -y /a /b", only: true},
-	{mode: "million", line: "ls /", fine: true},
-	{mode: "many", line: strings.Repeat("ls /\n", 6), fine: true},
+	{mode: "below", line: "mirror --watch -y /a /b", hostileOnly: true},
+	{mode: "million", line: "ls /", succeeds: true},
+	{mode: "many", line: strings.Repeat("ls /\n", 6), succeeds: true},
 	{mode: "data", line: strings.Repeat("get /a\n", 6), says: "the connection was lost"},
-	{mode: "wide", line: "ls -R /\nls /\n", lasts: true, only: true},
-	{mode: "many", line: "ls /", fine: true},
-	{mode: "many", line: "-o json ls /", fine: true, only: true},
-	{mode: "long", line: "-o table ls /", fine: true, only: true},
+	{mode: "wide", line: "ls -R /\nls /\n", endless: true, hostileOnly: true},
+	{mode: "many", line: "ls /", succeeds: true},
+	{mode: "many", line: "-o json ls /", succeeds: true, hostileOnly: true},
+	{mode: "long", line: "-o table ls /", succeeds: true, hostileOnly: true},
 	{mode: "over", line: "ls /", says: tooLong},
-	{mode: "over", line: "getAcl /a", says: tooLong, only: true},
+	{mode: "over", line: "getAcl /a", says: tooLong, hostileOnly: true},
 	{mode: "over", line: "stat /a", says: tooLong},
 	{mode: "over", line: "set /a b", says: tooLong},
-	{mode: "over", line: "whoami", says: tooLong, only: true},
+	{mode: "over", line: "whoami", says: tooLong, hostileOnly: true},
 	{mode: "claim", line: "ls /"},
 	{mode: "empty", line: "ls /", says: tooMany},
 	{mode: "empty", line: "getEphemerals", says: tooMany},
 	{mode: "short", line: "ls /", says: tooMany},
-	{mode: "short", line: "-o json ls -l /", says: tooMany, only: true},
+	{mode: "short", line: "-o json ls -l /", says: tooMany, hostileOnly: true},
 	{mode: "acl", line: "getAcl /a", says: tooMany},
 	{mode: "identities", line: "whoami", says: tooMany},
 	{mode: "data", line: "get /a", says: tooLong},
-	{mode: "data", line: "-o json get /a", says: tooLong, only: true},
+	{mode: "data", line: "-o json get /a", says: tooLong, hostileOnly: true},
 	{mode: "slash", line: "ls /", says: malformed},
 	{mode: "dots", line: "ls -R /", says: malformed},
 	{mode: "nameless", line: "tree /", says: malformed},
-	{mode: "slash", line: "deleteall -y /a", says: malformed, only: true},
+	{mode: "slash", line: "deleteall -y /a", says: malformed, hostileOnly: true},
 	{mode: "deep", line: "ls -R /", says: tooDeep},
 	{mode: "deep", line: "deleteall -y /a", says: tooDeep},
-	{mode: "deep", line: "tree /", only: true},
-	{mode: "deep", line: "du /", only: true},
-	{mode: "deep", line: "find / -name x", only: true},
-	{mode: "deep", line: "export -R / -", only: true},
-	{mode: "deep", line: "cp -R --overwrite /a /b", only: true},
-	{mode: "deep", line: "mv /a /b", only: true},
-	{mode: "deep", line: "ls -R -s /", only: true},
-	{mode: "deep", line: "setAcl -R /a world:anyone:r", only: true},
-	{mode: "deep", line: "diff /a /b", only: true},
-	{mode: "deep", line: "watch -r /", only: true},
-	{mode: "deep", line: "mirror -y /a /b", only: true},
+	{mode: "deep", line: "tree /", hostileOnly: true},
+	{mode: "deep", line: "du /", hostileOnly: true},
+	{mode: "deep", line: "find / -name x", hostileOnly: true},
+	{mode: "deep", line: "export -R / -", hostileOnly: true},
+	{mode: "deep", line: "cp -R --overwrite /a /b", hostileOnly: true},
+	{mode: "deep", line: "mv /a /b", hostileOnly: true},
+	{mode: "deep", line: "ls -R -s /", hostileOnly: true},
+	{mode: "deep", line: "setAcl -R /a world:anyone:r", hostileOnly: true},
+	{mode: "deep", line: "diff /a /b", hostileOnly: true},
+	{mode: "deep", line: "watch -r /", hostileOnly: true},
+	{mode: "deep", line: "mirror -y /a /b", hostileOnly: true},
 	{mode: "heavy", line: "du /", says: tooDeep},
-	{mode: "wide", line: "ls -R /", lasts: true},
-	{mode: "wide", line: "tree /", only: true},
-	{mode: "wide", line: "du /", only: true},
-	{mode: "wide", line: "find / -name x", only: true},
-	{mode: "wide", line: "export -R / -", only: true},
-	{mode: "wide", line: "deleteall -y /a", only: true},
-	{mode: "wide", line: "watch -r /", only: true},
-	{mode: "wide", line: "diff /a /b", only: true},
-	{mode: "wide", line: "locks -R /", only: true},
-	{mode: "crowded", line: "du /", only: true},
-	{mode: "crowded", line: "diff /a /b", only: true},
-	{mode: "words", line: "session", says: "exceeds the limit of 16 MiB", fine: true},
-	{mode: "words", line: "servers", only: true},
-	{mode: "words", line: "locks -R /", says: "exceeds the limit of 16 MiB", fine: true, only: true},
+	{mode: "wide", line: "ls -R /", endless: true},
+	{mode: "wide", line: "tree /", hostileOnly: true},
+	{mode: "wide", line: "du /", hostileOnly: true},
+	{mode: "wide", line: "find / -name x", hostileOnly: true},
+	{mode: "wide", line: "export -R / -", hostileOnly: true},
+	{mode: "wide", line: "deleteall -y /a", hostileOnly: true},
+	{mode: "wide", line: "watch -r /", hostileOnly: true},
+	{mode: "wide", line: "diff /a /b", hostileOnly: true},
+	{mode: "wide", line: "locks -R /", hostileOnly: true},
+	{mode: "crowded", line: "du /", hostileOnly: true},
+	{mode: "crowded", line: "diff /a /b", hostileOnly: true},
+	{mode: "words", line: "session", says: "exceeds the limit of 16 MiB", succeeds: true},
+	{mode: "words", line: "servers", hostileOnly: true},
+	{mode: "words", line: "locks -R /", says: "exceeds the limit of 16 MiB", succeeds: true, hostileOnly: true},
 }
 
-// No hostile server fills the memory of zksh. Each command fails, unless a tree without
-// an end may be printed without one.
+// No hostile server fills zksh's memory. Each command fails, except that an endless tree may be
+// printed endlessly.
 func TestHostileServersFillNoMemory(t *testing.T) {
 	if zktest.UnderRace() {
 		t.Skip("the race detector takes many times the memory")
 	}
 	for _, f := range attacks {
 		t.Run(f.mode+" "+f.line[:min(len(f.line), 30)], func(t *testing.T) {
-			if f.only && !*hostile {
+			if f.hostileOnly && !*hostile {
 				t.Skip("make hostile runs it")
 			}
 			t.Parallel()
@@ -129,7 +129,7 @@ func TestHostileServersFillNoMemory(t *testing.T) {
 // time and memory that it used.
 type measured struct {
 	status  int
-	err     string // the last of what it said
+	err     string // the end of its error output
 	printed int    // bytes of output
 	peak    int64  // bytes of memory
 	took    time.Duration
@@ -140,19 +140,19 @@ func (m measured) check(t *testing.T, f attack) {
 	if m.peak > maxMemory {
 		t.Errorf("it took %d MiB", m.peak>>20)
 	}
-	if (m.status == 0) != f.fine || !strings.Contains(m.err, f.says) {
+	if (m.status == 0) != f.succeeds || !strings.Contains(m.err, f.says) {
 		t.Errorf("status %d, and it said %q, not %q", m.status, m.err, f.says)
 	}
 }
 
-// measure runs the program until its end, or for a while if it has none.
+// measure runs the program until it ends or, for an endless attack, for a few seconds.
 func measure(t *testing.T, f attack, args ...string) (m measured) {
 	t.Helper()
 	patience := 2 * time.Minute
-	if f.lasts {
+	if f.endless {
 		patience = 3 * time.Second
 	}
-	if f.lasts && *hostile {
+	if f.endless && *hostile {
 		patience = 15 * time.Second
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -164,32 +164,32 @@ func measure(t *testing.T, f attack, args ...string) (m measured) {
 	if strings.Contains(f.line, "\n") {
 		cmd.Stdin = strings.NewReader(f.line)
 	}
-	var said lastWords
-	var printed size
+	var said tailBuffer
+	var printed byteCounter
 	cmd.Stdout, cmd.Stderr = &printed, &said
 	begun := time.Now()
 	err := cmd.Run()
 	if err != nil && !errors.As(err, new(*exec.ExitError)) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	if ctx.Err() != nil && !f.lasts {
+	if ctx.Err() != nil && !f.endless {
 		t.Errorf("it did not end within %v", patience)
 	}
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	return measured{cmd.ProcessState.ExitCode(), said.String(), int(printed), usage.Maxrss << 10, time.Since(begun)}
 }
 
-// size counts what is written.
-type size int
+// A byteCounter counts the bytes that are written to it.
+type byteCounter int
 
-var _ io.Writer = new(size)
+var _ io.Writer = new(byteCounter)
 
-func (s *size) Write(p []byte) (int, error) { *s += size(len(p)); return len(p), nil }
+func (s *byteCounter) Write(p []byte) (int, error) { *s += byteCounter(len(p)); return len(p), nil }
 
-// lastWords keeps the last of what is written.
-type lastWords struct{ bytes.Buffer }
+// A tailBuffer keeps the last part of the text that is written to it.
+type tailBuffer struct{ bytes.Buffer }
 
-func (l *lastWords) Write(p []byte) (int, error) {
+func (l *tailBuffer) Write(p []byte) (int, error) {
 	if l.Len() > 1<<16 {
 		l.Reset()
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-var outages = flag.Int("outages", 0, "so many holders of locks lose their connection for a moment, and no command must notice; 0: four of each kind")
+var outages = flag.Int("outages", 0, "number of holders of locks that lose their connection for a moment; no command may notice; 0: four of each kind")
 
-// A server that is gone for a moment, as when it restarts, costs nobody a lock: neither
-// at the time at which a lease has most left, nor at that at which it has least. Then,
-// right before a round ends, a command has 5/16 of the timeout less a hundredth, less the
-// eighth and the 200 ms in which it is ended: 0.87 s of 6 s, 1.57 s of 10 s.
+// A server that is unreachable for a moment, as during a restart, costs no holder its lock,
+// whether the lease has much or little time left. At its shortest, right before a renewal, a
+// command has 5/16 of the session timeout minus one hundredth, minus the time to terminate it
+// (one eighth and 200 ms): 0.87 s of 6 s, or 1.57 s of 10 s.
 func TestOutageKeepsTheCommand(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3, zktest.Heap(64), zktest.Ticks(int(tick.Milliseconds()), 10, syncLimit))
@@ -32,43 +32,43 @@ func TestOutageKeepsTheCommand(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s of %s", o.gone, o.timeout), func(t *testing.T) {
 			if *outages > 0 {
-				reportAll(t, o.suffer(t, servers[0].Addr(), *outages))
+				reportAll(t, o.disconnectHolders(t, servers[0].Addr(), *outages))
 				return
 			}
 			t.Parallel()
-			noticed := o.suffer(t, servers[0].Addr(), 4)
-			if len(noticed) > 0 { // the machine may be too busy for what such a session leaves
+			noticed := o.disconnectHolders(t, servers[0].Addr(), 4)
+			if len(noticed) > 0 { // a busy machine may need more time than such a session leaves
 				t.Logf("once more, with sessions that last longer, as: %s", noticed)
-				noticed = outage{timeout: 4 * o.timeout, gone: o.gone}.suffer(t, servers[0].Addr(), 4)
+				noticed = outage{timeout: 4 * o.timeout, gone: o.gone}.disconnectHolders(t, servers[0].Addr(), 4)
 			}
 			reportAll(t, noticed)
 		})
 	}
 }
 
-// outage is a time for which holders of locks have no connection.
+// An outage is a time during which holders of locks have no connection.
 type outage struct {
-	timeout time.Duration // of their sessions
+	timeout time.Duration // session timeout of the holders
 	gone    time.Duration
 }
 
-// suffer lets so many holders lose one server, each at another time of its lease, and
-// returns what their commands have noticed.
-func (o outage) suffer(t *testing.T, server string, holders int) (noticed []string) {
-	round := o.timeout * 5 / 16 // how often a lease is extended
+// disconnectHolders disconnects the given number of holders from one server, each at a different
+// time of its lease. It returns the problems that their commands noticed.
+func (o outage) disconnectHolders(t *testing.T, server string, holders int) (noticed []string) {
+	round := o.timeout * 5 / 16 // time between two renewals of a lease
 	proxy := zktest.NewProxy(t, server)
 	all := make([]*holder, holders)
 	for i := range all {
 		begin := time.Now()
-		all[i] = hold(t, proxy.Addr(), fmt.Sprintf("/outage-%d-%d", begin.UnixNano(), i), o.timeout)
-		time.Sleep(time.Until(begin.Add(round / time.Duration(holders)))) // the phases are to differ
+		all[i] = startHolder(t, proxy.Addr(), fmt.Sprintf("/outage-%d-%d", begin.UnixNano(), i), o.timeout)
+		time.Sleep(time.Until(begin.Add(round / time.Duration(holders)))) // renewals of different holders at different times
 	}
-	time.Sleep(o.timeout / 2) // until all extend their leases by rounds
+	time.Sleep(o.timeout / 2) // until all holders renew their leases regularly
 	proxy.Refuse(true)
 	proxy.Cut()
 	time.Sleep(o.gone)
 	proxy.Refuse(false)
-	time.Sleep(o.timeout) // for as long as a lease could last without a connection
+	time.Sleep(o.timeout) // the longest time that a lease lasts without a connection
 	for i, h := range all {
 		if status := h.finish(t); status != commands.StatusOK {
 			noticed = append(noticed, fmt.Sprintf("holder %d ends with status %d: %s", i, status, strings.TrimSpace(h.errs.String())))
@@ -78,15 +78,15 @@ func (o outage) suffer(t *testing.T, server string, holders int) (noticed []stri
 	return noticed
 }
 
-// holder is a zksh with a command under a lock, which ends with its input.
+// A holder is a zksh that runs a command under a lock. The command ends when its input does.
 type holder struct {
 	cmd  *exec.Cmd
 	in   io.Closer
 	errs *strings.Builder
 }
 
-// hold starts a holder and waits until its command runs.
-func hold(t *testing.T, server, path string, timeout time.Duration) *holder {
+// startHolder starts a holder and waits until its command runs.
+func startHolder(t *testing.T, server, path string, timeout time.Duration) *holder {
 	h := &holder{errs: &strings.Builder{}}
 	h.cmd = exec.Command("zksh", "-server", server, "-timeout", strconv.FormatInt(timeout.Milliseconds(), 10),
 		"lock", path, "--", "sh", "-c", "echo held; exec cat")
@@ -103,15 +103,15 @@ func hold(t *testing.T, server, path string, timeout time.Duration) *holder {
 	if err := h.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = h.cmd.Process.Kill() }) // it has ended, or the test has failed
+	t.Cleanup(func() { _ = h.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
 		t.Fatalf("the command says %q: %v; %s", said, err, h.errs)
 	}
 	return h
 }
 
-// finish ends the command and returns the exit status.
+// finish ends the command and returns zksh's exit status.
 func (h *holder) finish(t *testing.T) int {
-	h.in.Close() // it may be closed already, where the command has ended
+	h.in.Close() // already closed if the command has ended
 	return exitStatus(t, h.cmd)
 }

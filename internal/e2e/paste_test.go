@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A paste whose end mark is lost ends with Ctrl-C.
+// Ctrl-C ends a paste whose end mark was lost.
 func TestPasteWithoutEnd(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -25,18 +25,18 @@ func TestPasteWithoutEnd(t *testing.T) {
 	r.wantRestored(0)
 }
 
-// A paste that has stopped coming is over, too.
+// A paste that stops before its end mark is over after a while.
 func TestPasteThatStops(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("\x1b[200~create /ab")
 	r.expect("/ab")
-	time.Sleep(6 * time.Second)       // the silence that ends it
-	r.typeIn("\x15create /aa\x08b\r") // in a paste, control characters are nothing
+	time.Sleep(6 * time.Second)       // longer than the silence that ends a paste
+	r.typeIn("\x15create /aa\x08b\r") // a paste would drop these control characters
 	r.expect(`Created /ab\r\n`)
 }
 
-// Ctrl-C behind a paste stops it, though no command hangs.
+// Ctrl-C after a paste cancels the rest of the paste, even while no command hangs.
 func TestCtrlCStopsAPasteAtThePrompt(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -47,16 +47,16 @@ func TestCtrlCStopsAPasteAtThePrompt(t *testing.T) {
 	r.expect(`\[zookeeper\]\r\n`)
 }
 
-// What was pasted with a command that asks is no answer. It runs after it.
-func TestPastedLinesAreNoAnswer(t *testing.T) {
+// Lines pasted together with a command that asks do not answer the question. They run after it.
+func TestPastedLinesAnswerNoQuestion(t *testing.T) {
 	t.Parallel()
-	var r *rich
-	for begun := time.Now().Add(-time.Hour); time.Since(begun) > 900*time.Millisecond; { // a paste that pauses for a second is over
+	var r *richConsole
+	for begun := time.Now().Add(-time.Hour); time.Since(begun) > 900*time.Millisecond; { // a paste that pauses for a second has ended
 		r = openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 		begun = time.Now()
 		r.typeIn("create /q\rdeleteall /q\ry\r\x1b[200~create /later\rls /\r")
 		r.expect(`\[y/N\]`)
-		r.typeIn("create /rest\r\x1b[201~n\r") // the answer comes behind the paste
+		r.typeIn("create /rest\r\x1b[201~n\r") // the answer follows the paste
 	}
 	r.expect(`\[y/N\] n`)
 	r.expect(`unknown command "y"`)
@@ -70,14 +70,14 @@ func TestPastedLinesAreNoAnswer(t *testing.T) {
 	r.expect(`\[later, q, rest, zookeeper\]\r\n`)
 }
 
-// While a command runs the terminal edits lines and cuts long ones. Such a line is
-// refused, and the next one is as it should be.
+// While a command runs, the terminal edits lines and truncates long ones. zksh rejects a
+// truncated line and reads the next one normally.
 func TestLongLineTypedAhead(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	r.typeIn("lock /l -- sh -c 'echo begun; read x; echo over'\r")
 	r.expect(`begun\r\n`)
-	r.typeIn("\n") // for read
+	r.typeIn("\n") // the input of read
 	r.expect(`over`)
 	r.expect(`CONNECTED\) 1\] `)
 	r.typeIn("lock /l -- sh -c 'echo begun; sleep 5'\r")
@@ -89,18 +89,18 @@ func TestLongLineTypedAhead(t *testing.T) {
 	r.expect(`\[l, zookeeper\]\r\n`)
 }
 
-// Names without any width have no menu, which go-prompt cannot draw.
+// Names without any width get no menu, because go-prompt cannot draw it.
 func TestNamesWithoutWidth(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	at(t, server, "create", "/w")
+	runAt(t, server, "create", "/w")
 	for n := range 11 {
-		at(t, server, "create", "/w/"+strings.Repeat("\u0301", n+1))
+		runAt(t, server, "create", "/w/"+strings.Repeat("\u0301", n+1))
 	}
 	r := openRich(t, server)
 	r.typeIn("ls /w/")
 	r.expect(`ls /w/`)
-	r.expect(`ls /w/`) // drawn anew with what the server has answered
+	r.expect(`ls /w/`) // redrawn after the server's answer
 	for range 10 {     // the menu scrolls
 		r.typeIn("\t")
 	}
@@ -108,8 +108,7 @@ func TestNamesWithoutWidth(t *testing.T) {
 	r.wantRestored(0)
 }
 
-// A value of many lines that is pasted in quotes is one value, its tabs included, in
-// a narrow window as well.
+// A pasted multi-line value in quotes is one value, including its tabs, also in a narrow window.
 func TestPastedValueOfManyLines(t *testing.T) {
 	t.Parallel()
 	const value = "{\n  \"名字\": \"一二三四五六七八九十一二三四五六七八九十一二三四五六七八九十\",\n\t\"list\": [1,\n\n  2]\n}"
@@ -118,13 +117,13 @@ func TestPastedValueOfManyLines(t *testing.T) {
 		s.paste("create /json '" + value + "'\nls /\nget /json\n")
 		s.want("^'> +2\\]\n'> }'\nCreated /json\n")
 		s.want(`^ +2\]\n}\n\[zk: \S+ 3\]$`)
-		if got := at(t, s.server, "get", "/json"); got != value+"\n" {
+		if got := runAt(t, s.server, "get", "/json"); got != value+"\n" {
 			t.Errorf("stored %q, want %q", got, value)
 		}
 	}
 }
 
-// So it is where the terminal edits its own lines.
+// A multi-line value in quotes also works on a terminal that edits its own lines.
 func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -134,7 +133,7 @@ func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 	c.expect(`Created /json\n`)
 	c.expect(`\[json, zookeeper\]\n`)
 	c.expect(`\(CONNECTED\) 2\] `)
-	if got := at(t, server, "get", "/json"); got != "{\n 'a': [1,\n 2]}\n" {
+	if got := runAt(t, server, "get", "/json"); got != "{\n 'a': [1,\n 2]}\n" {
 		t.Errorf("stored %q", got)
 	}
 	c.typeIn("create /never 'x\r")
@@ -157,7 +156,8 @@ func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 	}
 }
 
-// Ctrl-C in the middle of such a paste drops all of it, and runs none of its lines.
+// Ctrl-C in the middle of a pasted multi-line value drops the complete paste and runs none of
+// its lines.
 func TestCtrlCInAPastedValue(t *testing.T) {
 	t.Parallel()
 	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -173,10 +173,10 @@ func TestCtrlCInAPastedValue(t *testing.T) {
 	r.wantRestored(0)
 }
 
-// The lines of a long paste are taken whole: go-prompt, which pauses three times in each
-// line, gets only those of which a part had not arrived yet. The screen shows each line
-// after its prompt, and then its answer. Without marks, what arrives while a line runs is
-// also echoed by the terminal. How long a paste takes is measured by make bench.
+// zksh reads the lines of a long paste directly. go-prompt, which pauses three times per line,
+// gets only lines that had not arrived completely. The screen shows each line after its prompt,
+// then its answer. Without paste marks, the terminal also echoes text that arrives while a line
+// runs. make bench measures how long a paste takes.
 func TestLongPaste(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ begin, end, echoed string }{
@@ -190,7 +190,7 @@ func TestLongPaste(t *testing.T) {
 			for n := range lines {
 				fmt.Fprintf(&paste, "echo v%d\r", n)
 			}
-			go func() { _, _ = r.tty.WriteString(c.begin + paste.String() + c.end) }() // ends when all of it is read
+			go func() { _, _ = r.tty.WriteString(c.begin + paste.String() + c.end) }() // ends when zksh has read all of it
 			for n := range lines {
 				r.expect(fmt.Sprintf(`echo v%d\D`, n))
 				r.expect(fmt.Sprintf(`2004l%sv%d\r\n`, c.echoed, n))
@@ -209,9 +209,9 @@ func TestLongPaste(t *testing.T) {
 	}
 }
 
-// The prompt leaves output that has no newline at its end on the screen, with a mark, also
-// where that fills a row. It marks no other output.
-func TestPromptBehindUnfinishedOutput(t *testing.T) {
+// If a command's output lacks a final newline, the next prompt starts on a new line and marks
+// the end of the output, also if the output fills a row. Other output gets no mark.
+func TestPromptAfterUnfinishedLine(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 60, 24)
 	s.line("lock -n /l -- printf hello")

@@ -17,7 +17,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// pictures are screens that testdata/pictures.md shows, by the names of their files.
+// pictures lists the screens that testdata/pictures.md shows, by file name.
 var pictures = []struct {
 	name    string
 	columns int
@@ -48,8 +48,8 @@ var pictures = []struct {
 	}},
 }
 
-// lines types lines, each when the one before is done: what is typed earlier is shown
-// where it was typed.
+// lines types each line when the line before has finished, because text typed earlier would be
+// echoed before the prompt.
 func (s *screen) lines(lines ...string) {
 	s.t.Helper()
 	for i, line := range lines {
@@ -58,7 +58,7 @@ func (s *screen) lines(lines ...string) {
 	}
 }
 
-// contender runs zksh beside the screen until the test ends.
+// contender runs another zksh in the background until the test ends.
 func (s *screen) contender(args ...string) {
 	s.t.Helper()
 	cmd := exec.Command("zksh", append([]string{"-q", "-server", s.server}, args...)...)
@@ -70,22 +70,22 @@ func (s *screen) contender(args ...string) {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			s.t.Error(err)
 		}
-		_ = cmd.Wait() // which tells of the signal
+		_ = cmd.Wait() // reports the signal
 	})
 }
 
-// waiting is how many znodes the lock has.
+// waiting returns the number of znodes of the lock.
 func (s *screen) waiting() int {
 	s.t.Helper()
 	out, err := exec.Command("zksh", "-server", s.server, "getAllChildrenNumber", "/locks/deploy").Output()
 	n, numberErr := strconv.Atoi(strings.TrimSpace(string(out)))
 	if err != nil || numberErr != nil {
-		return 0 // it is not there yet
+		return 0 // the lock does not exist yet
 	}
 	return n
 }
 
-// TestPictures has the pictures show what the screen shows.
+// The pictures show the current output of zksh.
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	for _, p := range pictures {
@@ -112,10 +112,10 @@ func TestPictures(t *testing.T) {
 
 var drawn = regexp.MustCompile(`<text [^>]*y="(\d+)"[^>]*>([^<]*)</text>`)
 
-// shortened matches a znode's name that has been made to fit.
+// shortened matches a znode's name that was shortened to fit its column.
 var shortened = regexp.MustCompile(`\S*…\S*`)
 
-// words is what a picture says, as far as it is the same each time.
+// words returns the text of a picture, with the parts that differ from run to run replaced.
 func words(svg string) string {
 	var b strings.Builder
 	last := ""
@@ -126,10 +126,10 @@ func words(svg string) string {
 		last = m[1]
 		b.WriteString(" " + html.UnescapeString(m[2]))
 	}
-	return shortened.ReplaceAllString(steady(b.String()), "NODE")
+	return shortened.ReplaceAllString(normalize(b.String()), "NODE")
 }
 
-// How a picture is drawn: cells of a size, and a terminal's sixteen colours.
+// The size of a cell and the margin, in pixels, and the default colours.
 const (
 	cellWidth, cellHeight = 8.4, 18
 	margin                = 12
@@ -139,14 +139,15 @@ const (
 var palette = strings.Fields(`#3b4048 #e06c75 #98c379 #e5c07b #61afef #c678dd #56b6c2 #d7dae0
 	#5c6370 #ff7b86 #b5e890 #ffd787 #82c4ff #e39bf7 #7fdbe6 #ffffff`)
 
-// style is how a terminal shows a character.
+// A style is the appearance of a character on a terminal.
 type style struct {
 	fore, back      string
 	bold, underline bool
 	reverse         bool
 }
 
-// colours are those of the letters and of what is behind them, which is empty for paper.
+// colours returns the colours of the text and of its background. An empty background is that of
+// the picture.
 func (s style) colours() (fore, back string) {
 	fore, back = s.fore, s.back
 	if fore == "" {
@@ -161,10 +162,10 @@ func (s style) colours() (fore, back string) {
 	return fore, back
 }
 
-// apply takes the numbers of one escape sequence.
+// apply updates the style with the numbers of one escape sequence.
 func (s *style) apply(numbers string) {
 	for _, word := range strings.Split(numbers, ";") {
-		n, _ := strconv.Atoi(word) // none is 0
+		n, _ := strconv.Atoi(word) // an empty word counts as 0
 		switch {
 		case n == 0:
 			*s = style{}
@@ -195,9 +196,10 @@ var (
 	person = regexp.MustCompile(`\S+@\S+ pid \d+`)
 )
 
-// drawing is a screen with its colours as a picture. It names no user and no machine.
+// drawing renders a screen with its colours as SVG, with the names of the user and the machine
+// replaced.
 func drawing(screen string, columns int) string {
-	screen = person.ReplaceAllStringFunc(screen, func(who string) string { // as long, for the columns' sake
+	screen = person.ReplaceAllStringFunc(screen, func(who string) string { // a replacement of the same length keeps the columns aligned
 		user := "ann@adasmachine"
 		const process = " pid 4711"
 		return fmt.Sprintf("%.*s", max(0, len(who)-len(process)), user) + process
@@ -231,8 +233,8 @@ func drawing(screen string, columns int) string {
 	return b.String()
 }
 
-// draw draws text from a cell on. Every text has its place and length, so that the fonts of
-// whoever looks at it change no column.
+// draw draws text, beginning at a cell. Each text has an explicit position and length, so that
+// the reader's fonts do not shift columns.
 func (s style) draw(b *strings.Builder, text string, column, row int) {
 	fore, back := s.colours()
 	cells := runewidth.StringWidth(text)

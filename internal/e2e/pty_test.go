@@ -21,7 +21,7 @@ import (
 
 func TestPromptAndQuit(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	c := openConsole(t, "-server", server)
 	c.expect(`^Connecting to ` + regexp.QuoteMeta(server) + `\n`)
 	c.expect(`^Welcome to ZooKeeper!`)
@@ -50,7 +50,7 @@ func TestPromptAndQuit(t *testing.T) {
 
 func TestCtrlDLeavesWithTheLastStatus(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	for line, want := range map[string]int{"ls /": 0, "get /none": 1, "get": 2, "bogus": 127} {
 		c := openConsole(t, "-server", server)
 		c.expect(connected)
@@ -61,9 +61,9 @@ func TestCtrlDLeavesWithTheLastStatus(t *testing.T) {
 	}
 }
 
-// Why no server is reached is told without being asked, once for each loss, and not
-// again behind a line that has said it.
-func TestUnreachedIsToldAtOnce(t *testing.T) {
+// zksh reports unasked why it reaches no server, once for each connection loss. It does not
+// repeat the report after a line that failed with it.
+func TestUnreachableServerIsReported(t *testing.T) {
 	t.Parallel()
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	p.Refuse(true)
@@ -87,28 +87,28 @@ func TestUnreachedIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// Events stand on lines of their own, and the prompt comes back, also while a
-// line is being typed.
+// Each event is printed on a line of its own, followed by the prompt again, even while a line is
+// being typed.
 func TestEventsWhileIdle(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	c := openConsole(t, "-server", server)
 	c.expect(connected)
 	c.run("create /a", `^Created /a\n`)
 	c.run("addWatch -m PERSISTENT /a", `\n`)
-	at(t, server, "set", "/a", "x")
+	runAt(t, server, "set", "/a", "x")
 	got := c.expect(`\(CONNECTED\) 2\] `)
 	if want := "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:NodeDataChanged path:/a\n[zk: "; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 	c.typeIn("get ")
-	c.expect("get ") // echoed
-	at(t, server, "set", "/a", "y")
+	c.expect("get ") // the echo
+	runAt(t, server, "set", "/a", "y")
 	c.expect(`^WatchedEvent .*path:/a\n`)
 	c.expect(`\(CONNECTED\) 2\] `)
 	c.run("/a", `^y\n`)
 	c.run("printwatches off", `\n`)
-	at(t, server, "set", "/a", "z")
+	runAt(t, server, "set", "/a", "z")
 	if got := c.run("get /a", `^z\n`); strings.Contains(got, "WATCHER") {
 		t.Errorf("an event in %q", got)
 	}
@@ -116,19 +116,19 @@ func TestEventsWhileIdle(t *testing.T) {
 
 func TestCtrlC(t *testing.T) {
 	t.Parallel()
-	chroot := place(t)
+	chroot := newChroot(t)
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
 	c := openConsole(t, "-server", p.Addr()+chroot)
 	c.expect(connected)
 
-	// At the prompt it drops the line.
+	// At the prompt, Ctrl-C clears the line.
 	c.typeIn("create /never")
 	c.expect("create /never")
 	c.typeIn("\x03")
 	c.expect(`\n\[zk: \S+\(CONNECTED\) 0\] `)
 	c.run("ls /", `^\[\]\n`)
 
-	// It ends a command that hangs, and that alone. These two say something
+	// Ctrl-C ends a command that hangs, and nothing else. These two commands print something
 	// before they ask the server.
 	p.Hold(true)
 	c.typeIn("ls2 /\r")
@@ -139,9 +139,9 @@ func TestCtrlC(t *testing.T) {
 	c.typeIn("delete /none 0\r")
 	c.expect(`has been deprecated`)
 	c.typeIn("\x03")
-	c.expect(`(effect|interrupted)\n`) // it asks what there is to be kept first
+	c.expect(`(effect|interrupted)\n`) // interrupted while it reads the data to save for undo
 	c.expect(anyPrompt)
-	// So does Ctrl-\.
+	// Ctrl-\ ends a command too.
 	c.typeIn("ls2 /\r")
 	c.expect(`has been deprecated`)
 	c.typeIn("\x1c")
@@ -154,10 +154,10 @@ func TestCtrlC(t *testing.T) {
 	c.wantStatus(0)
 }
 
-// A line that runs again is shown first: it may write.
+// redo shows the line before it runs it, because the line may write.
 func TestRedoShowsTheLine(t *testing.T) {
 	t.Parallel()
-	c := openConsole(t, "-server", zktest.Shared(t).Addr()+place(t))
+	c := openConsole(t, "-server", zktest.Shared(t).Addr()+newChroot(t))
 	c.expect(connected)
 	c.run("create -s /n-", `^Created /n-0000000000\n`)
 	c.run("redo 0", `^create -s /n-\nCreated /n-0000000001\n`)
@@ -165,7 +165,7 @@ func TestRedoShowsTheLine(t *testing.T) {
 	c.wantStatus(0)
 }
 
-// Words of our own command line cannot drive the terminal either.
+// Arguments of zksh cannot send control sequences to the terminal when an error quotes them.
 func TestEscapesInOptions(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"--\x1b]0;x\a"}, {"-f", "/nope\x1b[2J"}, {"-server", "h:\x1b[2J", "ls"}} {
@@ -177,12 +177,12 @@ func TestEscapesInOptions(t *testing.T) {
 	}
 }
 
-// Ctrl-C also ends deletions whose answers do not come.
+// Ctrl-C also ends a deletion whose answers do not arrive.
 func TestCtrlCWhileDeleting(t *testing.T) {
 	t.Parallel()
-	chroot := place(t)
+	chroot := newChroot(t)
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
-	plant(t, zktest.Shared(t).Addr()+chroot, 3000)
+	createTree(t, zktest.Shared(t).Addr()+chroot, 3000)
 	c := openConsole(t, "-server", p.Addr()+chroot)
 	c.expect(connected)
 	client := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr() + chroot, Timeout: zktest.Patience})
@@ -207,8 +207,8 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 	c.run("ls /", `^\[\]\n`)
 }
 
-// plant makes /tree with so many children.
-func plant(t *testing.T, server string, n int) {
+// createTree creates /tree with n children.
+func createTree(t *testing.T, server string, n int) {
 	t.Helper()
 	client := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
 	all := []zkconn.Change{zkconn.Creation("/tree", nil, zkconn.OpenACL(), zkconn.CreateMode{})}
@@ -222,16 +222,16 @@ func plant(t *testing.T, server string, n int) {
 	}
 }
 
-func TestLossAndExpiryByHand(t *testing.T) {
+func TestLossAndExpiryInteractive(t *testing.T) {
 	t.Parallel()
-	chroot := place(t)
+	chroot := newChroot(t)
 	direct := zktest.Shared(t).Addr() + chroot
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
 	c := openConsole(t, "-server", p.Addr()+chroot, "-timeout", "12000")
 	c.expect(connected)
 	c.run("create -e /mine", `^Created /mine\n`)
 
-	// A short loss: the session goes on.
+	// After a short connection loss, the session continues.
 	p.Refuse(true)
 	p.Cut()
 	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`)
@@ -241,12 +241,12 @@ func TestLossAndExpiryByHand(t *testing.T) {
 	c.expect(`\(CONNECTED\) 1\] `)
 	c.run("getEphemerals", `^\[/mine\]\n`)
 
-	// A long one: the shell tells, and what is gone, and goes on.
+	// After a long one, the shell reports the expiry and the deleted znodes, and continues.
 	p.Refuse(true)
 	p.Cut()
-	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`) // else the request may still be on its way
+	c.expect(`^WatchedEvent state:Disconnected type:None path:null\n`) // otherwise the next request may be sent before the disconnect
 	c.run("ls /", `cannot connect: `+regexp.QuoteMeta(p.Addr())+`: connection refused\n`)
-	zktest.Eventually(t, "the session expires", func() bool { return at(t, direct, "ls", "/") == "[]\n" })
+	zktest.Eventually(t, "the session expires", func() bool { return runAt(t, direct, "ls", "/") == "[]\n" })
 	p.Refuse(false)
 	got := c.expect(`the session expired[^\n]*\n`)
 	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine are gone;") {
@@ -260,7 +260,7 @@ func TestLossAndExpiryByHand(t *testing.T) {
 
 func TestHistoryFile(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	c := openConsole(t, "-server", server)
 	c.expect(connected)
 	for _, line := range []string{
@@ -280,10 +280,11 @@ func TestHistoryFile(t *testing.T) {
 	}
 }
 
-// Bytes of a znode cannot drive the terminal, in no stream.
+// A znode's bytes cannot send control sequences to the terminal, neither on standard output nor
+// on standard error.
 func TestEscapesOnATerminal(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	c := openConsole(t, "-server", server)
 	c.expect(connected)
 	c.run(`create /esc $'\x1b[2J\xff\u202e\x07\ttab\nline'`, `^Created /esc\n`)
@@ -298,10 +299,10 @@ func TestEscapesOnATerminal(t *testing.T) {
 	}
 }
 
-// SIGTERM ends a shell used by hand, its session included.
-func TestTerminatedByHand(t *testing.T) {
+// SIGTERM and SIGHUP end an interactive shell and its session.
+func TestSignalEndsInteractiveShell(t *testing.T) {
 	t.Parallel()
-	server := zktest.Shared(t).Addr() + place(t)
+	server := zktest.Shared(t).Addr() + newChroot(t)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		c := openConsole(t, "-server", server, "-q")
 		if got := c.expect(connected); strings.Contains(got, "Welcome") {
@@ -312,6 +313,6 @@ func TestTerminatedByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wantStatus(143)
-		zktest.Eventually(t, "nothing is left behind", func() bool { return at(t, server, "ls", "/") == "[]\n" })
+		zktest.Eventually(t, "nothing is left behind", func() bool { return runAt(t, server, "ls", "/") == "[]\n" })
 	}
 }

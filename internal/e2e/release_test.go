@@ -19,9 +19,9 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// The server is gone as a command under a lock ends, or as unlock is asked for: the
-// release waits for it, and the status is the command's own.
-func TestReleaseOutlivesARestart(t *testing.T) {
+// If the server is down when a command under a lock ends, or when the user unlocks, the release
+// waits for the server. The exit status is still the command's.
+func TestReleaseWaitsForRestart(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(64))
 	shot, batch := releaseInAShot(t, server.Addr()), releaseInABatch(t, server.Addr())
@@ -37,19 +37,19 @@ func TestReleaseOutlivesARestart(t *testing.T) {
 	hand.typeIn("\x03")
 	hand.expect(`/hand: the release is not confirmed; if the lock was not released, the servers`)
 	zktest.Eventually(t, "the others wait, too", func() bool {
-		return strings.Contains(shot.said(t), "have not confirmed the release yet") && strings.Contains(batch.said(t), "have not confirmed the release yet")
+		return strings.Contains(shot.stderr(t), "have not confirmed the release yet") && strings.Contains(batch.stderr(t), "have not confirmed the release yet")
 	})
 	server.Restart()
 
 	shot.finish(t, server.Addr(), 7)
 	batch.finish(t, server.Addr(), 0)
 	zktest.Eventually(t, "what was left by Ctrl-C is removed", func() bool {
-		return at(t, server.Addr(), "ls", "/hand") == "[]\n"
+		return runAt(t, server.Addr(), "ls", "/hand") == "[]\n"
 	})
 }
 
-// The same with an ensemble whose leader goes for good.
-func TestReleaseOutlivesAnElection(t *testing.T) {
+// The release of a lock also waits while an ensemble replaces its leader.
+func TestReleaseWaitsForElection(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3, zktest.Heap(64))
 	var list []string
@@ -69,35 +69,35 @@ func TestReleaseOutlivesAnElection(t *testing.T) {
 	batch.finish(t, all, 0)
 }
 
-// releasing is a zksh that holds a lock on /name until it is told to give it back.
-type releasing struct {
+// A releaser is a zksh that holds a lock on /name and releases it after end is called.
+type releaser struct {
 	name string
 	cmd  *exec.Cmd
-	errs string // the file of what it says
+	errs string // name of the file with its standard error
 	end  func()
 }
 
-func startReleasing(t *testing.T, name string, in io.Reader, args ...string) *releasing {
+func startReleaser(t *testing.T, name string, in io.Reader, args ...string) *releaser {
 	t.Helper()
-	r := &releasing{name: name, cmd: exec.Command("zksh", args...), errs: filepath.Join(t.TempDir(), "errs")}
+	r := &releaser{name: name, cmd: exec.Command("zksh", args...), errs: filepath.Join(t.TempDir(), "errs")}
 	errs, err := os.Create(r.errs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.cmd.Env, r.cmd.Stdin, r.cmd.Stderr = homeEnv(t.TempDir()), in, errs
 	t.Cleanup(func() {
-		_ = r.cmd.Process.Kill() // it has ended, or the test has failed
+		_ = r.cmd.Process.Kill() // if the test has failed; else it has already ended
 		_ = errs.Close()
-		t.Logf("%s says:\n%s", name, r.said(t))
+		t.Logf("%s says:\n%s", name, r.stderr(t))
 	})
 	return r
 }
 
-// releaseInAShot holds it while a command runs, whose status is 7.
-func releaseInAShot(t *testing.T, servers string) *releasing {
+// releaseInAShot holds the lock while a command runs, whose exit status is 7.
+func releaseInAShot(t *testing.T, servers string) *releaser {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
-	r := startReleasing(t, "shot", nil, "-server", servers, "-timeout", "40000",
+	r := startReleaser(t, "shot", nil, "-server", servers, "-timeout", "40000",
 		"lock", "/shot", "--", "sh", "-c", `: >"$0.began"; until [ -e "$0" ]; do sleep 0.1; done; exit 7`, file)
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -111,11 +111,12 @@ func releaseInAShot(t *testing.T, servers string) *releasing {
 	return r
 }
 
-// releaseInABatch holds it until unlock, behind which a line more has to be run.
-func releaseInABatch(t *testing.T, servers string) *releasing {
+// releaseInABatch holds the lock until a script runs unlock. One more line follows in the
+// script.
+func releaseInABatch(t *testing.T, servers string) *releaser {
 	t.Helper()
 	in, lines := io.Pipe()
-	r := startReleasing(t, "batch", in, "-server", servers, "-timeout", "40000")
+	r := startReleaser(t, "batch", in, "-server", servers, "-timeout", "40000")
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +140,7 @@ func releaseInABatch(t *testing.T, servers string) *releasing {
 	return r
 }
 
-func (r *releasing) said(t *testing.T) string {
+func (r *releaser) stderr(t *testing.T) string {
 	text, err := os.ReadFile(r.errs)
 	if err != nil {
 		t.Error(err)
@@ -147,23 +148,24 @@ func (r *releasing) said(t *testing.T) string {
 	return string(text)
 }
 
-// finish wants the status, and a lock that is free.
-func (r *releasing) finish(t *testing.T, servers string, status int) {
+// finish checks the exit status and that the lock is free.
+func (r *releaser) finish(t *testing.T, servers string, status int) {
 	t.Helper()
 	wantExit(t, r.cmd, status)
-	if got := at(t, servers, "ls", "/"+r.name); got != "[]\n" {
+	if got := runAt(t, servers, "ls", "/"+r.name); got != "[]\n" {
 		t.Errorf("%s: the lock's znodes are %s", r.name, got)
 	}
-	if strings.Contains(r.said(t), "is not confirmed;") {
+	if strings.Contains(r.stderr(t), "is not confirmed;") {
 		t.Errorf("%s: the release was given up", r.name)
 	}
 }
 
-// A wait that takes too long names the contender ahead, and the holder if that is another.
+// A wait for a lock that times out names the contender ahead, and the holder if that is a
+// different contender.
 func TestTimedOutWaitNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/l")
+	runAt(t, box.Addr(), "create", "/l")
 	owner := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 	add := func(node, who string) {
 		t.Helper()
@@ -173,8 +175,8 @@ func TestTimedOutWaitNamesTheHolder(t *testing.T) {
 	}
 	timesOut := func(want string) {
 		t.Helper()
-		zktest.Eventually(t, want, func() bool { // unless there was no time to look
-			got := play(t, box.Addr(), "lock -w 1s /l\n", shell.Config{})
+		zktest.Eventually(t, want, func() bool { // retried, because a slow run may have no time to read the queue
+			got := runScript(t, box.Addr(), "lock -w 1s /l\n", shell.Config{})
 			return got.status == 75 && regexp.MustCompile(want).MatchString(got.err)
 		})
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// The manual's story of a tree that is restored from a server's snapshot.
+// The manual's example that restores a subtree from a server's snapshot works.
 func TestDocRescue(t *testing.T) {
 	t.Parallel()
 	eachDoc(t, "console rescue", rescue)
@@ -32,16 +32,16 @@ func rescue(t *testing.T, blocks []fenced) {
 			t.Fatal(err)
 		}
 	}
-	server.Restart() // it writes a snapshot
+	server.Restart() // makes the server write a snapshot
 	dir := t.TempDir()
 	copySnapshot(t, server, filepath.Join(dir, "version-2", "snapshot.a3f"))
 	if r := runProgram(t, "", "-server", server.Addr(), "-q", "deleteall", "/shop"); r.status != 0 {
 		t.Fatal(r)
 	}
-	runDoc(t, blocks, dir, "zksh ", "zksh -server "+server.Addr()+" ") // which the document does not name
+	runDoc(t, blocks, dir, "zksh ", "zksh -server "+server.Addr()+" ") // the document omits the server option
 }
 
-// copySnapshot copies the last snapshot of a server.
+// copySnapshot copies the latest snapshot of a server to the file name.
 func copySnapshot(t *testing.T, server *zktest.Server, name string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(server.Snapshots(), "snapshot.*"))

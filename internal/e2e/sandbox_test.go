@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The first shell runs the sandbox, the next one joins it.
+// The first shell runs the sandbox; later ones join it.
 func TestSandboxIsShared(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -29,13 +29,13 @@ func TestSandboxIsShared(t *testing.T) {
 	ben.leave(t, 0)
 	ann.ask(t, "ls /queue", "[n-0000000000]")
 	ann.leave(t, 0)
-	// It has ended with its shell; the next one is new.
+	// The sandbox ended with its shell, so the next shell starts a new one.
 	eve := openPipelineIn(t, home, "--sandbox")
 	eve.ask(t, "ls /", "[zookeeper]")
 	eve.leave(t, 0)
 }
 
-// leave ends the input, and with it the program.
+// leave closes zksh's input and checks that zksh exits with the given status and without errors.
 func (p *pipeline) leave(t *testing.T, status int) {
 	t.Helper()
 	if err := p.in.Close(); err != nil {
@@ -47,7 +47,7 @@ func (p *pipeline) leave(t *testing.T, status int) {
 	}
 }
 
-func TestSandboxTellsOthersThatItEnds(t *testing.T) {
+func TestSandboxReportsItsEnd(t *testing.T) {
 	t.Parallel()
 	first := openConsole(t, "--sandbox")
 	first.expect(`in-memory ZooKeeper`)
@@ -67,7 +67,7 @@ func TestSandboxTellsOthersThatItEnds(t *testing.T) {
 	second.wantStatus(0)
 }
 
-// A sandbox whose shell was killed leaves its meeting file behind.
+// A new sandbox starts even if a killed shell has left its meeting file behind.
 func TestSandboxAfterAKill(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -105,7 +105,7 @@ func TestSandboxesStartedAtOnce(t *testing.T) {
 	}
 }
 
-// With -listen it serves only, until a signal ends it: its proper end.
+// With -listen, the sandbox serves without a shell until a signal ends it, with exit status 0.
 func TestSandboxServes(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -135,7 +135,7 @@ func TestSandboxServes(t *testing.T) {
 	}
 }
 
-func TestSandboxRefuses(t *testing.T) {
+func TestSandboxRejects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args   string
@@ -166,7 +166,7 @@ func TestSandboxRefuses(t *testing.T) {
 	}
 }
 
-// A pause shows connection loss, and expiry if it is long.
+// sandbox pause makes other shells lose their connection and, after a long pause, their session.
 func TestSandboxPause(t *testing.T) {
 	t.Parallel()
 	const timeout = 10 * time.Second
@@ -176,8 +176,8 @@ func TestSandboxPause(t *testing.T) {
 	second.expect(connected)
 	second.run("create -e /mine", `^Created /mine\n`)
 
-	// What the first is told comes somewhere among its answers, perhaps right
-	// before one, on the line of a prompt.
+	// The first shell's events may come at any point in its output, even right before an answer,
+	// on the line of a prompt. So the patterns for the first shell do not begin with ^.
 	first.run("sandbox pause", `sandbox paused\n`)
 	second.expect(`^WatchedEvent state:Disconnected type:None path:null\n`)
 	second.expect(`\(CONNECTING\) 1\] `)
@@ -187,7 +187,7 @@ func TestSandboxPause(t *testing.T) {
 	first.run("create /a", `Created /a\n`)
 
 	first.run("sandbox pause", `sandbox paused\n`)
-	time.Sleep(timeout + 5*time.Second) // it ends on a whole tick of 2 s
+	time.Sleep(timeout + 5*time.Second) // sessions expire at whole ticks of 2 s
 	first.run("sandbox resume", `sandbox resumed\n`)
 	got := second.expect(`^the session expired[^\n]*\n`)
 	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine are gone;") {

@@ -17,16 +17,16 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// screen is zksh on a terminal with a screen, which tmux keeps: it knows wide
-// characters, windows that change and jobs. zksh is started from a bash there.
+// A screen is a zksh on a terminal whose screen tmux keeps. tmux handles wide characters,
+// resizing and job control. A bash on that terminal starts zksh.
 type screen struct {
 	t      *testing.T
-	dir    string // of the tmux server's socket
+	dir    string // directory of the tmux server's socket
 	home   string
 	server string
 }
 
-// openScreen starts zksh against a sandbox of its own.
+// openScreen starts zksh with a sandbox of its own.
 func openScreen(t *testing.T, columns, rows int, args ...string) *screen {
 	t.Helper()
 	return openScreenOn(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), columns, rows, args...)
@@ -52,7 +52,7 @@ func openBash(t *testing.T, columns, rows int) *screen {
 	t.Helper()
 	_, err := exec.LookPath("tmux")
 	zktest.Need(t, err == nil, "tmux")
-	dir, err := os.MkdirTemp("", "zksh-screen-") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "zksh-screen-") // the path of t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func openBash(t *testing.T, columns, rows int) *screen {
 	return s
 }
 
-// tmux gives the terminal's keeper a command.
+// tmux runs a tmux command and returns its output.
 func (s *screen) tmux(args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command("tmux", append([]string{"-u", "-S", filepath.Join(s.dir, "socket")}, args...)...)
@@ -117,8 +117,8 @@ func (s *screen) paste(text string) {
 	s.tmux("paste-buffer", "-p")
 }
 
-// shown is what the screen shows, without blanks at the ends of lines and empty
-// lines below.
+// shown returns the text on the screen, without spaces at the ends of lines and empty lines at
+// the bottom.
 func (s *screen) shown() string {
 	s.t.Helper()
 	var b strings.Builder
@@ -128,13 +128,14 @@ func (s *screen) shown() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// cursor is the cell of the cursor.
+// cursor returns the position of the cursor as "x,y".
 func (s *screen) cursor() string {
 	s.t.Helper()
 	return s.tmux("display-message", "-p", "#{cursor_x},#{cursor_y}")
 }
 
-// want waits until the screen shows a pattern; ^ and $ are the ends of lines.
+// want waits until the screen matches pattern, where ^ and $ match at line breaks, and returns
+// the screen's text.
 func (s *screen) want(pattern string) string {
 	s.t.Helper()
 	re := regexp.MustCompile("(?m)" + pattern)
@@ -150,11 +151,11 @@ func (s *screen) wantEnd(lines ...string) string {
 	})
 }
 
-// until waits until the screen is as it should be.
+// until waits until ok reports true for the screen's text, and returns that text.
 func (s *screen) until(problem string, ok func(shown string) bool) string {
 	s.t.Helper()
 	var shown string
-	pause := time.Duration(0) // each look is a program of tmux's: who waits long looks less often
+	pause := time.Duration(0) // grows, because each look starts a tmux process
 	zktest.Eventually(s.t, problem, func() bool {
 		time.Sleep(pause)
 		pause = min(pause+5*time.Millisecond, 50*time.Millisecond)
@@ -164,7 +165,7 @@ func (s *screen) until(problem string, ok func(shown string) bool) string {
 	return shown
 }
 
-// resize gives the window another size.
+// resize changes the window's size and waits until the terminal has it.
 func (s *screen) resize(columns, rows int) {
 	s.t.Helper()
 	s.tmux("resize-window", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows))
@@ -172,7 +173,7 @@ func (s *screen) resize(columns, rows int) {
 	s.until("the terminal does not get the size "+want, func(string) bool { return s.stty("size") == want })
 }
 
-// stty is what it says of the terminal.
+// stty returns what stty prints about the terminal for the given argument.
 func (s *screen) stty(what string) string {
 	s.t.Helper()
 	tty := strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}"))
@@ -183,17 +184,17 @@ func (s *screen) stty(what string) string {
 	return string(out)
 }
 
-// wantCommand waits until a command has the terminal: Ctrl-C is a signal then.
+// wantCommand waits until a command runs, during which Ctrl-C sends a signal.
 func (s *screen) wantCommand() {
 	s.t.Helper()
 	isig := regexp.MustCompile(`(?m)(^|\s)isig\b`)
 	s.until("no command runs", func(string) bool { return isig.MatchString(s.stty("-a")) })
 }
 
-// bare is text without blanks and line ends, which a screen adds and drops.
-func bare(text string) string { return strings.NewReplacer(" ", "", "\n", "").Replace(text) }
+// withoutSpaces returns text without spaces and newlines, which a screen adds and drops.
+func withoutSpaces(text string) string { return strings.NewReplacer(" ", "", "\n", "").Replace(text) }
 
-// prompt is the prompt of line n as the screen shows it when nothing is typed.
+// prompt returns the prompt of line n as the screen shows it before anything is typed.
 func (s *screen) prompt(n int) string {
 	return "[zk: " + s.server + "(CONNECTED) " + strconv.Itoa(n) + "]"
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// realOnly are the scripts, by name, of which the sandbox runs a part only: what
-// comes before the line, and the files.
+// realOnly lists the scripts, by name, of which the sandbox runs only the part before the given
+// line. Files at the end of the script are kept.
 var realOnly = map[string]struct{ line, why string }{
 	"config":   {"server Q quorum", "the sandbox has no ensemble"},
 	"reconfig": {"server Q quorum", "the sandbox has no ensemble"},
@@ -24,12 +24,12 @@ var realOnly = map[string]struct{ line, why string }{
 	"restart":  {"server S", "the sandbox keeps nothing over a restart"},
 }
 
-var allVersions = flag.Bool("versions", false, "the sandbox answers as every version, not as the oldest and the default one alone; "+
-	"make full has them all")
+var allVersions = flag.Bool("versions", false, "the sandbox answers as every version, not only as the oldest and the default one; "+
+	"set by make full")
 
-// TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox, as each
-// version that it knows: as the default one it must answer the same, as another what
-// the scripts say of that.
+// TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox, as each ZooKeeper
+// version that it emulates. As the default version, its answers must be the same as the real
+// server's; as another version, they must match what the scripts expect of that version.
 func TestScriptsOnSandbox(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
@@ -56,11 +56,12 @@ func TestScriptsOnSandbox(t *testing.T) {
 	}
 }
 
-// lockScripts are those that the servers of others run: what they are for is locks.
+// lockScripts lists the scripts that also run on emulated third-party servers. They are the ones
+// about locks.
 var lockScripts = []string{"lock", "rlock", "wlock", "unlock", "locks", "revoke", "deadlocks", "fence", "session", "servers", "lockdemo"}
 
 // TestLockScriptsOnProducts runs the scripts about locks against the sandbox as ClickHouse
-// Keeper and as RaftKeeper. [product] before a line says where they differ.
+// Keeper and as RaftKeeper. The condition [product] marks lines for these servers.
 func TestLockScriptsOnProducts(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
@@ -87,7 +88,7 @@ func TestLockScriptsOnProducts(t *testing.T) {
 	}
 }
 
-// sandboxScripts makes a directory with what the sandbox runs of the scripts.
+// sandboxScripts returns a directory with the scripts, or parts of them, that the sandbox runs.
 func sandboxScripts(t *testing.T) string {
 	dir, cut := t.TempDir(), 0
 	files, err := filepath.Glob("../../testdata/script/*.txtar")
@@ -118,14 +119,14 @@ func sandboxScripts(t *testing.T) string {
 	return dir
 }
 
-// scriptBox is a sandbox in the place of a zktest.Server.
+// A scriptBox is a sandbox that serves as a scriptServer.
 type scriptBox struct {
 	*zktest.Box
 	tb testing.TB
 }
 
-// Stop is part of scriptServer.
+// Stop implements scriptServer.
 func (s scriptBox) Stop() { _ = s.Close() }
 
-// Restart is part of scriptServer.
+// Restart implements scriptServer.
 func (s scriptBox) Restart() { s.tb.Fatal("a sandbox keeps nothing over a restart; see realOnly") }

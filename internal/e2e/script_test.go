@@ -33,20 +33,20 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// TestScripts runs testdata/script. Each script has, besides testscript's own
-// commands and variables:
+// TestScripts runs the scripts in testdata/script. Besides testscript's own commands,
+// variables and conditions, a script can use:
 //
-//	zksh args…                the program, as exec would run it
-//	status N prog args…       the same with an exact exit status
-//	within 3s N prog args…    the same in a time that must not be exceeded
-//	server NAME [kind]        a server of its own; $NAME is its address. The
-//	                          kinds are quota, quorum and readonly
-//	stop NAME, restart NAME   for such a server
-//	$ZKSH_SERVER              the shared server with a chroot for this script
-//	$SERVER, $CHROOT          the two parts of it
-//	$REFUSED $SILENT $SSH $HTTP   addresses without a ZooKeeper
-//	[before:3.6]              whether the server is, or answers as, an older one
-//	[product]                 whether it answers as a server of others
+//	zksh args…                run the program, like exec
+//	status N prog args…       run a program that must exit with status N
+//	within 3s N prog args…    like status, within a time limit
+//	server NAME [kind]        start a server for this script; $NAME is its address.
+//	                          The kinds are plain (the default), quota, quorum and readonly
+//	stop NAME, restart NAME   stop or restart such a server
+//	$ZKSH_SERVER              the shared server, with a chroot for this script
+//	$SERVER, $CHROOT          the two parts of $ZKSH_SERVER
+//	$REFUSED $SILENT $SSH $HTTP   addresses where no ZooKeeper answers
+//	[before:3.6]              whether the server is, or answers as, an older version
+//	[product]                 whether the server answers as another product than ZooKeeper
 func TestScripts(t *testing.T) {
 	runScripts(t, "../../testdata/script", sandbox.DefaultVersion, zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
 		opts, ok := serverKinds[kind]
@@ -57,8 +57,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// needScript fails the test if the last part of -run selects none of its scripts, which go
-// test would call a success.
+// needScript fails the test if the last part of -run matches none of its scripts, which go test
+// would count as a success.
 func needScript(t *testing.T, dir string) {
 	t.Helper()
 	patterns := strings.Split(flag.Lookup("test.run").Value.String(), "/")
@@ -77,15 +77,15 @@ func needScript(t *testing.T, dir string) {
 	}
 }
 
-// scriptServer is a server of a script's own.
+// A scriptServer is a server that one script starts for itself.
 type scriptServer interface {
 	Addr() string
 	Stop()
 	Restart()
 }
 
-// runScripts runs the scripts in dir against the server at shared, which is or
-// answers as that version, and those that start makes for them.
+// runScripts runs the scripts in dir against the server at address shared, which is, or answers
+// as, version as. start starts the servers that scripts request for themselves.
 func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, start func(ts *testscript.TestScript, kind string) scriptServer) {
 	needScript(t, dir)
 	hostile := []string{
@@ -94,11 +94,11 @@ func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, sta
 	testscript.Run(t, testscript.Params{
 		Dir:                dir,
 		RequireUniqueNames: true,
-		ContinueOnError:    true, // one broken rule must not hide the next
+		ContinueOnError:    true, // report every failure of a script
 		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
 			name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
-			chroot := fmt.Sprintf("/%s-%d", name, time.Now().UnixNano()) // new with -count=2, too
+			chroot := fmt.Sprintf("/%s-%d", name, time.Now().UnixNano()) // unique with -count=2, too
 			if err := makeNode(shared, chroot); err != nil {
 				return err
 			}
@@ -117,7 +117,8 @@ func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, sta
 		},
 		Condition: func(cond string) (bool, error) {
 			if version, ok := strings.CutPrefix(cond, "before:"); ok {
-				// They all begin with 3 and have one digit more; the products follow the oldest.
+				// Strings compare like versions here, because all versions are 3 and one digit.
+				// Products count as the oldest version.
 				return isProduct(as) || string(as) < version, nil
 			}
 			if cond == "product" {
@@ -141,8 +142,8 @@ const (
 	startKey
 )
 
-// makeNode creates a znode by the code under test's own client, which the rest
-// of the script would miss soon enough if it did not work.
+// makeNode creates a znode with zksh's own client. If the client did not work, the scripts would
+// fail anyway.
 func makeNode(server, path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -154,7 +155,7 @@ func makeNode(server, path string) error {
 	return errors.Join(err, s.Close(ctx))
 }
 
-// cmdZksh runs the program; "! zksh" wants it to fail.
+// cmdZksh runs the program; "! zksh" expects it to fail.
 func cmdZksh(ts *testscript.TestScript, neg bool, args []string) {
 	err := ts.Exec("zksh", args...)
 	switch {
@@ -200,7 +201,7 @@ func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
 var serverKinds = map[string][]zktest.Option{
 	"plain": nil,
 	"quota": {zktest.EnforceQuota()},
-	// SkipACL lets anybody reconfigure.
+	// SkipACL allows any client to reconfigure.
 	"quorum":   {zktest.Quorum(), zktest.SkipACL()},
 	"readonly": {zktest.ReadOnlyEnsemble()},
 }
@@ -228,19 +229,19 @@ func onServer(do func(scriptServer)) func(*testscript.TestScript, bool, []string
 	}
 }
 
-// everyCommand is all that main gives to a shell.
+// everyCommand returns all commands that main passes to a shell.
 func everyCommand(locks *lockcmd.Table) [][]*commands.Command {
 	return [][]*commands.Command{commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), locks.Commands(), app.SandboxCommand(nil), tutorial.New("").Commands()}
 }
 
-// registry has all commands that zksh has.
+// registry returns a registry of all commands.
 func registry() *commands.Registry {
 	return shell.New(shell.Config{
 		Commands: everyCommand(lockcmd.New()),
 	}).Registry()
 }
 
-// Every command, by each of its names, has a script that runs it.
+// Every command and every alias has a script that runs it.
 func TestEveryCommandHasAScript(t *testing.T) {
 	for _, c := range registry().All() {
 		for _, name := range append([]string{c.Name}, c.Aliases...) {
@@ -256,8 +257,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 	}
 }
 
-// A usage line names all flags of its command and no others, in one form: the
-// short one where there is one.
+// A usage line names exactly the flags of its command, each in its short form if it has one.
 func TestUsageNamesEachFlag(t *testing.T) {
 	word := regexp.MustCompile(`(?:^|[\s\[|])--?(\w[\w-]*)`)
 	for _, c := range registry().All() {
@@ -267,7 +267,7 @@ func TestUsageNamesEachFlag(t *testing.T) {
 			named = append(named, m[1])
 		}
 		c.FlagSet().VisitAll(func(f *pflag.Flag) {
-			if f.Shorthand == "?" { // zkCli's usage line has none either
+			if f.Shorthand == "?" { // omitted, as in zkCli's usage lines
 				return
 			}
 			if f.Shorthand != "" {

@@ -17,7 +17,7 @@ import (
 
 var signalStatuses = map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGQUIT: 131, syscall.SIGTERM: 143, syscall.SIGHUP: 143}
 
-// A signal ends a single command that waits for its server.
+// A signal terminates a one-shot command that waits for its server.
 func TestSignalWhileConnecting(t *testing.T) {
 	t.Parallel()
 	for sig, want := range signalStatuses {
@@ -32,7 +32,7 @@ func TestSignalWhileConnecting(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		conn, err := ln.Accept() // it has come so far
+		conn, err := ln.Accept() // zksh is connecting
 		if err == nil {
 			err = cmd.Process.Signal(sig)
 		}
@@ -48,12 +48,12 @@ func TestSignalWhileConnecting(t *testing.T) {
 	}
 }
 
-// pipeline is zksh in the middle of a pipe that stays open.
+// A pipeline is a zksh whose standard input and output are pipes that stay open.
 type pipeline struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
-	end  io.Closer // of what out reads
+	end  io.Closer // closes the pipe that out reads
 	errs strings.Builder
 }
 
@@ -78,14 +78,14 @@ func openPipelineIn(t *testing.T, home string, args ...string) *pipeline {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended, or the test has failed
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	return p
 }
 
-// ask sends a line and wants this answer at once, though the pipe stays open.
+// ask sends a line and expects the answer at once, although the pipe stays open.
 func (p *pipeline) ask(t *testing.T, line, want string) {
 	t.Helper()
-	late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // which ends the read below
+	late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // unblocks the read below
 	defer late.Stop()
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		t.Fatal(err)
@@ -95,22 +95,22 @@ func (p *pipeline) ask(t *testing.T, line, want string) {
 	}
 }
 
-// A signal ends a batch that waits for its next line, and the session with it.
+// A signal terminates a script that waits for its next line, and closes the session.
 func TestSignalWhileWaitingForInput(t *testing.T) {
 	t.Parallel()
 	for sig, want := range signalStatuses {
-		server := zktest.Shared(t).Addr() + place(t)
+		server := zktest.Shared(t).Addr() + newChroot(t)
 		p := openPipeline(t, "-server", server)
 		p.ask(t, "create -e /mine", "Created /mine")
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, p.cmd, want)
-		zktest.Eventually(t, "nothing is left behind", func() bool { return at(t, server, "ls", "/") == "[]\n" })
+		zktest.Eventually(t, "nothing is left behind", func() bool { return runAt(t, server, "ls", "/") == "[]\n" })
 	}
 }
 
-// Before the first line there is none to name.
+// A signal before the first line is reported without a line number.
 func TestSignalBeforeTheFirstLine(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -119,7 +119,7 @@ func TestSignalBeforeTheFirstLine(t *testing.T) {
 	}
 	defer ln.Close()
 	p := openPipeline(t, "-server", ln.Addr().String())
-	conn, err := ln.Accept() // it has come so far
+	conn, err := ln.Accept() // zksh is connecting
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,28 +133,27 @@ func TestSignalBeforeTheFirstLine(t *testing.T) {
 	}
 }
 
-// A signal ends a batch in the middle of a command that hangs; later lines do
-// not run.
+// A signal terminates a script during a command that hangs; later lines do not run.
 func TestSignalInABatch(t *testing.T) {
 	t.Parallel()
-	chroot := place(t)
+	chroot := newChroot(t)
 	for sig, want := range signalStatuses {
 		proxy := zktest.NewProxy(t, zktest.Shared(t).Addr())
 		p := openPipeline(t, "-server", proxy.Addr()+chroot)
 		p.ask(t, "ls /", "[]")
 		proxy.Hold(true)
-		// The second answer needs no server, so the third line is under way then.
+		// version needs no server, so once it has answered, the next line is in flight.
 		p.ask(t, "version\nls /\ncreate /never", strings.TrimSpace(zksh(t, "version")))
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, p.cmd, want)
 		proxy.Hold(false)
-		if told := butUnclosed(p.errs.String()); strings.Count(told, "\n") != 1 || !strings.HasPrefix(told, "stdin:") {
+		if reported := withoutCloseTimeout(p.errs.String()); strings.Count(reported, "\n") != 1 || !strings.HasPrefix(reported, "stdin:") {
 			t.Errorf("%v: %q", sig, p.errs.String())
 		}
 	}
-	if got := at(t, zktest.Shared(t).Addr()+chroot, "ls", "/"); got != "[]\n" {
+	if got := runAt(t, zktest.Shared(t).Addr()+chroot, "ls", "/"); got != "[]\n" {
 		t.Errorf("made after the signal: %s", got)
 	}
 }

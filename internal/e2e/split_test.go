@@ -23,23 +23,23 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-var splits = flag.Int("split", 0, "so often a server is cut off together with the holders of locks, in each way "+
-	"and with sessions of 10 s and of 30 s, and zksh has to stand it; 0: once, with 10 s")
+var splits = flag.Int("split", 0, "how often each kind of cut isolates a server together with holders of locks, "+
+	"with sessions of 10 s and of 30 s; 0: once, with 10 s")
 
-// ZooKeeper's own defaults.
+// tick and syncLimit are ZooKeeper's defaults.
 const (
 	tick      = 2 * time.Second
 	syncLimit = 5 // ticks
 )
 
-// cut is a way to cut a server off from the others, together with its clients.
+// A cut is a way to isolate a server, together with its clients, from the other servers.
 type cut struct {
 	name   string
-	leader bool // it is the leader
+	leader bool // isolate the leader; otherwise a follower
 	do     func(t *testing.T, s *zktest.Split, victim int)
-	// fools tells that the server goes on long enough to fool, each time, whoever
-	// believes each answer. Otherwise that depends on fractions of a tick.
-	fools bool
+	// alwaysDeceives is set if the isolated server always answers long enough to deceive a
+	// client that trusts each answer. Otherwise that depends on fractions of a tick.
+	alwaysDeceives bool
 }
 
 var cuts = []cut{
@@ -50,14 +50,15 @@ var cuts = []cut{
 
 func isolate(_ *testing.T, s *zktest.Split, victim int) { s.Isolate(victim) }
 
-// muteAndIsolate lets a leader hear of the others for a while after they heard
-// of it last, so that it goes on as a leader when they have another one.
+// muteAndIsolate first drops the leader's messages to the others, but not theirs to the leader,
+// and then isolates it. So the leader still acts as one when the others have elected another.
 func muteAndIsolate(t *testing.T, s *zktest.Split, victim int) {
 	other := zksession.Open(t, zkconn.Config{Servers: s.Addr((victim + 1) % 3), Timeout: 20 * tick})
 	s.Mute(victim)
-	// The others give up after syncLimit ticks of silence, counted from a ping that
-	// came half a tick before this or less, and must not be heard to do so. Until
-	// then what this client asks is passed on to the leader: a sign of life.
+	// The others give up after syncLimit ticks of silence, counted from a ping at most half a
+	// tick before this moment. The isolation must begin before they do, so that the leader does
+	// not notice. Until then, the others pass this client's requests on to the leader, which
+	// takes them as signs of life.
 	for range 2*syncLimit - 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), tick/2)
 		if err := other.Sync(ctx, "/"); err == nil {
@@ -68,10 +69,9 @@ func muteAndIsolate(t *testing.T, s *zktest.Split, victim int) {
 	s.Isolate(victim)
 }
 
-// A server that has lost the others answers its clients for a while, during which
-// their sessions end: no command under a lock may run on when another client
-// holds that lock. A holder that takes each answer for a proof shows that the
-// scene is as it should be.
+// An isolated server answers its clients for a while, during which their sessions expire on the
+// other servers. No command under a lock may keep running when another client holds that lock. A
+// control holder, which trusts each answer, shows that the test really produces this situation.
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
@@ -80,7 +80,7 @@ func TestSplit(t *testing.T) {
 		timeouts, rounds = append(timeouts, 30*time.Second), *splits
 	}
 	for _, c := range cuts {
-		if !c.fools && *splits == 0 {
+		if !c.alwaysDeceives && *splits == 0 {
 			continue
 		}
 		for _, timeout := range timeouts {
@@ -98,32 +98,32 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// splitOnce has two clients at one server hold a lock each, cuts them off with
-// it, and looks at who else gets these locks, and when.
+// splitOnce makes two clients of one server hold a lock each, isolates that server with them,
+// and checks when other clients get these locks.
 func splitOnce(t *testing.T, s *zktest.Split, c cut, timeout time.Duration) {
 	victim := s.Leader()
 	if !c.leader {
 		victim = (victim + 1) % 3
 	}
 	others := s.Addr((victim+1)%3) + "," + s.Addr((victim+2)%3)
-	contests := []*contest{believe(t, s.Addr(victim), timeout), trust(t, s.Addr(victim), timeout)}
+	contests := []*contest{newControlContest(t, s.Addr(victim), timeout), newZkshContest(t, s.Addr(victim), timeout)}
 	for _, k := range contests {
 		zktest.Eventually(t, "the first holds", func() bool { return k.began("first") })
 		k.second = k.zksh(t, "second", others, timeout, "-t", "1")
 		zktest.Eventually(t, "the second waits", func() bool {
-			return strings.Count(at(t, others, "ls", k.path), "lock-") == 2
+			return strings.Count(runAt(t, others, "ls", k.path), "lock-") == 2
 		})
 	}
 	begin := time.Now()
 	c.do(t, s, victim)
 	for _, k := range contests {
 		zktest.Eventually(t, "the second holds", func() bool { return k.began("second") })
-		k.firstGone()
+		k.waitFirst()
 		k.finish(t)
 		overlap, story := k.judge(t, begin)
 		t.Logf("%s: %s", k.path, story)
 		switch {
-		case k.control && c.fools && !overlap:
+		case k.control && c.alwaysDeceives && !overlap:
 			t.Errorf("%s: two clients that exclude each other less than zksh's did not hold together: this proves nothing", k.path)
 		case !k.control && overlap:
 			t.Errorf("%s: two clients held the lock together: %s", k.path, story)
@@ -131,13 +131,13 @@ func splitOnce(t *testing.T, s *zktest.Split, c cut, timeout time.Duration) {
 	}
 }
 
-// contest is a lock, its holder, the client that waits behind it, and what their
-// commands have written.
+// A contest is a lock with its holder, the client that waits behind the holder, and the output
+// of their commands.
 type contest struct {
-	control   bool
+	control   bool // the holder is a naive client, not zksh
 	path, dir string
 	every     string // seconds between the lines of a command
-	firstGone func() // waits until the first one's command has been ended
+	waitFirst func() // waits until the command of the first holder has ended
 	second    *exec.Cmd
 }
 
@@ -145,9 +145,9 @@ func newContest(t *testing.T, name string) *contest {
 	return &contest{path: fmt.Sprintf("/%s-%d", name, time.Now().UnixNano()), dir: t.TempDir(), every: "0.1"}
 }
 
-// witness is a command under a lock, in the directory $0, called $1. It knows
-// nothing of ZooKeeper but the token, and takes a lock of the kernel's. It writes
-// a line each $2 seconds as long as it runs, and TERM does not end it.
+// witness is a command under a lock. It runs in the directory $0 and is called $1. Of ZooKeeper
+// it knows only the token; besides, it takes a lock of the kernel. It writes a line every $2
+// seconds until the file stop exists, and ignores TERM.
 const witness = `
 trap '' TERM
 cd "$0"
@@ -164,7 +164,7 @@ func (k *contest) began(name string) bool {
 	return err == nil && strings.Contains("\n"+string(text), "\n"+name+" ")
 }
 
-// zksh starts a zksh that waits for the lock and then runs a witness.
+// zksh starts a zksh that acquires the lock and then runs a witness.
 func (k *contest) zksh(t *testing.T, name, servers string, timeout time.Duration, options ...string) *exec.Cmd {
 	args := []string{"-server", servers, "-timeout", strconv.FormatInt(timeout.Milliseconds(), 10), "lock"}
 	args = append(append(args, options...), k.path, "--", "sh", "-c", witness, k.dir, name, k.every)
@@ -175,23 +175,23 @@ func (k *contest) zksh(t *testing.T, name, servers string, timeout time.Duration
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has ended, or the test has failed
+		_ = cmd.Process.Kill() // if the test has failed; else it has already ended
 		t.Logf("%s %s says:\n%s", k.path, name, errs)
 	})
 	return cmd
 }
 
-// trust has a zksh be the first holder.
-func trust(t *testing.T, server string, timeout time.Duration) *contest {
+// newZkshContest returns a contest whose first holder is a zksh.
+func newZkshContest(t *testing.T, server string, timeout time.Duration) *contest {
 	k := newContest(t, "zksh")
 	cmd := k.zksh(t, "first", server, timeout, "-t", "1")
-	k.firstGone = func() { wantExit(t, cmd, 74) }
+	k.waitFirst = func() { wantExit(t, cmd, 74) }
 	return k
 }
 
-// believe has the first holder be a client that counts its time from the latest
-// request that was answered, whoever answered, and asks all the time.
-func believe(t *testing.T, server string, timeout time.Duration) *contest {
+// newControlContest returns a contest whose first holder is a naive client. It sends requests
+// all the time and counts its lease from the latest answered request, whichever server answered.
+func newControlContest(t *testing.T, server string, timeout time.Duration) *contest {
 	k := newContest(t, "control")
 	k.control = true
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { // ends with the lease, or with the test
+	go func() { // ends when the lease does, or with the test
 		defer close(done)
 		var last time.Time
 		for ctx.Err() == nil {
@@ -226,20 +226,21 @@ func believe(t *testing.T, server string, timeout time.Duration) *contest {
 				break
 			}
 			asking, stop := context.WithDeadline(ctx, end)
-			_, _ = p.Exists(asking, paths[0]) // no answer is just that
+			_, _ = p.Exists(asking, paths[0]) // a missing answer only fails to extend the lease
 			stop()
 			time.Sleep(50 * time.Millisecond)
 		}
-		_ = cmd.Process.Kill() // it has not been waited for
-		_ = cmd.Wait()         // killed
+		_ = cmd.Process.Kill() // cannot fail before Wait
+		_ = cmd.Wait()         // reports the kill
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	k.firstGone = func() { <-done }
+	k.waitFirst = func() { <-done }
 	return k
 }
 
-// finish ends the commands, and waits for the end of the second client. That may have
-// lost the lock again, if its servers elected for longer than its session lasts.
+// finish ends the commands and checks the second client's exit status. The second client may
+// have lost the lock again, if its servers needed longer for the election than its session
+// lasts.
 func (k *contest) finish(t *testing.T) {
 	k.stop(t)
 	if status := exitStatus(t, k.second); status != 0 && status != commands.StatusLockLost {
@@ -247,15 +248,15 @@ func (k *contest) finish(t *testing.T) {
 	}
 }
 
-// stop ends the commands.
+// stop makes the commands end.
 func (k *contest) stop(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(k.dir, "stop"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// judge reads what the witnesses have written, in the order in which they wrote
-// it, and reports whether both held the lock together.
+// judge reads the lines of the witnesses in the order in which they wrote them, and reports
+// whether both held the lock at the same time.
 func (k *contest) judge(t *testing.T, begin time.Time) (overlap bool, story string) {
 	text, err := os.ReadFile(filepath.Join(k.dir, "log"))
 	if err != nil {
@@ -272,13 +273,13 @@ func (k *contest) judge(t *testing.T, begin time.Time) (overlap bool, story stri
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A token of an earlier holder after that of a later one, or the kernel's
-		// word, that it has given the lock already.
+		// Both held the lock if a smaller token follows a larger one, or if the kernel's lock
+		// was taken.
 		overlap = overlap || n < token || when == "taken"
 		token = max(token, n)
 		nano, err := strconv.ParseInt(when, 10, 64)
 		switch {
-		case err != nil: // taken
+		case err != nil: // the word "taken" in place of a time
 		case name == "first":
 			gone = time.Unix(0, nano).Sub(begin)
 		case held == 0:

@@ -17,8 +17,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// received is how many requests a server has got.
-func received(t *testing.T, addr string) int {
+// requestsReceived returns the number of requests that a server has received.
+func requestsReceived(t *testing.T, addr string) int {
 	t.Helper()
 	answer := zktest.Ask(t, addr, "srvr")
 	m := regexp.MustCompile(`(?m)^Received: (\d+)$`).FindStringSubmatch(answer)
@@ -32,15 +32,15 @@ func received(t *testing.T, addr string) int {
 	return n
 }
 
-// A reader that has seen enough ends a walk at once: what the server is asked for then
-// is a small part of the tree.
+// When the reader of its output exits, zksh stops walking the tree: it has read only a small
+// part of the tree.
 func TestHeadEndsAWalk(t *testing.T) {
 	t.Parallel()
 	const znodes = 50_000
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	plant(t, server, znodes)
+	createTree(t, server, znodes)
 	for _, line := range []string{"ls -R /tree", "find /tree -size 0", "tree -s /tree", "du -L 9 /tree"} {
-		before := received(t, server)
+		before := requestsReceived(t, server)
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", "{ zksh -server "+server+" "+line+"; echo $? >&3; } | head -3")
 		status, w, err := os.Pipe()
 		if err != nil {
@@ -57,20 +57,20 @@ func TestHeadEndsAWalk(t *testing.T) {
 			t.Errorf("%s ended with %q, %v", line, code, err)
 		}
 		status.Close()
-		// A pipe holds some thousand lines.
-		if n := received(t, server) - before; n > znodes/3 {
+		// A pipe buffers a few thousand lines.
+		if n := requestsReceived(t, server) - before; n > znodes/3 {
 			t.Errorf("%s: the server was asked %d times", line, n)
 		}
 	}
 }
 
-// The pager gets a long answer while it is still coming, and whoever leaves it has the
-// prompt again.
+// The pager shows a long answer while it is still arriving. When the user leaves the pager, the
+// prompt returns.
 func TestPagerOfALongWalk(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 60, 10)
 	s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
-	plant(t, s.server, 30_000)
+	createTree(t, s.server, 30_000)
 	for pager, end := range map[string]string{"tail -n 1": "/tree/n0000029999", "head -n 1": "/tree", "no-such-pager": "cannot run the pager: exit status 127"} {
 		s.line("export PAGER='" + pager + "'")
 		s.start()
@@ -81,27 +81,29 @@ func TestPagerOfALongWalk(t *testing.T) {
 	}
 }
 
-// deleteall deletes while it reads, and tells how many are gone when it is interrupted.
+// deleteall deletes while it reads the tree. When interrupted, it reports how many znodes were
+// deleted.
 func TestDeleteallInterrupted(t *testing.T) {
 	t.Parallel()
 	const znodes = 60_000
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	plant(t, server, znodes)
+	createTree(t, server, znodes)
 	cmd := exec.Command("zksh", "-server", server, "deleteall", "-b", "10", "/tree")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	before := received(t, server)
+	before := requestsReceived(t, server)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "it deletes", func() bool { return received(t, server)-before > 500 })
+	zktest.Eventually(t, "it deletes", func() bool { return requestsReceived(t, server)-before > 500 })
 	err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait())
 	m := regexp.MustCompile(`^deleted (\d+) znodes of /tree; the subtree contains more znodes: interrupted( while waiting .*)?\n$`).FindStringSubmatch(out.String())
 	if err == nil || cmd.ProcessState.ExitCode() != 130 || m == nil {
 		t.Fatalf("%q, %v", out.String(), err)
 	}
-	// What was under way and had no answer in time is not counted: eight times ten at most.
-	left := atoi(t, strings.TrimSpace(at(t, server, "getAllChildrenNumber", "/tree")))
+	// Requests in flight whose answers did not arrive in time are not counted: at most eight
+	// transactions of ten deletes.
+	left := atoi(t, strings.TrimSpace(runAt(t, server, "getAllChildrenNumber", "/tree")))
 	if more := znodes - atoi(t, m[1]) - left; more < 0 || more > 80 || more > 0 && m[2] == "" {
 		t.Errorf("%s gone, and left are %d", m[1], left)
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// Ctrl-Z suspends, also behind a program under a lock, which it must not, and fg comes
-// back to the line that was being typed.
+// Ctrl-Z suspends zksh at the prompt, even after a program under a lock, during which it must
+// not. fg returns to the line being typed.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
 	s.line("lock /l -- echo under it")
 	s.want(`^under it$`)
 	s.line("clear")
-	s.until("the screen is not cleared", func(shown string) bool { return bare(shown) == bare(s.prompt(2)) })
+	s.until("the screen is not cleared", func(shown string) bool { return withoutSpaces(shown) == withoutSpaces(s.prompt(2)) })
 	s.text("create /half")
 	s.want(`/half$`)
 	s.keys("C-z")
@@ -33,7 +33,7 @@ func TestSuspend(t *testing.T) {
 	s.want(`^Created /halfway$`)
 }
 
-// The window may have changed while zksh was stopped: the menu fits the new one.
+// If the window changes size while zksh is suspended, the menu fits the new size.
 func TestResizeWhileSuspended(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 20)
@@ -43,11 +43,10 @@ func TestResizeWhileSuspended(t *testing.T) {
 	s.line("fg")
 	s.wantEnd(s.prompt(0))
 	s.text("get -")
-	s.want(`^ -s +also print.*\n -w +set a watch`) // as wide as go-prompt thinks the window
+	s.want(`^ -s +also print.*\n -w +set a watch`) // wrapped to the width that go-prompt assumes
 }
 
-// The window may change at any time; the line is drawn anew with its text and
-// cursor.
+// If the window changes size at any time, the line is redrawn with its text and cursor.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
@@ -61,13 +60,14 @@ func TestResize(t *testing.T) {
 		intact := func(data string) {
 			s.until(fmt.Sprintf("not intact in %d columns", columns), func(shown string) bool {
 				_, line, _ := strings.Cut(shown, s.prompt(0)+" ")
-				// One from before the connection may be shown, too, if that was slow.
-				return strings.Count(shown, s.prompt(0)) == 1 && strings.Count(shown, "CONNECTED) ") == 1 && bare(line) == bare("create /wide "+data)
+				// A prompt from before the connection may be on the screen, too, if connecting
+				// was slow.
+				return strings.Count(shown, s.prompt(0)) == 1 && strings.Count(shown, "CONNECTED) ") == 1 && withoutSpaces(line) == withoutSpaces("create /wide "+data)
 			})
 		}
 		s.resize(columns, 30)
 		intact(data)
-		s.text("y") // tmux itself keeps a line intact, as far as it can: now it has been drawn anew
+		s.text("y") // makes zksh redraw the line, which so far only tmux has rewrapped
 		intact(strings.TrimSuffix(data, "十") + "y十")
 		s.keys("BSpace")
 		intact(data)
@@ -86,7 +86,7 @@ func TestResize(t *testing.T) {
 	s.want(`^\[\]$`)
 }
 
-// Where nobody could bring the shell back, Ctrl-Z does not stop it.
+// Ctrl-Z does not stop zksh without job control, because nothing could continue it.
 func TestSuspendWithoutJobControl(t *testing.T) {
 	t.Parallel()
 	c := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
@@ -94,7 +94,7 @@ func TestSuspendWithoutJobControl(t *testing.T) {
 	c.expect("/ha")
 	c.typeIn("\x1alf\r")
 	c.expect(`Created /half\r\n`)
-	c.expect(anyPrompt) // before, the terminal itself would take a Ctrl-D
+	c.expect(anyPrompt) // before the prompt, the terminal itself would handle Ctrl-D
 	c.typeIn("\x04")
 	c.wantRestored(0)
 }

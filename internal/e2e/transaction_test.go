@@ -12,9 +12,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// By hand the prompt counts the lines of a transaction, and a line that is refused can
-// be typed again.
-func TestTransactionByHand(t *testing.T) {
+// The prompt counts the lines of a transaction, and a rejected line can be typed again.
+func TestTransactionInteractive(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.expect(connected)
@@ -36,7 +35,7 @@ func TestTransactionByHand(t *testing.T) {
 	c.run("commit", `^line 8: Created /s-0000000000\nCommitted 1\n`)
 	c.run("begin", "")
 	c.run("create /never", "")
-	c.typeIn("get\x03") // what is typed goes, the transaction stays
+	c.typeIn("get\x03") // drops the line being typed, not the transaction
 	c.expect(`\(CONNECTED\) \(txn 1\) 12\] `)
 	c.run("abort", "")
 	c.run("begin", "")
@@ -46,7 +45,7 @@ func TestTransactionByHand(t *testing.T) {
 	c.wantStatus(1)
 }
 
-// A transaction goes with its session, and is carried out on another connection of it.
+// A transaction survives a reconnect of its session, but not the session's expiry.
 func TestTransactionOverCuts(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})

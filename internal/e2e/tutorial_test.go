@@ -12,13 +12,13 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// nextLine is what the tutorial says is to be typed.
+// nextLine matches the line that the tutorial asks the user to type.
 var nextLine = regexp.MustCompile(`(?m)^    (\S.*)\n\n`)
 
-// said waits for the n-th prompt, and returns what stands between it and the line before, with
-// what is to be typed next; that is empty at the end. What comes in the background may have
-// the prompt shown again.
-func (s *screen) said(n int) (text, next string) {
+// tutorialStep waits for the n-th prompt. It returns the text between the line typed before and that
+// prompt, and the line to type next, which is empty at the end of the tutorial. Background
+// output may make zksh show the prompt again.
+func (s *screen) tutorialStep(n int) (text, next string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("nothing is said before prompt %d", n), func(shown string) bool {
 		prompt := strings.LastIndex(shown, "[zk: ")
@@ -35,8 +35,8 @@ func (s *screen) said(n int) (text, next string) {
 	return text, next
 }
 
-// TestTutorial types what the tutorial says, and nothing else, in windows of several widths,
-// and as the plain reader has it.
+// TestTutorial types exactly the lines that the tutorial asks for, in windows of several widths,
+// with and without line editing.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestTutorial(t *testing.T) {
 				s.want(`\[y/N\]`)
 				s.line("y")
 			}
-			shown, next := s.said(n)
+			shown, next := s.tutorialStep(n)
 			seen += shown
 			if regexp.MustCompile(fmt.Sprintf(`(?m)^Step %d of 10: `, steps+1)).MatchString(shown) {
 				steps++
@@ -68,7 +68,7 @@ func TestTutorial(t *testing.T) {
 			t.Errorf("%d steps; the end:\n%s", steps, s.shown())
 		}
 		patterns := []string{`1 +lock +holds`, `2 +lock +waits`, `(?m)^waiting `, `(?m)^locked /tutorial/lock `, `NodeDataChanged`}
-		if c.columns > 100 { // there is room for the notes
+		if c.columns > 100 { // wide enough for the notes of the locks
 			patterns = append(patterns, `lock +holds .*learning`, `lock +waits .*Ben`, `lock +holds .*Ben`)
 		}
 		for _, pattern := range patterns {
@@ -86,9 +86,9 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
-// Lines that are something else get a hint, and nothing is lost by them; it can be shown
-// again, gone on with and ended, and begun anew beside what is there.
-func TestTutorialIsPatient(t *testing.T) {
+// The tutorial answers other lines with a hint, and they do no harm. The user can show the
+// current step again, continue, end the tutorial, and start it again although its znodes exist.
+func TestTutorialAnswersOtherLines(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, "--sandbox")
 	c.expect(`For a guided tour, type\s+tutorial`)
@@ -100,7 +100,7 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.run("tutorial", `^Step 1 of 10`)
 	c.typeIn("sandbox pause\r")
 	const hint, event = `Tutorial: the sandbox does not answer(.*\n)*`, `WatchedEvent state:Disconnected(.*\n)*`
-	c.expect(`^(` + hint + event + `|` + event + hint + `)\[zk: \S+ 6\] `) // either comes first
+	c.expect(`^(` + hint + event + `|` + event + hint + `)\[zk: \S+ 6\] `) // in either order
 	c.typeIn("sandbox resume\r")
 	c.expect(`^WatchedEvent state:SyncConnected`)
 	c.expect(`\(CONNECTED\) 7\] `)
@@ -111,14 +111,14 @@ func TestTutorialIsPatient(t *testing.T) {
 	}
 	c.run("create /tutorial", `^Created /tutorial\n\nStep 2 of 10`)
 	c.run("tutorial --skip", `^Step 3 of 10`)
-	c.run("set /tutorial x", `^Now write again and expect version 0`) // it is another line that does the same
+	c.run("set /tutorial x", `^Now write again and expect version 0`) // a different line that has the same effect
 	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write that expects version 0, which\s+ZooKeeper\s+rejects\.`)
 	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
 	for range 6 {
 		c.run("tutorial --skip", `^    \S.*\n`)
 	}
 	c.run("tutorial", `^Step 7 of 10`)
-	c.run("tutorial --skip", `^Step 8 of 10`) // Ben has the lock for himself
+	c.run("tutorial --skip", `^Step 8 of 10`) // Ben holds the lock alone
 	c.run("locks /tutorial/lock", `holds .*Ben deploys(.*\n)*Step 9 of 10`)
 	if got := c.run("tutorial --end", `^The tutorial has ended\.`); strings.Contains(got, "Step") {
 		t.Error(got)
@@ -132,7 +132,7 @@ func TestTutorialIsPatient(t *testing.T) {
 	c.run("close", `Tutorial: there is no connection to the sandbox\. To connect again, type:\n\n    connect\n`)
 	c.run("connect", `SyncConnected(.*\n)*Tutorial: `)
 
-	// Elsewhere it is silent, and its command tells the way back.
+	// On another server the tutorial is silent, and its command tells the user how to return.
 	other := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	c.typeIn("connect " + other + "\r")
 	c.expect(connected)

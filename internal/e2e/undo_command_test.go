@@ -13,44 +13,46 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A command that is typed in bash saves what it destroys, says how to undo it, and asks nothing.
-// Its undo is for the same terminal, and never for what another shell has done at its prompt.
+// A one-shot command typed in bash saves the data it destroys, prints how to undo it, and asks
+// no question. zksh undo undoes the commands of the same terminal, never those of an interactive
+// shell.
 func TestUndoOfCommands(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	lines(t, server, "create /one\ncreate /one/大 一\ncreate /b 1\ncreate /c 1")
+	runLinesAt(t, server, "create /one\ncreate /one/大 一\ncreate /b 1\ncreate /c 1")
 	for _, columns := range []int{60, 100} {
 		s := openBash(t, columns, 40)
 		s.line("export ZKSH_SERVER=" + server + "; clear")
 		s.line("zksh deleteall /one; echo status $?")
 		s.until("it does not say how to undo it", func(shown string) bool {
-			return strings.HasSuffix(bare(shown), bare("deleteall /one: 2 znodes are saved; to restore them, run zksh undo status 0 $"))
+			return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("deleteall /one: 2 znodes are saved; to restore them, run zksh undo status 0 $"))
 		})
 		s.line("zksh undo")
 		s.want(`^undid operation 1 \(deleteall /one\): 2 created$`)
-		// A script that runs in the terminal is of the same session, and goes on.
+		// A script that runs in the terminal belongs to the same session and continues.
 		s.line("sh -c 'zksh -q set /b 2; zksh set /b 3 2>/dev/null; zksh get /b'")
 		s.want(`^3$`)
 		s.line("zksh undo -l; clear; zksh undo; zksh undo --overwrite; zksh get /b")
 		s.until("the set with -q is not undone", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2;")) &&
-				strings.Contains(bare(shown), bare("undid operation 2 (set /b): 1 changed undo 2 /b: the old data is saved; to restore it, run zksh undo 3")) && strings.HasSuffix(shown, "\n1\n$")
+			return strings.Contains(withoutSpaces(shown), withoutSpaces("nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2;")) &&
+				strings.Contains(withoutSpaces(shown), withoutSpaces("undid operation 2 (set /b): 1 changed undo 2 /b: the old data is saved; to restore it, run zksh undo 3")) && strings.HasSuffix(shown, "\n1\n$")
 		})
 
-		// A shell beside it: each of the two undoes its own.
+		// An interactive shell with the same undo log: each of the two undoes only its own
+		// commands.
 		home := s.home
 		d := openConsoleIn(t, home, "-q", "-server", server)
 		d.expect(connected)
 		s.line("clear; zksh -server " + server + " delete /one/大")
 		s.until("it is not deleted", func(shown string) bool {
-			return strings.HasSuffix(bare(shown), bare("delete /one/大: 1 znode is saved; to restore it, run zksh -server "+server+" undo $"))
+			return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("delete /one/大: 1 znode is saved; to restore it, run zksh -server "+server+" undo $"))
 		})
 		d.run("set /c 2", "")
 		s.line("clear; zksh undo")
 		s.want(`^undid operation 4 \(delete /one/大\): 1 created$`)
 		s.line("clear; zksh undo")
 		s.until("it undoes what is not its own", func(shown string) bool {
-			return strings.Contains(bare(shown), bare("nothing left to undo from this terminal; the latest change from another shell is operation 5 (set /c),"))
+			return strings.Contains(withoutSpaces(shown), withoutSpaces("nothing left to undo from this terminal; the latest change from another shell is operation 5 (set /c),"))
 		})
 		d.run("undo", `^undid operation 5 \(set /c\): 1 changed\n`)
 		d.typeIn("\x04")
@@ -58,12 +60,12 @@ func TestUndoOfCommands(t *testing.T) {
 	}
 }
 
-// A command that is typed in bash and cannot save what it destroys says so, also with -q, and
-// goes on: nobody is there to ask, and scripts that run in a terminal rely on it.
+// A one-shot command that cannot save the data it destroys reports that, even with -q, and
+// continues. It cannot ask, because scripts that run in a terminal rely on it.
 func TestCommandThatCannotSave(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	lines(t, server, "create /a 1\ncreate /shut 1\nsetAcl /shut world:anyone:cdwa")
+	runLinesAt(t, server, "create /a 1\ncreate /shut 1\nsetAcl /shut world:anyone:cdwa")
 	s := openBash(t, 100, 24)
 	s.line("export ZKSH_SERVER=" + server + "; clear")
 	s.line("zksh -q delete /shut; echo status $?")
@@ -77,19 +79,19 @@ func TestCommandThatCannotSave(t *testing.T) {
 	}
 	s.line("clear; zksh delete /a; echo status $?")
 	s.until("the link is not named", func(shown string) bool {
-		return strings.HasSuffix(bare(shown), bare("zksh cannot save the whole subtree /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
+		return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("zksh cannot save the whole subtree /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
 	})
-	if got := at(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
+	if got := runAt(t, server, "ls", "/"); strings.Contains(got, "a,") || strings.Contains(got, "shut") {
 		t.Errorf("there is %s", got)
 	}
 }
 
-// A script is not what a person types: neither source nor -f nor a pipe saves anything, and
-// transactions work there as before.
+// Scripts save nothing for undo, whether they run with source, with -f or from a pipe, and their
+// transactions work.
 func TestScriptsInTerminalsSaveNothing(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	lines(t, server, "create /a 1\ncreate /b 1")
+	runLinesAt(t, server, "create /a 1\ncreate /b 1")
 	s := openBash(t, 100, 24)
 	file := filepath.Join(s.dir, "script")
 	if err := os.WriteFile(file, []byte("begin\nset /a 2\ndelete /b\ncreate /b 2\ncommit\nset /a 3\n"), 0o600); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-func TestUndoByHand(t *testing.T) {
+func TestUndoInteractive(t *testing.T) {
 	t.Parallel()
 	server, home := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
 	c := openConsoleIn(t, home, "-q", "-server", server)
@@ -26,7 +26,7 @@ func TestUndoByHand(t *testing.T) {
 	c.run("create -e /app/e", `^Created /app/e\n`)
 	c.run("set /app new", "")
 	c.run("deleteall -y /app", "")
-	d := openConsoleIn(t, home, "-q", "-server", server) // another shell, with what the first has saved
+	d := openConsoleIn(t, home, "-q", "-server", server) // another shell, with the same undo log
 	d.expect(connected)
 	d.run("undo 2", `^undid operation 2 \(deleteall /app\): 2 created\n`)
 	c.run("undo", `^undid operation 1 \(set /app\): 1 changed\n`)
@@ -35,16 +35,16 @@ func TestUndoByHand(t *testing.T) {
 	d.run("undo 3", `^undid operation 3 \(undo 1 /app\): 1 changed\n`)
 	d.run("get /app", `^new\n`)
 
-	// What has changed since is shown, and what a transaction destroys is not kept.
+	// undo shows the changes made since, and does not save data that a transaction destroys.
 	c.run("delete /app/x", "")
 	c.run("create /app/x other", `^Created /app/x\n`)
 	c.run("undo", `^/app/x has changed since the operation: the data is now 5 bytes \(version 0\), and undo would restore the saved 1 byte:\n- other\n\+ x\nnothing was done: 1 of 1 znode has changed since operation 5; `)
 	c.run("begin", "")
-	c.run("delete /app/x", "") // the remark is not shown with -q
+	c.run("delete /app/x", "") // -q suppresses the remark
 	c.run("commit", `^Committed 1\n`)
 	c.run("undo", `^undid operation 5 \(delete /app/x\): 1 created\n`)
 
-	// One line is undone as one, also if it has run many.
+	// undo undoes a line as a whole, even if the line ran many commands.
 	c.run("find /app -name x -- set {} 1", "")
 	c.run("create /app/x2 2", `\n`)
 	c.run("find /app -name x* -- delete {}", "")
@@ -65,7 +65,7 @@ func TestUndoByHand(t *testing.T) {
 	}
 }
 
-// A shell is killed while it deletes, or writes: the next one brings all back.
+// If a shell is killed while it deletes or writes, the next shell can undo the operation.
 func TestUndoAfterKill(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -79,8 +79,8 @@ func TestUndoAfterKill(t *testing.T) {
 			fmt.Fprintf(&tree, "create /app/%02d/%d data\n", i, j)
 		}
 	}
-	lines(t, box.Addr(), tree.String())
-	all := at(t, box.Addr(), "ls", "-R", "/app")
+	runLinesAt(t, box.Addr(), tree.String())
+	all := runAt(t, box.Addr(), "ls", "-R", "/app")
 	for _, line := range []string{"deleteall -y -b 20 /app", "set /app/03 other"} {
 		for _, cut := range []func(int32, int) <-chan struct{}{p.CutBeforeSkipping, p.CutAfterSkipping} {
 			c := openConsoleIn(t, home, "-q", "-server", p.Addr())
@@ -95,42 +95,42 @@ func TestUndoAfterKill(t *testing.T) {
 			if err := c.cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_ = c.cmd.Wait() // it was killed
+			_ = c.cmd.Wait() // reports the kill
 			c = openConsoleIn(t, home, "-q", "-server", p.Addr())
 			c.expect(connected)
-			// Its loss of the connection may have been told before the end.
+			// The connection loss may have been reported before the end of the list.
 			c.run("undo -l", `\n +\d+ +\d+s  (deleteall|set) +\d+ +\d+  \S+ +/app(/03)?( \(maybe\))?\n`)
 			c.typeIn("undo\r")
 			c.expect(`nothing left to undo from this shell; the latest change from another shell is operation \d+ \((deleteall|set) /app(/03)?\), \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\)\. Undo it\? \[y/N\] $`)
 			c.run("y", `undid operation \d+ \((deleteall|set) /app`)
 			c.typeIn("\x04")
 			c.wantStatus(0)
-			if got := at(t, box.Addr(), "ls", "-R", "/app"); got != all {
+			if got := runAt(t, box.Addr(), "ls", "-R", "/app"); got != all {
 				t.Errorf("%s: there is\n%s", line, got)
 			}
-			if got := at(t, box.Addr(), "get", "/app/03/2"); got != "data\n" {
+			if got := runAt(t, box.Addr(), "get", "/app/03/2"); got != "data\n" {
 				t.Errorf("%s: %q", line, got)
 			}
 		}
 	}
 }
 
-// On a full disk, which a limit on files' sizes is here, nothing is destroyed unasked.
-// What there is to undo is a table that fits into a narrow window.
+// On a full disk, which a limit on file sizes simulates, zksh destroys nothing without asking.
+// undo -l prints a table that fits a narrow window.
 func TestUndoInWindows(t *testing.T) {
 	t.Parallel()
 	for _, columns := range []int{60, 80} {
 		server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 		s := openBash(t, columns, 24)
 		s.server = server
-		lines(t, server, "create /应用\ncreate /应用/大 "+strings.Repeat("x", 3000)+"\ncreate /应用/小 一")
+		runLinesAt(t, server, "create /应用\ncreate /应用/大 "+strings.Repeat("x", 3000)+"\ncreate /应用/小 一")
 		s.line("trap '' XFSZ; ulimit -f 1")
 		s.start()
 		s.line("delete /应用/大")
 		asked := func(shown string) bool {
-			shown = bare(shown)
-			return strings.Contains(shown, bare("zksh cannot save the whole subtree /应用/大 for undo: write")) &&
-				strings.HasSuffix(shown, bare("1.part: file too large. Continue? [y/N]"))
+			shown = withoutSpaces(shown)
+			return strings.Contains(shown, withoutSpaces("zksh cannot save the whole subtree /应用/大 for undo: write")) &&
+				strings.HasSuffix(shown, withoutSpaces("1.part: file too large. Continue? [y/N]"))
 		}
 		s.until("nothing is asked", asked)
 		s.line("n")
@@ -138,7 +138,7 @@ func TestUndoInWindows(t *testing.T) {
 		s.line("delete /应用/大")
 		s.until("nothing is asked again", asked)
 		s.line("y")
-		s.until("it was not deleted", func(shown string) bool { return strings.HasSuffix(bare(shown), bare(s.prompt(2))) })
+		s.until("it was not deleted", func(shown string) bool { return strings.HasSuffix(withoutSpaces(shown), withoutSpaces(s.prompt(2))) })
 		s.line("set /应用/小 二")
 		s.line("delete /应用/小")
 		s.line("clear")
@@ -156,17 +156,17 @@ func TestUndoInWindows(t *testing.T) {
 }
 
 // Examples of the prompt show exactly the text that zksh prints on a terminal.
-func TestDocByHand(t *testing.T) {
+func TestDocInteractive(t *testing.T) {
 	t.Parallel()
 	eachDoc(t, "zksh hand", func(t *testing.T, blocks []fenced) {
 		t.Parallel()
 		for _, b := range blocks {
-			typeByHand(t, b.text)
+			typeInteractively(t, b.text)
 		}
 	})
 }
 
-func typeByHand(t *testing.T, text string) {
+func typeInteractively(t *testing.T, text string) {
 	lines := promptPattern.FindAllStringSubmatch(text, -1)
 	c := openConsole(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c.expect(connected)
@@ -178,7 +178,7 @@ func typeByHand(t *testing.T, text string) {
 	_, shown, _ := strings.Cut(c.shown(), "path:null\n")
 	shown, _, _ = strings.Cut(shown, fmt.Sprintf("(CONNECTED) %d] ", len(lines)))
 	shown = shown[:strings.LastIndex(shown, "[")]
-	if diff := cmp.Diff(steady(text), steady(shown)); diff != "" {
+	if diff := cmp.Diff(normalize(text), normalize(shown)); diff != "" {
 		t.Errorf("example differs (-document +zksh):\n%s", diff)
 	}
 }

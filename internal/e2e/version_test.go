@@ -23,14 +23,14 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// asVersion starts a sandbox that answers as a version.
+// asVersion starts a sandbox that answers as the given version.
 func asVersion(t *testing.T, as sandbox.Version) *zktest.Box {
 	return zktest.Sandbox(t, sandbox.Options{As: as})
 }
 
-// A server hangs up over a request that it does not know. The one behind it is carried
-// out all the same, each time.
-func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
+// A server hangs up on a request that it does not know. zksh still executes the lines after that
+// request, every time.
+func TestNothingIsLostAfterUnknownRequest(t *testing.T) {
 	t.Parallel()
 	for as, lines := range map[sandbox.Version][]string{
 		"3.4": {"whoami", "getEphemerals", "addWatch /", "create -c /c", "create -t 1000 /t", "removewatches /w", "reconfig -remove 1"},
@@ -47,7 +47,7 @@ func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
 				}
 				for i := range runs {
 					script := "create /w 0\nget -w /w\n" + line + "\ncreate /x 1\nget /x\ndelete /x\ndelete /w\n"
-					got := play(t, box.Addr(), script, shell.Config{Window: 64})
+					got := runScript(t, box.Addr(), script, shell.Config{Window: 64})
 					if want := "Created /w\n0\nCreated /x\n1\n"; !strings.HasPrefix(got.out, want) || strings.Count(got.err, "\n") != 1 ||
 						!strings.Contains(got.err, "Unimplemented") || !strings.Contains(got.err, "or later") || got.status != 1 {
 						t.Fatalf("%s, run %d: %s", line, i, got)
@@ -58,47 +58,48 @@ func TestNothingIsLostBehindAnUnknownRequest(t *testing.T) {
 	}
 }
 
-// Nor is anything unknown where a server wants credentials first: each line is refused,
-// until they are given.
+// If the server requires authentication, each line is known to be rejected until the credentials
+// are added.
 func TestEnforcedAuthentication(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{EnforceAuth: true})
 	const refused = "KeeperErrorCode = Session closed because client failed to authenticate"
 	for _, window := range []int{1, 64} {
-		got := play(t, box.Addr(), "ls /\ncreate /x 1\nget /x\naddauth digest u:p\ncreate /x 2\nget /x\ndelete /x\n", shell.Config{Window: window})
-		want := played{"Created /x\n2\n", "script:1: ls: " + refused + " for /\nscript:2: create: " + refused + " for /x\nscript:3: get: " + refused + " for /x\n", 1}
+		got := runScript(t, box.Addr(), "ls /\ncreate /x 1\nget /x\naddauth digest u:p\ncreate /x 2\nget /x\ndelete /x\n", shell.Config{Window: window})
+		want := scriptResult{"Created /x\n2\n", "script:1: ls: " + refused + " for /\nscript:2: create: " + refused + " for /x\nscript:3: get: " + refused + " for /x\n", 1}
 		if got != want {
 			t.Errorf("window %d: %s", window, cmp.Diff(want.String(), got.String()))
 		}
 	}
 }
 
-// shut is a znode that its session alone may do anything with.
-const shut = "auth::cdrwa"
+// unreadable is an ACL that grants all permissions to the creator only.
+const unreadable = "auth::cdrwa"
 
-// What a newer server does not tell of znodes that may not be read is not needed.
-func TestZnodesThatMayNotBeRead(t *testing.T) {
+// Commands that need no permission to read a znode work on every version, although newer servers
+// return less about unreadable znodes.
+func TestUnreadableZnodes(t *testing.T) {
 	t.Parallel()
 	for _, as := range sandbox.Versions() {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
 			box := asVersion(t, as)
-			got := play(t, box.Addr(), "addauth digest u:p\ncreate /priv 1 "+shut+"\ncreate /open\ncreate /open/priv 1 "+shut+"\n", shell.Config{})
+			got := runScript(t, box.Addr(), "addauth digest u:p\ncreate /priv 1 "+unreadable+"\ncreate /open\ncreate /open/priv 1 "+unreadable+"\n", shell.Config{})
 			if got.status != 0 {
 				t.Fatal(got)
 			}
-			got = play(t, box.Addr(), "exists /priv\nexists /none\ngetAllChildrenNumber /open\nsetquota -n 5 /priv\n", shell.Config{})
+			got = runScript(t, box.Addr(), "exists /priv\nexists /none\ngetAllChildrenNumber /open\nsetquota -n 5 /priv\n", shell.Config{})
 			remark := ""
 			if as == "3.4" || as == "3.5" {
 				remark = "no permission to read 1 znode below /open; descendants of unreadable znodes are not counted\n"
 			}
-			if want := (played{"1\n", remark, 1}); got != want {
+			if want := (scriptResult{"1\n", remark, 1}); got != want {
 				t.Errorf("%s", cmp.Diff(want.String(), got.String()))
 			}
-			if got := play(t, box.Addr(), "get -w /none\nexists /priv\n", shell.Config{}); strings.Count(got.err, "\n") != 1 {
+			if got := runScript(t, box.Addr(), "get -w /none\nexists /priv\n", shell.Config{}); strings.Count(got.err, "\n") != 1 {
 				t.Error(got)
 			}
-			stat := play(t, box.Addr(), "stat /priv\n", shell.Config{})
+			stat := runScript(t, box.Addr(), "stat /priv\n", shell.Config{})
 			if refused := stat.err == "script:1: stat: Insufficient permission : /priv\n"; refused != (as == "3.9") {
 				t.Error(stat)
 			}
@@ -106,8 +107,8 @@ func TestZnodesThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A contender that may not be read is shown, and waited for; that it goes is noticed.
-func TestContenderThatMayNotBeRead(t *testing.T) {
+// zksh lists a contender whose znode is unreadable, waits for it, and notices when it leaves.
+func TestUnreadableContender(t *testing.T) {
 	t.Parallel()
 	for _, as := range []sandbox.Version{"3.4", "3.9"} {
 		t.Run(string(as), func(t *testing.T) {
@@ -128,15 +129,15 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := play(t, box.Addr(), "locks /l\n", shell.Config{})
+			got := runScript(t, box.Addr(), "locks /l\n", shell.Config{})
 			if !strings.Contains(got.out, "unreadable") || got.status != 75 {
 				t.Error(got)
 			}
-			zktest.Eventually(t, "who is ahead is told", func() bool { // unless there was no time to look
-				got := play(t, box.Addr(), "lock -w 2s /l\n", shell.Config{})
+			zktest.Eventually(t, "who is ahead is told", func() bool { // retried, because a slow run may have no time to read the queue
+				got := runScript(t, box.Addr(), "lock -w 2s /l\n", shell.Config{})
 				return got.status == 75 && strings.Contains(got.err, ": waiting behind _c_0a1b")
 			})
-			if got := play(t, box.Addr(), "lock -n /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "another client holds the lock: unreadable (_c_0a1b") {
+			if got := runScript(t, box.Addr(), "lock -n /l\n", shell.Config{}); got.status != 75 || !strings.Contains(got.err, "another client holds the lock: unreadable (_c_0a1b") {
 				t.Error(got)
 			}
 			waiting := zksession.Open(t, cfg)
@@ -147,7 +148,7 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 				}
 			}})
 			won := make(chan error, 1)
-			go func() { // ends with the lock, or with the test
+			go func() { // ends when it gets the lock, or with the test
 				_, err := lock.Lock(zktest.Within(t))
 				won <- err
 			}()
@@ -168,7 +169,7 @@ func TestContenderThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// On a server of any version one holds a lock at a time, and tokens grow.
+// On every server version, only one client holds a lock at a time, and the tokens increase.
 func TestLocksOnEveryVersion(t *testing.T) {
 	t.Parallel()
 	for _, as := range sandbox.Versions() {
@@ -207,8 +208,8 @@ func TestLocksOnEveryVersion(t *testing.T) {
 	}
 }
 
-// Watches of both modes on one path are what the server makes of them, before and after
-// a reconnect: both from 3.9 on, before that the later.
+// If one path has watches of both modes, the events are those that the server's version defines,
+// before and after a reconnect: both modes from 3.9 on, only the later one before that.
 func TestBothWatchModesThroughAReconnect(t *testing.T) {
 	t.Parallel()
 	const child, created = "NodeChildrenChanged /w", "NodeCreated /w/"
@@ -222,7 +223,7 @@ func TestBothWatchModesThroughAReconnect(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.as, c.recursiveLast), func(t *testing.T) {
 			t.Parallel()
-			var throttled atomic.Int32 // the first request to set watches again
+			var throttled atomic.Int32 // number of setWatches2 requests; the first is rejected
 			box := zktest.Sandbox(t, sandbox.Options{As: c.as, Throttle: func(op int32) bool {
 				return op == jute.OpSetWatches2 && throttled.Add(1) == 1
 			}})
@@ -274,7 +275,7 @@ func TestBothWatchModesThroughAReconnect(t *testing.T) {
 	}
 }
 
-// What a busy server refuses is asked again, whatever it is.
+// zksh repeats every kind of request that a busy server rejects.
 func TestThrottledEverywhere(t *testing.T) {
 	t.Parallel()
 	var n, refused atomic.Int64
@@ -292,7 +293,7 @@ func TestThrottledEverywhere(t *testing.T) {
 		want += fmt.Sprintf("Created /t/n%d\nCreated /t/n%d/a\n", i, i)
 	}
 	script += "getAllChildrenNumber /t\nsetAcl -R /t world:anyone:cdrwa\nlock /l\nlocks -q /l\nunlock /l\ndeleteall /t\nls /l\n"
-	got := play(t, box.Addr(), script, shell.Config{Window: 1})
+	got := runScript(t, box.Addr(), script, shell.Config{Window: 1})
 	if got.status != 75 || got.err != "" || !strings.HasPrefix(got.out, want+"60\nlocked /l ") || !strings.HasSuffix(got.out, "\n[]\n") {
 		t.Error(got)
 	}
@@ -301,9 +302,9 @@ func TestThrottledEverywhere(t *testing.T) {
 	}
 }
 
-// A wait for a lock that ends because of something else than its holder says so, with a
-// status of its own.
-func TestWaitThatNobodyIsInTheWayOf(t *testing.T) {
+// If a wait for a lock times out for another reason than its holder, the error names the reason,
+// and the exit status differs.
+func TestLockTimeoutWithoutHolder(t *testing.T) {
 	t.Parallel()
 	var proxy atomic.Pointer[zktest.Proxy]
 	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool {
@@ -313,14 +314,14 @@ func TestWaitThatNobodyIsInTheWayOf(t *testing.T) {
 		return false
 	}})
 	proxy.Store(zktest.NewProxy(t, box.Addr()))
-	got := play(t, proxy.Load().Addr(), "lock -w 300ms /l\n", shell.Config{})
+	got := runScript(t, proxy.Load().Addr(), "lock -w 300ms /l\n", shell.Config{})
 	if got.status != 69 || !strings.Contains(got.err, ": the servers did not answer") {
 		t.Errorf("no answer: %s", got)
 	}
 	box = zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate }})
-	got = play(t, box.Addr(), "lock -w 300ms /l\n", shell.Config{})
+	got = runScript(t, box.Addr(), "lock -w 300ms /l\n", shell.Config{})
 	refused := got.status == 1 && strings.Contains(got.err, "Op throttled due to high load")
-	underWay := got.status == 69 && strings.Contains(got.err, "the servers did not answer") // one more try was
+	underWay := got.status == 69 && strings.Contains(got.err, "the servers did not answer") // the last retry was in flight
 	if !refused && !underWay {
 		t.Errorf("throttled: %s", got)
 	}

@@ -14,24 +14,24 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// untilAsked waits until a request of that kind has passed.
-func untilAsked(t *testing.T, p *zktest.Proxy, op int32) {
+// waitForRequest waits until a request with this opcode has passed the proxy.
+func waitForRequest(t *testing.T, p *zktest.Proxy, op int32) {
 	t.Helper()
 	zktest.Eventually(t, "the request", func() bool { return slices.Contains(p.Requests(), op) })
 }
 
-// Wait goes on through what befalls its connection, and sees what has changed meanwhile.
-func TestWaitGoesOn(t *testing.T) {
+// wait continues through connection losses and expiries, and finds the changes made meanwhile.
+func TestWaitContinues(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"none", "cut", "away", "expired"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			waitThrough(t, fault)
+			waitThroughFault(t, fault)
 		})
 	}
 }
 
-func waitThrough(t *testing.T, fault string) {
+func waitThroughFault(t *testing.T, fault string) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	proxy := zktest.NewProxy(t, box.Addr())
 	for i, c := range []struct {
@@ -49,13 +49,13 @@ func waitThrough(t *testing.T, fault string) {
 		path := fmt.Sprintf("/%d", i)
 		do := func(line string) {
 			if line != "" {
-				at(t, box.Addr(), strings.Fields(fmt.Sprintf(line, path))...)
+				runAt(t, box.Addr(), strings.Fields(fmt.Sprintf(line, path))...)
 			}
 		}
 		do(c.before)
 		proxy.Requests()
 		p := openPipeline(t, append([]string{"-server", proxy.Addr(), "wait", path}, c.words...)...)
-		untilAsked(t, proxy, c.op)
+		waitForRequest(t, proxy, c.op)
 		switch fault {
 		case "cut":
 			proxy.Cut()
@@ -74,12 +74,12 @@ func waitThrough(t *testing.T, fault string) {
 	}
 }
 
-// Nothing is polled: what is asked is the first look, one for each change, and the end.
+// wait does not poll: it reads the znode once at the beginning and once after each change.
 func TestWaitDoesNotPoll(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	proxy := zktest.NewProxy(t, box.Addr())
-	at(t, box.Addr(), "create", "/x", "0")
+	runAt(t, box.Addr(), "create", "/x", "0")
 	p := openPipeline(t, "-server", proxy.Addr(), "wait", "--value", "3", "/x")
 	var all []int32
 	gets := func() int {
@@ -88,7 +88,7 @@ func TestWaitDoesNotPoll(t *testing.T) {
 	}
 	for i := range 3 {
 		zktest.Eventually(t, "it has looked", func() bool { return gets() == i+1 })
-		at(t, box.Addr(), "set", "/x", fmt.Sprint(i+1))
+		runAt(t, box.Addr(), "set", "/x", fmt.Sprint(i+1))
 	}
 	wantExit(t, p.cmd, 0)
 	gets()
@@ -96,9 +96,9 @@ func TestWaitDoesNotPoll(t *testing.T) {
 	if want := []int32{jute.OpGetData, jute.OpGetData, jute.OpGetData, jute.OpGetData, jute.OpCloseSession}; !slices.Equal(all, want) {
 		t.Errorf("asked %v, want %v", all, want)
 	}
-	// While nothing changes only pings are sent.
-	p = openPipeline(t, "-server", proxy.Addr(), "-timeout", "12000", "wait", "/y") // a ping each 4 s
-	untilAsked(t, proxy, jute.OpExists)
+	// While nothing changes, zksh sends only pings.
+	p = openPipeline(t, "-server", proxy.Addr(), "-timeout", "12000", "wait", "/y") // a ping every 4 s
+	waitForRequest(t, proxy, jute.OpExists)
 	pings := 0
 	zktest.Eventually(t, "pings", func() bool {
 		for _, op := range proxy.Requests() {

@@ -15,8 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A server that does not know addWatch says so and drops the connection. Then watch -r
-// says what is needed.
+// If the server does not know addWatch, zksh reports the version that watch -r requires,
+// although such a server drops the connection.
 func TestWatchOnOldServer(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -36,8 +36,8 @@ func TestWatchOnOldServer(t *testing.T) {
 	}
 }
 
-// withoutAddWatch is in front of a server, which gets a request that it does not know in
-// place of addWatch.
+// withoutAddWatch starts a proxy that replaces addWatch requests by requests that the server
+// does not know, and returns the proxy's address.
 func withoutAddWatch(t *testing.T, server string) string {
 	t.Helper()
 	const unknown = 9999
@@ -46,7 +46,7 @@ func withoutAddWatch(t *testing.T, server string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	go func() { // ends with ln
+	go func() { // ends when ln is closed
 		for {
 			client, err := ln.Accept()
 			if err != nil {
@@ -57,7 +57,7 @@ func withoutAddWatch(t *testing.T, server string) string {
 				client.Close()
 				continue
 			}
-			go func() { // these end with either connection
+			go func() { // this goroutine and the next end when either connection closes
 				defer client.Close()
 				_, _ = io.Copy(client, target)
 			}()

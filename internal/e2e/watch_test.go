@@ -24,33 +24,34 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// expireAll ends the sessions of all who are connected to a sandbox.
+// expireAll expires the sessions of all clients that are connected to a sandbox.
 func expireAll(t *testing.T, box *zktest.Box) {
 	t.Helper()
-	for _, id := range sessions(t, box) {
+	for _, id := range sessionIDs(t, box) {
 		box.Expire(id)
 	}
 }
 
-// watching starts a watch and returns once it is in place. Its errors come among its
-// answers.
-func watching(t *testing.T, server string, words ...string) *pipeline {
+// startWatch starts zksh watch and returns when the watch is set. Standard error goes to the
+// same pipe as standard output.
+func startWatch(t *testing.T, server string, words ...string) *pipeline {
 	t.Helper()
 	p := openTogether(t, append([]string{"-server", server, "watch"}, words...)...)
-	p.watches(t)
+	p.waitForWatch(t)
 	return p
 }
 
-// watches waits until a watch is in place: one of many znodes is when they have been
-// read, which is after its watch is set.
-func (p *pipeline) watches(t *testing.T) {
+// waitForWatch waits until zksh prints that it watches. For a subtree it prints that after it
+// has read all znodes, which is after it has set the watch.
+func (p *pipeline) waitForWatch(t *testing.T) {
 	t.Helper()
 	if got := p.next(t); !strings.HasPrefix(got, "watching ") {
 		t.Fatal(got)
 	}
 }
 
-// openTogether opens a pipeline whose errors come among its answers.
+// openTogether opens a pipeline whose standard error goes to the same pipe as its standard
+// output.
 func openTogether(t *testing.T, args ...string) *pipeline {
 	t.Helper()
 	p := &pipeline{cmd: exec.Command("zksh", args...)}
@@ -67,26 +68,26 @@ func openTogether(t *testing.T, args ...string) *pipeline {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended, or the test has failed
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	return p
 }
 
-var watchCount = regexp.MustCompile(`\nzk_watch_count\t(\d+)\n`)
+var watchCountPattern = regexp.MustCompile(`\nzk_watch_count\t(\d+)\n`)
 
-// watches is how many there are on a server; a persistent one counts twice.
-func watches(t *testing.T, server string) int {
+// watchCountPattern returns the number of watches on a server. A persistent watch counts twice.
+func watchCount(t *testing.T, server string) int {
 	t.Helper()
-	n, err := strconv.Atoi(watchCount.FindStringSubmatch(zktest.Ask(t, server, "mntr"))[1])
+	n, err := strconv.Atoi(watchCountPattern.FindStringSubmatch(zktest.Ask(t, server, "mntr"))[1])
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// next reads one line of a watch.
+// next reads one line of output.
 func (p *pipeline) next(t *testing.T) string {
 	t.Helper()
-	late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // which ends the read below
+	late := time.AfterFunc(zktest.Patience, func() { _ = p.cmd.Process.Kill() }) // unblocks the read below
 	defer late.Stop()
 	line, err := p.out.ReadString('\n')
 	if err != nil {
@@ -95,26 +96,26 @@ func (p *pipeline) next(t *testing.T) string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// What has changed while nobody could be reached, or in between two sessions, is found
-// by comparing.
-func TestWatchGoesOn(t *testing.T) {
+// watch finds the changes that were made during a connection loss or between two sessions by
+// comparing states.
+func TestWatchContinues(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
-	testWatchGoesOn(t, box.Addr(), client, map[string]func(){"expired": func() { expireAll(t, box) }})
+	testWatchContinues(t, box.Addr(), client, map[string]func(){"expired": func() { expireAll(t, box) }})
 }
 
-// The same on a real server, which is also stopped and started again.
-func TestWatchGoesOnServer(t *testing.T) {
+// watch also finds changes on a real server, which the test also restarts.
+func TestWatchContinuesOnServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(128))
 	client := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 30 * time.Second})
-	testWatchGoesOn(t, server.Addr(), client, map[string]func(){"restarted": func() { server.Stop(); server.Restart() }})
+	testWatchContinues(t, server.Addr(), client, map[string]func(){"restarted": func() { server.Stop(); server.Restart() }})
 }
 
-func testWatchGoesOn(t *testing.T, server string, client *zkconn.Session, faults map[string]func()) {
+func testWatchContinues(t *testing.T, server string, client *zkconn.Session, faults map[string]func()) {
 	ctx := zktest.Within(t)
-	// do tries again where the connection broke.
+	// do retries until what succeeds, because a connection may break.
 	do := func(what func() error) {
 		zktest.Eventually(t, "done", func() bool { return what() == nil })
 	}
@@ -133,7 +134,7 @@ func testWatchGoesOn(t *testing.T, server string, client *zkconn.Session, faults
 			create(root+"/old", "1")
 			create(root+"/kept", "22")
 			create(root+"/same", "22")
-			p := watching(t, proxy.Addr(), slices.DeleteFunc([]string{flag, root}, func(w string) bool { return w == "" })...)
+			p := startWatch(t, proxy.Addr(), slices.DeleteFunc([]string{flag, root}, func(w string) bool { return w == "" })...)
 			do(func() error { _, err := client.Set(ctx, root, []byte("first"), -1); return err })
 			if got, want := p.next(t), "NodeDataChanged "+root+" version=1 size=5 was=1"; got != want {
 				t.Fatalf("%s: %s, want %s", root, got, want)
@@ -168,8 +169,8 @@ func testWatchGoesOn(t *testing.T, server string, client *zkconn.Session, faults
 	}
 }
 
-// A command that is slower than what it is run for runs one at a time, and sees the last
-// state in the end, of each znode.
+// If the command of a watch is slower than the changes, it runs once at a time and sees the last
+// state of each znode in the end.
 func TestWatchFlood(t *testing.T) {
 	t.Parallel()
 	const changes = 10_000
@@ -177,7 +178,7 @@ func TestWatchFlood(t *testing.T) {
 		box := zktest.Sandbox(t, sandbox.Options{})
 		path := func(i int) string { return fmt.Sprintf("/f/n%d", i) }
 		run := func(script string) {
-			if got := play(t, box.Addr(), script, shell.Config{Window: 256}); got.status != 0 {
+			if got := runScript(t, box.Addr(), script, shell.Config{Window: 256}); got.status != 0 {
 				t.Fatal(got)
 			}
 		}
@@ -192,7 +193,7 @@ func TestWatchFlood(t *testing.T) {
 		if nodes > 1 {
 			words = []string{"-r", "/f"}
 		}
-		p := watching(t, box.Addr(), append(words, "--", "sh", "-c", "cd "+dir+"; "+script)...)
+		p := startWatch(t, box.Addr(), append(words, "--", "sh", "-c", "cd "+dir+"; "+script)...)
 		var flood strings.Builder
 		for i := range changes {
 			fmt.Fprintf(&flood, "set %s %d\n", path(i%nodes), i)
@@ -200,7 +201,7 @@ func TestWatchFlood(t *testing.T) {
 		run(flood.String())
 		last := map[string]string{}
 		zktest.Eventually(t, "the last state is seen", func() bool {
-			text, _ := os.ReadFile(filepath.Join(dir, "seen")) // none yet
+			text, _ := os.ReadFile(filepath.Join(dir, "seen")) // the file may not exist yet
 			for line := range strings.Lines(string(text)) {
 				words := strings.Fields(line)
 				last[words[0]] = strings.Join(words[1:], " ")
@@ -235,69 +236,69 @@ func TestWatchFlood(t *testing.T) {
 	}
 }
 
-// However a watch is ended, its status tells, and its command does not outlive it.
+// However a watch ends, its exit status shows the reason, and its command does not outlive it.
 func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/x")
+	runAt(t, box.Addr(), "create", "/x")
 	for sig, want := range signalStatuses {
-		p := watching(t, box.Addr(), "/x")
+		p := startWatch(t, box.Addr(), "/x")
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
 		wantExit(t, p.cmd, want)
 
-		// sleep is a child of the command: the whole job ends.
-		p = watching(t, box.Addr(), "/x", "--", "sh", "-c", "echo begun; sleep 1000; true")
-		at(t, box.Addr(), "set", "/x", "new")
+		// sleep is a child of the command: zksh terminates the complete process group.
+		p = startWatch(t, box.Addr(), "/x", "--", "sh", "-c", "echo begun; sleep 1000; true")
+		runAt(t, box.Addr(), "set", "/x", "new")
 		p.next(t)
 		if err := p.cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		if rest, err := io.ReadAll(p.out); err != nil || strings.Count(string(rest), "\n") != 1 { // it ends when all who could write have
+		if rest, err := io.ReadAll(p.out); err != nil || strings.Count(string(rest), "\n") != 1 { // ends when all processes with the pipe open have
 			t.Errorf("%s%v", rest, err)
 		}
 		wantExit(t, p.cmd, want)
 	}
 
-	// One that does not heed that is killed, and so is what it has started.
-	deaf := watching(t, box.Addr(), "/x", "--", "sh", "-c", "trap '' TERM; echo begun; sleep 1000; true")
-	at(t, box.Addr(), "set", "/x", "new")
-	deaf.next(t)
-	if err := deaf.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	// zksh kills a command that ignores TERM, together with its children.
+	stubborn := startWatch(t, box.Addr(), "/x", "--", "sh", "-c", "trap '' TERM; echo begun; sleep 1000; true")
+	runAt(t, box.Addr(), "set", "/x", "new")
+	stubborn.next(t)
+	if err := stubborn.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if rest, err := io.ReadAll(deaf.out); err != nil || string(rest) != "terminated\n" {
+	if rest, err := io.ReadAll(stubborn.out); err != nil || string(rest) != "terminated\n" {
 		t.Errorf("%s%v", rest, err)
 	}
-	wantExit(t, deaf.cmd, 143)
+	wantExit(t, stubborn.cmd, 143)
 
-	// The next line nobody reads.
-	p := watching(t, box.Addr(), "/x")
+	// If nobody reads the output, zksh ends at the next line.
+	p := startWatch(t, box.Addr(), "/x")
 	if err := p.end.Close(); err != nil {
 		t.Fatal(err)
 	}
-	at(t, box.Addr(), "set", "/x", "newer")
+	runAt(t, box.Addr(), "set", "/x", "newer")
 	wantExit(t, p.cmd, 141)
-	zktest.Eventually(t, "no watch is left", func() bool { return watches(t, box.Addr()) == 0 })
+	zktest.Eventually(t, "no watch is left", func() bool { return watchCount(t, box.Addr()) == 0 })
 }
 
-// The watches of watch are nobody else's: the script's own stay, its events are shown as
-// such, and no other.
+// watch does not interfere with the script's own watches: those stay, and their events are
+// printed as usual.
 func TestWatchIsAnswered(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/x")
-	at(t, box.Addr(), "create", "/own")
+	runAt(t, box.Addr(), "create", "/x")
+	runAt(t, box.Addr(), "create", "/own")
 	p := openTogether(t, "-server", box.Addr(), "-o", "json")
 	p.ask(t, "addWatch -m PERSISTENT /x", `{"done":"addWatch","path":"/x"}`)
-	own := watches(t, box.Addr())
+	own := watchCount(t, box.Addr())
 	for _, line := range []string{"watch -1 /x", "watch -1 -r /x", "watch -1 /x -- cat"} {
 		if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		p.watches(t)
-		at(t, box.Addr(), "set", "/x", "new\n")
+		p.waitForWatch(t)
+		runAt(t, box.Addr(), "set", "/x", "new\n")
 		var got []string
 		next := func(answer string) {
 			for !slices.Contains(got, answer) {
@@ -305,38 +306,38 @@ func TestWatchIsAnswered(t *testing.T) {
 			}
 		}
 		next(`{"done":"watch","status":0}`)
-		// The script's own event may come later than that of the other session: before the
-		// answer to a line that asks the server behind it.
+		// The script's own event may arrive later than that of watch's session, but it arrives
+		// before the answer to a later request on the script's connection.
 		if _, err := io.WriteString(p.in, "sync /own\n"); err != nil {
 			t.Fatal(err)
 		}
 		next(`{"done":"sync","path":"/own"}`)
 		const event = `{"event":"NodeDataChanged","state":"SyncConnected","path":"/x","time":"`
 		isEvent := func(l string) bool { return strings.HasPrefix(l, event) }
-		told := slices.ContainsFunc(got, func(l string) bool {
+		hasAnswer := slices.ContainsFunc(got, func(l string) bool {
 			return l == "new" || strings.HasPrefix(l, `{"event":"NodeDataChanged","path":"/x","version":`)
 		})
-		if len(got) != 4 || !told || !slices.ContainsFunc(got, isEvent) {
+		if len(got) != 4 || !hasAnswer || !slices.ContainsFunc(got, isEvent) {
 			t.Errorf("%s: %q", line, got)
 		}
-		zktest.Eventually(t, "its own is gone", func() bool { return watches(t, box.Addr()) == own })
+		zktest.Eventually(t, "its own is gone", func() bool { return watchCount(t, box.Addr()) == own })
 	}
 	p.in.Close()
 	wantExit(t, p.cmd, 0)
 }
 
-// By hand a watch ends with Ctrl-C, the command with it, and the terminal is as it was.
-func TestWatchByHand(t *testing.T) {
+// Interactively, Ctrl-C ends a watch and its command, and the terminal is restored.
+func TestWatchInteractive(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/x")
+	runAt(t, box.Addr(), "create", "/x")
 	r := openRich(t, box.Addr())
-	change := func() { // once it is watched
-		zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
-		at(t, box.Addr(), "set", "/x", "new")
+	change := func() { // changes /x once it is watched
+		zktest.Eventually(t, "it watches", func() bool { return watchCount(t, box.Addr()) > 0 })
+		runAt(t, box.Addr(), "set", "/x", "new")
 	}
-	gone := func() { // the one before, which goes with a session of its own
-		zktest.Eventually(t, "its watch is gone", func() bool { return watches(t, box.Addr()) == 0 })
+	gone := func() { // waits until the previous watch, which has a session of its own, is gone
+		zktest.Eventually(t, "its watch is gone", func() bool { return watchCount(t, box.Addr()) == 0 })
 	}
 	r.typeIn("watch /x\r")
 	change()
@@ -360,20 +361,20 @@ func TestWatchByHand(t *testing.T) {
 	r.wantRestored(0)
 }
 
-// The end of the script's own session does not end a watch; the line says so, as those
-// behind it may rely on what is gone.
+// The expiry of the script's own session does not end a watch. The line reports the expiry,
+// because later lines may rely on the session.
 func TestExpiryInAWatch(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	at(t, box.Addr(), "create", "/x")
+	runAt(t, box.Addr(), "create", "/x")
 	p := openPipeline(t, "-server", box.Addr(), "-o", "json")
 	p.ask(t, "create -e /mine", `{"created":"/mine"}`)
 	if _, err := io.WriteString(p.in, "watch -1 /x\nget /x\n"); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "it watches", func() bool { return watches(t, box.Addr()) > 0 })
-	expire(t, box, owner(t, box.Addr(), "/mine"))
-	at(t, box.Addr(), "set", "/x", "new")
+	zktest.Eventually(t, "it watches", func() bool { return watchCount(t, box.Addr()) > 0 })
+	expireSession(t, box, owner(t, box.Addr(), "/mine"))
+	runAt(t, box.Addr(), "set", "/x", "new")
 	if got, want := p.next(t), `{"event":"NodeDataChanged","path":"/x","version":1,"size":3,"was":0,"time":"`; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}

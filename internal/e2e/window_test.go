@@ -31,24 +31,24 @@ import (
 
 var eventTimes = regexp.MustCompile(`"time":"[^"]*"`)
 
-// A script shows the same whatever the width of the window.
+// A script prints the same with every size of the window.
 func TestWindowsAgree(t *testing.T) {
 	t.Parallel()
 	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
 		format := rapid.SampledFrom([]render.Format{render.Text, render.Text, render.JSON, render.Table}).Draw(rt, "format")
-		var alone played
+		var alone scriptResult
 		for _, window := range []int{1, 2, 64, 256} {
-			// Each has a server that was never used.
+			// Each run has a fresh server.
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: true, MaxTimeout: time.Minute})
 			addr, err := s.Listen("127.0.0.1:0")
 			if err != nil {
 				rt.Fatal(err)
 			}
-			got := play(rt, addr.String(), script, shell.Config{Window: window, Format: format})
+			got := runScript(rt, addr.String(), script, shell.Config{Window: window, Format: format})
 			_ = s.Close()
-			got = got.without(addr.String())
+			got = got.normalized(addr.String())
 			if window == 1 {
 				alone = got
 			} else if got != alone {
@@ -61,8 +61,9 @@ func TestWindowsAgree(t *testing.T) {
 	})
 }
 
-// answeredOnce wants one answer for each line, up to a lock that was not got.
-func answeredOnce(t rapid.TB, script string, got played) {
+// answeredOnce checks that each line has one answer, up to a lock that could not be acquired,
+// which ends the script.
+func answeredOnce(t rapid.TB, script string, got scriptResult) {
 	lines := 0
 	for line := range strings.Lines(script) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
@@ -70,26 +71,26 @@ func answeredOnce(t rapid.TB, script string, got played) {
 		}
 	}
 	list := answers(t, got.out)
-	ended := len(list) > 0 && len(list) < lines && fact(list[len(list)-1], "error") != nil &&
-		strings.HasSuffix(fmt.Sprint(fact(list[len(list)-1], "command")), "lock")
+	ended := len(list) > 0 && len(list) < lines && field(list[len(list)-1], "error") != nil &&
+		strings.HasSuffix(fmt.Sprint(field(list[len(list)-1], "command")), "lock")
 	if len(list) != lines && !ended {
 		t.Fatalf("%d answers to %d lines:\n%s%s", len(list), lines, script, got)
 	}
 }
 
-// The same on a real server, which gets the requests of a window with others still
-// under way.
+// A script prints the same with every size of the window on a real server too, which processes
+// requests while others are in flight.
 func TestWindowsAgreeOnServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.Heap(128), zktest.EnforceQuota())
 	folders := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		script := drawScript(rt)
-		run := func(cfg shell.Config) played {
+		run := func(cfg shell.Config) scriptResult {
 			folders++
 			root := fmt.Sprintf("/w%d", folders)
-			at(t, server.Addr(), "create", root)
-			return play(rt, server.Addr()+root, script, cfg).without(root)
+			runAt(t, server.Addr(), "create", root)
+			return runScript(rt, server.Addr()+root, script, cfg).normalized(root)
 		}
 		alone, got := run(shell.Config{Window: 1}), run(shell.Config{Window: 64})
 		if got != alone {
@@ -107,18 +108,19 @@ var (
 	numbers = regexp.MustCompile(`0x[0-9a-f]+`)
 	times   = regexp.MustCompile(`(Mon|Tue|Wed|Thu|Fri|Sat|Sun) .* \d{4}`)
 	guids   = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	// A lock that goes with its session is told of at some time.
-	goings = regexp.MustCompile(`lock /\S+: released, because its session was closed\n`)
-	waits  = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // a table has it behind the token
+	// lostLocks matches the report of a lock that was released with its session, which appears
+	// at an unpredictable time.
+	lostLocks = regexp.MustCompile(`lock /\S+: released, because its session was closed\n`)
+	waits     = regexp.MustCompile(`((?:waited"?[=:])|NUMBER  )\d+\.\d+`) // in a table, the time follows the token
 )
 
-// without leaves out what is another one in each run.
-func (p played) without(place string) played {
+// normalized replaces the parts that differ from run to run.
+func (p scriptResult) normalized(place string) scriptResult {
 	for _, s := range []*string{&p.out, &p.err} {
-		*s = regexp.MustCompile(regexp.QuoteMeta(place)+`(\d{10})?`).ReplaceAllString(*s, "PLACE") // create -s / counts beside it
+		*s = regexp.MustCompile(regexp.QuoteMeta(place)+`(\d{10})?`).ReplaceAllString(*s, "PLACE") // create -s / appends a counter to it
 		*s = guids.ReplaceAllString(*s, "GUID")
-		*s = goings.ReplaceAllString(*s, "")
-		*s = numbers.ReplaceAllString(*s, "NUMBER") // the end of a session is a transaction at some time
+		*s = lostLocks.ReplaceAllString(*s, "")
+		*s = numbers.ReplaceAllString(*s, "NUMBER") // the zxid of a session's end depends on timing
 		*s = eventTimes.ReplaceAllString(*s, `"time":"TIME"`)
 		*s = waits.ReplaceAllString(*s, "${1}0")
 		if strings.HasPrefix(place, "/") {
@@ -128,13 +130,13 @@ func (p played) without(place string) played {
 	return p
 }
 
-func (p played) String() string {
+func (p scriptResult) String() string {
 	return fmt.Sprintf("status %d\n--- output\n%s--- errors\n%s", p.status, p.out, p.err)
 }
 
-// drawScript makes a script of all commands: most lines are one request, some are
-// not, and some are wrong. What it locks it leaves alone: the loss of a lock shows at
-// some time.
+// drawScript draws a script of all kinds of commands: most lines need one request, some need
+// several, and some are invalid. The script does not touch the znodes of its locks, because the
+// loss of a lock is reported at an unpredictable time.
 func drawScript(t *rapid.T) string {
 	line := rapid.Custom(drawLine)
 	return strings.Join(rapid.SliceOfN(line, 1, 200).Draw(t, "lines"), "\n") + "\n"
@@ -163,11 +165,11 @@ func drawLine(t *rapid.T) string {
 	return strings.NewReplacer("PATH", path, "DATA", data).Replace(form)
 }
 
-var everyCut = flag.Bool("cuts", false, "TestCutWindow cuts a window at each of its lines, not at every ninth alone; "+
-	"make full has them all, without the race detector, under which each is five times as much work")
+var everyCut = flag.Bool("cuts", false, "TestCutWindow cuts a window at each of its lines, not only at every ninth; "+
+	"set by make full, which runs it without the race detector, because that makes it five times as slow")
 
-// A connection that breaks in the middle of a window leaves lines of which nobody knows
-// whether they are done. What is said of each line is true, wherever it breaks.
+// After a connection loss with many lines in flight, nobody knows whether some of them took
+// effect. The report on each line is true, wherever the connection is lost.
 func TestCutWindow(t *testing.T) {
 	t.Parallel()
 	const lines = 200
@@ -192,7 +194,7 @@ func TestCutWindow(t *testing.T) {
 			client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
 			var cuts, together atomic.Int32
 			var runs sync.WaitGroup
-			for first := range 20 { // each waits most of the time, for another connection
+			for first := range 20 { // in parallel, because each run mostly waits for its reconnect
 				runs.Go(func() {
 					for k := first * step; k < lines && !t.Failed(); k += 20 * step {
 						cuts.Add(1)
@@ -202,7 +204,7 @@ func TestCutWindow(t *testing.T) {
 						}
 						p := zktest.NewProxy(t, box.Addr())
 						cut := c.cut(p, k)
-						got := play(t, p.Addr()+root, script.String(), shell.Config{Window: 64})
+						got := runScript(t, p.Addr()+root, script.String(), shell.Config{Window: 64})
 						<-cut
 						there, _, err := client.Children(t.Context(), root, false)
 						if err != nil {
@@ -233,10 +235,10 @@ var (
 		`(?:; the lines after that, up to line (\d+), were not sent)?$`)
 )
 
-// checkCut holds what a batch of creates says of its lines against what is there. It
-// reports whether several were cut off together, and what is wrong. One that stops at its
-// first error has done nothing behind the lines it names.
-func checkCut(got played, there func(line int) bool, lines int, stops bool) (together bool, wrong []string) {
+// checkCut compares the report of a script of creates with the znodes that exist. It returns
+// whether several lines were cut off together, and a description of each contradiction. A script
+// that stops at its first error must have done nothing after the lines that it names.
+func checkCut(got scriptResult, there func(line int) bool, lines int, stops bool) (together bool, wrong []string) {
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	const done, open, undone = "done", "may be done", "not done"
 	said, last := make([]string, lines+1), 0
@@ -285,7 +287,7 @@ func checkCut(got played, there func(line int) bool, lines int, stops bool) (tog
 	return together, wrong
 }
 
-// Ctrl-C sends nothing more, and names the lines that may be done.
+// After Ctrl-C, zksh sends nothing more and names the lines that may have taken effect.
 func TestInterruptedWindow(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -300,20 +302,20 @@ func TestInterruptedWindow(t *testing.T) {
 		fmt.Fprintf(d, "create /m%d\n", i+1)
 	}
 	zktest.Eventually(t, "64 are under way", func() bool {
-		return strings.Contains(at(t, box.Addr(), "ls", "/"), "m64")
+		return strings.Contains(runAt(t, box.Addr(), "ls", "/"), "m64")
 	})
 	d.interrupt()
 	got := <-d.ended
 	p.HoldReplies(false)
 	const want = "script:201-264: interrupted: all lines before line 201 are done; lines 201 to 264 may also be done, in order and" +
 		" without gaps; no later line had been sent\n"
-	if butUnclosed(got.err) != want || got.status != commands.StatusInterrupted {
+	if withoutCloseTimeout(got.err) != want || got.status != commands.StatusInterrupted {
 		t.Error(got)
 	}
 }
 
-// Answers that cannot be printed yet are bounded: a reader that takes nothing slows the
-// sending down, whatever the window.
+// zksh buffers a limited amount of answers: if the reader of its output is slow, it sends more
+// slowly, whatever the window.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
@@ -323,7 +325,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := zktest.NewProxy(t, box.Addr())
-	var in, out *os.File // of the shell's standard output
+	var in, out *os.File // the ends of the pipe that is the shell's standard output
 	var err error
 	if in, out, err = os.Pipe(); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzDecoder reads lists in two ways: as a list, and element by element. Both agree, and
-// neither panics.
+// FuzzDecoder decodes a list of strings at once and element by element. Both have the same result,
+// and neither panics.
 func FuzzDecoder(f *testing.F) {
 	var e Encoder
 	e.Strings([]string{"a", "", "bcd"})
@@ -40,7 +40,7 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// FuzzQuota reads a quota, writes it, and reads it again.
+// FuzzQuota parses a quota, formats it, and parses it again with the same result.
 func FuzzQuota(f *testing.F) {
 	f.Add([]byte("count=3,bytes=20=;countHardLimit=5"))
 	f.Add([]byte("count=-1,bytes=-1"))

@@ -1,7 +1,9 @@
-// Package jute encodes and decodes ZooKeeper's wire format: big-endian
-// integers, length-prefixed strings and buffers (length -1 is null), and
-// counted vectors. The record layouts that use it are in zookeeper.jute of the
-// ZooKeeper sources.
+// Package jute encodes and decodes ZooKeeper's wire format: big-endian integers, length-prefixed
+// strings and buffers (length -1 is null), and counted vectors. The file zookeeper.jute in
+// ZooKeeper's sources defines the records.
+//
+// An Encoder appends values to a record, and a Decoder reads them. The package also has the opcodes
+// of requests, the validation of znode paths (PathFault) and the format of quotas (Quota).
 package jute
 
 import (
@@ -14,8 +16,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ReadBehind reads n bytes behind b, in steps of four times what is there: memory grows
-// with what really arrives, never with what a length field claims.
+// ReadBehind reads n bytes and appends them to b. It allocates memory in steps, at first for step
+// bytes and then up to four times the data that has arrived. So a false length cannot make it
+// allocate much.
 func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 	for end := len(b) + n; len(b) < end; {
 		have := len(b)
@@ -31,14 +34,14 @@ func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 	return b, nil
 }
 
-// errShort is the error of a Decoder that was asked for more bytes than the
-// record has, or that met a length that cannot be.
+// errShort reports a record that is shorter than its fields require, or that contains an impossible
+// length.
 var errShort = errors.New("jute: the record is truncated or malformed")
 
-// ErrTooMany is the error of a Decoder with a limit whose lists have too many elements.
+// ErrTooMany reports lists that exceed the limit of a Decoder.
 var ErrTooMany = errors.New("jute: the lists of the record contain too many elements")
 
-// Encoder appends values to B.
+// An Encoder appends values to B.
 type Encoder struct{ B []byte }
 
 // Byte appends one raw byte.
@@ -67,7 +70,7 @@ func (e *Encoder) Long(values ...int64) {
 	}
 }
 
-// MultiHeader appends what stands before each part of a multi, and at its end.
+// MultiHeader appends the header of an operation of a multi, or, with end, of its end.
 func (e *Encoder) MultiHeader(op int32, end bool, err int32) {
 	e.Int(op)
 	e.Bool(end)
@@ -98,27 +101,27 @@ func (e *Encoder) Strings(v []string) {
 	}
 }
 
-// Decoder takes values off the front of a record. After the first failure every
-// further call returns a zero value, so that a record can be read whole and Err
-// looked at once. It never allocates more than the record it was given.
+// A Decoder reads values from the front of a record. After the first failure, every call returns a
+// zero value, so it is enough to check Err at the end of a record. Without a limit, lists allocate
+// memory in proportion to the record.
 type Decoder struct {
-	b     []byte
-	err   error
-	room  int // bytes that elements of lists may still take
-	tight bool
+	b       []byte
+	err     error
+	budget  int  // bytes that elements of lists may still take
+	limited bool // budget is in effect
 }
 
-// NewDecoder reads from b, which it keeps.
+// NewDecoder returns a Decoder of b. The caller must not change b afterwards.
 func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
-// Limit bounds how many bytes the elements of all lists may take in memory, besides those
-// that are in the record. A string takes 16, and may have as few as 4 in the record.
-func (d *Decoder) Limit(bytes int) { d.room, d.tight = bytes, true }
+// Limit bounds the memory for the elements of all lists, in bytes, besides the bytes of the record.
+// A string takes 16 bytes in memory, but may take only 4 in the record.
+func (d *Decoder) Limit(bytes int) { d.budget, d.limited = bytes, true }
 
-// Next goes on with another record. The limit stays for both together.
+// Next continues with another record. The limit applies to both together.
 func (d *Decoder) Next(b []byte) { d.b, d.err = b, nil }
 
-// Err is nil, or errShort once the record has turned out malformed, or ErrTooMany.
+// Err returns the first error: nil, errShort if the record is malformed, or ErrTooMany.
 func (d *Decoder) Err() error { return d.err }
 
 // Rest returns the bytes not read yet.
@@ -135,7 +138,7 @@ func (d *Decoder) take(n int) []byte {
 	return p
 }
 
-// Byte takes one raw byte.
+// Byte reads one raw byte.
 func (d *Decoder) Byte() byte {
 	if p := d.take(1); p != nil {
 		return p[0]
@@ -143,10 +146,10 @@ func (d *Decoder) Byte() byte {
 	return 0
 }
 
-// Bool takes a boolean.
+// Bool reads a boolean.
 func (d *Decoder) Bool() bool { return d.Byte() != 0 }
 
-// Int takes a 32-bit integer.
+// Int reads a 32-bit integer.
 func (d *Decoder) Int() int32 {
 	if p := d.take(4); p != nil {
 		return int32(binary.BigEndian.Uint32(p))
@@ -154,7 +157,7 @@ func (d *Decoder) Int() int32 {
 	return 0
 }
 
-// Long takes a 64-bit integer.
+// Long reads a 64-bit integer.
 func (d *Decoder) Long() int64 {
 	if p := d.take(8); p != nil {
 		return int64(binary.BigEndian.Uint64(p))
@@ -162,8 +165,8 @@ func (d *Decoder) Long() int64 {
 	return 0
 }
 
-// Buffer takes a buffer; null is nil, an empty buffer is not. The result shares
-// the record's memory.
+// Buffer reads a buffer. Null is nil, and an empty buffer is not nil. The result shares the memory
+// of the record.
 func (d *Decoder) Buffer() []byte {
 	n := d.Int()
 	if d.err != nil || n == -1 {
@@ -172,12 +175,12 @@ func (d *Decoder) Buffer() []byte {
 	return d.take(int(n))
 }
 
-// String takes a string; null reads as "".
+// String reads a string; null is "".
 func (d *Decoder) String() string { return string(d.Buffer()) }
 
-// Count takes the length of a vector whose elements have at least size bytes each in the
-// record, and take cost bytes in memory; a null vector has none. A count that the record
-// cannot hold, or that is over the limit, is an error, so the caller may allocate by it.
+// Count reads the length of a vector; a null vector has length 0. Each element has at least size
+// bytes in the record, and takes cost bytes in memory. A length that does not fit into the record or
+// the limit is an error, so the caller can safely allocate that many elements.
 func (d *Decoder) Count(size, cost int) int {
 	n := d.Int()
 	if d.err != nil || n == -1 {
@@ -187,25 +190,25 @@ func (d *Decoder) Count(size, cost int) int {
 	switch {
 	case n < 0 || int(n) > len(d.b)/size:
 		err = errShort
-	case d.tight && int(n) > d.room/cost:
+	case d.limited && int(n) > d.budget/cost:
 		err = ErrTooMany
 	}
 	if err != nil {
 		d.err, d.b = err, nil
 		return 0
 	}
-	d.room -= int(n) * cost
+	d.budget -= int(n) * cost
 	return int(n)
 }
 
-// Stat decodes what a server tells of a znode.
+// Stat reads a Stat.
 func (d *Decoder) Stat() *zk.Stat {
 	st := &zk.Stat{}
 	d.StatTo(st)
 	return st
 }
 
-// StatTo is Stat for who has room for it, which is to be empty.
+// StatTo reads a Stat into st, which must be zero.
 func (d *Decoder) StatTo(st *zk.Stat) {
 	p := d.take(StatLen)
 	if p == nil {
@@ -218,10 +221,10 @@ func (d *Decoder) StatTo(st *zk.Stat) {
 	st.EphemeralOwner, st.DataLength, st.NumChildren, st.Pzxid = long(44), short(52), short(56), long(60)
 }
 
-// StatLen is how many bytes a Stat has.
+// StatLen is the length of an encoded Stat, in bytes.
 const StatLen = 6*8 + 5*4
 
-// ACL decodes an access control list, which is never nil.
+// ACL reads an ACL. The result is never nil.
 func (d *Decoder) ACL() []zk.ACL {
 	const cost = 40
 	n := d.Count(12, cost)
@@ -232,27 +235,27 @@ func (d *Decoder) ACL() []zk.ACL {
 	return acl
 }
 
-// MultiHeader takes the operation of a multi's next part, and whether that is the
-// end instead. The error in it says no more than the part itself, in what ZooKeeper sends.
+// MultiHeader reads the header of a multi's next operation, and reports whether it is the end of the
+// multi instead. It ignores the error code, which the operation's result repeats.
 func (d *Decoder) MultiHeader() (op int32, end bool) {
 	op, end, _ = d.MultiPart()
 	return op, end
 }
 
-// MultiPart is MultiHeader with the error.
+// MultiPart reads the same header as MultiHeader, and also returns the error code.
 func (d *Decoder) MultiPart() (op int32, end bool, err int32) {
 	return d.Int(), d.Bool(), d.Int()
 }
 
-// StringCost is how many bytes a string takes in memory besides its own.
+// StringCost is the memory of a string besides its characters, in bytes.
 const StringCost = 16
 
-// Strings takes a vector of strings. They share memory: each keeps all.
+// Strings reads a vector of strings. They share memory, so each of them keeps all in memory.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4, StringCost)
-	end := 0 // of the strings in d.b
+	end := 0 // end of the strings in d.b
 	for range n {
-		size, ok := length(d.b[end:])
+		size, ok := stringLength(d.b[end:])
 		if !ok {
 			d.err, d.b = errShort, nil
 			return make([]string, 0)
@@ -262,16 +265,16 @@ func (d *Decoder) Strings() []string {
 	all := string(d.b[:end])
 	v := make([]string, 0, n)
 	for range n {
-		size, _ := length(d.b)
+		size, _ := stringLength(d.b)
 		v = append(v, all[4:4+size])
 		d.b, all = d.b[4+size:], all[4+size:]
 	}
 	return v
 }
 
-// length returns how many bytes the string at the start of b has, and whether b holds it
-// whole. A null string has none.
-func length(b []byte) (size int, whole bool) {
+// stringLength returns the length of the string at the start of b, which is 0 for null, and reports
+// whether b contains the complete string.
+func stringLength(b []byte) (size int, whole bool) {
 	if len(b) < 4 {
 		return 0, false
 	}
@@ -279,14 +282,13 @@ func length(b []byte) (size int, whole bool) {
 	return max(0, int(n)), n >= -1 && int(n) <= len(b)-4
 }
 
-// The xids of frames that are neither a client's request nor the answer to one, but
-// that a ping has its own in both directions.
+// Special xids of frames.
 const (
-	XidEvent = -1
-	XidPing  = -2
+	XidEvent = -1 // a watch event
+	XidPing  = -2 // a ping and its answer
 )
 
-// The opcodes of requests (ZooDefs.OpCode).
+// Opcodes of requests (ZooDefs.OpCode).
 const (
 	OpCreate               = 1
 	OpDelete               = 2
@@ -320,7 +322,7 @@ const (
 	OpCloseSession         = -11
 )
 
-// Creates reports whether an operation makes a znode.
+// Creates reports whether an operation creates a znode.
 func Creates(op int32) bool {
 	return op == OpCreate || op == OpCreate2 || op == OpCreateContainer || op == OpCreateTTL
 }
@@ -330,18 +332,17 @@ func Writes(op int32) bool {
 	return Creates(op) || op == OpDelete || op == OpSetData || op == OpSetACL || op == OpMulti || op == OpReconfig
 }
 
-// Limits of a path that a znode can have: a request to a server must hold it, in bytes,
-// and the levels are as many as anybody has use for.
+// Limits of the path of a znode.
 const (
-	MaxPath   = 1 << 20
-	MaxLevels = 10_000
+	MaxPath   = 1 << 20 // bytes: a request with the path must fit into a server's frame limit
+	MaxLevels = 10_000  // levels: more than any real tree has
 )
 
-// PathFault finds what is wrong with the names in a path, as clients and servers
-// see it alike, in PathUtils' words; its position counts UTF-16 units from 0. What
-// a path begins and ends with is the caller's to look at.
+// PathFault returns the first fault of the names in a path, in the words of ZooKeeper's PathUtils,
+// and its position in UTF-16 units from 0. why is empty if there is no fault. The caller must check
+// the slashes at the beginning and the end of the path.
 func PathFault(path string) (at int, why string) {
-	if plain(path) {
+	if isPlainPath(path) {
 		return 0, ""
 	}
 	at = 1 // the leading slash
@@ -366,9 +367,9 @@ func PathFault(path string) (at int, why string) {
 	return 0, ""
 }
 
-// plain tells of most paths that nothing can be wrong with them: they have printable ASCII
-// alone, and no name is empty or begins with a dot.
-func plain(path string) bool {
+// isPlainPath reports whether a path is certainly valid, as most are: it has only printable ASCII
+// characters, and no name is empty or begins with a dot.
+func isPlainPath(path string) bool {
 	var last byte
 	for i := range len(path) {
 		c := path[i]
@@ -380,8 +381,9 @@ func plain(path string) bool {
 	return last != '/'
 }
 
-// invalidChar has the ranges of PathUtils. Characters beyond the basic plane are
-// two surrogates to Java, hence invalid; invalid UTF-8 decodes to U+FFFD.
+// invalidChar reports whether r is invalid in a path, by the ranges of PathUtils. Characters beyond
+// the basic plane are surrogates in Java, and so invalid. Invalid UTF-8 decodes to U+FFFD, which is
+// invalid, too.
 func invalidChar(r rune) bool {
 	return r >= 0x01 && r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }

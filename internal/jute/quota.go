@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Quota is the content of a limits or a stats znode (StatsTrack): numbers by key.
+// A Quota is the content of a limits or stats znode (StatsTrack): numbers by key.
 type Quota map[string]int64
 
-// Get is a number; one that is not there is -1, "no limit".
+// Get returns a number. A missing one is -1, which means "no limit".
 func (q Quota) Get(key string) int64 {
 	if v, ok := q[key]; ok {
 		return v
@@ -19,8 +19,8 @@ func (q Quota) Get(key string) int64 {
 	return -1
 }
 
-// String is the form servers write from 3.7 on (StatsTrack.toString): count and
-// bytes, then any other key in sorted order. The odd "=" lets 3.4 read it.
+// String formats a quota as servers do since 3.7 (StatsTrack.toString): count and bytes, then the
+// other keys in sorted order. Servers 3.4 can read it because of the additional "=".
 func (q Quota) String() string {
 	s, sep := fmt.Sprintf("count=%d,bytes=%d", q.Get("count"), q.Get("bytes")), "=;"
 	for _, key := range slices.Sorted(maps.Keys(q)) {
@@ -32,9 +32,9 @@ func (q Quota) String() string {
 	return s
 }
 
-// ParseQuota reads "count=3,bytes=20=;countHardLimit=5": whatever follows a number's
-// own "=" is passed over. It says whether the text was well-formed; a real server
-// dies of a stats znode that is not.
+// ParseQuota parses text like "count=3,bytes=20=;countHardLimit=5". It ignores a second "=" and what
+// follows it. ok reports whether the text is well-formed; a malformed stats znode makes a real
+// server terminate.
 func ParseQuota(data []byte) (q Quota, ok bool) {
 	q, ok = Quota{}, true
 	for _, pair := range strings.FieldsFunc(string(data), func(r rune) bool { return r == ',' || r == ';' }) {

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Windows has these, and syscall's are its own inventions.
+// Windows returns its own numbers. Those of package syscall are inventions of Go, which some
+// functions return.
 var (
 	refused = []error{windows.WSAECONNREFUSED, syscall.ECONNREFUSED}
 	cut     = []error{windows.WSAECONNRESET, windows.WSAECONNABORTED, syscall.ECONNRESET}

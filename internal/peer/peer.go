@@ -1,5 +1,5 @@
-// Package peer tells from an error what has become of who is at the other end of a
-// connection or a pipe, for which each system has numbers of its own.
+// Package peer classifies errors about the other end of a connection or a pipe: refused, cut or
+// unread. Each operating system has its own error numbers for these.
 package peer
 
 import (
@@ -7,15 +7,14 @@ import (
 	"slices"
 )
 
-// Refused reports whether nobody listens where a connection was to go.
+// Refused reports whether a connection failed because no program listens at the address.
 func Refused(err error) bool { return isOne(err, refused) }
 
-// Cut reports whether the other end of a connection went away before it had taken or sent all.
+// Cut reports whether a connection was lost, that is, reset by the other end.
 func Cut(err error) bool { return isOne(err, cut) }
 
-// Unread reports whether nobody reads any more what is written to a pipe. A connection that
-// was cut may look like it: whoever writes to the one and reads from the other has to know
-// them apart.
+// Unread reports whether a write to a pipe failed because nobody reads from it any more. A lost
+// connection may cause the same error, so the caller must know which of the two it was writing to.
 func Unread(err error) bool { return isOne(err, unread) }
 
 func isOne(err error, of []error) bool {

@@ -1,5 +1,9 @@
-// Package playground puts the sandbox, an in-memory ZooKeeper, at a shell's
-// service: the first shell runs it, further shells of the same user join it.
+// Package playground provides shells with a sandbox, an in-memory ZooKeeper server. The first
+// shell runs the sandbox, and further shells of the same user join it. They find it through
+// the meeting file: the shell that runs the sandbox locks this file and writes the sandbox's
+// address into it.
+//
+// Begin reading with Open, which returns a Place.
 package playground
 
 import (
@@ -20,60 +24,65 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// Notice says what the sandbox is, wherever one is shown.
+// Notice is the explanation and warning that zksh prints when it starts or joins a sandbox.
 const Notice = "The sandbox is an in-memory ZooKeeper server for experiments, demos and tests. " +
 	"Never use it in production: its data is lost when the shell that runs it exits."
 
-// Place is a sandbox this process runs or has joined.
+// A Place is a sandbox that this process runs or has joined.
 type Place struct {
 	Addr string // host:port, on loopback
 
-	as     sandbox.Version // what it answers as
-	server *sandbox.Server // nil when joined
-	meet   *os.File        // the meeting file; its lock is the running shell's
-	ended  chan string
-	stop   context.CancelFunc
-	done   sync.WaitGroup
+	as          sandbox.Version // ZooKeeper version or product as which the server presents itself
+	server      *sandbox.Server // nil if joined
+	meetingFile *os.File        // locked by the shell that runs the sandbox; nil if others cannot join
+	ended       chan string
+	stop        context.CancelFunc
+	done        sync.WaitGroup
 }
 
-// meetingPatience is how long a joining shell waits for the running one to say
-// where it listens.
-const meetingPatience = 10 * time.Second
+// meetingTimeout is how long a joining shell waits until the running shell has written its
+// address.
+const meetingTimeout = 10 * time.Second
 
 const meetingPause = 20 * time.Millisecond
 
-// Open joins the sandbox of another shell of this user, or runs one on a free
-// port. dir is where shells meet; without one every shell has its own. With a
-// loopback address to listen on it always runs one there, which is where shells
-// that open one later go, unless there was one already. What the sandbox answers as
-// is for who runs it to say: to join one that answers otherwise is an error. With brief
-// nobody can join a sandbox that is run here: it ends with one command, and would be gone
-// in the middle of somebody else's work.
+// Open joins the sandbox of another shell of this user or, if there is none, runs one on a
+// free port. dir is the directory for the meeting file; if it is empty, shells do not share
+// sandboxes.
+//
+// If listen, a loopback address, is not empty, Open always runs a sandbox on that address.
+// Later shells join it, unless another sandbox was running already.
+//
+// as is the version that the sandbox presents; empty means the default when running a sandbox,
+// and any version when joining one. Joining a sandbox with a different version is an error.
+//
+// If brief is set, other shells cannot join a sandbox that Open runs, because it ends after a
+// single command, perhaps in the middle of their work.
 func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
-	addr, own := cmp.Or(listen, "127.0.0.1:0"), cmp.Or(as, sandbox.DefaultVersion)
+	addr, version := cmp.Or(listen, "127.0.0.1:0"), cmp.Or(as, sandbox.DefaultVersion)
 	if dir == "" {
-		return run(nil, addr, own)
+		return run(nil, addr, version)
 	}
 	f, err := userfile.Open(filepath.Join(dir, "zksh", "sandbox"), 0)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: cannot open the file through which shells find a running sandbox: %w", err)
 	}
-	for deadline := time.Now().Add(meetingPatience); ; time.Sleep(meetingPause) {
-		mine, err := userfile.Lock(f, false)
-		if err == nil && mine && !brief {
-			return run(f, addr, own)
+	for deadline := time.Now().Add(meetingTimeout); ; time.Sleep(meetingPause) {
+		locked, err := userfile.Lock(f, false)
+		if err == nil && locked && !brief {
+			return run(f, addr, version)
 		}
-		if err != nil || mine || listen != "" {
+		if err != nil || locked || listen != "" {
 			if err := errors.Join(err, f.Close()); err != nil {
 				return nil, fmt.Errorf("sandbox: %w", err)
 			}
-			return run(nil, addr, own)
+			return run(nil, addr, version)
 		}
-		switch at, its := meetingPoint(f); {
-		case at != "" && as != "" && as != its:
-			return nil, errors.Join(fmt.Errorf("sandbox: another terminal is already running a sandbox that acts as %s; to join it, omit --as", its), f.Close())
+		switch at, running := readMeetingFile(f); {
+		case at != "" && as != "" && as != running:
+			return nil, errors.Join(fmt.Errorf("sandbox: another terminal is already running a sandbox that acts as %s; to join it, omit --as", running), f.Close())
 		case at != "":
-			return join(f, at, its), nil
+			return join(f, at, running), nil
 		}
 		if time.Now().After(deadline) {
 			return nil, errors.Join(errors.New("sandbox: another shell is starting a sandbox, which did not become ready in time; try again"), f.Close())
@@ -81,20 +90,20 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 	}
 }
 
-// run starts a server and, if shells can meet, tells where it listens.
-func run(meet *os.File, addr string, as sandbox.Version) (*Place, error) {
-	p := &Place{as: as, server: sandbox.New(sandbox.Options{As: as}), meet: meet, stop: func() {}}
+// run starts a server and, if meetingFile is not nil, writes its address there.
+func run(meetingFile *os.File, addr string, as sandbox.Version) (*Place, error) {
+	p := &Place{as: as, server: sandbox.New(sandbox.Options{As: as}), meetingFile: meetingFile, stop: func() {}}
 	at, err := p.server.Listen(addr)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	p.Addr = at.String()
-	if meet == nil {
+	if meetingFile == nil {
 		return p, nil
 	}
-	err = meet.Truncate(0)
+	err = meetingFile.Truncate(0)
 	if err == nil {
-		_, err = meet.WriteAt([]byte(p.Addr+" "+string(as)+"\n"), 0)
+		_, err = meetingFile.WriteAt([]byte(p.Addr+" "+string(as)+"\n"), 0)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -102,30 +111,30 @@ func run(meet *os.File, addr string, as sandbox.Version) (*Place, error) {
 	return p, nil
 }
 
-// meetingPoint is where the running shell's sandbox listens, and what it answers as.
-// It is empty while
-// that shell is still starting, and when the file is left over: the lock may be
-// somebody's who only looks.
-func meetingPoint(meet *os.File) (addr string, as sandbox.Version) {
+// readMeetingFile returns the address and the version of the running sandbox. addr is empty
+// while the running shell is still starting, and if the file is left over from an earlier
+// sandbox. The lock alone does not prove that a sandbox is running, because another shell may
+// hold it for a moment to test it.
+func readMeetingFile(meetingFile *os.File) (addr string, as sandbox.Version) {
 	b := make([]byte, 128)
-	n, err := meet.ReadAt(b, 0)
-	line, whole := strings.CutSuffix(string(b[:n]), "\n")
-	if err != nil && err != io.EOF || !whole {
+	n, err := meetingFile.ReadAt(b, 0)
+	line, complete := strings.CutSuffix(string(b[:n]), "\n")
+	if err != nil && err != io.EOF || !complete {
 		return "", ""
 	}
-	addr, its, _ := strings.Cut(line, " ")
+	addr, version, _ := strings.Cut(line, " ")
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil || c.Close() != nil {
 		return "", ""
 	}
-	return addr, cmp.Or(sandbox.Version(its), sandbox.DefaultVersion)
+	return addr, cmp.Or(sandbox.Version(version), sandbox.DefaultVersion)
 }
 
-// Running is where a sandbox listens that a shell of this user runs, or empty. It starts
-// none, and leaves the file where shells meet as it is.
+// Running returns the address of a sandbox that a shell of this user runs, or an empty string.
+// It starts no sandbox and does not change the meeting file.
 func Running(dir string) string {
 	name := filepath.Join(dir, "zksh", "sandbox")
-	if info, err := os.Lstat(name); dir == "" || err != nil || !info.Mode().IsRegular() { // userfile.Open would make it
+	if info, err := os.Lstat(name); dir == "" || err != nil || !info.Mode().IsRegular() { // otherwise userfile.Open would create it
 		return ""
 	}
 	f, err := userfile.Open(name, 0)
@@ -133,24 +142,25 @@ func Running(dir string) string {
 		return ""
 	}
 	defer f.Close()
-	addr, _ := meetingPoint(f)
+	addr, _ := readMeetingFile(f)
 	return addr
 }
 
-func join(meet *os.File, addr string, as sandbox.Version) *Place {
+func join(meetingFile *os.File, addr string, as sandbox.Version) *Place {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &Place{Addr: addr, as: as, meet: meet, ended: make(chan string, 1), stop: stop}
+	p := &Place{Addr: addr, as: as, meetingFile: meetingFile, ended: make(chan string, 1), stop: stop}
 	p.done.Go(func() { p.watch(ctx) })
 	return p
 }
 
-// watchEvery is how often a joined shell looks whether the running one is there.
-const watchEvery = 200 * time.Millisecond
+// watchPause is the time between two checks of a joined shell whether the running shell still
+// exists.
+const watchPause = 200 * time.Millisecond
 
-// watch waits until the lock of the running shell is free. It is never kept: a
-// new shell must be able to run the next sandbox.
+// watch waits until the running shell releases its lock on the meeting file. It never keeps
+// that lock, so that a new shell can run the next sandbox.
 func (p *Place) watch(ctx context.Context) {
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
 	for {
 		select {
@@ -158,8 +168,8 @@ func (p *Place) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if free, err := userfile.Lock(p.meet, true); err != nil || free {
-			_ = userfile.Unlock(p.meet) // if it fails, Close gives the lock back
+		if free, err := userfile.Lock(p.meetingFile, true); err != nil || free {
+			_ = userfile.Unlock(p.meetingFile) // if this fails, Close releases the lock
 			p.ended <- "the sandbox has ended, because the shell that ran it has exited; quit, and start another sandbox"
 			return
 		}
@@ -169,9 +179,9 @@ func (p *Place) watch(ctx context.Context) {
 // Joined reports whether another shell runs the sandbox.
 func (p *Place) Joined() bool { return p.server == nil }
 
-// Unusual says what the sandbox answers as, to stand behind its name; it is empty
-// where that is the default.
-func (p *Place) Unusual() string {
+// VersionSuffix returns text to append to "the sandbox" that names the version of the sandbox. It is
+// empty for the default version.
+func (p *Place) VersionSuffix() string {
 	if p.as == sandbox.DefaultVersion {
 		return ""
 	}
@@ -181,10 +191,11 @@ func (p *Place) Unusual() string {
 	return " that acts as ZooKeeper " + string(p.as)
 }
 
-// Ended has a remark, once, when the shell that runs a joined sandbox has left.
+// Ended returns a channel that receives one message, when the shell that runs a joined sandbox
+// has exited.
 func (p *Place) Ended() <-chan string { return p.ended }
 
-// Close ends the sandbox, or leaves a joined one.
+// Close stops the sandbox, or leaves a joined one.
 func (p *Place) Close() error {
 	p.stop()
 	p.done.Wait()
@@ -192,14 +203,14 @@ func (p *Place) Close() error {
 	if p.server != nil {
 		err = p.server.Close()
 	}
-	if p.meet != nil {
-		err = errors.Join(err, p.meet.Close())
+	if p.meetingFile != nil {
+		err = errors.Join(err, p.meetingFile.Close())
 	}
 	return err
 }
 
-// Pause cuts everybody off from the sandbox, or lets them back. It is an error in a
-// joined one.
+// Pause disconnects all clients from the sandbox, or admits them again. It fails for a joined
+// sandbox.
 func (p *Place) Pause(on bool) error {
 	switch {
 	case p.Joined():

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The first one runs the sandbox, the next one joins it and learns of its end.
+// The first shell runs the sandbox. The second one joins it and is notified when it ends.
 func TestJoin(t *testing.T) {
 	dir := t.TempDir()
 	first, err := Open(dir, "", "", false)
@@ -37,8 +37,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// The sandbox of a single command is not for others, which would lose it when that
-// command ends. It joins the one that is there.
+// Other shells do not join the sandbox of a single command, which ends with that command. The
+// command itself joins a running sandbox.
 func TestBriefSandboxIsNotJoined(t *testing.T) {
 	dir := t.TempDir()
 	brief, err := Open(dir, "", "", true)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The meeting file is the user's own: what stands in its place is refused and left
-// as it is.
+// Open rejects a meeting file that is not a regular file, and does not change what is in its
+// place.
 func TestMeetingFileIsRefused(t *testing.T) {
 	precious := filepath.Join(t.TempDir(), "precious")
 	if err := os.WriteFile(precious, []byte("data"), 0o600); err != nil {

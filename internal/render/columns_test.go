@@ -29,8 +29,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Every name is there, no line is too long unless one name is, and a row more
-// would not be needed.
+// The columns contain every name, and no line is too wide unless a single name is.
 func TestColumnsFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := rapid.SliceOfN(rapid.StringMatching(`[a-z中😀]{1,30}`), 1, 60).Draw(t, "items")

@@ -23,7 +23,7 @@ func TestGridFit(t *testing.T) {
 		21: {{"place", "who", "where"}, {"1", "ann", "~ away"}, {"22", "李小龍", "here"}},
 		20: {{"who", "where"}, {"ann", "~ away"}, {"李小龍", "here"}},
 		13: {{"who", "where"}, {"ann", "~ away"}, {"李小…", "here"}},
-		5:  {{"who", "where"}, {"ann", "~ away"}, {"李…", "here"}}, // all the steps there are
+		5:  {{"who", "where"}, {"ann", "~ away"}, {"李…", "here"}}, // all steps were taken
 	} {
 		f := g.Fit(columns, steps...)
 		if diff := cmp.Diff(want, append([][]string{f.Header}, f.Rows...)); diff != "" {
@@ -32,7 +32,7 @@ func TestGridFit(t *testing.T) {
 	}
 }
 
-// What is broken keeps its words, and no line with two of them is too wide.
+// Wrap keeps all words, and no line with two or more words is too wide.
 func TestWrap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := strings.Join(rapid.SliceOf(rapid.StringMatching(`[a-z中]{0,12}`)).Draw(t, "words"), " ")

@@ -1,5 +1,9 @@
-// Package render prints what commands answer: as zkCli's text, as a table, or
-// as JSON. A command hands over a value; nothing else writes to standard output.
+// Package render prints the answers of commands: as text like zkCli's, as a table, or as JSON.
+// Nothing else writes to standard output.
+//
+// A command passes a Value to a Printer. Most answers are an Answer or a Stat; a Stream prints a
+// list while it is still being read. Optional interfaces (Tabler, Lister, Fitter, Styled) lay a
+// Value out for tables and terminals. Start reading at Printer.Print.
 package render
 
 import (
@@ -16,39 +20,38 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Value is an answer. Text writes zkCli's form, byte for byte, with its final
-// newline; an answer zkCli gives no word for writes nothing. Its JSON form comes
-// from encoding/json.
+// A Value is an answer. Text writes exactly what zkCli prints, with the final newline, or nothing
+// if zkCli prints nothing. encoding/json produces the JSON.
 type Value interface {
 	Text(w io.Writer) error
 }
 
-// Event is a Value that tells of something that happens while a command goes on, and is
-// not the command's answer. Its JSON form is an object with the key "event".
+// An Event is a Value about something that happens while a command runs. It is not the command's
+// answer. Its JSON is an object with the key "event".
 type Event interface {
 	Value
 	IsEvent()
 }
 
-// Styled is a Value of the program's own words, of which a terminal can show some in bold.
+// A Styled is a Value with text of the program itself, such as help. Parts of it can be bold.
 type Styled interface {
 	Value
-	// StyledText writes the text for a terminal of so many columns; 0: for none. bold makes
-	// words bold; it may be nil.
+	// StyledText writes the text for a terminal with the given number of columns; 0 means that
+	// there is no terminal. bold makes text bold; nil means that nothing is bold.
 	StyledText(w io.Writer, columns int, bold func(text string) string) error
 }
 
-// Format is a form of output.
+// A Format is an output format.
 type Format string
 
-// The forms. A value without a table is printed as text.
+// The formats. With Table, a value without a table is printed as text.
 const (
 	Text  Format = "text"
 	Table Format = "table"
 	JSON  Format = "json"
 )
 
-// ParseFormat reads the name of a form.
+// ParseFormat parses the name of a format.
 func ParseFormat(s string) (Format, error) {
 	switch f := Format(s); f {
 	case Text, Table, JSON:
@@ -57,25 +60,25 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("unknown output format %q; the formats are text, table and json", s)
 }
 
-// Printer prints values to one stream. It is for one goroutine at a time.
+// A Printer prints values to one stream. It is for one goroutine at a time.
 type Printer struct {
 	W      io.Writer
 	Format Format
-	Safe   bool // W is a terminal: escape what could control it
-	// Width is a terminal's, in columns: a Lister that does not fit into a line is
-	// laid out in columns, and a Fitter is made to fit. Nil or 0: they are not.
+	Safe   bool // W is a terminal: escape characters that could control it
+	// Width returns the width of the terminal, to which a Lister or a Fitter is laid out. If
+	// Width is nil or returns 0, values are not laid out.
 	Width func() int
-	Bold  func(text string) string // makes words of a Styled bold; may be nil
+	Bold  func(text string) string // makes text of a Styled bold; nil: nothing is bold
 
-	buf *bufio.Writer // kept: a new one for each answer would be most of a batch's garbage
+	buf *bufio.Writer // reused: one for each answer would be most of the garbage of a script
 }
 
-// To is the same printer on another stream.
+// To returns a Printer with the same settings for another stream.
 func (p *Printer) To(w io.Writer) *Printer {
 	return &Printer{W: w, Format: p.Format, Safe: p.Safe, Width: p.Width, Bold: p.Bold}
 }
 
-// Print writes one value whole.
+// Print prints a value.
 func (p *Printer) Print(v Value) error {
 	var w io.Writer = p.W
 	if _, styled := v.(Styled); p.Safe && (!styled || p.Format == JSON) {
@@ -91,7 +94,7 @@ func (p *Printer) Print(v Value) error {
 	return p.buf.Flush()
 }
 
-// Marshal is json.Marshal without the escapes meant for HTML.
+// Marshal does the same as json.Marshal, without escapes for HTML.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -138,16 +141,18 @@ func (p *Printer) print(w io.Writer, v Value) error {
 	return v.Text(w)
 }
 
-// Answer is a value that is put together where it is printed.
+// An Answer is a Value whose text, table and JSON are given.
 type Answer struct {
-	Words string // the text but for the stat
-	Stat  *Stat  // printed below the text; may be nil
-	Grid  Grid   // without a header: a table is the text
-	JSON  any    // Facts, or whatever else stands for it
-	Wrap  bool   // on a terminal the words are broken between words
+	Words string // text without the Stat
+	Stat  *Stat  // printed below the text; nil: none
+	Grid  Grid   // table; without a header, the text is printed instead
+	JSON  any    // usually Facts
+	Wrap  bool   // wrap Words at the width of the terminal
 }
 
-// FitText is part of Fitter.
+var _ Fitter = Answer{}
+
+// FitText implements Fitter.
 func (a Answer) FitText(w io.Writer, columns int) error {
 	if a.Wrap {
 		a.Words = WrapText(a.Words, columns)
@@ -155,7 +160,7 @@ func (a Answer) FitText(w io.Writer, columns int) error {
 	return a.Text(w)
 }
 
-// Text is the words, and the stat block if there is one.
+// Text writes the words, and the Stat if there is one.
 func (a Answer) Text(w io.Writer) error {
 	if _, err := io.WriteString(w, a.Words); err != nil || a.Stat == nil {
 		return err
@@ -163,17 +168,17 @@ func (a Answer) Text(w io.Writer) error {
 	return a.Stat.Text(w)
 }
 
-// Table is the grid.
+// Table returns the grid.
 func (a Answer) Table() Grid { return a.Grid }
 
-// MarshalJSON is the JSON form.
+// MarshalJSON implements json.Marshaler.
 func (a Answer) MarshalJSON() ([]byte, error) { return Marshal(a.JSON) }
 
-// Facts are names and values in turn: a JSON object that keeps their order. A Stat
-// that is nil is left out.
+// Facts are alternating names and values. In JSON, they are an object with fields in this order. A
+// nil *Stat is left out.
 type Facts []any
 
-// MarshalJSON gives the object.
+// MarshalJSON implements json.Marshaler.
 func (f Facts) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	for i := 0; i < len(f); i += 2 {
@@ -189,7 +194,7 @@ func (f Facts) MarshalJSON() ([]byte, error) {
 	return append([]byte("{"), append(bytes.TrimPrefix(b.Bytes(), []byte(",")), '}')...), nil
 }
 
-// Text has a line for each of the facts.
+// Text returns a line for each fact.
 func (f Facts) Text() string {
 	var b strings.Builder
 	for i := 0; i < len(f); i += 2 {
@@ -198,7 +203,7 @@ func (f Facts) Text() string {
 	return b.String()
 }
 
-// grid has a row for each of the facts.
+// grid returns a row for each fact.
 func (f Facts) grid() Grid {
 	g := Grid{Header: []string{"field", "value"}}
 	for i := 0; i < len(f); i += 2 {
@@ -207,13 +212,13 @@ func (f Facts) grid() Grid {
 	return g
 }
 
-// Stat is a znode's Stat; its text is zkCli's block of eleven lines.
+// A Stat is a znode's Stat. Its text has eleven lines, as in zkCli.
 type Stat zk.Stat
 
-// Hex prints a zxid or a session as zkCli does.
+// Hex formats a zxid or a session ID as zkCli does.
 func Hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 
-// facts are the lines of the block, with times as when words them.
+// facts returns the fields of a Stat. when formats times, in milliseconds since 1970.
 func (s *Stat) facts(when func(ms int64) string) Facts {
 	return Facts{
 		"cZxid", Hex(s.Czxid),
@@ -230,17 +235,17 @@ func (s *Stat) facts(when func(ms int64) string) Facts {
 	}
 }
 
-// Text is zkCli's stat block.
+// Text writes the fields as zkCli does.
 func (s *Stat) Text(w io.Writer) error {
 	_, err := io.WriteString(w, s.facts(javaDate).Text())
 	return err
 }
 
-// Table has a row for each field.
+// Table returns a row for each field.
 func (s *Stat) Table() Grid { return s.facts(javaDate).grid() }
 
-// MarshalJSON uses zkCli's field names; zxids and the session are strings in
-// hexadecimal, times are RFC 3339 in UTC with milliseconds.
+// MarshalJSON uses zkCli's names of fields. Zxids and the session ID are hexadecimal strings; times
+// are in RFC 3339, in UTC with milliseconds.
 func (s *Stat) MarshalJSON() ([]byte, error) {
 	return s.facts(func(ms int64) string { return Time(time.UnixMilli(ms)) }).MarshalJSON()
 }
@@ -248,11 +253,11 @@ func (s *Stat) MarshalJSON() ([]byte, error) {
 // isoMillis is ISO 8601 with milliseconds.
 const isoMillis = "2006-01-02T15:04:05.000Z07:00"
 
-// Time is a time as JSON has it: RFC 3339 in UTC with milliseconds.
+// Time formats a time for JSON: RFC 3339 in UTC with milliseconds.
 func Time(t time.Time) string { return t.UTC().Format(isoMillis) }
 
-// Human is the Stat with times that are easier to read, told from now. Its JSON is
-// the Stat's.
+// Human returns the Stat with times that are easier to read, relative to now. Its JSON is that of
+// the Stat.
 func (s *Stat) Human(now time.Time) Answer {
 	facts := s.facts(func(ms int64) string {
 		t := time.UnixMilli(ms)
@@ -261,8 +266,8 @@ func (s *Stat) Human(now time.Time) Answer {
 	return Answer{Words: facts.Text(), Grid: facts.grid(), JSON: s}
 }
 
-// ago words how long ago something was, in its largest unit. Clocks differ, so
-// what is still to come is now.
+// ago formats how long ago something happened, in the largest unit. A time in the future counts as
+// now, because clocks differ.
 func ago(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -280,21 +285,20 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%d years ago", d/(365*day))
 }
 
-// javaDate prints milliseconds since 1970 as java.util.Date does, in the local
-// time zone.
+// javaDate formats milliseconds since 1970 as java.util.Date does, in the local time zone.
 func javaDate(ms int64) string {
 	t := time.UnixMilli(ms)
 	zone, _ := t.Zone()
-	if strings.HasPrefix(zone, "+") || strings.HasPrefix(zone, "-") { // a zone without a name
+	if strings.HasPrefix(zone, "+") || strings.HasPrefix(zone, "-") { // the zone has no name
 		zone = "GMT" + t.Format("-07:00")
 	}
 	return t.Format("Mon Jan 02 15:04:05 ") + zone + t.Format(" 2006")
 }
 
-// Data is a znode's data. Nil is null, as distinct from empty.
+// Data is a znode's data. Nil means null, which is different from empty.
 type Data []byte
 
-// MarshalJSON gives null, a string, or {"base64": …} for what is no UTF-8.
+// MarshalJSON returns null, a string, or {"base64": …} for data that is not UTF-8.
 func (d Data) MarshalJSON() ([]byte, error) {
 	switch {
 	case d == nil:
@@ -305,5 +309,5 @@ func (d Data) MarshalJSON() ([]byte, error) {
 	return Facts{"base64", []byte(d)}.MarshalJSON()
 }
 
-// JavaList is java.util.List.toString: [a, b].
+// JavaList formats a list as java.util.List.toString does: [a, b].
 func JavaList(items []string) string { return "[" + OneLine(strings.Join(items, ", ")) + "]" }

@@ -24,7 +24,7 @@ func TestSafe(t *testing.T) {
 		"back\\slash":       `back\slash`,
 		"real \ufffd":       "real \ufffd",
 
-		// What hides: two names that look the same would be two.
+		// Invisible characters: different names must not look the same.
 		"a\u200bb\u200c\u200e\u200fc":    `a\u200bb\u200c\u200e\u200fc`,
 		"\u2028\u2029\u202a\u202d":       `\u2028\u2029\u202a\u202d`,
 		"\u2060\u2064\ufeff\u061c\u180e": `\u2060\u2064\ufeff\u061c\u180e`,
@@ -44,7 +44,7 @@ type text string
 
 func (s text) Text(w io.Writer) error { _, err := io.WriteString(w, string(s)); return err }
 
-// TestSafePrinter has characters cut at the edge of every buffer.
+// TestSafePrinter prints characters that cross the ends of buffers.
 func TestSafePrinter(t *testing.T) {
 	for pad := range 5 {
 		long := strings.Repeat("x", pad) + strings.Repeat("中\x1b", 1<<15) + "\xe4\n"
@@ -59,8 +59,8 @@ func TestSafePrinter(t *testing.T) {
 	}
 }
 
-// A joiner is judged by what comes after it, also in the next write, and JSON has
-// its own way to write characters beyond the first plane.
+// A safeWriter looks at the character after a joiner, even if that comes with the next Write. In
+// JSON, it escapes characters beyond the basic plane as surrogates.
 func TestSafeWriterInPieces(t *testing.T) {
 	for _, c := range []struct {
 		in, want string
@@ -151,7 +151,7 @@ func TestStat(t *testing.T) {
 	if n := strings.Count(b.String(), "\n"); n != 11 {
 		t.Errorf("%d lines, want 11", n)
 	}
-	_ = zk.Stat(*s) // the conversion the commands rely on
+	_ = zk.Stat(*s) // commands need this conversion
 }
 
 type grid struct{ text }
@@ -160,8 +160,8 @@ func (grid) Table() Grid {
 	return Grid{Header: []string{"dataLength", "myValue_x"}, Rows: [][]string{{" 1 ", "a\tb"}, {"日本", "line\nnext"}}}
 }
 
-// TestTableKeepsData guards against the defaults of the library, which change
-// headers, trim cells and expand tabs.
+// TestTableKeepsData checks that a table does not change headers, trim cells or expand tabs, as the
+// library does by default.
 func TestTableKeepsData(t *testing.T) {
 	var b strings.Builder
 	if err := (&Printer{W: &b, Format: Table}).Print(grid{}); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// safeWriter keeps what could drive a terminal, or hide on it, from reaching it:
-// control characters other than newline and tab, the characters that Hidden
-// tells, and bytes that are no UTF-8, all shown as escapes.
+// A safeWriter escapes everything that could control a terminal, or be invisible on it: control
+// characters other than newline and tab, characters for which Hidden returns true, and bytes that
+// are not UTF-8.
 type safeWriter struct {
 	w      io.Writer
-	json   bool   // escapes must be JSON's
-	rest   []byte // at the end of the last Write: what cannot be judged yet
-	before rune   // the character before that
+	json   bool   // use escapes of JSON
+	rest   []byte // end of the last Write that needs more bytes to be decided
+	before rune   // the character before rest
 }
 
 // Write escapes p. It may hold back the start of a character until the next Write.
@@ -29,8 +29,8 @@ func (s *safeWriter) Write(p []byte) (int, error) {
 	for len(in) > 0 {
 		r, n := utf8.DecodeRune(in)
 		if !utf8.FullRune(in) || r == joiner && !utf8.FullRune(in[n:]) {
-			// Only a whole buffer of bufio ends inside a character; the last
-			// write of a value ends with a newline.
+			// Only a full buffer of bufio ends inside a character: the last write of a value
+			// ends with a newline.
 			s.rest = append([]byte(nil), in...)
 			break
 		}
@@ -65,52 +65,51 @@ func writeSafe(b *strings.Builder, r rune, raw []byte) {
 	}
 }
 
-// Hidden tells a character that a terminal does not show as one: a control
-// character, or one that takes no room, looks like none, breaks a line or reorders
-// it. Two names that differ in such a character look the same.
+// Hidden reports whether a terminal does not show r as a character: a control character, or one
+// that has no width, is invisible, breaks a line or reorders it. Two names that differ in such a
+// character look the same.
 func Hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// joiner makes one picture of those on both sides of it.
+// joiner combines the emoji on both sides of it into one.
 const joiner = '\u200d'
 
-// joins reports whether a joiner between a character and the rest of a text does that.
-// Anywhere else it hides.
+// joins reports whether a joiner between two characters combines them. Anywhere else, the joiner is
+// invisible.
 func joins(before rune, rest []byte) bool {
 	after, _ := utf8.DecodeRune(rest)
-	return pictorial(before) && pictorial(after)
+	return isEmojiPart(before) && isEmojiPart(after)
 }
 
-// pictorial tells a character that an emoji may begin or end with: a picture, a skin
-// tone, or the mark that asks for colours.
-func pictorial(r rune) bool {
+// isEmojiPart reports whether an emoji may begin or end with r: a picture, a skin tone, or the
+// variation selector for colour.
+func isEmojiPart(r rune) bool {
 	return unicode.Is(unicode.So, r) || r >= 0x1f3fb && r <= 0x1f3ff || r == 0xfe0f
 }
 
-// oneLine escapes the characters that a safeWriter lets through.
-var oneLine = strings.NewReplacer("\n", `\n`, "\t", `\t`)
+// lineEscaper escapes the control characters that a safeWriter does not escape.
+var lineEscaper = strings.NewReplacer("\n", `\n`, "\t", `\t`)
 
 // Safe escapes one string for a terminal, newlines and tabs included.
 func Safe(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
-		return s // as nearly all are
+		return s // nearly all strings are plain ASCII
 	}
 	var b strings.Builder
 	w := safeWriter{w: &b}
-	_, _ = w.Write([]byte(s + "\n")) // a Builder takes everything
-	return oneLine.Replace(strings.TrimSuffix(b.String(), "\n"))
+	_, _ = w.Write([]byte(s + "\n")) // a Builder returns no error
+	return lineEscaper.Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// OneLine escapes the line breaks of a name. ZooKeeper rejects names that have one, but
-// other servers may not, and a name must not look like two, in a pipe as little as on a
-// terminal.
+// OneLine escapes the line breaks in a name, so that one name never looks like two, on a terminal
+// or in a pipe. ZooKeeper rejects names with line breaks, but other servers may not.
 func OneLine(name string) string { return strings.ReplaceAll(name, "\n", `\n`) }
 
-// Bold makes words bold on a terminal.
+// Bold makes text bold on a terminal.
 func Bold(text string) string { return "\x1b[1m" + text + "\x1b[0m" }
 
-// Overstrike makes words bold in a pager, as man does: each character is printed twice in its
+// Overstrike makes text bold in a pager, as man does: each character is printed twice in the same
 // place.
 func Overstrike(text string) string {
 	var b strings.Builder
@@ -124,13 +123,13 @@ func Overstrike(text string) string {
 	return b.String()
 }
 
-// Cut shortens a line to so many columns of a terminal.
+// Cut truncates a line to the given number of columns.
 func Cut(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "…")
 }
 
-// CutMiddle shortens a line to so many columns of a terminal, of which the last
-// ones show its end.
+// CutMiddle shortens a line to the given number of columns by cutting out its middle. The last end
+// columns show the end of the line.
 func CutMiddle(line string, columns, end int) string {
 	if Width(line) <= columns || columns <= end+1 {
 		return Cut(line, columns)
@@ -139,15 +138,15 @@ func CutMiddle(line string, columns, end int) string {
 	return runewidth.Truncate(line, columns-1-Width(tail), "") + "…" + tail
 }
 
-// Wrap breaks a line between words, so that no more than one word of each of its lines
-// is wider than so many columns of a terminal; below 1 they are not known, and it stays.
-// All lines but the first begin with indent.
+// Wrap breaks a line between words to fit the given number of columns. Only a single word can be
+// wider. All lines but the first begin with indent. If columns is below 1, the width is unknown and
+// the line is returned unchanged.
 func Wrap(line string, columns int, indent string) string {
 	if columns < 1 || Width(line) <= columns {
 		return line
 	}
 	var b strings.Builder
-	at, begun := 0, false // the column, and whether the line has a word
+	at, begun := 0, false // current column, and whether the line has a word
 	for line != "" {
 		word := strings.TrimLeft(line, " ")
 		gap := line[:len(line)-len(word)]
@@ -165,19 +164,19 @@ func Wrap(line string, columns int, indent string) string {
 	return b.String()
 }
 
-// WrapText is Wrap for each line of a text. Where a line has two columns, what is broken
-// off goes on in the second.
+// WrapText wraps each line of a text. If a line has two columns, separated by two spaces, its
+// continuation is indented to the second one.
 func WrapText(text string, columns int) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = Wrap(line, columns, strings.Repeat(" ", hang(line, columns)))
+		lines[i] = Wrap(line, columns, strings.Repeat(" ", hangingIndent(line, columns)))
 	}
 	return strings.Join(lines, "\n")
 }
 
-// hang is how far the second column of a line is from its start, or where there is none,
-// or too little room for it, the first one.
-func hang(line string, columns int) int {
+// hangingIndent returns the start of the second column of a line, or of the first one if there is
+// no second column or too little room for it.
+func hangingIndent(line string, columns int) int {
 	first := len(line) - len(strings.TrimLeft(line, " "))
 	if gap := strings.Index(line[first:], "  "); gap > 0 {
 		rest := strings.TrimLeft(line[first+gap:], " ")
@@ -188,5 +187,5 @@ func hang(line string, columns int) int {
 	return first
 }
 
-// Width is how many columns of a terminal a line takes.
+// Width returns the number of terminal columns that a line takes.
 func Width(line string) int { return runewidth.StringWidth(line) }

@@ -10,91 +10,89 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// Stream is an answer of many items that is printed as they come, so that nobody
-// has to keep them. It can be printed once. In JSON it is an object: the facts of
-// Open, the list of the items, and what Failed makes of an error.
+// A Stream is a Value with many items, which are printed as they arrive, so that they are not all in
+// memory. It can be printed once. In JSON, it is an object with the facts of Open, the list of
+// items, and the facts of an error.
 type Stream struct {
 	Open    Facts
-	List    string   // the list's name
-	Columns []Column // of the table
+	List    string   // name of the list in JSON
+	Columns []Column // columns of the table and the text
 	Bare    bool     // the text has no header
-	Raw     bool     // its items are JSON in every form, a line each unless JSON is wished
+	Raw     bool     // items are JSON text; one line each, or one line for all with the format JSON
 	Items   iter.Seq[Item]
-	// End is asked once the items have ended, and gives the error if they are not all
-	// that there are; may be nil.
+	// End is called after the last item. It returns an error if items are missing. Nil means
+	// that none can be missing.
 	End func() error
-	// Failed words such an error for JSON; nil: it stands under "error".
+	// Failed returns the facts of such an error for JSON; nil: the message, named "error".
 	Failed func(error) Facts
 }
 
-// Column is one of a table whose rows are printed as they come, so that its width does
-// not come from them.
+// A Column is a column of a Stream. Its width is fixed, because rows are printed as they arrive.
 type Column struct {
 	Header string
-	Width  int // in columns of a terminal; what is wider pushes the rest
-	Right  bool
-	Spare  bool // left out of the text on a terminal that has too little room for the last column
+	Width  int  // in terminal columns; a wider cell pushes the following ones
+	Right  bool // align right
+	Spare  bool // left out of the text if a terminal has too little room for the last column
 }
 
-// leastLast is how many columns of a terminal the last column of a Stream has before others
-// are left out.
-const leastLast = 12
+// minLastColumn is the minimum width of the last column; below, Spare columns are left out.
+const minLastColumn = 12
 
-// Item is one of a Stream. Nil is none: nothing comes for now, and those before it
-// are to be shown.
+// An Item is an item of a Stream. A nil Item means that the next one will take a while, so that the
+// items before it should be shown now.
 type Item interface {
-	// Cells are what its row has in the table, and in the text.
+	// Cells returns the cells of the item's row in the table and the text.
 	Cells() []string
-	// JSON is what stands for it in JSON.
+	// JSON returns the item's value in JSON.
 	JSON() any
 }
 
-// Text has a line for each item.
-func (s *Stream) Text(w io.Writer) error { return s.rows(w, !s.Bare, false, 0) }
+// Text writes a line for each item.
+func (s *Stream) Text(w io.Writer) error { return s.printRows(w, !s.Bare, false, 0) }
 
-// print writes it in one of the forms, for a terminal of so many columns; 0: there is none.
+// print prints the stream in a format. width is the width of the terminal; 0: there is none.
 func (s *Stream) print(w io.Writer, f Format, width int) error {
 	switch {
 	case s.Raw && f == JSON:
-		return s.oneLine(w)
+		return s.printOneLine(w)
 	case s.Raw:
-		return s.rows(w, false, false, 0)
+		return s.printRows(w, false, false, 0)
 	case f == JSON:
-		return s.json(w)
+		return s.printJSON(w)
 	case f == Table:
-		return s.rows(w, true, true, 0)
+		return s.printRows(w, true, true, 0)
 	case len(s.Columns) > 1:
-		return s.rows(w, !s.Bare, false, width)
+		return s.printRows(w, !s.Bare, false, width)
 	}
 	return s.Text(w)
 }
 
-// rows prints the items, with the cells made harmless if they are to be safe. On a terminal,
-// whose width is known, rows are broken between words.
-func (s *Stream) rows(w io.Writer, header, safe bool, width int) error {
-	narrow := width > 0 && s.before()+leastLast > width
+// printRows prints the items as rows. If safe is true, it escapes the cells. On a terminal of known
+// width, it wraps the rows.
+func (s *Stream) printRows(w io.Writer, header, safe bool, width int) error {
+	narrow := width > 0 && s.widthBeforeLast()+minLastColumn > width
 	if header {
 		names := make([]string, len(s.Columns))
 		for i, c := range s.Columns {
 			names[i] = c.Header
 		}
-		if err := s.row(w, names, narrow, width); err != nil {
+		if err := s.printRow(w, names, narrow, width); err != nil {
 			return err
 		}
 	}
-	return s.each(w, func(item Item) error {
+	return s.forEach(w, func(item Item) error {
 		cells := item.Cells()
 		for i := range cells {
 			if safe {
 				cells[i] = Safe(cells[i])
 			}
 		}
-		return s.row(w, cells, narrow, width)
+		return s.printRow(w, cells, narrow, width)
 	})
 }
 
-// each goes over the items, and shows those before a pause.
-func (s *Stream) each(w io.Writer, do func(Item) error) error {
+// forEach calls do for each item, and flushes w at a nil Item.
+func (s *Stream) forEach(w io.Writer, do func(Item) error) error {
 	for item := range s.Items {
 		var err error
 		if item == nil {
@@ -109,15 +107,15 @@ func (s *Stream) each(w io.Writer, do func(Item) error) error {
 	return nil
 }
 
-// before is how many columns of a terminal are before the last column.
-func (s *Stream) before() (sum int) {
+// widthBeforeLast returns the width of all columns but the last, in terminal columns.
+func (s *Stream) widthBeforeLast() (sum int) {
 	for _, c := range s.Columns[:max(0, len(s.Columns)-1)] {
 		sum += c.Width + gap
 	}
 	return sum
 }
 
-func (s *Stream) row(w io.Writer, cells []string, narrow bool, width int) error {
+func (s *Stream) printRow(w io.Writer, cells []string, narrow bool, width int) error {
 	var b strings.Builder
 	for i, c := range cells {
 		switch {
@@ -129,16 +127,16 @@ func (s *Stream) row(w io.Writer, cells []string, narrow bool, width int) error 
 		b.WriteString(c)
 	}
 	line := b.String()
-	if !strings.Contains(line, "\n") { // else its lines are data
+	if !strings.Contains(line, "\n") { // a row with line breaks contains data
 		line = Wrap(line, width, "    ")
 	}
 	_, err := io.WriteString(w, line+"\n")
 	return err
 }
 
-// oneLine prints the items of a Raw stream as one value in one line.
-func (s *Stream) oneLine(w io.Writer) error {
-	err := s.each(w, func(item Item) error {
+// printOneLine prints the items of a Raw stream as one JSON value in one line.
+func (s *Stream) printOneLine(w io.Writer) error {
+	err := s.forEach(w, func(item Item) error {
 		for _, c := range item.Cells() {
 			if _, err := io.WriteString(w, strings.ReplaceAll(c, "\n", "")); err != nil {
 				return err
@@ -153,7 +151,7 @@ func (s *Stream) oneLine(w io.Writer) error {
 	return err
 }
 
-// pad fills a cell up, with a gap behind it.
+// pad pads a cell to the width of its column, plus the gap.
 func (c Column) pad(cell string) string {
 	blanks := strings.Repeat(" ", max(0, c.Width-runewidth.StringWidth(cell)))
 	if c.Right {
@@ -162,7 +160,7 @@ func (c Column) pad(cell string) string {
 	return cell + blanks + "  "
 }
 
-// flush shows what a Printer has not written yet.
+// flush flushes the buffer of a Printer.
 func flush(w io.Writer) error {
 	if b, ok := w.(*bufio.Writer); ok {
 		return b.Flush()
@@ -170,8 +168,8 @@ func flush(w io.Writer) error {
 	return nil
 }
 
-// json writes the object.
-func (s *Stream) json(w io.Writer) error {
+// printJSON prints the JSON object.
+func (s *Stream) printJSON(w io.Writer) error {
 	open, err := s.Open.MarshalJSON()
 	if err != nil {
 		return err
@@ -184,7 +182,7 @@ func (s *Stream) json(w io.Writer) error {
 		return err
 	}
 	sep = ""
-	err = s.each(w, func(item Item) error {
+	err = s.forEach(w, func(item Item) error {
 		b, err := Marshal(item.JSON())
 		if err != nil {
 			return err
@@ -199,7 +197,7 @@ func (s *Stream) json(w io.Writer) error {
 	end := "]}\n"
 	if s.End != nil {
 		if failed := s.End(); failed != nil {
-			b, err := s.failure(failed).MarshalJSON()
+			b, err := s.errorFacts(failed).MarshalJSON()
 			if err != nil {
 				return err
 			}
@@ -210,7 +208,7 @@ func (s *Stream) json(w io.Writer) error {
 	return err
 }
 
-func (s *Stream) failure(err error) Facts {
+func (s *Stream) errorFacts(err error) Facts {
 	if s.Failed != nil {
 		return s.Failed(err)
 	}

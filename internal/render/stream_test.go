@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// word is an Item of a test.
+// A word is an Item whose second cell is the word.
 type word string
 
 func (w word) Cells() []string { return []string{"1", string(w)} }
@@ -48,7 +48,7 @@ func TestStreamForms(t *testing.T) {
 	}
 }
 
-// TestStreamShowsWhatIsThere looks at what is written when nothing comes for now.
+// TestStreamShowsWhatIsThere checks that a nil Item makes the earlier items visible.
 func TestStreamShowsWhatIsThere(t *testing.T) {
 	var b strings.Builder
 	var shown []string
@@ -68,7 +68,7 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("full") }
 
-// TestStreamEndsWithItsReader has a reader that goes away: no more items are asked for.
+// TestStreamEndsWithItsReader checks that no more items are read after writing has failed.
 func TestStreamEndsWithItsReader(t *testing.T) {
 	for _, format := range []Format{Text, Table, JSON} {
 		after := 0
@@ -85,8 +85,8 @@ func TestStreamEndsWithItsReader(t *testing.T) {
 	}
 }
 
-// On a narrow terminal a column that can be spared is left out, and rows are broken between
-// words; elsewhere nothing is.
+// On a narrow terminal, rows are wrapped, or a Spare column is left out. Otherwise, rows are
+// printed unchanged.
 func TestStreamFits(t *testing.T) {
 	text := func(width int) string {
 		var b strings.Builder
@@ -116,7 +116,7 @@ func (narrowItem) Cells() []string {
 }
 func (narrowItem) JSON() any { return nil }
 
-// An answer in words is broken between them on a terminal if it is to be.
+// The words of an Answer are wrapped on a terminal if Wrap is set.
 func TestAnswerWraps(t *testing.T) {
 	for wrap, want := range map[bool]string{false: "undid 2: set /some/where\n", true: "undid 2: set\n/some/where\n"} {
 		var b strings.Builder

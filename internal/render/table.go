@@ -11,20 +11,19 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// Tabler is a value that has a table. One without a header is none.
+// A Tabler is a value with a table. If the grid has no header, the text is printed instead.
 type Tabler interface {
 	Table() Grid
 }
 
-// Grid is a table's contents.
+// A Grid is the contents of a table.
 type Grid struct {
 	Header []string
 	Rows   [][]string
-	Stat   *Stat // printed as a table of its own below; may be nil
+	Stat   *Stat // printed below as another table; nil: none
 }
 
-// WriteGrid prints a grid without borders. Cells are printed as they are, but
-// for control characters, which would break the rows.
+// WriteGrid prints a grid without borders. It escapes control characters, which would break rows.
 func WriteGrid(w io.Writer, g Grid) error {
 	cell := tw.CellConfig{
 		Alignment:  tw.CellAlignment{Global: tw.AlignLeft},
@@ -56,8 +55,8 @@ func WriteGrid(w io.Writer, g Grid) error {
 	return WriteGrid(w, g.Stat.Table())
 }
 
-// Lines returns the header and the rows as aligned lines, without blanks at their ends. Cells
-// must be safe to print.
+// Lines returns the header and the rows as aligned lines without trailing spaces. Cells must be
+// safe to print.
 func (g Grid) Lines() (lines []string) {
 	widths := g.Widths()
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
@@ -70,20 +69,20 @@ func (g Grid) Lines() (lines []string) {
 	return lines
 }
 
-// Fitter is a value whose text can be made to fit a terminal of so many columns.
+// A Fitter is a value whose text can be fitted to the width of a terminal.
 type Fitter interface {
 	FitText(w io.Writer, columns int) error
 }
 
-// Step is one way to make a grid narrower.
+// A Step is one way to make a grid narrower: to narrow a column, or to leave it out.
 type Step struct {
 	Column int
-	Width  int                                 // no narrower than that; 0: it is left out
-	Cut    func(cell string, width int) string // how a cell gets shorter; nil: by Cut
+	Width  int                                 // minimum width; 0: leave the column out
+	Cut    func(cell string, width int) string // shortens a cell; nil: the function Cut
 }
 
-// Fit narrows a grid step by step until it takes so many columns of a terminal,
-// with a gap of two between its own. Below 1 they are not known, and it stays.
+// Fit takes steps until the grid fits the given number of terminal columns, or no steps are left.
+// If columns is below 1, the width is unknown and the grid is returned unchanged.
 func (g Grid) Fit(columns int, steps ...Step) Grid {
 	if columns < 1 {
 		return g
@@ -91,7 +90,7 @@ func (g Grid) Fit(columns int, steps ...Step) Grid {
 	widths := g.Widths()
 	cuts := make([]func(string, int) string, len(widths))
 	for _, s := range steps {
-		over := taken(widths) - columns
+		over := totalWidth(widths) - columns
 		if over <= 0 {
 			break
 		}
@@ -119,10 +118,10 @@ func (g Grid) Fit(columns int, steps ...Step) Grid {
 	return fitted
 }
 
-// Width is how many columns of a terminal the grid takes, with a gap of two between its own.
-func (g Grid) Width() int { return taken(g.Widths()) }
+// Width returns the number of terminal columns that the grid takes, gaps included.
+func (g Grid) Width() int { return totalWidth(g.Widths()) }
 
-func taken(widths []int) int {
+func totalWidth(widths []int) int {
 	sum := -gap
 	for _, w := range widths {
 		if w > 0 {
@@ -132,7 +131,7 @@ func taken(widths []int) int {
 	return sum
 }
 
-// Widths is how many columns of a terminal each column of the grid takes.
+// Widths returns the number of terminal columns that each column of the grid takes.
 func (g Grid) Widths() []int {
 	widths := make([]int, len(g.Header))
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
@@ -143,19 +142,18 @@ func (g Grid) Widths() []int {
 	return widths
 }
 
-// Lister is a value that is a list of names, perhaps with a Stat below it.
+// A Lister is a value that is a list of names, perhaps with a Stat below it.
 type Lister interface {
 	Columns() (items []string, stat *Stat)
 }
 
-// gap is the number of blanks between two columns.
+// gap is the number of spaces between two columns.
 const gap = 2
 
-// fewItems are worth a search for the tightest layout.
-const fewItems = 2000
+// maxSearchedItems is the length of a list up to which the tightest layout is searched for.
+const maxSearchedItems = 2000
 
-// writeColumns lays a list out for a terminal, in as few rows as fit, each column
-// from top to bottom.
+// writeColumns prints a list in columns, in as few rows as possible, each column from top to bottom.
 func writeColumns(w io.Writer, items []string, stat *Stat, width int) error {
 	cells := make([]string, len(items))
 	for i, s := range items {
@@ -179,8 +177,8 @@ func writeColumns(w io.Writer, items []string, stat *Stat, width int) error {
 	return stat.Text(w)
 }
 
-// arrange finds the fewest rows whose columns fit side by side, and how wide the
-// columns are.
+// arrange returns the smallest number of rows whose columns fit into width, and the widths of the
+// columns. For a long list, the number may be larger than necessary.
 func arrange(cells []string, width int) (rows int, widths []int) {
 	lengths := make([]int, len(cells))
 	widest := 0
@@ -188,10 +186,10 @@ func arrange(cells []string, width int) (rows int, widths []int) {
 		lengths[i] = runewidth.StringWidth(c)
 		widest = max(widest, lengths[i])
 	}
-	// With all columns as wide as the widest it fits for sure.
+	// This number certainly fits: all columns are as wide as the widest cell.
 	most := (len(cells)-1)/max(1, (width+gap)/(widest+gap)) + 1
 	rows = 1
-	if len(cells) > fewItems {
+	if len(cells) > maxSearchedItems {
 		rows = most
 	}
 	for ; ; rows++ {
@@ -201,8 +199,7 @@ func arrange(cells []string, width int) (rows int, widths []int) {
 	}
 }
 
-// columnWidths is how wide each column is when there are so many rows, and all of
-// them with the gaps between.
+// columnWidths returns the width of each column for a number of rows, and the total width with gaps.
 func columnWidths(lengths []int, rows int) (widths []int, all int) {
 	widths = make([]int, (len(lengths)-1)/rows+1)
 	for i, n := range lengths {

@@ -9,41 +9,42 @@ import (
 	"strings"
 )
 
-// keys are the properties of zkCli and, where Kafka spells them otherwise, Kafka's.
-var keys = map[string]func(a *asked, v string) error{
-	"zookeeper.client.secure":                       func(a *asked, v string) error { return readBool(v, &a.tls) },
-	"zookeeper.ssl.keyStore.location":               func(a *asked, v string) error { a.key.file = v; return nil },
-	"zookeeper.ssl.keyStore.password":               func(a *asked, v string) error { a.key.password = v; return nil },
-	"zookeeper.ssl.keyStore.passwordPath":           func(a *asked, v string) error { a.key.passwordFile = v; return nil },
+// configKeys are zkCli's properties and the functions that apply them. Kafka's other spellings are
+// in kafkaKeys.
+var configKeys = map[string]func(a *effectiveSettings, v string) error{
+	"zookeeper.client.secure":                       func(a *effectiveSettings, v string) error { return readBool(v, &a.tls) },
+	"zookeeper.ssl.keyStore.location":               func(a *effectiveSettings, v string) error { a.key.file = v; return nil },
+	"zookeeper.ssl.keyStore.password":               func(a *effectiveSettings, v string) error { a.key.password = v; return nil },
+	"zookeeper.ssl.keyStore.passwordPath":           func(a *effectiveSettings, v string) error { a.key.passwordFile = v; return nil },
 	"zookeeper.ssl.keyStore.type":                   storeType,
-	"zookeeper.ssl.trustStore.location":             func(a *asked, v string) error { a.trust.file = v; return nil },
-	"zookeeper.ssl.trustStore.password":             func(a *asked, v string) error { a.trust.password = v; return nil },
-	"zookeeper.ssl.trustStore.passwordPath":         func(a *asked, v string) error { a.trust.passwordFile = v; return nil },
+	"zookeeper.ssl.trustStore.location":             func(a *effectiveSettings, v string) error { a.trust.file = v; return nil },
+	"zookeeper.ssl.trustStore.password":             func(a *effectiveSettings, v string) error { a.trust.password = v; return nil },
+	"zookeeper.ssl.trustStore.passwordPath":         func(a *effectiveSettings, v string) error { a.trust.passwordFile = v; return nil },
 	"zookeeper.ssl.trustStore.type":                 storeType,
-	"zookeeper.ssl.hostnameVerification":            func(a *asked, v string) error { return readNegated(v, &a.anyName) },
-	"zookeeper.ssl.protocol":                        func(a *asked, v string) error { a.protocol = v; return nil },
-	"zookeeper.ssl.enabledProtocols":                func(a *asked, v string) error { a.protocols = list(v); return nil },
-	"zookeeper.ssl.ciphersuites":                    func(a *asked, v string) error { a.suites = list(v); return nil },
+	"zookeeper.ssl.hostnameVerification":            func(a *effectiveSettings, v string) error { return readNegated(v, &a.anyName) },
+	"zookeeper.ssl.protocol":                        func(a *effectiveSettings, v string) error { a.protocol = v; return nil },
+	"zookeeper.ssl.enabledProtocols":                func(a *effectiveSettings, v string) error { a.protocols = list(v); return nil },
+	"zookeeper.ssl.ciphersuites":                    func(a *effectiveSettings, v string) error { a.suites = list(v); return nil },
 	"zookeeper.ssl.crl":                             revocation,
 	"zookeeper.ssl.ocsp":                            revocation,
 	"zookeeper.ssl.context.supplier.class":          javaClass,
-	"zookeeper.ssl.authProvider":                    ignored, // these are a server's,
+	"zookeeper.ssl.authProvider":                    ignored, // this and the next two are for servers
 	"zookeeper.ssl.clientAuth":                      ignored,
 	"zookeeper.ssl.clientHostnameVerification":      ignored,
-	"zookeeper.ssl.handshakeDetectionTimeoutMillis": ignored, // or of no meaning here
+	"zookeeper.ssl.handshakeDetectionTimeoutMillis": ignored, // no effect on zksh
 	"zookeeper.ssl.sslProvider":                     ignored,
-	"zookeeper.ssl.allowReverseDnsLookup":           ignored, // never done here
+	"zookeeper.ssl.allowReverseDnsLookup":           ignored, // zksh never does reverse lookups
 
-	"zookeeper.sasl.client":           func(a *asked, v string) error { return readNegated(v, &a.saslOff) },
-	"zookeeper.sasl.clientconfig":     func(a *asked, v string) error { a.section = v; return nil },
-	"java.security.auth.login.config": func(a *asked, v string) error { a.jaas = v; return nil },
-	"zookeeper.fips-mode":             func(a *asked, v string) error { return readBool(v, &a.fips) },
+	"zookeeper.sasl.client":           func(a *effectiveSettings, v string) error { return readNegated(v, &a.saslOff) },
+	"zookeeper.sasl.clientconfig":     func(a *effectiveSettings, v string) error { a.section = v; return nil },
+	"java.security.auth.login.config": func(a *effectiveSettings, v string) error { a.jaas = v; return nil },
+	"zookeeper.fips-mode":             func(a *effectiveSettings, v string) error { return readBool(v, &a.fips) },
 
 	"jute.maxbuffer": maxBuffer,
 }
 
-// kafkas are the keys that Kafka spells otherwise.
-var kafkas = map[string]string{
+// kafkaKeys maps Kafka's spellings of properties to zkCli's.
+var kafkaKeys = map[string]string{
 	"zookeeper.ssl.client.enable":       "zookeeper.client.secure",
 	"zookeeper.ssl.keystore.location":   "zookeeper.ssl.keyStore.location",
 	"zookeeper.ssl.keystore.password":   "zookeeper.ssl.keyStore.password",
@@ -57,12 +58,13 @@ var kafkas = map[string]string{
 	"zookeeper.ssl.ocsp.enable":         "zookeeper.ssl.ocsp",
 }
 
-// kafkasNames is the one that says another thing: HTTPS, or nothing for no name.
-const kafkasNames = "zookeeper.ssl.endpoint.identification.algorithm"
+// kafkaNameCheck is a property that only Kafka has: HTTPS means that the host name is verified,
+// and an empty value that it is not.
+const kafkaNameCheck = "zookeeper.ssl.endpoint.identification.algorithm"
 
-// readClientConfiguration takes what zkCli's -client-configuration takes. What is not
-// about ZooKeeper's security is not looked at; an unknown key of ssl is an error.
-func (a *asked) readClientConfiguration(name string) error {
+// readClientConfiguration reads a file for zkCli's option -client-configuration. It ignores
+// properties that are not about security. An unknown zookeeper.ssl property is an error.
+func (a *effectiveSettings) readClientConfiguration(name string) error {
 	data, err := readFile(name)
 	if err != nil {
 		return fmt.Errorf("client configuration: %w", err)
@@ -70,21 +72,21 @@ func (a *asked) readClientConfiguration(name string) error {
 	return a.readProperties(name, data)
 }
 
-func (a *asked) readProperties(name string, data []byte) error {
+func (a *effectiveSettings) readProperties(name string, data []byte) error {
 	for p, err := range properties(data) {
 		if err != nil {
 			return fmt.Errorf("%s:%w", name, err)
 		}
 		key := p.key
-		if zookeepers, is := kafkas[key]; is {
+		if zookeepers, is := kafkaKeys[key]; is {
 			key = zookeepers
 		}
-		set := keys[key]
+		set := configKeys[key]
 		if meansTLS(key) && strings.TrimSpace(p.value) != "" {
 			a.tlsKey = cmp.Or(a.tlsKey, p.key)
 		}
 		switch {
-		case key == kafkasNames:
+		case key == kafkaNameCheck:
 			v := strings.TrimSpace(p.value)
 			if a.anyName = v == ""; !a.anyName && !strings.EqualFold(v, "https") {
 				return fmt.Errorf("%s:%d: %s must be HTTPS or empty, not %q", name, p.line, p.key, v)
@@ -94,31 +96,31 @@ func (a *asked) readProperties(name string, data []byte) error {
 				return fmt.Errorf("%s:%d: %s: %w", name, p.line, p.key, err)
 			}
 		case strings.HasPrefix(key, "zookeeper.ssl."):
-			return fmt.Errorf("%s:%d: unknown key %s%s", name, p.line, p.key, alike(p.key))
+			return fmt.Errorf("%s:%d: unknown key %s%s", name, p.line, p.key, suggestion(p.key))
 		}
 	}
 	return nil
 }
 
-// meansTLS reports whether a key says that its author wants TLS. Passwords and types do so
-// with a store; the keys that are ignored are a server's.
+// meansTLS reports whether a property makes sense with TLS only. Passwords and types of stores do
+// not count, because they come with a location; neither do properties for servers.
 func meansTLS(key string) bool {
 	switch strings.TrimPrefix(key, "zookeeper.ssl.") {
 	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol", "enabledProtocols", "ciphersuites":
 		return true
 	}
-	return key == kafkasNames
+	return key == kafkaNameCheck
 }
 
-// alike names a key that differs in its case alone.
-func alike(key string) string {
+// suggestion returns a "did you mean" hint if a known property differs only in case, else "".
+func suggestion(key string) string {
 	var found []string
-	for k := range keys {
+	for k := range configKeys {
 		if strings.EqualFold(k, key) {
 			found = append(found, k)
 		}
 	}
-	for k := range kafkas {
+	for k := range kafkaKeys {
 		if strings.EqualFold(k, key) {
 			found = append(found, k)
 		}
@@ -130,8 +132,8 @@ func alike(key string) string {
 	return "; did you mean " + found[0] + "?"
 }
 
-// readBool reads true or false, in any case. Java takes every other word for false, so
-// that a typing error would switch protection off without a word.
+// readBool parses true or false, in any case. Java reads every other word as false, so a typing
+// error would silently switch protection off; here it is an error.
 func readBool(v string, to *bool) error {
 	switch {
 	case strings.EqualFold(v, "true"):
@@ -144,7 +146,7 @@ func readBool(v string, to *bool) error {
 	return nil
 }
 
-// readNegated reads a key that has the opposite sense of the field.
+// readNegated parses a property whose meaning is the opposite of the field's.
 func readNegated(v string, to *bool) error {
 	err := readBool(v, to)
 	if err == nil {
@@ -157,10 +159,10 @@ func list(v string) []string {
 	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 }
 
-func ignored(*asked, string) error { return nil }
+func ignored(*effectiveSettings, string) error { return nil }
 
-// storeType is not asked for the type, which the content tells.
-func storeType(_ *asked, v string) error {
+// storeType rejects unsupported types. The type itself is detected from the contents.
+func storeType(_ *effectiveSettings, v string) error {
 	switch strings.ToUpper(v) {
 	case "", "JKS", "PEM", "PKCS12":
 		return nil
@@ -170,7 +172,7 @@ func storeType(_ *asked, v string) error {
 	return fmt.Errorf("unknown store type %q; the types are PEM, PKCS12 and JKS", v)
 }
 
-func revocation(_ *asked, v string) error {
+func revocation(_ *effectiveSettings, v string) error {
 	var on bool
 	err := readBool(v, &on)
 	if on {
@@ -179,8 +181,8 @@ func revocation(_ *asked, v string) error {
 	return err
 }
 
-// maxBuffer reads a number of bytes as Java does.
-func maxBuffer(a *asked, v string) error {
+// maxBuffer parses a number of bytes as Java does.
+func maxBuffer(a *effectiveSettings, v string) error {
 	n, err := strconv.ParseInt(v, 0, 32)
 	if err != nil || n < 1 {
 		return fmt.Errorf("the value must be a number of bytes, not %q", v)
@@ -189,7 +191,7 @@ func maxBuffer(a *asked, v string) error {
 	return nil
 }
 
-func javaClass(_ *asked, v string) error {
+func javaClass(_ *effectiveSettings, v string) error {
 	if v != "" {
 		return fmt.Errorf("%s is a Java class, which zksh cannot run; set the key store and the trust store with the keyStore and trustStore properties instead", v)
 	}

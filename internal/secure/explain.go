@@ -12,7 +12,7 @@ import (
 	"github.com/zksh/zksh/internal/peer"
 )
 
-// Error is why a server and we do not come together, and the way out.
+// An Error explains why no connection is possible, and how to fix it.
 type Error struct {
 	Problem string
 	cause   error
@@ -22,10 +22,10 @@ func problem(text string, cause error) *Error { return &Error{text, cause} }
 
 func (e *Error) Error() string { return e.Problem }
 
-// Unwrap gives the cause, which may be nil.
+// Unwrap returns the cause. It is nil if zksh itself found the problem.
 func (e *Error) Unwrap() error { return e.cause }
 
-// The alerts of RFC 8446 that tell something.
+// The TLS alerts (RFC 8446) that have an explanation below.
 const (
 	handshakeFailure       tls.AlertError = 40
 	badCertificate         tls.AlertError = 42
@@ -41,10 +41,10 @@ const (
 	certificateRequired    tls.AlertError = 116
 )
 
-// noCertificate is what to do about a server that wants one.
+// noCertificate is the message for a server that requires a client certificate.
 const noCertificate = "the server requires a client certificate; set it with --cert FILE, or with zookeeper.ssl.keyStore.location in the client configuration"
 
-// explain words what has ended a handshake, or a connection right behind it.
+// explain returns a message for the error that ended a handshake, or a connection right after it.
 func (c *Conn) explain(err error) error {
 	var known *Error
 	var timeout net.Error
@@ -61,54 +61,54 @@ func (c *Conn) explain(err error) error {
 		return problem("the TLS handshake timed out; is this a TLS port?", err)
 	}
 	if a, ok := alert(err); ok {
-		return problem(c.refusal(a), err)
+		return problem(c.alertMessage(a), err)
 	}
 	if e, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return problem("the server does not use TLS on this port: its answer began with "+quoted(e.RecordHeader[:]), err)
+		return problem("the server does not use TLS on this port: its answer began with "+quoteBytes(e.RecordHeader[:]), err)
 	}
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || peer.Cut(err)
 	switch {
-	case ended && c.shown.Load() && c.t.own == nil:
+	case ended && c.certRequested.Load() && c.t.clientCert == nil:
 		return problem(noCertificate, err)
 	case ended && c.ConnectionState().HandshakeComplete:
 		return err
 	case ended:
 		return problem("the server closed the connection during the TLS handshake; is this a port without TLS?", err)
 	case strings.Contains(err.Error(), "protocol version"):
-		return problem("the server and zksh have no TLS version in common: zksh offers "+c.t.spoken(), err)
+		return problem("the server and zksh have no TLS version in common: zksh offers "+c.t.versionRange(), err)
 	}
-	return problem("TLS handshake failed: "+name(strings.TrimPrefix(err.Error(), "tls: ")), err)
+	return problem("TLS handshake failed: "+printable(strings.TrimPrefix(err.Error(), "tls: ")), err)
 }
 
-// refusal words a server's alert.
-func (c *Conn) refusal(a tls.AlertError) string {
-	wants := c.shown.Load()
+// alertMessage returns the message for a server's alert.
+func (c *Conn) alertMessage(a tls.AlertError) string {
+	wants := c.certRequested.Load()
 	switch a {
 	case certificateRequired:
 		return noCertificate
 	case badCertificate, unsupportedCertificate, certificateRevoked, certificateExpired, certificateUnknown, unknownCA, accessDenied, handshakeFailure:
 		switch {
-		case wants && c.t.own == nil:
+		case wants && c.t.clientCert == nil:
 			return noCertificate
 		case wants:
-			return "the server rejected the client certificate, " + subject(c.t.own.Leaf) + ", issued by " + name(c.t.own.Leaf.Issuer.String()) + " (" + text(a) + ")"
+			return "the server rejected the client certificate, " + subject(c.t.clientCert.Leaf) + ", issued by " + printable(c.t.clientCert.Leaf.Issuer.String()) + " (" + alertText(a) + ")"
 		case a == handshakeFailure:
-			return "the server and zksh have no cipher suite in common (" + text(a) + ")"
+			return "the server and zksh have no cipher suite in common (" + alertText(a) + ")"
 		}
 	case insufficientSecurity:
-		return "the server and zksh have no cipher suite in common (" + text(a) + ")"
+		return "the server and zksh have no cipher suite in common (" + alertText(a) + ")"
 	case protocolVersion:
-		return "the server and zksh have no TLS version in common: the server rejected " + c.t.spoken()
+		return "the server and zksh have no TLS version in common: the server rejected " + c.t.versionRange()
 	case unrecognizedName:
-		return "the server rejected the host name that zksh sent; set another name with --tls-name NAME (" + text(a) + ")"
+		return "the server rejected the host name that zksh sent; set another name with --tls-name NAME (" + alertText(a) + ")"
 	}
-	return "the server rejected the TLS handshake (" + text(a) + ")"
+	return "the server rejected the TLS handshake (" + alertText(a) + ")"
 }
 
-func text(a tls.AlertError) string { return strings.TrimPrefix(a.Error(), "tls: ") }
+func alertText(a tls.AlertError) string { return strings.TrimPrefix(a.Error(), "tls: ") }
 
-// alert takes a server's alert out of an error, in which crypto/tls has it as a type
-// of its own.
+// alert extracts a server's alert from an error. crypto/tls wraps it in an unexported type, so
+// alerts are recognised by their text.
 func alert(err error) (tls.AlertError, bool) {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "remote error" {
@@ -122,18 +122,18 @@ func alert(err error) (tls.AlertError, bool) {
 	return 0, false
 }
 
-// spoken are the protocols that we speak.
-func (t *TLS) spoken() string {
+// versionRange names the TLS versions that zksh offers.
+func (t *TLS) versionRange() string {
 	if t.min == t.max {
 		return tls.VersionName(t.min)
 	}
 	return tls.VersionName(t.min) + " to " + tls.VersionName(t.max)
 }
 
-func quoted(b []byte) string { return `"` + name(string(b)) + `"` }
+func quoteBytes(b []byte) string { return `"` + printable(string(b)) + `"` }
 
-// SpeaksTLS tells of a peer's first bytes, which are no answer of ZooKeeper's, whether
-// they are TLS: an alert.
+// SpeaksTLS reports whether the first bytes from a server are a TLS alert. It is for bytes that
+// are not a ZooKeeper answer.
 func SpeaksTLS(said []byte) bool {
 	return len(said) >= 3 && said[0] == 0x15 && said[1] == 3 && said[2] <= 4
 }

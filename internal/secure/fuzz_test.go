@@ -11,11 +11,11 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// mostMemory is by how much reading any hostile file or record may make the heap grow.
+// mostMemory bounds the growth of the heap while a hostile file or record is read, in bytes.
 const mostMemory = 64 << 20
 
-// bounded fails if f needs more memory, or hangs.
-func bounded(t *testing.T, f func()) {
+// withinLimits calls f, and fails the test if f needs too much memory or time.
+func withinLimits(t *testing.T, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -39,10 +39,10 @@ func FuzzStore(f *testing.F) {
 	f.Add(bomb(f, 1<<40), password)
 	f.Add(bomb(f, maxRounds), password)
 	f.Fuzz(func(t *testing.T, data []byte, password string) {
-		bounded(t, func() {
+		withinLimits(t, func() {
 			e, err := readStore(data, password)
 			if err == nil && e.key != nil && len(e.chain) > 0 {
-				_, _ = pair(e, "file")
+				_, _ = keyPair(e, "file")
 			}
 		})
 	})
@@ -52,8 +52,8 @@ func FuzzProperties(f *testing.F) {
 	f.Add([]byte("zookeeper.client.secure=true\nzookeeper.ssl.ciphersuites : \\\n  A,B\n# c\n"))
 	f.Add([]byte("a\\u0041=\\\\\\\r\n b"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		bounded(t, func() {
-			var a asked
+		withinLimits(t, func() {
+			var a effectiveSettings
 			_ = a.readProperties("file", data)
 		})
 	})
@@ -63,7 +63,7 @@ func FuzzJAAS(f *testing.F) {
 	f.Add(`Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="s"; };`)
 	f.Add("A { B required c='d\\'' ; E optional; } /* x */ # y\n Client {")
 	f.Fuzz(func(t *testing.T, text string) {
-		bounded(t, func() { _, _ = readJAAS(text, "Client") })
+		withinLimits(t, func() { _, _ = readJAAS(text, "Client") })
 	})
 }
 
@@ -72,7 +72,7 @@ func FuzzChallenge(f *testing.F) {
 	f.Add(`nonce=a,,=,realm="\`, `"`)
 	f.Fuzz(func(t *testing.T, first, second string) {
 		answers := []string{first, second}
-		bounded(t, func() {
+		withinLimits(t, func() {
 			err := (&SASL{"bob", "secret"}).Authenticate(func([]byte) ([]byte, error) {
 				a := answers[0]
 				answers = answers[1:]
@@ -85,7 +85,7 @@ func FuzzChallenge(f *testing.F) {
 	})
 }
 
-// A hostile server's records end the handshake, or its time does.
+// A handshake with a hostile server fails, at the latest when its time is over.
 func FuzzRecords(f *testing.F) {
 	dir := f.TempDir()
 	ca, err := zktest.NewAuthority(dir, "ca")
@@ -101,12 +101,12 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte("\x16\x03\x03\xff\xff\x02\xff\xff\xff"))
 	f.Add([]byte("\x16\x03\x03\x00\x2a\x02\x00\x00\x26\x03\x03" + "01234567890123456789012345678901" + "\x00\xc0\x2b\x00"))
 	f.Fuzz(func(t *testing.T, said []byte) {
-		bounded(t, func() {
+		withinLimits(t, func() {
 			ours, theirs := net.Pipe()
 			done := make(chan struct{})
 			go func() { // ends when the client closes the pipe
 				defer close(done)
-				go func() { // ends with the pipe, which the other goroutine closes
+				go func() { // ends when the pipe is closed below
 					_, _ = io.Copy(io.Discard, theirs)
 				}()
 				_, _ = theirs.Write(said)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// readJAAS takes who to be from a section of a JAAS file:
+// readJAAS reads the user name and password from a section of a JAAS file:
 //
 //	Client {
 //	  org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -14,7 +14,7 @@ import (
 //	  password="secret";
 //	};
 //
-// No error shows a word of the file but names of sections and modules.
+// Errors never quote the file, except for names of sections and modules.
 func readJAAS(text, section string) (*SASL, error) {
 	tokens, err := jaasTokens(text)
 	if err != nil {
@@ -23,7 +23,7 @@ func readJAAS(text, section string) (*SASL, error) {
 	var names []string
 	for len(tokens) > 0 {
 		name := tokens[0]
-		if len(tokens) < 2 || name.mark || !tokens[1].is("{") {
+		if len(tokens) < 2 || name.mark || !tokens[1].isMark("{") {
 			return nil, fmt.Errorf("line %d: expected a section of the form NAME { MODULE FLAG OPTION=VALUE …; };", name.line)
 		}
 		names = append(names, name.text)
@@ -32,7 +32,7 @@ func readJAAS(text, section string) (*SASL, error) {
 			return nil, err
 		}
 		if name.text == section {
-			return login(modules, section)
+			return credentials(modules, section)
 		}
 		tokens = rest
 	}
@@ -40,13 +40,13 @@ func readJAAS(text, section string) (*SASL, error) {
 		section, strings.Join(append(names, "")[:max(1, len(names))], ", "))
 }
 
-// module is one login module of a section.
+// A module is one login module of a section.
 type module struct {
 	class   string
 	options map[string]string
 }
 
-// jaasSection reads modules up to the end of the section.
+// jaasSection reads modules up to the end of the section that begins on the given line.
 func jaasSection(tokens []token, line int) (modules []module, rest []token, err error) {
 	bad := func(t token) error {
 		return fmt.Errorf("line %d: the section that begins on line %d must have the form NAME { MODULE FLAG OPTION=VALUE …; };", t.line, line)
@@ -55,19 +55,19 @@ func jaasSection(tokens []token, line int) (modules []module, rest []token, err 
 		switch {
 		case len(tokens) == 0:
 			return nil, nil, fmt.Errorf("the section that begins on line %d has no closing }", line)
-		case tokens[0].is("}"):
+		case tokens[0].isMark("}"):
 			tokens = tokens[1:]
-			if len(tokens) > 0 && tokens[0].is(";") {
+			if len(tokens) > 0 && tokens[0].isMark(";") {
 				tokens = tokens[1:]
 			}
 			return modules, tokens, nil
-		case len(tokens) < 3 || tokens[0].mark || tokens[1].mark: // class, flag, and something
+		case len(tokens) < 3 || tokens[0].mark || tokens[1].mark: // a module has a class and a flag
 			return nil, nil, bad(tokens[0])
 		}
 		m := module{class: tokens[0].text, options: map[string]string{}}
 		tokens = tokens[2:]
-		for len(tokens) > 0 && !tokens[0].is(";") {
-			if len(tokens) < 4 || tokens[0].mark || !tokens[1].is("=") || tokens[2].mark {
+		for len(tokens) > 0 && !tokens[0].isMark(";") {
+			if len(tokens) < 4 || tokens[0].mark || !tokens[1].isMark("=") || tokens[2].mark {
 				return nil, nil, bad(tokens[0])
 			}
 			m.options[tokens[0].text] = tokens[2].text
@@ -80,8 +80,8 @@ func jaasSection(tokens []token, line int) (modules []module, rest []token, err 
 	}
 }
 
-// login is who the first module says to be.
-func login(modules []module, section string) (*SASL, error) {
+// credentials returns the user name and password of the first module.
+func credentials(modules []module, section string) (*SASL, error) {
 	if len(modules) == 0 {
 		return nil, fmt.Errorf("section %s has no login module", section)
 	}
@@ -97,21 +97,21 @@ func login(modules []module, section string) (*SASL, error) {
 	return &SASL{m.options["username"], m.options["password"]}, nil
 }
 
-// token is a word, or one of the marks { } ; =.
+// A token is a word, or one of the marks { } ; =.
 type token struct {
 	text string
 	line int
 	mark bool
 }
 
-func (t token) is(mark string) bool { return t.mark && t.text == mark }
+func (t token) isMark(mark string) bool { return t.mark && t.text == mark }
 
 var errQuote = errors.New("a quotation mark is not closed")
 
 const jaasMarks = "{};="
 
-// jaasTokens takes a file apart as Java does: comments of C, C++ and shells, quoted
-// words with escapes.
+// jaasTokens splits a file as Java does: with comments of C, C++ and shells, and quoted words with
+// escapes.
 func jaasTokens(text string) (tokens []token, err error) {
 	line := 1
 	for i := 0; i < len(text); {
@@ -157,8 +157,8 @@ func jaasTokens(text string) (tokens []token, err error) {
 	return tokens, nil
 }
 
-// quotedWord reads a word up to its closing mark, in the same line, and tells how
-// many bytes it has with both.
+// quotedWord reads a quoted word, which must end in the same line. size is its length with both
+// quotation marks, in bytes.
 func quotedWord(s string) (word string, size int, ok bool) {
 	var b strings.Builder
 	for i := 1; i < len(s) && s[i] != '\n'; i++ {

@@ -16,7 +16,7 @@ var (
 	jksMagic   = []byte{0xfe, 0xed, 0xfe, 0xed}
 	jceksMagic = []byte{0xce, 0xce, 0xce, 0xce}
 
-	errCut = errors.New("the JKS store is truncated or damaged")
+	errTruncated = errors.New("the JKS store is truncated or damaged")
 )
 
 // The kinds of a JKS store's entries.
@@ -25,15 +25,15 @@ const (
 	jksTrusted = 2
 )
 
-// jksReader takes a JKS store apart: big-endian numbers, and bytes behind their length.
+// A jksReader decodes a JKS store: big-endian numbers, and bytes after their length.
 type jksReader struct {
-	rest []byte
-	cut  bool
+	rest      []byte
+	truncated bool
 }
 
 func (r *jksReader) take(n uint64) []byte {
 	if n > uint64(len(r.rest)) {
-		r.cut, r.rest = true, nil
+		r.truncated, r.rest = true, nil
 		return nil
 	}
 	b := r.rest[:n]
@@ -56,8 +56,8 @@ func (r *jksReader) certificate(version uint64) (*x509.Certificate, error) {
 	}
 	der := r.take(r.number(4))
 	switch {
-	case r.cut:
-		return nil, errCut
+	case r.truncated:
+		return nil, errTruncated
 	case kind != "X.509":
 		return nil, fmt.Errorf("the store contains a certificate of the unsupported type %q", kind)
 	}
@@ -68,8 +68,8 @@ func (r *jksReader) certificate(version uint64) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// readJKS reads Java's own format. Without a password the certificates are taken as
-// they are, as Java does; with one, the digest at the end has to agree.
+// readJKS reads a store in Java's own format. With a password, the digest at the end must match.
+// Without one, the certificates are not verified, as in Java.
 func readJKS(data []byte, password string) (entries, error) {
 	if password != "" {
 		body := data[:max(0, len(data)-sha1.Size)]
@@ -87,21 +87,21 @@ func readJKS(data []byte, password string) (entries, error) {
 		return entries{}, fmt.Errorf("the store is in JKS version %d, which zksh does not support", version)
 	}
 	var e entries
-	for ; count > 0 && !r.cut; count-- {
+	for ; count > 0 && !r.truncated; count-- {
 		kind := r.number(4)
 		r.text()    // alias
-		r.number(8) // when it was made
+		r.number(8) // creation time
 		if err := e.addJKS(r, kind, version, password); err != nil {
 			return entries{}, err
 		}
 	}
-	if r.cut {
-		return entries{}, errCut
+	if r.truncated {
+		return entries{}, errTruncated
 	}
 	return e, nil
 }
 
-// addJKS reads one entry. Of several keys the first is taken.
+// addJKS reads one entry. It ignores all keys but the first.
 func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) error {
 	switch kind {
 	case jksTrusted:
@@ -113,14 +113,14 @@ func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) er
 	case jksKey:
 		locked := r.take(r.number(4))
 		var chain []*x509.Certificate
-		for n := r.number(4); n > 0 && !r.cut; n-- {
+		for n := r.number(4); n > 0 && !r.truncated; n-- {
 			c, err := r.certificate(version)
 			if err != nil {
 				return err
 			}
 			chain = append(chain, c)
 		}
-		if r.cut || len(chain) == 0 {
+		if r.truncated || len(chain) == 0 {
 			return nil
 		}
 		e.trusted = append(e.trusted, chain[0])
@@ -137,30 +137,30 @@ func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) er
 		e.chain = chain
 		return nil
 	}
-	if r.cut {
-		return errCut
+	if r.truncated {
+		return errTruncated
 	}
 	return fmt.Errorf("the store contains an entry of the unknown type %d", kind)
 }
 
 var oidJKSProtector = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 42, 2, 17, 1, 1}
 
-// unlockJKS takes a key out of the encryption of sun.security.provider.KeyProtector:
-// salt, the key under a stream of SHA-1, and a digest.
+// unlockJKS decrypts a key that sun.security.provider.KeyProtector encrypted. The data consists of a
+// salt, the key XORed with a stream of SHA-1 sums, and a digest.
 func unlockJKS(der []byte, password string) ([]byte, error) {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier
 		Data      []byte
 	}
 	if _, err := asn1.Unmarshal(der, &info); err != nil {
-		return nil, errCut
+		return nil, errTruncated
 	}
 	if !info.Algorithm.Algorithm.Equal(oidJKSProtector) {
 		return nil, errors.New("the private key is protected in a way that JKS does not define")
 	}
 	n := len(info.Data) - 2*sha1.Size
 	if n < 0 {
-		return nil, errCut
+		return nil, errTruncated
 	}
 	chars := javaChars(password)
 	digest := info.Data[:sha1.Size]
@@ -177,7 +177,7 @@ func unlockJKS(der []byte, password string) ([]byte, error) {
 	return key, nil
 }
 
-// javaChars is a password as Java's chars, two bytes each.
+// javaChars encodes a password as Java's chars, two bytes each.
 func javaChars(password string) []byte {
 	var b []byte
 	for _, u := range utf16.Encode([]rune(password)) {

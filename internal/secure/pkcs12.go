@@ -9,8 +9,8 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// readPKCS12 reads a store with a key or one with certificates: each is refused by
-// what reads the other.
+// readPKCS12 reads a store with a private key, or one with trusted certificates. The library has a
+// function for each kind, which rejects the other kind.
 func readPKCS12(data []byte, password string) (entries, error) {
 	work := maxRounds
 	if err := boundRounds(data, &work, 0); err != nil {
@@ -30,15 +30,15 @@ func readPKCS12(data []byte, password string) (entries, error) {
 	return entries{trusted: trusted}, nil
 }
 
-// maxRounds bounds the rounds of hashing that the keys of a file may take, all in all:
-// a second or two. keytool has 10,000 for each, and OpenSSL 2,048.
+// maxRounds bounds the total number of hash iterations that a file may require to derive its keys.
+// They take a second or two. keytool uses 10,000 for each key, and OpenSSL 2,048.
 const maxRounds = 3_000_000
 
-// maxDepth is how deep the elements of a file may lie in each other.
+// maxDepth bounds the nesting of the elements of a file.
 const maxDepth = 32
 
-// boundRounds refuses a file whose keys would take too long to derive. A number of
-// rounds follows a salt, wherever it stands.
+// boundRounds rejects a file whose keys would take too long to derive. It takes every integer
+// after an octet string, which may be a salt, for a number of iterations.
 func boundRounds(der []byte, left *int, depth int) error {
 	if depth > maxDepth {
 		return errors.New("the elements of the PKCS12 store are nested too deeply")
@@ -48,7 +48,7 @@ func boundRounds(der []byte, left *int, depth int) error {
 		var v asn1.RawValue
 		rest, err := asn1.Unmarshal(der, &v)
 		if err != nil {
-			return nil // no DER: encrypted, or for those who read it to refuse
+			return nil // not DER: encrypted, or invalid, which the caller's decoder reports
 		}
 		der = rest
 		universal := v.Class == asn1.ClassUniversal

@@ -14,8 +14,8 @@ import (
 	"hash"
 )
 
-// decryptPKCS8 takes a key out of PKCS #8's encryption, as openssl and keytool do it
-// (PBES2 with PBKDF2, RFC 8018).
+// decryptPKCS8 decrypts a PKCS #8 key that openssl or keytool encrypted (PBES2 with PBKDF2, RFC
+// 8018).
 func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	left := maxRounds
 	if err := boundRounds(der, &left, 0); err != nil {
@@ -96,9 +96,9 @@ var (
 	errOldEncryption = errors.New("the private key is encrypted in a way that zksh does not support; convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
 )
 
-// ciphers and prfs are the algorithms by their object identifiers.
+// ciphers maps object identifiers to block ciphers.
 var ciphers = map[string]struct {
-	key  int // bytes
+	key  int // length of the key, in bytes
 	make func(key []byte) (cipher.Block, error)
 }{
 	"2.16.840.1.101.3.4.1.2":  {16, aes.NewCipher},
@@ -107,8 +107,9 @@ var ciphers = map[string]struct {
 	"1.2.840.113549.3.7":      {24, des.NewTripleDESCipher},
 }
 
+// prfs maps object identifiers to hashes.
 var prfs = map[string]func() hash.Hash{
-	"":                    sha1.New, // not said
+	"":                    sha1.New, // the default
 	"1.2.840.113549.2.7":  sha1.New,
 	"1.2.840.113549.2.9":  sha256.New,
 	"1.2.840.113549.2.10": sha512.New384,

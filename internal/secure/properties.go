@@ -8,15 +8,15 @@ import (
 	"unicode/utf16"
 )
 
-// property is one entry of a file of Java properties.
+// A property is one entry of a Java properties file.
 type property struct {
 	line       int
 	key, value string
 }
 
-// properties reads what java.util.Properties reads: keys and values apart by =, : or
-// blanks, # and ! for comments, lines that go on behind a backslash, and escapes. The
-// bytes are Latin-1, as they are to Java.
+// properties parses the format of java.util.Properties: keys and values separated by =, : or
+// spaces, comments after # and !, continued lines after a backslash, and escapes. The encoding is
+// Latin-1, as in Java.
 func properties(data []byte) iter.Seq2[property, error] {
 	return func(yield func(property, error) bool) {
 		for n, text := range logicalLines(data) {
@@ -36,27 +36,28 @@ func properties(data []byte) iter.Seq2[property, error] {
 	}
 }
 
-const blanks = " \t\f"
+const whitespace = " \t\f"
 
-// logicalLines are the lines that are no comments, joined, by the number of the first.
+// logicalLines yields the lines that are not comments, with continued lines joined, and the number
+// of the first line of each.
 func logicalLines(data []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(data))
 		var whole strings.Builder
-		first, goesOn := 0, false
+		first, continued := 0, false
 		n := 0
 		for line := range strings.SplitSeq(text, "\n") {
 			n++
-			line = strings.TrimLeft(line, blanks)
-			if !goesOn {
+			line = strings.TrimLeft(line, whitespace)
+			if !continued {
 				if line == "" || line[0] == '#' || line[0] == '!' {
 					continue
 				}
 				first = n
 			}
 			back := len(line) - len(strings.TrimRight(line, `\`))
-			goesOn = back%2 == 1
-			if goesOn {
+			continued = back%2 == 1
+			if continued {
 				whole.WriteString(line[:len(line)-1])
 				continue
 			}
@@ -72,19 +73,19 @@ func logicalLines(data []byte) iter.Seq2[int, string] {
 	}
 }
 
-// cutKey ends the key at the first blank, = or : that is not escaped.
+// cutKey splits a line at the first space, = or : that is not escaped.
 func cutKey(line string) (key, value string) {
 	end := 0
-	for end < len(line) && !strings.ContainsRune(blanks+"=:", rune(line[end])) {
+	for end < len(line) && !strings.ContainsRune(whitespace+"=:", rune(line[end])) {
 		if line[end] == '\\' {
 			end++
 		}
 		end++
 	}
 	end = min(end, len(line))
-	rest := strings.TrimLeft(line[end:], blanks)
+	rest := strings.TrimLeft(line[end:], whitespace)
 	if rest != "" && (rest[0] == '=' || rest[0] == ':') {
-		rest = strings.TrimLeft(rest[1:], blanks)
+		rest = strings.TrimLeft(rest[1:], whitespace)
 	}
 	return line[:end], rest
 }

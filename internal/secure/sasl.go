@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// SASL is who to be by the mechanism DIGEST-MD5 (RFC 2831).
+// SASL holds the credentials for the mechanism DIGEST-MD5 (RFC 2831).
 type SASL struct{ user, password string }
 
-// ParseSASL takes "user:password".
+// ParseSASL parses "user:password".
 func ParseSASL(credential string) (*SASL, error) {
 	user, password, ok := strings.Cut(credential, ":")
 	if !ok || user == "" {
@@ -22,14 +22,14 @@ func ParseSASL(credential string) (*SASL, error) {
 	return &SASL{user, password}, nil
 }
 
-// String keeps the password out of whatever prints the value.
-func (s *SASL) String() string { return "SASL as " + name(s.user) }
+// String returns the user name only, so that printing the value does not reveal the password.
+func (s *SASL) String() string { return "SASL as " + printable(s.user) }
 
-// GoString is String.
+// GoString returns the same as String.
 func (s *SASL) GoString() string { return s.String() }
 
-// Authenticate answers the server's challenges. Each send carries a token there and
-// brings the server's next. An error that send gives is passed on.
+// Authenticate answers the server's challenges. send sends a token to the server and returns the
+// server's next one. An error of send is returned.
 func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -54,7 +54,7 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	last, err := send([]byte(answer))
 	switch {
 	case errors.Is(err, ErrRefused):
-		return problem("the server rejected the SASL credentials of "+name(s.user), err)
+		return problem("the server rejected the SASL credentials of "+printable(s.user), err)
 	case err != nil:
 		return err
 	case subtle.ConstantTimeCompare([]byte(directives(string(last))["rspauth"]), []byte(proof)) != 1:
@@ -63,10 +63,10 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	return nil
 }
 
-// ErrRefused is what send wraps when the server refuses a token.
+// ErrRefused is wrapped by the error of send if the server rejected the token.
 var ErrRefused = errors.New("refused")
 
-// respond makes the answer to a challenge, and what the server has to prove with.
+// respond returns the answer to a challenge, and the proof that the server must send back.
 func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err error) {
 	d := directives(challenge)
 	nonce, realm := d["nonce"], d["realm"]
@@ -74,7 +74,7 @@ func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err erro
 	case nonce == "" || d["algorithm"] != "" && d["algorithm"] != "md5-sess":
 		return "", "", problem("the server does not use the SASL mechanism DIGEST-MD5; zksh does not support Kerberos (GSSAPI)", nil)
 	case d["qop"] != "" && !strings.Contains(","+strings.ReplaceAll(d["qop"], " ", "")+",", ",auth,"):
-		return "", "", problem("the server requires the SASL quality of protection "+name(d["qop"])+", but zksh supports only auth", nil)
+		return "", "", problem("the server requires the SASL quality of protection "+printable(d["qop"])+", but zksh supports only auth", nil)
 	}
 	uri := "zookeeper/" + realm
 	response, proof := s.digests(realm, nonce, cnonce, uri)
@@ -83,7 +83,7 @@ func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err erro
 	return answer, proof, nil
 }
 
-// digests are what each side proves with that it knows the password.
+// digests returns the values with which client and server prove that they know the password.
 func (s *SASL) digests(realm, nonce, cnonce, uri string) (response, proof string) {
 	start := md5.Sum([]byte(latin1(s.user) + ":" + latin1(realm) + ":" + latin1(s.password)))
 	secret := hexMD5(string(start[:]) + ":" + nonce + ":" + cnonce)
@@ -102,7 +102,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// latin1 is how RFC 2831 has words hashed that have no other characters.
+// latin1 encodes s in Latin-1 if possible, and returns other strings in UTF-8. RFC 2831 requires
+// this for the strings that are hashed.
 func latin1(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -114,8 +115,8 @@ func latin1(s string) string {
 	return b.String()
 }
 
-// directives reads name=value, the value perhaps quoted, with commas between. Of a
-// name that comes twice the first counts.
+// directives parses a list of name=value, separated by commas; values may be quoted. If a name
+// occurs twice, the first value counts.
 func directives(s string) map[string]string {
 	d := map[string]string{}
 	for s != "" {
@@ -138,7 +139,7 @@ func directives(s string) map[string]string {
 	return d
 }
 
-// unquote reads up to the closing mark.
+// unquote reads a string up to the closing quotation mark.
 func unquote(s string) (value, rest string) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

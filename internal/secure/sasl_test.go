@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The example of RFC 2831, section 4.
+// digests returns the values of the example in RFC 2831, section 4.
 func TestDigests(t *testing.T) {
 	s := &SASL{"chris", "secret"}
 	response, proof := s.digests("elwood.innosoft.com", "OA6MG9tEQGm2hh", "OA6MHXh6VqTrRk", "imap/elwood.innosoft.com")
@@ -21,7 +21,7 @@ func TestDigests(t *testing.T) {
 
 const challenge = `realm="zk-sasl-md5",nonce="abc\"d",charset=utf-8,algorithm=md5-sess,qop="auth,auth-int"`
 
-// server answers as a ZooKeeper does, for a user with a password.
+// server returns a send function that answers as a ZooKeeper server with this user does.
 func server(user, password string) func([]byte) ([]byte, error) {
 	first := true
 	return func(token []byte) ([]byte, error) {

@@ -1,5 +1,9 @@
-// Package secure has what a connection needs to be let in: TLS with its key stores,
-// zkCli's client configuration, and SASL.
+// Package secure secures connections to ZooKeeper: TLS with key stores and trust stores, zkCli's
+// client configuration, JAAS files, and SASL DIGEST-MD5.
+//
+// Settings.Load reads the files and returns a Config. TLS.Client makes a TLS connection and
+// verifies the server, and SASL.Authenticate authenticates a session. Problems are reported as
+// *Error, with advice. Start reading at Settings.Load.
 package secure
 
 import (
@@ -14,73 +18,71 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// Config is what one ensemble asks of its clients. The zero value is a plain
-// connection.
+// Config is the security of connections to one ensemble. The zero value is a plain connection
+// without authentication.
 type Config struct {
-	TLS  *TLS  // nil: none
-	SASL *SASL // nil: none
+	TLS  *TLS  // nil: no TLS
+	SASL *SASL // nil: no SASL
 
-	MaxRequest int // jute.maxbuffer of the client configuration; 0: it has none
+	MaxRequest int // jute.maxbuffer of the client configuration, in bytes; 0: not set
 
-	// Remarks are for who gave the settings: what could not be taken as it stands,
-	// and does not make the connection weaker.
+	// Remarks are for the user: settings that could not be applied exactly, which does not
+	// make the connection less secure.
 	Remarks []string
 }
 
-// Settings are what a person says of an ensemble, in options or a configuration
-// file. Names of files; empty: not given.
+// Settings are the user's settings for an ensemble, from options or a configuration file. The
+// strings except Name are names of files; empty means not set.
 type Settings struct {
 	TLS                 bool
-	CACert              string // authorities: PEM, PKCS12 or JKS
-	Cert                string // the own certificate, and perhaps its key
-	Key                 string // the key, if that is in a file of its own
-	Name                string // the server's, instead of that in the connect string
-	Insecure            bool   // verify nothing
-	ClientConfiguration string // zkCli's
+	CACert              string // trusted authorities: PEM, PKCS12 or JKS
+	Cert                string // client certificate, perhaps with its key
+	Key                 string // key of Cert, if it is in another file
+	Name                string // server name to expect, instead of the one in the connect string
+	Insecure            bool   // do not verify the server
+	ClientConfiguration string // file for zkCli's option -client-configuration
 	JAAS                string
 }
 
-// The environment's names of passwords, for stores that have none in their
-// configuration.
+// Environment variables with the passwords of stores that have none in the client configuration.
 const (
 	keyPasswordName   = "ZKSH_KEYSTORE_PASSWORD"
 	trustPasswordName = "ZKSH_TRUSTSTORE_PASSWORD"
 )
 
-// store is a file with keys or certificates.
+// A store is a file with keys or certificates.
 type store struct {
 	file         string
 	password     string
 	passwordFile string
-	env          string // the environment's name of the password
+	env          string // environment variable with the password
 }
 
-// asked is what the settings come to.
-type asked struct {
+// effectiveSettings combine the client configuration and Settings.
+type effectiveSettings struct {
 	tls        bool
-	tlsKey     string // the first key of the client configuration that means nothing without TLS
+	tlsKey     string // first property of the client configuration that makes sense with TLS only
 	key, trust store
-	keyFile    string // PEM, besides key
+	keyFile    string // PEM file with the key, if it is not in key
 	name       string
 	insecure   bool
-	anyName    bool // verify the chain alone
+	anyName    bool // verify the certificate chain, but not the server's name
 	protocol   string
 	protocols  []string
 	suites     []string
 
 	saslOff bool
-	jaas    string // a file
-	section string // of it
-	fips    bool
+	jaas    string // JAAS file
+	section string // section of the JAAS file
+	fips    bool   // FIPS mode, which forbids DIGEST-MD5
 
 	maxBuffer int
-	source    string // the client configuration, for errors
+	source    string // name of the client configuration, for errors
 }
 
-// Load reads the files. An error names what is wrong and the way out, and never shows
-// what is secret.
+// Load reads the files. Its errors say what is wrong and how to fix it, and never show secrets.
 func (s Settings) Load(getenv func(string) string) (Config, error) {
-	a := asked{key: store{env: keyPasswordName}, trust: store{env: trustPasswordName}, section: "Client"}
+	a := effectiveSettings{key: store{env: keyPasswordName}, trust: store{env: trustPasswordName}, section: "Client"}
 	var c Config
 	if s.ClientConfiguration != "" {
 		a.source = s.ClientConfiguration
@@ -116,8 +118,8 @@ func (s Settings) wantsTLS() bool {
 	return s.TLS || s.Insecure || s.CACert+s.Cert+s.Key+s.Name != ""
 }
 
-// override lets options stand before the client configuration.
-func (a *asked) override(s Settings) {
+// override applies s. Settings override the client configuration.
+func (a *effectiveSettings) override(s Settings) {
 	a.tls = a.tls || s.wantsTLS()
 	a.insecure = s.Insecure
 	a.name, a.keyFile = s.Name, s.Key
@@ -130,12 +132,12 @@ func (a *asked) override(s Settings) {
 	a.jaas = cmp.Or(s.JAAS, a.jaas)
 }
 
-func (a *asked) loadTLS(getenv func(string) string) (t *TLS, remark string, err error) {
+func (a *effectiveSettings) loadTLS(getenv func(string) string) (t *TLS, remark string, err error) {
 	t = &TLS{name: a.name, insecure: a.insecure, anyName: a.anyName}
 	if t.min, t.max, err = a.versions(); err != nil {
 		return nil, "", err
 	}
-	if remark, err = t.limit(a.suites); err != nil {
+	if remark, err = t.restrictSuites(a.suites); err != nil {
 		return nil, "", err
 	}
 	if a.trust.file != "" {
@@ -145,7 +147,7 @@ func (a *asked) loadTLS(getenv func(string) string) (t *TLS, remark string, err 
 	}
 	switch {
 	case a.key.file != "":
-		t.own, err = a.key.identity(a.keyFile, getenv)
+		t.clientCert, err = a.key.identity(a.keyFile, getenv)
 	case a.keyFile != "":
 		err = errors.New("--key requires --cert")
 	}
@@ -155,7 +157,7 @@ func (a *asked) loadTLS(getenv func(string) string) (t *TLS, remark string, err 
 	return t, remark, nil
 }
 
-func (a *asked) loadSASL() (*SASL, error) {
+func (a *effectiveSettings) loadSASL() (*SASL, error) {
 	if a.fips {
 		return nil, fmt.Errorf("%s sets zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; to connect without SASL, set zookeeper.sasl.client=false", a.source)
 	}
@@ -170,8 +172,8 @@ func (a *asked) loadSASL() (*SASL, error) {
 	return s, nil
 }
 
-// maxFile bounds what is read of a file: a store with the world's authorities has
-// some hundred KiB.
+// maxFile bounds the size of a file, in bytes. A store with all public authorities has a few
+// hundred KiB.
 const maxFile = 4 << 20
 
 func readFile(name string) ([]byte, error) {
@@ -182,8 +184,8 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// pass finds the store's password; none is empty.
-func (s store) pass(getenv func(string) string) (string, error) {
+// findPassword returns the store's password; "" if there is none.
+func (s store) findPassword(getenv func(string) string) (string, error) {
 	if s.passwordFile != "" {
 		b, err := readFile(s.passwordFile)
 		if err != nil {
@@ -194,35 +196,34 @@ func (s store) pass(getenv func(string) string) (string, error) {
 	return cmp.Or(s.password, getenv(s.env)), nil
 }
 
-// read gives the store's bytes and its password.
+// read returns the contents of the store's file, and its password.
 func (s store) read(getenv func(string) string) ([]byte, string, error) {
 	data, err := readFile(s.file)
 	if err != nil {
 		return nil, "", err
 	}
-	password, err := s.pass(getenv)
+	password, err := s.findPassword(getenv)
 	return data, password, err
 }
 
-// warnBefore is how long before the end of a certificate's validity there is a
-// warning.
+// warnBefore is the remaining validity of a certificate below which zksh warns.
 const warnBefore = 14 * 24 * time.Hour
 
-// Agreed is what a connection with TLS has come to.
+// Agreed describes an established TLS connection.
 type Agreed struct {
 	Protocol string    `json:"protocol"`
 	Cipher   string    `json:"cipher"`
-	Peer     string    `json:"peer"`              // the subject of the server's certificate
-	Until    time.Time `json:"until"`             // when that ends
-	Verified bool      `json:"verified"`          // the certificate's chain; false with -tls-insecure
-	AnyName  bool      `json:"anyName,omitempty"` // the certificate's name was not compared with the server's
-	Own      string    `json:"own,omitempty"`
+	Peer     string    `json:"peer"`              // subject of the server's certificate
+	Until    time.Time `json:"until"`             // end of its validity
+	Verified bool      `json:"verified"`          // the certificate chain was verified; false with --tls-insecure
+	AnyName  bool      `json:"anyName,omitempty"` // the server's name was not verified
+	Own      string    `json:"own,omitempty"`     // subject of the client certificate, if the server asked for it
 	OwnUntil time.Time `json:"ownUntil,omitzero"`
 }
 
 const day = "2006-01-02"
 
-// String is a line for people.
+// String returns a line for the user.
 func (a *Agreed) String() string {
 	s := fmt.Sprintf("%s, %s; server certificate %s, valid until %s", a.Protocol, a.Cipher, a.Peer, a.Until.UTC().Format(day))
 	switch {
@@ -237,7 +238,7 @@ func (a *Agreed) String() string {
 	return s
 }
 
-// Warnings tell of certificates that end soon.
+// Warnings returns a warning for each certificate that has expired or expires soon.
 func (a *Agreed) Warnings(now time.Time) (list []string) {
 	warn := func(whose, name string, until time.Time) {
 		switch left := until.Sub(now); {
@@ -260,8 +261,8 @@ func newAgreed(cs tls.ConnectionState, t *TLS, shown bool) *Agreed {
 		leaf := cs.PeerCertificates[0]
 		a.Peer, a.Until = subject(leaf), leaf.NotAfter
 	}
-	if shown && t.own != nil {
-		a.Own, a.OwnUntil = subject(t.own.Leaf), t.own.Leaf.NotAfter
+	if shown && t.clientCert != nil {
+		a.Own, a.OwnUntil = subject(t.clientCert.Leaf), t.clientCert.Leaf.NotAfter
 	}
 	return a
 }

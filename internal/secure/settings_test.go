@@ -53,7 +53,7 @@ func load(t *testing.T, config string, s Settings) (Config, error) {
 	return s.Load(environment(map[string]string{keyPasswordName: password, trustPasswordName: password}))
 }
 
-// zkCli's spelling and Kafka's mean the same.
+// The same settings in zkCli's and in Kafka's spelling result in the same Config.
 func TestClientConfigurations(t *testing.T) {
 	const zkCli = `zookeeper.client.secure=true
 zookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty
@@ -94,19 +94,19 @@ zookeeper.ssl.ocsp.enable=false
 	if !reflect.DeepEqual(a, b) {
 		t.Errorf("zkCli's: %+v\nKafka's: %+v", a.TLS, b.TLS)
 	}
-	if x := a.TLS; x.own == nil || len(x.trusted) != 1 || !x.anyName || x.insecure || x.min != tls.VersionTLS12 || x.max != tls.VersionTLS12 || len(x.suites) != 1 {
+	if x := a.TLS; x.clientCert == nil || len(x.trusted) != 1 || !x.anyName || x.insecure || x.min != tls.VersionTLS12 || x.max != tls.VersionTLS12 || len(x.suites) != 1 {
 		t.Errorf("%+v", x)
 	}
-	// Options stand before the file's keys.
+	// Options override properties of the file.
 	c, err := load(t, zkCli, Settings{CACert: "testdata/cert.pem", Cert: "testdata/cert.pem", Key: "testdata/locked.pem", Name: "zk"})
-	if err != nil || c.TLS.name != "zk" || c.TLS.own == nil {
+	if err != nil || c.TLS.name != "zk" || c.TLS.clientCert == nil {
 		t.Errorf("%+v, %v", c.TLS, err)
 	}
-	// Without TLS settings the connection has no TLS.
+	// A configuration without security properties means a plain connection.
 	if c, err := load(t, "zookeeper.request.timeout=1\n", Settings{}); err != nil || c.TLS != nil || c.Remarks != nil {
 		t.Errorf("%+v, %v", c, err)
 	}
-	// An option asks for TLS as well as the file does.
+	// The option TLS switches TLS on, even if the file switches it off.
 	if c, err = load(t, strings.Replace(zkCli, "secure=true", "secure=false", 1), Settings{TLS: true}); err != nil || c.TLS == nil {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -115,7 +115,7 @@ zookeeper.ssl.ocsp.enable=false
 	}
 }
 
-// A connection that does not verify the server, or its name, says so.
+// Gap and Agreed show that the server, or its name, is not verified.
 func TestGap(t *testing.T) {
 	const on = "zookeeper.client.secure=true\n"
 	for _, c := range []struct {
@@ -197,7 +197,7 @@ func TestBadSettings(t *testing.T) {
 	}
 }
 
-// Java's default list has suites that crypto/tls lacks: they are named, and left out.
+// Java's default list has cipher suites that crypto/tls lacks. They are left out with a remark.
 func TestSuites(t *testing.T) {
 	c, err := load(t, "zookeeper.client.secure=true\nzookeeper.ssl.ciphersuites="+
 		"TLS_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384,SSL_RSA_WITH_3DES_EDE_CBC_SHA,TLS_EMPTY_RENEGOTIATION_INFO_SCSV", Settings{})
@@ -210,7 +210,7 @@ func TestSuites(t *testing.T) {
 }
 
 func TestSASLSettings(t *testing.T) {
-	jaas := filepath.ToSlash(filepath.Join(t.TempDir(), "jaas.conf")) // properties take a backslash for an escape
+	jaas := filepath.ToSlash(filepath.Join(t.TempDir(), "jaas.conf")) // a backslash is an escape in properties
 	text := `Client { o.DigestLoginModule required username="bob" password="secret"; };
 		Other { o.DigestLoginModule required username="ann" password="secret"; };`
 	if err := os.WriteFile(jaas, []byte(text), 0o600); err != nil {

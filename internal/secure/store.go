@@ -11,11 +11,11 @@ import (
 	"fmt"
 )
 
-// entries are what a store has.
+// entries are the contents of a store.
 type entries struct {
-	key     crypto.PrivateKey   // nil: none
-	locked  bool                // there is one, whose password was not given
-	chain   []*x509.Certificate // of the key, its own certificate first
+	key     crypto.PrivateKey   // nil: none, or locked
+	locked  bool                // the store has a key, but its password is not set
+	chain   []*x509.Certificate // certificate chain of the key; except for PEM, its own certificate comes first
 	trusted []*x509.Certificate
 }
 
@@ -29,7 +29,7 @@ var (
 	errNoStore = errors.New("the file is not in PEM, PKCS12 or JKS format")
 )
 
-// readStore tells by the content what a store is, and reads it.
+// readStore detects the format of a store from its contents, and reads it.
 func readStore(data []byte, password string) (entries, error) {
 	switch {
 	case bytes.HasPrefix(data, jksMagic):
@@ -55,8 +55,8 @@ func readStore(data []byte, password string) (entries, error) {
 	return readPKCS12(data, password)
 }
 
-// readPEM takes the certificates, and the key if there is one, in any order. To
-// those who trust, each certificate is one to be trusted.
+// readPEM reads certificates, and perhaps a key, in any order. In a trust store, all certificates
+// are trusted.
 func readPEM(data []byte, password string) (entries, error) {
 	var e entries
 	for {
@@ -85,7 +85,7 @@ func readPEM(data []byte, password string) (entries, error) {
 	return e, nil
 }
 
-// pemKey is the key of a block, or nil if it has something else.
+// pemKey returns the key of a block; nil if the block contains something else.
 func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 	switch {
 	case b.Headers["DEK-Info"] != "":
@@ -97,7 +97,7 @@ func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 		}
 		key, err = x509.ParsePKCS8PrivateKey(der)
 		if err != nil {
-			return nil, errPassword // what a wrong key has made passed for a padding by chance
+			return nil, errPassword // a wrong password may produce a valid padding by chance
 		}
 		return key, nil
 	case b.Type == "PRIVATE KEY":
@@ -113,19 +113,19 @@ func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 	return key, nil
 }
 
-// of puts the name of the file before what is wrong with it, and the way out behind.
-func (s store) of(err error, password string) error {
+// explain adds the name of the file to an error, and advice about its password.
+func (s store) explain(err error, password string) error {
 	if !errors.Is(err, errPassword) {
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	if password == "" {
 		return fmt.Errorf("%s requires a password; set %s in the environment, or set the password in the client configuration", s.file, s.env)
 	}
-	return fmt.Errorf("%s: %w; the password was read from %s", s.file, err, s.where())
+	return fmt.Errorf("%s: %w; the password was read from %s", s.file, err, s.passwordSource())
 }
 
-// where says where the password came from.
-func (s store) where() string {
+// passwordSource describes where the password came from.
+func (s store) passwordSource() string {
 	switch {
 	case s.passwordFile != "":
 		return s.passwordFile
@@ -135,7 +135,7 @@ func (s store) where() string {
 	return "the environment variable " + s.env
 }
 
-// certificates are those to trust.
+// certificates returns the certificates to trust.
 func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, error) {
 	data, password, err := s.read(getenv)
 	if err != nil {
@@ -146,13 +146,12 @@ func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, er
 		err = errors.New("the file contains no certificate to trust")
 	}
 	if err != nil {
-		return nil, s.of(err, password)
+		return nil, s.explain(err, password)
 	}
 	return e.trusted, nil
 }
 
-// identity is the own certificate with its chain and its key, which may be in a file
-// of its own.
+// identity returns the client certificate with its chain and key. The key may be in another file.
 func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certificate, error) {
 	data, password, err := s.read(getenv)
 	if err != nil {
@@ -160,7 +159,7 @@ func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certif
 	}
 	e, err := readStore(data, password)
 	if err != nil {
-		return nil, s.of(err, password)
+		return nil, s.explain(err, password)
 	}
 	key := store{file: keyFile, password: s.password, passwordFile: s.passwordFile, env: s.env}
 	if keyFile != "" {
@@ -169,7 +168,7 @@ func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certif
 		}
 		other, err := readStore(data, password)
 		if err != nil {
-			return nil, key.of(err, password)
+			return nil, key.explain(err, password)
 		}
 		e.key = other.key
 	} else {
@@ -177,17 +176,17 @@ func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certif
 	}
 	switch {
 	case e.locked:
-		return nil, s.of(errPassword, "")
+		return nil, s.explain(errPassword, "")
 	case len(e.chain) == 0:
-		return nil, s.of(errors.New("the file contains no client certificate"), "")
+		return nil, s.explain(errors.New("the file contains no client certificate"), "")
 	case e.key == nil:
-		return nil, key.of(errors.New("the file contains no private key; set the key file with --key"), "")
+		return nil, key.explain(errors.New("the file contains no private key; set the key file with --key"), "")
 	}
-	return pair(e, s.file)
+	return keyPair(e, s.file)
 }
 
-// pair puts the certificate of the key first.
-func pair(e entries, file string) (*tls.Certificate, error) {
+// keyPair finds the certificate of the key in the chain, and puts it first.
+func keyPair(e entries, file string) (*tls.Certificate, error) {
 	signer, ok := e.key.(crypto.Signer)
 	if !ok {
 		return nil, fmt.Errorf("%s: the private key is of a type that cannot sign", file)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The files of testdata are keytool's and openssl's, for one key of CN=fixture; the
-// password is changeit where there is one.
+// keytool and openssl made the files in testdata, for one key of CN=fixture. Their password, if
+// any, is changeit.
 const password = "changeit"
 
 func fixture(t testing.TB, name string) []byte {
@@ -25,11 +25,11 @@ func environment(vars map[string]string) func(string) string {
 	return func(name string) string { return vars[name] }
 }
 
-// Stores are told apart by what is in them: none of these has an extension.
+// The format of a store is detected from its contents: none of these files has an extension.
 func TestStores(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
-		files   string // one after the other
+		files   string // files to concatenate
 		key     bool
 		trusted int
 	}{
@@ -83,7 +83,7 @@ func TestPasswords(t *testing.T) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
-	// Java takes the certificates of a JKS store without a password.
+	// As in Java, the certificates of a JKS store can be read without a password.
 	for _, file := range []string{"testdata/trust.jks", "testdata/key.jks"} {
 		if trusted, err := (store{file: file}).certificates(environment(nil)); err != nil || len(trusted) != 1 {
 			t.Errorf("%s: %d, %v", file, len(trusted), err)
@@ -91,7 +91,7 @@ func TestPasswords(t *testing.T) {
 	}
 }
 
-// Each way a store can fail names the file and the way out, and never the password.
+// Errors about a store name the file and the remedy, and never show the password.
 func TestBadStores(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
@@ -141,7 +141,7 @@ func TestBadStores(t *testing.T) {
 	}
 }
 
-// bomb has what a store has before its contents: a number of rounds behind a salt.
+// bomb returns the beginning of a store: a salt and a number of iterations.
 func bomb(t testing.TB, rounds int) []byte {
 	t.Helper()
 	type mac struct {
@@ -158,10 +158,10 @@ func bomb(t testing.TB, rounds int) []byte {
 	return b
 }
 
-// A file whose keys would take minutes to derive is refused at once.
+// A file whose keys would take minutes to derive is rejected at once.
 func TestIterationBombs(t *testing.T) {
 	for _, name := range []string{"key.p12", "openssl.p12", "trust.p12"} {
-		left := 2000 // keytool has 10,000, openssl 2,048
+		left := 2000 // keytool uses 10,000, openssl 2,048
 		if err := boundRounds(fixture(t, name), &left, 0); err == nil {
 			t.Errorf("%s: the rounds were not found", name)
 		}

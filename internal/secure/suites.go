@@ -12,9 +12,8 @@ var versionNames = map[string]uint16{
 	"TLSv1": tls.VersionTLS10, "TLSv1.1": tls.VersionTLS11, "TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13,
 }
 
-// versions are the lowest and the highest protocol: TLS 1.2 and 1.3 unless the client
-// configuration has others.
-func (a *asked) versions() (lowest, highest uint16, err error) {
+// versions returns the lowest and the highest protocol. The defaults are TLS 1.2 and 1.3.
+func (a *effectiveSettings) versions() (lowest, highest uint16, err error) {
 	names := a.protocols
 	if len(names) == 0 && a.protocol != "" && a.protocol != "TLS" && a.protocol != "Default" {
 		names = []string{a.protocol}
@@ -39,14 +38,14 @@ func (a *asked) versions() (lowest, highest uint16, err error) {
 	return lowest, highest, nil
 }
 
-// limit allows the named cipher suites alone, if there are any. Those of TLS 1.3 are
-// not to be chosen from in crypto/tls: whether one of them was agreed on is looked at
-// when the connection is there. Names that are left out narrow what is allowed.
-func (t *TLS) limit(names []string) (remark string, err error) {
+// restrictSuites allows only the named cipher suites, unless names is empty. crypto/tls does not
+// let us choose suites of TLS 1.3, so verify checks the suite of an established connection. Unknown
+// names are left out, which allows fewer suites.
+func (t *TLS) restrictSuites(names []string) (remark string, err error) {
 	var lacking []string
-	before, since := false, false // TLS 1.3
+	before, since := false, false // there are suites for protocols before, or since, TLS 1.3
 	for _, name := range names {
-		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // a mark, and no suite
+		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // a signalling value, not a cipher suite
 			continue
 		}
 		s := findSuite(name)
@@ -81,8 +80,8 @@ func (t *TLS) limit(names []string) (remark string, err error) {
 	return remark, nil
 }
 
-// findSuite knows a suite by its name, which is Java's as well, but for SSL_ where that
-// is older than TLS.
+// findSuite returns the cipher suite with a name; nil if crypto/tls does not have it. Java uses the
+// same names, except for the prefix SSL_ of suites that are older than TLS.
 func findSuite(name string) *tls.CipherSuite {
 	name = "TLS_" + strings.TrimPrefix(strings.TrimPrefix(name, "SSL_"), "TLS_")
 	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {

@@ -8,20 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// TLS is how to speak TLS with the servers of one ensemble. It may be used by many
-// connections at a time.
+// TLS is the TLS configuration for the servers of one ensemble. It is safe for concurrent use.
 type TLS struct {
-	own      *tls.Certificate    // nil: none
-	trusted  []*x509.Certificate // nil: the system's
-	name     string              // of the server; empty: that of the connect string
-	insecure bool
-	anyName  bool
-	min, max uint16
-	suites   []uint16 // nil: those of crypto/tls
-	allowed  []uint16 // nil: all
+	clientCert *tls.Certificate    // nil: none
+	trusted    []*x509.Certificate // trusted authorities; nil: the system's
+	name       string              // server name to expect; empty: from the connect string
+	insecure   bool                // do not verify the server
+	anyName    bool                // verify the certificate chain, but not the server's name
+	min, max   uint16              // protocol versions
+	suites     []uint16            // offered cipher suites before TLS 1.3; nil: defaults of crypto/tls
+	allowed    []uint16            // cipher suites that verify accepts; nil: all
 }
 
-// The gaps in the verification of servers, as the prompt and --verbose show them.
+// The texts for incomplete verification of servers, as the prompt and --verbose show them.
 const (
 	notVerified     = "NOT VERIFIED"
 	nameNotVerified = "NAME NOT VERIFIED" // any server whose certificate a trusted authority has signed is accepted
@@ -40,34 +39,34 @@ func (t *TLS) Gap() string {
 	return ""
 }
 
-// Conn is a connection with TLS. It words what ends it.
+// A Conn is a TLS connection. It explains the errors that end it.
 type Conn struct {
 	*tls.Conn
-	raw     net.Conn
-	t       *TLS
-	shown   atomic.Bool // the server has asked for a client certificate
-	replied atomic.Bool // something has come that was encrypted
+	raw           net.Conn
+	t             *TLS
+	certRequested atomic.Bool // the server asked for a client certificate
+	replied       atomic.Bool // the server sent data after the handshake
 }
 
-// Client makes a connection one with TLS and verifies the server, which has one of
-// these names. An error has closed it, and is an *Error.
+// Client starts TLS on a connection and verifies that the server has one of the names. If it fails,
+// it closes the connection and explains why, usually with an *Error.
 func (t *TLS) Client(ctx context.Context, raw net.Conn, names []string) (*Conn, error) {
 	if t.name != "" {
 		names = []string{t.name}
 	}
 	c := &Conn{raw: raw, t: t}
 	cfg := &tls.Config{
-		InsecureSkipVerify: true, // verify does it; see there
+		InsecureSkipVerify: true, // verify does all the verification; see verify.go
 		VerifyConnection:   func(cs tls.ConnectionState) error { return t.verify(cs, names) },
 		MinVersion:         t.min,
 		MaxVersion:         t.max,
 		CipherSuites:       t.suites,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			c.shown.Store(true)
-			if t.own == nil {
+			c.certRequested.Store(true)
+			if t.clientCert == nil {
 				return new(tls.Certificate), nil
 			}
-			return t.own, nil
+			return t.clientCert, nil
 		},
 	}
 	if len(names) > 0 && net.ParseIP(names[0]) == nil {
@@ -81,11 +80,11 @@ func (t *TLS) Client(ctx context.Context, raw net.Conn, names []string) (*Conn, 
 	return c, nil
 }
 
-// Agreed tells what the handshake has come to.
-func (c *Conn) Agreed() *Agreed { return newAgreed(c.ConnectionState(), c.t, c.shown.Load()) }
+// Agreed returns the result of the handshake.
+func (c *Conn) Agreed() *Agreed { return newAgreed(c.ConnectionState(), c.t, c.certRequested.Load()) }
 
-// Read is that of crypto/tls. With TLS 1.3 a server refuses the client's certificate
-// only here.
+// Read reads decrypted data. With TLS 1.3, the first Read reports that the server rejected the
+// client certificate.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -97,6 +96,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection at once. That of crypto/tls would wait for a peer that
-// takes nothing; ZooKeeper's own protocol says when a session ends.
+// Close closes the connection at once, without a closing alert. tls.Conn.Close would wait for a
+// peer that reads nothing. The alert is not needed: ZooKeeper's own protocol closes sessions.
 func (c *Conn) Close() error { return c.raw.Close() }

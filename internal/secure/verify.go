@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// crypto/tls does not verify names that stand in the subject alone, but Java does, and
-// ZooKeeper's own guide makes such certificates. So verify does all of it, and
-// InsecureSkipVerify is set only to have crypto/tls leave it to us.
+// crypto/tls rejects certificates whose name is only in the subject, but Java accepts them, and
+// ZooKeeper's own guide creates them. Therefore verify does all the verification, and
+// InsecureSkipVerify only keeps crypto/tls from doing it.
 
-// verify looks at the server's certificate: its chain, and that it has one of these
-// names.
+// verify checks the cipher suite, the chain of the server's certificate, and that the certificate
+// is for one of the names.
 func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 	if len(t.allowed) > 0 && !slices.Contains(t.allowed, cs.CipherSuite) {
 		return problem("the server chose the cipher suite "+tls.CipherSuiteName(cs.CipherSuite)+", which the client configuration does not allow", nil)
@@ -34,7 +34,7 @@ func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 	for _, c := range cs.PeerCertificates[1:] {
 		opts.Intermediates.AddCert(c)
 	}
-	if t.trusted != nil { // otherwise the system's
+	if t.trusted != nil { // otherwise Verify uses the system's authorities
 		opts.Roots = x509.NewCertPool()
 		for _, c := range t.trusted {
 			opts.Roots.AddCert(c)
@@ -47,14 +47,14 @@ func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 		return nil
 	}
 	for _, name := range names {
-		if named(leaf, name) {
+		if matchesHost(leaf, name) {
 			return nil
 		}
 	}
 	return nameProblem(leaf, names)
 }
 
-// chainProblem words why a chain is not trusted, and the way out.
+// chainProblem explains why a certificate chain is not trusted, with advice.
 func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, now time.Time, err error) error {
 	whose := "the server's certificate (" + subject(leaf) + ")"
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired && e.Cert != nil {
@@ -72,7 +72,7 @@ func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, no
 		}
 		by := "self-signed"
 		if !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
-			by = "issued by " + name(top.Issuer.String())
+			by = "issued by " + printable(top.Issuer.String())
 		}
 		return problem(whose+" is not signed by a trusted authority: it is "+by+"; to trust another authority, use --cacert FILE", err)
 	}
@@ -92,14 +92,14 @@ func outOfTime(c *x509.Certificate, now time.Time) string {
 func nameProblem(leaf *x509.Certificate, names []string) error {
 	has := alternatives(leaf)
 	for i, n := range has {
-		has[i] = name(n)
+		has[i] = printable(n)
 	}
 	if len(has) == 0 && !hasAlternatives(leaf) {
-		has = []string{name(leaf.Subject.CommonName)}
+		has = []string{printable(leaf.Subject.CommonName)}
 	}
 	quoted := make([]string, len(names))
 	for i, n := range names {
-		quoted[i] = name(n)
+		quoted[i] = printable(n)
 	}
 	text := "the server's certificate is for " + strings.Join(has, ", ") + ", not for "
 	if strings.Join(has, "") == "" {
@@ -108,15 +108,15 @@ func nameProblem(leaf *x509.Certificate, names []string) error {
 	return problem(text+strings.Join(quoted, " or ")+"; to accept it anyway, set the name to expect with --tls-name NAME", nil)
 }
 
-// name makes what a certificate says printable.
-func name(s string) string {
+// printable escapes characters that could control a terminal.
+func printable(s string) string {
 	q := fmt.Sprintf("%q", s)
 	return q[1 : len(q)-1]
 }
 
-func subject(c *x509.Certificate) string { return name(c.Subject.String()) }
+func subject(c *x509.Certificate) string { return printable(c.Subject.String()) }
 
-// alternatives are the names and addresses in a certificate's extension.
+// alternatives returns the subject alternative names and addresses of a certificate.
 func alternatives(c *x509.Certificate) []string {
 	all := append([]string(nil), c.DNSNames...)
 	for _, ip := range c.IPAddresses {
@@ -125,17 +125,16 @@ func alternatives(c *x509.Certificate) []string {
 	return all
 }
 
-// hasAlternatives is true as well for a certificate that has names of other kinds.
+// hasAlternatives reports whether a certificate has subject alternative names of any kind.
 func hasAlternatives(c *x509.Certificate) bool {
 	return len(c.DNSNames)+len(c.IPAddresses)+len(c.EmailAddresses)+len(c.URIs) > 0
 }
 
-// named reports whether a certificate is for a host: by its alternative names, and only if
-// there are none by the common name, as ZooKeeper's ZKHostnameVerifier does. A star stands
-// for the whole leftmost label, as crypto/x509 has it. ZKHostnameVerifier accepts a star
-// anywhere, even alone, where it stands for every name without a dot; that is more than the
-// authority of such a certificate can have meant.
-func named(c *x509.Certificate, host string) bool {
+// matchesHost reports whether a certificate is for a host. It compares the alternative names, or
+// the common name if there are none, as ZooKeeper's ZKHostnameVerifier does. A star matches only
+// the complete leftmost label, as in crypto/x509. ZKHostnameVerifier accepts a star anywhere; a
+// star alone would match every name without a dot, which no authority can have intended.
+func matchesHost(c *x509.Certificate, host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if !hasAlternatives(c) {
 		if net.ParseIP(host) != nil {

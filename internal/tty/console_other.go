@@ -4,8 +4,8 @@ package tty
 
 import "os"
 
-// TakeEscapes is for consoles that are to be asked to take escape sequences.
+// TakeEscapes does nothing: only Windows has to be told to interpret escape sequences.
 func TakeEscapes(*os.File) error { return nil }
 
-// AwaitKey is for consoles that remember where a line began.
+// AwaitKey returns at once: only a Windows console remembers where a line began.
 func AwaitKey(*os.File) error { return nil }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TakeEscapes has a console take escape sequences, as other terminals do by themselves.
+// TakeEscapes makes a console interpret escape sequences, as terminals on other systems always do.
 func TakeEscapes(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	var mode uint32
@@ -24,7 +24,7 @@ var (
 	readConsoleInputW = kernel32.NewProc("ReadConsoleInputW")
 )
 
-// inputRecord is Windows' INPUT_RECORD, as far as keys go.
+// An inputRecord is Windows' INPUT_RECORD, with the fields of a key event.
 type inputRecord struct {
 	kind uint16
 	_    uint16
@@ -38,15 +38,15 @@ type inputRecord struct {
 
 const keyEvent = 1
 
-// begins reports whether a line may begin with this: the press of a key that is more than
-// Shift, Ctrl, Alt, a lock or Windows' own, or a character composed while Alt was held.
-func (r *inputRecord) begins() bool {
+// startsLine reports whether a line may begin with this event: the press of a key other than Shift,
+// Ctrl, Alt, a lock or a Windows key, or a character that was composed while Alt was held.
+func (r *inputRecord) startsLine() bool {
 	modifiers := []uint16{0x10, 0x11, 0x12, 0x14, 0x5b, 0x5c, 0x90, 0x91}
 	return r.kind == keyEvent && (r.char != 0 && r.key == 0x12 || r.down != 0 && !slices.Contains(modifiers, r.key))
 }
 
-// AwaitKey waits until a key has been pressed at a console, and leaves it to be read. A
-// console remembers where its line began, so nothing is to be shown while one is read.
+// AwaitKey waits until a key has been pressed at a console, and does not consume it. A console
+// remembers where its line began, so nothing may be printed while a line is being read.
 func AwaitKey(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	for {
@@ -66,9 +66,9 @@ func AwaitKey(f *os.File) error {
 		}
 		switch {
 		case n == 0:
-		case r.begins():
+		case r.startsLine():
 			return nil
-		default: // such as the end of the Enter before: no line needs it
+		default: // discard other events, such as the release of the previous Enter
 			if err := ask(readConsoleInputW); err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ func TestLineBegins(t *testing.T) {
 		"Ctrl":               {inputRecord{kind: keyEvent, down: 1, key: 0x11}, false},
 		"the window's focus": {inputRecord{kind: 0x10, down: 1}, false},
 	} {
-		if c.r.begins() != c.want {
+		if c.r.startsLine() != c.want {
 			t.Errorf("%s: %t", what, !c.want)
 		}
 	}

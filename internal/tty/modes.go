@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Modes are how a terminal treats what is typed and printed.
+// Modes are a terminal's settings for input and output.
 type Modes = unix.Termios
 
-// GetModes reads a terminal's modes. It fails for a file that is no terminal, and
-// for a terminal that has hung up.
+// GetModes reads a terminal's modes. It fails for a file that is not a terminal, and for a terminal
+// that has hung up.
 func GetModes(f *os.File) (*Modes, error) { return unix.IoctlGetTermios(int(f.Fd()), getTermios) }
 
-// SetModes gives a terminal its modes; one that has hung up needs none.
+// SetModes sets a terminal's modes. If the terminal has hung up, SetModes does nothing.
 func SetModes(f *os.File, m *Modes) error {
 	return UnlessGone(unix.IoctlSetTermios(int(f.Fd()), setTermios, m))
 }
 
-// PutBack is SetModes for a terminal that another job may have by now: setting its
-// modes would stop us then, so it is left alone.
+// PutBack sets a terminal's modes, unless another job is in the foreground by now. Setting the
+// modes would stop us in that case.
 func PutBack(f *os.File, m *Modes) error {
 	if group, err := Foreground(f); err == nil && group != unix.Getpgrp() {
 		return nil
@@ -30,8 +30,8 @@ func PutBack(f *os.File, m *Modes) error {
 	return SetModes(f, m)
 }
 
-// KeepModes notes a terminal's modes and returns what puts them back. A file that
-// is no terminal has no modes to keep.
+// KeepModes saves a terminal's modes and returns a function that restores them. For a file that is
+// not a terminal, the function does nothing.
 func KeepModes(f *os.File) (putBack func() error) {
 	modes, err := GetModes(f)
 	if err != nil {
@@ -40,7 +40,7 @@ func KeepModes(f *os.File) (putBack func() error) {
 	return func() error { return PutBack(f, modes) }
 }
 
-// HideTyped has a terminal not show what is typed, but for the ends of lines.
+// HideTyped makes a terminal hide typed characters, except line breaks, until show is called.
 func HideTyped(f *os.File) (show func() error, err error) {
 	modes, err := GetModes(f)
 	if err != nil {
@@ -51,8 +51,8 @@ func HideTyped(f *os.File) (show func() error, err error) {
 	return show, SetModes(f, modes)
 }
 
-// HideKeys makes a terminal show nothing of what is typed, until show is called. One that
-// another job has stays as it is.
+// HideKeys makes a terminal hide all typed characters until show is called. It does nothing if
+// another job is in the foreground.
 func HideKeys(f *os.File) (show func() error, err error) {
 	modes, err := GetModes(f)
 	if err != nil {
@@ -63,20 +63,20 @@ func HideKeys(f *os.File) (show func() error, err error) {
 	return show, PutBack(f, modes)
 }
 
-// Foreground is the process group that has the terminal. It fails for a file that
-// is not the terminal which controls this process.
+// Foreground returns the foreground process group of a terminal. It fails for a file that is not
+// the controlling terminal of this process.
 func Foreground(f *os.File) (group int, err error) {
 	return unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 }
 
-// SetForeground hands the terminal to a process group, also while another job has
-// it. A terminal that has hung up is nobody's.
+// SetForeground makes a process group the foreground of a terminal, even if another job is in the
+// foreground now. If the terminal has hung up, SetForeground does nothing.
 func SetForeground(f *os.File, group int) error {
 	return UnlessGone(Quietly(func() error { return unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCSPGRP, group) }))
 }
 
-// EndJob asks a program to end. Where the job is the shell's own, all of it is
-// asked, since the program may be a pipeline; the shell is leaving already then.
+// EndJob sends TERM to a program. If zksh leads its process group, EndJob sends TERM to the
+// complete group, zksh included, because the program may be a pipeline. zksh is terminating anyway.
 func EndJob(p *os.Process) error {
 	if unix.Getpgrp() == os.Getpid() {
 		return unix.Kill(0, unix.SIGTERM)
@@ -84,7 +84,7 @@ func EndJob(p *os.Process) error {
 	return p.Signal(unix.SIGTERM)
 }
 
-// UnlessGone passes over that a terminal has hung up.
+// UnlessGone returns err, or nil if err means that the terminal has hung up.
 func UnlessGone(err error) error {
 	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOTTY) {
 		return nil

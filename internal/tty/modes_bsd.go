@@ -15,8 +15,9 @@ const (
 	setTermios = unix.TIOCSETA
 )
 
-// Quietly does something to the terminal that would stop a process which does
-// not have it. The signal stays ignored afterwards: Go does not take that back.
+// Quietly calls do without the risk that SIGTTOU stops this process, because do changes the
+// terminal while another job is in the foreground. The signal stays ignored afterwards, because Go
+// cannot undo that.
 func Quietly(do func() error) error {
 	signal.Ignore(syscall.SIGTTOU)
 	return do()

@@ -12,14 +12,14 @@ const (
 	setTermios = unix.TCSETS
 )
 
-// Quietly does something to the terminal that would stop a process which does
-// not have it. The signal is blocked in this thread only: ignored, it would be so
-// in every program started meanwhile, and Go would not take that back.
+// Quietly calls do without the risk that SIGTTOU stops this process, because do changes the
+// terminal while another job is in the foreground. It blocks the signal in this thread. To ignore
+// the signal instead would affect all programs started meanwhile, and Go could not undo it.
 func Quietly(do func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var block, before unix.Sigset_t
-	block.Val[0] = 1 << (unix.SIGTTOU - 1) // within the first word, which has 32 bits at least
+	block.Val[0] = 1 << (unix.SIGTTOU - 1) // bits of the first word, which has at least 32
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &before); err != nil {
 		return err
 	}

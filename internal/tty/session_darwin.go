@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Session identifies what runs in one terminal window: the session of processes that this one
-// belongs to, also after its number has been given to another one. It is empty where that is
-// not known.
+// Session identifies the terminal window that zksh runs in, by its session of processes. The result
+// contains the start of the session's leader, because process numbers are reused. It is empty if
+// the leader is unknown.
 func Session() string {
 	leader, err := unix.Getsid(0)
 	if err != nil {
@@ -22,5 +22,5 @@ func Session() string {
 	return fmt.Sprintf("%d %d.%06d", leader, info.Proc.P_starttime.Sec, info.Proc.P_starttime.Usec)
 }
 
-// Name is the name of a terminal; it is not known here.
+// Name returns "": the name of a terminal is unknown on this system.
 func Name(*os.File) string { return "" }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Session identifies what runs in one terminal window: the session of processes that this one
-// belongs to, also after its number has been given to another one. It is empty where that is
-// not known.
+// Session identifies the terminal window that zksh runs in, by its session of processes. The result
+// contains the start of the session's leader, because process numbers are reused. It is empty if
+// the leader is unknown.
 func Session() string {
 	leader, err := unix.Getsid(0)
 	if err != nil {
@@ -26,7 +26,7 @@ func Session() string {
 	if err != nil { // the leader is gone, or belongs to another namespace
 		return ""
 	}
-	// Behind the program's name, which may contain anything, the start is the 20th field.
+	// The start time is the 20th field after the program's name, which may contain anything.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {
 		return ""
@@ -34,8 +34,8 @@ func Session() string {
 	return fmt.Sprintf("%s %d %s", bytes.TrimSpace(boot), leader, fields[19])
 }
 
-// Name is the name of a terminal, such as pts/3. It is empty where that is not known, and of
-// what is no terminal.
+// Name returns the name of a terminal, such as pts/3. It is empty if the name is unknown or f is not
+// a terminal.
 func Name(f *os.File) string {
 	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil || !Is(f) {

@@ -4,8 +4,8 @@ package tty
 
 import "os"
 
-// Session identifies what runs in one terminal window; it is not known here.
+// Session returns "": terminal windows cannot be identified on this system.
 func Session() string { return "" }
 
-// Name is the name of a terminal; it is not known here.
+// Name returns "": the name of a terminal is unknown on this system.
 func Name(*os.File) string { return "" }

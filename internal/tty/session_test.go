@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// printSession is what a program says that a test starts.
+// printSession is the main function of the program that TestSession starts.
 func printSession() error {
 	fmt.Print(Session())
 	return nil
 }
 
-// What is started in one terminal session has its identity, and what begins one of its own has
-// another.
+// Programs in one terminal session have the same identity. A program that starts a session of its
+// own has another one.
 func TestSession(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
 		t.Skip("it is not known here")
@@ -27,7 +27,7 @@ func TestSession(t *testing.T) {
 	session := func(attr *syscall.SysProcAttr) string {
 		t.Helper()
 		cmd := exec.Command(os.Args[0])
-		cmd.Env, cmd.SysProcAttr = append(os.Environ(), inTerminal+"=session"), attr
+		cmd.Env, cmd.SysProcAttr = append(os.Environ(), roleVariable+"=session"), attr
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Session identifies the program that has started this one, such as a shell in a window, also
-// after its number has been given to another one. It is empty where that is not known.
+// Session identifies the parent process, such as a shell in a window. The result contains the
+// parent's start time, because process numbers are reused. It is empty if the parent is unknown.
 func Session() string {
 	parent := os.Getppid()
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(parent))
-	if err != nil { // it is gone
+	if err != nil { // the parent has ended
 		return ""
 	}
 	var start, exit, kernel, user windows.Filetime
@@ -23,5 +23,5 @@ func Session() string {
 	return fmt.Sprintf("%d %d", parent, start.Nanoseconds())
 }
 
-// Name is the name of a terminal; it is not known here.
+// Name returns "": the name of a terminal is unknown on this system.
 func Name(*os.File) string { return "" }

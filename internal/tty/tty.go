@@ -1,5 +1,6 @@
-// Package tty has what the shell asks of a terminal: whether a file is one, its
-// size, its modes, and which process group has its foreground.
+// Package tty accesses the terminal: whether a file is one, its size and name, its modes, and its
+// foreground process group. It also runs programs as jobs of the terminal (RunJob) and identifies
+// terminal windows (Session). Systems other than Unix have only part of this.
 package tty
 
 import (
@@ -11,8 +12,8 @@ import (
 // Is reports whether a file is a terminal.
 func Is(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// Size is that of a terminal in columns and rows; zeros mean that it is not known,
-// as of a file that is none and of a serial line.
+// Size returns the size of a terminal. Zeros mean that it is unknown, for example of a serial line,
+// or that f is not a terminal.
 func Size(f *os.File) (columns, rows int) {
 	columns, rows, err := term.GetSize(int(f.Fd()))
 	if err != nil || columns < 1 || rows < 1 {

@@ -19,12 +19,12 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// inTerminal makes the test's own program one that a terminal controls: its shell,
-// or a job of that.
-const inTerminal = "ZKSH_TEST_TERMINAL"
+// roleVariable is an environment variable. It makes the test program act as the shell of a
+// terminal, as a job of that shell, or as a program that prints its session.
+const roleVariable = "ZKSH_TEST_TERMINAL"
 
 func TestMain(m *testing.M) {
-	do := map[string]func() error{"shell": runJob, "job": changeJobs, "session": printSession}[os.Getenv(inTerminal)]
+	do := map[string]func() error{"shell": runJob, "job": changeJobs, "session": printSession}[os.Getenv(roleVariable)]
 	if do == nil {
 		os.Exit(m.Run())
 	}
@@ -34,13 +34,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runJob runs the job in the foreground, as a shell would. The system stops only
-// jobs that have a shell.
+// runJob runs the job in the foreground, as a shell would. A job without a shell could not be
+// stopped, so the test would notice nothing.
 func runJob() error {
 	job := exec.Command(os.Args[0])
-	job.Env = append(os.Environ(), inTerminal+"=job")
+	job.Env = append(os.Environ(), roleVariable+"=job")
 	job.Stdin, job.Stdout, job.Stderr = os.Stdin, os.Stdout, os.Stderr
-	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true} // and a process group of its own
+	job.SysProcAttr = &syscall.SysProcAttr{Foreground: true} // implies a process group of its own
 	if err := job.Start(); err != nil {
 		return err
 	}
@@ -54,17 +54,17 @@ func runJob() error {
 	if !status.Exited() || status.ExitStatus() != 0 {
 		return fmt.Errorf("ended with %x", status)
 	}
-	return SetForeground(os.Stdin, unix.Getpgrp()) // from the background, where the job has left us
+	return SetForeground(os.Stdin, unix.Getpgrp()) // the job has left us in the background
 }
 
-// open opens a terminal. The keyboard end keeps it alive.
+// open opens a pseudoterminal. It exists as long as the keyboard end is open.
 func open(t *testing.T) (keyboard, terminal *os.File) {
 	t.Helper()
 	keyboard, terminal, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = keyboard.Close(), terminal.Close() }) // a test may have closed one
+	t.Cleanup(func() { _, _ = keyboard.Close(), terminal.Close() }) // errors: a test may have closed one of them
 	return keyboard, terminal
 }
 
@@ -142,7 +142,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A terminal that has hung up needs no modes.
+// Setting the modes of a terminal that has hung up is not an error.
 func TestModesOfTheGone(t *testing.T) {
 	keyboard, terminal := open(t)
 	putBack := KeepModes(terminal)
@@ -164,23 +164,23 @@ func TestModesOfTheGone(t *testing.T) {
 	}
 }
 
-// What needs a terminal that controls the process runs in one.
+// TestJobs runs changeJobs with a controlling terminal.
 func TestJobs(t *testing.T) {
-	cmd := exec.CommandContext(zktest.Within(t), os.Args[0]) // a step that stops it makes it late
-	cmd.Env = append(os.Environ(), inTerminal+"=shell")
+	cmd := exec.CommandContext(zktest.Within(t), os.Args[0]) // if a step stops the program, the test times out
+	cmd.Env = append(os.Environ(), roleVariable+"=shell")
 	terminal, err := pty.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
-	out, _ := io.ReadAll(terminal) // the end of a terminal is an error on Linux
+	out, _ := io.ReadAll(terminal) // on Linux, reading ends with an error instead of io.EOF
 	if err := cmd.Wait(); err != nil || strings.TrimSpace(string(out)) != "all is well" {
 		t.Errorf("%v: %s", err, out)
 	}
 }
 
-// changeJobs gives the terminal to another job and takes it back. Were one of the
-// steps not quiet, the process would be stopped by it.
+// changeJobs puts another job into the foreground of the terminal, and then itself again. A step
+// without Quietly would stop this process.
 func changeJobs() error {
 	f := os.Stdin
 	ours := unix.Getpgrp()

@@ -9,22 +9,22 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
-// partner is a second client, who contends for the lock.
+// partner is Ben, a second client of the sandbox that contends for the lock.
 type partner struct {
 	client *ensemble.Client
 	stop   context.CancelFunc
-	asked  chan struct{} // closed when he is in the queue
-	ended  chan struct{} // closed when he contends no more
+	queued chan struct{} // closed when Ben is in the queue
+	ended  chan struct{} // closed when Ben no longer contends
 }
 
-// patience is for how long a sandbox may take over a request.
-const patience = 10 * time.Second
+// sandboxTimeout is the maximum time for the sandbox to answer when Ben joins the queue.
+const sandboxTimeout = 10 * time.Second
 
-// invite has Ben queue for the lock.
-func (g *Guide) invite(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// inviteBen starts Ben, who then waits for the lock.
+func (g *Guide) inviteBen(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
 	defer cancel()
-	if err := g.sendOff(ctx); err != nil { // who came in vain
+	if err := g.dismissBen(ctx); err != nil { // end a Ben that an earlier attempt has left behind
 		return err
 	}
 	note, err := queue.Note("Ben deploys", nil)
@@ -36,39 +36,39 @@ func (g *Guide) invite(ctx context.Context) error {
 		return err
 	}
 	stay, stop := context.WithCancel(context.Background())
-	b := &partner{client: client, stop: stop, asked: make(chan struct{}), ended: make(chan struct{})}
-	asked := false
-	lock := zklock.New(client, g.in("{}/lock"), zklock.Options{Data: note, Notify: func(s zklock.Status) {
-		if !asked && (s.State == zklock.Queued || s.State == zklock.Held) { // it is told by one goroutine at a time
-			asked = true
-			close(b.asked)
+	b := &partner{client: client, stop: stop, queued: make(chan struct{}), ended: make(chan struct{})}
+	queued := false
+	lock := zklock.New(client, g.expand("{}/lock"), zklock.Options{Data: note, Notify: func(s zklock.Status) {
+		if !queued && (s.State == zklock.Queued || s.State == zklock.Held) { // the calls do not overlap
+			queued = true
+			close(b.queued)
 		}
 	}})
 	g.ben = b
-	go func() { // ends with leave, which waits for it
+	go func() { // ended by leave, which waits for it
 		defer close(b.ended)
 		_ = lock.Do(stay, func(ctx context.Context, _ int64) error {
 			<-ctx.Done()
 			return nil
-		}) // a lock that he has lost is nobody's concern
+		}) // it does not matter if Ben loses the lock
 	}()
 	select {
-	case <-b.asked:
+	case <-b.queued:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// sendOff has Ben let go.
-func (g *Guide) sendOff(context.Context) error {
+// dismissBen ends Ben, which releases his lock.
+func (g *Guide) dismissBen(context.Context) error {
 	err := g.ben.leave()
 	g.ben = nil
 	return err
 }
 
-// leave ends the client, and with its session what it has of the lock, however the server
-// is. Nobody has nothing to end.
+// leave closes Ben's session, which releases his lock, even if the server does not answer. It
+// does nothing if b is nil.
 func (b *partner) leave() error {
 	if b == nil {
 		return nil

@@ -1,6 +1,9 @@
-// Package tutorial leads a person through zksh in ten steps, on a sandbox. He types what he
-// likes; what the server holds after a line, and which command it was, decides whether a
-// step is done.
+// Package tutorial implements the command tutorial, which explains zksh in ten steps, on a
+// sandbox. The user can type any line. A step is done when the server's state, or the command
+// that was typed, shows it.
+//
+// Begin reading with Guide; the steps are in steps.go. partner.go contains Ben, a second
+// client that contends for a lock.
 package tutorial
 
 import (
@@ -19,19 +22,20 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Guide is the tutorial of one shell. Its commands and AfterLine are called one at a time.
+// A Guide is the tutorial of one shell. Its commands and AfterLine are called one at a time.
 type Guide struct {
-	addr   string // of the sandbox; empty: there is none
-	folder string // where it all happens; empty: it has not begun
-	at     int    // the task that is next
-	ben    *partner
-	mu     sync.Mutex // a command that was left behind may go on
+	addr      string // address of the sandbox; empty if the shell has none
+	folder    string // the znode in which the user works; empty if the tutorial is not running
+	taskIndex int    // index of the current task
+	ben       *partner
+	mu        sync.Mutex // guards the fields, because an interrupted command may still run
 }
 
-// New makes a guide for a shell on the sandbox at addr, which is empty if it has none.
+// New returns a guide for a shell on the sandbox at addr. addr is empty if the shell has no
+// sandbox.
 func New(addr string) *Guide { return &Guide{addr: addr} }
 
-// Close ends what the tutorial has begun.
+// Close ends the tutorial and its second client.
 func (g *Guide) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,13 +43,13 @@ func (g *Guide) Close() error {
 }
 
 func (g *Guide) end() error {
-	g.folder, g.at = "", 0
+	g.folder, g.taskIndex = "", 0
 	err := g.ben.leave()
 	g.ben = nil
 	return err
 }
 
-// Commands is the command tutorial.
+// Commands returns the command tutorial.
 func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
 		Name: "tutorial", Group: "Sandbox", Effect: commands.Offline, Args: "[--skip] [--end]",
@@ -62,13 +66,13 @@ func (g *Guide) Commands() []*commands.Command {
 				if *skip && *end {
 					return commands.Misuse("--skip and --end cannot be combined")
 				}
-				return g.command(ctx, env, *skip, *end)
+				return g.run(ctx, env, *skip, *end)
 			}
 		},
 	}}
 }
 
-func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) error {
+func (g *Guide) run(ctx context.Context, env *commands.Env, skip, end bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -76,12 +80,12 @@ func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) 
 		return errors.New("the tutorial needs an interactive shell: start zksh --sandbox, and type tutorial at its prompt")
 	case g.addr == "":
 		return errors.New("the tutorial creates and changes znodes, so it runs only in a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt")
-	case g.elsewhere(env):
+	case g.leftSandbox(env):
 		return fmt.Errorf("the tutorial runs only in the sandbox; to return to it, run: connect %s", g.addr)
 	case g.folder == "" && (skip || end):
 		return errors.New("no tutorial is running; to start one, type: tutorial")
 	case end:
-		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: "The tutorial has ended. The znodes that you created are still there."}))
+		return errors.Join(g.end(), env.Screen.Print(message{event: "end", text: "The tutorial has ended. The znodes that you created are still there."}))
 	case skip:
 		return g.next(ctx, env)
 	case g.folder == "":
@@ -90,10 +94,10 @@ func (g *Guide) command(ctx context.Context, env *commands.Env, skip, end bool) 
 	return g.show(env, true)
 }
 
-// elsewhere tells that the shell is connected to something else than the sandbox.
-func (g *Guide) elsewhere(env *commands.Env) bool { return env.Session.Servers().Spec != g.addr }
+// leftSandbox reports whether the shell is connected to other servers than the sandbox.
+func (g *Guide) leftSandbox(env *commands.Env) bool { return env.Session.Servers().Spec != g.addr }
 
-// begin takes a folder that nobody has yet.
+// begin starts the tutorial in a znode that does not exist yet.
 func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 	for n := 1; ; n++ {
 		folder := "/tutorial"
@@ -104,98 +108,98 @@ func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 		case err != nil:
 			return err
 		case !there:
-			g.folder, g.at = folder, 0
+			g.folder, g.taskIndex = folder, 0
 			return g.show(env, true)
 		}
 	}
 }
 
-// lookWithin is for how long a check keeps a person from the next line, which may be the one
-// that lets the sandbox go on.
-const lookWithin = 3 * time.Second
+// checkTimeout limits how long a check delays the next line. That line may be the one that
+// resumes a paused sandbox.
+const checkTimeout = 3 * time.Second
 
-// silentAfter are the commands that the tutorial does not remark on; the empty name is that
-// of an empty line.
-var silentAfter = map[string]bool{"": true, "clear": true, "tutorial": true}
+// ignoredCommands are the commands after which the tutorial prints nothing. The empty name
+// stands for an empty line.
+var ignoredCommands = map[string]bool{"": true, "clear": true, "tutorial": true}
 
-// AfterLine is called when a line of this command has ended that was typed by hand, with its
-// error.
+// AfterLine is called after each line that the user typed at the prompt, with its command and
+// its error. It prints the next task or a hint.
 func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.folder == "" || silentAfter[cmd] || g.elsewhere(env) {
+	if g.folder == "" || ignoredCommands[cmd] || g.leftSandbox(env) {
 		return nil
 	}
 	if !env.Session.Live() {
-		return env.Screen.Print(page{event: "hint", say: "Tutorial: there is no connection to the sandbox. To connect again, type:", lines: []string{"connect"}})
+		return env.Screen.Print(message{event: "hint", text: "Tutorial: there is no connection to the sandbox. To connect again, type:", lines: []string{"connect"}})
 	}
-	t := tasks[g.at]
-	looking, cancel := context.WithTimeout(ctx, lookWithin)
+	t := tasks[g.taskIndex]
+	checkCtx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	done, checkErr := t.done(looking, &line{env.Session, g.folder, cmd, err})
+	done, checkErr := t.done(checkCtx, &finishedLine{env.Session, g.folder, cmd, err})
 	switch {
 	case checkErr != nil && ctx.Err() == nil:
-		return env.Screen.Print(page{event: "hint", hint: "the sandbox does not answer (" + checkErr.Error() + "). If it is paused, type: sandbox resume."})
+		return env.Screen.Print(message{event: "hint", hint: "the sandbox does not answer (" + checkErr.Error() + "). If it is paused, type: sandbox resume."})
 	case checkErr != nil:
 		return checkErr
 	case done:
 		return g.next(ctx, env)
 	}
-	return env.Screen.Print(page{event: "hint", hint: g.in(t.hint), lines: []string{g.in(t.line)}})
+	return env.Screen.Print(message{event: "hint", hint: g.expand(t.hint), lines: []string{g.expand(t.line)}})
 }
 
-// next goes on to the next task.
+// next finishes the current task and shows the next one.
 func (g *Guide) next(ctx context.Context, env *commands.Env) error {
-	if after := tasks[g.at].after; after != nil {
+	if after := tasks[g.taskIndex].after; after != nil {
 		if err := after(g, ctx); err != nil {
 			return err
 		}
 	}
-	before := tasks[g.at].step
-	if g.at++; g.at == len(tasks) {
-		return errors.Join(g.end(), env.Screen.Print(page{event: "end", say: farewell}))
+	before := tasks[g.taskIndex].step
+	if g.taskIndex++; g.taskIndex == len(tasks) {
+		return errors.Join(g.end(), env.Screen.Print(message{event: "end", text: farewell}))
 	}
-	return g.show(env, tasks[g.at].step != before)
+	return g.show(env, tasks[g.taskIndex].step != before)
 }
 
-// show shows the task that is next, below the title of its step if that is wanted.
+// show prints the current task. With titled, it also prints the title of the step.
 func (g *Guide) show(env *commands.Env, titled bool) error {
-	t := tasks[g.at]
-	p := page{event: "step", step: t.step, say: g.in(t.say), lines: []string{g.in(t.line)}}
+	t := tasks[g.taskIndex]
+	p := message{event: "step", step: t.step, text: g.expand(t.text), lines: []string{g.expand(t.line)}}
 	if titled {
 		p.title = titles[t.step-1]
 	}
 	return env.Screen.Print(p)
 }
 
-// in puts the folder into a text.
-func (g *Guide) in(text string) string { return strings.ReplaceAll(text, "{}", g.folder) }
+// expand replaces {} in text by the tutorial's znode.
+func (g *Guide) expand(text string) string { return strings.ReplaceAll(text, "{}", g.folder) }
 
-// page is something that the tutorial says.
-type page struct {
-	event string // step, hint or end
+// message is one text that the tutorial prints.
+type message struct {
+	event string // "step", "hint" or "end"
 	step  int
-	title string // empty: the step goes on
-	say   string // paragraphs
+	title string // empty if the step continues
+	text  string // an empty line separates paragraphs
 	hint  string
-	lines []string // to be typed
+	lines []string // lines to type
 }
 
-// proseWidth is as wide as is easy to read.
-const proseWidth = 76
+// maxWidth is the maximum width of text, in columns; longer lines are hard to read.
+const maxWidth = 76
 
-// Text is part of render.Value.
-func (p page) Text(w io.Writer) error { return p.FitText(w, proseWidth) }
+// Text implements render.Value.
+func (p message) Text(w io.Writer) error { return p.FitText(w, maxWidth) }
 
-// FitText is part of render.Fitter.
-func (p page) FitText(w io.Writer, columns int) error {
+// FitText implements render.Fitter.
+func (p message) FitText(w io.Writer, columns int) error {
 	var b strings.Builder
-	columns = min(columns-1, proseWidth)
+	columns = min(columns-1, maxWidth)
 	b.WriteByte('\n')
 	if p.title != "" {
 		fmt.Fprintf(&b, "Step %d of %d: %s\n\n", p.step, len(titles), p.title)
 	}
-	say := p.say
+	say := p.text
 	if p.hint != "" {
 		say = "Tutorial: " + p.hint + " (To skip this line, type: tutorial --skip)"
 	}
@@ -214,11 +218,11 @@ func (p page) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// IsEvent is part of render.Event: what is said is no answer of the line.
-func (page) IsEvent() {}
+// IsEvent implements render.Event: the message is not the answer of the user's line.
+func (message) IsEvent() {}
 
-// MarshalJSON gives the same facts.
-func (p page) MarshalJSON() ([]byte, error) {
+// MarshalJSON encodes the message as one JSON object.
+func (p message) MarshalJSON() ([]byte, error) {
 	return render.Marshal(struct {
 		Event string   `json:"event"`
 		What  string   `json:"what"`
@@ -227,7 +231,7 @@ func (p page) MarshalJSON() ([]byte, error) {
 		Say   string   `json:"say,omitempty"`
 		Hint  string   `json:"hint,omitempty"`
 		Type  []string `json:"type,omitempty"`
-	}{"tutorial", p.event, p.step, p.title, p.say, p.hint, p.lines})
+	}{"tutorial", p.event, p.step, p.title, p.text, p.hint, p.lines})
 }
 
 func exists(ctx context.Context, s *zkconn.Session, path string) (bool, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// The steps come one after the other, from the first to the last.
+// The tasks are in the order of their steps, without a gap.
 func TestSteps(t *testing.T) {
 	step := 1
 	for i, task := range tasks {
@@ -15,7 +15,7 @@ func TestSteps(t *testing.T) {
 			t.Errorf("task %d, %s, is of step %d behind step %d", i, task.line, task.step, step)
 		}
 		step = task.step
-		if task.done == nil || task.say == "" || task.hint == "" || task.line == "" {
+		if task.done == nil || task.text == "" || task.hint == "" || task.line == "" {
 			t.Errorf("task %d, %s, is not whole", i, task.line)
 		}
 	}
@@ -24,16 +24,16 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// What is said fits the window, and what is to be typed does in the narrowest.
+// The messages fit windows of all widths, and the lines to type fit the narrowest one.
 func TestPagesFit(t *testing.T) {
 	g := New("h:1")
 	g.folder = "/tutorial-2"
 	for _, columns := range []int{60, 80, 200} {
 		for _, task := range tasks {
-			for _, p := range []page{
-				{event: "step", step: task.step, title: titles[task.step-1], say: g.in(task.say), lines: []string{g.in(task.line)}},
-				{event: "hint", hint: g.in(task.hint), lines: []string{g.in(task.line)}},
-				{event: "end", say: farewell},
+			for _, p := range []message{
+				{event: "step", step: task.step, title: titles[task.step-1], text: g.expand(task.text), lines: []string{g.expand(task.line)}},
+				{event: "hint", hint: g.expand(task.hint), lines: []string{g.expand(task.line)}},
+				{event: "end", text: farewell},
 			} {
 				var b strings.Builder
 				if err := p.FitText(&b, columns); err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/klauspost/compress/snappy"
 )
 
-// errSnappy is the error of snappy data that is none.
+// errSnappy reports invalid snappy data.
 var errSnappy = errors.New("the compressed data is damaged")
 
-// unframe reads snappy's framing format: chunks of a type, a length and a checksum.
-func unframe(in []byte) ([]byte, error) {
+// decodeFramed decodes snappy's framing format: chunks with a type, a length and a checksum.
+func decodeFramed(in []byte) ([]byte, error) {
 	out, err := io.ReadAll(io.LimitReader(snappy.NewReader(bytes.NewReader(in)), limit+1))
 	switch {
 	case len(out) > limit:
@@ -29,12 +29,11 @@ func unframe(in []byte) ([]byte, error) {
 	return out, nil
 }
 
-// javaHeader is the length of the header of snappy-java's format: the mark, and two
-// versions.
+// javaHeader is the length of the header of snappy-java's format: the magic and two versions.
 const javaHeader = len(javaSnappy) + 8
 
-// unblock reads snappy-java's format.
-func unblock(in []byte) ([]byte, error) {
+// decodeJava decodes snappy-java's format.
+func decodeJava(in []byte) ([]byte, error) {
 	r, err := JavaSnappy(bytes.NewReader(in))
 	if err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func unblock(in []byte) ([]byte, error) {
 	return out, err
 }
 
-// JavaSnappy reads what snappy-java packs: blocks, each behind its length.
+// JavaSnappy returns a reader that decompresses snappy-java's format: blocks, each after its length.
 func JavaSnappy(in io.Reader) (io.Reader, error) {
 	head := make([]byte, javaHeader)
 	if _, err := io.ReadFull(in, head); err != nil || !IsJavaSnappy(head) {
@@ -55,23 +54,23 @@ func JavaSnappy(in io.Reader) (io.Reader, error) {
 	return &blocks{r: in}, nil
 }
 
-// IsJavaSnappy tells what snappy-java has packed by its beginning.
+// IsJavaSnappy reports whether data begins with the magic of snappy-java's format.
 func IsJavaSnappy(b []byte) bool { return bytes.HasPrefix(b, []byte(javaSnappy)) }
 
-// blocks reads block after block.
+// blocks is a reader that decompresses one block after another.
 type blocks struct {
-	r    io.Reader
-	in   bytes.Buffer
-	out  []byte
-	left []byte // of out
+	r      io.Reader
+	in     bytes.Buffer
+	out    []byte
+	unread []byte // of out
 }
 
-// Read is part of io.Reader.
+// Read implements io.Reader.
 func (b *blocks) Read(p []byte) (int, error) {
-	for len(b.left) == 0 {
+	for len(b.unread) == 0 {
 		var size [4]byte
-		if _, err := io.ReadFull(b.r, size[:]); err != nil { // io.EOF between blocks is the end
-			return 0, cutShort(err)
+		if _, err := io.ReadFull(b.r, size[:]); err != nil { // io.EOF between blocks is the end of the data
+			return 0, truncatedError(err)
 		}
 		n := int64(binary.BigEndian.Uint32(size[:]))
 		if n > limit {
@@ -85,25 +84,25 @@ func (b *blocks) Read(p []byte) (int, error) {
 		if b.out, err = decodeBlock(b.out, b.in.Bytes()); err != nil {
 			return 0, err
 		}
-		b.left = b.out
+		b.unread = b.out
 	}
-	n := copy(p, b.left)
-	b.left = b.left[n:]
+	n := copy(p, b.unread)
+	b.unread = b.unread[n:]
 	return n, nil
 }
 
-// cutShort is what an end within something means.
-func cutShort(err error) error {
+// truncatedError replaces the error of a read that ended in the middle of a length.
+func truncatedError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errSnappy
 	}
 	return err
 }
 
-// maxRatio is above how often any block becomes its own length: 3 bytes can stand for 64.
+// maxRatio is an upper bound of the compression ratio of a block: 3 bytes can encode 64.
 const maxRatio = 22
 
-// decodeBlock unpacks one block of snappy, into dst if it has room.
+// decodeBlock decompresses one snappy block, into dst if it is large enough.
 func decodeBlock(dst, in []byte) ([]byte, error) {
 	size, n := binary.Uvarint(in)
 	switch {
@@ -111,7 +110,7 @@ func decodeBlock(dst, in []byte) ([]byte, error) {
 		return nil, errSnappy
 	case size > limit:
 		return nil, errTooMuch
-	case size > maxRatio*uint64(len(in)): // memory follows what is there, not what is claimed
+	case size > maxRatio*uint64(len(in)): // do not allocate memory for a false length
 		return nil, errSnappy
 	}
 	out, err := snappy.DecodeStrict(dst, in)

@@ -1,5 +1,6 @@
-// Package unpack takes off data what programs put around it before they keep it:
-// gzip, zlib, snappy and base64, as far as they can be told by their marks.
+// Package unpack decodes znode data that programs have compressed or encoded: gzip, zlib, snappy
+// (framed, or snappy-java's) and base64. It detects the encoding from the data. All removes several
+// nested encodings.
 package unpack
 
 import (
@@ -14,18 +15,17 @@ import (
 	"unicode/utf8"
 )
 
-// limit is how many bytes may come of some data: a few bytes of a compressed form can
-// stand for gigabytes.
+// limit bounds the decoded data, in bytes, because a few compressed bytes can expand to gigabytes.
 const limit = 16 << 20
 
-// maxLayers is how many forms one inside the other are taken off.
+// maxLayers is the maximum number of nested encodings that All removes.
 const maxLayers = 8
 
-// errTooMuch is the error of data that would become more than limit.
+// errTooMuch reports decoded data larger than limit.
 var errTooMuch = fmt.Errorf("the decoded data is larger than %d MiB", limit>>20)
 
-// All takes off form after form, and names them from the outermost on. Data that bears no
-// mark comes back as it is. Data that bears one and is broken is an error.
+// All removes all encodings of data and returns their names, outermost first. Data without a known
+// encoding is returned unchanged. If data looks encoded but is damaged, All fails.
 func All(data []byte) (plain []byte, forms []string, err error) {
 	for range maxLayers {
 		f := formOf(data)
@@ -41,46 +41,45 @@ func All(data []byte) (plain []byte, forms []string, err error) {
 	return data, forms, nil
 }
 
-// form is one way to keep data.
+// A form is an encoding of data.
 type form struct {
 	name string
-	is   func([]byte) bool
-	open func([]byte) ([]byte, error)
+	is   func([]byte) bool            // detects the encoding
+	open func([]byte) ([]byte, error) // decodes data
 }
 
-// snappyStream is the chunk that a stream of snappy's framing format begins with, and
-// javaSnappy the header of snappy-java's.
+// The beginnings of snappy data.
 const (
-	snappyStream = "\xff\x06\x00\x00sNaPpY"
-	javaSnappy   = "\x82SNAPPY\x00"
+	snappyStream = "\xff\x06\x00\x00sNaPpY" // first chunk of the framing format
+	javaSnappy   = "\x82SNAPPY\x00"         // magic of snappy-java's format
 )
 
-var packed = []form{
+var compressedForms = []form{
 	{"gzip", begins("\x1f\x8b\x08"), func(b []byte) ([]byte, error) {
 		return inflate(gzip.NewReader(bytes.NewReader(b)))
 	}},
 	{"zlib", isZlib, func(b []byte) ([]byte, error) { return inflate(zlib.NewReader(bytes.NewReader(b))) }},
-	{"snappy", begins(snappyStream), unframe},
-	{"snappy", begins(javaSnappy), unblock},
+	{"snappy", begins(snappyStream), decodeFramed},
+	{"snappy", begins(javaSnappy), decodeJava},
 }
 
-// text64 comes last: what it stands for may be another form.
-var text64 = form{"base64", isBase64, decode64}
+// base64Form is tried last, because base64 is detected by what it decodes to.
+var base64Form = form{"base64", isBase64, decode64}
 
 func formOf(data []byte) *form {
-	if f := packedForm(data); f != nil {
+	if f := compressedForm(data); f != nil {
 		return f
 	}
-	if text64.is(data) {
-		return &text64
+	if base64Form.is(data) {
+		return &base64Form
 	}
 	return nil
 }
 
-func packedForm(data []byte) *form {
-	for i := range packed {
-		if packed[i].is(data) {
-			return &packed[i]
+func compressedForm(data []byte) *form {
+	for i := range compressedForms {
+		if compressedForms[i].is(data) {
+			return &compressedForms[i]
 		}
 	}
 	return nil
@@ -90,8 +89,8 @@ func begins(mark string) func([]byte) bool {
 	return func(b []byte) bool { return bytes.HasPrefix(b, []byte(mark)) }
 }
 
-// isZlib looks at the two bytes of the header, which have a checksum, and at the block
-// behind them: text may begin with the same two.
+// isZlib checks the header, which has two bytes with a checksum, and decodes the beginning of the
+// first block, because text may begin with the same two bytes.
 func isZlib(b []byte) bool {
 	if len(b) < 8 || b[0]&0x0f != 8 || b[0]>>4 > 7 || (int(b[0])<<8|int(b[1]))%31 != 0 || b[1]&0x20 != 0 {
 		return false
@@ -118,17 +117,17 @@ func inflate(r io.Reader, err error) ([]byte, error) {
 	return b, err
 }
 
-// minBase64 is how long a word must be for base64: shorter ones are words.
+// minBase64 is the minimum length of base64, in bytes. Shorter data is taken for a word.
 const minBase64 = 8
 
-// isBase64 tells base64, which has no mark, by what it stands for: another form, or text
-// that people can read. Hardly any word is base64 of such.
+// isBase64 reports whether b is base64 of compressed data or of readable text. Base64 has no magic,
+// but hardly any ordinary word decodes to either.
 func isBase64(b []byte) bool {
 	plain, err := decode64(b)
 	if err != nil || len(b) < minBase64 || len(plain) == 0 {
 		return false
 	}
-	if packedForm(plain) != nil {
+	if compressedForm(plain) != nil {
 		return true
 	}
 	return utf8.Valid(plain) && bytes.IndexFunc(plain, func(r rune) bool {

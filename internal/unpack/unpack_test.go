@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// zipped is data as gzip or zlib keep it.
-func zipped(t testing.TB, form string, data []byte) []byte {
+// compress returns data compressed by gzip or zlib.
+func compress(t testing.TB, form string, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	var err error
@@ -34,16 +34,16 @@ func zipped(t testing.TB, form string, data []byte) []byte {
 	return b.Bytes()
 }
 
-// block is a snappy block written by hand from the description of the format: "abcd" as
-// a literal, a copy of 8 bytes from 4 before with a 1-byte offset, of 3 from 12 with a
-// 2-byte one, of 5 from 1 with a 4-byte one, and a literal whose length follows.
+// block returns a snappy block, encoded by hand from the description of the format, and its text:
+// "abcd" as a literal; copies of 8 bytes from 4 before (1-byte offset), of 3 from 12 before (2-byte
+// offset), and of 5 from 1 before (4-byte offset); and a literal with its length in the next byte.
 func block() (packed []byte, plain string) {
 	long := strings.Repeat("0123456789", 7)
 	packed = []byte{90, 3 << 2, 'a', 'b', 'c', 'd', 1 | 4<<2, 4, 2 | 2<<2, 12, 0, 3 | 4<<2, 1, 0, 0, 0, 60 << 2, 69}
 	return append(packed, long...), "abcd" + "abcdabcd" + "abc" + "ccccc" + long
 }
 
-// framed is a block in snappy's framing format, javaFramed in snappy-java's.
+// framed returns a block in snappy's framing format.
 func framed(packed []byte, plain string) []byte {
 	sum := crc32.Checksum([]byte(plain), crc32.MakeTable(crc32.Castagnoli))
 	chunk := binary.LittleEndian.AppendUint32(nil, (sum>>15|sum<<17)+0xa282ead8)
@@ -52,6 +52,7 @@ func framed(packed []byte, plain string) []byte {
 	return append(append(out, 0, byte(len(chunk)), byte(len(chunk)>>8), 0), chunk...)
 }
 
+// javaFramed returns a block in snappy-java's format.
 func javaFramed(packed []byte) []byte {
 	out := append([]byte(javaSnappy), 0, 0, 0, 1, 0, 0, 0, 1)
 	return append(binary.BigEndian.AppendUint32(out, uint32(len(packed))), packed...)
@@ -71,12 +72,12 @@ func TestAll(t *testing.T) {
 		"a word":           {[]byte("password"), "password", nil},
 		"a hash":           {[]byte("d41d8cd98f00b204e9800998ecf8427e"), "d41d8cd98f00b204e9800998ecf8427e", nil},
 		"begins like zlib": {[]byte("x\x9c is how it begins"), "x\x9c is how it begins", nil},
-		"gzip":             {zipped(t, "gzip", text), string(text), []string{"gzip"}},
-		"zlib":             {zipped(t, "zlib", text), string(text), []string{"zlib"}},
+		"gzip":             {compress(t, "gzip", text), string(text), []string{"gzip"}},
+		"zlib":             {compress(t, "zlib", text), string(text), []string{"zlib"}},
 		"base64":           {append(b64(text), '\n'), string(text), []string{"base64"}},
-		"base64 of gzip":   {b64(zipped(t, "gzip", []byte{0, 1})), "\x00\x01", []string{"base64", "gzip"}},
-		"gzip of zlib":     {zipped(t, "gzip", zipped(t, "zlib", text)), string(text), []string{"gzip", "zlib"}},
-		"empty gzip":       {zipped(t, "gzip", nil), "", []string{"gzip"}},
+		"base64 of gzip":   {b64(compress(t, "gzip", []byte{0, 1})), "\x00\x01", []string{"base64", "gzip"}},
+		"gzip of zlib":     {compress(t, "gzip", compress(t, "zlib", text)), string(text), []string{"gzip", "zlib"}},
+		"empty gzip":       {compress(t, "gzip", nil), "", []string{"gzip"}},
 		"snappy":           {framed(packed, plain), plain, []string{"snappy"}},
 		"snappy of Java":   {javaFramed(packed), plain, []string{"snappy"}},
 	} {
@@ -91,15 +92,15 @@ func TestBroken(t *testing.T) {
 	packed, plain := block()
 	bad := bytes.Clone(framed(packed, plain))
 	bad[len(bad)-1]++
-	zipBomb := zipped(t, "gzip", make([]byte, limit+1))
+	zipBomb := compress(t, "gzip", make([]byte, limit+1))
 	bomb := binary.AppendUvarint(nil, 1<<40)
 	for name, c := range map[string]struct {
 		data []byte
 		want string
 	}{
-		"gzip cut":        {zipped(t, "gzip", []byte("data"))[:12], "the data looks like gzip, but cannot be decoded: the compressed data is truncated"},
+		"gzip cut":        {compress(t, "gzip", []byte("data"))[:12], "the data looks like gzip, but cannot be decoded: the compressed data is truncated"},
 		"bomb":            {zipBomb, "the data looks like gzip, but cannot be decoded: the decoded data is larger than 16 MiB"},
-		"bomb in a bomb":  {zipped(t, "zlib", zipBomb), "larger than 16 MiB"},
+		"bomb in a bomb":  {compress(t, "zlib", zipBomb), "larger than 16 MiB"},
 		"snappy's claim":  {javaFramed(bomb), "larger than 16 MiB"},
 		"snappy changed":  {bad, "the data looks like snappy, but cannot be decoded: the checksum of the decompressed data does not match"},
 		"snappy cut":      {javaFramed(packed)[:40], "the compressed data is damaged"},
@@ -116,8 +117,8 @@ func FuzzAll(f *testing.F) {
 	packed, plain := block()
 	f.Add(framed(packed, plain))
 	f.Add(javaFramed(packed))
-	f.Add(zipped(f, "gzip", []byte("data")))
-	f.Add(zipped(f, "zlib", []byte("data")))
+	f.Add(compress(f, "gzip", []byte("data")))
+	f.Add(compress(f, "zlib", []byte("data")))
 	f.Add([]byte("aGVsbG8gd29ybGQ="))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		plain, forms, err := All(data)

@@ -9,18 +9,18 @@ import (
 
 const noFollow = 0
 
-// Lock is for systems where a file can be locked.
+// Lock fails: zksh cannot lock files on this system.
 func Lock(*os.File, bool) (taken bool, err error) {
 	return false, errors.New("zksh cannot lock files on this system")
 }
 
-// Unlock has nothing to release.
+// Unlock does nothing, because Lock never succeeds.
 func Unlock(*os.File) error { return nil }
 
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename puts the file from, which holds data, in the place of another.
+// rename renames from to to, and replaces an existing file.
 func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
 
-// SyncDir is for systems that keep the names of files apart from what is in them.
+// SyncDir does nothing: only Unix syncs the names of files separately.
 func SyncDir(string) error { return nil }

@@ -13,8 +13,8 @@ import (
 // noFollow makes open fail on a symbolic link.
 const noFollow = unix.O_NOFOLLOW
 
-// Lock takes the advisory lock on an open file, for this descriptor alone or shared
-// with others, and reports whether it was free. Closing the file releases it.
+// Lock acquires the advisory lock on an open file, exclusive or shared, and reports whether it was
+// free. Closing the file releases the lock.
 func Lock(f *os.File, shared bool) (taken bool, err error) {
 	how := unix.LOCK_EX
 	if shared {
@@ -30,7 +30,7 @@ func Lock(f *os.File, shared bool) (taken bool, err error) {
 // Unlock releases the lock.
 func Unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-// owner returns the user a file belongs to if that is somebody else.
+// owner returns the owner of a file, and whether that is another user.
 func owner(info os.FileInfo) (uid uint32, other bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -39,11 +39,11 @@ func owner(info os.FileInfo) (uid uint32, other bool) {
 	return stat.Uid, int(stat.Uid) != os.Geteuid()
 }
 
-// rename puts the file from, which holds data, in the place of another.
+// rename renames from to to, and replaces an existing file.
 func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
 
-// SyncDir has the names of the files in a folder on the disk, as File.Sync has what is in
-// them.
+// SyncDir writes the names of the files in a directory to the disk, as File.Sync does with the
+// contents of a file.
 func SyncDir(name string) error {
 	dir, err := os.Open(name)
 	if err != nil {

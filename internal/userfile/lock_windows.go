@@ -9,18 +9,18 @@ import (
 
 const noFollow = 0
 
-// place is the byte that stands for a file. Windows keeps others from reading what is
-// locked, so it lies far behind what any file holds.
-func place() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
+// lockRegion returns the position of the locked byte. Others cannot read the bytes that are locked
+// on Windows, so it is far beyond the end of any file.
+func lockRegion() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
-// Lock takes the lock on an open file, for this handle alone or shared with others, and
-// reports whether it was free. Closing the file releases it.
+// Lock acquires the lock on an open file, exclusive or shared, and reports whether it was free.
+// Closing the file releases the lock.
 func Lock(f *os.File, shared bool) (taken bool, err error) {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {
 		how |= windows.LOCKFILE_EXCLUSIVE_LOCK
 	}
-	err = windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, place())
+	err = windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, lockRegion())
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 		return false, nil
 	}
@@ -29,16 +29,16 @@ func Lock(f *os.File, shared bool) (taken bool, err error) {
 
 // Unlock releases the lock.
 func Unlock(f *os.File) error {
-	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, place())
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockRegion())
 }
 
-// owner is for systems where a file belongs to a user by its mode; here the folder that it
-// is in says who may read it.
+// owner reports that no file belongs to another user: on Windows, the directory's permissions decide
+// who can read a file.
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename puts the file from, which holds data, in the place of another. Windows takes no
-// open file's place: into such a one, as shells share, the data is written, and for a
-// moment it is not whole.
+// rename renames the file from, which contains data, to to. Windows cannot replace an open file,
+// such as one that several shells share. Then rename writes data into the open file, which is
+// incomplete for a moment.
 func rename(from, to string, data []byte) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) {
@@ -50,5 +50,5 @@ func rename(from, to string, data []byte) error {
 	return os.Remove(from)
 }
 
-// SyncDir is for systems that keep the names of files apart from what is in them.
+// SyncDir does nothing: only Unix syncs the names of files separately.
 func SyncDir(string) error { return nil }

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// openPatience is how long opening a FIFO waits for its other end, and readPatience how
-// long reading a small file that is a pipe or a device may take.
+// Limits of waiting for another program.
 const (
-	openPatience = 3 * time.Second
-	readPatience = 30 * time.Second
+	openPatience = 3 * time.Second  // until the other end of a FIFO is opened
+	readPatience = 30 * time.Second // until a pipe or a device is read completely
 )
 
-// OpenToRead opens a file for reading. Opening a FIFO blocks until somebody opens it for
-// writing: after three seconds that is an error. Process substitution has its writer.
+// OpenToRead opens a file for reading. It waits up to three seconds until another program opens a
+// FIFO for writing. With process substitution, the writer exists already.
 func OpenToRead(name string) (*os.File, error) {
 	return openPatiently(name, "writing", "writer", openPatience, func() (*os.File, error) { return os.Open(name) })
 }
 
-// OpenToWrite opens a file for writing, with the flags and mode of os.OpenFile. Opening a
-// FIFO blocks until somebody opens it for reading: after three seconds that is an error.
+// OpenToWrite opens a file for writing, with the flags and mode of os.OpenFile. It waits up to three
+// seconds until another program opens a FIFO for reading.
 func OpenToWrite(name string, flag int, mode os.FileMode) (*os.File, error) {
 	return openPatiently(name, "reading", "reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
 }
 
-// openPatiently opens a file, and waits for the other end of a FIFO only for so long.
+// openPatiently opens a file. If it is a FIFO whose other end is not opened within patience,
+// openPatiently fails.
 func openPatiently(name, use, program string, patience time.Duration, open func() (*os.File, error)) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		return open()
@@ -37,7 +37,7 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 		err error
 	}
 	got := make(chan opened, 1)
-	go func() { // ends when the other end comes, or with the process
+	go func() { // ends when the other end is opened, or with the process
 		f, err := open()
 		got <- opened{f, err}
 	}()
@@ -47,7 +47,7 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 	case o := <-got:
 		return o.f, o.err
 	case <-late.C:
-		go func() { // ends after the one above
+		go func() { // ends after the goroutine above
 			if o := <-got; o.err == nil {
 				_ = o.f.Close()
 			}
@@ -56,7 +56,7 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 	}
 }
 
-// ReadSmallFile opens and reads a file of at most so many bytes, as OpenToRead and ReadSmall do.
+// ReadSmallFile opens and reads a file of at most most bytes, with OpenToRead and ReadSmall.
 func ReadSmallFile(name string, most int64) ([]byte, error) {
 	f, err := OpenToRead(name)
 	if err != nil {
@@ -66,8 +66,8 @@ func ReadSmallFile(name string, most int64) ([]byte, error) {
 	return ReadSmall(f, most)
 }
 
-// ReadSmall reads an open file of at most so many bytes. What comes from a pipe or a device
-// must have come within half a minute.
+// ReadSmall reads an open file of at most most bytes. A pipe or a device must be read completely
+// within half a minute.
 func ReadSmall(f *os.File, most int64) ([]byte, error) { return readSmall(f, most, readPatience) }
 
 func readSmall(f *os.File, most int64, patience time.Duration) ([]byte, error) {

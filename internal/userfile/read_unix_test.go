@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// A FIFO without a writer, and one whose writer writes nothing, are errors that name it.
+// Errors about a FIFO without another end, or whose writer writes nothing, name the FIFO.
 func TestFIFOs(t *testing.T) {
 	const soon = 50 * time.Millisecond
 	var last string
 	for _, flag := range []int{os.O_RDONLY, os.O_WRONLY} {
-		name := filepath.Join(t.TempDir(), "fifo") // a new one: the goroutine that opens the other is still there
+		name := filepath.Join(t.TempDir(), "fifo") // not the previous one, which a goroutine is still opening
 		if err := syscall.Mkfifo(name, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -45,14 +45,14 @@ func TestFIFOs(t *testing.T) {
 	}
 }
 
-// A FIFO that is written and closed is read like a file, as is process substitution.
+// A FIFO that is written and closed is read like a file. Process substitution relies on this.
 func TestWrittenFIFO(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	wrote := make(chan error, 1)
-	go func() { wrote <- os.WriteFile(name, []byte("text"), 0) }() // ends once the file is read
+	go func() { wrote <- os.WriteFile(name, []byte("text"), 0) }() // ends when the FIFO is read
 	f, err := OpenToRead(name)
 	if err != nil {
 		t.Fatal(err)

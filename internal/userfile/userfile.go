@@ -1,5 +1,6 @@
-// Package userfile opens files that are for one user alone, and that all shells of
-// that user share, puts new files in the place of old ones, and knows where ~ is.
+// Package userfile opens and replaces private files of the user, such as the history, which all
+// running shells of the user share. It also reads small files, opens FIFOs without blocking for
+// ever, and expands ~ in file names.
 package userfile
 
 import (
@@ -11,8 +12,8 @@ import (
 	"time"
 )
 
-// Home is a file's name as people type it: ~/ is the user's own directory, as in a shell,
-// which has not read the name here.
+// Home expands a leading ~/ in a file name to the user's home directory. It is for names that no
+// shell has expanded.
 func Home(name string) string {
 	below, is := strings.CutPrefix(name, "~/")
 	if !is {
@@ -20,21 +21,20 @@ func Home(name string) string {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return name // there is none: ~ is a directory like others
+		return name // without a home directory, ~ is an ordinary name
 	}
 	return filepath.Join(home, below)
 }
 
-// Open opens the file at path for reading and writing, or creates it for the user
-// alone, and the directories above it if need be. It narrows wider permissions, and
-// refuses what could belong to somebody else: a symbolic link, and anything that is
-// not a regular file of this user. flag adds to how the file is opened, as in
-// os.OpenFile.
+// Open opens the file at path for reading and writing. If necessary, it creates the file with mode
+// 0600, and the directories above it. It removes wider permissions. It rejects everything that
+// could belong to somebody else: a symbolic link, and anything that is not a regular file of this
+// user. flag has additional flags of os.OpenFile.
 func Open(path string, flag int) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	// Looking first keeps us from opening a FIFO or a device.
+	// Check before opening, because opening a FIFO or a device may block.
 	if info, err := os.Lstat(path); err == nil {
 		if err := check(path, info); err != nil {
 			return nil, err
@@ -44,7 +44,7 @@ func Open(path string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat() // of another file, if it has got the name meanwhile
+	info, err := f.Stat() // again, because the path may name another file by now
 	if err == nil {
 		err = check(path, info)
 	}
@@ -57,8 +57,8 @@ func Open(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// Check is an error if what is at path, and was not opened here, could belong to somebody
-// else, as Open has it.
+// Check returns an error if Open would reject the file at path, because it could belong to somebody
+// else.
 func Check(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -67,8 +67,8 @@ func Check(path string) error {
 	return check(path, info)
 }
 
-// CheckDir returns an error if path is no directory of this user: a symbolic link, too, could
-// lead to somebody else's.
+// CheckDir returns an error if path is not a directory of this user. It rejects symbolic links, which
+// could lead to somebody else's directory.
 func CheckDir(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -101,15 +101,14 @@ func checkOwner(path string, info os.FileInfo) error {
 	return nil
 }
 
-// A lock that LockSoon takes is held for a moment only, so a longer wait means that its
-// holder was stopped in the middle; a shell must not hang because of that.
+// Every holder of a lock of LockSoon releases it after a moment. A longer wait means that the holder
+// was suspended, and the shell must not hang because of that.
 const (
 	lockPatience = 3 * time.Second
 	lockRetry    = 2 * time.Millisecond
 )
 
-// LockSoon takes the lock on an open file for this descriptor alone, and waits for it
-// if need be.
+// LockSoon acquires the exclusive lock on an open file. It waits up to lockPatience.
 func LockSoon(f *os.File) error {
 	for end := time.Now().Add(lockPatience); ; time.Sleep(lockRetry) {
 		taken, err := Lock(f, false)
@@ -124,14 +123,14 @@ func LockSoon(f *os.File) error {
 	}
 }
 
-// Replace puts a file in the place of the one at path, or leaves that as it was.
+// Replace atomically replaces the file at path. If it fails, the old file is unchanged.
 func Replace(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // for the user alone
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with mode 0600
 	if err != nil {
 		return NamedAs(path, err)
 	}
 	if _, err = f.Write(data); err == nil {
-		err = f.Sync() // or a crash could leave an empty file under the name
+		err = f.Sync() // otherwise, a crash could leave an empty file at path
 	}
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
 		err = rename(f.Name(), path, data)
@@ -142,8 +141,7 @@ func Replace(path string, data []byte, mode os.FileMode) error {
 	return nil
 }
 
-// NamedAs is an error of a file that goes by a name of ours until it is whole, with the
-// name that it is to have.
+// NamedAs replaces the name in an error about a temporary file by path, the final name.
 func NamedAs(path string, err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return &os.PathError{Op: e.Op, Path: path, Err: e.Err}

@@ -10,8 +10,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Answers that are read one after the other each have their own list, although equal ones
-// are read once; also where one begins as another does.
+// Each answer gets an ACL list of its own, although equal lists are decoded only once, and also
+// if one list is a prefix of another.
 func TestACLsOfManyAnswers(t *testing.T) {
 	open, own := zk.WorldACL(zk.PermAll), []zk.ACL{{Perms: 1, Scheme: "digest", ID: "me:x"}}
 	both := append(append([]zk.ACL{}, open...), own...)
@@ -19,7 +19,7 @@ func TestACLsOfManyAnswers(t *testing.T) {
 	for i, want := range [][]zk.ACL{open, open, both, open, own, own, {}, both, both, open} {
 		var e jute.Encoder
 		writeACL(&e, want)
-		e.Int(int32(i)) // what stands behind it
+		e.Int(int32(i)) // a value that follows the list
 		a.Next(e.B)
 		got := a.accessList()
 		if behind := a.Int(); behind != int32(i) || a.Err() != nil || !cmp.Equal(got, want) {

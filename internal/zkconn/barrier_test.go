@@ -10,15 +10,15 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// A barrier is a transaction, which a server that is cut off cannot make, and changes
-// nothing. A fence does not keep from it.
+// A barrier is an empty transaction: an isolated server cannot execute it, and it changes
+// nothing. A fence does not block it.
 func TestBarrier(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		if _, err := rival.Create(ctx, "/x", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 			t.Fatal(err)
 		}
-		s.SetFence(posts{s.ServerPath("/gone")})
+		s.SetFence(nodeFence{s.ServerPath("/gone")})
 		if err := s.Sync(ctx, "/"); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestBarrier(t *testing.T) {
 			t.Error("the rival's session is ours")
 		}
 
-		p.HoldReplies(true) // whoever gives up learns nothing, and nothing is left in doubt
+		p.HoldReplies(true) // a caller that gives up learns nothing, and no outcome is in doubt
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
 		if err := at.Barrier(short); !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*zkconn.AbandonedError)) {

@@ -15,10 +15,10 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// life is the session timeout in a bubble, where waiting takes no time.
-const life = 30 * time.Second
+// sessionTimeout is the session timeout in a bubble, where waiting takes no real time.
+const sessionTimeout = 30 * time.Second
 
-// As in package wire.
+// These constants equal those of package wire.
 const (
 	xidBase     = 0x40000000
 	rejecting   = 42
@@ -28,19 +28,19 @@ const (
 	pauseJitter = shortPause / 2
 )
 
-// ended is closed when a link that was closed has ended.
+// ended closes a link and returns a channel that is closed when the link has ended.
 func ended(l *link) <-chan struct{} {
 	_, ended := l.wire.Close()
 	return ended
 }
 
-// frameOf puts a length before a body.
+// frameOf returns body with its length in front.
 func frameOf(body ...byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// bubble runs a test in virtual time, with a session whose connections end in
-// serve, which is called with their number from 0 on.
+// bubble runs a test in virtual time with a session. The function serve plays the server of each
+// connection; n counts the connections from 0.
 func bubble(t *testing.T, serve func(n int, p *remote), test func(t *testing.T, s *Session)) {
 	t.Helper()
 	bubbleWith(t, Config{Servers: "127.0.0.1:1"}, serve, test)
@@ -49,7 +49,7 @@ func bubble(t *testing.T, serve func(n int, p *remote), test func(t *testing.T, 
 func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *remote), test func(t *testing.T, s *Session)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cfg.Timeout = life
+		cfg.Timeout = sessionTimeout
 		n := -1
 		if cfg.dial == nil {
 			cfg.dial = func(context.Context, string, string) (net.Conn, error) {
@@ -65,16 +65,16 @@ func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *remote), test fun
 			if err := s.Close(t.Context()); err != nil {
 				t.Errorf("close: %v", err)
 			}
-			<-ended(s.current()) // the clock stands still when this function returns
+			<-ended(s.current()) // must end while the bubble's clock still runs
 		}()
 		test(t, s)
 	})
 }
 
-// pipeTo makes a connection that ends in serve.
+// pipeTo returns a connection whose server is played by serve.
 func pipeTo(n int, serve func(n int, p *remote)) net.Conn {
 	client, server := net.Pipe()
-	go func() { // ends with serve, which ends with the connection
+	go func() { // ends when serve does, which ends when the connection is closed
 		p := &remote{Conn: server}
 		serve(n, p)
 		if !p.kept {
@@ -84,10 +84,10 @@ func pipeTo(n int, serve func(n int, p *remote)) net.Conn {
 	return &pipeEnd{Conn: client}
 }
 
-// pipeEnd tells of a hang-up as a connection does.
+// A pipeEnd reports a hang-up with the same error as a network connection.
 type pipeEnd struct {
 	net.Conn
-	cut atomic.Bool // nothing can be written, what was said before can be read
+	cut atomic.Bool // writes fail; data that the server sent before can still be read
 }
 
 func (c *pipeEnd) Write(p []byte) (n int, err error) {
@@ -99,13 +99,14 @@ func (c *pipeEnd) Write(p []byte) (n int, err error) {
 	return n, &net.OpError{Op: "write", Err: syscall.ECONNRESET}
 }
 
-// remote is the server's end of a connection. Its methods are false once that is closed.
+// A remote is the server's end of a connection. Its methods return false once the connection is
+// closed.
 type remote struct {
 	net.Conn
-	kept bool // it is not closed when serve returns
+	kept bool // the connection stays open when serve returns
 }
 
-// body reads a frame.
+// body reads a frame and returns its body.
 func (p *remote) body() ([]byte, bool) {
 	var head [4]byte
 	if _, err := io.ReadFull(p, head[:]); err != nil {
@@ -116,17 +117,17 @@ func (p *remote) body() ([]byte, bool) {
 	return body, err == nil
 }
 
-// request reads a request's header.
+// request reads a request and returns its xid and opcode.
 func (p *remote) request() (xid, op int32, ok bool) {
 	body, ok := p.body()
 	d := jute.NewDecoder(body)
 	return d.Int(), d.Int(), ok
 }
 
-// secret is the password of every session.
+// secret is the session password of every session.
 var secret = []byte("open sesame open")
 
-// greet reads the connect request and answers it.
+// greet reads the connect request and accepts the session.
 func (p *remote) greet(id int64, timeout int32) bool {
 	_, ok := p.body()
 	return ok && p.welcome(id, timeout, false)
@@ -136,7 +137,7 @@ func (p *remote) welcome(id int64, timeout int32, readOnly bool) bool {
 	return p.connectReply(0, id, timeout, readOnly)
 }
 
-// answerConnect is greet with another protocol version.
+// answerConnect is like greet, with a given protocol version.
 func (p *remote) answerConnect(version int32, id int64, timeout int32) bool {
 	_, ok := p.body()
 	return ok && p.connectReply(version, id, timeout, false)
@@ -162,11 +163,12 @@ func (p *remote) reply(xid int32, code Code) bool {
 	e.Int(xid)
 	e.Long(1)
 	e.Int(int32(code))
-	e.B = append(e.B, make([]byte, 100)...) // as good as any record
+	e.B = append(e.B, make([]byte, 100)...) // zeros decode as any kind of record
 	return p.frame(e.B)
 }
 
-// host answers pings and the library, and gives other requests to answer.
+// host serves connections: it confirms pings and other requests of the library, and passes all
+// other requests to answer.
 func (p *remote) host(answer func(xid, op int32) bool) {
 	for p.greeted() {
 		for {
@@ -186,17 +188,19 @@ func (p *remote) host(answer func(xid, op int32) bool) {
 	}
 }
 
-func (p *remote) greeted() bool { return p.greet(1, int32(life.Milliseconds())) }
+func (p *remote) greeted() bool { return p.greet(1, int32(sessionTimeout.Milliseconds())) }
 
-// limited ends long after anything should have happened, so that what hangs fails.
-func limited(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*life)
+// limited returns a context that expires long after anything should have happened, so that a
+// hanging test fails.
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*sessionTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// deaf is a server that greets and then reads nothing until it hangs up.
-func deaf(t *testing.T, test func(t *testing.T, s *Session, hangUp func() error)) {
+// withDeafServer runs a test with a server that accepts the session and then reads nothing until
+// the test calls hangUp.
+func withDeafServer(t *testing.T, test func(t *testing.T, s *Session, hangUp func() error)) {
 	var end atomic.Pointer[remote]
 	serve := func(n int, p *remote) {
 		end.Store(p)
@@ -205,7 +209,7 @@ func deaf(t *testing.T, test func(t *testing.T, s *Session, hangUp func() error)
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := s.Ready(limited(t)); err != nil {
+		if err := s.Ready(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
 		p := end.Load()

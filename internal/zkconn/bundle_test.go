@@ -16,21 +16,21 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// asked is a request and what it was answered with.
-type asked struct {
+// A pendingRequest is a request and, once ended is closed, its answer.
+type pendingRequest struct {
 	text  string
 	err   error
 	ended chan struct{}
 }
 
-// together asks requests in their order, each in a goroutine of its own, with all of
-// which the transaction is to end.
-func together(t *testing.T, txn *zkconn.Transaction, requests ...func(context.Context) (string, error)) []*asked {
+// startAll starts requests of a transaction in order, each in a goroutine of its own, which ends
+// with the transaction.
+func startAll(t *testing.T, txn *zkconn.Transaction, requests ...func(context.Context) (string, error)) []*pendingRequest {
 	t.Helper()
-	var all []*asked
+	var all []*pendingRequest
 	for _, do := range requests {
-		a, trip := &asked{ended: make(chan struct{})}, zkconn.NewTrip()
-		go func() { // ends with the transaction
+		a, trip := &pendingRequest{ended: make(chan struct{})}, zkconn.NewTrip()
+		go func() { // ends when the transaction does
 			defer close(a.ended)
 			a.text, a.err = do(trip.Context(txn.Context(zktest.Within(t))))
 		}()
@@ -44,8 +44,8 @@ func together(t *testing.T, txn *zkconn.Transaction, requests ...func(context.Co
 	return all
 }
 
-// answers waits for what has been asked.
-func answers(all []*asked) (out []string) {
+// answers waits for the requests and returns their answers or errors.
+func answers(all []*pendingRequest) (out []string) {
 	for _, a := range all {
 		<-a.ended
 		if a.err != nil {
@@ -57,7 +57,7 @@ func answers(all []*asked) (out []string) {
 	return out
 }
 
-// writes are requests of a session.
+// writes makes write requests on a session.
 type writes struct{ s *zkconn.Session }
 
 type write = func(context.Context) (string, error)
@@ -86,8 +86,9 @@ func (w writes) check(path string, version int32) write {
 	return func(ctx context.Context) (string, error) { return "as expected", w.s.Check(ctx, path, version) }
 }
 
-// everywhere runs a test against the sandbox and a real server, below a fresh chroot.
-func everywhere(t *testing.T, test func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy)) {
+// onSandboxAndServer runs a test against the sandbox and against a real server, each with a new
+// chroot.
+func onSandboxAndServer(t *testing.T, test func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy)) {
 	for name, addr := range map[string]func(*testing.T) string{
 		"sandbox": func(t *testing.T) string {
 			return zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -128,7 +129,7 @@ func names(t *testing.T, s *zkconn.Session, path string) []string {
 	return names
 }
 
-// multis counts the requests of a proxy that are multis.
+// multis returns the number of multi requests that passed the proxy.
 func multis(p *zktest.Proxy) (n int) {
 	for _, op := range p.Requests() {
 		if op == jute.OpMulti {
@@ -138,11 +139,11 @@ func multis(p *zktest.Proxy) (n int) {
 	return n
 }
 
-// A transaction's answers are those that each request would have had alone.
+// In a transaction, each request gets the answer that it would get alone.
 func TestCommit(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w, txn := writes{s}, s.Begin()
-		all := together(t, txn,
+		all := startAll(t, txn,
 			w.create("/a", zkconn.CreateMode{}), w.create("/a/b", zkconn.CreateMode{}),
 			w.create("/a/s-", zkconn.CreateMode{Sequential: true}), w.create("/a/s-", zkconn.CreateMode{Sequential: true, Ephemeral: true}),
 			w.create("/a/c", zkconn.CreateMode{Container: true}), w.set("/a/b", 0), w.check("/a/b", 1), w.delete("/a/b"),
@@ -173,11 +174,11 @@ func TestCommit(t *testing.T) {
 	})
 }
 
-// Where one is refused it is told which one, and nothing was done.
+// If one request of a transaction is rejected, the error names it, and no request takes effect.
 func TestCommitRefused(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w, txn := writes{s}, s.Begin()
-		all := together(t, txn, w.create("/a", zkconn.CreateMode{Ephemeral: true}), w.check("/a", 0), w.check("/a", 7), w.set("/a", -1))
+		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{Ephemeral: true}), w.check("/a", 0), w.check("/a", 7), w.set("/a", -1))
 		_, err := txn.Commit(zktest.Within(t))
 		var undone *zkconn.UndoneError
 		if !errors.As(err, &undone) || undone.Part != 2 || !errors.Is(err, zkconn.BadVersion) {
@@ -191,11 +192,11 @@ func TestCommitRefused(t *testing.T) {
 	})
 }
 
-// What cannot be in a multi is refused, and what was begun can be left.
+// A transaction rejects requests that a multi cannot contain, and can be aborted.
 func TestAbort(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w, txn := writes{s}, s.Begin()
-		all := together(t, txn, w.create("/a", zkconn.CreateMode{}))
+		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{}))
 		for _, ask := range []func(context.Context) error{
 			func(ctx context.Context) error { _, _, err := s.Get(ctx, "/", false); return err },
 			func(ctx context.Context) error { _, err := s.SetACL(ctx, "/", zkconn.OpenACL(), -1); return err },
@@ -207,7 +208,7 @@ func TestAbort(t *testing.T) {
 		}
 		txn.Abort(errors.New("changed my mind"))
 		expect(t, answers(all), "changed my mind")
-		if _, err := txn.Commit(zktest.Within(t)); err != nil { // there is nothing in it
+		if _, err := txn.Commit(zktest.Within(t)); err != nil { // the transaction is empty
 			t.Error(err)
 		}
 		if got := names(t, s, "/"); len(got) > 0 {
@@ -216,12 +217,12 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// In order, all before the first that fails is done, and nothing behind it.
+// CommitEach executes the requests in order up to the first that fails, and none after it.
 func TestCommitEach(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
 		w := writes{s}
 		for i, c := range []struct {
-			bad    int // where it fails; -1: nowhere
+			bad    int // index of the request that fails; -1 means none
 			multis int
 		}{{-1, 1}, {0, 1}, {1, 1}, {2, 2}, {4, 2}} {
 			dir := fmt.Sprintf("/%d", i)
@@ -244,7 +245,7 @@ func TestCommitEach(t *testing.T) {
 				}
 			}
 			txn := s.Begin()
-			all := together(t, txn, requests...)
+			all := startAll(t, txn, requests...)
 			p.Requests()
 			txn.CommitEach(zktest.Within(t))
 			expect(t, answers(all), want...)
@@ -256,19 +257,20 @@ func TestCommitEach(t *testing.T) {
 	})
 }
 
-// Somebody else's changes in between are taken as they would be by one request after the other.
+// If another client makes changes in between, CommitEach has the same result as sending one
+// request after the other.
 func TestCommitEachWithRival(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, other *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, other *zkconn.Session, p *zktest.Proxy) {
 		w, rival := writes{s}, writes{other}
 		txn := s.Begin()
-		all := together(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/b", zkconn.CreateMode{}),
+		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/b", zkconn.CreateMode{}),
 			w.create("/c", zkconn.CreateMode{}), w.delete("/none"), w.create("/d", zkconn.CreateMode{}))
 		p.HoldReplies(true)
 		p.Requests()
 		ended := make(chan struct{})
 		go func() { defer close(ended); txn.CommitEach(zktest.Within(t)) }()
 		zktest.Eventually(t, "the first try is sent", func() bool { return multis(p) > 0 })
-		// The server has refused it by the time that it answers somebody behind.
+		// The server has rejected the multi by the time it answers a later request.
 		for _, do := range []write{rival.create("/b", zkconn.CreateMode{}), rival.create("/none", zkconn.CreateMode{})} {
 			if _, err := do(zktest.Within(t)); err != nil {
 				t.Fatal(err)
@@ -285,12 +287,12 @@ func TestCommitEachWithRival(t *testing.T) {
 	})
 }
 
-// A transaction belongs to the session in which it was begun.
+// A transaction belongs to the session in which it began, and fails after the session expires.
 func TestTransactionOfExpiredSession(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
 	txn := f.Begin()
-	all := together(t, txn, writes{f.Session}.create(f.root+"/late", zkconn.CreateMode{}))
+	all := startAll(t, txn, writes{f.Session}.create(f.root+"/late", zkconn.CreateMode{}))
 	f.expire()
 	f.proxy.Refuse(false)
 	f.event("Expired")
@@ -300,20 +302,20 @@ func TestTransactionOfExpiredSession(t *testing.T) {
 	expect(t, answers(all), "KeeperErrorCode = Session expired for "+f.root+"/late")
 }
 
-// The ephemeral znodes of a transaction are known when the session expires, those of one
-// that was rolled back are not.
+// After an expiry, the session lists the ephemeral znodes of committed transactions as gone, but
+// not those of failed ones.
 func TestEphemeralsOfTransaction(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
 	w := writes{f.Session}
 	eph := func(name string) write { return w.create(f.root+name, zkconn.CreateMode{Ephemeral: true}) }
 	txn := f.Begin()
-	done := together(t, txn, eph("/a"), eph("/b"), w.delete(f.root+"/a"))
+	done := startAll(t, txn, eph("/a"), eph("/b"), w.delete(f.root+"/a"))
 	_, err := txn.Commit(zktest.Within(t))
 	f.must(err)
 	answers(done)
 	txn = f.Begin()
-	undone := together(t, txn, eph("/c"), w.delete(f.root+"/b"), w.delete(f.root+"/b"))
+	undone := startAll(t, txn, eph("/c"), w.delete(f.root+"/b"), w.delete(f.root+"/b"))
 	if _, err := txn.Commit(zktest.Within(t)); !errors.Is(err, zkconn.NoNode) {
 		t.Error(err)
 	}

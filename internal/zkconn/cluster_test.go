@@ -12,11 +12,11 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// Where nothing is to be written no request that would is sent, by whatever sender.
+// With WritesNever, no sender sends a request that writes.
 func TestNoWrites(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience, Writes: zkconn.WritesNever})
-	for i, w := range storing(s, "/x") {
+	for i, w := range allWrites(s, "/x") {
 		if _, err := w(zktest.Within(t)); !errors.Is(err, zkconn.ErrNoWrites) {
 			t.Errorf("write %d: %v", i, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// The credentials of a Config are the first requests of every connection.
+// The credentials of the Config are the first requests on every connection.
 func TestCredentialsComeFirst(t *testing.T) {
 	ops := make(chan string, 100)
 	serve := func(n int, p *remote) {
@@ -21,7 +21,7 @@ func TestCredentialsComeFirst(t *testing.T) {
 	}
 	auth := []Credential{{"digest", []byte("ann:secret")}, {"other", []byte("x")}}
 	bubbleWith(t, Config{Servers: "127.0.0.1:1", Auth: auth}, serve, func(t *testing.T, s *Session) {
-		ctx := limited(t)
+		ctx := testContext(t)
 		if _, err := s.Exists(ctx, "/a", false); !errors.Is(err, ConnectionLoss) {
 			t.Errorf("the first connection: %v", err)
 		}
@@ -41,8 +41,8 @@ func TestCredentialsComeFirst(t *testing.T) {
 	})
 }
 
-// A credential of the Config that is refused, at once or by a later connection, is
-// the error of all that is asked for behind it. A new session goes without.
+// If the server rejects a credential of the Config, on the first or on a later connection, every
+// later request fails with that error. A new session does not use the credential.
 func TestRefusedCredential(t *testing.T) {
 	for good := range 2 { // connections that accept it
 		var last atomic.Int64
@@ -52,7 +52,7 @@ func TestRefusedCredential(t *testing.T) {
 				switch {
 				case n >= good && op == jute.OpAuth:
 					return p.reply(xid, AuthFailed)
-				case n == good: // nothing behind that is answered
+				case n == good: // do not answer later requests
 					return true
 				case n < good && op != jute.OpAuth:
 					return false
@@ -62,7 +62,7 @@ func TestRefusedCredential(t *testing.T) {
 		}
 		auth := []Credential{{"digest", []byte("ann:secret")}}
 		bubbleWith(t, Config{Servers: "127.0.0.1:1", Auth: auth}, serve, func(t *testing.T, s *Session) {
-			ctx := limited(t)
+			ctx := testContext(t)
 			if good == 1 {
 				if _, err := s.Exists(ctx, "/a", false); !errors.Is(err, ConnectionLoss) {
 					t.Errorf("the first connection: %v", err)
@@ -75,7 +75,7 @@ func TestRefusedCredential(t *testing.T) {
 					t.Errorf("%d: %v", good, err)
 				}
 			}
-			if err := s.Gone(); !errors.Is(err, AuthFailed) { // which a command asks before it begins
+			if err := s.Gone(); !errors.Is(err, AuthFailed) { // commands check this before they begin
 				t.Errorf("%d: gone by %v", good, err)
 			}
 			if err := s.Connect(ctx, ""); err != nil {

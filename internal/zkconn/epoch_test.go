@@ -17,7 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// hostAs is host for a session of this id and timeout. It records the requests.
+// hostAs is like host for a session with the given id and timeout. It records the requests.
 func (p *remote) hostAs(id int64, timeout time.Duration, asked *requests, answer func(xid, op int32) bool) {
 	if p.greet(id, int32(timeout.Milliseconds())) {
 		p.serve(asked, answer)
@@ -42,7 +42,7 @@ func (p *remote) serve(asked *requests, answer func(xid, op int32) bool) {
 	}
 }
 
-// requests are the opcodes of those that came in.
+// requests records the opcodes of the requests that arrived.
 type requests struct {
 	mu  sync.Mutex
 	ops []int32
@@ -60,8 +60,8 @@ func (r *requests) all() []int32 {
 	return slices.Clone(r.ops)
 }
 
-// made answers a create of a path.
-func (p *remote) made(xid int32, path string) bool {
+// replyCreated answers a create request with the created path.
+func (p *remote) replyCreated(xid int32, path string) bool {
 	var e jute.Encoder
 	e.Int(xid)
 	e.Long(1)
@@ -80,26 +80,26 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// A reconnect that is answered with another session is the end of the old one: all that
-// relies on it is over and reported, and nothing of it goes on in the new one.
+// A reconnect that yields another session ends the old session: everything that relies on it
+// ends and is reported, and nothing of it continues in the new session.
 func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 	var asked [2]requests
 	var first *remote
 	serve := func(n int, p *remote) {
 		if n == 0 {
 			first = p
-			p.hostAs(1, life, &asked[0], func(xid, op int32) bool {
+			p.hostAs(1, sessionTimeout, &asked[0], func(xid, op int32) bool {
 				if op == jute.OpCreate || op == jute.OpCreate2 {
-					return p.made(xid, "/mine")
+					return p.replyCreated(xid, "/mine")
 				}
 				return p.reply(xid, codeOK)
 			})
 			return
 		}
-		p.hostAs(2, life/3, &asked[1], func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+		p.hostAs(2, sessionTimeout/3, &asked[1], func(xid, _ int32) bool { return p.reply(xid, codeOK) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		ctx := limited(t)
+		ctx := testContext(t)
 		old, err := s.Stay().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 		}
 		open := s.Begin()
 		joined := make(chan error)
-		go func() { joined <- s.Delete(open.Context(ctx), "/q", -1) }() // ends with the transaction
+		go func() { joined <- s.Delete(open.Context(ctx), "/q", -1) }() // ends when the transaction does
 		synctest.Wait()
 		waiting := make(chan error, 1)
 		first.Close()
@@ -127,7 +127,7 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 		if err := <-waiting; !errors.Is(err, SessionExpired) {
 			t.Errorf("a request that waited in the old session: %v", err)
 		}
-		if !isClosed(old.Ended()) || old.Connected() || !old.State(time.Now()).Begun.IsZero() || old.State(time.Now()).Timeout != life {
+		if !isClosed(old.Ended()) || old.Connected() || !old.State(time.Now()).Begun.IsZero() || old.State(time.Now()).Timeout != sessionTimeout {
 			t.Errorf("the old session has ended: %t, is connected: %t, since %v; its timeout is %v",
 				isClosed(old.Ended()), old.Connected(), old.State(time.Now()).Begun, old.State(time.Now()).Timeout)
 		}
@@ -166,10 +166,11 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 	})
 }
 
-// A server that gives each connection a session and ends both at once is not stormed.
+// If a server accepts each connection with a new session and ends both at once, zksh does not
+// reconnect in a tight loop.
 func TestAnotherSessionEachTime(t *testing.T) {
 	var tries atomic.Int64
-	serve := func(n int, p *remote) { tries.Add(1); p.greet(int64(n+1), int32(life.Milliseconds())) }
+	serve := func(n int, p *remote) { tries.Add(1); p.greet(int64(n+1), int32(sessionTimeout.Milliseconds())) }
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		time.Sleep(5 * time.Minute)
 		if n := tries.Load(); n < 10 || n > 400 {
@@ -178,8 +179,9 @@ func TestAnotherSessionEachTime(t *testing.T) {
 	})
 }
 
-// A reply with a timeout up to 0 is an expiry, whatever its id and version are.
-func TestNoTimeIsAnExpiry(t *testing.T) {
+// A connect reply with a timeout of 0 or less is an expiry, whatever its session id and protocol
+// version are.
+func TestZeroTimeoutIsExpiry(t *testing.T) {
 	for _, reply := range []struct {
 		version int32
 		id      int64
@@ -191,15 +193,15 @@ func TestNoTimeIsAnExpiry(t *testing.T) {
 			switch n {
 			case 0:
 				first = p
-				p.hostAs(1, life, &asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+				p.hostAs(1, sessionTimeout, &asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
 			case 1:
 				p.answerConnect(reply.version, reply.id, reply.timeout)
 			default:
-				p.hostAs(7, life, &asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+				p.hostAs(7, sessionTimeout, &asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
 			}
 		}
 		bubble(t, serve, func(t *testing.T, s *Session) {
-			old, err := s.Stay().Pin(limited(t))
+			old, err := s.Stay().Pin(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +221,8 @@ func TestNoTimeIsAnExpiry(t *testing.T) {
 	}
 }
 
-// A server without a leader is left for the next one, and no session has expired.
+// If a server has no leader, the client moves to the next server, and the session does not
+// expire.
 func TestServerWithoutLeader(t *testing.T) {
 	for _, reply := range []struct {
 		id      int64
@@ -241,11 +244,11 @@ func TestServerWithoutLeader(t *testing.T) {
 					serving = addr
 				}
 				first = p
-				p.hostAs(1, life, &asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+				p.hostAs(1, sessionTimeout, &asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
 			}), nil
 		}
 		bubbleWith(t, cfg, nil, func(t *testing.T, s *Session) {
-			old, err := s.Stay().Pin(limited(t))
+			old, err := s.Stay().Pin(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -263,20 +266,20 @@ func TestServerWithoutLeader(t *testing.T) {
 	}
 }
 
-// The rejecting version says nothing where our own session comes with it.
+// The protocol version that rejects a session is ignored if the reply confirms our session.
 func TestRejectingVersionWithOurSession(t *testing.T) {
 	var asked requests
 	var first *remote
 	serve := func(n int, p *remote) {
 		if n == 0 {
 			first = p
-			p.hostAs(1, life, &asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
-		} else if p.answerConnect(rejecting, 1, int32(life.Milliseconds())) {
+			p.hostAs(1, sessionTimeout, &asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
+		} else if p.answerConnect(rejecting, 1, int32(sessionTimeout.Milliseconds())) {
 			p.serve(&asked, func(xid, _ int32) bool { return p.reply(xid, codeOK) })
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		old, err := s.Stay().Pin(limited(t))
+		old, err := s.Stay().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,12 +292,12 @@ func TestRejectingVersionWithOurSession(t *testing.T) {
 	})
 }
 
-// Without any leader, each server is named with the reason.
+// If no server has a leader, the error names each server with the reason.
 func TestNoLeaderAnywhere(t *testing.T) {
 	for _, timeout := range []int32{30000, 0, -1} {
 		serve := func(_ int, p *remote) { p.answerConnect(rejecting, -1, timeout) }
 		bubble(t, serve, func(t *testing.T, s *Session) {
-			err := s.Ready(limited(t))
+			err := s.Ready(testContext(t))
 			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "127.0.0.1:1: the server has no leader") {
 				t.Errorf("%d ms: %v", timeout, err)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// event sends a change of a znode's data.
+// event sends a NodeDataChanged event.
 func (p *remote) event(path string) bool {
 	var e jute.Encoder
 	e.Int(jute.XidEvent)
@@ -20,8 +20,8 @@ func (p *remote) event(path string) bool {
 	return p.frame(e.B)
 }
 
-// Events that no watch asked for are dropped, as Java's client does; those of a watch are
-// kept, each in its turn.
+// Events for which there is no watch are dropped, as in Java's client. Events of a watch are
+// kept in order.
 func TestUnwatchedEventsAreDropped(t *testing.T) {
 	serve := func(_ int, p *remote) {
 		p.host(func(xid, op int32) bool {
@@ -44,14 +44,14 @@ func TestUnwatchedEventsAreDropped(t *testing.T) {
 		}
 		for _, step := range []struct {
 			ask  func() error
-			want string // of the events before the answer to the next request
+			want string // paths of the events since the previous step
 		}{
-			{func() error { _, err := s.Exists(limited(t), "/a", true); return err }, ""},
-			{func() error { _, err := s.Exists(limited(t), "/a", false); return err }, "/a"},
-			{func() error { return s.AddWatch(limited(t), "/a", false) }, ""},
-			{func() error { _, err := s.Exists(limited(t), "/x", false); return err }, "/a"},
-			{func() error { return s.AddWatch(limited(t), "/a", true) }, "/a"},
-			{func() error { _, err := s.Exists(limited(t), "/x", false); return err }, "/a /a/b"},
+			{func() error { _, err := s.Exists(testContext(t), "/a", true); return err }, ""},
+			{func() error { _, err := s.Exists(testContext(t), "/a", false); return err }, "/a"},
+			{func() error { return s.AddWatch(testContext(t), "/a", false) }, ""},
+			{func() error { _, err := s.Exists(testContext(t), "/x", false); return err }, "/a"},
+			{func() error { return s.AddWatch(testContext(t), "/a", true) }, "/a"},
+			{func() error { _, err := s.Exists(testContext(t), "/x", false); return err }, "/a /a/b"},
 		} {
 			if err := step.ask(); err != nil {
 				t.Fatal(err)
@@ -63,8 +63,8 @@ func TestUnwatchedEventsAreDropped(t *testing.T) {
 	})
 }
 
-// A session whose watched events nobody takes ends with an error. None of those before is
-// lost, and none goes missing unnoticed.
+// A session whose events nobody reads ends with an error once too many are kept. No event before
+// the end is lost.
 func TestTooManyWatchedEvents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("NOT TESTED: it takes long")
@@ -76,7 +76,7 @@ func TestTooManyWatchedEvents(t *testing.T) {
 				return false
 			}
 			if op == jute.OpAddWatch {
-				go func() { // ends with the connection
+				go func() { // ends when the connection does
 					for p.event("/a" + strings.Repeat("/b", 5000)) {
 						sent.Add(1)
 					}
@@ -86,11 +86,11 @@ func TestTooManyWatchedEvents(t *testing.T) {
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := s.AddWatch(limited(t), "/a", true); err != nil {
+		if err := s.AddWatch(testContext(t), "/a", true); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		_, err := s.Exists(limited(t), "/x", false)
+		_, err := s.Exists(testContext(t), "/x", false)
 		if !errors.Is(err, ErrNotConnected) || !strings.Contains(err.Error(), "events faster than zksh could process them") || s.Gone() == nil {
 			t.Errorf("got %v", err)
 		}
@@ -104,10 +104,10 @@ func TestTooManyWatchedEvents(t *testing.T) {
 			t.Errorf("%d of %d events were kept, and the last is %v", kept, sent, last)
 		}
 		first := s.current()
-		if err := s.Connect(limited(t), ""); err != nil {
+		if err := s.Connect(testContext(t), ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Exists(limited(t), "/x", false); err != nil {
+		if _, err := s.Exists(testContext(t), "/x", false); err != nil {
 			t.Errorf("after connect: %v", err)
 		}
 		<-ended(first)

@@ -11,28 +11,28 @@ import (
 	"time"
 )
 
-// scene is a few servers of which the first one connected to, once it is told to,
-// answers late, or not at all.
+// A scene is a set of servers. The first connection answers late or not at all once the test
+// calls late.
 type scene struct {
 	t      *testing.T
-	others func(n int, p *remote) bool // what the nth connection does before it serves; false: it ends
-	refuse func(n int) bool
-	first  func(p *remote) // sees the first connection; may be nil
-	hangs  bool            // the first reads no further while it does not answer, until deaf is closed
+	others func(n int, p *remote) bool // runs before the nth connection serves; false closes the connection; may be nil
+	refuse func(n int) bool            // reports whether to refuse the nth connection; may be nil
+	first  func(p *remote)             // called with the first connection; may be nil
+	hangs  bool                        // while it does not answer, the first connection stops reading until resume is closed
 
-	release func() // of the guard
+	release func() // ends the session's guard
 
 	mu     sync.Mutex
-	delay  time.Duration // of every answer of the first
+	delay  time.Duration // of every answer on the first connection
 	dialed []string
-	deaf   chan struct{}
-	closed chan struct{} // when the first connection has ended
-	heard  chan struct{} // for others to tell that they are asked for the session
+	resume chan struct{}
+	closed chan struct{} // closed when the first connection has ended
+	heard  chan struct{} // gets a value when another connection receives a connect request
 }
 
 const never = time.Hour
 
-// play runs a test with a guarded session on the servers.
+// play runs a test in virtual time with a guarded session on the servers.
 func (s *scene) play(t *testing.T, servers string, test func(t *testing.T, c *Session, p *Pinned)) {
 	t.Helper()
 	s.t, s.dialed, s.delay = t, nil, 0
@@ -43,7 +43,7 @@ func (s *scene) play(t *testing.T, servers string, test func(t *testing.T, c *Se
 		s.dialed = append(s.dialed, addr)
 		n := len(s.dialed) - 1
 		if n == 0 {
-			s.closed, s.deaf, s.heard = make(chan struct{}), make(chan struct{}), make(chan struct{}, 100)
+			s.closed, s.resume, s.heard = make(chan struct{}), make(chan struct{}), make(chan struct{}, 100)
 		}
 		if n > 0 && s.refuse != nil && s.refuse(n) {
 			return nil, errors.New("refused")
@@ -51,13 +51,13 @@ func (s *scene) play(t *testing.T, servers string, test func(t *testing.T, c *Se
 		return pipeTo(n, s.serve), nil
 	}
 	bubbleWith(t, cfg, nil, func(t *testing.T, c *Session) {
-		p, err := c.Stay().Pin(limited(t))
+		p, err := c.Stay().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.release = p.Guard()
 		defer s.release()
-		if err := p.Sync(limited(t), "/"); err != nil {
+		if err := p.Sync(testContext(t), "/"); err != nil {
 			t.Fatal(err)
 		}
 		test(t, c, p)
@@ -82,7 +82,7 @@ func (s *scene) serve(n int, p *remote) {
 	asked, end := make(chan int32, 100), make(chan struct{})
 	defer close(asked)
 	defer close(end)
-	go func() { // ends with the connection
+	go func() { // ends when the connection does
 		for xid := range asked {
 			if d := s.late(0); n == 0 && d > 0 {
 				select {
@@ -100,12 +100,12 @@ func (s *scene) serve(n int, p *remote) {
 		}
 		asked <- xid
 		if n == 0 && s.hangs && s.late(0) == never {
-			<-s.deaf
+			<-s.resume
 		}
 	}
 }
 
-// late sets how late the first server answers, unless d is zero, and returns it.
+// late sets the delay of answers on the first connection, unless d is zero, and returns it.
 func (s *scene) late(d time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *scene) late(d time.Duration) time.Duration {
 	return s.delay
 }
 
-// connections is how many have been asked for.
+// connections returns the number of connections that were dialed.
 func (s *scene) connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *scene) dropped() bool {
 	}
 }
 
-// states are the changes of the session so far.
+// states returns the states in the session's events.
 func states(c *Session) (all []KeeperState) {
 	for _, e := range c.Events() {
 		all = append(all, e.State)
@@ -140,7 +140,8 @@ func states(c *Session) (all []KeeperState) {
 	return all
 }
 
-// stayed wants a session that never noticed anything.
+// stayed checks that the session kept its first connection and saw no other event than the
+// connect.
 func (s *scene) stayed(t *testing.T, c *Session) {
 	t.Helper()
 	if got := states(c); s.dropped() || !slices.Equal(got, []KeeperState{syncConnected}) {

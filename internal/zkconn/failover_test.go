@@ -26,10 +26,10 @@ func TestFailoverHiccup(t *testing.T) {
 	}}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
 		s.late(500 * time.Millisecond)
-		if err := p.Sync(limited(t), "/"); err != nil {
+		if err := p.Sync(testContext(t), "/"); err != nil {
 			t.Errorf("answered late: %v", err)
 		}
-		time.Sleep(life / 4)
+		time.Sleep(sessionTimeout / 4)
 		if s.connections() != 2 || len(s.heard) > 0 {
 			t.Errorf("%d connections; asked for the session: %d", s.connections(), len(s.heard))
 		}
@@ -37,8 +37,9 @@ func TestFailoverHiccup(t *testing.T) {
 	})
 }
 
-// The session moves: nothing is sent on the first connection meanwhile, which is
-// dropped only then, and the next has all that the first had.
+// When the server is silent, the session moves to another one. Until it has moved, nothing is
+// sent on the first connection, which is closed only then. The new connection gets the watches
+// of the first.
 func TestFailoverSilence(t *testing.T) {
 	var s *scene
 	var ops []int32
@@ -47,7 +48,7 @@ func TestFailoverSilence(t *testing.T) {
 		want := new(jute.Encoder)
 		want.Int(0)
 		want.Long(1)
-		want.Int(int32(life.Milliseconds()))
+		want.Int(int32(sessionTimeout.Milliseconds()))
 		want.Long(1)
 		want.Buffer(secret)
 		want.Bool(false)
@@ -55,11 +56,11 @@ func TestFailoverSilence(t *testing.T) {
 			s.t.Errorf("asked for the session with % x, want % x", body, want.B)
 		}
 		s.heard <- struct{}{}
-		time.Sleep(life / 32)
+		time.Sleep(sessionTimeout / 32)
 		if s.dropped() {
 			s.t.Error("the first connection was dropped before the session had moved")
 		}
-		ok = ok && p.welcome(1, int32(life.Milliseconds()), false)
+		ok = ok && p.welcome(1, int32(sessionTimeout.Milliseconds()), false)
 		for range 2 {
 			xid, op, got := p.request()
 			ops = append(ops, op)
@@ -68,26 +69,26 @@ func TestFailoverSilence(t *testing.T) {
 		return ok
 	}}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
-		if _, err := p.WatchExists(limited(t), "/watched", make(chan zk.EventType, 1)); err != nil {
+		if _, err := p.WatchExists(testContext(t), "/watched", make(chan zk.EventType, 1)); err != nil {
 			t.Fatal(err)
 		}
-		pipe, err := c.Pipe(limited(t), "/")
+		pipe, err := c.Pipe(testContext(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.late(never)
 		begin := time.Now()
 		lost := make(chan error, 1)
-		go func() { lost <- p.Delete(limited(t), "/x") }()
+		go func() { lost <- p.Delete(testContext(t), "/x") }()
 		<-s.heard
 		queued := pipe.Delete("/y")
-		if err := p.Sync(limited(t), "/"); err != nil { // waits for the move
+		if err := p.Sync(testContext(t), "/"); err != nil { // waits until the session has moved
 			t.Errorf("asked meanwhile: %v", err)
 		}
-		if took := time.Since(begin); took > life/16 {
+		if took := time.Since(begin); took > sessionTimeout/16 {
 			t.Errorf("took %s", took)
 		}
-		if _, err := queued.Wait(limited(t)); !errors.As(err, new(*UnsentError)) {
+		if _, err := queued.Wait(testContext(t)); !errors.As(err, new(*UnsentError)) {
 			t.Errorf("what belongs to the first connection: %v", err)
 		}
 		err = <-lost
@@ -107,9 +108,9 @@ func TestFailoverSilence(t *testing.T) {
 	})
 }
 
-// Servers that do not take the session over leave it where it is, and who waits
-// is answered there; a request made in the meantime is sent after all.
-func TestFailoverInVain(t *testing.T) {
+// If no server takes the session over, it stays where it is. Waiting requests are answered
+// there, and requests made meanwhile are sent.
+func TestFailoverFails(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"refused":   {refuse: func(int) bool { return true }},
 		"silent":    {others: func(_ int, p *remote) bool { p.body(); p.body(); return false }},
@@ -125,20 +126,20 @@ func TestFailoverInVain(t *testing.T) {
 		for _, piped := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				s.play(t, three, func(t *testing.T, c *Session, p *Pinned) {
-					s.late(life / 5)
-					pipe, err := c.Pipe(limited(t), "/")
+					s.late(sessionTimeout / 5)
+					pipe, err := c.Pipe(testContext(t), "/")
 					if err != nil {
 						t.Fatal(err)
 					}
 					got := make(chan error)
-					for i := range 20 { // some of them while another server is asked
+					for i := range 20 { // some of them while the client tries another server
 						go func() {
-							time.Sleep(time.Duration(i) * life / 300)
+							time.Sleep(time.Duration(i) * sessionTimeout / 300)
 							if !piped {
-								got <- p.Sync(limited(t), "/")
+								got <- p.Sync(testContext(t), "/")
 								return
 							}
-							_, err := pipe.Exists("/").Wait(limited(t))
+							_, err := pipe.Exists("/").Wait(testContext(t))
 							got <- err
 						}()
 					}
@@ -160,7 +161,7 @@ func TestFailoverInVain(t *testing.T) {
 	}
 }
 
-// A read-only server cannot keep a session alive.
+// The session does not move to a read-only server, which cannot keep a session alive.
 func TestFailoverReadOnly(t *testing.T) {
 	var s *scene
 	s = &scene{others: func(_ int, p *remote) bool {
@@ -168,31 +169,31 @@ func TestFailoverReadOnly(t *testing.T) {
 		if ok && body[len(body)-1] == 1 {
 			s.heard <- struct{}{}
 		}
-		return ok && p.welcome(1, int32(life.Milliseconds()), true)
+		return ok && p.welcome(1, int32(sessionTimeout.Milliseconds()), true)
 	}}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
-		s.late(life / 3)
-		if err := p.Sync(limited(t), "/"); err != nil || len(s.heard) == 0 {
+		s.late(sessionTimeout / 3)
+		if err := p.Sync(testContext(t), "/"); err != nil || len(s.heard) == 0 {
 			t.Errorf("%v; asked %d times", err, len(s.heard))
 		}
 		s.stayed(t, c)
 	})
 }
 
-// What is queued behind a write that hangs is not sent when the server reads on
-// while the session moves.
+// Requests queued behind a write that hangs are not sent if the server resumes reading while the
+// session moves.
 func TestFailoverWhileWriting(t *testing.T) {
 	s := &scene{hangs: true}
 	s.others = func(_ int, p *remote) bool {
 		if _, ok := p.body(); !ok {
 			return false
 		}
-		close(s.deaf)
-		time.Sleep(life / 300)
-		return p.welcome(1, int32(life.Milliseconds()), false)
+		close(s.resume)
+		time.Sleep(sessionTimeout / 300)
+		return p.welcome(1, int32(sessionTimeout.Milliseconds()), false)
 	}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
-		pipe, err := c.Pipe(limited(t), "/")
+		pipe, err := c.Pipe(testContext(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,21 +206,21 @@ func TestFailoverWhileWriting(t *testing.T) {
 			synctest.Wait()
 		}
 		for i, a := range all {
-			_, sent[i] = a.Wait(limited(t))
+			_, sent[i] = a.Wait(testContext(t))
 		}
 		if !errors.As(sent[0], new(*LostError)) || !errors.As(sent[1], new(*LostError)) || !errors.As(sent[2], new(*UnsentError)) {
 			t.Errorf("got %q", sent)
 		}
-		if err := p.Sync(limited(t), "/"); err != nil {
+		if err := p.Sync(testContext(t), "/"); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(begin); took > life/20 { // the library waits no second although the connection was young
+		if took := time.Since(begin); took > sessionTimeout/20 { // the library does not wait a second, although the connection was young
 			t.Errorf("took %s", took)
 		}
 	})
 }
 
-// The next server is silent, too.
+// If the second server is silent too, the session moves to the third.
 func TestFailoverToTheThird(t *testing.T) {
 	s := &scene{others: func(n int, p *remote) bool {
 		if n == 1 {
@@ -231,10 +232,10 @@ func TestFailoverToTheThird(t *testing.T) {
 	}}
 	s.play(t, three, func(t *testing.T, c *Session, p *Pinned) {
 		s.late(never)
-		if err := p.Sync(limited(t), "/"); !errors.As(err, new(*LostError)) {
+		if err := p.Sync(testContext(t), "/"); !errors.As(err, new(*LostError)) {
 			t.Errorf("got %v", err)
 		}
-		if err := p.Sync(limited(t), "/"); err != nil {
+		if err := p.Sync(testContext(t), "/"); err != nil {
 			t.Error(err)
 		}
 		if i := c.Info(); i.Addr != s.dialed[2] || s.connections() != 3 {
@@ -243,9 +244,9 @@ func TestFailoverToTheThird(t *testing.T) {
 	})
 }
 
-// With one server the path to it may be at fault. A server closes the connection
-// that a session has left before it answers on the next one: the library, which
-// dials at once, does not compete with the move.
+// With a single server, the session moves to a new connection, because only the network path may
+// be broken. The server closes the old connection before it answers on the new one. The library,
+// which redials at once, does not interfere with the move.
 func TestFailoverToTheSameServer(t *testing.T) {
 	var first *remote
 	s := &scene{}
@@ -254,20 +255,20 @@ func TestFailoverToTheSameServer(t *testing.T) {
 			return false
 		}
 		first.Close()
-		time.Sleep(life / 100)
-		return p.welcome(1, int32(life.Milliseconds()), false)
+		time.Sleep(sessionTimeout / 100)
+		return p.welcome(1, int32(sessionTimeout.Milliseconds()), false)
 	}
 	s.first = func(p *remote) { first = p }
 	s.play(t, "127.0.0.1:1", func(t *testing.T, c *Session, p *Pinned) {
-		time.Sleep(life / 10) // or the library would wait before it dials
+		time.Sleep(sessionTimeout / 10) // otherwise the library would wait before it dials
 		s.late(never)
-		if err := p.Sync(limited(t), "/"); !errors.As(err, new(*LostError)) {
+		if err := p.Sync(testContext(t), "/"); !errors.As(err, new(*LostError)) {
 			t.Errorf("got %v", err)
 		}
-		if err := p.Sync(limited(t), "/"); err != nil {
+		if err := p.Sync(testContext(t), "/"); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(life)
+		time.Sleep(sessionTimeout)
 		if s.connections() != 2 {
 			t.Errorf("dialed %q", s.dialed)
 		}
@@ -277,7 +278,7 @@ func TestFailoverToTheSameServer(t *testing.T) {
 	})
 }
 
-// Whoever is slow every time is left once or twice, not each time.
+// A session leaves servers that are always equally slow only once or twice.
 func TestFailoverLearns(t *testing.T) {
 	slow := func(_ int, p *remote) bool {
 		p.host(func(xid, _ int32) bool { time.Sleep(700 * time.Millisecond); return p.reply(xid, codeOK) })
@@ -288,7 +289,7 @@ func TestFailoverLearns(t *testing.T) {
 		s.late(700 * time.Millisecond)
 		failed := 0
 		for range 50 {
-			if err := p.Sync(limited(t), "/"); err != nil {
+			if err := p.Sync(testContext(t), "/"); err != nil {
 				failed++
 			}
 		}
@@ -298,7 +299,7 @@ func TestFailoverLearns(t *testing.T) {
 	})
 }
 
-// A server at some distance that stops for a second now and then is never left.
+// A session does not leave a distant server that pauses for a second now and then.
 func TestFailoverHiccups(t *testing.T) {
 	for _, usual := range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
 		t.Run(usual.String(), func(t *testing.T) {
@@ -308,7 +309,7 @@ func TestFailoverHiccups(t *testing.T) {
 					for _, late := range []time.Duration{usual, usual + time.Second} {
 						s.late(late)
 						for range 1 + 9*usual/late {
-							if err := p.Sync(limited(t), "/"); err != nil {
+							if err := p.Sync(testContext(t), "/"); err != nil {
 								t.Fatal(err)
 							}
 						}
@@ -320,35 +321,35 @@ func TestFailoverHiccups(t *testing.T) {
 	}
 }
 
-// Who depends on nothing stays, and so does who does no longer.
+// Only a guarded session moves; after the guard is released, the session stays.
 func TestFailoverOnlyWhileGuarded(t *testing.T) {
 	s := &scene{}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
 		another := p.Guard()
 		another()
-		another() // counts once
+		another() // releasing twice counts once
 		s.late(500 * time.Millisecond)
-		if err := p.Sync(limited(t), "/"); err != nil || s.connections() != 2 {
+		if err := p.Sync(testContext(t), "/"); err != nil || s.connections() != 2 {
 			t.Errorf("guarded once more: %v; dialed %q", err, s.dialed)
 		}
 		s.release()
-		s.late(life / 3)
-		if err := p.Sync(limited(t), "/"); err != nil || s.connections() != 2 {
+		s.late(sessionTimeout / 3)
+		if err := p.Sync(testContext(t), "/"); err != nil || s.connections() != 2 {
 			t.Errorf("not guarded: %v; dialed %q", err, s.dialed)
 		}
 		s.stayed(t, c)
 	})
 }
 
-// A session that is closed while it moves leaves nothing behind.
+// A session that is closed while it moves leaves nothing running.
 func TestFailoverClosed(t *testing.T) {
 	var s *scene
 	s = &scene{others: func(_ int, p *remote) bool { p.body(); s.heard <- struct{}{}; p.body(); return false }}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
 		s.late(never)
-		go p.Sync(limited(t), "/")
+		go p.Sync(testContext(t), "/")
 		<-s.heard
-		if err := c.Close(limited(t)); err != nil {
+		if err := c.Close(testContext(t)); err != nil {
 			t.Error(err)
 		}
 	})

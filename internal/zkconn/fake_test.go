@@ -17,7 +17,7 @@ import (
 func TestSessionWithoutTime(t *testing.T) {
 	for _, timeout := range []int32{0, -1, -5, math.MinInt32} {
 		bubble(t, func(_ int, p *remote) { p.greet(7, timeout) }, func(t *testing.T, s *Session) {
-			err := s.Ready(limited(t))
+			err := s.Ready(testContext(t))
 			if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "rejected the request to open a session") {
 				t.Errorf("%d ms: %v", timeout, err)
 			}
@@ -25,46 +25,46 @@ func TestSessionWithoutTime(t *testing.T) {
 	}
 }
 
-// A server that answers pings alone is given up after the time a session lasts.
+// If a server answers only pings, a request fails after the session timeout.
 func TestUnansweredRequest(t *testing.T) {
 	bubble(t, func(_ int, p *remote) { p.host(func(int32, int32) bool { return true }) }, func(t *testing.T, s *Session) {
 		begin := time.Now()
-		_, _, err := s.Get(limited(t), "/x", false)
+		_, _, err := s.Get(testContext(t), "/x", false)
 		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "/x (the server did not answer a request within 30s, although it answers pings)") {
 			t.Errorf("got %v", err)
 		}
-		if took := time.Since(begin); took < life || took > life*3/2 {
+		if took := time.Since(begin); took < sessionTimeout || took > sessionTimeout*3/2 {
 			t.Errorf("after %s", took)
 		}
 	})
 }
 
-// Whoever answers one request after the other is not given up, however long all
-// of them take; nor is one that has been asked nothing for long.
+// A server that answers requests one by one is not given up, however long they take together;
+// nor is one that was idle for long before.
 func TestSlowProgress(t *testing.T) {
 	serve := func(_ int, p *remote) {
 		late := make(chan int32, 10)
 		defer close(late)
-		go func() { // ends with the channel
+		go func() { // ends when the channel is closed
 			for xid := range late {
-				time.Sleep(life * 9 / 10)
+				time.Sleep(sessionTimeout * 9 / 10)
 				p.reply(xid, codeOK)
 			}
 		}()
 		p.host(func(xid, _ int32) bool { late <- xid; return true })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		p, err := s.Pipe(limited(t), "/")
+		p, err := s.Pipe(testContext(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * life)
+		time.Sleep(3 * sessionTimeout)
 		var all []*Pending[Node]
 		for range 5 {
 			all = append(all, p.Get("/x"))
 		}
 		for i, a := range all {
-			if _, err := a.Wait(limited(t)); err != nil {
+			if _, err := a.Wait(testContext(t)); err != nil {
 				t.Errorf("request %d: %v", i, err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestSlowProgress(t *testing.T) {
 func TestReplyNobodyAskedFor(t *testing.T) {
 	for _, xid := range []int32{0, 5, -3, -4, xidBase - 1, xidBase + 99} {
 		bubble(t, func(_ int, p *remote) { p.host(func(int32, int32) bool { return p.reply(xid, codeOK) }) }, func(t *testing.T, s *Session) {
-			_, err := s.Set(limited(t), "/x", nil, -1)
+			_, err := s.Set(testContext(t), "/x", nil, -1)
 			if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), fmt.Sprintf("never sent (xid %d)", xid)) {
 				t.Errorf("%d: %v", xid, err)
 			}
@@ -93,19 +93,19 @@ func TestReplyOverTheLimit(t *testing.T) {
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		_, _, err := s.Get(limited(t), "/big", false)
+		_, _, err := s.Get(testContext(t), "/big", false)
 		if err == nil || !strings.Contains(err.Error(), "/big (the server sent a reply of 314572800 bytes, which exceeds the limit of 268435456 bytes)") {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-// A server that gives nobody a session is asked more and more seldom, and no
-// session that never was is said to have expired.
-func TestNeverASession(t *testing.T) {
+// A client retries more and more rarely at a server that grants no session, and does not report
+// an expiry.
+func TestNoSessionGranted(t *testing.T) {
 	var tries atomic.Int64
 	bubble(t, func(_ int, p *remote) { tries.Add(1); p.greet(0, 0) }, func(t *testing.T, s *Session) {
-		err := s.Ready(limited(t))
+		err := s.Ready(testContext(t))
 		if !errors.As(err, new(*NoServerError)) || !strings.Contains(err.Error(), "rejected the request to open a session") {
 			t.Errorf("got %v", err)
 		}
@@ -119,10 +119,11 @@ func TestNeverASession(t *testing.T) {
 	})
 }
 
-// Nor is one stormed that gives sessions and forgets them at once.
+// If a server grants sessions and forgets them at once, the client does not reconnect in a tight
+// loop.
 func TestSessionsForgottenAtOnce(t *testing.T) {
 	expired := 0
-	serve := func(n int, p *remote) { p.greet(int64(1-n%2), int32(life.Milliseconds())) }
+	serve := func(n int, p *remote) { p.greet(int64(1-n%2), int32(sessionTimeout.Milliseconds())) }
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		time.Sleep(5 * time.Minute)
 		for _, e := range s.Events() {
@@ -136,26 +137,26 @@ func TestSessionsForgottenAtOnce(t *testing.T) {
 	})
 }
 
-// After an expiry of a session that worked nothing is waited for, however many
-// there have been.
+// After the expiry of a session that worked, the client opens the next one at once, however many
+// have expired.
 func TestExpiryCostsNoTime(t *testing.T) {
 	serve := func(n int, p *remote) {
 		if n%2 == 1 {
 			p.greet(0, 0)
 			return
 		}
-		p.host(func(xid, _ int32) bool { // it works for a while, then breaks
+		p.host(func(xid, _ int32) bool { // works for a while, then breaks
 			time.Sleep(2 * time.Second)
 			return p.reply(xid, codeOK) && false
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		for range 5 {
-			if err := s.Sync(limited(t), "/"); err != nil {
+			if err := s.Sync(testContext(t), "/"); err != nil {
 				t.Fatal(err)
 			}
 			begin := time.Now()
-			synctest.Wait() // for the end of it, and all that takes no time
+			synctest.Wait() // until the session has expired and everything immediate is done
 			if s.State() != StateConnected || time.Since(begin) > 0 {
 				t.Fatalf("no next session at once; %s", s.State())
 			}
@@ -178,7 +179,7 @@ func TestReadOnlyHint(t *testing.T) {
 	}
 	for _, asked := range []bool{false, true} {
 		bubbleWith(t, Config{Servers: "127.0.0.1:1", ReadOnly: asked}, refuse, func(t *testing.T, s *Session) {
-			err := s.Ready(limited(t))
+			err := s.Ready(testContext(t))
 			if err == nil || !strings.Contains(err.Error(), "rejected the session") || strings.Contains(err.Error(), "add -r") == asked {
 				t.Errorf("read-only %t: %v", asked, err)
 			}
@@ -186,10 +187,10 @@ func TestReadOnlyHint(t *testing.T) {
 	}
 }
 
-// A socket that takes nothing holds up nobody who gives up, whatever he sent, and
-// he learns whether it can have had an effect.
-func TestSocketThatTakesNothing(t *testing.T) {
-	deaf(t, func(t *testing.T, s *Session, _ func() error) {
+// If the socket accepts no data, callers can still give up at once, and learn whether their
+// request may have had an effect.
+func TestBlockedSocket(t *testing.T) {
+	withDeafServer(t, func(t *testing.T, s *Session, _ func() error) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p, err := s.Pipe(ctx, "/")
 		if err != nil {
@@ -235,11 +236,11 @@ func TestSocketThatTakesNothing(t *testing.T) {
 	})
 }
 
-// What is queued when the connection breaks is surely not sent, what was being
-// written is not sure.
+// When the connection breaks, queued requests are known not to have been sent; the outcome of a
+// request being written is unknown.
 func TestBrokenWhileQueued(t *testing.T) {
-	deaf(t, func(t *testing.T, s *Session, hangUp func() error) {
-		ctx := limited(t)
+	withDeafServer(t, func(t *testing.T, s *Session, hangUp func() error) {
+		ctx := testContext(t)
 		p, err := s.Pipe(ctx, "/")
 		if err != nil {
 			t.Fatal(err)
@@ -263,7 +264,7 @@ func TestBrokenWhileQueued(t *testing.T) {
 func TestMissingChroot(t *testing.T) {
 	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, NoNode) }) }
 	bubbleWith(t, Config{Servers: "127.0.0.1:1/app"}, serve, func(t *testing.T, s *Session) {
-		ctx := limited(t)
+		ctx := testContext(t)
 		stay, err := s.Stay().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -285,8 +286,8 @@ func TestMissingChroot(t *testing.T) {
 	})
 }
 
-// A server that never answers a request of a new kind, although it answers pings, is given
-// up twice; then it is known not to know it.
+// A server that answers pings, but never a request of a newer kind, is given up twice; then the
+// client treats that kind as unsupported.
 func TestUnansweredNewRequest(t *testing.T) {
 	asked := 0
 	serve := func(_ int, p *remote) {
@@ -316,7 +317,7 @@ func TestUnansweredNewRequest(t *testing.T) {
 		if err := pin.CreateContainer(t.Context(), "/c", OpenACL()); err != nil && !strings.Contains(err.Error(), "cut short") {
 			t.Error(err)
 		}
-		if took := time.Since(begin); asked != 3 || took > 2*life {
+		if took := time.Since(begin); asked != 3 || took > 2*sessionTimeout {
 			t.Errorf("a container was asked for %d times, for %s", asked-2, took)
 		}
 	})

@@ -7,14 +7,14 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// FuzzAnswer has a server answer a request with any record: nothing may panic, or take
-// memory for what a length only claims.
+// FuzzAnswer decodes arbitrary bytes as the answer to each kind of request. Decoding must not
+// panic, nor allocate memory only because a length claims so.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte{})
-	f.Add([]byte{0x7f, 0xff, 0xff, 0xff})                   // two thousand million names
+	f.Add([]byte{0x7f, 0xff, 0xff, 0xff})                   // two billion names
 	f.Add([]byte{0, 0, 0, 22, 0, 0, 0, 0, 0, 0, 0})         // multiRead
 	f.Add([]byte{255, 255, 255, 255, 0, 0, 0, 0})           // multi
-	f.Add(append([]byte{0, 0, 0, 0}, make([]byte, 200)...)) // something of everything
+	f.Add(append([]byte{0, 0, 0, 0}, make([]byte, 200)...)) // zeros, which decode as any kind of record
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -27,7 +27,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// decodeAny reads a body as every record there is; any answer will do.
+// decodeAny decodes a reply as each kind of record. Errors are ignored.
 func decodeAny(r wire.Reply) {
 	decode(r, getData("/", nil))
 	decode(r, getChildren("/", nil))
@@ -36,7 +36,7 @@ func decodeAny(r wire.Reply) {
 	decode(r, exists("/", nil))
 	decode(r, setACL("/", nil, 0))
 	decode(r, multiGet([]string{"/a", "/b"}))
-	_ = answerTo(r, "/root").Strings() // of getEphemerals
+	_ = answerTo(r, "/root").Strings() // the record of getEphemerals
 	decode(r, multiChildren([]string{"/a", "/b"}))
 	decode(r, multi([]string{"/a", "/b"}, func(path string) change { return removal(path, -1) }))
 	decode(r, create("/a", nil, nil, CreateMode{}))

@@ -14,14 +14,14 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// One of two servers falls silent: the guarded session goes on at the other, long
-// before the library would notice, with all that belongs to it; and back again.
+// When one of two servers falls silent, the guarded session moves to the other with all its
+// state, long before the library would notice. Then it moves back.
 func TestFailoverInAnEnsemble(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3)
 	list, proxies := twoProxies(t, servers)
 	s := zksession.Open(t, zkconn.Config{Servers: list, Timeout: 30 * time.Second})
-	truth := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
+	observer := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	p, err := s.Stay().Pin(zktest.Within(t))
 	if err != nil {
 		t.Fatal(err)
@@ -56,10 +56,10 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		if i := s.Info(); i.Addr == silent || i.ID != p.ID() {
 			t.Errorf("session %#x is at %s; it was %#x at %s", i.ID, i.Addr, p.ID(), silent)
 		}
-		if st, err := truth.Exists(zktest.Within(t), "/mine", false); err != nil || st.EphemeralOwner != p.ID() {
+		if st, err := observer.Exists(zktest.Within(t), "/mine", false); err != nil || st.EphemeralOwner != p.ID() {
 			t.Errorf("the ephemeral znode: %v, %v", st, err)
 		}
-		if _, err := truth.Set(zktest.Within(t), "/mine", fmt.Append(nil, turn), -1); err != nil {
+		if _, err := observer.Set(zktest.Within(t), "/mine", fmt.Append(nil, turn), -1); err != nil {
 			t.Error(err)
 		}
 		select {
@@ -76,7 +76,8 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 	}
 }
 
-// twoProxies is a list of two of the servers, with a proxy before each.
+// twoProxies starts a proxy in front of each of the first two servers. It returns their connect
+// string and the proxies by address.
 func twoProxies(t *testing.T, servers []*zktest.Server) (list string, proxies map[string]*zktest.Proxy) {
 	proxies = map[string]*zktest.Proxy{}
 	for _, s := range servers[:2] {
@@ -87,8 +88,8 @@ func twoProxies(t *testing.T, servers []*zktest.Server) (list string, proxies ma
 	return list[1:], proxies
 }
 
-// Two servers are far away. The one in use stops for a moment now and then, which
-// costs those who ask that moment and nothing else.
+// The session does not leave a distant server that pauses now and then: a pause only delays
+// requests.
 func TestFailoverNotAtHiccups(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Ensemble(t, 3)
@@ -128,8 +129,8 @@ func TestFailoverNotAtHiccups(t *testing.T) {
 	}
 }
 
-// Where there is one server only, a longer pause of it is no reason to leave it: that
-// would cost what is under way, and the session has time.
+// With a single server, the session keeps its connection through a longer pause: leaving would
+// fail the requests in flight, and the session has time.
 func TestFailoverNotToTheOnlyServer(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())

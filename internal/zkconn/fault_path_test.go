@@ -44,7 +44,7 @@ func TestValidatePath(t *testing.T) {
 			t.Errorf("%q: %q, want %q", path, got, want)
 		}
 	}
-	// The name of a sequential node still grows.
+	// The server appends a counter to the name of a sequential znode.
 	for path, ok := range map[string]bool{"/a/": true, "/": true, "/a": true, "/a/.": true, "/a/..": true, "//": false, "a": false, "": false} {
 		if err := zkconn.ValidatePath(path, true); (err == nil) != ok {
 			t.Errorf("sequential %q: %v", path, err)
@@ -52,8 +52,8 @@ func TestValidatePath(t *testing.T) {
 	}
 }
 
-// javaVerdict is PathUtils.validatePath, from its source: what is wrong, and
-// where in UTF-16 units, or "".
+// javaVerdict is a copy of Java's PathUtils.validatePath: it returns the fault and its position
+// in UTF-16 units, or "".
 func javaVerdict(path string) string {
 	c := utf16.Encode([]rune(path))
 	switch {

@@ -13,21 +13,21 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-func (f *faulty) pin() *zkconn.Pinned {
+func (f *faultySession) pin() *zkconn.Pinned {
 	f.t.Helper()
 	p, err := f.Stay().Pin(zktest.Within(f.t))
 	f.must(err)
 	return p
 }
 
-// Who asks for a session while one expires unnoticed gets the next one.
+// Pin, called while a session expires unnoticed, returns the next session.
 func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
 	old := f.pin()
 	f.expire()
 	got := make(chan *zkconn.Pinned)
-	go func() { // ends with Pin
+	go func() { // ends when Pin returns
 		p, err := f.Stay().Pin(zktest.Within(t))
 		if err != nil {
 			t.Error(err)
@@ -58,7 +58,7 @@ func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	f.must(p.Sync(zktest.Within(t), f.root))
 }
 
-// Several znodes are made at once, and listed behind.
+// CreateAndList creates several znodes in one transaction and returns the children after it.
 func TestPinnedCreatesAndLists(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
@@ -74,7 +74,7 @@ func TestPinnedCreatesAndLists(t *testing.T) {
 			t.Fatalf("made %q, listed %q", paths, children)
 		}
 		for _, path := range paths {
-			st, err := f.truth.Exists(zktest.Within(t), path, false)
+			st, err := f.observer.Exists(zktest.Within(t), path, false)
 			f.must(err)
 			if st.Czxid != czxid || !slices.Contains(children, path[len(f.root)+1:]) {
 				t.Errorf("%s has czxid %#x, want %#x; listed %q", path, st.Czxid, czxid, children)
@@ -88,16 +88,16 @@ func TestPinnedCreatesAndLists(t *testing.T) {
 	}
 }
 
-// A wake channel hears of a change, also of one while the connection was down; the
-// user does not, unless he asked for it.
+// A wake channel receives changes, also those made while disconnected. The user sees no event
+// unless they set a watch too.
 func TestWakesAreQuiet(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	p := f.pin()
-	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/a", zkconn.CreateMode{}))
 	wake, none := make(chan zk.EventType, 1), make(chan zk.EventType, 1)
 	change := func() {
-		_, err := f.truth.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
+		_, err := f.observer.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
 		f.must(err)
 	}
 	watch := func(c chan zk.EventType) {
@@ -132,7 +132,7 @@ func TestWakesAreQuiet(t *testing.T) {
 	}
 }
 
-// An ephemeral znode is forgotten although the answer to its removal was lost.
+// An ephemeral znode is forgotten even if the answer to its delete was lost.
 func TestEphemeralRemovedWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)

@@ -20,83 +20,83 @@ import (
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
-// faulty is a session through a proxy, and another that sees what is true.
-type faulty struct {
+// A faultySession is a session through a proxy, with an observer: a second session that connects
+// directly and sees the true state.
+type faultySession struct {
 	*zkconn.Session
-	t     *testing.T
-	proxy *zktest.Proxy
-	truth *zkconn.Session
-	root  string
-	past  []zkconn.Event // taken and not expected yet
+	t        *testing.T
+	proxy    *zktest.Proxy
+	observer *zkconn.Session
+	root     string
+	pending  []zkconn.Event // events taken from the session that event has not returned yet
 }
 
-func openFaulty(t *testing.T, timeout time.Duration) *faulty {
+func openFaulty(t *testing.T, timeout time.Duration) *faultySession {
 	t.Helper()
 	server := zktest.Shared(t).Addr()
-	f := &faulty{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
-	f.truth = zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
-	if _, err := f.truth.Create(zktest.Within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	f := &faultySession{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
+	f.observer = zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
+	if _, err := f.observer.Create(zktest.Within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 		t.Fatal(err)
 	}
 	f.Session = zksession.Open(t, zkconn.Config{Servers: f.proxy.Addr(), Timeout: timeout})
 	return f
 }
 
-func (f *faulty) create(s *zkconn.Session, name string, mode zkconn.CreateMode) error {
+func (f *faultySession) create(s *zkconn.Session, name string, mode zkconn.CreateMode) error {
 	_, err := s.Create(zktest.Within(f.t), f.root+name, nil, zkconn.OpenACL(), mode)
 	return err
 }
 
-func (f *faulty) must(err error) {
+func (f *faultySession) must(err error) {
 	f.t.Helper()
 	if err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-// event waits for an event of a type and a path below the root, or of a state
-// of the session, and returns it.
-func (f *faulty) event(want string) zkconn.Event {
+// event waits for an event and returns it. It is named by its type and its path below the root,
+// or by the state of the session.
+func (f *faultySession) event(want string) zkconn.Event {
 	f.t.Helper()
 	for end := time.After(zktest.Patience); ; {
-		f.past = append(f.past, f.Events()...)
-		for i, e := range f.past {
+		f.pending = append(f.pending, f.Events()...)
+		for i, e := range f.pending {
 			if f.name(e) == want {
-				f.past = slices.Delete(f.past, i, i+1)
+				f.pending = slices.Delete(f.pending, i, i+1)
 				return e
 			}
 		}
 		select {
 		case <-f.EventsReady():
 		case <-end:
-			f.t.Fatalf("no event %q; there were %v", want, f.past)
+			f.t.Fatalf("no event %q; there were %v", want, f.pending)
 		}
 	}
 }
 
-func (f *faulty) name(e zkconn.Event) string {
+func (f *faultySession) name(e zkconn.Event) string {
 	if e.Session() {
 		return string(e.State)
 	}
 	return string(e.Type) + " " + strings.TrimPrefix(e.Path, f.root)
 }
 
-// noNodeEvents wants nothing to be left but changes of the session. A round trip
-// brings in what the server has sent before.
-func (f *faulty) noNodeEvents() {
+// noNodeEvents checks that only session events are left. A round trip ensures that events sent
+// before have arrived.
+func (f *faultySession) noNodeEvents() {
 	f.t.Helper()
 	f.must(f.Sync(zktest.Within(f.t), f.root))
-	for _, e := range append(f.past, f.Events()...) {
+	for _, e := range append(f.pending, f.Events()...) {
 		if !e.Session() {
 			f.t.Errorf("unexpected event %s", f.name(e))
 		}
 	}
-	f.past = nil
+	f.pending = nil
 }
 
-// cut breaks the connection, lets changes happen meanwhile, and waits for the
-// next connection.
-func (f *faulty) cut(meanwhile func()) {
+// cut breaks the connection, calls meanwhile, and waits for the next connection.
+func (f *faultySession) cut(meanwhile func()) {
 	f.t.Helper()
 	f.proxy.Refuse(true)
 	f.proxy.Cut()
@@ -107,15 +107,15 @@ func (f *faulty) cut(meanwhile func()) {
 	f.event("SyncConnected")
 }
 
-// expire ends the session on the server while there is no connection.
-func (f *faulty) expire() {
+// expire disconnects the session and waits until the server has expired it.
+func (f *faultySession) expire() {
 	f.t.Helper()
 	f.must(f.create(f.Session, "/canary", zkconn.CreateMode{Ephemeral: true}))
 	f.proxy.Refuse(true)
 	f.proxy.Cut()
 	f.event("Disconnected")
 	zktest.Eventually(f.t, "the session expires", func() bool {
-		_, err := f.truth.Exists(zktest.Within(f.t), f.root+"/canary", false)
+		_, err := f.observer.Exists(zktest.Within(f.t), f.root+"/canary", false)
 		return errors.Is(err, zkconn.NoNode)
 	})
 }
@@ -133,9 +133,9 @@ func TestWriteCutAfterSending(t *testing.T) {
 	if !strings.Contains(err.Error(), f.root+"/a") {
 		t.Errorf("no path in %q", err)
 	}
-	// It was done, once, and the next request works in the same session.
+	// The write took effect once, and the next request works in the same session.
 	f.must(f.create(f.Session, "/a/child", zkconn.CreateMode{}))
-	st, err := f.truth.Exists(zktest.Within(t), f.root, false)
+	st, err := f.observer.Exists(zktest.Within(t), f.root, false)
 	f.must(err)
 	if st.Cversion != 1 {
 		t.Errorf("%d changes, want 1", st.Cversion)
@@ -169,20 +169,19 @@ func TestWriteNotSent(t *testing.T) {
 	}
 	f.proxy.Refuse(false)
 	f.must(f.WaitReady(zktest.Within(t)))
-	if _, err := f.truth.Exists(zktest.Within(t), f.root+"/a", false); !errors.Is(err, zkconn.NoNode) {
+	if _, err := f.observer.Exists(zktest.Within(t), f.root+"/a", false); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("it was sent: %v", err)
 	}
 }
 
-// A write of which the answer does not come is not called done when its context
-// ends.
+// If a write is abandoned while its answer is outstanding, its outcome is reported as unknown.
 func TestAbandonedWrite(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	f.proxy.HoldReplies(true)
 	ctx, cancel := context.WithCancel(zktest.Within(t))
 	got := make(chan error)
-	go func() { // ends with the create
+	go func() { // ends when Create returns
 		_, err := f.Create(ctx, f.root+"/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
 		got <- err
 	}()
@@ -199,14 +198,14 @@ func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
 	f.expire()
-	// While connections hang nothing tells a request to give up.
+	// While connections hang, nothing makes a request give up.
 	f.proxy.Hold(true)
 	f.proxy.Refuse(false)
 	got := make(chan error, 1)
 	go func() { got <- f.create(f.Session, "/queued", zkconn.CreateMode{}) }()
 	select {
 	case err := <-got:
-		if !errors.As(err, new(*zkconn.NoServerError)) { // a pass over the servers had failed just then
+		if !errors.As(err, new(*zkconn.NoServerError)) { // a pass over the servers had just failed
 			t.Fatalf("got %v before there was a connection", err)
 		}
 		go func() { got <- f.create(f.Session, "/queued", zkconn.CreateMode{}) }()
@@ -220,18 +219,18 @@ func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 		t.Errorf("gone: %q", e.Gone)
 	}
 	f.must(f.WaitReady(zktest.Within(t)))
-	if _, err := f.truth.Exists(zktest.Within(t), f.root+"/queued", false); !errors.Is(err, zkconn.NoNode) {
+	if _, err := f.observer.Exists(zktest.Within(t), f.root+"/queued", false); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("the request ran in the new session: %v", err)
 	}
 	f.must(f.create(f.Session, "/queued", zkconn.CreateMode{}))
 }
 
-// What is asked after the expiry was told belongs to the new session.
+// A request made after the expiry was reported belongs to the new session.
 func TestRequestAfterExpiry(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
 	f.expire()
-	f.proxy.Delay(100 * time.Millisecond) // there is a while without a session
+	f.proxy.Delay(100 * time.Millisecond) // makes a while without a session
 	f.proxy.Refuse(false)
 	f.event("Expired")
 	if err := f.create(f.Session, "/after", zkconn.CreateMode{}); err != nil {
@@ -293,6 +292,6 @@ func TestConnectAndCloseLeakNothing(t *testing.T) {
 	if err := s.Close(zktest.Within(t)); err != nil {
 		t.Error(err)
 	}
-	// The library's Close has a second, which may begin late.
+	// The library allows its Close a second, which may begin late.
 	zktest.Eventually(t, "nothing goes on behind a close", func() bool { return goleak.Find(ignore) == nil })
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// One-shot watches survive a reconnect and fire once, for what happened
-// meanwhile or for what happens later.
+// One-shot watches survive a reconnect and fire once, for a change made meanwhile or a later
+// one.
 func TestOneShotWatchesSurvive(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
 	for _, when := range []string{"/meanwhile", "/later"} {
-		f.must(f.create(f.truth, when, zkconn.CreateMode{}))
+		f.must(f.create(f.observer, when, zkconn.CreateMode{}))
 		_, _, err := f.Get(ctx, f.root+when, true)
 		f.must(err)
 		_, _, err = f.Children(ctx, f.root+when, true)
@@ -30,10 +30,10 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 		}
 	}
 	change := func(when string) {
-		_, err := f.truth.Set(ctx, f.root+when, []byte("x"), -1)
+		_, err := f.observer.Set(ctx, f.root+when, []byte("x"), -1)
 		f.must(err)
-		f.must(f.create(f.truth, when+"/child", zkconn.CreateMode{}))
-		f.must(f.create(f.truth, when+"-born", zkconn.CreateMode{}))
+		f.must(f.create(f.observer, when+"/child", zkconn.CreateMode{}))
+		f.must(f.create(f.observer, when+"-born", zkconn.CreateMode{}))
 	}
 	expect := func(when string) {
 		f.event("NodeDataChanged " + when)
@@ -46,13 +46,13 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 	change("/later")
 	expect("/later")
 
-	// Each was used up: neither another change nor another connection fires it.
+	// Each watch has fired: neither another change nor another connection fires it again.
 	again := func() {
 		for _, when := range []string{"/meanwhile", "/later"} {
-			_, err := f.truth.Set(ctx, f.root+when, []byte("y"), -1)
+			_, err := f.observer.Set(ctx, f.root+when, []byte("y"), -1)
 			f.must(err)
-			f.must(f.truth.Delete(ctx, f.root+when+"/child", -1))
-			f.must(f.truth.Delete(ctx, f.root+when+"-born", -1))
+			f.must(f.observer.Delete(ctx, f.root+when+"/child", -1))
+			f.must(f.observer.Delete(ctx, f.root+when+"-born", -1))
 		}
 	}
 	f.cut(again)
@@ -64,33 +64,33 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
 	for _, p := range []string{"/p", "/r", "/r/deep"} {
-		f.must(f.create(f.truth, p, zkconn.CreateMode{}))
+		f.must(f.create(f.observer, p, zkconn.CreateMode{}))
 	}
 	f.must(f.AddWatch(ctx, f.root+"/p", false))
 	f.must(f.AddWatch(ctx, f.root+"/r", true))
 	for round := range 2 {
 		f.cut(func() {})
-		// Unlike one-shot ones they tell nothing of what happened before the
-		// server has them again.
+		// Unlike one-shot watches, persistent ones do not report changes made before the server
+		// has them again.
 		f.must(f.Sync(ctx, f.root))
 		for _, p := range []string{"/p", "/r/deep"} {
 			for range 2 {
-				_, err := f.truth.Set(ctx, f.root+p, []byte("x"), -1)
+				_, err := f.observer.Set(ctx, f.root+p, []byte("x"), -1)
 				f.must(err)
 				f.event("NodeDataChanged " + p)
 			}
 		}
 		name := fmt.Sprintf("/child%d", round)
-		f.must(f.create(f.truth, "/p"+name, zkconn.CreateMode{}))
+		f.must(f.create(f.observer, "/p"+name, zkconn.CreateMode{}))
 		f.event("NodeChildrenChanged /p")
-		f.must(f.create(f.truth, "/r/deep"+name, zkconn.CreateMode{}))
+		f.must(f.create(f.observer, "/r/deep"+name, zkconn.CreateMode{}))
 		f.event("NodeCreated /r/deep" + name)
 		f.noNodeEvents()
 	}
 	f.must(f.RemoveWatches(ctx, f.root+"/p", zkconn.AnyWatches, false))
 	f.event("PersistentWatchRemoved /p")
 	f.cut(func() {
-		_, err := f.truth.Set(ctx, f.root+"/p", []byte("x"), -1)
+		_, err := f.observer.Set(ctx, f.root+"/p", []byte("x"), -1)
 		f.must(err)
 	})
 	f.noNodeEvents()
@@ -99,13 +99,13 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 func TestWatchesDieWithTheirSession(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
-	f.must(f.create(f.truth, "/a", zkconn.CreateMode{}))
+	f.must(f.create(f.observer, "/a", zkconn.CreateMode{}))
 	f.must(f.AddWatch(zktest.Within(t), f.root+"/a", false))
 	f.expire()
 	f.proxy.Refuse(false)
 	f.event("Expired")
 	f.must(f.WaitReady(zktest.Within(t)))
-	_, err := f.truth.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
+	_, err := f.observer.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
 	f.must(err)
 	for f.Sync(zktest.Within(t), f.root) != nil {
 		f.must(f.WaitReady(zktest.Within(t)))
@@ -137,7 +137,7 @@ func TestCredentialsSurvive(t *testing.T) {
 	f.event("Expired")
 	f.must(f.WaitReady(ctx))
 	has()
-	// They are not carried to a connection asked for.
+	// Connecting to another server drops the credentials.
 	f.must(f.Connect(ctx, zktest.Shared(t).Addr()))
 	f.must(f.WaitReady(ctx))
 	ids, err := f.WhoAmI(ctx)
@@ -181,7 +181,7 @@ func TestReadOnlyServer(t *testing.T) {
 	if !errors.Is(err, zkconn.NotReadOnly) || !strings.Contains(err.Error(), "Not a read-only call: /a") {
 		t.Errorf("got %v", err)
 	}
-	// Without the wish for it such a server is none.
+	// Without the option ReadOnly, a read-only server counts as unreachable.
 	w, err := zkconn.Open(zkconn.Config{Servers: server, Timeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 }
 
-// Replies over ZooKeeper's usual limit of 1 MiB arrive whole.
+// Replies larger than ZooKeeper's usual limit of 1 MiB arrive completely.
 func TestLargeReplies(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
@@ -206,7 +206,7 @@ func TestLargeReplies(t *testing.T) {
 	for i := range n {
 		slots <- struct{}{}
 		go func() {
-			errs <- f.create(f.truth, fmt.Sprintf("/%s-%04d", long, i), zkconn.CreateMode{})
+			errs <- f.create(f.observer, fmt.Sprintf("/%s-%04d", long, i), zkconn.CreateMode{})
 			<-slots
 		}()
 	}
@@ -224,7 +224,7 @@ func TestLargeReplies(t *testing.T) {
 	if err != nil || !bytes.Equal(got, big) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	// One that is too large is not sent.
+	// A request that is too large is not sent.
 	_, err = f.Set(ctx, f.root, make([]byte, 1<<20), -1)
 	var tooLarge *zkconn.TooLargeError
 	if !errors.As(err, &tooLarge) || !strings.Contains(err.Error(), "jute.maxbuffer") {

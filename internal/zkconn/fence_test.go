@@ -15,25 +15,25 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// posts are a fence of these znodes.
-type posts []string
+// A nodeFence is a fence that consists of the given znodes.
+type nodeFence []string
 
-func (p posts) Nodes(context.Context, zkconn.Epoch) ([]string, error) { return p, nil }
+func (p nodeFence) Nodes(context.Context, zkconn.Epoch) ([]string, error) { return p, nil }
 
-func (p posts) Refused(_ zkconn.Stay, node string, code zkconn.Code) error {
+func (p nodeFence) Refused(_ zkconn.Stay, node string, code zkconn.Code) error {
 	return fmt.Errorf("no %s: %v", node[strings.LastIndexByte(node, '/')+1:], code)
 }
 
-func (p posts) For(*zkconn.Session) zkconn.Fence { return p }
+func (p nodeFence) For(*zkconn.Session) zkconn.Fence { return p }
 
 const (
 	goneRefusal   = "no gone: KeeperErrorCode = NoNode"
 	hiddenRefusal = "no hidden: KeeperErrorCode = NoAuth"
 )
 
-// storing is all that a session can store, below a path, one thing after the other, with
-// the errors that it meets.
-func storing(s *zkconn.Session, at string) []write {
+// allWrites returns every kind of write that a session can make below a path, to be run in
+// order. Some of them must fail.
+func allWrites(s *zkconn.Session, at string) []write {
 	w := writes{s}
 	pipe := func(ask func(*zkconn.Pipe) *zkconn.Pending[zkconn.Written]) write {
 		return func(ctx context.Context) (string, error) {
@@ -92,9 +92,9 @@ func storing(s *zkconn.Session, at string) []write {
 	}
 }
 
-// Behind a fence that stands everything is as without one.
-func TestFenceStands(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, _ *zktest.Proxy) {
+// With an intact fence, every write has the same result as without a fence.
+func TestFenceIntact(t *testing.T) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, _ *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		for _, name := range []string{"/post", "/other"} {
 			if _, err := rival.Create(ctx, name, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
@@ -102,7 +102,7 @@ func TestFenceStands(t *testing.T) {
 			}
 		}
 		run := func(at string) (out []string) {
-			for _, do := range storing(s, at) {
+			for _, do := range allWrites(s, at) {
 				text, err := do(ctx)
 				out = append(out, strings.ReplaceAll(fmt.Sprint(text, " ", err), at, "/x"))
 			}
@@ -110,7 +110,7 @@ func TestFenceStands(t *testing.T) {
 			return append(out, strings.ReplaceAll(fmt.Sprint(names, err), at, "/x"))
 		}
 		want := run("/free")
-		s.SetFence(posts{s.ServerPath("/post"), s.ServerPath("/other")})
+		s.SetFence(nodeFence{s.ServerPath("/post"), s.ServerPath("/other")})
 		expect(t, run("/fenced"), want...)
 		if fenced, err := s.Fenced(ctx); !fenced || err != nil {
 			t.Error(fenced, err)
@@ -118,10 +118,10 @@ func TestFenceStands(t *testing.T) {
 	})
 }
 
-// Behind one that has fallen nothing is stored, in whatever way, and none of the errors
-// is taken for a refusal of the write itself.
-func TestFenceFallen(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+// With a broken fence, nothing is written by any means, and no error looks like a rejection of
+// the write itself.
+func TestFenceBroken(t *testing.T) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		for _, name := range []string{"/post", "/x"} {
 			if _, err := rival.Create(ctx, name, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
@@ -137,9 +137,9 @@ func TestFenceFallen(t *testing.T) {
 			t.Fatal(err)
 		}
 		for missing, refusal := range map[string]string{"/gone": goneRefusal, "/hidden": hiddenRefusal} {
-			s.SetFence(posts{s.ServerPath("/post"), s.ServerPath(missing)})
+			s.SetFence(nodeFence{s.ServerPath("/post"), s.ServerPath(missing)})
 			p.Requests()
-			for i, do := range storing(s, "/x") {
+			for i, do := range allWrites(s, "/x") {
 				_, err := do(ctx)
 				if !errors.As(err, new(*zkconn.FencedError)) || err.Error() != refusal {
 					t.Errorf("%d: %v", i, err)
@@ -162,7 +162,8 @@ func TestFenceFallen(t *testing.T) {
 		if x, err := rival.Exists(ctx, "/x", false); err != nil || x.NumChildren != 0 || x.Version != 0 || x.Aversion != 0 {
 			t.Errorf("%+v, %v", x, err)
 		}
-		// What only asks, or is of the session alone, goes on, and so does who takes and gives locks.
+		// Reads and requests about the session itself still work, and so do the writes of lock
+		// operations.
 		if _, _, err := s.Get(ctx, "/x", true); err != nil {
 			t.Error(err)
 		}
@@ -182,24 +183,24 @@ func TestFenceFallen(t *testing.T) {
 	})
 }
 
-// A transaction has the checks in front, once.
+// In a transaction, the checks of the fence come first, once.
 func TestFencedTransaction(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx, w := zktest.Within(t), writes{s}
 		if _, err := rival.Create(ctx, "/post", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 			t.Fatal(err)
 		}
-		s.SetFence(posts{s.ServerPath("/post")})
+		s.SetFence(nodeFence{s.ServerPath("/post")})
 		p.Requests()
 		txn := s.Begin()
-		all := together(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/c", zkconn.CreateMode{Container: true}), w.set("/a", 0))
+		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/c", zkconn.CreateMode{Container: true}), w.set("/a", 0))
 		if _, err := txn.Commit(ctx); err != nil {
 			t.Error(err)
 		}
 		expect(t, answers(all), "/a", "/c", "version 1, length 3")
 
 		txn = s.Begin()
-		all = together(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
+		all = startAll(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
 		undone := "not applied, because operation 2 of the transaction failed: version No is not valid : /a"
 		if _, err := txn.Commit(ctx); err == nil || err.Error() != undone {
 			t.Error(err)
@@ -207,7 +208,7 @@ func TestFencedTransaction(t *testing.T) {
 		expect(t, answers(all), undone, "version No is not valid : /a", undone)
 
 		txn = s.Begin()
-		all = together(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
+		all = startAll(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
 		txn.CommitEach(ctx)
 		got := answers(all)
 		expect(t, got[:2], "/b", "version No is not valid : /a")
@@ -220,7 +221,7 @@ func TestFencedTransaction(t *testing.T) {
 			}
 		}
 
-		s.SetFence(posts{s.ServerPath("/post"), s.ServerPath("/gone")})
+		s.SetFence(nodeFence{s.ServerPath("/post"), s.ServerPath("/gone")})
 		for _, end := range []func(*zkconn.Transaction){
 			func(txn *zkconn.Transaction) {
 				if _, err := txn.Commit(ctx); !errors.As(err, new(*zkconn.FencedError)) {
@@ -230,7 +231,7 @@ func TestFencedTransaction(t *testing.T) {
 			func(txn *zkconn.Transaction) { txn.CommitEach(ctx) },
 		} {
 			txn = s.Begin()
-			all = together(t, txn, w.set("/a", -1), w.delete("/b"))
+			all = startAll(t, txn, w.set("/a", -1), w.delete("/b"))
 			end(txn)
 			if got := answers(all); got[0] != goneRefusal {
 				t.Errorf("%q", got)
@@ -245,15 +246,15 @@ func TestFencedTransaction(t *testing.T) {
 	})
 }
 
-// What no multi can hold is sent once its checks have been answered, on the same
-// connection or not at all, and does not outlive who asked for it.
+// A request that a multi cannot contain is sent after the fence's checks were confirmed, on the
+// same connection or not at all, and not after its caller has given up.
 func TestCheckedRequest(t *testing.T) {
-	everywhere(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
+	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		if _, err := rival.Create(ctx, "/post", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
 			t.Fatal(err)
 		}
-		s.SetFence(posts{s.ServerPath("/post")})
+		s.SetFence(nodeFence{s.ServerPath("/post")})
 		cut := p.CutAfterRequest(jute.OpMulti)
 		_, err := s.SetACL(ctx, "/post", zkconn.OpenACL(), -1)
 		<-cut
@@ -270,7 +271,7 @@ func TestCheckedRequest(t *testing.T) {
 			t.Errorf("given up: %v", err)
 		}
 		p.HoldReplies(false)
-		if err := s.Sync(ctx, "/"); err != nil { // behind the answer
+		if err := s.Sync(ctx, "/"); err != nil { // waits until the late answer has been processed
 			t.Fatal(err)
 		}
 		if st, err := rival.Exists(ctx, "/post", false); err != nil || st.Aversion != 0 {

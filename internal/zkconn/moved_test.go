@@ -13,9 +13,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// movedParts answers a multi as ZooKeeper 3.4 does if the session has moved: the first
-// part fails for that, the others with it, and the connection stays open.
-func (p *remote) movedParts(xid int32, parts int) bool {
+// replyMoved answers a multi like ZooKeeper 3.4 after the session has moved: the first part
+// fails with SessionMoved and the others with it, and the connection stays open.
+func (p *remote) replyMoved(xid int32, parts int) bool {
 	var e jute.Encoder
 	e.Int(xid)
 	e.Long(1)
@@ -30,19 +30,21 @@ func (p *remote) movedParts(xid int32, parts int) bool {
 	return p.frame(e.B)
 }
 
-// fenceOf is a fence of one znode. A check that fails is not to be blamed on it here.
-type fenceOf struct{ t *testing.T }
+// A oneNodeFence is a fence of one znode. In these tests, no failure may be blamed on the fence.
+type oneNodeFence struct{ t *testing.T }
 
-func (f fenceOf) Nodes(context.Context, Epoch) ([]string, error) { return []string{"/lock/node"}, nil }
-func (f fenceOf) For(*Session) Fence                             { return f }
+func (f oneNodeFence) Nodes(context.Context, Epoch) ([]string, error) {
+	return []string{"/lock/node"}, nil
+}
+func (f oneNodeFence) For(*Session) Fence { return f }
 
-func (f fenceOf) Refused(_ Stay, node string, code Code) error {
+func (f oneNodeFence) Refused(_ Stay, node string, code Code) error {
 	f.t.Errorf("%s is blamed: %v", node, code)
 	return code
 }
 
-// An answer that says that the session has moved, as a whole or in the parts of a multi,
-// ends the connection; the request was rejected, and the same session goes on.
+// An answer of SessionMoved, as a whole or in the parts of a multi, ends the connection. The
+// request was rejected, and the same session continues.
 func TestMovedSessionLeavesTheConnection(t *testing.T) {
 	changes := []Change{NewData("/a", nil, -1), NewData("/b", nil, -1)}
 	for name, test := range map[string]struct {
@@ -81,16 +83,16 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 					case n > 0 || op == jute.OpSync:
 						return p.reply(xid, codeOK)
 					case op == jute.OpMulti:
-						return p.movedParts(xid, 3)
+						return p.replyMoved(xid, 3)
 					}
 					return p.reply(xid, SessionMoved)
 				})
 			}
 			bubble(t, serve, func(t *testing.T, s *Session) {
 				if test.fenced {
-					s.SetFence(fenceOf{t})
+					s.SetFence(oneNodeFence{t})
 				}
-				ctx := limited(t)
+				ctx := testContext(t)
 				old, err := s.Stay().Pin(ctx)
 				if err != nil {
 					t.Fatal(err)
@@ -120,8 +122,8 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 	}
 }
 
-// What was sent behind it on the same connection has an unknown outcome.
-func TestSentBehindAMovedRequest(t *testing.T) {
+// Requests sent after a moved request on the same connection have an unknown outcome.
+func TestSentAfterMovedRequest(t *testing.T) {
 	serve := func(n int, p *remote) {
 		first := int32(0)
 		p.host(func(xid, op int32) bool {
@@ -132,11 +134,11 @@ func TestSentBehindAMovedRequest(t *testing.T) {
 				first = xid
 				return true
 			}
-			return p.movedParts(first, 2)
+			return p.replyMoved(first, 2)
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		ctx := limited(t)
+		ctx := testContext(t)
 		p, err := s.Pipe(ctx, "/")
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +153,7 @@ func TestSentBehindAMovedRequest(t *testing.T) {
 	})
 }
 
-// Of several reads that go together, some of the answers are missing then.
+// If one of several reads that are sent together fails with SessionMoved, all count as lost.
 func TestMovedAmongSeveral(t *testing.T) {
 	for last := range 2 {
 		serve := func(n int, p *remote) {
@@ -168,7 +170,7 @@ func TestMovedAmongSeveral(t *testing.T) {
 			})
 		}
 		bubble(t, serve, func(t *testing.T, s *Session) {
-			ctx := limited(t)
+			ctx := testContext(t)
 			p, err := s.Pipe(ctx, "/")
 			if err != nil {
 				t.Fatal(err)

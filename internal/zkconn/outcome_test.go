@@ -10,25 +10,26 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Every code that a server can answer with, and codes that are in no table.
+// Each known error code leads to the right outcome; unknown codes lead to an unknown one.
 func TestOutcomeOfCode(t *testing.T) {
-	conclusive := map[Code]fate{codeOK: done}
+	fates := map[Code]fate{codeOK: done}
 	for code := range refusals {
 		if code != codeOK {
-			conclusive[code] = rejected
+			fates[code] = rejected
 		}
 	}
 	for _, code := range []Code{-1, -2, -3, -4, -7, -100, -122, 5, -999, -128} {
-		conclusive[code] = unknown
+		fates[code] = unknown
 	}
-	for code, want := range conclusive {
+	for code, want := range fates {
 		if got := code.fate(); got != want {
 			t.Errorf("%s (%d): %d; want %d", code.Name(), code, got, want)
 		}
 	}
 }
 
-// A write comes to what the server answered, or to what can be known without an answer.
+// The outcome of a write follows from the server's answer or, without one, from what the client
+// knows.
 func TestOutcomeOfWrite(t *testing.T) {
 	type serve = func(p *remote, xid, op int32) bool
 	for name, c := range map[string]struct {
@@ -50,7 +51,7 @@ func TestOutcomeOfWrite(t *testing.T) {
 			bubble(t, answer, func(t *testing.T, s *Session) {
 				var recorder Recorder
 				trip := NewTrip()
-				_, err := s.Set(trip.Context(recorder.Context(limited(t))), "/x", nil, -1)
+				_, err := s.Set(trip.Context(recorder.Context(testContext(t))), "/x", nil, -1)
 				if err == nil || trip.Outcome != c.outcome || trip.Cut != c.cut || recorder.Outcome() != c.outcome {
 					t.Errorf("%v: %+v, cut %v, recorded %+v; want %+v", err, trip.Outcome, trip.Cut, recorder.Outcome(), c.outcome)
 				}
@@ -62,7 +63,7 @@ func TestOutcomeOfWrite(t *testing.T) {
 	}
 }
 
-// shortAnswer is a good answer whose Stat is cut short.
+// shortAnswer returns a successful reply whose Stat is truncated.
 func shortAnswer(xid int32) []byte {
 	var e jute.Encoder
 	e.Int(xid)
@@ -71,16 +72,16 @@ func shortAnswer(xid int32) []byte {
 	return e.B
 }
 
-// What never reached a connection, or was withdrawn from it, surely has no effect. What
-// was sent, and is not waited for any more, may.
+// A request that was never sent, or was withdrawn before that, is known to have no effect. A
+// request that was sent and then abandoned may have one.
 func TestOutcomeWithoutAnswer(t *testing.T) {
 	silent := func(_ int, p *remote) { p.host(func(int32, int32) bool { return true }) }
 	bubble(t, silent, func(t *testing.T, s *Session) {
-		if err := s.Ready(limited(t)); err != nil {
+		if err := s.Ready(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
 		var recorder Recorder
-		over, cancel := context.WithCancel(limited(t))
+		over, cancel := context.WithCancel(testContext(t))
 		p, err := s.Pipe(recorder.Context(over), "/")
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +107,7 @@ func TestOutcomeWithoutAnswer(t *testing.T) {
 	})
 }
 
-// Only what destroys something is recorded.
+// A Recorder counts only changes that destroy data.
 func TestRecorderCountsDestruction(t *testing.T) {
 	changes := []Change{Creation("/a", nil, OpenACL(), CreateMode{}), NewData("/b", nil, -1), Removal("/c", -1), {check("/d", 1)}}
 	o := multiOf(changes)
@@ -119,7 +120,8 @@ func TestRecorderCountsDestruction(t *testing.T) {
 	}
 }
 
-// A group of -e whose outcome is unknown is not sent again: create -s would make two.
+// A transaction of -e whose outcome is unknown is not sent again: a create -s in it would create
+// two znodes.
 func TestUnknownGroupIsNotSentAgain(t *testing.T) {
 	for _, code := range []Code{systemError, operationTimeout, -999} {
 		multis := 0
@@ -135,13 +137,13 @@ func TestUnknownGroupIsNotSentAgain(t *testing.T) {
 			txn := s.Begin()
 			ended := make(chan error)
 			for i := range 3 {
-				go func() { // answered by CommitEach
-					_, err := s.Create(txn.Context(limited(t)), fmt.Sprintf("/n%d-", i), nil, OpenACL(), CreateMode{Sequential: true})
+				go func() { // ends when CommitEach answers
+					_, err := s.Create(txn.Context(testContext(t)), fmt.Sprintf("/n%d-", i), nil, OpenACL(), CreateMode{Sequential: true})
 					ended <- err
 				}()
 			}
-			synctest.Wait() // until all have joined
-			txn.CommitEach(limited(t))
+			synctest.Wait() // until all requests have joined the transaction
+			txn.CommitEach(testContext(t))
 			refusals := 0
 			for range 3 {
 				if err := <-ended; errors.Is(err, code) {
@@ -155,14 +157,14 @@ func TestUnknownGroupIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// A request of a kind that the ensemble is found not to know had no effect.
+// A request that the ensemble turns out not to support had no effect.
 func TestOutcomeOfHangUp(t *testing.T) {
 	serve := func(_ int, p *remote) {
 		p.host(func(xid, op int32) bool { return op != jute.OpCreateContainer && p.reply(xid, codeOK) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		trip := NewTrip()
-		_, err := s.Create(trip.Context(limited(t)), "/c", nil, OpenACL(), CreateMode{Container: true})
+		_, err := s.Create(trip.Context(testContext(t)), "/c", nil, OpenACL(), CreateMode{Container: true})
 		if !errors.Is(err, Unimplemented) || trip.Outcome != (Outcome{Rejected: 1}) || trip.Cut {
 			t.Errorf("%v: %+v, cut %v", err, trip.Outcome, trip.Cut)
 		}

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// away is a server that can be made unreachable.
-type away struct {
+// An awayServer is a server that can be made unreachable.
+type awayServer struct {
 	gone  atomic.Bool
-	tries atomic.Int32 // while it is gone
+	tries atomic.Int32 // number of connection attempts while it is gone
 	conn  atomic.Pointer[net.Conn]
 }
 
-func (a *away) dial(context.Context, string, string) (net.Conn, error) {
+func (a *awayServer) dial(context.Context, string, string) (net.Conn, error) {
 	if a.gone.Load() {
 		a.tries.Add(1)
 		return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
@@ -29,17 +29,17 @@ func (a *away) dial(context.Context, string, string) (net.Conn, error) {
 }
 
 // leaveFor makes the server unreachable for a while.
-func (a *away) leaveFor(d time.Duration) {
+func (a *awayServer) leaveFor(d time.Duration) {
 	a.gone.Store(true)
 	(*a.conn.Load()).Close()
 	time.AfterFunc(d, func() { a.gone.Store(false) })
 }
 
-// withAway runs a test with a session whose connection has lasted.
-func withAway(t *testing.T, test func(t *testing.T, s *Session, a *away)) {
-	a := new(away)
+// withAwayServer runs a test with a session whose connection has lasted for a while.
+func withAwayServer(t *testing.T, test func(t *testing.T, s *Session, a *awayServer)) {
+	a := new(awayServer)
 	bubbleWith(t, Config{Servers: "127.0.0.1:1", dial: a.dial}, nil, func(t *testing.T, s *Session) {
-		if err := s.Ready(limited(t)); err != nil {
+		if err := s.Ready(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * tooSoon)
@@ -47,36 +47,36 @@ func withAway(t *testing.T, test func(t *testing.T, s *Session, a *away)) {
 	})
 }
 
-// backAfter waits for the next connection.
+// backAfter waits for the next connection and returns how long that took.
 func backAfter(t *testing.T, s *Session) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	for s.Info().Addr != "" { // the loss is noticed at once, but not by this goroutine
+	for s.Info().Addr != "" { // the session notices the loss at once, but this goroutine may run earlier
 		time.Sleep(time.Millisecond)
 	}
 	for s.Info().Addr == "" {
 		time.Sleep(time.Millisecond)
-		if time.Since(begin) > life {
+		if time.Since(begin) > sessionTimeout {
 			t.Fatal("there is no connection any more")
 		}
 	}
 	return time.Since(begin)
 }
 
-// What relies on the session is connected again at most a short pause after the server
-// is back; where nothing does, the pauses grow.
+// If something relies on the session, the client reconnects at most a short pause after the
+// server is back. Otherwise the pauses grow.
 func TestReconnectIsUrgent(t *testing.T) {
 	const gone, slack = 5300 * time.Millisecond, 10 * time.Millisecond
 	for name, rely := range map[string]func(t *testing.T, s *Session) (end func()){
 		"a lock": func(t *testing.T, s *Session) func() {
-			p, err := s.Stay().Pin(limited(t))
+			p, err := s.Stay().Pin(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return p.Guard()
 		},
 		"a watch": func(t *testing.T, s *Session) func() {
-			if _, err := s.Exists(limited(t), "/a", true); err != nil {
+			if _, err := s.Exists(testContext(t), "/a", true); err != nil {
 				t.Fatal(err)
 			}
 			return func() {}
@@ -91,12 +91,12 @@ func TestReconnectIsUrgent(t *testing.T) {
 			return func() { txn.Abort(errOver); txn.Abort(errOver) }
 		},
 		"a request that waits": func(t *testing.T, s *Session) func() {
-			p, err := s.Stay().Pin(limited(t))
+			p, err := s.Stay().Pin(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan error)
-			wait := time.AfterFunc(gone/2, func() { done <- p.Await(limited(t)) })
+			wait := time.AfterFunc(gone/2, func() { done <- p.Await(testContext(t)) })
 			return func() {
 				if wait.Stop() {
 					t.Error("nobody has waited")
@@ -107,7 +107,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withAway(t, func(t *testing.T, s *Session, a *away) {
+			withAwayServer(t, func(t *testing.T, s *Session, a *awayServer) {
 				end := rely(t, s)
 				a.leaveFor(gone)
 				if took := backAfter(t, s); took < gone || took > gone+shortPause+slack {
@@ -120,46 +120,45 @@ func TestReconnectIsUrgent(t *testing.T) {
 			})
 		})
 	}
-	withAway(t, func(t *testing.T, s *Session, a *away) {
+	withAwayServer(t, func(t *testing.T, s *Session, a *awayServer) {
 		a.leaveFor(gone)
 		backAfter(t, s)
-		if tries := a.tries.Load() / 2; tries > 3+int32(gone/(longPause-pauseJitter)) { // each pass tries twice
+		if tries := a.tries.Load() / 2; tries > 3+int32(gone/(longPause-pauseJitter)) { // each pass over the servers tries each twice
 			t.Errorf("an idle shell has tried %d times in %s", tries, gone)
 		}
 	})
 }
 
-// A server that is gone for longer than a session lasts is tried less often.
+// A server that is unreachable for longer than a session lasts is tried less often.
 func TestReconnectIsNotUrgentForEver(t *testing.T) {
-	withAway(t, func(t *testing.T, s *Session, a *away) {
-		p, err := s.Stay().Pin(limited(t))
+	withAwayServer(t, func(t *testing.T, s *Session, a *awayServer) {
+		p, err := s.Stay().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer p.Guard()()
-		a.leaveFor(10 * life)
-		time.Sleep(life)
+		a.leaveFor(10 * sessionTimeout)
+		time.Sleep(sessionTimeout)
 		before := a.tries.Load()
-		time.Sleep(life)
-		if tries := (a.tries.Load() - before) / 2; tries > int32(life/(longPause-pauseJitter))+1 {
-			t.Errorf("tried %d times in %s", tries, life)
+		time.Sleep(sessionTimeout)
+		if tries := (a.tries.Load() - before) / 2; tries > int32(sessionTimeout/(longPause-pauseJitter))+1 {
+			t.Errorf("tried %d times in %s", tries, sessionTimeout)
 		}
 	})
 }
 
-// However short the pauses are, a request is not given up sooner than before: it waits
-// for nearly a second.
+// However short the pauses are, a request waits nearly a second for a server.
 func TestRequestWaitsForAServer(t *testing.T) {
-	withAway(t, func(t *testing.T, s *Session, a *away) {
+	withAwayServer(t, func(t *testing.T, s *Session, a *awayServer) {
 		a.leaveFor(longPause * 3 / 4)
-		time.Sleep(shortPause / 2) // the first pass has failed
-		if _, err := s.Exists(limited(t), "/a", false); err != nil {
+		time.Sleep(shortPause / 2) // the first pass over the servers has failed
+		if _, err := s.Exists(testContext(t), "/a", false); err != nil {
 			t.Errorf("the server was away for %s: %v", longPause*3/4, err)
 		}
-		a.leaveFor(life)
+		a.leaveFor(sessionTimeout)
 		time.Sleep(2 * longPause)
 		begin := time.Now()
-		if _, err := s.Exists(limited(t), "/a", false); err == nil || time.Since(begin) > longPause+shortPause {
+		if _, err := s.Exists(testContext(t), "/a", false); err == nil || time.Since(begin) > longPause+shortPause {
 			t.Errorf("%v after %s", err, time.Since(begin))
 		}
 	})

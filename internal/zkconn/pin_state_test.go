@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// What is known of a connection's answers ends with it.
-func TestHeard(t *testing.T) {
+// A Pinned's State describes the answers of the current connection only.
+func TestPinnedState(t *testing.T) {
 	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) }) }
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		pin, err := s.Stay().Pin(limited(t))
+		pin, err := s.Stay().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -17,28 +17,28 @@ func TestHeard(t *testing.T) {
 		if sent := pin.State(time.Now()).Sent; !sent.Equal(begun) || begun.IsZero() {
 			t.Errorf("begun at %v, heard at first of %v", begun, sent)
 		}
-		time.Sleep(10 * life)
+		time.Sleep(10 * sessionTimeout)
 		asked := time.Now()
-		if st := pin.State(asked); asked.Sub(st.Sent) > life/3 || st.Came.Before(st.Sent) || st.Came.After(asked) {
+		if st := pin.State(asked); asked.Sub(st.Sent) > sessionTimeout/3 || st.Came.Before(st.Sent) || st.Came.After(asked) {
 			t.Errorf("the last ping was sent %s ago", asked.Sub(st.Sent))
 		}
-		if _, err := pin.Children(limited(t), "/"); err != nil {
+		if _, err := pin.Children(testContext(t), "/"); err != nil {
 			t.Fatal(err)
 		}
 		if sent := pin.State(time.Now()).Sent; !sent.Equal(asked) {
 			t.Errorf("heard of %v, want %v", sent, asked)
 		}
-		if sent := pin.State(asked.Add(-life / 2)).Sent; asked.Sub(sent) < life/2 || asked.Sub(sent) > life {
+		if sent := pin.State(asked.Add(-sessionTimeout / 2)).Sent; asked.Sub(sent) < sessionTimeout/2 || asked.Sub(sent) > sessionTimeout {
 			t.Errorf("half a session ago: %s", asked.Sub(sent))
 		}
 		time.Sleep(time.Second)
 		if err := s.current().wire.Status().Conn.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if sent := pin.State(time.Now()).Sent; !sent.IsZero() && !sent.After(asked) { // the next one may be there already
+		if sent := pin.State(time.Now()).Sent; !sent.IsZero() && !sent.After(asked) { // the next connection may already exist
 			t.Errorf("without the connection: %v, %v", pin.State(time.Now()).Begun, sent)
 		}
-		if err := pin.Await(limited(t)); err != nil {
+		if err := pin.Await(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
 		again := pin.State(time.Now()).Begun

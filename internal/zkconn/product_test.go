@@ -14,14 +14,14 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A ClickHouse Keeper is recognized by its znode, where ZooKeeper's configuration is
-// missing, or by its srvr. Each connection is asked once, and not before something is
-// about to be held.
+// ClickHouse Keeper is recognized by its answer to srvr or, without an answer, by its own znode
+// where ZooKeeper's configuration znode is missing. Each connection is checked once, and not
+// before a lock is about to be held.
 func TestKeeperIsRecognized(t *testing.T) {
 	const zookeeper, clickhouse = "Zookeeper version: 3.4.14-x, built on y\nMode: standalone\n", "ClickHouse Keeper version: v24.8.4.13-stable-x\nMode: leader\n"
 	for name, test := range map[string]struct {
 		keeper, config Code
-		srvr           string // none: it is not answered
+		srvr           string // answer to srvr; empty means that the server closes the connection
 		tied, asked    bool
 	}{
 		"ZooKeeper":                  {NoNode, codeOK, clickhouse, false, false},
@@ -41,7 +41,7 @@ func TestKeeperIsRecognized(t *testing.T) {
 			t.Parallel()
 			addr, words := srvrPort(t, test.srvr)
 			var reads atomic.Int32
-			cfg := Config{Servers: addr, Timeout: life}
+			cfg := Config{Servers: addr, Timeout: sessionTimeout}
 			cfg.dial = func(context.Context, string, string) (net.Conn, error) {
 				return pipeTo(0, func(_ int, p *remote) {
 					p.host(func(xid, op int32) bool {
@@ -60,7 +60,7 @@ func TestKeeperIsRecognized(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx := limited(t)
+			ctx := testContext(t)
 			defer func() { _ = s.Close(ctx); <-ended(s.current()) }()
 			p, err := s.Stay().Pin(ctx)
 			if err != nil {
@@ -91,7 +91,8 @@ func TestKeeperIsRecognized(t *testing.T) {
 	}
 }
 
-// srvrPort answers four-letter commands with text, or closes the connection.
+// srvrPort starts a server that answers four-letter commands with text, or closes the connection
+// if text is empty. It returns the server's address and the number of commands it received.
 func srvrPort(t *testing.T, text string) (addr string, asked *atomic.Int32) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -100,7 +101,7 @@ func srvrPort(t *testing.T, text string) (addr string, asked *atomic.Int32) {
 	}
 	asked = new(atomic.Int32)
 	ended := make(chan struct{})
-	go func() { // ends with the listener
+	go func() { // ends when the listener is closed
 		defer close(ended)
 		for {
 			c, err := ln.Accept()
@@ -108,9 +109,9 @@ func srvrPort(t *testing.T, text string) (addr string, asked *atomic.Int32) {
 				return
 			}
 			asked.Add(1)
-			_ = c.SetDeadline(time.Now().Add(life)) // a test that hangs fails by itself
+			_ = c.SetDeadline(time.Now().Add(sessionTimeout)) // only limits a test that hangs
 			if _, err := io.ReadFull(c, make([]byte, 4)); err == nil {
-				_, _ = io.WriteString(c, text) // who asked is gone, or sees that it is cut short
+				_, _ = io.WriteString(c, text) // if this fails, the client is gone or sees a truncated answer
 			}
 			c.Close()
 		}
@@ -119,22 +120,23 @@ func srvrPort(t *testing.T, text string) (addr string, asked *atomic.Int32) {
 	return ln.Addr().String(), asked
 }
 
-// Whoever makes a lock's znode knows with the answer how long it can last.
+// When the creation of a lock's znode is confirmed, the client already knows whether the session
+// ends with the connection.
 func TestKeeperIsRecognizedInTime(t *testing.T) {
 	var asked requests
 	serve := func(_ int, p *remote) {
-		p.hostAs(1, life, &asked, func(xid, op int32) bool {
+		p.hostAs(1, sessionTimeout, &asked, func(xid, op int32) bool {
 			switch op {
 			case jute.OpGetData:
 				return p.reply(xid, NoNode)
 			case jute.OpCreate:
-				return p.made(xid, "/l/n-1")
+				return p.replyCreated(xid, "/l/n-1")
 			}
 			return p.reply(xid, codeOK)
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		ctx := limited(t)
+		ctx := testContext(t)
 		p, err := s.Stay().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)

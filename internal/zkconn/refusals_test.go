@@ -13,9 +13,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// An Unimplemented behind which the connection stays costs a ping, and what was held
-// back goes on with it.
-func TestDoubtThatAPingClears(t *testing.T) {
+// After an Unimplemented answer, the client sends a ping and holds back other requests until the
+// ping shows that the connection stays open.
+func TestPingConfirmsConnection(t *testing.T) {
 	var ops []int32
 	serve := func(_ int, p *remote) {
 		p.greeted()
@@ -33,11 +33,11 @@ func TestDoubtThatAPingClears(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		_, err := s.Create(limited(t), "/t", nil, OpenACL(), CreateMode{TTL: life})
+		_, err := s.Create(testContext(t), "/t", nil, OpenACL(), CreateMode{TTL: sessionTimeout})
 		if want := "KeeperErrorCode = Unimplemented for /t (create -t needs ZooKeeper 3.5.3 or later, with extendedTypesEnabled=true)"; err == nil || err.Error() != want {
 			t.Errorf("%v", err)
 		}
-		if _, err := s.Set(limited(t), "/x", nil, -1); err != nil {
+		if _, err := s.Set(testContext(t), "/x", nil, -1); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -47,16 +47,16 @@ func TestDoubtThatAPingClears(t *testing.T) {
 	})
 }
 
-// While a server hangs up, what comes waits for the next connection, and nothing of it
-// is sent into the old one.
-func TestDoubtThatAHangUpEnds(t *testing.T) {
+// If the server hangs up after Unimplemented, requests wait for the next connection, and none is
+// sent on the old one.
+func TestRequestsWaitOutHangUp(t *testing.T) {
 	sets := 0
 	serve := func(n int, p *remote) {
 		p.host(func(xid, op int32) bool {
 			switch {
 			case op == jute.OpWhoAmI:
 				p.reply(xid, Unimplemented)
-				_, op, ok := p.request() // the ping
+				_, op, ok := p.request() // must be the ping
 				if ok && op != jute.OpPing {
 					t.Errorf("opcode %d behind the refusal", op)
 				}
@@ -68,18 +68,18 @@ func TestDoubtThatAHangUpEnds(t *testing.T) {
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if _, err := s.WhoAmI(limited(t)); !errors.Is(err, Unimplemented) || !strings.Contains(err.Error(), "whoami needs ZooKeeper 3.7") {
+		if _, err := s.WhoAmI(testContext(t)); !errors.Is(err, Unimplemented) || !strings.Contains(err.Error(), "whoami needs ZooKeeper 3.7") {
 			t.Errorf("%v", err)
 		}
-		if _, err := s.Set(limited(t), "/x", nil, -1); err != nil || sets != 1 {
+		if _, err := s.Set(testContext(t), "/x", nil, -1); err != nil || sets != 1 {
 			t.Errorf("%v; %d on the second connection", err, sets)
 		}
 	})
 }
 
-// What waits behind a refusal for want of credentials is refused with it: a server reads
-// nothing more on such a connection.
-func TestBarred(t *testing.T) {
+// If the server rejects a request for lack of credentials, requests behind it fail with the same
+// error, because the server reads nothing more on that connection.
+func TestMissingCredentialsFailQueued(t *testing.T) {
 	serve := func(_ int, p *remote) {
 		p.greeted()
 		xid, _, _ := p.request()
@@ -87,20 +87,20 @@ func TestBarred(t *testing.T) {
 		p.reply(xid, sessionNoAuth)
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		p, err := s.Pipe(limited(t), "/")
+		p, err := s.Pipe(testContext(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range []*Pending[Written]{p.Create("/a", nil, OpenACL()), p.Create("/b", nil, OpenACL())} {
-			if _, err := a.Wait(limited(t)); !errors.Is(err, sessionNoAuth) {
+			if _, err := a.Wait(testContext(t)); !errors.Is(err, sessionNoAuth) {
 				t.Errorf("%v", err)
 			}
 		}
 	})
 }
 
-// answersOne is a server that answers one request, after a second, and hangs up. Its
-// other connections stay.
+// answersOne returns a server that answers one request after a second, then hangs up. Its later
+// connections stay open.
 func answersOne(code Code) func(n int, p *remote) {
 	return func(n int, p *remote) {
 		if n > 0 {
@@ -114,19 +114,19 @@ func answersOne(code Code) func(n int, p *remote) {
 	}
 }
 
-// Nor is what has not been sent by then told anything else, but for a credential and what
-// stands behind it.
-func TestBarredBeforeItIsSent(t *testing.T) {
+// Requests that were not sent before the rejection fail with the same error, except for an added
+// credential and the requests after it.
+func TestMissingCredentialsFailUnsent(t *testing.T) {
 	bubble(t, answersOne(sessionNoAuth), func(t *testing.T, s *Session) {
-		p, err := s.Pipe(limited(t), "/")
+		p, err := s.Pipe(testContext(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		answered := func(w *Pending[Written]) error { _, err := w.Wait(limited(t)); return err }
+		answered := func(w *Pending[Written]) error { _, err := w.Wait(testContext(t)); return err }
 		asked := func(path string) *Pending[Written] { return p.Create(path, nil, OpenACL()) }
 		first := asked("/a")
 		synctest.Wait()
-		second := asked("/b") // its write has begun, and does not end
+		second := asked("/b") // its write has begun but does not finish
 		synctest.Wait()
 		third := asked("/c")
 		credential := add(p, addAuth(Credential{"digest", []byte("u:p")}))
@@ -137,7 +137,7 @@ func TestBarredBeforeItIsSent(t *testing.T) {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
-		_, err = credential.Wait(limited(t))
+		_, err = credential.Wait(testContext(t))
 		for _, err := range []error{err, answered(behind)} {
 			if !errors.As(err, new(*UnsentError)) || !errors.Is(err, ConnectionLoss) {
 				t.Errorf("%v", err)
@@ -146,35 +146,35 @@ func TestBarredBeforeItIsSent(t *testing.T) {
 	})
 }
 
-// What a server said before it hung up is heard, although nothing can be written any more.
+// Answers that the server sent before it hung up are processed, although writes already fail.
 func TestAnswersBeforeTheHangUp(t *testing.T) {
 	var client *pipeEnd
 	cfg := Config{Servers: "127.0.0.1:1", tap: func(c net.Conn) net.Conn { client = c.(*pipeEnd); return c }}
 	bubbleWith(t, cfg, answersOne(codeOK), func(t *testing.T, s *Session) {
-		p, err := s.Pipe(limited(t), "/")
+		p, err := s.Pipe(testContext(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := p.Create("/a", nil, OpenACL())
 		synctest.Wait()
 		client.cut.Store(true)
-		second := p.Create("/b", nil, OpenACL()) // whose write fails
+		second := p.Create("/b", nil, OpenACL()) // its write fails
 		synctest.Wait()
 		third := p.Create("/c", nil, OpenACL())
-		if _, err := first.Wait(limited(t)); err != nil {
+		if _, err := first.Wait(testContext(t)); err != nil {
 			t.Error(err)
 		}
-		if _, err := second.Wait(limited(t)); !errors.As(err, new(*LostError)) {
+		if _, err := second.Wait(testContext(t)); !errors.As(err, new(*LostError)) {
 			t.Error(err)
 		}
-		if _, err := third.Wait(limited(t)); !errors.As(err, new(*UnsentError)) {
+		if _, err := third.Wait(testContext(t)); !errors.As(err, new(*UnsentError)) {
 			t.Error(err)
 		}
 	})
 }
 
-// A server may want credentials of pings too: it is left at the first that it refuses,
-// whether it hangs up or not.
+// If the server rejects a ping for lack of credentials, the client leaves the connection at
+// once, whether the server hangs up or not.
 func TestRefusedPing(t *testing.T) {
 	serve := func(n int, p *remote) {
 		if n > 0 {
@@ -191,22 +191,22 @@ func TestRefusedPing(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := s.Ready(limited(t)); err != nil {
+		if err := s.Ready(testContext(t)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(life)
-		if _, err := s.Set(limited(t), "/x", nil, -1); err != nil {
+		time.Sleep(sessionTimeout)
+		if _, err := s.Set(testContext(t), "/x", nil, -1); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// settingAgain is a server that closes the first connection when drop is closed, and answers
-// each setWatches2 with set.
+// settingAgain returns a server that closes the first connection when drop is closed, and
+// handles each setWatches2 with set.
 func settingAgain(drop <-chan struct{}, set func(p *remote, xid int32) bool) func(n int, p *remote) {
 	return func(n int, p *remote) {
 		if n == 0 {
-			go func() { // ends with the test
+			go func() { // ends when drop is closed
 				<-drop
 				p.Close()
 			}()
@@ -220,8 +220,8 @@ func settingAgain(drop <-chan struct{}, set func(p *remote, xid int32) bool) fun
 	}
 }
 
-// A server that answers no setWatches2 would hang up again and again: the persistent
-// watches are given up, and their user told.
+// If a server hangs up on setWatches2, the client gives the persistent watches up and reports
+// that, because the server would hang up again and again.
 func TestPersistentWatchesGivenUp(t *testing.T) {
 	asked := 0
 	drop := make(chan struct{})
@@ -231,22 +231,22 @@ func TestPersistentWatchesGivenUp(t *testing.T) {
 		return false
 	})
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := s.AddWatch(limited(t), "/w", true); err != nil {
+		if err := s.AddWatch(testContext(t), "/w", true); err != nil {
 			t.Fatal(err)
 		}
 		close(drop)
 		synctest.Wait()
-		var told int
-		for told == 0 {
+		var reported int
+		for reported == 0 {
 			<-s.EventsReady()
 			for _, e := range s.Events() {
 				if e.Type == eventPersistentWatchRemoved && e.Path == "/w" {
-					told++
+					reported++
 				}
 			}
 		}
-		if err := s.Sync(limited(t), "/"); err != nil || asked != 1 || told != 1 {
-			t.Errorf("%v; asked %d times, told %d times", err, asked, told)
+		if err := s.Sync(testContext(t), "/"); err != nil || asked != 1 || reported != 1 {
+			t.Errorf("%v; asked %d times, reported %d times", err, asked, reported)
 		}
 	})
 }
@@ -265,8 +265,8 @@ func TestNamesOfCodes(t *testing.T) {
 	}
 }
 
-// Connections that happen to end while persistent watches are set again do not prove that
-// the servers do not know the request: they have granted the watches.
+// If a connection ends while persistent watches are set again, the server may still know the
+// request, because it granted the watches. The client gives up only after several such losses.
 func TestPersistentWatchesOutliveAccidents(t *testing.T) {
 	for _, c := range []struct {
 		hangUps, asked int
@@ -283,7 +283,7 @@ func TestPersistentWatchesOutliveAccidents(t *testing.T) {
 				return p.reply(xid, codeOK)
 			})
 			bubble(t, serve, func(t *testing.T, s *Session) {
-				if err := s.AddWatch(limited(t), "/w", true); err != nil {
+				if err := s.AddWatch(testContext(t), "/w", true); err != nil {
 					t.Fatal(err)
 				}
 				close(drop)
@@ -292,7 +292,7 @@ func TestPersistentWatchesOutliveAccidents(t *testing.T) {
 				for _, e := range s.Events() {
 					removed = removed || e.Type == eventPersistentWatchRemoved && e.Path == "/w"
 				}
-				if err := s.Sync(limited(t), "/"); err != nil || asked != c.asked || removed != c.removed {
+				if err := s.Sync(testContext(t), "/"); err != nil || asked != c.asked || removed != c.removed {
 					t.Errorf("%v; setWatches2 was sent %d times, not %d; removed: %v", err, asked, c.asked, removed)
 				}
 			})

@@ -12,8 +12,8 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// token answers a SASL request.
-func (p *remote) token(xid int32, code Code, text []byte) bool {
+// replySASL sends the reply to a SASL request.
+func (p *remote) replySASL(xid int32, code Code, text []byte) bool {
 	var e jute.Encoder
 	e.Int(xid)
 	e.Long(1)
@@ -22,20 +22,20 @@ func (p *remote) token(xid int32, code Code, text []byte) bool {
 	return p.frame(e.B)
 }
 
-// However a server answers SASL, it is asked nothing else before, and what it did is
-// told. Where it is the credential that it does not take, the session is over; else
-// the next connection may go better.
+// Whatever a server answers to SASL, no other request is sent before, and the error describes
+// the answer. If the server rejects the credential, the session ends; otherwise the next
+// connection may succeed.
 func TestSASLAnswers(t *testing.T) {
 	for _, c := range []struct {
 		answer func(p *remote, xid int32) bool
 		final  bool
 		want   string
 	}{
-		{func(p *remote, xid int32) bool { return p.token(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), which zksh does not support"},
-		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, nil) }, true, "or it runs in FIPS mode, which forbids this mechanism"},
-		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte{}) }, true, "or it runs in FIPS mode"},
-		{func(p *remote, xid int32) bool { return p.token(xid, codeOK, []byte("x")) }, true, "does not use the SASL mechanism DIGEST-MD5"},
-		{func(p *remote, xid int32) bool { return p.token(xid+1, codeOK, nil) }, false, "a reply to a request that zksh never sent"},
+		{func(p *remote, xid int32) bool { return p.replySASL(xid, AuthFailed, nil) }, true, "Kerberos (GSSAPI), which zksh does not support"},
+		{func(p *remote, xid int32) bool { return p.replySASL(xid, codeOK, nil) }, true, "or it runs in FIPS mode, which forbids this mechanism"},
+		{func(p *remote, xid int32) bool { return p.replySASL(xid, codeOK, []byte{}) }, true, "or it runs in FIPS mode"},
+		{func(p *remote, xid int32) bool { return p.replySASL(xid, codeOK, []byte("x")) }, true, "does not use the SASL mechanism DIGEST-MD5"},
+		{func(p *remote, xid int32) bool { return p.replySASL(xid+1, codeOK, nil) }, false, "a reply to a request that zksh never sent"},
 		{func(p *remote, _ int32) bool { return p.frame([]byte{1, 2}) }, false, "the server sent a truncated SASL reply"},
 		{func(p *remote, _ int32) bool { _, err := p.Write([]byte{0x7f, 0, 0, 0}); return err == nil }, false, "does not speak the ZooKeeper protocol"},
 		{func(*remote, int32) bool { return true }, false, "did not answer in time"},
@@ -56,7 +56,7 @@ func TestSASLAnswers(t *testing.T) {
 		}
 		cfg := Config{Servers: "127.0.0.1:1", Secure: secure.Config{SASL: sasl}, Auth: []Credential{{"digest", []byte("ann:secret")}}}
 		bubbleWith(t, cfg, serve, func(t *testing.T, s *Session) {
-			_, err := s.Exists(limited(t), "/a", false)
+			_, err := s.Exists(testContext(t), "/a", false)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -70,8 +70,9 @@ func TestSASLAnswers(t *testing.T) {
 	}
 }
 
-// SASL's credential is left behind as the others are.
-func TestSASLStaysBehind(t *testing.T) {
+// The SASL credential is used only for the servers that it was given for, like other
+// credentials.
+func TestSASLIsPerServer(t *testing.T) {
 	var seen atomic.Int64
 	serve := func(_ int, p *remote) {
 		p.host(func(xid, op int32) bool {
@@ -86,15 +87,15 @@ func TestSASLStaysBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := func(context.Context, string, string) (net.Conn, error) { return pipeTo(0, serve), nil } // by two sessions at a time
+	dial := func(context.Context, string, string) (net.Conn, error) { return pipeTo(0, serve), nil } // called by two sessions at the same time
 	bubbleWith(t, Config{Servers: "127.0.0.1:1", Secure: secure.Config{SASL: sasl}, dial: dial}, nil, func(t *testing.T, s *Session) {
 		for i, servers := range []string{"", "127.0.0.1:1", "127.0.0.1:2"} {
 			before, last := seen.Load(), s.current()
-			if err := s.Connect(limited(t), servers); err != nil {
+			if err := s.Connect(testContext(t), servers); err != nil {
 				t.Fatal(err)
 			}
 			<-ended(last)
-			err := s.Ready(limited(t))
+			err := s.Ready(testContext(t))
 			if asked := seen.Load() > before; asked != (i < 2) || asked == (err == nil) {
 				t.Errorf("%q: asked %t, %v", servers, asked, err)
 			}

@@ -17,18 +17,18 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// keep is the authorities and certificates of a test.
-type keep struct {
+// A tlsFixture holds the authorities and certificates of a test.
+type tlsFixture struct {
 	t         *testing.T
 	ca, other *zktest.Authority
 	client    *zktest.Issued
-	box       string // a sandbox, without TLS
+	box       string // address of a sandbox without TLS
 }
 
-func newKeep(t *testing.T) *keep {
+func newTLSFixture(t *testing.T) *tlsFixture {
 	t.Helper()
 	dir := t.TempDir()
-	k := &keep{t: t, box: zktest.Sandbox(t, sandbox.Options{}).Addr()}
+	k := &tlsFixture{t: t, box: zktest.Sandbox(t, sandbox.Options{}).Addr()}
 	var errs [3]error
 	k.ca, errs[0] = zktest.NewAuthority(dir, "ca")
 	k.other, errs[1] = zktest.NewAuthority(dir, "other")
@@ -42,7 +42,7 @@ func newKeep(t *testing.T) *keep {
 	return k
 }
 
-func (k *keep) issue(by *zktest.Authority, c zktest.Cert) *zktest.Issued {
+func (k *tlsFixture) issue(by *zktest.Authority, c zktest.Cert) *zktest.Issued {
 	k.t.Helper()
 	i, err := by.Issue(c)
 	if err != nil {
@@ -51,8 +51,8 @@ func (k *keep) issue(by *zktest.Authority, c zktest.Cert) *zktest.Issued {
 	return i
 }
 
-// front serves TLS with a certificate before the sandbox; the port alone is returned.
-func (k *keep) front(c *zktest.Issued, change func(*tls.Config)) string {
+// front starts a TLS server with a certificate in front of the sandbox and returns its port.
+func (k *tlsFixture) front(c *zktest.Issued, change func(*tls.Config)) string {
 	k.t.Helper()
 	cfg := &tls.Config{Certificates: []tls.Certificate{c.Certificate}, ClientCAs: k.ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert}
 	if change != nil {
@@ -63,7 +63,7 @@ func (k *keep) front(c *zktest.Issued, change func(*tls.Config)) string {
 
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-func (k *keep) load(s secure.Settings) secure.Config {
+func (k *tlsFixture) load(s secure.Settings) secure.Config {
 	k.t.Helper()
 	c, err := s.Load(os.Getenv)
 	if err != nil {
@@ -88,11 +88,10 @@ func open(t *testing.T, servers string, c secure.Config, timeout time.Duration) 
 	return s
 }
 
-// Each way in which a client and a server do not come together is told, with the way
-// out, whatever the protocol.
+// Each failure of the TLS handshake is reported with its cause and remedy, in TLS 1.2 and 1.3.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	k := newKeep(t)
+	k := newTLSFixture(t)
 	now := time.Now()
 	good := k.issue(k.ca, zktest.Cert{Name: "zk", DNS: []string{"localhost"}, IPs: []net.IP{net.ParseIP("127.0.0.1")}})
 	mutual := secure.Settings{CACert: k.ca.File, Cert: k.client.File}
@@ -114,7 +113,7 @@ func TestTLS(t *testing.T) {
 		change func(*tls.Config)
 		host   string // localhost by default
 		ours   secure.Settings
-		want   string // nothing: it works
+		want   string // part of the expected error; empty means success
 	}
 	tries := []try{
 		{what: "mutual", cert: good, ours: mutual},
@@ -201,10 +200,10 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A port that is not what it was taken for says what it is.
+// If a port does not speak the expected protocol, the error says so.
 func TestWrongPort(t *testing.T) {
 	t.Parallel()
-	k := newKeep(t)
+	k := newTLSFixture(t)
 	silent, tlsPort := zktest.Silent(t), "127.0.0.1:"+k.front(k.issue(k.ca, zktest.Cert{Name: "zk"}), nil)
 	mutual := k.load(secure.Settings{CACert: k.ca.File, Cert: k.client.File})
 	for _, c := range []struct {
@@ -229,11 +228,11 @@ func TestWrongPort(t *testing.T) {
 	}
 }
 
-// Reconnects are by TLS as the first connection was, with the names of the connect
-// string, and so is what connect goes on to.
-func TestTLSHolds(t *testing.T) {
+// Reconnects use TLS like the first connection, with the host names of the connect string. So do
+// connections to other servers.
+func TestReconnectUsesTLS(t *testing.T) {
 	t.Parallel()
-	k := newKeep(t)
+	k := newTLSFixture(t)
 	front := k.front(k.issue(k.ca, zktest.Cert{DNS: []string{"localhost"}}), nil)
 	proxy := zktest.NewProxy(t, "127.0.0.1:"+front)
 	s := open(t, "localhost:"+port(proxy.Addr()), k.load(secure.Settings{CACert: k.ca.File, Cert: k.client.File}), 10*time.Second)
@@ -249,7 +248,7 @@ func TestTLSHolds(t *testing.T) {
 	if i := s.Info(); i.ID != id || i.Agreed == nil {
 		t.Errorf("%+v", i)
 	}
-	// Another server, without TLS: nothing is told to it.
+	// Another server, without TLS: the client sends nothing in plaintext to it.
 	if err := s.Connect(zktest.Within(t), k.box); err != nil {
 		t.Fatal(err)
 	}
@@ -258,10 +257,10 @@ func TestTLSHolds(t *testing.T) {
 	}
 }
 
-// The connection to which a guarded session moves is by TLS, too.
+// The connection that a guarded session moves to uses TLS too.
 func TestTLSFailover(t *testing.T) {
 	t.Parallel()
-	k := newKeep(t)
+	k := newTLSFixture(t)
 	front := "127.0.0.1:" + k.front(k.issue(k.ca, zktest.Cert{DNS: []string{"localhost"}}), nil)
 	proxies := []*zktest.Proxy{zktest.NewProxy(t, front), zktest.NewProxy(t, front)}
 	s := open(t, "localhost:"+port(proxies[0].Addr())+",localhost:"+port(proxies[1].Addr()),
@@ -287,7 +286,8 @@ func TestTLSFailover(t *testing.T) {
 	}
 }
 
-// alerting answers what is no TLS with an alert, as some servers do.
+// alerting starts a server that answers plaintext with a TLS alert, as some servers do, and
+// returns its address.
 func alerting(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -295,7 +295,7 @@ func alerting(t *testing.T) string {
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	go func() { // ends with the listener
+	go func() { // ends when the listener is closed
 		defer close(done)
 		for {
 			c, err := ln.Accept()

@@ -7,8 +7,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Each answer is for its own request, in whatever order they come; and those to a part of
-// several requests are none when the connection breaks.
+// Each answer goes to its own request, in whatever order the answers come. If the connection
+// breaks before all answers of a group have come, none is delivered.
 func TestSeveral(t *testing.T) {
 	codes := []Code{NoNode, NoAuth, BadVersion}
 	serve := func(n int, p *remote) {
@@ -32,14 +32,14 @@ func TestSeveral(t *testing.T) {
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		p, err := s.Pipe(limited(t), "/")
+		p, err := s.Pipe(testContext(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
 		paths := []string{"/a", "/b", "/c"}
 		var got []error
 		note := func(_ *zk.Stat, refusal error) { got = append(got, refusal) }
-		if err := p.EachExists(paths).Each(limited(t), note); err != nil || len(got) != 3 {
+		if err := p.EachExists(paths).Each(testContext(t), note); err != nil || len(got) != 3 {
 			t.Fatalf("%v, %v", got, err)
 		}
 		for i, refusal := range got {
@@ -48,10 +48,10 @@ func TestSeveral(t *testing.T) {
 			}
 		}
 		got = nil
-		if err := p.EachExists(paths).Each(limited(t), note); !errors.As(err, new(*LostError)) || got != nil {
+		if err := p.EachExists(paths).Each(testContext(t), note); !errors.As(err, new(*LostError)) || got != nil {
 			t.Errorf("%v, %v", got, err)
 		}
-		if err := p.EachExists([]string{"/a", "no path"}).Each(limited(t), note); err == nil || got != nil {
+		if err := p.EachExists([]string{"/a", "no path"}).Each(testContext(t), note); err == nil || got != nil {
 			t.Errorf("a path without a slash: %v", got)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// A server that stands alone is told from each member of an ensemble, the leader
-// or not, with a chroot or without.
+// Standalone distinguishes a standalone server from members of an ensemble, including the
+// leader, even if the chroot does not exist.
 func TestStandalone(t *testing.T) {
 	t.Parallel()
 	alone := func(server *zktest.Server) bool {

@@ -12,25 +12,25 @@ import (
 	"github.com/zksh/zksh/internal/dump"
 )
 
-// Aspect is in what two znodes differ; several may be joined.
+// An Aspect is a bit set of the properties in which two znodes differ.
 type Aspect int
 
-// The aspects.
+// The properties that Compare looks at.
 const (
 	DataDiffers Aspect = 1 << iota
 	ACLDiffers
-	KindDiffers // one of them is ephemeral, or both are special in another way
+	KindDiffers // one of them is ephemeral, or both have different kinds other than persistent
 )
 
-// Difference is a znode of which two trees do not have the same.
+// A Difference is a znode that differs between two trees, A and B.
 type Difference struct {
-	Below string      // the roots; empty for them
-	A, B  *dump.Znode // nil: it is not there
+	Below string      // path relative to the root of each tree; empty for the roots
+	A, B  *dump.Znode // nil in the tree that lacks the znode
 	Aspect
-	Err error // why it cannot be told, and neither what is below it: one may not be read
+	Err error // why the znode and its subtree cannot be compared: it is unreadable in A or B
 }
 
-// Differs looks in what the two differ, and reports whether they do.
+// Differs sets d.Aspect and reports whether the two znodes differ.
 func (d *Difference) Differs() bool {
 	if d.A != nil && d.B != nil {
 		d.Aspect = aspects(d.A, d.B)
@@ -39,39 +39,40 @@ func (d *Difference) Differs() bool {
 	return d.A != d.B
 }
 
-// Compare tells in what two trees differ, each znode before what is below it, siblings
-// by name. Of what it cannot see of one tree it says nothing but that. A failure of one
-// comes last.
+// Compare yields the differences of two trees: each znode before its descendants, siblings by
+// name. An unreadable znode is yielded with Err, and its descendants are skipped. If reading a tree
+// fails, the error comes last.
 func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
-		as, bs := begun(a), begun(b)
+		as, bs := newCursor(a), newCursor(b)
 		defer as.stop()
 		defer bs.stop()
 		for {
-			if err := cmp.Or(as.failure(), bs.failure()); err != nil {
+			if err := cmp.Or(as.readError(), bs.readError()); err != nil {
 				yield(Difference{}, err)
 				return
 			}
-			if as.over && bs.over {
+			if as.atEnd && bs.atEnd {
 				return
 			}
-			if d, differs := meet(as, bs); differs && !yield(d, nil) {
+			if d, differs := nextDifference(as, bs); differs && !yield(d, nil) {
 				return
 			}
 		}
 	}
 }
 
-// meet takes what comes next, of one of the trees or both.
-func meet(a, b *side) (d Difference, differs bool) {
-	order := a.against(b)
+// nextDifference advances the cursor that is behind, or both if they are at the same path. It
+// returns the znodes of that path, and reports whether they differ.
+func nextDifference(a, b *cursor) (d Difference, differs bool) {
+	order := a.compare(b)
 	if order <= 0 {
 		d.A, d.Below, d.Err = a.node, a.below, a.err
-		a.step()
+		a.advance()
 	}
 	if order >= 0 {
 		d.B, d.Below, d.Err = b.node, b.below, cmp.Or(d.Err, b.err)
-		b.step()
+		b.advance()
 	}
 	switch {
 	case order < 0 && b.hides(d.Below), order > 0 && a.hides(d.Below):
@@ -83,56 +84,56 @@ func meet(a, b *side) (d Difference, differs bool) {
 	return d, true
 }
 
-// side is one of the trees while they are compared.
-type side struct {
+// A cursor is a position in one of the compared trees.
+type cursor struct {
 	Tree
 	next   func() (*dump.Znode, error, bool)
 	stop   func()
 	node   *dump.Znode
 	below  string
 	err    error
-	over   bool
-	hidden string // what begins with it cannot be seen; may be empty
+	atEnd  bool
+	hidden string // prefix of the paths below the last unreadable znode; empty: no such znode so far
 }
 
-func begun(t Tree) *side {
-	s := &side{Tree: t}
+func newCursor(t Tree) *cursor {
+	s := &cursor{Tree: t}
 	s.next, s.stop = iter.Pull2(t.Nodes)
-	s.step()
+	s.advance()
 	return s
 }
 
-// step goes on to the next znode.
-func (s *side) step() {
+// step advances to the next znode.
+func (s *cursor) advance() {
 	if s.err != nil {
 		s.hidden = s.below + "/"
 	}
 	var more bool
 	s.node, s.err, more = s.next()
-	if s.over = !more; s.node != nil {
+	if s.atEnd = !more; s.node != nil {
 		s.below = s.Below(s.node.Path)
 	}
 }
 
-// failure is why the tree was not read to its end.
-func (s *side) failure() error {
+// readError returns the error that ended the tree early, or nil.
+func (s *cursor) readError() error {
 	if s.node == nil {
 		return s.err
 	}
 	return nil
 }
 
-// hides reports whether the path is below what cannot be seen.
-func (s *side) hides(below string) bool {
+// hides reports whether a path is below an unreadable znode.
+func (s *cursor) hides(below string) bool {
 	return s.hidden != "" && strings.HasPrefix(below, s.hidden)
 }
 
-// against compares where two trees are.
-func (s *side) against(other *side) int {
+// compare compares the positions of two cursors; a cursor at the end comes last.
+func (s *cursor) compare(other *cursor) int {
 	switch {
-	case s.over:
+	case s.atEnd:
 		return 1
-	case other.over:
+	case other.atEnd:
 		return -1
 	}
 	return dump.InOrder(s.below, other.below)
@@ -151,10 +152,10 @@ func aspects(a, b *dump.Znode) (differs Aspect) {
 	return differs
 }
 
-// SameData tells null from empty data.
+// SameData reports whether a and b are equal. Null and empty data are different.
 func SameData(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
-// SameACL compares access control lists, in which the order says nothing.
+// SameACL reports whether two ACLs have the same entries, in any order.
 func SameACL(a, b []zk.ACL) bool {
 	if slices.Equal(a, b) {
 		return true

@@ -22,10 +22,10 @@ import (
 
 var anyone = zkconn.OpenACL()
 
-// hardNames are those that somebody might quote wrongly.
+// hardNames are names of znodes that are easily quoted wrongly.
 var hardNames = []string{"a b", `q"uote`, "it's", "100%2F", "北京", "back\\slash", "-r", "a", "a-", "a.b", "é", "#x", "$v"}
 
-// randomTree is a tree in its order, with everything that a znode can have.
+// randomTree returns a random tree in the order of Nodes. Its znodes vary in data and ACL.
 func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 	acls := [][]zk.ACL{anyone, anyone, anyone, zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermAdmin), zk.DigestACL(zk.PermAll, "u", "p"),
 		append(zk.WorldACL(zk.PermRead|zk.PermWrite|zk.PermCreate|zk.PermAdmin), zk.ACL{Perms: 31, Scheme: "ip", ID: "10.0.0.0/8"})}
@@ -51,7 +51,7 @@ func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 	return slices.SortedFunc(maps.Values(all), func(a, b *dump.Znode) int { return dump.InOrder(a.Path, b.Path) })
 }
 
-// writeAll creates znodes and has to succeed.
+// writeAll creates znodes. The test fails if a write fails.
 func writeAll(t *testing.T, s *zkconn.Session, exists Policy, all []*dump.Znode) Counts {
 	t.Helper()
 	w, err := NewWriter(t.Context(), s.Client, "/", exists, nil)
@@ -70,8 +70,8 @@ func writeAll(t *testing.T, s *zkconn.Session, exists Policy, all []*dump.Znode)
 	return done
 }
 
-// nodes is a subtree of a server.
-func nodes(t *testing.T, s *zkconn.Session, root string) Tree {
+// serverTree returns the subtree at root on the server.
+func serverTree(t *testing.T, s *zkconn.Session, root string) Tree {
 	t.Helper()
 	src, err := OnServer(t.Context(), s.Client, root, false)
 	if err != nil {
@@ -80,8 +80,8 @@ func nodes(t *testing.T, s *zkconn.Session, root string) Tree {
 	return Tree{root, Nodes(t.Context(), src, root, nil)}
 }
 
-// kept is a tree that was in no server.
-func kept(root string, all []*dump.Znode) Tree {
+// memoryTree returns a Tree of the given znodes.
+func memoryTree(root string, all []*dump.Znode) Tree {
 	return Tree{root, func(yield func(*dump.Znode, error) bool) {
 		for _, z := range all {
 			if !yield(z, nil) {
@@ -91,7 +91,7 @@ func kept(root string, all []*dump.Znode) Tree {
 	}}
 }
 
-// differences are told one by one.
+// differences returns the result of Compare, one string for each difference.
 func differences(t *testing.T, a, b Tree) (all []string) {
 	t.Helper()
 	for d, err := range Compare(a, b) {
@@ -103,8 +103,8 @@ func differences(t *testing.T, a, b Tree) (all []string) {
 	return all
 }
 
-// TestCopy writes random trees, and reads them back the same: on a real server, and on
-// sandboxes old and new, and with too much to do.
+// TestCopy writes random trees and reads the same trees back: on a real server, on sandboxes of
+// an old and a new version, and on an overloaded sandbox.
 func TestCopy(t *testing.T) {
 	var n atomic.Int32
 	busy := sandbox.Options{Throttle: func(int32) bool { return n.Add(1)%50 == 0 }}
@@ -121,7 +121,7 @@ func TestCopy(t *testing.T) {
 				if done := writeAll(t, s, Refuse, all); done.Created != len(all) {
 					t.Errorf("created %d of %d", done.Created, len(all))
 				}
-				if d := differences(t, kept(root, all), nodes(t, s, root)); d != nil {
+				if d := differences(t, memoryTree(root, all), serverTree(t, s, root)); d != nil {
 					t.Errorf("seed %d: %d differences: %v", seed, len(d), d[:min(5, len(d))])
 				}
 				if done := writeAll(t, s, Skip, all); done.Skipped != len(all) {
@@ -131,7 +131,7 @@ func TestCopy(t *testing.T) {
 				if done := writeAll(t, s, Overwrite, all); done.Changed != len(all) {
 					t.Errorf("overwritten %d of %d", done.Changed, len(all))
 				}
-				if d := differences(t, kept(root, all), nodes(t, s, root)); d != nil {
+				if d := differences(t, memoryTree(root, all), serverTree(t, s, root)); d != nil {
 					t.Errorf("seed %d, overwritten: %d differences: %v", seed, len(d), d[:min(5, len(d))])
 				}
 			}
@@ -148,13 +148,13 @@ func version(t *testing.T, name string) sandbox.Version {
 	return v
 }
 
-// TestCompare compares random trees as maps would.
+// TestCompare checks the differences of random trees against a comparison of maps.
 func TestCompare(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		a := randomTree(r, "/r", 60)
 		var b []*dump.Znode
-		gone := "" // what was left out
+		gone := "" // path of the subtree that b lacks, with a slash at the end
 		for _, z := range a {
 			if r.IntN(8) == 0 && z.Path != "/r" || gone != "" && strings.HasPrefix(z.Path, gone) {
 				if gone == "" || !strings.HasPrefix(z.Path, gone) {
@@ -184,20 +184,20 @@ func TestCompare(t *testing.T) {
 			}
 		}
 		want = append(want, `"/龥" false true 0 <nil>`)
-		if got := differences(t, kept("/r", a), kept("/other/root", b)); !slices.Equal(got, want) {
+		if got := differences(t, memoryTree("/r", a), memoryTree("/other/root", b)); !slices.Equal(got, want) {
 			t.Fatalf("seed %d:\n got %v\nwant %v", seed, got, want)
 		}
 	}
 }
 
-// What may not be read is told, and nothing of what is below it.
+// Compare reports an unreadable znode and no descendants of it.
 func TestCompareUnread(t *testing.T) {
 	tree := func(paths ...string) Tree {
 		return Tree{"/", func(yield func(*dump.Znode, error) bool) {
 			for _, path := range paths {
-				path, shut := strings.CutSuffix(path, "!")
+				path, unreadable := strings.CutSuffix(path, "!")
 				var err error
-				if shut {
+				if unreadable {
 					err = zkconn.NoAuth
 				}
 				if !yield(&dump.Znode{Path: path}, err) {

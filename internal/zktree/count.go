@@ -10,11 +10,12 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// maxStats bounds what Stats returns, in bytes: about 300,000 znodes.
+// maxStats bounds the memory of the result of Stats, in bytes. It suffices for about 300,000
+// znodes.
 const maxStats = 64 << 20
 
-// Stats is the Stat of every znode of a subtree by its path, but for what may not be
-// seen. Without a root there are none. A subtree with more than maxStats is an error.
+// Stats returns the Stat of every readable znode of a subtree, by path. If the root does not
+// exist, the result is empty. A result larger than maxStats is an error.
 func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
 	src, err := OnServer(ctx, c, root, false)
 	if err != nil {
@@ -34,7 +35,7 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 		}
 		if s.Kind == Enter && s.Stat != nil {
 			path := s.Path()
-			if size += len(path) + entryCost/2 + nameCost; size > maxStats {
+			if size += len(path) + entryOverhead/2 + nameOverhead; size > maxStats {
 				return nil, fmt.Errorf("%s has more than %d znodes, and their metadata needs more than %d MiB of memory; choose a smaller subtree", root, len(stats), maxStats>>20)
 			}
 			stats[path] = s.Stat
@@ -43,8 +44,9 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 	return stats, nil
 }
 
-// CountEphemerals returns how many znodes of a subtree are ephemeral, and of how many
-// that may not be known. Only those without children are looked at: no others can be.
+// CountEphemerals returns the number of ephemeral znodes in a subtree, and the number of znodes
+// whose Stat the server does not show us. It checks only leaves, because ephemeral znodes have
+// no children.
 func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (found, hidden int, err error) {
 	src, err := OnServer(ctx, c, root, false)
 	if err != nil {
@@ -58,33 +60,33 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	if err != nil {
 		return 0, 0, err
 	}
-	air := inFlight(ctx, atOnce, singleWindow, func(_ struct{}, st *zk.Stat, err error) error {
+	pending := newFlights(ctx, noGrace, singleWindow, func(_ struct{}, st *zk.Stat, err error) error {
 		switch {
 		case err == nil && st.EphemeralOwner != 0:
 			found++
-		case errors.Is(err, zkconn.NoAuth): // from 3.9.2 on, and 3.8.4
+		case errors.Is(err, zkconn.NoAuth): // from servers 3.8.4 and 3.9.2 on
 			hidden++
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			return err
 		}
 		return nil
 	})
-	defer air.close()
+	defer pending.close()
 	for s, err := range w.Steps() {
 		if err == nil && s.Kind == Enter && len(s.Names) == 0 {
-			err = air.add(struct{}{}, p.Exists(s.Path()))
+			err = pending.add(struct{}{}, p.Exists(s.Path()))
 		}
 		if err != nil {
 			return found, hidden, err
 		}
 	}
-	return found, hidden, air.rest()
+	return found, hidden, pending.drain()
 }
 
-// Counts are how many znodes were written, by what was done.
+// Counts are numbers of znodes, by what a Writer did with them.
 type Counts struct {
 	Created, Skipped, Changed, Deleted int
 }
 
-// Total is how many were seen to.
+// Total returns the number of all znodes that were handled.
 func (c Counts) Total() int { return c.Created + c.Skipped + c.Changed + c.Deleted }

@@ -17,8 +17,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// TestWriterCut cuts the connection before and behind each multi of a Writer. What it says
-// is done is done, and no more than what it says may be.
+// TestWriterCut cuts the connection before and after each multi of a Writer. At least the znodes
+// that the Writer counts as created exist, and at most those and the ones of unknown outcome.
 func TestWriterCut(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	watching := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
@@ -69,7 +69,7 @@ func TestWriterCut(t *testing.T) {
 	}
 }
 
-// An ACL that is refused is told, with the others done.
+// If the server rejects one ACL, the Writer reports it and writes the other znodes.
 func TestWriterRefusals(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})

@@ -12,31 +12,32 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// DefaultBatch is how many deletes go into one multi, as in zkCli.
+// DefaultBatch is the number of deletes in one multi, the same as in zkCli.
 const DefaultBatch = 1000
 
 const (
 	deleteWindow = 8 // multis in flight
-	rounds       = 5 // how often nodes that appear meanwhile are gone after
+	maxRounds    = 5 // passes over a subtree in which znodes keep appearing
 )
 
-// Refusals are what a server has refused: how often, and the first of them.
+// Refusals collects errors with which a server rejected requests: the first ones, and the number
+// of all.
 type Refusals struct {
-	First []error
+	First []error // at most namedRefusals
 	N     int
 }
 
-// namedRefusals is how many refusals are kept and spelt out.
+// namedRefusals is the number of errors that Refusals holds and prints.
 const namedRefusals = 20
 
-// Add takes note of one.
+// Add adds an error.
 func (r *Refusals) Add(err error) {
 	if r.N++; r.N <= namedRefusals {
 		r.First = append(r.First, err)
 	}
 }
 
-// Error names them.
+// Error lists the first errors and counts the others.
 func (r *Refusals) Error() string {
 	var b strings.Builder
 	for i, f := range r.First {
@@ -51,18 +52,18 @@ func (r *Refusals) Error() string {
 	return b.String()
 }
 
-// Unwrap gives those that are kept.
+// Unwrap returns the first errors.
 func (r *Refusals) Unwrap() []error { return r.First }
 
-// PartialError reports that an operation on a subtree reached only part of it.
+// A PartialError reports that an operation on a subtree reached only part of it.
 type PartialError struct {
 	Verb string // past participle: deleted, changed
 	Root string
 	zkconn.Outcome
-	Total    int  // that were found
-	Whole    bool // there are no more than that
+	Total    int  // number of znodes that were found
+	Whole    bool // the subtree was read completely, so that Total is the number of all its znodes
 	Failures Refusals
-	Cause    error // why the rest was not tried, if it was not
+	Cause    error // why the operation stopped early; nil if it tried every znode
 }
 
 func (e *PartialError) Error() string {
@@ -82,7 +83,7 @@ func (e *PartialError) Error() string {
 	return text
 }
 
-// Unwrap gives the cause, and the refusals.
+// Unwrap returns the cause, if there is one, and the failures.
 func (e *PartialError) Unwrap() []error {
 	if e.Cause == nil {
 		return e.Failures.First
@@ -90,36 +91,36 @@ func (e *PartialError) Unwrap() []error {
 	return append([]error{e.Cause}, e.Failures.First...)
 }
 
-// job is an operation on a subtree, and what it has come to so far.
-type job struct {
-	ctx      context.Context
-	c        zkconn.Client
-	p        *zkconn.Pipe
-	progress Progress
-	so       PartialError
-	before   int      // done in rounds before this one
-	found    int      // in this round
-	gone     int      // of those, by somebody else
-	busy     Refusals // of znodes that were not empty
+// A subtreeJob is an operation on every znode of a subtree, and its result so far.
+type subtreeJob struct {
+	ctx        context.Context
+	c          zkconn.Client
+	p          *zkconn.Pipe
+	progress   Progress
+	result     PartialError
+	doneBefore int      // znodes done in earlier rounds
+	found      int      // znodes found in this round
+	vanished   int      // of found, those that another client deleted
+	notEmpty   Refusals // deletes rejected because the znode had children
 }
 
-// target is a znode to be done something to.
+// A target is a znode of the subtree, to be deleted or changed.
 type target struct {
-	path string
-	shut error // why what is below it could not be read
+	path       string
+	unreadable error // why its children could not be listed; nil if they were
 }
 
-// leavesFirst goes over the subtree, each znode after all that is below it.
-func (j *job) leavesFirst(do func(target) error) error {
-	j.so.Whole = false
-	src, err := OnServer(j.ctx, j.c, j.so.Root, false)
+// leavesFirst calls do for each znode of the subtree, after all its descendants.
+func (j *subtreeJob) leavesFirst(do func(target) error) error {
+	j.result.Whole = false
+	src, err := OnServer(j.ctx, j.c, j.result.Root, false)
 	if err != nil {
 		return err
 	}
-	if j.p, err = j.c.Pipe(j.ctx, j.so.Root); err != nil {
+	if j.p, err = j.c.Pipe(j.ctx, j.result.Root); err != nil {
 		return err
 	}
-	w, err := Begin(j.ctx, src, j.so.Root, Options{Progress: func(_, total int) { j.found = total }})
+	w, err := Begin(j.ctx, src, j.result.Root, Options{Progress: func(_, total int) { j.found = total }})
 	if err != nil {
 		return err
 	}
@@ -131,67 +132,66 @@ func (j *job) leavesFirst(do func(target) error) error {
 			return err
 		}
 	}
-	j.so.Whole = true
+	j.result.Whole = true
 	return nil
 }
 
-func (j *job) tell() { j.progress.tell(j.so.Done, j.total()) }
+func (j *subtreeJob) reportProgress() { j.progress.report(j.result.Done, j.total()) }
 
-func (j *job) total() int { return j.before + j.found - j.gone }
+func (j *subtreeJob) total() int { return j.doneBefore + j.found - j.vanished }
 
-// end is an error if anything remains.
-func (j *job) end(cause error) error {
-	j.so.Total = j.total()
-	if j.so.Cause = cause; cause == nil && j.so.Failures.N == 0 {
+// finish returns the result as an error, or nil if every znode was done.
+func (j *subtreeJob) finish(cause error) error {
+	j.result.Total = j.total()
+	if j.result.Cause = cause; cause == nil && j.result.Failures.N == 0 {
 		return nil
 	}
-	return &j.so
+	return &j.result
 }
 
-// Delete removes a subtree, leaves first and while it is still being read, in multis
-// of at most batch deletes (one by one if batch is below 1), and returns how many
-// znodes it removed. Nodes that vanish meanwhile do not matter; nodes that appear are
-// removed too. When something remains the error is a *PartialError, unless
-// the root itself could not be read.
+// Delete deletes a subtree, leaves first, while it is still reading the rest. It sends multis of
+// at most batch deletes, or single deletes if batch is below 1. It returns the number of znodes
+// that it deleted. Znodes that vanish meanwhile do not matter; znodes that appear are deleted too.
+// If something remains, the error is a *PartialError, unless the root itself could not be read.
 func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progress Progress) (int, error) {
-	j := &job{ctx: ctx, c: c, progress: progress, so: PartialError{Verb: "deleted", Root: root}}
+	j := &subtreeJob{ctx: ctx, c: c, progress: progress, result: PartialError{Verb: "deleted", Root: root}}
 	for round := 1; ; round++ {
 		again, err := j.deleteRound(round, batch)
 		if err != nil || !again {
-			return j.so.Done, err
+			return j.result.Done, err
 		}
 	}
 }
 
-// deleteRound goes over the subtree once. It wants another round when nodes appeared
-// meanwhile.
-func (j *job) deleteRound(n, batch int) (again bool, err error) {
-	j.before, j.found, j.gone, j.busy = j.so.Done, 0, 0, Refusals{}
-	err = j.remove(batch)
+// deleteRound deletes the subtree once. It reports whether another round is needed, because
+// znodes appeared meanwhile.
+func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
+	j.doneBefore, j.found, j.vanished, j.notEmpty = j.result.Done, 0, 0, Refusals{}
+	err = j.deleteOnce(batch)
 	switch {
 	case n > 1 && j.found == 0 && errors.Is(err, zkconn.NoNode):
 		return false, nil
-	case n == 1 && j.found == 0 && err != nil: // not even the root
+	case n == 1 && j.found == 0 && err != nil: // the root could not be read
 		return false, err
-	case err != nil, j.so.Failures.N > 0: // the parents of what was refused are not empty because of it
-		return false, j.end(err)
-	case j.busy.N > 0 && n < rounds:
+	case err != nil, j.result.Failures.N > 0: // the znodes that remain explain why their parents are not empty
+		return false, j.finish(err)
+	case j.notEmpty.N > 0 && n < maxRounds:
 		return true, nil
 	}
-	j.so.Failures = j.busy
-	return false, j.end(nil)
+	j.result.Failures = j.notEmpty
+	return false, j.finish(nil)
 }
 
-// remove deletes the subtree, in multis while they succeed. The server keeps a
-// session's order, so batches in flight never overtake the children's, but for those
-// that a busy server has refused at first: what overtakes them is refused and goes one by
-// one.
-func (j *job) remove(batch int) error {
+// deleteOnce deletes the subtree in multis, and one by one the znodes of a multi that fails. The
+// server executes a session's requests in order, so a parent's delete arrives after those of its
+// children. The exception is a batch that a busy server rejected at first: batches that overtake
+// it fail, and their znodes are deleted one by one.
+func (j *subtreeJob) deleteOnce(batch int) error {
 	size := 0
 	var next []target
-	air := inFlight(j.ctx, graceful, deleteWindow, j.removed)
-	air.lost = func(_ []target, outcome zkconn.Outcome) { j.tally(outcome) }
-	defer air.close()
+	pending := newFlights(j.ctx, writeGrace, deleteWindow, j.handleBatch)
+	pending.onLost = func(_ []target, outcome zkconn.Outcome) { j.addOutcome(outcome) }
+	defer pending.close()
 	flush := func() error {
 		if len(next) == 0 {
 			return nil
@@ -200,15 +200,15 @@ func (j *job) remove(batch int) error {
 		for i, t := range next {
 			paths[i] = t.path
 		}
-		err := air.add(next, j.p.MultiDelete(paths))
+		err := pending.add(next, j.p.MultiDelete(paths))
 		next, size = nil, 0
 		return err
 	}
 	if batch < 1 {
-		single := j.oneByOne()
+		single := j.singleDeletes()
 		defer single.close()
 		err := j.leavesFirst(func(t target) error { return single.add(t, j.p.Delete(t.path)) })
-		return cmp.Or(err, single.rest())
+		return cmp.Or(err, single.drain())
 	}
 	err := j.leavesFirst(func(t target) error {
 		if size += len(t.path) + 16; len(next) == batch || len(next) > 0 && size > batchBytes {
@@ -223,109 +223,110 @@ func (j *job) remove(batch int) error {
 	if err == nil {
 		err = flush()
 	}
-	return cmp.Or(err, air.rest())
+	return cmp.Or(err, pending.drain())
 }
 
-// removed takes the answer to a multi. Those of one that was refused go one by one.
-func (j *job) removed(batch []target, _ zkconn.Written, err error) error {
+// handleBatch handles the answer to a multi. If it failed, its znodes are deleted one by one.
+func (j *subtreeJob) handleBatch(batch []target, _ zkconn.Written, err error) error {
 	if err == nil {
-		j.so.Done += len(batch)
-		j.tell()
+		j.result.Done += len(batch)
+		j.reportProgress()
 		return nil
 	}
-	single := j.oneByOne()
+	single := j.singleDeletes()
 	defer single.close()
 	for _, t := range batch {
 		if err := single.add(t, j.p.Delete(t.path)); err != nil {
 			return err
 		}
 	}
-	return single.rest()
+	return single.drain()
 }
 
-// oneByOne is a window for deletes of one znode each. One whose delete may have overtaken
-// that of a child, which a busy server has refused at first, is deleted once more, in its
-// turn.
-func (j *job) oneByOne() *flights[target, zkconn.Written] {
+// singleDeletes returns a window for deletes of one znode each. If a busy server rejected a
+// delete at first, that of the parent may have overtaken it and failed; the parent's delete is
+// then repeated.
+func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	var f *flights[target, zkconn.Written]
-	f = inFlight(j.ctx, graceful, singleWindow, func(t target, _ zkconn.Written, refusal error) error {
+	f = newFlights(j.ctx, writeGrace, singleWindow, func(t target, _ zkconn.Written, refusal error) error {
 		if f.slowed && errors.Is(refusal, zkconn.NotEmpty) {
 			var err error
 			var outcome zkconn.Outcome
 			if _, refusal, outcome, err = f.wait(j.p.Delete(t.path)); err != nil {
-				j.tally(outcome)
+				j.addOutcome(outcome)
 				return interrupted(j.ctx, err)
 			}
 		}
-		j.one(t, refusal)
+		j.countDelete(t, refusal)
 		return nil
 	})
-	f.lost = func(_ target, outcome zkconn.Outcome) { j.tally(outcome) }
+	f.onLost = func(_ target, outcome zkconn.Outcome) { j.addOutcome(outcome) }
 	return f
 }
 
-// tally counts changes without a conclusive answer.
-func (j *job) tally(outcome zkconn.Outcome) { j.so.Outcome = j.so.Outcome.Plus(outcome) }
+// addOutcome counts changes without a conclusive answer.
+func (j *subtreeJob) addOutcome(outcome zkconn.Outcome) {
+	j.result.Outcome = j.result.Outcome.Plus(outcome)
+}
 
-// one takes note of what has become of the delete of one znode. One that is not empty
-// because nobody may see what is below it is refused for that.
-func (j *job) one(t target, err error) {
+// countDelete counts the result of deleting one znode. If the znode has children that we have no
+// permission to list, the error is that of the list.
+func (j *subtreeJob) countDelete(t target, err error) {
 	switch {
 	case err == nil:
-		j.so.Done++
-	case errors.Is(err, zkconn.NoNode): // somebody else removed it
-		j.gone++
-	case errors.Is(err, zkconn.NotEmpty) && t.shut == nil:
-		j.busy.Add(err)
+		j.result.Done++
+	case errors.Is(err, zkconn.NoNode): // another client deleted it
+		j.vanished++
+	case errors.Is(err, zkconn.NotEmpty) && t.unreadable == nil:
+		j.notEmpty.Add(err)
 	case errors.Is(err, zkconn.NotEmpty):
-		j.refused(t.shut)
+		j.countRejected(t.unreadable)
 	default:
-		j.refused(err)
+		j.countRejected(err)
 	}
-	j.tell()
+	j.reportProgress()
 }
 
-// refused counts a znode that stays as it is.
-func (j *job) refused(why error) {
-	j.so.Rejected++
-	j.so.Failures.Add(why)
+// countRejected counts a znode that stays unchanged.
+func (j *subtreeJob) countRejected(why error) {
+	j.result.Rejected++
+	j.result.Failures.Add(why)
 }
 
-// SetACL writes the access control list of every node of a subtree, parents
-// last, so that a list which shuts its writer out does not cut it off from what
-// is below, and returns how many it wrote. version is each node's ACL version;
-// -1 is any. When something remains the error is a *PartialError, unless the root
-// itself could not be read.
+// SetACL sets the ACL of every znode of a subtree and returns how many it changed. Parents come
+// last, so that an ACL which denies us access does not cut us off from the descendants. version
+// is the ACL version that each znode must have; -1 matches any. If a znode was not changed, the
+// error is a *PartialError, unless the root itself could not be read.
 func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, version int32, progress Progress) (int, error) {
-	j := &job{ctx: ctx, c: c, progress: progress, so: PartialError{Verb: "changed the ACL of", Root: root}}
-	air := inFlight(ctx, graceful, singleWindow, j.changed)
-	air.lost = func(_ target, outcome zkconn.Outcome) { j.tally(outcome) }
-	defer air.close()
-	err := j.leavesFirst(func(t target) error { return air.add(t, j.p.SetACL(t.path, acl, version)) })
+	j := &subtreeJob{ctx: ctx, c: c, progress: progress, result: PartialError{Verb: "changed the ACL of", Root: root}}
+	pending := newFlights(ctx, writeGrace, singleWindow, j.handleACL)
+	pending.onLost = func(_ target, outcome zkconn.Outcome) { j.addOutcome(outcome) }
+	defer pending.close()
+	err := j.leavesFirst(func(t target) error { return pending.add(t, j.p.SetACL(t.path, acl, version)) })
 	if err != nil && j.found == 0 {
 		return 0, err
 	}
-	return j.so.Done, j.end(cmp.Or(err, air.rest()))
+	return j.result.Done, j.finish(cmp.Or(err, pending.drain()))
 }
 
-// changed takes the answer to a new ACL of one znode. If nobody could see what is below
-// it, that has not been changed.
-func (j *job) changed(t target, st *zk.Stat, err error) error {
+// handleACL handles the answer to SetACL of one znode. If its children could not be listed, they
+// have not been changed, and that is a failure.
+func (j *subtreeJob) handleACL(t target, st *zk.Stat, err error) error {
 	switch {
 	case err == nil:
-		if j.so.Done++; t.shut != nil && st.NumChildren > 0 {
-			j.so.Failures.Add(t.shut)
+		if j.result.Done++; t.unreadable != nil && st.NumChildren > 0 {
+			j.result.Failures.Add(t.unreadable)
 		}
 	case errors.Is(err, zkconn.NoNode):
-		j.gone++
+		j.vanished++
 	default:
-		j.refused(err)
+		j.countRejected(err)
 	}
-	j.tell()
+	j.reportProgress()
 	return nil
 }
 
-// UnreadError says that some znodes of a subtree may not be read.
+// An UnreadError reports that some znodes of a subtree could not be read.
 type UnreadError struct {
 	Root string
 	Refusals
@@ -335,7 +336,7 @@ func (e *UnreadError) Error() string {
 	return fmt.Sprintf("%s of %s could not be read: %s", Znodes(e.N), e.Root, e.Refusals.Error())
 }
 
-// OrNil is the error, if there is something that could not be read.
+// OrNil returns e, or nil if every znode could be read.
 func (e *UnreadError) OrNil() error {
 	if e.N == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// vanishing is a znode that is there when it is first asked for, and then no more.
+// vanishing is a Source with one znode that exists at the first request only.
 type vanishing struct{ asked int }
 
 func (v *vanishing) Batch(Want) int { return 1 }
@@ -26,8 +26,8 @@ func (v *vanishing) Wait(context.Context, []Entry) ([]Entry, error) {
 	return []Entry{{}}, nil
 }
 
-// A root that goes while it is read is an error, and no empty tree: who makes another one
-// like it would delete that.
+// If the root vanishes while it is read, Nodes fails. An empty tree instead would make a mirror
+// delete its destination.
 func TestNodesOfARootThatGoes(t *testing.T) {
 	for z, err := range Nodes(t.Context(), &vanishing{}, "/r", nil) {
 		if z != nil || !errors.Is(err, zkconn.NoNode) {

@@ -10,33 +10,33 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// grant is a new ACL for a znode.
+// A grant is a new ACL for a znode.
 type grant struct {
-	path    string
-	acl     []zk.ACL
-	version int32
-	ours    bool // until then the znode has our identity in its ACL
-	counted bool // its znode is counted as changed already
+	path            string
+	acl             []zk.ACL
+	version         int32
+	removesIdentity bool // the current ACL has our identity added, and this one removes it
+	counted         bool // the znode is already counted as created or changed
 }
 
-// open sets an ACL before the edits that come after it, and after those that came before it.
-func (w *Writer) open(e Edit) error {
-	if err := cmp.Or(w.flush(), w.air.rest()); err != nil {
+// setACLNow sets an ACL after all earlier edits have been answered, and waits for the answer.
+func (w *Writer) setACLNow(e Edit) error {
+	if err := cmp.Or(w.flush(), w.pending.drain()); err != nil {
 		return err
 	}
-	last := w.acls
-	w.acls = nil
+	last := w.deferredACLs
+	w.deferredACLs = nil
 	w.asked++
-	before := w.so.Done.Changed
-	err := w.grant([]grant{{path: e.Path, acl: e.acl(), version: e.Version, counted: e.Also && w.lastSet == e.Path}})
-	if e.Also && w.so.Done.Changed > before {
-		w.opened[e.Path] = true
+	before := w.result.Done.Changed
+	err := w.writeACLs([]grant{{path: e.Path, acl: e.acl(), version: e.Version, counted: e.Also && w.lastSet == e.Path}})
+	if e.Also && w.result.Done.Changed > before {
+		w.countedByACL[e.Path] = true
 	}
-	w.acls = last
+	w.deferredACLs = last
 	return err
 }
 
-// ShutsOut reports whether a znode's ACL may not let us create what is below it.
+// ShutsOut reports whether a znode's ACL might not permit us to create its children.
 func ShutsOut(z *dump.Znode) bool {
 	if z.ACL == nil || z.Stat != nil && z.Stat.NumChildren == 0 {
 		return false
@@ -44,36 +44,36 @@ func ShutsOut(z *dump.Znode) bool {
 	return !worldMay(z, zk.PermCreate)
 }
 
-// worldMay reports whether a znode's ACL gives everybody a permission.
+// worldMay reports whether a znode's ACL grants a permission to everybody.
 func worldMay(z *dump.Znode, perm int32) bool {
 	return slices.ContainsFunc(z.ACL, func(a zk.ACL) bool {
 		return a.Scheme == "world" && a.ID == "anyone" && a.Perms&perm != 0
 	})
 }
 
-// setACLs writes the ACLs that were left for the end.
-func (w *Writer) setACLs() error {
-	left := w.acls
-	w.acls = nil
-	return w.grant(left)
+// writeDeferredACLs sets the ACLs that were deferred to the end.
+func (w *Writer) writeDeferredACLs() error {
+	left := w.deferredACLs
+	w.deferredACLs = nil
+	return w.writeACLs(left)
 }
 
-// grant writes ACLs, the last one first, and keeps in mind those it could not write.
-func (w *Writer) grant(left []grant) error {
-	f := inFlight(w.ctx, graceful, singleWindow, func(t grant, _ *zk.Stat, refusal error) error {
+// writeACLs sets ACLs, the last one first. The ones that it could not set stay in w.deferredACLs.
+func (w *Writer) writeACLs(left []grant) error {
+	f := newFlights(w.ctx, writeGrace, singleWindow, func(t grant, _ *zk.Stat, refusal error) error {
 		switch {
 		case refusal != nil:
-			w.so.Add(refusal)
-			w.acls = append(w.acls, t)
+			w.result.Add(refusal)
+			w.deferredACLs = append(w.deferredACLs, t)
 		case !t.counted:
-			w.so.Done.Changed++
+			w.result.Done.Changed++
 		}
 		return nil
 	})
-	f.lost = func(t grant, outcome zkconn.Outcome) {
-		w.acls = append(w.acls, t)
+	f.onLost = func(t grant, outcome zkconn.Outcome) {
+		w.deferredACLs = append(w.deferredACLs, t)
 		if !t.counted {
-			w.tally(outcome)
+			w.addOutcome(outcome)
 		}
 	}
 	defer f.close()
@@ -81,9 +81,9 @@ func (w *Writer) grant(left []grant) error {
 		t := left[len(left)-1]
 		left = left[:len(left)-1]
 		if err := f.add(t, w.p.SetACL(t.path, t.acl, t.version)); err != nil {
-			w.acls = append(w.acls, left...)
+			w.deferredACLs = append(w.deferredACLs, left...)
 			return err
 		}
 	}
-	return f.rest()
+	return f.drain()
 }

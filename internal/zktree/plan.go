@@ -11,33 +11,33 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Edit is a change of one znode.
+// An Edit is a change of one znode.
 type Edit struct {
 	Does    Deed
 	Path    string
-	Znode   *dump.Znode // as it is to be, wherever it was read; nil for Leaves and Deletes
-	Version int32       // the edit fails if the znode's, or its ACL's, is another one; -1: any
-	Also    bool        // an ACL is set besides the data, which another edit sets
-	Why     string      // the znode is left as it is
-	Missing bool        // the znode is left as it is because it cannot be created
+	Znode   *dump.Znode // wanted state, whose own path does not matter; nil for Leaves and Deletes
+	Version int32       // version that the data, or the ACL of Opens and SetsACL, must have; -1: any
+	Also    bool        // sets an ACL of a znode whose data another edit sets
+	Why     string      // reason of Leaves
+	Missing bool        // Leaves a znode that does not exist and cannot be created
 }
 
-// Deed is what an Edit does.
+// A Deed is the action of an Edit.
 type Deed int
 
-// The deeds.
+// The actions.
 const (
-	Leaves  Deed = iota // the znode as it is, though it differs
-	Creates             // the znode, which becomes persistent if it was ephemeral; those above it come first
-	Sets                // the data
-	Opens               // the znode by its ACL, for the edits behind it
-	SetsACL             // in the end
-	Deletes             // the znode; those below it come first
+	Leaves  Deed = iota // leaves the znode unchanged, although it differs
+	Creates             // creates the znode, after its parents; an ephemeral one becomes persistent
+	Sets                // sets the data
+	Opens               // sets the ACL at once, to permit the edits after it
+	SetsACL             // sets the ACL after all other edits
+	Deletes             // deletes the znode, after its children
 
-	replaces // the data now and the ACL in the end, of a znode that Creates found; the Writer's own
+	replaces // used by Writer only: sets the data now and the ACL at the end, where Creates found a znode
 )
 
-// acl is that of the znode.
+// acl returns the ACL of the znode, or an open one if it is unknown.
 func (e Edit) acl() []zk.ACL {
 	if e.Znode.ACL == nil {
 		return zkconn.OpenACL()
@@ -45,7 +45,7 @@ func (e Edit) acl() []zk.ACL {
 	return e.Znode.ACL
 }
 
-// MissingError is the error of an edit whose znode cannot be created.
+// MissingError returns the error of an edit whose znode cannot be created.
 func (e Edit) MissingError() error { return fmt.Errorf("%s: %s", e.Path, e.Why) }
 
 // Changes reports whether the edit is the one that counts its znode as changed.
@@ -53,11 +53,11 @@ func (e Edit) Changes() bool {
 	return e.Does == Sets || (e.Does == Opens || e.Does == SetsACL) && !e.Also
 }
 
-// Plan returns the edits that make the tree at root, the A of differences, like its model, the
-// B, as far as both can be seen: parents are created first, children are deleted first, and ACLs,
-// which may shut us out, are set last. If an ACL has kept others from creating children, the new
-// one comes first. Ephemeral znodes are left as they are. An edit fails if its znode has changed
-// since it was read.
+// Plan returns the edits that make the tree at root (A of the differences) equal to the model B,
+// except for unreadable znodes. Parents are created before their children, and children are
+// deleted before their parents. ACLs are set last, because they may deny us access; only an ACL
+// that newly permits the creation of children comes first. Ephemeral znodes are left unchanged.
+// An edit fails if its znode has changed since it was read.
 func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit, error] {
 	return func(yield func(Edit, error) bool) {
 		p := &planner{tree: Tree{Root: root}}
@@ -72,7 +72,7 @@ func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit,
 				}
 			}
 		}
-		for _, e := range append(p.gone(), reversed(p.acls)...) {
+		for _, e := range append(p.takeDeletions(), reversed(p.acls)...) {
 			if !yield(e, nil) {
 				return
 			}
@@ -80,12 +80,12 @@ func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit,
 	}
 }
 
-// planner keeps what comes later.
+// A planner holds the edits that come later than their znode in the order of the differences.
 type planner struct {
 	tree    Tree
 	deleted []Edit // parents first
 	acls    []Edit
-	masked  string // what is below it cannot be created; may be empty
+	masked  string // root of the last subtree that cannot be created; empty: no such subtree
 }
 
 const maskedACL = "the ACL contains no password hash (export or copy the znode as a user with admin permission on it)"
@@ -97,7 +97,7 @@ func (p *planner) next(d Difference) (all []Edit) {
 	}
 	leave := func(why string) []Edit {
 		at.Why = why
-		return append(p.gone(), at)
+		return append(p.takeDeletions(), at)
 	}
 	switch {
 	case d.Err != nil:
@@ -119,13 +119,13 @@ func (p *planner) next(d Difference) (all []Edit) {
 		return leave(maskedACL)
 	case d.A == nil:
 		at.Does, at.Znode = Creates, d.B
-		return append(p.gone(), at)
+		return append(p.takeDeletions(), at)
 	}
 	also := d.Aspect&DataDiffers != 0
 	if also {
 		set := at
 		set.Does, set.Znode = Sets, d.B
-		all = append(p.gone(), set)
+		all = append(p.takeDeletions(), set)
 	}
 	switch acl := at; {
 	case d.Aspect&ACLDiffers == 0:
@@ -137,22 +137,22 @@ func (p *planner) next(d Difference) (all []Edit) {
 			acl.Version = d.A.Stat.Aversion
 		}
 		z := *d.B
-		z.Data = nil // the edit may be held in memory until the end
+		z.Data = nil // to save memory: the edit may be held until the end
 		acl.Znode = &z
 		if ShutsOut(d.A) && !ShutsOut(d.B) {
 			acl.Does = Opens
 			if worldMay(d.B, zk.PermWrite) {
-				return append(append(p.gone(), acl), all...)
+				return append(append(p.takeDeletions(), acl), all...)
 			}
-			return append(append(p.gone(), all...), acl)
+			return append(append(p.takeDeletions(), all...), acl)
 		}
 		p.acls = append(p.acls, acl)
 	}
 	return all
 }
 
-// gone are the znodes to be deleted, leaves first.
-func (p *planner) gone() []Edit {
+// takeDeletions returns the pending deletions, leaves first, and forgets them.
+func (p *planner) takeDeletions() []Edit {
 	all := reversed(p.deleted)
 	p.deleted = nil
 	return all

@@ -12,66 +12,67 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Source is where a tree is read from: a server, or whatever else has znodes.
+// A Source provides the znodes of a tree: a server, or a file.
 type Source interface {
-	// Ask asks for znodes and does not wait. The answer has an Entry for each path.
-	// Of those the caller asks for at once there are at most Batch.
+	// Ask requests znodes and does not wait. The answer has an Entry for each path. paths has
+	// at most Batch elements.
 	Ask(paths []string, want Want) Answer
-	// Batch is how many paths are best asked for at once.
+	// Batch returns the best number of paths for one call of Ask.
 	Batch(want Want) int
 }
 
-// Answer is what a Source says, which may still be to come.
+// An Answer is the answer of a Source, which may still be in flight.
 type Answer interface {
-	// Ready tells that Wait would not wait. An answer that takes a second question asks it
-	// as soon as it can.
+	// Ready reports whether Wait would return at once. An answer that needs a second request
+	// sends it in Ready, as soon as the first has been answered.
 	Ready() bool
-	// Wait may put the entries where those of an answer were that nobody needs any more.
+	// Wait waits for the entries. It may store them in room, the entries of an older answer
+	// that the caller does not need any more.
 	Wait(ctx context.Context, room []Entry) ([]Entry, error)
-	// Slowed tells of an answer that is there whether the source had too much to do at
-	// first.
+	// Slowed reports, after Wait, whether the source was overloaded and rejected the request
+	// at first.
 	Slowed() bool
 }
 
-// Want is what a walk needs to know of each znode.
+// Want selects the fields of an Entry that a caller needs.
 type Want struct {
-	Names bool // of its children
+	Names bool // names of the children
 	Stat  bool
-	Data  bool // alone, with the Stat
-	Small bool // of Data: there is little of it, so that all may come in one answer
-	ACL   bool // alone or with the Names, with the Stat
+	Data  bool // data and Stat; not with Names or ACL
+	Small bool // with Data: there is little of it, so that the data of all paths fits into one answer
+	ACL   bool // ACL and Stat; alone or with Names
 }
 
-// Entry is a znode as a Source has it.
+// An Entry is the answer about one znode.
 type Entry struct {
-	Names []string // of its children, in any order
+	Names []string // names of the children, in any order
 	Stat  *zk.Stat
 	Data  []byte
 	ACL   []zk.ACL
-	Kind  dump.Kind     // if the Stat is known; of servers only that it is ephemeral
-	TTL   time.Duration // of that Kind
-	Err   error         // NoNode, or why it may not be read; of the latter older servers tell the Stat nevertheless
+	Kind  dump.Kind     // set with Data or ACL; a server only shows that a znode is ephemeral
+	TTL   time.Duration // for the kind dump.TTL
+	Err   error         // NoNode, or why the znode is unreadable; older servers return the Stat even then
 }
 
-// Bounds of what is in flight. A batch is one multiRead, or single requests.
+// Bounds of requests in flight. A batch is one multiRead, or a number of single requests.
 const (
 	listBatch    = 256       // paths in one multiRead
-	singleBatch  = 512       // single requests that are waited for together
+	singleBatch  = 512       // single requests that share an Answer
 	window       = 8         // batches in flight
 	singleWindow = 512       // single requests in flight
-	batchBytes   = 256 << 10 // of paths in one request, well below a server's frame limit of 1 MiB
+	batchBytes   = 256 << 10 // bytes of paths in one request, well below a server's frame limit of 1 MiB
 )
 
-// Server is the Source that a server is.
+// Server is a Source that reads from a ZooKeeper server.
 type Server struct {
 	ctx   context.Context
 	p     *zkconn.Pipe
 	watch bool
-	spare [][]Entry // memory for the entries of the next answers of folders
+	spare [][]Entry // memory for the entries of later folderAnswers
 }
 
-// OnServer reads from the server that c is connected to. With watch, each list of
-// children leaves a watch. Nothing is sent any more once ctx has ended.
+// OnServer returns a Source that reads from the server of c. With watch, each list of children
+// leaves a watch. Nothing is sent once ctx has ended.
 func OnServer(ctx context.Context, c zkconn.Client, root string, watch bool) (*Server, error) {
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
@@ -80,7 +81,9 @@ func OnServer(ctx context.Context, c zkconn.Client, root string, watch bool) (*S
 	return &Server{ctx: ctx, p: p, watch: watch}, nil
 }
 
-// Batch is part of Source.
+var _ Source = (*Server)(nil)
+
+// Batch implements Source.
 func (s *Server) Batch(want Want) int {
 	if s.watch || want.Stat || want.ACL {
 		return singleBatch
@@ -88,75 +91,78 @@ func (s *Server) Batch(want Want) int {
 	return listBatch
 }
 
-// Ask is part of Source. A multiRead leaves no watches and has no Stats.
+// Ask implements Source. It uses multiRead where it can; a multiRead leaves no watches and
+// returns no Stats.
 func (s *Server) Ask(paths []string, want Want) Answer {
 	switch {
 	case want.Names && want.ACL:
-		return &folders{s: s, paths: paths, first: s.Ask(paths, Want{ACL: true})}
+		return &folderAnswer{s: s, paths: paths, access: s.Ask(paths, Want{ACL: true})}
 	case want.Names && want.Stat:
-		return &group[zkconn.Listed]{s: s, paths: paths, stat: true, reply: s.p.EachList(paths), entry: func(l zkconn.Listed, err error) Entry {
+		return &singleAnswers[zkconn.Listed]{s: s, paths: paths, wantStat: true, reply: s.p.EachList(paths), entry: func(l zkconn.Listed, err error) Entry {
 			return Entry{Names: l.Names, Stat: l.Stat, Err: err}
 		}}
 	case want.Stat:
-		return s.stats(paths)
+		return s.askStats(paths)
 	case want.Small && len(paths) > 1 && s.p.HasMultiRead(s.ctx):
-		return &together[zkconn.Reading]{s.p.MultiGet(paths), func() Answer { return s.data(paths) }, func(r zkconn.Reading) Entry {
+		return &multiAnswer[zkconn.Reading]{s.p.MultiGet(paths), func() Answer { return s.askData(paths) }, func(r zkconn.Reading) Entry {
 			return dataEntry(r.Node, r.Err)
 		}}
 	case want.Data:
-		return s.data(paths)
+		return s.askData(paths)
 	case want.ACL:
-		return &group[zkconn.Access]{reply: s.p.EachACL(paths), entry: func(a zkconn.Access, err error) Entry {
+		return &singleAnswers[zkconn.Access]{reply: s.p.EachACL(paths), entry: func(a zkconn.Access, err error) Entry {
 			return Entry{ACL: a.ACL, Stat: a.Stat, Kind: dump.KindOf(a.Stat), Err: err}
 		}}
 	case len(paths) > 1 && !s.watch && s.p.HasMultiRead(s.ctx):
-		return &together[zkconn.Listing]{s.p.MultiChildren(paths), func() Answer { return s.lists(paths) }, func(l zkconn.Listing) Entry {
+		return &multiAnswer[zkconn.Listing]{s.p.MultiChildren(paths), func() Answer { return s.askChildren(paths) }, func(l zkconn.Listing) Entry {
 			return Entry{Names: l.Names, Err: l.Err}
 		}}
 	}
-	return s.lists(paths)
+	return s.askChildren(paths)
 }
 
-// lists asks for the children of each of the paths.
-func (s *Server) lists(paths []string) Answer {
-	return &group[[]string]{reply: s.p.EachChildren(paths, s.watch), entry: func(names []string, err error) Entry {
+// askChildren requests the children of each path.
+func (s *Server) askChildren(paths []string) Answer {
+	return &singleAnswers[[]string]{reply: s.p.EachChildren(paths, s.watch), entry: func(names []string, err error) Entry {
 		return Entry{Names: names, Err: err}
 	}}
 }
 
-// stats asks for the Stat of each of the paths. Newer servers tell it to whoever may
-// read, older ones to all.
-func (s *Server) stats(paths []string) Answer {
-	return &group[*zk.Stat]{reply: s.p.EachExists(paths), entry: func(st *zk.Stat, err error) Entry {
+// askStats requests the Stat of each path. Newer servers return it only to clients with read
+// permission, older ones to everybody.
+func (s *Server) askStats(paths []string) Answer {
+	return &singleAnswers[*zk.Stat]{reply: s.p.EachExists(paths), entry: func(st *zk.Stat, err error) Entry {
 		return Entry{Stat: st, Err: err}
 	}}
 }
 
-// data asks for the data of each of the paths.
-func (s *Server) data(paths []string) Answer {
-	return &group[zkconn.Node]{reply: s.p.EachGet(paths), entry: dataEntry}
+// askData requests the data of each path.
+func (s *Server) askData(paths []string) Answer {
+	return &singleAnswers[zkconn.Node]{reply: s.p.EachGet(paths), entry: dataEntry}
 }
 
 func dataEntry(n zkconn.Node, err error) Entry {
 	return Entry{Data: n.Data, Stat: n.Stat, Kind: dump.KindOf(n.Stat), Err: err}
 }
 
-// together is the answer to a multiRead.
-type together[T any] struct {
+// A multiAnswer is the answer to a multiRead.
+type multiAnswer[T any] struct {
 	reply  *zkconn.Pending[[]T]
 	singly func() Answer
 	entry  func(T) Entry
 }
 
-// Ready is part of Answer.
-func (t *together[T]) Ready() bool { return t.reply.Ready() }
+var _ Answer = (*multiAnswer[int])(nil)
 
-// Slowed is part of Answer.
-func (t *together[T]) Slowed() bool { return t.reply.Slowed() }
+// Ready implements Answer.
+func (t *multiAnswer[T]) Ready() bool { return t.reply.Ready() }
 
-// Wait is part of Answer. A server may refuse a multiRead whose answer gets too long;
-// then each znode has an answer of its own.
-func (t *together[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
+// Slowed implements Answer.
+func (t *multiAnswer[T]) Slowed() bool { return t.reply.Slowed() }
+
+// Wait implements Answer. If the server rejects the multiRead, because its answer would be too
+// long, Wait requests the znodes singly.
+func (t *multiAnswer[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	got, err := t.reply.Wait(ctx)
 	if errors.As(err, new(*zkconn.Error)) {
 		return t.singly().Wait(ctx, room)
@@ -171,94 +177,99 @@ func (t *together[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	return entries, nil
 }
 
-// group is the answer to single requests.
-type group[T any] struct {
-	s     *Server
-	paths []string
-	reply *zkconn.Several[T]
-	entry func(T, error) Entry
-	stat  bool // it is wished, and only who may read gets it
+// singleAnswers is the answer to a number of single requests.
+type singleAnswers[T any] struct {
+	s        *Server
+	paths    []string
+	reply    *zkconn.Several[T]
+	entry    func(T, error) Entry
+	wantStat bool // request the Stat of an unlistable znode by itself
 }
 
-// Ready is part of Answer.
-func (g *group[T]) Ready() bool { return g.reply.Ready() }
+var _ Answer = (*singleAnswers[int])(nil)
 
-// Slowed is part of Answer.
-func (g *group[T]) Slowed() bool { return g.reply.Slowed() }
+// Ready implements Answer.
+func (g *singleAnswers[T]) Ready() bool { return g.reply.Ready() }
 
-// Wait is part of Answer. The Stats of znodes that may not be listed come in a second
-// flight.
-func (g *group[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
+// Slowed implements Answer.
+func (g *singleAnswers[T]) Slowed() bool { return g.reply.Slowed() }
+
+// Wait implements Answer. With wantStat, it sends second requests for the Stats of znodes that we
+// have no permission to list.
+func (g *singleAnswers[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	entries := slices.Grow(room[:0], g.reply.Len())
-	var shut []int
+	var unreadable []int
 	err := g.reply.Each(ctx, func(v T, refusal error) {
-		if g.stat && errors.Is(refusal, zkconn.NoAuth) {
-			shut = append(shut, len(entries))
+		if g.wantStat && errors.Is(refusal, zkconn.NoAuth) {
+			unreadable = append(unreadable, len(entries))
 		}
 		entries = append(entries, g.entry(v, refusal))
 	})
 	if err != nil {
 		return nil, err
 	}
-	if shut == nil {
+	if unreadable == nil {
 		return entries, nil
 	}
-	paths := make([]string, len(shut))
-	for i, at := range shut {
+	paths := make([]string, len(unreadable))
+	for i, at := range unreadable {
 		paths[i] = g.paths[at]
 	}
-	stats, err := g.s.stats(paths).Wait(ctx, nil)
+	stats, err := g.s.askStats(paths).Wait(ctx, nil)
 	for i, st := range stats {
-		if entries[shut[i]].Stat = st.Stat; st.Err != nil {
-			entries[shut[i]].Err = st.Err
+		if entries[unreadable[i]].Stat = st.Stat; st.Err != nil {
+			entries[unreadable[i]].Err = st.Err
 		}
 	}
 	return entries, err
 }
 
-// folders is the answer about ACLs and about the names of children, for which those are
-// asked that have any: the Stat that comes with an ACL tells.
-type folders struct {
-	s       *Server
-	paths   []string
-	first   Answer
-	entries []Entry // nil until they are there
-	err     error
-	at      []int // of those with children
-	names   Answer
+// A folderAnswer has ACLs and the names of children. It requests the ACLs first. The Stat that
+// comes with an ACL shows whether a znode has children, whose names are then requested.
+type folderAnswer struct {
+	s            *Server
+	paths        []string
+	access       Answer
+	entries      []Entry // nil until access is answered
+	err          error
+	withChildren []int // indexes of the entries with children
+	names        Answer
 }
 
-// Ready is part of Answer.
-func (f *folders) Ready() bool {
-	if !f.first.Ready() {
+var _ Answer = (*folderAnswer)(nil)
+
+// Ready implements Answer.
+func (f *folderAnswer) Ready() bool {
+	if !f.access.Ready() {
 		return false
 	}
-	f.ask(f.s.ctx)
+	f.askNames(f.s.ctx)
 	return f.names == nil || f.names.Ready()
 }
 
-// Slowed is part of Answer.
-func (f *folders) Slowed() bool { return f.first.Slowed() || f.names != nil && f.names.Slowed() }
+// Slowed implements Answer.
+func (f *folderAnswer) Slowed() bool { return f.access.Slowed() || f.names != nil && f.names.Slowed() }
 
-// Wait is part of Answer. Its entries are there already, so an answer to come gets the room.
-func (f *folders) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
+// Wait implements Answer. askNames may have stored its entries already, so room goes to a later
+// answer.
+func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	f.s.spare = append(f.s.spare, room)
-	if f.ask(ctx); f.err != nil || f.names == nil {
+	if f.askNames(ctx); f.err != nil || f.names == nil {
 		return f.entries, f.err
 	}
 	names, err := f.names.Wait(ctx, nil)
 	for i, e := range names {
-		if e.Err != nil { // nothing is said of a subtree that may not be seen
-			f.entries[f.at[i]] = e
+		if e.Err != nil { // an unlistable znode has no fields but Err
+			f.entries[f.withChildren[i]] = e
 		} else {
-			f.entries[f.at[i]].Names = e.Names
+			f.entries[f.withChildren[i]].Names = e.Names
 		}
 	}
 	return f.entries, err
 }
 
-// ask takes the first answer and asks for the names.
-func (f *folders) ask(ctx context.Context) {
+// askNames waits for the ACLs and requests the names of children. Later calls do nothing.
+func (f *folderAnswer) askNames(ctx context.Context) {
 	if f.entries != nil || f.err != nil {
 		return
 	}
@@ -266,11 +277,11 @@ func (f *folders) ask(ctx context.Context) {
 	if n := len(f.s.spare); n > 0 {
 		room, f.s.spare = f.s.spare[n-1], f.s.spare[:n-1]
 	}
-	f.entries, f.err = f.first.Wait(ctx, room)
+	f.entries, f.err = f.access.Wait(ctx, room)
 	var paths []string
 	for i, e := range f.entries {
 		if e.Err == nil && e.Stat.NumChildren > 0 {
-			f.at, paths = append(f.at, i), append(paths, f.paths[i])
+			f.withChildren, paths = append(f.withChildren, i), append(paths, f.paths[i])
 		}
 	}
 	if paths != nil {

@@ -11,14 +11,15 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Tree is a sequence of znodes below a root, in the order of Nodes and with its errors.
+// A Tree is a root and the znodes of its subtree, in the order of the function Nodes and with
+// errors as it yields them.
 type Tree struct {
 	Root  string
 	Nodes iter.Seq2[*dump.Znode, error]
 }
 
-// ServerTree is the subtree at root, read from the server that c is connected to, with
-// progress for what has been read.
+// ServerTree returns the subtree at root on the server of c. Its znodes are read while they are
+// iterated over; progress reports how many were read.
 func ServerTree(ctx context.Context, c zkconn.Client, root string, progress Progress) Tree {
 	return Tree{root, func(yield func(*dump.Znode, error) bool) {
 		src, err := OnServer(ctx, c, root, false)
@@ -30,15 +31,16 @@ func ServerTree(ctx context.Context, c zkconn.Client, root string, progress Prog
 	}}
 }
 
-// Below is the path of a znode without that of the tree's root, for which it is empty.
+// Below returns a path relative to the tree's root: empty for the root, else with a slash in
+// front.
 func (t Tree) Below(path string) string {
-	if path == t.Root { // also "/", which is all of its own prefix but the end
+	if path == t.Root { // also "/", of which the line below would return "/"
 		return ""
 	}
 	return strings.TrimPrefix(path, strings.TrimSuffix(t.Root, "/"))
 }
 
-// At is where something below the root is.
+// At returns the path of a znode from its path relative to the root. It is the inverse of Below.
 func (t Tree) At(below string) string {
 	if below == "" {
 		return t.Root
@@ -46,7 +48,7 @@ func (t Tree) At(below string) string {
 	return strings.TrimSuffix(t.Root, "/") + below
 }
 
-// OrEmpty is the tree, or an empty one if its root does not exist.
+// OrEmpty returns the tree, which is empty if its root does not exist.
 func (t Tree) OrEmpty() Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, err := range t.Nodes {
@@ -57,8 +59,8 @@ func (t Tree) OrEmpty() Tree {
 	}}
 }
 
-// Without is the tree without the znodes that drop reports. refusal is why a znode may not
-// be read. An error of drop ends the tree.
+// Without returns the tree without the znodes for which drop returns true. refusal is the reason
+// why a znode is unreadable, or nil. An error of drop ends the tree.
 func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, refusal := range t.Nodes {
@@ -78,8 +80,8 @@ func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tre
 	}}
 }
 
-// ReadOne reads a single znode, with its ACL if access is true. As in Nodes, a znode that may
-// not be read comes with an error of its own; any other failure comes without a znode.
+// ReadOne reads a single znode, with its ACL if access is true. If the znode is unreadable, it
+// is returned with an error; any other failure comes without a znode, as in Nodes.
 func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*dump.Znode, error) {
 	p, err := c.Pipe(ctx, path)
 	if err != nil {
@@ -89,7 +91,7 @@ func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*d
 	data := p.Get(path)
 	if access {
 		var a zkconn.Access
-		if a, err = p.ACL(path).Wait(ctx); err == nil { // and behind it comes the data
+		if a, err = p.ACL(path).Wait(ctx); err == nil {
 			z.ACL, z.Stat = a.ACL, a.Stat
 		}
 	}
@@ -105,7 +107,7 @@ func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*d
 	return z, err
 }
 
-// Seq is the elements of a list, without an error: a stream of what is in memory.
+// Seq returns a sequence of the elements of a list, with nil errors.
 func Seq[T any](list []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, one := range list {
@@ -116,10 +118,10 @@ func Seq[T any](list []T) iter.Seq2[T, error] {
 	}
 }
 
-// Znodes is so many of them in words.
+// Znodes returns a number with its noun: "1 znode", "2 znodes".
 func Znodes(n int) string { return count(n, "znode") }
 
-// Ephemerals is so many ephemeral znodes in words.
+// Ephemerals returns a number with its noun: "1 ephemeral znode", "2 ephemeral znodes".
 func Ephemerals(n int) string { return count(n, "ephemeral znode") }
 
 func count(n int, what string) string {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	graceful = patience(10 * time.Second)
+	writeGrace = gracePeriod(10 * time.Second)
 	zktest.Main(m)
 }
 
@@ -30,7 +30,7 @@ func open(t *testing.T, root string) *zkconn.Session {
 	return s
 }
 
-// begin begins a walk on the server.
+// begin starts a walk on the server.
 func begin(t *testing.T, s *zkconn.Session, root string, watch bool, o Options) *Walk {
 	t.Helper()
 	src, err := OnServer(t.Context(), s.Client, root, watch)
@@ -44,8 +44,8 @@ func begin(t *testing.T, s *zkconn.Session, root string, watch bool, o Options) 
 	return w
 }
 
-// listed is a walk as ls -R prints it, and what it could not read.
-func listed(t *testing.T, w *Walk) (all []string, shut int) {
+// walkAll returns the paths of a walk in the order of ls -R, and the number of unreadable znodes.
+func walkAll(t *testing.T, w *Walk) (all []string, unreadable int) {
 	t.Helper()
 	all = []string{w.root}
 	for s, err := range w.Steps() {
@@ -56,13 +56,13 @@ func listed(t *testing.T, w *Walk) (all []string, shut int) {
 			continue
 		}
 		if s.Err != nil {
-			shut++
+			unreadable++
 		}
 		for _, name := range s.Names {
 			all = append(all, zkconn.Join(s.Path(), name))
 		}
 	}
-	return all, shut
+	return all, unreadable
 }
 
 func TestWalkOrder(t *testing.T) {
@@ -70,14 +70,14 @@ func TestWalkOrder(t *testing.T) {
 	create(t, s, "/order/b", "/order/a", "/order/C", "/order/10", "/order/9")
 	create(t, s, "/order/a/z", "/order/a/y", "/order/b/x")
 	create(t, s, "/order/a/z/deep")
-	// The order of the recording c12 of zkCli's ls -R.
+	// The order is that of zkCli's ls -R in the recording c12.
 	want := strings.Fields("/order /order/10 /order/9 /order/C /order/a /order/b /order/a/y /order/a/z /order/a/z/deep /order/b/x")
 	for name, w := range map[string]*Walk{
 		"multiRead": begin(t, s, "/order", false, Options{}),
 		"watches":   begin(t, s, "/order", true, Options{}),
 		"stats":     begin(t, s, "/order", false, Options{Stat: true}),
 	} {
-		if got, _ := listed(t, w); !slices.Equal(got, want) {
+		if got, _ := walkAll(t, w); !slices.Equal(got, want) {
 			t.Errorf("by %s:\n got %v\nwant %v", name, got, want)
 		}
 	}
@@ -106,8 +106,8 @@ func TestBeginMissing(t *testing.T) {
 	}
 }
 
-// TestWalkWhileTheTreeChanges walks a tree in which another client makes and removes
-// znodes as fast as it can. What stays is always found, in its order.
+// TestWalkWhileTheTreeChanges walks a tree in which another client creates and deletes znodes as
+// fast as it can. The walk always finds the znodes that stay.
 func TestWalkWhileTheTreeChanges(t *testing.T) {
 	s, other := open(t, "/busy"), open(t, "/busier")
 	var stay []string
@@ -126,7 +126,7 @@ func TestWalkWhileTheTreeChanges(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			dir := fmt.Sprintf("/busy/d%02d/m%d", i%40, i%7)
 			for _, path := range []string{dir, dir + "/x", dir + "/y"} {
-				_, _ = other.Create(ctx, path, nil, zkconn.OpenACL(), zkconn.CreateMode{}) // until it ends
+				_, _ = other.Create(ctx, path, nil, zkconn.OpenACL(), zkconn.CreateMode{}) // fails when ctx ends
 			}
 			_, _ = Delete(ctx, other.Client, dir, 1+i%3, nil)
 		}
@@ -134,7 +134,7 @@ func TestWalkWhileTheTreeChanges(t *testing.T) {
 	defer wg.Wait()
 	defer stop()
 	for round := range 30 {
-		all, _ := listed(t, begin(t, s, "/busy", round%3 == 0, Options{Stat: round%3 == 1}))
+		all, _ := walkAll(t, begin(t, s, "/busy", round%3 == 0, Options{Stat: round%3 == 1}))
 		found := slices.DeleteFunc(all[1:], func(path string) bool { return strings.Contains(path, "/m") })
 		if slices.Sort(found); !slices.Equal(found, stay) {
 			t.Fatalf("round %d: %d of %d znodes that stay", round, len(found), len(stay))
@@ -152,12 +152,12 @@ func TestWalkPassesWhatIsShut(t *testing.T) {
 	}
 	want := strings.Fields("/shut /shut/a /shut/b /shut/c /shut/b/in")
 	for _, o := range []Options{{}, {Stat: true}} {
-		all, shut := listed(t, begin(t, s, "/shut", false, o))
-		if !slices.Equal(all, want) || shut != 2 {
-			t.Errorf("%+v: %d shut, %v", o, shut, all)
+		all, unreadable := walkAll(t, begin(t, s, "/shut", false, o))
+		if !slices.Equal(all, want) || unreadable != 2 {
+			t.Errorf("%+v: %d unreadable, %v", o, unreadable, all)
 		}
 	}
-	// What can be deleted is; what is below /shut/a cannot be seen.
+	// Delete deletes every znode that it can; the children of /shut/a cannot be listed.
 	n, err := Delete(t.Context(), s.Client, "/shut", DefaultBatch, nil)
 	if text := fmt.Sprint(err); n != 3 || !errors.Is(err, zkconn.NoAuth) || text != "deleted 3 of 5 znodes of /shut: Insufficient permission : /shut/a" {
 		t.Errorf("%d deleted: %s", n, text)
@@ -173,7 +173,7 @@ func TestDeleteWhileNodesAppear(t *testing.T) {
 	create(t, s, paths...)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { // children below nodes about to go, for a while
+	wg.Go(func() { // creates children of znodes that are about to be deleted
 		for i := 0; i < 300 && ctx.Err() == nil; i++ {
 			_, err := s.Create(ctx, paths[i]+"/late", nil, zkconn.OpenACL(), zkconn.CreateMode{})
 			if err != nil && !errors.Is(err, zkconn.NoNode) && ctx.Err() == nil {
@@ -267,7 +267,7 @@ func TestSetACL(t *testing.T) {
 	}
 }
 
-// Trees whose listing is several times what a frame may hold, flat and nested.
+// Walk and Delete handle trees, flat and nested, whose listing is several times the size of a frame.
 func TestLargeTrees(t *testing.T) {
 	s := open(t, "/large")
 	for name, paths := range map[string][][]string{"flat": flat(20_000), "nested": nested()} {
@@ -281,7 +281,7 @@ func TestLargeTrees(t *testing.T) {
 			create(t, s, level...)
 			total += len(level)
 		}
-		if got, _ := listed(t, begin(t, s, root, false, Options{})); len(got) != total {
+		if got, _ := walkAll(t, begin(t, s, root, false, Options{})); len(got) != total {
 			t.Errorf("%s: %d listed, want %d", name, len(got), total)
 		}
 		if n, err := Delete(t.Context(), s.Client, root, DefaultBatch, nil); err != nil || n != total {
@@ -290,8 +290,8 @@ func TestLargeTrees(t *testing.T) {
 	}
 }
 
-// TestDeepAndWide has a chain of a thousand znodes, and a folder of 200,000; of 20,000
-// under the race detector; make test runs it without, too.
+// TestDeepAndWide walks and deletes a chain of 1,000 znodes and a folder of 200,000 (20,000 under
+// the race detector). make test also runs it without the race detector.
 func TestDeepAndWide(t *testing.T) {
 	if testing.Short() {
 		t.Skip("NOT TESTED: it takes long")
@@ -314,7 +314,7 @@ func TestDeepAndWide(t *testing.T) {
 	create(t, s, wide...)
 	for root, want := range map[string][]string{"/deep": chain, "/wide": append([]string{"/wide"}, wide...)} {
 		for _, o := range []Options{{}, {Stat: true}} {
-			if got, _ := listed(t, begin(t, s, root, false, o)); !slices.Equal(got, want) {
+			if got, _ := walkAll(t, begin(t, s, root, false, o)); !slices.Equal(got, want) {
 				t.Errorf("%s, %+v: %d znodes, want %d, or out of order", root, o, len(got), len(want))
 			}
 		}
@@ -348,21 +348,21 @@ func nested() [][]string {
 	return levels[:]
 }
 
-// create makes znodes in order, many in flight.
+// create creates znodes in order, with many requests in flight.
 func create(t *testing.T, s *zkconn.Session, paths ...string) {
 	t.Helper()
 	p, err := s.Pipe(t.Context(), "/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	air := inFlight(t.Context(), atOnce, singleWindow, func(_ string, _ zkconn.Written, err error) error { return err }) // it names the path
-	defer air.close()
+	pending := newFlights(t.Context(), noGrace, singleWindow, func(_ string, _ zkconn.Written, err error) error { return err }) // err names the path
+	defer pending.close()
 	for _, path := range paths {
-		if err := air.add(path, p.Create(path, nil, zkconn.OpenACL())); err != nil {
+		if err := pending.add(path, p.Create(path, nil, zkconn.OpenACL())); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := air.rest(); err != nil {
+	if err := pending.drain(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,6 +1,13 @@
-// Package zktree goes over whole subtrees with many requests in flight, on trees of
-// any size: what it keeps are the names of the folders on the way, and a bounded
-// number of answers to what comes next.
+// Package zktree reads, compares, writes and deletes whole subtrees with many requests in flight.
+// Trees may have any size: the package holds in memory only the names in the folders on the way
+// to the current znode, and a bounded amount of answers that were read ahead.
+//
+// A Walk visits every znode of a Source: a server, or a file. Nodes adds data and ACLs to a walk,
+// and Compare compares two such trees. Plan turns their differences into edits, which a Writer
+// applies. Delete and SetACL change a whole subtree. Start reading at Begin and Walk.Steps.
+//
+// A folder, in this package, is a znode with children. An unreadable znode is one that we
+// have no permission to read.
 package zktree
 
 import (
@@ -16,93 +23,93 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Progress is told how many of how many nodes are done; total grows while a tree
-// is walked. It is called often and must be quick.
+// A Progress is called with the number of znodes that are done and the number of all znodes found
+// so far, which grows while a tree is walked. It is called often and must be quick.
 type Progress func(done, total int)
 
-func (p Progress) tell(done, total int) {
+func (p Progress) report(done, total int) {
 	if p != nil {
 		p(done, total)
 	}
 }
 
-// Options of Walk.
+// Options are the options of a Walk.
 type Options struct {
 	Stat     bool // each Step has the Stat
-	Access   bool // and the ACL and the kind
-	Depth    int  // how far below the root the walk goes; 0: to the ground
-	Shut     bool // that the root may not be read is told in its Step, and no error
+	Access   bool // each Step has the Stat, the ACL and the kind
+	Depth    int  // number of levels below the root that are visited; 0: all
+	Shut     bool // an unreadable root is reported in its Step; without Shut, Begin fails
 	Progress Progress
 }
 
-// Step is a znode that a walk has come to.
+// A Step is one event of a walk: usually a znode that the walk enters or leaves.
 type Step struct {
 	Kind  StepKind
-	Depth int // below the root
+	Depth int // levels below the root
 	Name  string
-	Last  bool     // of its siblings
-	Names []string // of its children, sorted; at the depth where a walk ends it has none
-	Stat  *zk.Stat // nil where it may not be known, too
+	Last  bool     // the znode is the last of its siblings
+	Names []string // sorted names of the children; empty at the depth where the walk ends
+	Stat  *zk.Stat // nil if not requested, or if we have no permission to see it
 	ACL   []zk.ACL
-	Type  dump.Kind     // only with the ACL
-	TTL   time.Duration // of that Type
-	Err   error         // why it may not be read
+	Type  dump.Kind     // set with the ACL
+	TTL   time.Duration // for the type dump.TTL
+	Err   error         // why the znode is unreadable; nil if it is readable
 
-	dir, own *folder
-	known    *known // of an Enter, if that says more
-	path     string // of the root
+	parent, folder *folder    // folder of the znode, and the znode itself if it is one
+	info           *znodeInfo // for Enter: answer about the znode, or nil if there is nothing to know
+	rootPath       string     // path of the walk's root; set in its Step only
 }
 
-// Path is where the znode is.
+// Path returns the path of the znode.
 func (s *Step) Path() string {
 	switch {
-	case s.own != nil:
-		return s.own.path
-	case s.known != nil:
-		return s.known.Path
-	case s.path != "":
-		return s.path
+	case s.folder != nil:
+		return s.folder.path
+	case s.info != nil:
+		return s.info.Path
+	case s.rootPath != "":
+		return s.rootPath
 	}
-	return s.dir.child(s.Name)
+	return s.parent.child(s.Name)
 }
 
-// StepKind says what a Step is about.
+// A StepKind is the kind of a Step.
 type StepKind int
 
 // The kinds of steps.
 const (
-	Enter StepKind = iota // a znode; what is below it follows
-	Leave                 // a znode with children, once all that is below it has been entered and left
-	Pause                 // no znode: the walk is about to wait for an answer
+	Enter StepKind = iota // the walk enters a znode; its descendants follow
+	Leave                 // the walk leaves a znode with children, after all its descendants
+	Pause                 // the walk is about to wait for an answer; the Step has no znode
 )
 
-// Walk is the way over a subtree: each znode before what is below it, siblings by
-// name. Its memory are the folders whose lists are known and that have not been left:
-// those on the way to where it is, and some that come next.
+// A Walk visits the znodes of a subtree: each before its descendants, siblings by name. It holds
+// in memory the folders whose children are known and that it has not left: the ancestors of the
+// current znode, and some folders that come next.
 type Walk struct {
-	ctx     context.Context
-	src     Source
-	o       Options
-	root    string
-	start   *known // the root
-	yield   func(*Step, error) bool
-	step    Step // is used again for each step
-	air     []request
-	window  int     // how many requests there may be
-	entries []Entry // of the answer before; used again for each
-	unasked unasked
-	ahead   ahead
-	done    int
-	total   int
+	ctx      context.Context
+	src      Source
+	o        Options
+	root     string
+	rootInfo *znodeInfo
+	yield    func(*Step, error) bool
+	step     Step        // the current step; its memory is reused
+	requests []request   // requests in flight, oldest first
+	window   int         // maximum number of requests in flight
+	entries  []Entry     // entries of the last answer; their memory is reused
+	unasked  folderQueue // folders with children that are not requested yet
+	ahead    readAhead
+	done     int // znodes visited
+	total    int // znodes found
 }
 
-// Begin reads the root of a subtree. Its absence is an error, and so is that it may not
-// be read unless that is wished otherwise.
+// Begin reads the root of a subtree and returns a walk of it. Begin fails if the root does not
+// exist, and, unless o.Shut is set, if the root is unreadable.
 func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, error) {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return nil, err
 	}
-	w := &Walk{ctx: ctx, src: src, o: o, root: root, window: window, ahead: ahead{most: aheadBytes}, total: 1}
+	w := &Walk{ctx: ctx, src: src, o: o, root: root, window: window, ahead: readAhead{limit: readAheadBytes}, total: 1}
 	entries, err := src.Ask([]string{root}, w.want(0)).Wait(ctx, nil)
 	if err == nil {
 		err = entries[0].Err
@@ -110,80 +117,79 @@ func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, erro
 	if err != nil && !(o.Shut && errors.Is(err, zkconn.NoAuth)) {
 		return nil, interrupted(w.ctx, err)
 	}
-	if w.start, err = w.learn(nil, 0, root, entries[0]); w.start != nil {
-		w.start.cost = 0 // it was not asked for ahead
+	if w.rootInfo, err = w.learn(nil, 0, root, entries[0]); w.rootInfo != nil {
+		w.rootInfo.cost = 0 // readAhead does not count it
 	}
 	return w, err
 }
 
-// Steps goes over the subtree, once. Znodes that vanish meanwhile are left out; that
-// one may not be read is told in its Step, and any other failure is an error, which
-// comes last. Nothing is asked for any more once the loop is left. A Step is only good
-// until the next.
+// Steps yields the steps of the walk; it can be used once. Znodes that vanish meanwhile are left
+// out. An unreadable znode has Err in its Step. Any other failure ends the walk with an error. A
+// Step is only valid until the next one. Once the loop is left, nothing more is requested.
 func (w *Walk) Steps() iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		w.yield = yield
-		if err := w.all(); err != nil && !errors.Is(err, errLeft) {
+		if err := w.run(); err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
 		}
 	}
 }
 
-// folder is a znode whose children are known.
+// A folder is a znode whose children are known.
 type folder struct {
-	up     *folder
-	at     int // its place among its siblings
-	path   string
-	depth  int
-	names  []string
-	stat   *zk.Stat
-	asked  int      // so many of the children have been asked for
-	known  []*known // answers about children the walk has not come to; nil is one without children
-	next   int      // the child that the walk comes to next
-	ground bool     // its children are not asked for
+	parent  *folder
+	index   int // index in parent.names
+	path    string
+	depth   int // levels below the walk's root
+	names   []string
+	stat    *zk.Stat
+	asked   int          // number of children that were requested
+	answers []*znodeInfo // answers about children from next on; nil for a child of which nothing is known
+	next    int          // index of the next child to visit
+	bottom  bool         // the children are visited by name only, without a request
 
-	paths, namesCost int // bytes of its path and of its children's names, and of those above it
+	paths, namesCost int // bytes of the paths, and of the children's names, of the folder and its ancestors
 }
 
 func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
 
-// known is what there is to say of a child, and its data once that has been asked for.
-type known struct {
+// A znodeInfo is the answer about a znode. A nodeReader adds the data.
+type znodeInfo struct {
 	dump.Znode
-	own  *folder // if it has children
-	err  error   // why it may not be read
-	cost int
+	folder *folder // nil if the znode has no children
+	err    error   // why the znode is unreadable; nil if it is readable
+	cost   int     // memory of the answer, in bytes
 }
 
-// vanished is known of a child that is gone.
-var vanished = &known{}
+// vanished stands for a child that no longer exists.
+var vanished = &znodeInfo{}
 
-// request is some children that were asked for together.
+// A request asks for a number of children together.
 type request struct {
 	parts  []part
 	paths  []string
 	want   Want
 	reply  Answer
-	budget int // what its answer may cost
+	budget int // estimated size of its answer, in bytes
 }
 
-// part is a run of children of one folder.
+// A part is a run of children of one folder.
 type part struct {
 	f     *folder
 	count int
 }
 
-// errLeft says that nobody wants the rest of the walk.
-var errLeft = errors.New("the walk of the tree was stopped early")
+// errStopped reports that the loop over a walk was left early.
+var errStopped = errors.New("the walk of the tree was stopped early")
 
-func (w *Walk) all() error {
-	cur, err := w.enter(nil, "", true, w.start)
+func (w *Walk) run() error {
+	cur, err := w.enter(nil, "", true, w.rootInfo)
 	for err == nil && cur != nil {
 		switch {
 		case cur.next == len(cur.names):
-			err = w.say(Step{Kind: Leave, Depth: cur.depth, Names: cur.names, Stat: cur.stat, own: cur})
-			cur = cur.up
-		case !cur.ground && len(cur.known) == 0:
+			err = w.emit(Step{Kind: Leave, Depth: cur.depth, Names: cur.names, Stat: cur.stat, folder: cur})
+			cur = cur.parent
+		case !cur.bottom && len(cur.answers) == 0:
 			err = w.receive()
 		default:
 			cur, err = w.visit(cur)
@@ -192,13 +198,13 @@ func (w *Walk) all() error {
 	return err
 }
 
-// visit comes to the next child of a folder, and returns where to go on.
+// visit enters the next child of a folder, and returns the folder in which the walk continues.
 func (w *Walk) visit(f *folder) (*folder, error) {
-	var k *known
-	if !f.ground {
-		k = f.known[0]
-		f.known[0] = nil // what it gets of data is not kept for as long as the folder is
-		f.known = f.known[1:]
+	var k *znodeInfo
+	if !f.bottom {
+		k = f.answers[0]
+		f.answers[0] = nil // so that the folder does not keep the znode's data in memory
+		f.answers = f.answers[1:]
 	}
 	name := f.names[f.next]
 	f.next++
@@ -208,61 +214,61 @@ func (w *Walk) visit(f *folder) (*folder, error) {
 	return w.enter(f, name, f.next == len(f.names), k)
 }
 
-// enter tells of a znode and goes on with its children, if it has any.
-func (w *Walk) enter(dir *folder, name string, last bool, k *known) (*folder, error) {
-	s := Step{Kind: Enter, Name: name, Last: last, dir: dir}
+// enter yields a znode and returns the folder in which the walk continues: the znode if it has
+// children, else dir.
+func (w *Walk) enter(dir *folder, name string, last bool, k *znodeInfo) (*folder, error) {
+	s := Step{Kind: Enter, Name: name, Last: last, parent: dir}
 	if dir != nil {
 		s.Depth = dir.depth + 1
 	} else {
-		s.path = w.root
+		s.rootPath = w.root
 	}
 	next := dir
 	if k != nil {
-		s.known, s.Stat, s.ACL, s.Type, s.TTL, s.Err = k, k.Stat, k.ACL, k.Kind, k.TTL, k.err
-		w.ahead.left(k.cost)
-		if k.own != nil {
-			s.Names, next = k.own.names, k.own
+		s.info, s.Stat, s.ACL, s.Type, s.TTL, s.Err = k, k.Stat, k.ACL, k.Kind, k.TTL, k.err
+		w.ahead.noteConsumed(k.cost)
+		if k.folder != nil {
+			s.Names, next = k.folder.names, k.folder
 		}
 	}
 	w.done++
-	w.o.Progress.tell(w.done, w.total)
-	if err := w.say(s); err != nil {
+	w.o.Progress.report(w.done, w.total)
+	if err := w.emit(s); err != nil {
 		return nil, err
 	}
-	if next != dir { // there may be room for more now
+	if next != dir { // deeper levels may use more memory
 		w.ask()
 	}
 	return next, nil
 }
 
-func (w *Walk) say(s Step) error {
+func (w *Walk) emit(s Step) error {
 	w.step = s
 	if !w.yield(&w.step, nil) {
-		return errLeft
+		return errStopped
 	}
 	return nil
 }
 
-// want is what is asked of the znodes that deep below the root.
+// want returns the fields that are requested of znodes at a depth below the root.
 func (w *Walk) want(depth int) Want {
 	return Want{Names: w.o.Depth == 0 || depth < w.o.Depth, Stat: w.o.Stat, ACL: w.o.Access}
 }
 
-// ask fills the window with what the walk comes to next.
+// ask fills the window with requests for the znodes that the walk visits next.
 func (w *Walk) ask() {
-	for len(w.air) < w.window {
+	for len(w.requests) < w.window {
 		r := w.gather()
 		if r.paths == nil {
 			return
 		}
 		r.reply = w.src.Ask(r.paths, r.want)
-		w.air = append(w.air, r)
+		w.requests = append(w.requests, r)
 	}
 }
 
-// gather takes children that were not asked for yet, in the order in which the walk
-// comes to them, as many as fit into a request and are allowed. One always is if
-// nothing is under way: the walk waits for it.
+// gather returns a request for children in the order in which the walk visits them: as many as
+// fit into a request and as readAhead allows, but at least one if no request is in flight.
 func (w *Walk) gather() (r request) {
 	size := 0
 	for f := w.unasked.first(); f != nil; f = w.unasked.first() {
@@ -273,7 +279,7 @@ func (w *Walk) gather() (r request) {
 			break
 		}
 		n := min(len(f.names)-f.asked, w.batch(want)-len(r.paths), w.ahead.allowed(f.depth+1))
-		if n <= 0 && r.paths == nil && len(w.air) == 0 {
+		if n <= 0 && r.paths == nil && len(w.requests) == 0 {
 			n = 1
 		}
 		count := 0
@@ -286,7 +292,7 @@ func (w *Walk) gather() (r request) {
 		if count == 0 {
 			break
 		}
-		r.budget += w.ahead.asked(f.depth+1, count)
+		r.budget += w.ahead.noteAsked(f.depth+1, count)
 		r.parts = append(r.parts, part{f, count})
 		if f.asked += count; f.asked == len(f.names) {
 			w.unasked.drop()
@@ -295,18 +301,18 @@ func (w *Walk) gather() (r request) {
 	return r
 }
 
-// batch is how many paths go into a request. A server that has too much to do gets fewer
-// requests, and smaller ones.
+// batch returns the number of paths in a request. An overloaded server gets fewer and smaller
+// requests.
 func (w *Walk) batch(want Want) int { return max(1, w.src.Batch(want)*w.window/window) }
 
-// receive takes the answer to the oldest request, and asks for more.
+// receive waits for the answer to the oldest request, stores it, and sends more requests.
 func (w *Walk) receive() error {
-	if w.ask(); len(w.air) == 0 {
+	if w.ask(); len(w.requests) == 0 {
 		return errors.New("zktree: internal error: the walk has no pending requests")
 	}
-	r := w.air[0]
+	r := w.requests[0]
 	if !r.reply.Ready() {
-		if err := w.say(Step{Kind: Pause}); err != nil {
+		if err := w.emit(Step{Kind: Pause}); err != nil {
 			return err
 		}
 	}
@@ -315,17 +321,17 @@ func (w *Walk) receive() error {
 		return interrupted(w.ctx, err)
 	}
 	w.entries = entries
-	defer clear(w.entries) // or the names of a folder that was left stay behind a shorter answer
-	w.air = w.air[1:]
-	for _, next := range w.air { // which may have something to ask for itself
+	defer clear(w.entries) // so that unused entries keep no names in memory
+	w.requests = w.requests[1:]
+	for _, next := range w.requests { // Ready sends the second request of an answer that needs one
 		next.reply.Ready()
 	}
-	w.window = pace(w.window, window, r.reply.Slowed())
-	w.ahead.answered(r.budget)
+	w.window = adjustWindow(w.window, window, r.reply.Slowed())
+	w.ahead.noteAnswered(r.budget)
 	for _, p := range r.parts {
 		cost := 0
 		for i, e := range entries[:p.count] {
-			at := p.f.next + len(p.f.known)
+			at := p.f.next + len(p.f.answers)
 			if refusal := e.Err; refusal != nil && !errors.Is(refusal, zkconn.NoNode) && !errors.Is(refusal, zkconn.NoAuth) {
 				return refusal
 			}
@@ -333,20 +339,21 @@ func (w *Walk) receive() error {
 			if err != nil {
 				return err
 			}
-			p.f.known = append(p.f.known, k)
+			p.f.answers = append(p.f.answers, k)
 			if k != nil {
 				cost += k.cost
 			}
 		}
 		entries, r.paths = entries[p.count:], r.paths[p.count:]
-		w.ahead.learnt(p.f.depth+1, p.count, cost)
+		w.ahead.noteCost(p.f.depth+1, p.count, cost)
 	}
 	w.ask()
 	return nil
 }
 
-// learn takes note of an answer about a folder's child, or the root.
-func (w *Walk) learn(up *folder, at int, path string, e Entry) (*known, error) {
+// learn converts an answer about a folder's child, or about the root. It returns vanished for a
+// znode that no longer exists, and nil for a znode of which the answer says nothing.
+func (w *Walk) learn(up *folder, at int, path string, e Entry) (*znodeInfo, error) {
 	if errors.Is(e.Err, zkconn.NoNode) {
 		w.total--
 		return vanished, nil
@@ -354,29 +361,29 @@ func (w *Walk) learn(up *folder, at int, path string, e Entry) (*known, error) {
 	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil && !w.o.Access {
 		return nil, nil
 	}
-	k := &known{Znode: dump.Znode{Path: path, Kind: e.Kind, TTL: e.TTL, ACL: e.ACL, Stat: e.Stat}, err: e.Err, cost: entryCost}
+	k := &znodeInfo{Znode: dump.Znode{Path: path, Kind: e.Kind, TTL: e.TTL, ACL: e.ACL, Stat: e.Stat}, err: e.Err, cost: entryOverhead}
 	if len(e.Names) == 0 {
 		return k, nil
 	}
-	// As Java sorts strings, by UTF-16 units: valid names have no characters beyond
-	// the basic plane, where that is the order of the bytes.
+	// zkCli sorts names by UTF-16 units, as Java does. Valid names have no characters beyond the
+	// basic plane, so the order of their bytes is the same.
 	slices.Sort(e.Names)
-	f := &folder{up: up, at: at, path: path, names: e.Names, stat: e.Stat}
+	f := &folder{parent: up, index: at, path: path, names: e.Names, stat: e.Stat}
 	if up != nil {
 		f.depth = up.depth + 1
 		f.paths, f.namesCost = up.paths, up.namesCost
 	}
 	for _, name := range e.Names {
-		k.cost += nameCost + len(name)
+		k.cost += nameOverhead + len(name)
 	}
 	f.paths += len(path)
 	if f.namesCost += k.cost; tooDeep(f) {
 		return nil, &tooDeepError{w.root, f.depth, len(path)}
 	}
 	w.total += len(e.Names)
-	k.own = f
+	k.folder = f
 	if below := w.want(f.depth + 1); below == (Want{}) {
-		f.ground = true
+		f.bottom = true
 	} else {
 		w.unasked.add(f)
 	}

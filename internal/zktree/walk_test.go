@@ -13,20 +13,20 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// trial is a Source that a test makes up. It counts what it is asked.
-type trial struct {
+// fakeSource is a Source whose children are computed by a function. It counts requests.
+type fakeSource struct {
 	children func(path string) ([]string, error)
 	asked    map[string]int
 	batches  int
-	open     int // batches that nobody has waited for
-	most     int // of those
-	last     int // paths in the last one
+	open     int // requests that nobody has waited for
+	most     int // maximum of open
+	last     int // number of paths in the last request
 	slow     bool
 }
 
-func (s *trial) Batch(want Want) int { return 256 }
+func (s *fakeSource) Batch(want Want) int { return 256 }
 
-func (s *trial) Ask(paths []string, want Want) Answer {
+func (s *fakeSource) Ask(paths []string, want Want) Answer {
 	s.batches++
 	s.open++
 	s.last = len(paths)
@@ -36,20 +36,20 @@ func (s *trial) Ask(paths []string, want Want) Answer {
 			s.asked[p]++
 		}
 	}
-	return trialAnswer{s, paths, want}
+	return fakeAnswer{s, paths, want}
 }
 
-type trialAnswer struct {
-	s     *trial
+type fakeAnswer struct {
+	s     *fakeSource
 	paths []string
 	want  Want
 }
 
-func (a trialAnswer) Ready() bool { return a.s.batches%2 == 0 }
+func (a fakeAnswer) Ready() bool { return a.s.batches%2 == 0 }
 
-func (a trialAnswer) Slowed() bool { return a.s.slow }
+func (a fakeAnswer) Slowed() bool { return a.s.slow }
 
-func (a trialAnswer) Wait(_ context.Context, room []Entry) ([]Entry, error) {
+func (a fakeAnswer) Wait(_ context.Context, room []Entry) ([]Entry, error) {
 	a.s.open--
 	entries := room[:0]
 	for _, p := range a.paths {
@@ -65,9 +65,9 @@ func (a trialAnswer) Wait(_ context.Context, room []Entry) ([]Entry, error) {
 	return entries, nil
 }
 
-// TestWalkOfRandomTrees holds walks against zkCli's own way: the list of a znode, and
-// then each child's subtree. Some znodes vanish before they are listed, some are shut;
-// memory is sometimes so short that nearly nothing can be asked for ahead.
+// TestWalkOfRandomTrees compares walks with a simple recursive listing, as in zkCli. Some znodes
+// vanish before they are listed, and some are unreadable. Some walks have so little memory that
+// they can hardly read ahead.
 func TestWalkOfRandomTrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := map[string][]string{"/": nil}
@@ -89,7 +89,7 @@ func TestWalkOfRandomTrees(t *testing.T) {
 				fates[child] = &zkconn.Error{Code: zkconn.NoAuth, Path: child}
 			}
 		}
-		src := &trial{asked: map[string]int{}, children: func(p string) ([]string, error) {
+		src := &fakeSource{asked: map[string]int{}, children: func(p string) ([]string, error) {
 			if fates[p] != nil {
 				return nil, fates[p]
 			}
@@ -101,7 +101,7 @@ func TestWalkOfRandomTrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.ahead.most = rapid.SampledFrom([]int{0, 1000, 10_000, aheadBytes}).Draw(t, "memory")
+		w.ahead.limit = rapid.SampledFrom([]int{0, 1000, 10_000, readAheadBytes}).Draw(t, "memory")
 		var got, want []string
 		open := []string{}
 		for s, err := range w.Steps() {
@@ -157,13 +157,13 @@ func TestWalkOfRandomTrees(t *testing.T) {
 	})
 }
 
-// endless is a tree in which every znode down to a depth has as many children.
-func endless(fan, depth int) *trial {
+// endlessTree returns a tree in which every znode down to the given depth has fan children.
+func endlessTree(fan, depth int) *fakeSource {
 	names := make([]string, fan)
 	for i := range names {
 		names[i] = fmt.Sprintf("name-%06d", i)
 	}
-	return &trial{children: func(p string) ([]string, error) {
+	return &fakeSource{children: func(p string) ([]string, error) {
 		if strings.Count(p, "/") > depth {
 			return nil, nil
 		}
@@ -171,9 +171,9 @@ func endless(fan, depth int) *trial {
 	}}
 }
 
-// TestWalkKeepsLittle goes far enough into trees that never end.
+// TestWalkKeepsLittle checks that a long walk of a huge tree holds little in memory.
 func TestWalkKeepsLittle(t *testing.T) {
-	for name, src := range map[string]*trial{"wide": endless(1000, 1000), "narrow": endless(2, 1000), "two levels": endless(1000, 2)} {
+	for name, src := range map[string]*fakeSource{"wide": endlessTree(1000, 1000), "narrow": endlessTree(2, 1000), "two levels": endlessTree(1000, 2)} {
 		for _, stat := range []bool{false, true} {
 			w, err := Begin(t.Context(), src, "/top", Options{Stat: stat})
 			if err != nil {
@@ -184,13 +184,13 @@ func TestWalkKeepsLittle(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				kept = max(kept, w.ahead.kept)
+				kept = max(kept, w.ahead.buffered)
 				if steps++; steps == 300_000 || s.Depth > 500 {
 					break
 				}
 			}
-			// A depth that is new may cost more than was expected, by what is asked for first.
-			if limit := 2 * aheadBytes; kept > limit {
+			// The first answers of a new depth may be larger than estimated.
+			if limit := 2 * readAheadBytes; kept > limit {
 				t.Errorf("%s, stat %v: %d bytes were kept, more than %d", name, stat, kept, limit)
 			}
 			if src.open > window {
@@ -201,9 +201,9 @@ func TestWalkKeepsLittle(t *testing.T) {
 	}
 }
 
-// TestWalkEndsWithTheLoop counts what is asked for once nobody wants more.
+// TestWalkEndsWithTheLoop checks that a walk requests nothing after the loop is left.
 func TestWalkEndsWithTheLoop(t *testing.T) {
-	src := endless(100, 3)
+	src := endlessTree(100, 3)
 	w, err := Begin(t.Context(), src, "/top", Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -14,60 +14,60 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Policy says what becomes of a znode that is to be created and is there already. A command
-// that compares before it writes needs one, too: others may create znodes meanwhile. cp does not
-// compare: it reads only its source, and also overwrites znodes that it may not read.
+// A Policy is how a Writer handles a znode that it should create and that already exists. Commands
+// that compare before they write need one too, because others may create znodes meanwhile. cp does
+// not compare: it reads only its source, so it can overwrite znodes that it cannot read.
 type Policy int
 
-// The policies.
+// What a Writer does with an existing znode.
 const (
-	Refuse    Policy = iota // it is an error
-	Skip                    // it stays as it is
-	Overwrite               // it gets the data and the ACL
+	Refuse    Policy = iota // fail
+	Skip                    // leave the existing znode unchanged
+	Overwrite               // replace the data and the ACL of the existing znode
 )
 
-// writeBytes bounds a multi, well below a server's frame limit of 1 MiB. What is longer by
-// itself goes alone.
+// writeBytes bounds a multi, in bytes, well below a server's frame limit of 1 MiB. An edit that
+// is larger by itself has a multi of its own.
 const writeBytes = 256 << 10
 
-// Writer makes edits in the order in which it is asked to, many at a time: what goes
-// into one multi is done as a whole or not at all, and several are in flight. A multi that
-// is refused is repeated znode by znode, so that only what cannot be done is left out.
+// A Writer applies edits in the order of its calls of Do. It sends them in multis, which are
+// atomic, with several in flight. If a multi is rejected, its edits are repeated one by one, so
+// that only the impossible ones are left out.
 type Writer struct {
-	ctx      context.Context
-	p        *zkconn.Pipe
-	exists   Policy
-	progress Progress
+	ctx        context.Context
+	p          *zkconn.Pipe
+	onExisting Policy
+	progress   Progress
 
-	next   []Edit
-	size   int
-	air    *flights[[]Edit, zkconn.Written]
-	over   []Edit  // what is there already, to be overwritten
-	acls   []grant // new ACLs, which come last: they may shut us out
-	later  []Edit  // new data that the old ACL forbids, to be written after the new ACLs
-	late   bool    // these are being written
-	nobody bool    // the session is authenticated as nobody
+	next            []Edit // edits of the next multi
+	size            int    // estimated size of next, in bytes
+	pending         *flights[[]Edit, zkconn.Written]
+	overwrites      []Edit  // edits that replace existing znodes, after the current multi
+	deferredACLs    []grant // new ACLs, which come last because they may deny us access
+	deferredData    []Edit  // new data that the old ACL forbids; it is written after the new ACLs
+	retrying        bool    // deferredData is being written
+	unauthenticated bool    // the session has no identity that could be added to an ACL
 
-	opened  map[string]bool // counted as changed, as their new ACL is written; their new data is not yet
-	lastSet string          // the znode whose data was written last
-	asked   int
-	so      WriteError
-	missing map[string]bool // what was refused, and what is below it
+	countedByACL map[string]bool // paths that were counted when their ACL was set, before their data
+	lastSet      string          // path of the znode whose data was set last
+	asked        int             // number of edits so far, for progress
+	result       WriteError
+	notCreated   map[string]bool // paths of the rejected znodes and of their descendants
 }
 
-// WriteError reports that not all could be written.
+// A WriteError reports that a Writer could not apply all edits.
 type WriteError struct {
 	Root     string
 	Done     Counts
-	Outcome  zkconn.Outcome // of the writes that were tried
-	Refusals                // each with its path
+	Outcome  zkconn.Outcome // outcomes of the writes that were tried
+	Refusals                // rejections, each with its path; without those counted in Below
 	Below    int            // number of znodes missing because one above them was rejected
 	Open     int            // number of znodes whose ACL still has this session's identity added
-	Cause    error          // why the rest was not tried; nil if it was
+	Cause    error          // why the Writer stopped early; nil if it tried every edit
 }
 
 func (e *WriteError) Error() string {
-	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil { // all of it was below that
+	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil { // the other znodes were below the rejected one
 		return fmt.Sprintf("nothing was written to %s: %s", e.Root, e.Refusals.Error())
 	}
 	text := fmt.Sprintf("wrote %s to %s", Znodes(e.Done.Total()-e.Done.Skipped), e.Root)
@@ -89,12 +89,12 @@ func (e *WriteError) Error() string {
 	return text
 }
 
-// nothing tells that there is nothing to tell but the cause.
-func (e *WriteError) nothing() bool {
+// isEmpty reports whether the error has nothing to report but its cause.
+func (e *WriteError) isEmpty() bool {
 	return e.Done == Counts{} && e.Below+e.Outcome.Unknown+e.Open+e.N == 0
 }
 
-// Unwrap gives the cause, and the refusals.
+// Unwrap returns the cause, if there is one, and the rejections.
 func (e *WriteError) Unwrap() []error {
 	if e.Cause == nil {
 		return e.First
@@ -102,20 +102,20 @@ func (e *WriteError) Unwrap() []error {
 	return append([]error{e.Cause}, e.First...)
 }
 
-// NewWriter writes to the server that c is connected to; root is for its errors. Whoever
-// makes one closes it.
+// NewWriter returns a Writer for the server of c. root is used in error messages only. The caller
+// must call Close.
 func NewWriter(ctx context.Context, c zkconn.Client, root string, exists Policy, progress Progress) (*Writer, error) {
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{ctx: ctx, p: p, exists: exists, progress: progress, so: WriteError{Root: root}, missing: map[string]bool{}, opened: map[string]bool{}}
-	w.air = inFlight(ctx, graceful, deleteWindow, w.written)
-	w.air.lost = func(_ []Edit, outcome zkconn.Outcome) { w.tally(outcome) }
+	w := &Writer{ctx: ctx, p: p, onExisting: exists, progress: progress, result: WriteError{Root: root}, notCreated: map[string]bool{}, countedByACL: map[string]bool{}}
+	w.pending = newFlights(ctx, writeGrace, deleteWindow, w.handleMulti)
+	w.pending.onLost = func(_ []Edit, outcome zkconn.Outcome) { w.addOutcome(outcome) }
 	return w, nil
 }
 
-// Write has do write below root, and ends that as Close does.
+// Write calls do with a new Writer, closes the Writer and returns the result of Close.
 func Write(ctx context.Context, c zkconn.Client, root string, exists Policy, progress Progress, do func(*Writer) error) (Counts, error) {
 	w, err := NewWriter(ctx, c, root, exists, progress)
 	if err != nil {
@@ -124,10 +124,10 @@ func Write(ctx context.Context, c zkconn.Client, root string, exists Policy, pro
 	return w.Close(do(w))
 }
 
-// Do makes edits, in their order, some time until Close returns. A znode that is created gets
-// the kind of the model, but that what was ephemeral becomes persistent. An ACL that might not
-// let us create what is to be below a znode is that znode's in the end only. An error ends it
-// all; Close reports what the server rejects.
+// Do applies edits in order, at the latest before Close returns. A created znode gets the kind of
+// the model, except that an ephemeral one becomes persistent. If its ACL might not permit us to
+// create its children, our identity is added to the ACL until the end. An error of Do ends the
+// Writer; rejections by the server are reported by Close.
 func (w *Writer) Do(edits ...Edit) error {
 	for _, e := range edits {
 		err := error(nil)
@@ -135,9 +135,9 @@ func (w *Writer) Do(edits ...Edit) error {
 		case Creates, Sets, Deletes:
 			err = w.add(e)
 		case Opens:
-			err = w.open(e)
+			err = w.setACLNow(e)
 		case SetsACL:
-			w.acls = append(w.acls, grant{path: e.Path, acl: e.acl(), version: e.Version, counted: e.Also})
+			w.deferredACLs = append(w.deferredACLs, grant{path: e.Path, acl: e.acl(), version: e.Version, counted: e.Also})
 			w.asked++
 		}
 		if err != nil {
@@ -147,8 +147,7 @@ func (w *Writer) Do(edits ...Edit) error {
 	return nil
 }
 
-// Apply makes edits, except those that delete, which it returns: they come last, and somebody
-// may have to be asked before.
+// Apply applies all edits except deletions, which it returns, so that the user can confirm them.
 func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err error) {
 	for e, err := range edits {
 		switch {
@@ -165,7 +164,7 @@ func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err erro
 	return deletions, nil
 }
 
-// change is the request of an edit, as it stands now.
+// change returns the request of an edit, given what the Writer knows now.
 func (w *Writer) change(t Edit) zkconn.Change {
 	switch t.Does {
 	case Sets, replaces:
@@ -174,7 +173,7 @@ func (w *Writer) change(t Edit) zkconn.Change {
 		return zkconn.Removal(t.Path, t.Version)
 	}
 	acl := t.acl()
-	if w.ours(t) {
+	if w.addsIdentity(t) {
 		acl = append(slices.Clone(acl), zk.ACL{Perms: zk.PermCreate | zk.PermAdmin, Scheme: "auth"})
 	}
 	mode := zkconn.CreateMode{Container: t.Znode.Kind == dump.Container}
@@ -184,10 +183,13 @@ func (w *Writer) change(t Edit) zkconn.Change {
 	return zkconn.Creation(t.Path, t.Znode.Data, acl, mode)
 }
 
-// ours reports whether a znode is created with our identity in its ACL, until the end.
-func (w *Writer) ours(t Edit) bool { return t.Does == Creates && !w.nobody && ShutsOut(t.Znode) }
+// addsIdentity reports whether a znode is created with our identity added to its ACL. Close
+// removes it.
+func (w *Writer) addsIdentity(t Edit) bool {
+	return t.Does == Creates && !w.unauthenticated && ShutsOut(t.Znode)
+}
 
-// add takes an edit into the next multi.
+// add adds an edit to the next multi, and sends that first if it is full.
 func (w *Writer) add(t Edit) error {
 	size := 64 + len(t.Path)
 	if z := t.Znode; z != nil {
@@ -213,7 +215,7 @@ func (w *Writer) flush() error {
 	}
 	batch := w.next
 	w.next, w.size = nil, 0
-	return w.air.add(batch, w.send(batch...))
+	return w.pending.add(batch, w.send(batch...))
 }
 
 func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
@@ -224,49 +226,49 @@ func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
 	return w.p.Multi(changes)
 }
 
-// written takes the answer to a multi. One that was refused is repeated one by one.
-func (w *Writer) written(batch []Edit, _ zkconn.Written, refusal error) error {
+// handleMulti handles the answer to a multi. If it was rejected, its edits are repeated one by one.
+func (w *Writer) handleMulti(batch []Edit, _ zkconn.Written, refusal error) error {
 	if refusal == nil {
-		w.did(batch...)
+		w.countDone(batch...)
 		return nil
 	}
-	if err := w.singly(batch); err != nil {
+	if err := w.sendSingly(batch); err != nil {
 		return err
 	}
-	over := w.over
-	w.over = nil
-	return w.singly(over)
+	over := w.overwrites
+	w.overwrites = nil
+	return w.sendSingly(over)
 }
 
-// singly makes edits one by one, with many in flight.
-func (w *Writer) singly(batch []Edit) error {
+// sendSingly applies edits one by one, with many in flight.
+func (w *Writer) sendSingly(batch []Edit) error {
 	var f *flights[Edit, zkconn.Written]
-	f = inFlight(w.ctx, graceful, singleWindow, func(t Edit, _ zkconn.Written, refusal error) error {
-		return w.alone(f, t, refusal)
+	f = newFlights(w.ctx, writeGrace, singleWindow, func(t Edit, _ zkconn.Written, refusal error) error {
+		return w.handleSingle(f, t, refusal)
 	})
-	f.lost = func(_ Edit, outcome zkconn.Outcome) { w.tally(outcome) }
+	f.onLost = func(_ Edit, outcome zkconn.Outcome) { w.addOutcome(outcome) }
 	defer f.close()
 	for _, t := range batch {
 		if err := f.add(t, w.send(t)); err != nil {
 			return err
 		}
 	}
-	return f.rest()
+	return f.drain()
 }
 
-// alone takes the answer to one edit.
-func (w *Writer) alone(f *flights[Edit, zkconn.Written], t Edit, refusal error) error {
+// handleSingle handles the answer to one edit.
+func (w *Writer) handleSingle(f *flights[Edit, zkconn.Written], t Edit, refusal error) error {
 	again := func() (err error) {
 		var outcome zkconn.Outcome
 		if _, refusal, outcome, err = f.wait(w.send(t)); err != nil {
-			w.tally(outcome)
+			w.addOutcome(outcome)
 		}
-		f.slowed = true // what was sent behind it came too early
+		f.slowed = true // later requests in flight have overtaken this one
 		return interrupted(w.ctx, err)
 	}
 	switch {
-	case w.ours(t) && errors.Is(refusal, zkconn.InvalidACL):
-		w.nobody = true
+	case w.addsIdentity(t) && errors.Is(refusal, zkconn.InvalidACL):
+		w.unauthenticated = true
 		if err := again(); err != nil {
 			return err
 		}
@@ -275,121 +277,123 @@ func (w *Writer) alone(f *flights[Edit, zkconn.Written], t Edit, refusal error) 
 			return err
 		}
 	}
-	if t.Does == Creates && w.exists != Refuse && errors.Is(refusal, zkconn.NoAuth) { // it is refused even if there is nothing to create
+	if t.Does == Creates && w.onExisting != Refuse && errors.Is(refusal, zkconn.NoAuth) { // the server checks permission before existence
 		look := w.p.Exists(t.Path)
 		switch _, err := look.Wait(f.waiting); {
 		case err == nil:
-			return w.there(t)
+			return w.handleExisting(t)
 		case !look.Answered():
 			return interrupted(w.ctx, err)
 		}
 	}
 	switch {
 	case refusal == nil:
-		w.did(t)
-	case t.Does == Deletes && errors.Is(refusal, zkconn.NoNode): // somebody else removed it
-		w.tell()
-	case t.Does == Creates && errors.Is(refusal, zkconn.NodeExists) && w.exists != Refuse:
-		return w.there(t)
+		w.countDone(t)
+	case t.Does == Deletes && errors.Is(refusal, zkconn.NoNode): // another client deleted it
+		w.reportProgress()
+	case t.Does == Creates && errors.Is(refusal, zkconn.NodeExists) && w.onExisting != Refuse:
+		return w.handleExisting(t)
 	default:
-		return w.refused(t, refusal)
+		return w.handleRejection(t, refusal)
 	}
 	return nil
 }
 
-// there sees to a znode that is there already.
-func (w *Writer) there(t Edit) error {
-	if w.exists == Skip {
-		w.so.Done.Skipped++
-		w.tell()
+// handleExisting skips or overwrites a znode that already exists.
+func (w *Writer) handleExisting(t Edit) error {
+	if w.onExisting == Skip {
+		w.result.Done.Skipped++
+		w.reportProgress()
 		return nil
 	}
-	w.over = append(w.over, Edit{Does: replaces, Path: t.Path, Znode: t.Znode, Version: -1})
+	w.overwrites = append(w.overwrites, Edit{Does: replaces, Path: t.Path, Znode: t.Znode, Version: -1})
 	return nil
 }
 
-// refused takes note of what cannot be written. New data is tried once more after all new
-// ACLs, one of which may allow it.
-func (w *Writer) refused(t Edit, refusal error) error {
-	if (t.Does == Sets || t.Does == replaces) && !w.late && errors.Is(refusal, zkconn.NoAuth) {
-		w.later = append(w.later, t)
+// handleRejection counts an edit that the server rejected. New data is written again after all new
+// ACLs, one of which may permit it.
+func (w *Writer) handleRejection(t Edit, refusal error) error {
+	if (t.Does == Sets || t.Does == replaces) && !w.retrying && errors.Is(refusal, zkconn.NoAuth) {
+		w.deferredData = append(w.deferredData, t)
 		return nil
 	}
-	w.so.Outcome.Rejected++
-	below := t.Does == Creates && w.missing[path.Dir(t.Path)] && errors.Is(refusal, zkconn.NoNode)
+	w.result.Outcome.Rejected++
+	below := t.Does == Creates && w.notCreated[path.Dir(t.Path)] && errors.Is(refusal, zkconn.NoNode)
 	if t.Does == Creates {
-		w.missing[t.Path] = true
+		w.notCreated[t.Path] = true
 	}
 	if below {
-		w.so.Below++
+		w.result.Below++
 	} else {
-		w.so.Add(refusal)
+		w.result.Add(refusal)
 	}
-	if w.exists == Refuse && errors.Is(refusal, zkconn.NodeExists) {
-		return refusal // what is below it would get among somebody else's
+	if w.onExisting == Refuse && errors.Is(refusal, zkconn.NodeExists) {
+		return refusal // do not mix our znodes into the existing subtree
 	}
 	return nil
 }
 
-// did counts what was written.
-func (w *Writer) did(batch ...Edit) {
-	w.so.Outcome.Done += len(batch)
+// countDone counts edits that succeeded.
+func (w *Writer) countDone(batch ...Edit) {
+	w.result.Outcome.Done += len(batch)
 	for _, t := range batch {
 		switch t.Does {
 		case Creates:
-			w.so.Done.Created++
-			if w.ours(t) {
-				w.acls = append(w.acls, grant{path: t.Path, acl: t.acl(), version: -1, counted: true, ours: true})
+			w.result.Done.Created++
+			if w.addsIdentity(t) {
+				w.deferredACLs = append(w.deferredACLs, grant{path: t.Path, acl: t.acl(), version: -1, counted: true, removesIdentity: true})
 			}
 		case Sets:
-			if !w.opened[t.Path] {
-				w.so.Done.Changed++
+			if !w.countedByACL[t.Path] {
+				w.result.Done.Changed++
 			}
-			delete(w.opened, t.Path)
+			delete(w.countedByACL, t.Path)
 			w.lastSet = t.Path
 		case replaces:
-			w.so.Done.Changed++
-			w.acls = append(w.acls, grant{path: t.Path, acl: t.acl(), version: -1, counted: true})
+			w.result.Done.Changed++
+			w.deferredACLs = append(w.deferredACLs, grant{path: t.Path, acl: t.acl(), version: -1, counted: true})
 		case Deletes:
-			w.so.Done.Deleted++
+			w.result.Done.Deleted++
 		}
 	}
-	w.tell()
+	w.reportProgress()
 }
 
-// tally counts writes without a conclusive answer.
-func (w *Writer) tally(outcome zkconn.Outcome) { w.so.Outcome = w.so.Outcome.Plus(outcome) }
-
-// setLate writes the data that waited for the new ACLs.
-func (w *Writer) setLate() error {
-	w.late = true
-	return w.singly(w.later)
+// addOutcome counts writes without a conclusive answer.
+func (w *Writer) addOutcome(outcome zkconn.Outcome) {
+	w.result.Outcome = w.result.Outcome.Plus(outcome)
 }
 
-func (w *Writer) tell() { w.progress.tell(w.so.Done.Total(), w.asked) }
+// writeDeferredData writes the data that the old ACLs did not permit.
+func (w *Writer) writeDeferredData() error {
+	w.retrying = true
+	return w.sendSingly(w.deferredData)
+}
 
-// Close does what is left to be done, and waits for it. If something was not, the error
-// is a *WriteError, or the cause if nothing was. cause is why there is no more to come, if
-// that is not all.
+func (w *Writer) reportProgress() { w.progress.report(w.result.Done.Total(), w.asked) }
+
+// Close applies the remaining edits and waits for their answers. cause is the error that ended the
+// edits early, or nil. If not everything was written, the error is a *WriteError, or the cause
+// alone if nothing was.
 func (w *Writer) Close(cause error) (Counts, error) {
-	defer w.air.close()
+	defer w.pending.close()
 	err := cause
-	for _, do := range []func() error{w.flush, w.air.rest, w.setACLs, w.setLate} {
+	for _, do := range []func() error{w.flush, w.pending.drain, w.writeDeferredACLs, w.writeDeferredData} {
 		if err == nil {
 			err = do()
 		}
 	}
-	w.air.abandonRest()
-	for _, t := range w.acls {
-		if t.ours {
-			w.so.Open++
+	w.pending.abandonRest()
+	for _, t := range w.deferredACLs {
+		if t.removesIdentity {
+			w.result.Open++
 		}
 	}
-	if err != nil && w.so.nothing() {
-		return w.so.Done, err
+	if err != nil && w.result.isEmpty() {
+		return w.result.Done, err
 	}
-	if w.so.Cause = err; err != nil || w.so.N > 0 || w.so.Below > 0 || w.so.Open > 0 {
-		return w.so.Done, &w.so
+	if w.result.Cause = err; err != nil || w.result.N > 0 || w.result.Below > 0 || w.result.Open > 0 {
+		return w.result.Done, &w.result
 	}
-	return w.so.Done, nil
+	return w.result.Done, nil
 }

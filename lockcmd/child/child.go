@@ -14,68 +14,73 @@ import (
 	"time"
 )
 
-// Spec is a program to run while a lock is held.
+// Spec describes a program to run while a lock is held.
 type Spec struct {
 	Argv         []string             // the program and its arguments; at least one word
-	Env          []string             // NAME=value each, added to our own
-	In, Out, Err *os.File             // its standard files; nil is the null device
-	Grace        time.Duration        // how long after TERM comes KILL
-	Left         func() time.Duration // for how long anything of it may be there, as far as is known now; nil: for ever
-	WaitGroup    bool                 // Run returns when all of its group have ended, not the program alone
-	Signals      *Listener            // takes what is meant for it, since before the lock was asked for
-	Alert        func(text string)    // tells what the person at the terminal must know
+	Env          []string             // NAME=value each, added to our own environment
+	In, Out, Err *os.File             // standard files; nil means the null device
+	Grace        time.Duration        // time between TERM and KILL
+	Left         func() time.Duration // returns the time left of the lease; nil: no limit
+	WaitGroup    bool                 // makes Run wait until the program's whole process group has ended
+	Signals      *Listener            // receives signals for the program since before the lock was requested
+	Alert        func(text string)    // prints a message for the user
 }
 
-// The errors of Run, beside the status, when the lease ended the program or could
-// not end it in time.
+// Errors of Run in addition to the status: the lease made zksh terminate the program, or
+// some of its processes could not be terminated in time.
 var (
 	ErrOverdue = errors.New("the lease was about to expire, and zksh could not renew it in time")
 	ErrEscaped = errors.New("zksh could not terminate all processes of the command in time")
 )
 
-// Run runs a program until it is gone, and returns its exit status: its own, or
-// 128+n for a signal. The error is a *StartError if it could not be run. It runs
-// in a process group of its own, which has the terminal if we have it.
+// Run runs a program until it has ended, and returns its exit status: its own status, or
+// 128+n for signal n. If the program could not be run, the error is a *StartError. The
+// program runs in a process group of its own, which gets the terminal if we have it. The
+// lock may be released once Run has returned, and not before.
 //
-// INT, TERM, QUIT, HUP, USR1 and USR2 are passed on to the group. When one of the
-// first four has come before the start, the program is not started: the status is
-// 128+n, and the error says so.
+// Run passes on INT, TERM, QUIT, HUP, USR1 and USR2 to the group. If one of the first four
+// arrives before the start, the program is not started: the status is 128+n, and the error
+// says so.
 //
-// A value on stop is a deadline: the group gets TERM now, and at that moment or
-// after Grace, whichever is sooner, all that the program has started gets KILL.
-// Whatever is left when the program has ended is then killed too. Without an order
-// to stop it is left alone, since it may be a daemon that is meant to stay; what
-// stays of the group is told, and waited for with WaitGroup.
+// A value on stop is a deadline. The group gets TERM at once. At the deadline or after
+// Grace, whichever is sooner, all processes that the program has started get KILL. Run also
+// kills the processes that are left when the program ends.
 //
-// Between us and the program is a keeper: this very program, started once more,
-// whose main must begin with Keeper. It ends the program in the same way when we
-// die, and, while we stand still, Grace before what was Left has passed.
+// Without a value on stop, Run leaves remaining processes alone, because they may be
+// daemons that are meant to stay. It reports the remaining processes of the group, or waits
+// for them if WaitGroup is set.
 //
-// What is ended depends on the system. On Linux it is all that descends from the
-// program, wherever it has gone to, but for what Escape tells of: with /proc the
-// keeper finds it, as the reaper of orphans, and a control group, where it may
-// have one, kills also what it may not signal. When the keeper itself is killed,
-// the program and its group are, not what has left that. On other Unix systems it
-// is the process group; elsewhere the program alone, and not when we die.
+// Between us and the program is a keeper: another process of this very program, whose main
+// must begin with Keeper. The keeper terminates the program in the same way if we die, or
+// if we are suspended, at Grace before the end of the lease as reported by Left.
 //
-// The lock may be released once Run has returned, and not before.
+// The processes that Run can terminate depend on the system:
+//
+//   - On Linux, all descendants of the program, except as reported by Escape. The keeper
+//     finds them in /proc, because orphans become its children. A control group, if the
+//     keeper may create one, also kills the processes that it may not signal. If the keeper
+//     itself is killed, only the program and its group are killed with it.
+//   - On other Unix systems, the program's process group.
+//   - Elsewhere the program alone, and not if we die.
 func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 	path, err := exec.LookPath(spec.Argv[0])
 	if err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, newStartError(spec.Argv[0], err)
 	}
 	cmd := exec.Command(path)
 	cmd.Args, cmd.Env = spec.Argv, append(os.Environ(), spec.Env...)
 	files, closeFiles, err := spec.open()
 	if err != nil {
-		return 0, &StartError{spec.Argv[0], errors.New(err.Error())} // that there is no /dev/null says nothing of the program
+		// The cause is plain text, because a missing /dev/null must not count as NotFound.
+		return 0, &StartError{spec.Argv[0], errors.New(err.Error())}
 	}
 	defer closeFiles()
 	return supervise(cmd, files, spec, stop)
 }
 
-// goesOn says how many processes stay; -1 is any number.
-func goesOn(n int) string {
+// stillRunning returns a message about n running processes; n is -1 if their number is
+// unknown.
+func stillRunning(n int) string {
 	switch n {
 	case -1:
 		return "processes of the command's process group are still running"
@@ -85,7 +90,7 @@ func goesOn(n int) string {
 	return fmt.Sprintf("%d processes of the command's process group are still running", n)
 }
 
-// StartError says that a program could not be run.
+// A StartError reports that a program could not be run.
 type StartError struct {
 	Name  string
 	Cause error
@@ -99,16 +104,17 @@ func (e *StartError) Error() string {
 	return fmt.Sprintf("cannot run %s: %s", name, e.Cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Cause }
 
-// NotFound tells that there is no such program, rather than one that cannot be run.
+// NotFound reports whether the program does not exist, as opposed to a program that cannot
+// be run.
 func (e *StartError) NotFound() bool {
 	return errors.Is(e.Cause, exec.ErrNotFound) || errors.Is(e.Cause, fs.ErrNotExist)
 }
 
-// cannotRun takes what is said twice off an error.
-func cannotRun(name string, err error) *StartError {
+// newStartError returns a StartError without the parts of err that repeat its own text.
+func newStartError(name string, err error) *StartError {
 	var lookup *exec.Error
 	if errors.As(err, &lookup) {
 		err = lookup.Err
@@ -120,7 +126,8 @@ func cannotRun(name string, err error) *StartError {
 	return &StartError{name, err}
 }
 
-// open gives the child's standard files.
+// open returns the program's standard files, and a function that closes those that it has
+// opened.
 func (s *Spec) open() (files []*os.File, closeFiles func(), err error) {
 	files = []*os.File{s.In, s.Out, s.Err}
 	closeFiles = func() {}

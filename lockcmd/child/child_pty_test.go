@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// console is a terminal with a helper on it.
+// A console is a terminal on which a helper runs.
 type console struct {
 	t   *testing.T
 	pty *os.File
@@ -24,11 +24,11 @@ type console struct {
 	shown strings.Builder
 }
 
-// foreground waits, as the first thing of a script, until it has the terminal.
-const foreground = "until [ $(ps -o tpgid= $$) -eq $$ ]; do :; done; "
+// waitForTerminal makes a script wait at its beginning until it has the terminal.
+const waitForTerminal = "until [ $(ps -o tpgid= $$) -eq $$ ]; do :; done; "
 
-// openConsole starts a helper on a terminal of its own. piped has its standard
-// output go elsewhere.
+// openConsole starts a helper on a terminal of its own. If piped is true, its standard
+// output is not the terminal.
 func openConsole(t *testing.T, text string, piped bool) *console {
 	t.Helper()
 	c := &console{t: t, cmd: helper(t, text)}
@@ -83,41 +83,41 @@ func (c *console) expect(text string) {
 	zktest.Eventually(c.t, text, func() bool { return strings.Contains(c.text(), text) })
 }
 
-func (c *console) typeIn(text string) {
+func (c *console) typeText(text string) {
 	c.t.Helper()
 	if _, err := c.pty.WriteString(text); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// The program has the terminal: it can read it, Ctrl-C is for it alone, and we
-// have the terminal again afterwards.
+// The program gets the terminal: it can read from it, and it alone gets Ctrl-C. Afterwards
+// zksh has the terminal again.
 func TestTerminalIsHandedOver(t *testing.T) {
 	c := openConsole(t, `trap "echo child-int" INT; read x; echo "read $x"; echo ready; read y || read y; echo "read $y"; exit 6`, false)
-	c.typeIn("hello\n")
+	c.typeText("hello\n")
 	c.expect("read hello")
 	c.expect("ready")
-	c.typeIn("\x03")
+	c.typeText("\x03")
 	c.expect("child-int")
-	c.typeIn("again\n")
+	c.typeText("again\n")
 	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
 }
 
 func TestCtrlZ(t *testing.T) {
-	c := openConsole(t, foreground+`echo ready; read x; echo "read $x"; exit 6`, false)
+	c := openConsole(t, waitForTerminal+`echo ready; read x; echo "read $x"; exit 6`, false)
 	c.expect("ready")
-	c.typeIn("\x1a")
+	c.typeText("\x1a")
 	c.expect("alert: sh was stopped; zksh continues it")
-	c.typeIn("hello\n")
+	c.typeText("hello\n")
 	c.expect("read hello")
 	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
 }
 
-// In a pipeline the terminal stays with all of it until the program asks for it.
+// In a pipeline, the terminal stays with zksh's group until the program reads from it.
 func TestTerminalOnDemand(t *testing.T) {
 	c := openConsole(t, `echo ready >&2; read x </dev/tty; echo "read $x" >&2; exit 6`, true)
 	c.expect("ready")
-	c.typeIn("hello\n")
+	c.typeText("hello\n")
 	c.expect("read hello")
 	c.expect("helper: status 6, <nil>, 0 interrupts, terminal ours: true")
 	if strings.Contains(c.text(), "alert") {
@@ -125,11 +125,11 @@ func TestTerminalOnDemand(t *testing.T) {
 	}
 }
 
-// In a pipeline Ctrl-C comes to us, and to the program through us.
+// In a pipeline, zksh gets Ctrl-C and passes it on to the program.
 func TestCtrlCInAPipeline(t *testing.T) {
 	c := openConsole(t, `trap "exit 5" INT; echo ready >&2; while :; do sleep 0.05; done`, true)
 	c.expect("ready")
-	c.typeIn("\x03")
+	c.typeText("\x03")
 	c.expect("helper: status 5, <nil>, 1 interrupts, terminal ours: true")
 }
 

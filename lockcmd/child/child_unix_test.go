@@ -21,19 +21,18 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// later is a deadline that no test lives to see.
-func later() time.Time { return time.Now().Add(time.Hour) }
+// farDeadline returns a deadline that no test reaches.
+func farDeadline() time.Time { return time.Now().Add(time.Hour) }
 
-// script is a shell script run as a child, with what it prints and what the
-// person is told.
+// A script is a shell script that Run runs, with its output and its alerts.
 type script struct {
-	t      *testing.T
-	spec   Spec
-	stop   chan time.Time
-	status int
-	err    error
-	fails  bool // err is looked at by the test itself
-	ended  chan struct{}
+	t       *testing.T
+	spec    Spec
+	stop    chan time.Time
+	status  int
+	err     error
+	wantErr bool // the test checks err itself
+	ended   chan struct{}
 
 	mu     sync.Mutex
 	alerts []string
@@ -59,16 +58,16 @@ func (s *script) alert(text string) {
 	s.alerts = append(s.alerts, text)
 }
 
-func (s *script) told() string {
+func (s *script) alertText() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.alerts, "\n")
 }
 
 func (s *script) start() *script {
-	go func() { // wait waits for it
+	go func() { // ends with the script; wait waits for it
 		defer close(s.ended)
-		if s.status, s.err = Run(s.spec, s.stop); s.err != nil && !s.fails {
+		if s.status, s.err = Run(s.spec, s.stop); s.err != nil && !s.wantErr {
 			s.t.Error(s.err)
 		}
 	}()
@@ -101,18 +100,18 @@ func (s *script) printed() string {
 	return string(b)
 }
 
-// prints waits until the script has printed so many whole lines.
-func (s *script) prints(lines int) []string {
+// waitForLines waits until the script has printed so many complete lines.
+func (s *script) waitForLines(lines int) []string {
 	s.t.Helper()
 	zktest.Eventually(s.t, fmt.Sprintf("%d lines of output", lines), func() bool { return strings.Count(s.printed(), "\n") >= lines })
 	return strings.Split(s.printed(), "\n")[:lines]
 }
 
-// pids waits for lines that are process numbers.
-func (s *script) pids(n int) []int {
+// waitForPIDs waits for n lines that contain process ids.
+func (s *script) waitForPIDs(n int) []int {
 	s.t.Helper()
 	var pids []int
-	for _, l := range s.prints(n) {
+	for _, l := range s.waitForLines(n) {
 		pid, err := strconv.Atoi(l)
 		if err != nil {
 			s.t.Fatal(err)
@@ -120,7 +119,7 @@ func (s *script) pids(n int) []int {
 		pids = append(pids, pid)
 		s.t.Cleanup(func() {
 			if zktest.Runs(pid) { // the test has failed
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may end by itself just now
+				_ = syscall.Kill(pid, syscall.SIGKILL) // may have ended just now
 			}
 		})
 	}
@@ -145,7 +144,8 @@ func TestChildStatus(t *testing.T) {
 	}
 }
 
-// A signal between the request for the lock and the start is not lost.
+// A signal that arrives between the request for the lock and the start of the program
+// prevents the start.
 func TestSignalBeforeTheStart(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
 		s := newScript(t, "echo started")
@@ -165,7 +165,7 @@ func TestSignalBeforeTheStart(t *testing.T) {
 	}
 }
 
-// One that only speaks to the program comes too early and ends nothing.
+// SIGUSR1 before the start is dropped, and the program starts.
 func TestUserSignalBeforeTheStart(t *testing.T) {
 	s := newScript(t, "exit 4")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
@@ -211,7 +211,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 		"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
 	} {
 		s := newScript(t, strings.ReplaceAll(text, "SIG", name)).start()
-		s.prints(1)
+		s.waitForLines(1)
 		if err := syscall.Kill(os.Getpid(), sig); err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestIgnoredSignalStaysIgnored(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
 	s := newScript(t, "trap 'exit 9' HUP; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done").start()
-	s.prints(1)
+	s.waitForLines(1)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
 		if err := syscall.Kill(os.Getpid(), sig); err != nil {
 			t.Fatal(err)
@@ -242,8 +242,8 @@ func TestStopReachesTheGroup(t *testing.T) {
 		"the grandchild does not": `sh -c 'trap "" TERM; echo $$; exec sleep 1000' & echo $$; wait`,
 	} {
 		s := newScript(t, text).start()
-		pids := s.pids(2)
-		s.stop <- later()
+		pids := s.waitForPIDs(2)
+		s.stop <- farDeadline()
 		if got := s.wait(); got != 143 {
 			t.Errorf("%s: status %d", name, got)
 		}
@@ -257,9 +257,9 @@ func TestStopReachesTheGroup(t *testing.T) {
 
 func TestDaemonIsLeftAlone(t *testing.T) {
 	s := newScript(t, "sleep 1000 & echo $!").start()
-	daemon := s.pids(1)[0]
-	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.told(), "of the command's process group") {
-		t.Errorf("status %d, daemon alive: %t, told %q", got, zktest.Runs(daemon), s.told())
+	daemon := s.waitForPIDs(1)[0]
+	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.alertText(), "of the command's process group") {
+		t.Errorf("status %d, daemon alive: %t, alerts %q", got, zktest.Runs(daemon), s.alertText())
 	}
 }
 
@@ -272,7 +272,7 @@ func TestTermIsIgnored(t *testing.T) {
 			deadline, grace := times(short)
 			s := newScript(t, `trap "echo term" TERM; echo $$; while :; do sleep 0.02; done`)
 			s.spec.Grace = grace
-			pid := s.start().pids(1)[0]
+			pid := s.start().waitForPIDs(1)[0]
 			ordered := time.Now()
 			s.stop <- ordered.Add(deadline)
 			got := s.wait()
@@ -281,7 +281,7 @@ func TestTermIsIgnored(t *testing.T) {
 			}
 			return strings.Contains(s.printed(), "term\n")
 		}
-		// Where all stands still for so long, both signals are there at once.
+		// On a machine that stands still for so long, both signals arrive at once.
 		short := 300 * time.Millisecond
 		for !heeds(short) {
 			if short *= 4; short > 20*time.Second {
@@ -291,11 +291,11 @@ func TestTermIsIgnored(t *testing.T) {
 	}
 }
 
-// A second, earlier deadline counts, and a stopped program is ended as well.
+// Of two deadlines the earlier one counts.
 func TestStopTwice(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $$; while :; do sleep 0.02; done`).start()
-	s.prints(1)
-	s.stop <- later()
+	s.waitForLines(1)
+	s.stop <- farDeadline()
 	s.stop <- time.Now()
 	if got := s.wait(); got != 137 {
 		t.Errorf("status %d", got)
@@ -305,8 +305,8 @@ func TestStopTwice(t *testing.T) {
 func TestStopRacesTheEnd(t *testing.T) {
 	for i := range 30 {
 		s := newScript(t, "sleep 0.01").start()
-		time.Sleep(time.Duration(i) * time.Millisecond) // the moment varies; every one is good
-		s.stop <- later()
+		time.Sleep(time.Duration(i) * time.Millisecond) // any moment is correct
+		s.stop <- farDeadline()
 		if got := s.wait(); got != 0 && got != 143 {
 			t.Errorf("round %d: status %d", i, got)
 		}
@@ -323,19 +323,20 @@ func TestStopThatIsClosed(t *testing.T) {
 
 func TestStoppedChildGoesOn(t *testing.T) {
 	s := newScript(t, "kill -STOP $$; exit 4")
-	if got := s.start().wait(); got != 4 || !strings.Contains(s.told(), "sh was stopped; zksh continues it") {
-		t.Errorf("status %d, told %q", got, s.told())
+	if got := s.start().wait(); got != 4 || !strings.Contains(s.alertText(), "sh was stopped; zksh continues it") {
+		t.Errorf("status %d, alerts %q", got, s.alertText())
 	}
 }
 
-// Ctrl-Z that reaches us, because the program does not have the terminal, stops nobody.
+// Ctrl-Z that reaches zksh, because the program does not have the terminal, stops neither
+// zksh nor the program.
 func TestSuspendIsRefused(t *testing.T) {
 	s := newScript(t, "echo ready; exec sleep 1000").start()
-	s.prints(1)
+	s.waitForLines(1)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "not suspended") })
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "not suspended") })
 	s.stop <- time.Now()
 	s.wait()
 }
@@ -355,7 +356,7 @@ func TestDeathKillsTheChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &script{t: t, spec: Spec{Out: out}}
-	pid := s.pids(1)[0]
+	pid := s.waitForPIDs(1)[0]
 	if !zktest.Runs(pid) {
 		t.Fatal("the child is not there")
 	}

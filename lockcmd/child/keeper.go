@@ -12,68 +12,69 @@ import (
 	"time"
 )
 
-// keeperName is the keeper's first argument, by which the program knows that it is
-// to be one, and its name among the processes: who ends all called zksh with KILL
-// does not mean it.
+// keeperName is the first argument of a keeper, by which Keeper recognizes it, and its
+// process name. With another name than zksh, `killall -9 zksh` does not kill keepers.
 const keeperName = "lock-keeper"
 
-// The keeper's ends of the two pipes.
+// File descriptors of the keeper's ends of the two pipes.
 const (
 	ordersFile  = 3
 	reportsFile = 4
 )
 
-// Keeper is the first thing that main calls. A zksh that was started by Run to keep
-// a program does that, and ends with the status; for any other one it does nothing.
+// Keeper must be the first call in main. In a process that Run has started as a keeper, it
+// runs the program, and returns the exit status of this process and true. In any other
+// process it does nothing and returns false.
 //
-// The keeper is the program's parent and outlives us: when we die in any way, or
-// stand still until the lease ends, it ends the program. On Linux it is the reaper
-// of orphans, too, so that nothing the program starts gets out of its tree.
+// The keeper is the parent of the program and outlives zksh. If zksh dies, or is suspended
+// until the lease ends, the keeper terminates the program. On Linux, orphaned descendants
+// become children of the keeper, so that no process that the program starts leaves its
+// tree.
 func Keeper() (status int, is bool) {
 	if len(os.Args) != 1 || os.Args[0] != keeperName {
 		return 0, false
 	}
 	for _, fd := range []int{ordersFile, reportsFile} {
 		syscall.CloseOnExec(fd)
-		if err := syscall.SetNonblock(fd, true); err != nil { // for the deadlines of what is written
+		if err := syscall.SetNonblock(fd, true); err != nil { // write deadlines need it
 			fmt.Fprintln(os.Stderr, keeperName+": only zksh can start this:", err)
 			return 2, true
 		}
 	}
 	k := &keeper{
-		mouth:  mouth{file: os.NewFile(reportsFile, "reports")},
-		orders: listenTo[order](os.NewFile(ordersFile, "orders")),
-		now:    now,
+		messageWriter: messageWriter{file: os.NewFile(reportsFile, "reports")},
+		orders:        readMessages[order](os.NewFile(ordersFile, "orders")),
+		now:           now,
 	}
 	k.run()
 	return 0, true
 }
 
-// keeper is the process between zksh and the program. Its methods are for the
-// goroutine of run.
+// keeper is the process between zksh and the program. Only the goroutine of run calls its
+// methods.
 type keeper struct {
-	mouth
+	messageWriter
 	orders <-chan order
 	now    func() moment
 
 	program
-	pid     int // and the number of its group
-	box     *box
-	changes <-chan change
-	ended   *change // the program has ended; its group may go on
-	waits   bool    // for that group
-	told    bool    // zksh knows of the end; it closes the orders, or has the rest killed
+	pid             int // process id of the program, and id of its group
+	cgroup          *cgroup
+	changes         <-chan change
+	ended           *change // set when the program has ended; its group may still run
+	waitingForGroup bool    // the program has ended, and the keeper waits for its group
+	reported        bool    // the end was reported to zksh, which then closes orders or sends another order
 
-	until   *moment // the end of the lease
-	due     *moment // when KILL comes; nil until the end is ordered
-	timer   *time.Timer
-	overdue bool  // the end was ordered by the lease alone
-	escaped error // why something could not be killed
+	leaseEnd *moment // end of the lease; nil: no limit
+	killAt   *moment // time of KILL; nil until termination was ordered
+	timer    *time.Timer
+	overdue  bool  // the lease, not zksh, ordered the termination
+	killErr  error // why a process could not be killed
 }
 
-// run keeps a program until it is gone and zksh knows it, or is gone, too.
+// run keeps a program until it has ended and zksh has received the report, or is gone, too.
 func (k *keeper) run() {
-	k.deaf()
+	k.dropSignals()
 	first, ok := <-k.orders
 	if !ok || first.Start == nil {
 		return
@@ -81,82 +82,82 @@ func (k *keeper) run() {
 	k.program = *first.Start
 	orphans := make(chan os.Signal, 1)
 	signal.Notify(orphans, syscall.SIGCHLD)
-	k.begin()
-	defer k.box.open()
+	k.startProgram()
+	defer k.cgroup.release()
 	k.timer = time.NewTimer(0)
-	for k.pid != 0 && !(k.told && k.orders == nil) {
+	for k.pid != 0 && !(k.reported && k.orders == nil) {
 		select {
 		case o, ok := <-k.orders:
 			if ok {
-				k.obey(o)
+				k.execute(o)
 			} else {
-				k.abandoned()
+				k.handleZkshGone()
 			}
 		case c := <-k.changes:
-			k.changed(c)
+			k.handleChange(c)
 		case <-orphans:
 			reapOrphans(k.pid)
 		case <-k.timer.C:
-			k.check()
+			k.checkClocks()
 		}
-		if k.ended != nil && !k.told {
+		if k.ended != nil && !k.reported {
 			k.finish()
 		}
 	}
 }
 
-// deaf has the signals that are meant for others pass by. They are not ignored,
-// which the program would inherit, and one that is ignored stays so.
-func (k *keeper) deaf() {
+// dropSignals discards the signals that are meant for other processes. It does not ignore
+// them, because the program would inherit that; a signal that is ignored already stays so.
+func (k *keeper) dropSignals() {
 	drop := make(chan os.Signal, 1)
-	for _, sig := range append(passedOn, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU) {
+	for _, sig := range append(forwardedSignals, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU) {
 		if !signal.Ignored(sig) {
 			signal.Notify(drop, sig)
 		}
 	}
-	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0) // elsewhere the first argument must do
+	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0) // Linux only
 }
 
-// begin starts the program.
-func (k *keeper) begin() {
-	err := adopt()
+// startProgram starts the program, in a control group if possible, and reports the result.
+func (k *keeper) startProgram() {
+	err := becomeReaper()
 	if err == nil {
-		k.box = newBox()
-		k.pid, k.changes, err = k.start(k.box)
-		if err != nil && k.box != nil { // perhaps for the box
-			k.box.open()
-			k.box = nil
-			k.pid, k.changes, err = k.start(nil)
+		k.cgroup = newCgroup()
+		k.pid, k.changes, err = k.fork(k.cgroup)
+		if err != nil && k.cgroup != nil { // the control group may be the reason
+			k.cgroup.release()
+			k.cgroup = nil
+			k.pid, k.changes, err = k.fork(nil)
 		}
 	}
 	if err != nil {
 		f := &failure{Text: err.Error()}
 		errors.As(err, &f.Number)
-		k.tell(report{Failed: f})
+		k.report(report{Failed: f})
 		return
 	}
-	k.letGoOfFiles()
+	k.releaseFiles()
 	if k.Until != nil {
 		m := k.Until.moment()
-		k.until = &m
+		k.leaseEnd = &m
 	}
-	k.tell(report{Pid: k.pid, Box: k.box.path()})
+	k.report(report{Pid: k.pid, Cgroup: k.cgroup.path()})
 }
 
-// letGoOfFiles leaves the program's files to the program: a pipe ends for its
-// reader when that does.
-func (k *keeper) letGoOfFiles() {
+// releaseFiles closes the program's standard files in the keeper, so that the reader of a
+// pipe sees its end when the program ends.
+func (k *keeper) releaseFiles() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)
 		_, _ = syscall.Open(os.DevNull, os.O_RDWR, 0) // takes the number that has become free
 	}
 }
 
-// start starts the program. Its one goroutine ends with the program, whose last
-// change must be received.
-func (k *keeper) start(b *box) (pid int, changes <-chan change, err error) {
+// fork starts the program. Its goroutine ends with the program; the last change must be
+// received.
+func (k *keeper) fork(b *cgroup) (pid int, changes <-chan change, err error) {
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: childAttr()}
-	b.take(attr.Sys)
+	b.attach(attr.Sys)
 	type beginning struct {
 		pid int
 		err error
@@ -171,7 +172,7 @@ func (k *keeper) start(b *box) (pid int, changes <-chan change, err error) {
 		pid, err := syscall.ForkExec(k.Path, k.Argv, attr)
 		begun <- beginning{pid, err}
 		for gone := err != nil; !gone; {
-			c, err := await(pid)
+			c, err := waitForChange(pid)
 			c.err = err
 			out <- c
 			gone = err != nil || c.stopped == 0
@@ -184,160 +185,163 @@ func (k *keeper) start(b *box) (pid int, changes <-chan change, err error) {
 	return b2.pid, out, nil
 }
 
-// obey does what zksh asks for.
-func (k *keeper) obey(o order) {
+// execute carries out an order of zksh.
+func (k *keeper) execute(o order) {
 	switch {
 	case o.Signal != 0:
 		k.send(o.Signal)
 	case o.Until != nil:
 		m := o.Until.moment()
-		k.until = &m
+		k.leaseEnd = &m
 		k.timer.Reset(0)
 	case o.End != nil:
-		k.told = false // zksh waits for it once more
-		k.end(o.End.moment())
+		k.reported = false // zksh waits for another report of the end
+		k.terminate(o.End.moment())
 	}
 }
 
-// changed takes what happened to the program itself.
-func (k *keeper) changed(c change) {
+// handleChange handles a stop or the end of the program.
+func (k *keeper) handleChange(c change) {
 	switch {
 	case c.err != nil || c.stopped == 0:
 		k.ended, k.changes = &c, nil
-	case k.due != nil:
-		k.send(syscall.SIGCONT) // it has been told to end
+	case k.killAt != nil:
+		k.send(syscall.SIGCONT) // it must be able to handle TERM
 	default:
-		k.tell(report{Stopped: c.stopped})
+		k.report(report{Stopped: c.stopped})
 	}
 }
 
-// abandoned ends the program, since zksh is gone, before the lease is over and
-// somebody else can have the lock.
-func (k *keeper) abandoned() {
+// handleZkshGone terminates the program because zksh is gone, before the lease ends and
+// another client can get the lock.
+func (k *keeper) handleZkshGone() {
 	k.orders = nil
-	if k.told {
+	if k.reported {
 		return
 	}
 	due := k.now()
-	if k.until != nil {
-		due = *k.until
+	if k.leaseEnd != nil {
+		due = *k.leaseEnd
 	}
-	k.end(due)
+	k.terminate(due)
 }
 
-// end orders the end of the group. Of several deadlines the first one counts.
-func (k *keeper) end(due moment) {
+// terminate sends TERM to the group, and schedules KILL for due or after Grace, whichever
+// is sooner. Of several calls, the earliest time counts.
+func (k *keeper) terminate(due moment) {
 	from := k.now()
-	if k.due == nil {
+	if k.killAt == nil {
 		k.send(syscall.SIGTERM)
-		k.send(syscall.SIGCONT) // the program may be stopped, and TERM has to reach it
-		limit := moment{from.steady.Add(k.Grace), from.wall.Add(k.Grace)}
-		k.due = &limit
+		k.send(syscall.SIGCONT) // a stopped program must be able to handle TERM
+		limit := moment{from.monotonic.Add(k.Grace), from.wall.Add(k.Grace)}
+		k.killAt = &limit
 	}
-	if due.left(from) < k.due.left(from) {
-		k.due = &due
+	if due.left(from) < k.killAt.left(from) {
+		k.killAt = &due
 	}
 	k.timer.Reset(0)
 }
 
-// check looks at the clocks.
-func (k *keeper) check() {
+// checkClocks terminates or kills the group when it is time, and sets the timer for the
+// next check.
+func (k *keeper) checkClocks() {
 	from := k.now()
-	if k.due == nil && k.until != nil && k.until.left(from) <= k.Grace {
+	if k.killAt == nil && k.leaseEnd != nil && k.leaseEnd.left(from) <= k.Grace {
 		k.overdue = true
-		k.end(*k.until)
+		k.terminate(*k.leaseEnd)
 	}
-	wait := lookAgain
+	wait := recheckInterval
 	switch {
-	case k.due != nil && k.due.left(from) <= 0:
+	case k.killAt != nil && k.killAt.left(from) <= 0:
 		k.killAll()
-	case k.due != nil:
-		wait = min(wait, k.due.left(from))
-	case k.until != nil:
-		wait = min(wait, k.until.left(from)-k.Grace)
+	case k.killAt != nil:
+		wait = min(wait, k.killAt.left(from))
+	case k.leaseEnd != nil:
+		wait = min(wait, k.leaseEnd.left(from)-k.Grace)
 	}
-	if k.waits {
-		wait = min(wait, lookForGroup)
+	if k.waitingForGroup {
+		wait = min(wait, groupInterval)
 	}
 	k.timer.Reset(wait)
 }
 
-// send sends a signal to the whole group, whose number is held by the program
-// itself, that we have not reaped.
+// send sends a signal to the whole group. The group's id cannot belong to other processes,
+// because the keeper has not reaped the program.
 func (k *keeper) send(sig syscall.Signal) {
 	if err := syscall.Kill(-k.pid, sig); err != nil && err != syscall.ESRCH {
 		k.alert(fmt.Errorf("cannot send signal %q to %s: %w", sig, k.Argv[0], err))
 	}
 }
 
-// killAll kills all that descends from us, and counts what was left of it.
+// killAll kills all descendants of the keeper, and returns how many were still running.
 func (k *keeper) killAll() (left int) {
 	k.send(syscall.SIGKILL)
-	boxErr := killBox(k.box.path())
+	boxErr := killCgroup(k.cgroup.path())
 	left, err := killTree(os.Getpid())
-	if err == nil || k.box != nil && boxErr == nil { // the kernel kills those, too, that we may not
+	if err == nil || k.cgroup != nil && boxErr == nil { // the kernel kills the processes that we may not signal
 		return left
 	}
-	if k.escaped == nil {
-		k.escaped = err
+	if k.killErr == nil {
+		k.killErr = err
 		k.alert(fmt.Errorf("cannot terminate a process of %s; that process continues without the lock: %w", k.Argv[0], err))
 	}
 	return left
 }
 
 const (
-	// sweepLimit bounds the wait for killed processes to vanish. They do no more by
-	// then, but one may wait for a disk.
+	// sweepLimit is the longest wait for killed processes to vanish. They run no more code,
+	// but may be waiting for a disk.
 	sweepLimit = 200 * time.Millisecond
-	// settleLimit bounds the wait for the rest of a group that is just about to end.
+	// settleLimit is the longest wait for the rest of a group that is about to end.
 	settleLimit = 100 * time.Millisecond
-	// lookForGroup is how often a group is counted that is waited for.
-	lookForGroup = 100 * time.Millisecond
+	// groupInterval is the time between two counts of a group that the keeper waits for.
+	groupInterval = 100 * time.Millisecond
 )
 
-// finish sees to what the ended program has left, and tells of its end. What is
-// left of the group without an order to end it may be a daemon that is meant to
-// stay.
+// finish handles what the ended program has left running, and reports its end. Processes of
+// the group that nobody ordered to terminate may be daemons that are meant to stay.
 func (k *keeper) finish() {
 	left := 0
 	switch {
-	case k.waits && k.due != nil && k.due.left(k.now()) > 0 && k.rest() != 0:
-		return // it has had TERM
-	case k.due != nil:
+	case k.waitingForGroup && k.killAt != nil && k.killAt.left(k.now()) > 0 && k.groupSize() != 0:
+		return // the group has got TERM, and still has time
+	case k.killAt != nil:
 		poll(sweepLimit, func() bool { return k.killAll() == 0 })
 	case k.WaitGroup:
-		if left = k.rest(); left != 0 {
-			if !k.waits {
-				k.waits = true
-				k.alert(fmt.Errorf("%s; zksh holds the lock until they exit", goesOn(left)))
+		if left = k.groupSize(); left != 0 {
+			if !k.waitingForGroup {
+				k.waitingForGroup = true
+				k.alert(fmt.Errorf("%s; zksh holds the lock until they exit", stillRunning(left)))
 			}
-			k.timer.Reset(lookForGroup)
+			k.timer.Reset(groupInterval)
 			return
 		}
 	default:
-		poll(settleLimit, func() bool { left = k.rest(); return left == 0 })
+		poll(settleLimit, func() bool { left = k.groupSize(); return left == 0 })
 	}
-	k.told = true
-	k.tell(report{Ended: &ending{Status: k.ended.status, Overdue: k.overdue, Escaped: k.escaped != nil, Left: left}})
+	k.reported = true
+	k.report(report{Ended: &ending{Status: k.ended.status, Overdue: k.overdue, Escaped: k.killErr != nil, Left: left}})
 }
 
-// rest counts what goes on of the group of an ended program.
-func (k *keeper) rest() int {
-	if k.box.empty() {
+// groupSize returns the number of running processes in the group of an ended program; -1 if
+// it is unknown.
+func (k *keeper) groupSize() int {
+	if k.cgroup.isEmpty() {
 		return 0
 	}
-	return count(k.pid)
+	return countGroup(k.pid)
 }
 
-// poll waits until something is so, but not for long.
+// poll waits until is returns true, or for limit.
 func poll(limit time.Duration, is func() bool) {
 	for end := time.Now().Add(limit); !is() && time.Now().Before(end); {
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// alert has zksh tell the person.
-func (k *keeper) alert(err error) { k.tell(report{Alert: err.Error()}) }
+// alert makes zksh show a message to the user.
+func (k *keeper) alert(err error) { k.report(report{Alert: err.Error()}) }
 
-// tell reports. When zksh does not listen, nobody can be told.
-func (k *keeper) tell(r report) { _ = k.say(r) }
+// report sends a report to zksh. It ignores errors, because there is nobody else to report
+// to.
+func (k *keeper) report(r report) { _ = k.write(r) }

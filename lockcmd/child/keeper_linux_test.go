@@ -16,8 +16,8 @@ import (
 
 const nobody = 65534
 
-// asRoot skips what only root can try.
-func asRoot(t *testing.T) {
+// requireRoot skips a test that only root can run.
+func requireRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: only root can try this")
@@ -27,25 +27,25 @@ func asRoot(t *testing.T) {
 	}
 }
 
-// fugitives is a script whose processes get out of all that is easy to end, and
-// ignore TERM: a child in the group, one in a session of its own whose parent ends,
-// one that becomes another user, and the program itself.
+// fugitives is a script whose processes are hard to terminate and ignore TERM: a child in
+// the group, a child in a session of its own whose parent ends, a child that becomes
+// another user, and the program itself.
 const fugitives = `trap "" TERM HUP
 sleep 1000 & echo $!
 (setsid sleep 1000 & echo $!)
 setpriv --reuid 65534 --clear-groups sleep 1000 & echo $!
 echo $$; wait`
 
-// holder is a helper with the processes that it has started.
+// A holder is a helper with the processes that it has started.
 type holder struct {
 	*script
 	cmd  *exec.Cmd
-	errs string // the file of standard error
+	errs string // name of the file with its standard error
 	pids []int
 }
 
-// hold starts a helper that runs a script which prints so many numbers.
-func hold(t *testing.T, text string, pids int, change func(*exec.Cmd)) *holder {
+// startHolder starts a helper with a script that prints as many process ids as pids says.
+func startHolder(t *testing.T, text string, pids int, change func(*exec.Cmd)) *holder {
 	t.Helper()
 	dir := t.TempDir()
 	open := func(name string) *os.File {
@@ -66,16 +66,16 @@ func hold(t *testing.T, text string, pids int, change func(*exec.Cmd)) *holder {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = h.cmd.Process.Kill() // it has ended, or the test has failed
-		_ = h.cmd.Wait()         // with any status, if it was not waited for
+		_ = h.cmd.Process.Kill() // has ended, or the test has failed
+		_ = h.cmd.Wait()         // any status; fails if it was waited for
 	})
 	h.script = &script{t: t, spec: Spec{Out: out}}
-	h.pids = h.script.pids(pids)
+	h.pids = h.script.waitForPIDs(pids)
 	return h
 }
 
-// said is what the helper tells in the end.
-func (h *holder) said() string {
+// stderr returns the helper's standard error.
+func (h *holder) stderr() string {
 	h.t.Helper()
 	b, err := os.ReadFile(h.errs)
 	if err != nil {
@@ -91,8 +91,8 @@ func (h *holder) signal(sig syscall.Signal) {
 	}
 }
 
-// allGone waits for the end of all.
-func allGone(t *testing.T, pids []int) {
+// waitForAllGone waits until all processes have ended.
+func waitForAllGone(t *testing.T, pids []int) {
 	t.Helper()
 	for i, pid := range pids {
 		zktest.Eventually(t, "the end of process "+strconv.Itoa(i), func() bool { return !zktest.Runs(pid) })
@@ -100,43 +100,44 @@ func allGone(t *testing.T, pids []int) {
 }
 
 func TestKilledHolderLeavesNothing(t *testing.T) {
-	asRoot(t)
-	h := hold(t, fugitives, 4, nil)
+	requireRoot(t)
+	h := startHolder(t, fugitives, 4, nil)
 	h.signal(syscall.SIGKILL)
-	allGone(t, h.pids)
+	waitForAllGone(t, h.pids)
 }
 
-// A program that becomes another user does not get the signal of its parent's death.
+// A program that has become another user is killed with its holder, although the kernel
+// does not send it the parent-death signal.
 func TestKilledHolderOfAnotherUser(t *testing.T) {
-	asRoot(t)
-	h := hold(t, "echo $$; exec setpriv --reuid 65534 --clear-groups sleep 1000", 1, nil)
+	requireRoot(t)
+	h := startHolder(t, "echo $$; exec setpriv --reuid 65534 --clear-groups sleep 1000", 1, nil)
 	zktest.Eventually(t, "the other user", func() bool {
 		st, err := os.Stat("/proc/" + strconv.Itoa(h.pids[0]))
 		return err == nil && st.Sys().(*syscall.Stat_t).Uid == nobody
 	})
 	h.signal(syscall.SIGKILL)
-	allGone(t, h.pids)
+	waitForAllGone(t, h.pids)
 }
 
-// While the holder stands still its keeper ends the program with the lease.
+// While the holder is stopped, the keeper terminates the program before the lease ends.
 func TestStoppedHolder(t *testing.T) {
-	asRoot(t)
-	h := hold(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseName+"=8s") })
+	requireRoot(t)
+	h := startHolder(t, fugitives, 4, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, leaseVariable+"=8s") })
 	h.signal(syscall.SIGSTOP)
-	allGone(t, h.pids)
+	waitForAllGone(t, h.pids)
 	h.signal(syscall.SIGCONT)
 	if err := h.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if got := h.said(); !strings.Contains(got, "helper: status 137, "+ErrOverdue.Error()) {
+	if got := h.stderr(); !strings.Contains(got, "helper: status 137, "+ErrOverdue.Error()) {
 		t.Errorf("it said %q", got)
 	}
 }
 
 func TestStopReachesAll(t *testing.T) {
-	asRoot(t)
+	requireRoot(t)
 	s := newScript(t, fugitives).start()
-	pids := s.pids(4)
+	pids := s.waitForPIDs(4)
 	s.stop <- time.Now()
 	if got := s.wait(); got != 137 {
 		t.Errorf("status %d", got)
@@ -148,12 +149,12 @@ func TestStopReachesAll(t *testing.T) {
 	}
 }
 
-// The end of the program does not save what it has sent away.
+// A process that has left the group is killed although the program itself has ended.
 func TestSweepReachesAll(t *testing.T) {
-	asRoot(t)
+	requireRoot(t)
 	s := newScript(t, `(setsid sleep 1000 & echo $!); echo $$; exec sleep 1000`).start()
-	pids := s.pids(2)
-	s.stop <- later()
+	pids := s.waitForPIDs(2)
+	s.stop <- farDeadline()
 	if got := s.wait(); got != 143 || zktest.Runs(pids[0]) {
 		t.Errorf("status %d, alive: %t", got, zktest.Runs(pids[0]))
 	}
@@ -161,31 +162,32 @@ func TestSweepReachesAll(t *testing.T) {
 
 func TestKilledKeeper(t *testing.T) {
 	s := newScript(t, "trap 'echo heard' USR1; sleep 1000 & echo $!; echo $$; echo $PPID; while :; do wait $!; done")
-	s.fails = true
-	pids := s.start().prints(3)
+	s.wantErr = true
+	pids := s.start().waitForLines(3)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	s.prints(4) // what passes the signal on knows of the program
+	s.waitForLines(4) // zksh passes on the signal only once it knows the program
 	keeper, err := strconv.Atoi(pids[2])
 	if err != nil {
 		t.Fatal(err)
 	}
-	members := s.pids(2)
+	members := s.waitForPIDs(2)
 	if err := syscall.Kill(keeper, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.wait(); got != 137 || !errors.Is(s.err, errKeeper) {
 		t.Errorf("status %d, %v", got, s.err)
 	}
-	allGone(t, members)
+	waitForAllGone(t, members)
 }
 
-// The keeper may be stopped at any time, first of all just after the start.
+// zksh kills the program if the keeper is stopped, even right after the start.
 func TestStoppedKeeper(t *testing.T) {
 	s := newScript(t, `trap "" TERM; echo $PPID; while :; do sleep 0.02; done`).start()
-	keeper := s.pids(1)[0]
-	for _, due := range []time.Time{later(), time.Now()} { // the second time when it has just been woken for the order
+	keeper := s.waitForPIDs(1)[0]
+	// The second time, the keeper has just been continued for the first order.
+	for _, due := range []time.Time{farDeadline(), time.Now()} {
 		if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
@@ -196,8 +198,7 @@ func TestStoppedKeeper(t *testing.T) {
 	}
 }
 
-// A keeper that is stopped when it has nothing more to do but to end is not waited for
-// without an end.
+// dismissKeeper continues a stopped keeper instead of waiting for ever.
 func TestDismissWakes(t *testing.T) {
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {
@@ -207,7 +208,7 @@ func TestDismissWakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &child{keeper: exec.Command("cat")} // it ends with its orders, too
+	c := &child{keeper: exec.Command("cat")} // cat also ends when its input ends
 	c.keeper.Stdin, c.keeper.Stdout, c.orders.file = ordersEnd, reportsEnd, orders
 	if err := c.keeper.Start(); err != nil {
 		t.Fatal(err)
@@ -220,12 +221,12 @@ func TestDismissWakes(t *testing.T) {
 	done := make(chan struct{})
 	go func() { // ends with the keeper
 		defer close(done)
-		c.dismiss(listenTo[report](reports))
+		c.dismissKeeper(readMessages[report](reports))
 	}()
 	select {
 	case <-done:
 	case <-zktest.Within(t).Done():
-		_ = c.keeper.Process.Kill() // for which it is seen
+		_ = c.keeper.Process.Kill() // lets dismissKeeper return
 		t.Error("a stopped keeper is waited for")
 		<-done
 	}
@@ -235,8 +236,8 @@ func TestWaitGroup(t *testing.T) {
 	goOn := filepath.Join(t.TempDir(), "go")
 	s := newScript(t, `until [ -e `+goOn+` ]; do sleep 0.02; done & echo $!; exit 3`)
 	s.spec.WaitGroup = true
-	pid := s.start().pids(1)[0]
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
+	pid := s.start().waitForPIDs(1)[0]
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
 	select {
 	case <-s.ended:
 		t.Fatal("the lock is not kept")
@@ -245,36 +246,36 @@ func TestWaitGroup(t *testing.T) {
 	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.wait(); got != 3 || zktest.Runs(pid) || strings.Contains(s.told(), "without the lock") {
-		t.Errorf("status %d, alive: %t, told %q", got, zktest.Runs(pid), s.told())
+	if got := s.wait(); got != 3 || zktest.Runs(pid) || strings.Contains(s.alertText(), "without the lock") {
+		t.Errorf("status %d, alive: %t, alerts %q", got, zktest.Runs(pid), s.alertText())
 	}
 }
 
-// A group that is waited for is ended as the program is.
+// A stop order also ends a group that the keeper waits for.
 func TestWaitGroupIsEnded(t *testing.T) {
 	s := newScript(t, `trap "" TERM; sleep 1000 & echo $!; exit 3`)
 	s.spec.WaitGroup = true
-	pid := s.start().pids(1)[0]
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
+	pid := s.start().waitForPIDs(1)[0]
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
 	s.stop <- time.Now()
 	if got := s.wait(); got != 3 || zktest.Runs(pid) {
 		t.Errorf("status %d, alive: %t", got, zktest.Runs(pid))
 	}
 }
 
-// Those that are waited for have their time between TERM and KILL, too.
+// Processes that the keeper waits for also get the time between TERM and KILL.
 func TestWaitGroupObeys(t *testing.T) {
 	s := newScript(t, `sh -c 'trap "sleep 0.2; echo obeyed; exit" TERM; echo $$; while :; do sleep 0.02; done' & exit 3`)
 	s.spec.WaitGroup = true
-	s.start().pids(1)
-	zktest.Eventually(t, "a word about it", func() bool { return strings.Contains(s.told(), "zksh holds the lock") })
-	s.stop <- later()
+	s.start().waitForPIDs(1)
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
+	s.stop <- farDeadline()
 	if got := s.wait(); got != 3 || !strings.Contains(s.printed(), "obeyed") {
 		t.Errorf("status %d, printed %q", got, s.printed())
 	}
 }
 
-// KILL comes in time when the machine was asleep, in which the steady clock stands.
+// KILL comes in time after the machine was asleep and its monotonic clock stood still.
 func TestKillAfterSleep(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -289,23 +290,23 @@ func TestKillAfterSleep(t *testing.T) {
 	defer w.Close()
 	slept := time.Duration(0)
 	k := &keeper{
-		mouth: mouth{file: w}, pid: cmd.Process.Pid, program: program{Argv: []string{"sleep"}}, timer: time.NewTimer(time.Hour),
+		messageWriter: messageWriter{file: w}, pid: cmd.Process.Pid, program: program{Argv: []string{"sleep"}}, timer: time.NewTimer(time.Hour),
 		now: func() moment { n := now(); n.wall = n.wall.Add(slept); return n },
 	}
-	due := at(later())
-	k.due = &due
-	if k.check(); !zktest.Runs(cmd.Process.Pid) {
+	due := momentAt(farDeadline())
+	k.killAt = &due
+	if k.checkClocks(); !zktest.Runs(cmd.Process.Pid) {
 		t.Error("it was killed before its time")
 	}
 	slept = 2 * time.Hour
-	k.check()
+	k.checkClocks()
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("it ended with %v", err)
 	}
 }
 
-// While a program runs Ctrl-Z is ours to refuse, and afterwards the shell's again, also
-// the second time.
+// zksh catches Ctrl-Z while a program runs, and has the default action again afterwards,
+// also the second time.
 func TestStopKeyComesBack(t *testing.T) {
 	caught := func() bool {
 		status, err := os.ReadFile("/proc/self/status")
@@ -321,7 +322,7 @@ func TestStopKeyComesBack(t *testing.T) {
 	}
 	for i := range 2 {
 		s := newScript(t, "echo begun; while :; do sleep 0.02; done").start()
-		s.prints(1)
+		s.waitForLines(1)
 		if !caught() {
 			t.Errorf("program %d: Ctrl-Z would stop who holds its lock", i)
 		}

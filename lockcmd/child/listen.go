@@ -7,21 +7,21 @@ import (
 	"syscall"
 )
 
-// Listener takes the signals that are meant for a program under a lock. It is
-// opened before the lock is asked for, so that none is lost between the moment at
-// which the lock is there and the one at which the program is.
+// A Listener receives the signals that are meant for a program under a lock. It is opened
+// before the lock is requested, so that no signal is lost between the grant of the lock and
+// the start of the program.
 type Listener struct{ signals chan os.Signal }
 
-// Listen begins to take the signals. One that is ignored stays so.
+// Listen begins to receive the signals. An ignored signal stays ignored.
 func Listen() *Listener {
 	l := &Listener{make(chan os.Signal, 16)}
-	for _, sig := range passedOn {
+	for _, sig := range forwardedSignals {
 		l.add(sig)
 	}
 	return l
 }
 
-// Close ends it.
+// Close stops receiving signals.
 func (l *Listener) Close() { signal.Stop(l.signals) }
 
 func (l *Listener) add(sig os.Signal) {
@@ -30,13 +30,13 @@ func (l *Listener) add(sig os.Signal) {
 	}
 }
 
-// early is the signal that came before the program was started and forbids the
-// start, or nil. Others had nobody to go to, and are dropped.
-func (l *Listener) early() os.Signal {
+// earlySignal returns the signal that came before the start of the program and prevents it,
+// or nil. It drops other signals, because there is no program yet to receive them.
+func (l *Listener) earlySignal() os.Signal {
 	for {
 		select {
 		case sig := <-l.signals:
-			if mustEnd(sig) {
+			if terminates(sig) {
 				return sig
 			}
 		default:
@@ -45,8 +45,9 @@ func (l *Listener) early() os.Signal {
 	}
 }
 
-// notStarted is the status and the error of a program that a signal forestalled.
+// notStarted returns the status and the error for a program that was not started because of
+// a signal.
 func notStarted(name string, sig os.Signal) (int, error) {
-	number, _ := sig.(syscall.Signal) // it is one on every system
+	number, _ := sig.(syscall.Signal) // a syscall.Signal on every system
 	return 128 + int(number), fmt.Errorf("%s was not started, because zksh received the signal %q first", name, sig)
 }

@@ -11,45 +11,46 @@ import (
 	"time"
 )
 
-// scriptName is the variable with the script that this test binary is to run.
-const scriptName = "ZKSH_TEST_CHILD"
+// scriptVariable is the environment variable with the script that this test binary runs.
+const scriptVariable = "ZKSH_TEST_CHILD"
 
-// leaseName is the one with how long that may run: the lease is never renewed.
-const leaseName = "ZKSH_TEST_LEASE"
+// leaseVariable is the environment variable with the length of the lease, which is never
+// renewed.
+const leaseVariable = "ZKSH_TEST_LEASE"
 
-// escapeName is the one with a program that may escape.
-const escapeName = "ZKSH_TEST_ESCAPE"
+// escapeVariable is the environment variable with the argument for Escape.
+const escapeVariable = "ZKSH_TEST_ESCAPE"
 
-// TestMain runs the tests, or is the keeper of a program, or the process that
-// helper makes, or tells how a program may escape.
+// TestMain runs the tests. In other processes it is the keeper of a program, or the helper,
+// or prints the result of Escape.
 func TestMain(m *testing.M) {
 	if status, is := Keeper(); is {
 		os.Exit(status)
 	}
-	if os.Getenv("GORACE") == "" { // built with -race, each keeper would sleep for a second at its end
+	if os.Getenv("GORACE") == "" { // otherwise each keeper built with -race sleeps for a second at its end
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
-	if name := os.Getenv(escapeName); name != "" {
+	if name := os.Getenv(escapeVariable); name != "" {
 		likely, err := Escape(name)
 		fmt.Printf("likely %t: %v\n", likely, err)
 		return
 	}
-	if text := os.Getenv(scriptName); text != "" {
+	if text := os.Getenv(scriptVariable); text != "" {
 		runScript(text)
 		return
 	}
 	m.Run()
 }
 
-// helper is this test binary as a process of its own that runs a script.
+// helper returns a command that runs this test binary with a script.
 func helper(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), scriptName+"="+text)
+	cmd.Env = append(os.Environ(), scriptVariable+"="+text)
 	return cmd
 }
 
-// runScript runs a script as a child and tells what became of it.
+// runScript runs a script as a child and prints the result.
 func runScript(text string) {
 	before := openTerminal()
 	ours := make(chan os.Signal, 8)
@@ -58,7 +59,7 @@ func runScript(text string) {
 	defer listener.Close()
 	var left func() time.Duration
 	grace := time.Hour
-	if lease, err := time.ParseDuration(os.Getenv(leaseName)); err == nil {
+	if lease, err := time.ParseDuration(os.Getenv(leaseVariable)); err == nil {
 		end := time.Now().Add(lease)
 		left, grace = func() time.Duration { return time.Until(end) }, lease/2
 	}
@@ -68,7 +69,7 @@ func runScript(text string) {
 		Alert: func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
 	}, nil)
 	signal.Stop(ours)
-	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.ours())
+	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.isOurs())
 	if after := openTerminal(); after != nil {
 		fmt.Fprintf(os.Stderr, ", modes as before: %t", *after.modes == *before.modes)
 	}

@@ -2,20 +2,20 @@ package child
 
 import "time"
 
-// moment is an instant by two clocks. The monotonic one stands still while the
-// machine sleeps, and the other one may be set: a deadline is over as soon as
-// either says so.
-type moment struct{ steady, wall time.Time }
+// A moment is a point in time by two clocks. The monotonic clock stands still while the
+// machine sleeps, and the wall clock may be set. A deadline has passed as soon as either
+// clock says so.
+type moment struct{ monotonic, wall time.Time }
 
-func now() moment { return at(time.Now()) }
+func now() moment { return momentAt(time.Now()) }
 
-func at(t time.Time) moment { return moment{steady: t, wall: t.Round(0)} }
+func momentAt(t time.Time) moment { return moment{monotonic: t, wall: t.Round(0)} }
 
-// left is how long it is to the moment, seen from another one.
+// left returns the time from the moment from until m, by the clock that leaves less.
 func (m moment) left(from moment) time.Duration {
-	return min(m.steady.Sub(from.steady), m.wall.Sub(from.wall))
+	return min(m.monotonic.Sub(from.monotonic), m.wall.Sub(from.wall))
 }
 
-// lookAgain is how often a deadline is compared with the clocks: no timer tells
-// that the machine was asleep.
-const lookAgain = time.Second
+// recheckInterval is the longest time between two checks of a deadline. Timers do not
+// notice that the machine was asleep.
+const recheckInterval = time.Second

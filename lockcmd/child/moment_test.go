@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// While the machine sleeps the wall clock goes on alone; set back, it is the
-// other one that counts.
+// A deadline passes by the wall clock alone if the machine sleeps, and by the monotonic
+// clock if the wall clock is set back.
 func TestDeadlineByBothClocks(t *testing.T) {
 	start := time.Now()
-	due := at(start.Add(10 * time.Second))
+	due := momentAt(start.Add(10 * time.Second))
 	for name, c := range map[string]struct{ steady, wall, want time.Duration }{
 		"awake":              {4 * time.Second, 4 * time.Second, 6 * time.Second},
 		"asleep for a while": {4 * time.Second, 11 * time.Second, -time.Second},

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// process is one line of the table of processes.
+// process is an entry of the process table.
 type process struct {
 	pid, parent, group int
-	started            string // in ticks since boot; with pid it names one process for ever
-	gone               bool   // ended; only its parent has not asked yet
+	started            string // start time in ticks since boot; identifies a process together with pid
+	ended              bool   // a zombie
 }
 
-// processes lists all that are there.
-func processes() ([]process, error) {
+// listProcesses returns all processes.
+func listProcesses() ([]process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func processes() ([]process, error) {
 	var all []process
 	for _, name := range names {
 		if pid, numErr := strconv.Atoi(name); numErr == nil {
-			if p, ok := look(pid); ok {
+			if p, ok := readProcess(pid); ok {
 				all = append(all, p)
 			}
 		}
@@ -34,14 +34,14 @@ func processes() ([]process, error) {
 	return all, err
 }
 
-// look reads the line of one process; there is none of one that has vanished.
-func look(pid int) (process, bool) {
+// readProcess reads the entry of one process. It returns false if the process has vanished.
+func readProcess(pid int) (process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return process{}, false
 	}
 	line := string(stat)
-	f := strings.Fields(line[strings.LastIndexByte(line, ')')+1:]) // the name before may have anything in it
+	f := strings.Fields(line[strings.LastIndexByte(line, ')')+1:]) // the name in parentheses may contain any characters
 	if len(f) < 20 {
 		return process{}, false
 	}
@@ -51,24 +51,25 @@ func look(pid int) (process, bool) {
 	return process{pid, parent, group, f[19], gone}, err1 == nil && err2 == nil
 }
 
-// count counts the processes of a group that still do something.
-func count(group int) (n int) {
-	all, err := processes()
+// countGroup returns the number of running processes of a group.
+func countGroup(group int) (n int) {
+	all, err := listProcesses()
 	if err != nil {
-		return 0 // Escape has told that there is no such table
+		return 0 // Escape reports a missing /proc
 	}
 	for _, p := range all {
-		if p.group == group && !p.gone {
+		if p.group == group && !p.ended {
 			n++
 		}
 	}
 	return n
 }
 
-// descendants are those that a process has started, and theirs, the nearest first.
-// With the keeper as the reaper of orphans nobody gets out of this tree.
+// descendants returns the processes that root has started, and their descendants, the
+// nearest first. No process leaves this tree, because the keeper becomes the parent of
+// orphans.
 func descendants(root int) ([]process, error) {
-	all, err := processes()
+	all, err := listProcesses()
 	children := map[int][]process{}
 	for _, p := range all {
 		children[p.parent] = append(children[p.parent], p)
@@ -81,12 +82,12 @@ func descendants(root int) ([]process, error) {
 	return found, err
 }
 
-// killTree kills what descends from a process, once, and counts what was there and
-// not ended yet. The error tells why one of them could not be killed.
+// killTree sends KILL to all descendants of root once, and returns how many were still
+// running. The error says why one of them could not be killed.
 func killTree(root int) (left int, err error) {
 	found, err := descendants(root)
 	for _, p := range found {
-		if p.gone {
+		if p.ended {
 			continue
 		}
 		left++
@@ -95,14 +96,14 @@ func killTree(root int) (left int, err error) {
 	return left, err
 }
 
-// kill kills the process it is, and no other one that got its number meanwhile.
+// kill kills the process, but not another process that has got its number meanwhile.
 func (p process) kill() error {
-	handle, err := os.FindProcess(p.pid) // by a descriptor, where the system has them
+	handle, err := os.FindProcess(p.pid) // uses a pidfd if the system has them
 	if err != nil {
 		return err
 	}
-	defer func() { _ = handle.Release() }() // which cannot fail
-	if same, ok := look(p.pid); !ok || same.started != p.started {
+	defer func() { _ = handle.Release() }() // cannot fail
+	if same, ok := readProcess(p.pid); !ok || same.started != p.started {
 		return nil
 	}
 	if err := handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -111,21 +112,21 @@ func (p process) kill() error {
 	return nil
 }
 
-// reapOrphans takes leave of those that came to us when their parents ended, so
-// that they do not pile up. The program itself is left: its number must stay.
+// reapOrphans reaps the orphans that have become our children, so that zombies do not
+// accumulate. It does not reap the program itself, because its number must stay reserved.
 func reapOrphans(program int) {
 	lists, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return // they stay until we end
+		return // zombies stay until we exit
 	}
 	for _, thread := range lists {
 		pids, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children")
 		if err != nil {
-			continue // the thread has ended, or the kernel has no such lists
+			continue // the thread has ended, or the kernel has no such file
 		}
 		for word := range strings.FieldsSeq(string(pids)) {
 			if pid, err := strconv.Atoi(word); err == nil && pid != program {
-				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // most have not ended
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // most of them are still running
 			}
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// The number of a program that has ended names nobody else while we know of it.
+// The process id of an ended program stays reserved after waitForChange.
 func TestNumberIsHeld(t *testing.T) {
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := await(cmd.Process.Pid)
+	c, err := waitForChange(cmd.Process.Pid)
 	if err != nil || c.stopped != 0 || c.status != 0 {
 		t.Fatalf("%+v, %v; want its end", c, err)
 	}

@@ -9,36 +9,36 @@ import (
 	"time"
 )
 
-// passedOn is empty: the console gives Ctrl-C to the program by itself.
-var passedOn []os.Signal
+// forwardedSignals is empty, because the console sends Ctrl-C to the program by itself.
+var forwardedSignals []os.Signal
 
-func mustEnd(os.Signal) bool { return true }
+func terminates(os.Signal) bool { return true }
 
-// Keeper is for systems where a program needs one.
+// Keeper does nothing: on this system there are no keepers.
 func Keeper() (status int, is bool) { return 0, false }
 
-// Escape reports whether a program could go on without its lock. Here all that it
-// starts can, and so can it when we die.
+// Escape reports how processes can continue without the lock. On this system all processes
+// that the program starts can, and the program itself can if zksh dies.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh can terminate only the command itself, but not the processes that it starts; if zksh is killed, the command continues")
 }
 
-// supervise starts the program and waits until it is gone. Here it has no
-// group and no TERM: an order to stop kills it at its deadline.
+// supervise starts the program and waits until it has ended. On this system there are no
+// process groups and no TERM: a value on stop kills the program at its deadline.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	if err := cmd.Start(); err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, newStartError(spec.Argv[0], err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the program, which is received below
+	go func() { ended <- cmd.Wait() }() // ends with the program; received below
 	var due moment
 	var kill <-chan time.Time
 	for {
 		select {
 		case err := <-ended:
 			if errors.As(err, new(*exec.ExitError)) {
-				err = nil // the status tells
+				err = nil // the exit status is enough
 			}
 			return cmd.ProcessState.ExitCode(), err
 		case t, ok := <-stop:
@@ -46,14 +46,14 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 				stop = nil
 				continue
 			}
-			due = at(t)
-			if limit := at(time.Now().Add(spec.Grace)); limit.left(due) < 0 {
+			due = momentAt(t)
+			if limit := momentAt(time.Now().Add(spec.Grace)); limit.left(due) < 0 {
 				due = limit
 			}
 			kill = time.After(0)
 		case <-kill:
 			if left := due.left(now()); left > 0 {
-				kill = time.After(min(left, lookAgain))
+				kill = time.After(min(left, recheckInterval))
 				continue
 			}
 			if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

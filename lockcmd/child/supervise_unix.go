@@ -11,74 +11,74 @@ import (
 	"time"
 )
 
-// child is a running program with its keeper. Its methods are for the goroutine
-// of Run.
+// child is a running program with its keeper. Only the goroutine of Run calls its methods.
 type child struct {
 	spec   Spec
 	keeper *exec.Cmd
-	orders mouth
+	orders messageWriter
 
-	pid   int       // of the program, and the number of its group
-	box   string    // its control group
-	tty   *terminal // nil: we have none
-	retry <-chan time.Time
-	waits bool // for a terminal that is not ours to give, and the person knows
-	due   *moment
-	late  <-chan time.Time // looks after the keeper
-	renew <-chan time.Time // tells the keeper of the lease
+	pid                int              // process id of the program, and id of its group
+	cgroup             string           // directory of its control group; may be empty
+	tty                *terminal        // our controlling terminal; nil without one
+	retryTerminal      <-chan time.Time // time to try again to give the program the terminal
+	waitingForTerminal bool             // another job has the terminal; the user was alerted
+	killAt             *moment          // time at which the keeper kills the program; nil without an order
+	overdueTimer       <-chan time.Time // time to check that the keeper has killed it
+	renewTimer         <-chan time.Time // time to send the keeper a new end of the lease
 }
 
-// passedOn are the signals that go to the program.
-var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+// forwardedSignals are the signals that are passed on to the program.
+var forwardedSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// mustEnd tells a signal that would end the program from one that only speaks to it.
-func mustEnd(sig os.Signal) bool {
+// terminates reports whether a signal normally terminates a program. No program is started
+// after such a signal.
+func terminates(sig os.Signal) bool {
 	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGTSTP
 }
 
-// change is one thing that happened to the program itself: it stopped, or it ended.
+// A change is a stop or the end of the program itself.
 type change struct {
-	stopped syscall.Signal // 0: it ended
+	stopped syscall.Signal // the signal that stopped it; 0 if it has ended
 	status  syscall.WaitStatus
 	err     error
 }
 
-// supervise has a keeper start the program and sees to it until it is gone.
+// supervise makes a keeper start the program, and waits until it has ended.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	term := openTerminal()
 	defer term.close()
-	handOver := term.ours() && isControlling(files[0]) && isControlling(files[1])
+	giveTerminal := term.isOurs() && isControlling(files[0]) && isControlling(files[1])
 	c := &child{spec: spec, tty: term}
-	// Asleep, we would lose the session and the program would run on without its
-	// lock, so Ctrl-Z is taken where it reaches us.
-	leaveStops, err := takeStops(spec.Signals)
+	// If zksh were suspended, it would lose the session, and the program would continue
+	// without its lock. So zksh does not let Ctrl-Z suspend it.
+	restoreSuspend, err := catchSuspend(spec.Signals)
 	if err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, newStartError(spec.Argv[0], err)
 	}
-	defer func() { c.complain(leaveStops()) }()
-	if sig := spec.Signals.early(); sig != nil {
+	defer func() { c.alertError(restoreSuspend()) }()
+	if sig := spec.Signals.earlySignal(); sig != nil {
 		return notStarted(spec.Argv[0], sig)
 	}
-	reports, err := c.start(cmd, files)
+	reports, err := c.startKeeper(cmd, files)
 	if err != nil {
-		return 0, cannotRun(spec.Argv[0], err)
+		return 0, newStartError(spec.Argv[0], err)
 	}
-	defer c.dismiss(reports)
-	if handOver {
-		c.complain(term.give(c.pid))
+	defer c.dismissKeeper(reports)
+	if giveTerminal {
+		c.alertError(term.giveTo(c.pid))
 	}
-	defer func() { c.complain(term.takeBack()) }()
-	end, err := c.watch(reports, stop)
+	defer func() { c.alertError(term.takeBack()) }()
+	end, err := c.waitForEnd(reports, stop)
 	if err == nil && end.Status.Signaled() {
-		c.complain(term.restore()) // it had no time to do that itself
+		c.alertError(term.restoreModes()) // a killed program had no time to do that itself
 	}
 	if end.Left != 0 {
-		c.spec.Alert(goesOn(end.Left) + " without the lock")
+		c.spec.Alert(stillRunning(end.Left) + " without the lock")
 	}
 	return exitStatus(end.Status), err
 }
 
-// exitStatus is the status as a shell has it.
+// exitStatus returns the exit status as a shell reports it.
 func exitStatus(s syscall.WaitStatus) int {
 	if s.Signaled() {
 		return 128 + int(s.Signal())
@@ -86,11 +86,12 @@ func exitStatus(s syscall.WaitStatus) int {
 	return s.ExitStatus()
 }
 
-// start starts the keeper, and has it start the program.
-func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
+// startKeeper starts the keeper, and makes it start the program.
+func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
-		return nil, fmt.Errorf("cannot start the zksh process that supervises the command, because the zksh executable cannot be found: %v", err) // and not that the program cannot
+		// %v, not %w: a missing zksh must not count as NotFound, which is about the program.
+		return nil, fmt.Errorf("cannot start the zksh process that supervises the command, because the zksh executable cannot be found: %v", err)
 	}
 	ordersEnd, orders, err := os.Pipe()
 	if err != nil {
@@ -106,7 +107,7 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	c.keeper = &exec.Cmd{
 		Path: self, Args: []string{keeperName}, Env: cmd.Env,
 		Stdin: files[0], Stdout: files[1], Stderr: files[2], ExtraFiles: []*os.File{ordersEnd, reportsEnd},
-		// A group of its own, which nobody stops with ours.
+		// A process group of its own, so that it is not stopped together with ours.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	err = c.keeper.Start()
@@ -117,19 +118,19 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 		reports.Close()
 		return nil, err
 	}
-	heard := listenTo[report](reports)
-	p := &program{Path: cmd.Path, Argv: cmd.Args, Grace: c.spec.Grace, WaitGroup: c.spec.WaitGroup, Until: c.lease()}
-	if err := c.orders.say(order{Start: p}); err != nil {
-		c.dismiss(heard)
+	received := readMessages[report](reports)
+	p := &program{Path: cmd.Path, Argv: cmd.Args, Grace: c.spec.Grace, WaitGroup: c.spec.WaitGroup, Until: c.renewLease()}
+	if err := c.orders.write(order{Start: p}); err != nil {
+		c.dismissKeeper(received)
 		return nil, err
 	}
 	first, ok := report{}, true
 	for waiting := true; waiting; {
 		select {
-		case first, ok = <-heard:
+		case first, ok = <-received:
 			waiting = false
-		case <-time.After(keeperFirst):
-			c.wake()
+		case <-time.After(keeperHeadStart):
+			c.wakeKeeper()
 		}
 	}
 	switch {
@@ -139,76 +140,79 @@ func (c *child) start(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 		err = first.Failed.err()
 	}
 	if err != nil {
-		c.dismiss(heard)
+		c.dismissKeeper(received)
 		return nil, err
 	}
-	c.pid, c.box = first.Pid, first.Box
-	return heard, nil
+	c.pid, c.cgroup = first.Pid, first.Cgroup
+	return received, nil
 }
 
 var errKeeper = textError("zksh's helper process for the command has exited")
 
-// wake has a keeper go on that somebody has stopped: it would keep nothing. If it
-// has ended, that is heard of.
-func (c *child) wake() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
+// wakeKeeper continues the keeper in case it was stopped: a stopped keeper does not watch
+// the lease. If the keeper has ended, the channel of its reports shows that.
+func (c *child) wakeKeeper() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
-// dismiss lets the keeper end, and waits for that, which somebody may have stopped it
-// before.
-func (c *child) dismiss(reports <-chan report) {
+// dismissKeeper closes the orders, which makes the keeper end, and waits until it has
+// ended. It continues a keeper that was stopped.
+func (c *child) dismissKeeper(reports <-chan report) {
 	c.orders.file.Close()
 	for ends := true; ends; {
 		select {
 		case _, ends = <-reports:
-		case <-time.After(lookAgain):
-			c.wake()
+		case <-time.After(recheckInterval):
+			c.wakeKeeper()
 		}
 	}
-	_ = c.keeper.Wait() // its status says nothing
+	_ = c.keeper.Wait() // its status is not used
 }
 
-// lease is what the keeper must know of the lease, and has it told again in time.
-func (c *child) lease() *instant {
+// renewLease returns the current end of the lease for the keeper, and sets the timer for
+// the next time.
+func (c *child) renewLease() *instant {
 	if c.spec.Left == nil {
 		return nil
 	}
 	left := c.spec.Left()
-	c.renew = time.After(max(renewAtLeast, min(lookAgain, (left-c.spec.Grace)/4)))
-	return instantOf(at(time.Now().Add(left)))
+	c.renewTimer = time.After(max(minRenewInterval, min(recheckInterval, (left-c.spec.Grace)/4)))
+	return instantOf(momentAt(time.Now().Add(left)))
 }
 
-// renewAtLeast is how often the keeper is told of a lease that is about to end.
-const renewAtLeast = 20 * time.Millisecond
+// minRenewInterval is the shortest time between two renewals, for a lease that is about to
+// end.
+const minRenewInterval = 20 * time.Millisecond
 
-// watch sees to the program until it is gone, and returns how it ended.
-func (c *child) watch(reports <-chan report, stop <-chan time.Time) (ending, error) {
+// waitForEnd handles reports, signals and deadlines until the program has ended, and
+// returns how it ended.
+func (c *child) waitForEnd(reports <-chan report, stop <-chan time.Time) (ending, error) {
 	for {
 		select {
 		case r, ok := <-reports:
 			switch {
 			case !ok:
-				return c.bereft()
+				return c.handleKeeperDeath()
 			case r.Alert != "":
 				c.spec.Alert(r.Alert)
 			case r.Stopped != 0:
-				c.stopped(r.Stopped)
-			case r.Ended != nil && !c.orderedLate(stop):
+				c.continueProgram(r.Stopped)
+			case r.Ended != nil && !c.stopOrdered(stop):
 				return *r.Ended, r.Ended.err()
 			}
 		case sig := <-c.spec.Signals.signals:
-			c.pass(sig.(syscall.Signal))
+			c.forward(sig.(syscall.Signal))
 		case due, ok := <-stop:
 			if !ok {
 				stop = nil
 				continue
 			}
-			c.end(at(due))
-		case <-c.late:
-			c.endOurselves()
-		case <-c.retry:
-			c.stopped(syscall.SIGTTIN)
-		case <-c.renew:
-			c.wake()
-			c.order(order{Until: c.lease()})
+			c.terminate(momentAt(due))
+		case <-c.overdueTimer:
+			c.killOverdue()
+		case <-c.retryTerminal:
+			c.continueProgram(syscall.SIGTTIN)
+		case <-c.renewTimer:
+			c.wakeKeeper()
+			c.sendOrder(order{Until: c.renewLease()})
 		}
 	}
 }
@@ -224,13 +228,13 @@ func (e *ending) err() error {
 	return errors.Join(errs...)
 }
 
-// orderedLate reports whether the end was ordered in the very moment of the end: the
-// keeper kills what is left then, and reports again.
-func (c *child) orderedLate(stop <-chan time.Time) bool {
+// stopOrdered reports whether a value on stop came at the same time as the report of the
+// end. The keeper then kills the processes that are left, and reports the end again.
+func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	select {
 	case due, ok := <-stop:
 		if ok {
-			c.end(at(due))
+			c.terminate(momentAt(due))
 		}
 		return ok
 	default:
@@ -238,88 +242,94 @@ func (c *child) orderedLate(stop <-chan time.Time) bool {
 	}
 }
 
-// bereft kills the program whose keeper has died. The system has killed it, too,
-// where it can, but not what it has started.
-func (c *child) bereft() (ending, error) {
-	c.complain(killBox(c.box))
+// handleKeeperDeath kills the program after its keeper has died. The kernel has killed the
+// program already, where it can do that, but not the processes that the program has
+// started.
+func (c *child) handleKeeperDeath() (ending, error) {
+	c.alertError(killCgroup(c.cgroup))
 	if err := syscall.Kill(-c.pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-		c.complain(fmt.Errorf("cannot kill %s: %w", c.spec.Argv[0], err))
+		c.alertError(fmt.Errorf("cannot kill %s: %w", c.spec.Argv[0], err))
 	}
-	poll(sweepLimit, func() bool { return count(c.pid) == 0 })
-	removeBox(c.box)
+	poll(sweepLimit, func() bool { return countGroup(c.pid) == 0 })
+	removeCgroup(c.cgroup)
 	return ending{Status: syscall.WaitStatus(syscall.SIGKILL)}, fmt.Errorf("%s was killed: %w", c.spec.Argv[0], errKeeper)
 }
 
-// order tells the keeper something. One that does not listen is looked after when
-// it is time; one that has ended is heard of otherwise.
-func (c *child) order(o order) { _ = c.orders.say(o) }
+// sendOrder sends an order to the keeper. It ignores errors: killOverdue acts if the keeper
+// does not, and waitForEnd notices if the keeper has ended.
+func (c *child) sendOrder(o order) { _ = c.orders.write(o) }
 
-func (c *child) complain(err error) {
+// alertError shows an error to the user, if there is one.
+func (c *child) alertError(err error) {
 	if err != nil {
 		c.spec.Alert(err.Error())
 	}
 }
 
-// pass gives a signal we got to the group.
-func (c *child) pass(sig syscall.Signal) {
+// forward passes on a signal to the program's group. It does not forward SIGTSTP.
+func (c *child) forward(sig syscall.Signal) {
 	if sig == syscall.SIGTSTP {
 		c.spec.Alert("zksh was not suspended, because the lock would be lost in the meantime")
 		return
 	}
-	c.order(order{Signal: sig})
+	c.sendOrder(order{Signal: sig})
 }
 
-// end orders the end of the group. Of several deadlines the first one counts.
-func (c *child) end(due moment) {
-	c.wake()
-	c.order(order{End: instantOf(due)})
+// terminate makes the keeper send TERM now, and KILL at due or after Grace, whichever is
+// sooner. Of several calls, the earliest time counts.
+func (c *child) terminate(due moment) {
+	c.wakeKeeper()
+	c.sendOrder(order{End: instantOf(due)})
 	from := now()
-	if limit := at(time.Now().Add(c.spec.Grace)); limit.left(from) < due.left(from) {
+	if limit := momentAt(time.Now().Add(c.spec.Grace)); limit.left(from) < due.left(from) {
 		due = limit
 	}
-	if c.due == nil || due.left(from) < c.due.left(from) {
-		c.due = &due
+	if c.killAt == nil || due.left(from) < c.killAt.left(from) {
+		c.killAt = &due
 	}
-	c.lookAfter()
+	c.setOverdueTimer()
 }
 
-func (c *child) lookAfter() {
-	c.late = time.After(min(max(c.due.left(now()), 0)+keeperFirst, lookAgain))
+// setOverdueTimer sets the timer for the next check that the keeper has killed the program.
+func (c *child) setOverdueTimer() {
+	c.overdueTimer = time.After(min(max(c.killAt.left(now()), 0)+keeperHeadStart, recheckInterval))
 }
 
-// keeperFirst is what the keeper has to do its work before we do.
-const keeperFirst = 50 * time.Millisecond
+// keeperHeadStart is the time that the keeper gets for its work before zksh does this work
+// itself.
+const keeperHeadStart = 50 * time.Millisecond
 
-// endOurselves does the keeper's work when it has not: somebody may have stopped
-// it.
-func (c *child) endOurselves() {
-	if c.due.left(now()) > -keeperFirst {
-		c.lookAfter()
+// killOverdue kills the program if the keeper should have done so and has not, for example
+// because it was stopped.
+func (c *child) killOverdue() {
+	if c.killAt.left(now()) > -keeperHeadStart {
+		c.setOverdueTimer()
 		return
 	}
-	c.late = time.After(lookAgain)
-	_, _ = killTree(c.keeper.Process.Pid) // what fails, the keeper tells
-	_ = killBox(c.box)
+	c.overdueTimer = time.After(recheckInterval)
+	_, _ = killTree(c.keeper.Process.Pid) // the keeper reports processes that cannot be killed
+	_ = killCgroup(c.cgroup)
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 }
 
-// stopped makes a program go on that has been stopped. One that was stopped for
-// want of the terminal gets it first, as soon as it is ours to give.
-func (c *child) stopped(by syscall.Signal) {
-	c.retry = nil
+// continueProgram continues a program that was stopped by the signal by. If it was stopped
+// because it needs the terminal, continueProgram first gives it the terminal, or waits
+// until the terminal is ours.
+func (c *child) continueProgram(by syscall.Signal) {
+	c.retryTerminal = nil
 	switch {
 	case by != syscall.SIGTTIN && by != syscall.SIGTTOU:
 		c.spec.Alert(c.spec.Argv[0] + " was stopped; zksh continues it, because the lock would be lost in the meantime")
-	case c.tty.ours() || c.tty.has(c.pid):
-		c.complain(c.tty.give(c.pid))
-		c.waits = false
+	case c.tty.isOurs() || c.tty.hasGroup(c.pid):
+		c.alertError(c.tty.giveTo(c.pid))
+		c.waitingForTerminal = false
 	default:
-		c.retry = time.After(time.Second)
-		if !c.waits {
-			c.waits = true
+		c.retryTerminal = time.After(time.Second)
+		if !c.waitingForTerminal {
+			c.waitingForTerminal = true
 			c.spec.Alert(c.spec.Argv[0] + " is waiting for the terminal, which another job is using; zksh still holds the lock")
 		}
 		return
 	}
-	c.order(order{Signal: syscall.SIGCONT})
+	c.sendOrder(order{Signal: syscall.SIGCONT})
 }

@@ -8,48 +8,49 @@ import (
 	"syscall"
 )
 
-// executable is what the keeper is started from.
+// executable returns the path from which the keeper is started.
 func executable() (string, error) { return os.Executable() }
 
-// adopt would make orphans the keeper's; here nobody can.
-func adopt() error { return nil }
+// becomeReaper does nothing: on this system a process cannot become the parent of orphans.
+func becomeReaper() error { return nil }
 
-// childAttr puts the program into a group of its own.
+// childAttr returns attributes that put the program into its own process group.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// box is a control group, which there is none of.
-type box struct{}
+// A cgroup does not exist on this system.
+type cgroup struct{}
 
-func newBox() *box                     { return nil }
-func (*box) path() string              { return "" }
-func (*box) take(*syscall.SysProcAttr) {}
-func (*box) open()                     {}
-func (*box) empty() bool               { return false }
-func removeBox(string)                 {}
-func killBox(string) error             { return nil }
+func newCgroup() *cgroup                    { return nil }
+func (*cgroup) path() string                { return "" }
+func (*cgroup) attach(*syscall.SysProcAttr) {}
+func (*cgroup) release()                    {}
+func (*cgroup) isEmpty() bool               { return false }
+func removeCgroup(string)                   {}
+func killCgroup(string) error               { return nil }
 
-// Escape reports whether a program could go on without its lock. Here one that
-// leaves its process group can, and so can one that becomes another user.
+// Escape reports how processes can continue without the lock. On this system a process can
+// if it leaves the process group or becomes another user.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh cannot terminate processes that leave the command's process group")
 }
 
-// killTree kills what descends from a process. Here only groups can be found.
+// killTree does nothing: on this system only groups can be found, not descendants.
 func killTree(int) (left int, err error) { return 0, nil }
 
-// reapOrphans has nothing to do: orphans are not ours.
+// reapOrphans does nothing, because orphans do not become our children.
 func reapOrphans(int) {}
 
-// count gives -1 for any number of members of a group.
-func count(group int) int {
+// countGroup returns 0 for an empty group, and -1 otherwise, because the number is unknown.
+func countGroup(group int) int {
 	if syscall.Kill(-group, 0) == syscall.ESRCH {
 		return 0
 	}
 	return -1
 }
 
-// takeStops has SIGTSTP be a signal like others, from then on: see stopkey_linux.go.
-func takeStops(l *Listener) (release func() error, err error) {
+// catchSuspend makes zksh receive SIGTSTP like other signals from now on: see
+// suspend_linux.go.
+func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	return func() error { return nil }, nil
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable is what the keeper is started from: the very file that runs, though
-// another one may have taken its place by now.
+// executable returns the path from which the keeper is started: the file that is running,
+// even if another file has replaced it meanwhile.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Lstat(self); err != nil {
@@ -22,24 +22,24 @@ func executable() (string, error) {
 	return self, nil
 }
 
-// adopt makes orphans of the program the keeper's children, wherever they went.
-func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+// becomeReaper makes orphaned descendants children of the keeper.
+func becomeReaper() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// childAttr puts the program into a group of its own, and has it killed when the
-// keeper dies.
+// childAttr returns attributes that put the program into its own process group, and kill it
+// when the keeper dies.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// Escape tells how a program could go on without its lock: nil means that nothing
-// can. It is likely if the program with that name is known to. Whoever may signal
-// all processes, or may have a control group, lets nothing escape.
+// Escape reports how processes of the named program can continue without the lock; a nil
+// error means that none can. likely reports whether the program is known to do so. No
+// process escapes if zksh may signal all processes, or may create a control group.
 func Escape(name string) (likely bool, err error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return false, fmt.Errorf("without /proc, zksh can terminate only the command's process group: %w", err)
 	}
-	if mayKillAll(string(status)) || mayBox() {
+	if canKillAll(string(status)) || canCreateCgroup() {
 		return false, nil
 	}
 	err = errors.New("zksh is not root and cannot create a cgroup for the command, so it cannot terminate processes that change to another user")
@@ -54,9 +54,9 @@ func Escape(name string) (likely bool, err error) {
 	return false, err
 }
 
-// mayKillAll tells from /proc/self/status whether no process of ours can get out
-// of our reach.
-func mayKillAll(status string) bool {
+// canKillAll reports whether we may signal all our descendants, given the contents of
+// /proc/self/status.
+func canKillAll(status string) bool {
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
 		switch name {
@@ -65,7 +65,7 @@ func mayKillAll(status string) bool {
 				return true
 			}
 		case "NoNewPrivs":
-			if value == "1" { // set-uid programs get nothing by it
+			if value == "1" { // set-uid programs then run as the same user
 				return true
 			}
 		}

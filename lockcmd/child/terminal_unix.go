@@ -12,23 +12,23 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// terminal is the one that controls us. A nil one is none.
+// A terminal is our controlling terminal. A nil *terminal means that there is none.
 type terminal struct {
 	file  *os.File
-	group int        // ours
-	modes *tty.Modes // before the program had it
-	given bool
+	group int        // our process group
+	modes *tty.Modes // modes before the program got the terminal
+	given bool       // the program has had the terminal
 }
 
-// openTerminal returns nil where no terminal controls us, as under cron, and
-// where it is of no use: a program can run without.
+// openTerminal opens our controlling terminal. It returns nil if there is none, as under
+// cron, or if it has hung up: a program can run without a terminal.
 func openTerminal() *terminal {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return nil
 	}
 	modes, err := tty.GetModes(f)
-	if err != nil { // it has hung up
+	if err != nil { // the terminal has hung up
 		f.Close()
 		return nil
 	}
@@ -41,17 +41,17 @@ func (t *terminal) close() {
 	}
 }
 
-// isControlling reports whether a file is the terminal that controls us.
+// isControlling reports whether a file is our controlling terminal.
 func isControlling(f *os.File) bool {
 	_, err := tty.Foreground(f)
 	return err == nil
 }
 
-// ours reports whether we are the group that has the terminal.
-func (t *terminal) ours() bool { return t != nil && t.has(t.group) }
+// isOurs reports whether our process group is in the foreground.
+func (t *terminal) isOurs() bool { return t != nil && t.hasGroup(t.group) }
 
-// has reports whether that group has the terminal.
-func (t *terminal) has(group int) bool {
+// hasGroup reports whether a process group is in the foreground.
+func (t *terminal) hasGroup(group int) bool {
 	if t == nil {
 		return false
 	}
@@ -59,8 +59,8 @@ func (t *terminal) has(group int) bool {
 	return err == nil && now == group
 }
 
-// give hands the terminal to a group. One that is gone does not need it.
-func (t *terminal) give(group int) error {
+// giveTo puts a process group into the foreground. A group that has ended is no error.
+func (t *terminal) giveTo(group int) error {
 	t.given = true
 	if err := tty.SetForeground(t.file, group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("cannot give the command access to the terminal: %w", err)
@@ -68,8 +68,8 @@ func (t *terminal) give(group int) error {
 	return nil
 }
 
-// takeBack takes the terminal from whoever has it now: the program may have
-// handed it on.
+// takeBack puts our process group into the foreground, whichever group is there now: the
+// program may have passed the terminal on.
 func (t *terminal) takeBack() error {
 	if t == nil || !t.given {
 		return nil
@@ -80,8 +80,8 @@ func (t *terminal) takeBack() error {
 	return nil
 }
 
-// restore gives the terminal the modes it had.
-func (t *terminal) restore() error {
+// restoreModes restores the modes that the terminal had before the program.
+func (t *terminal) restoreModes() error {
 	if t == nil || !t.given {
 		return nil
 	}

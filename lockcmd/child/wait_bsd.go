@@ -4,9 +4,9 @@ package child
 
 import "syscall"
 
-// await waits until the child stops or ends. One that has ended is reaped with
-// that, so signals for its group that follow could, in theory, meet another.
-func await(pid int) (change, error) {
+// waitForChange waits until the child stops or ends. A child that has ended is reaped, so
+// that later signals to its group could, in theory, reach another group.
+func waitForChange(pid int) (change, error) {
 	for {
 		var status syscall.WaitStatus
 		switch _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); {

@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What waitid says of a child.
+// Codes of waitid.
 const (
 	childExited  = 1
 	childStopped = 5
 )
 
-// await waits until the child stops or ends. One that has ended is not reaped:
-// its number, which is that of its group, is nobody else's as long as we live.
-func await(pid int) (change, error) {
+// waitForChange waits until the child stops or ends. A child that has ended is not reaped,
+// so that its number, which is also the number of its group, stays reserved as long as we
+// live.
+func waitForChange(pid int) (change, error) {
 	var info unix.Siginfo
 	for {
 		switch err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil); {
@@ -28,16 +29,16 @@ func await(pid int) (change, error) {
 		case info.Code != childStopped:
 			return change{status: syscall.WaitStatus(childStatus(&info))}, nil // the signal that killed it
 		}
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) // this stop is told
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) // consumes this stop
 		if by := childStatus(&info); err != nil || by != 0 {
 			return change{stopped: syscall.Signal(by)}, err
 		}
-		// It goes on already.
+		// The child continues already.
 	}
 }
 
-// childStatus is the status or the signal of a child. The library hides the field,
-// which follows three numbers, padding on 64 bits, and two numbers more.
+// childStatus returns the exit status or the signal of a child. The library hides this
+// field, which follows three numbers, padding on 64-bit systems, and two more numbers.
 func childStatus(info *unix.Siginfo) int32 {
 	const offset = 3*4 + 4*(unsafe.Sizeof(uintptr(0))/8) + 2*4
 	return *(*int32)(unsafe.Add(unsafe.Pointer(info), offset))

@@ -11,44 +11,44 @@ import (
 	"time"
 )
 
-// order is what zksh tells the keeper; one of the fields is set.
+// An order is a message from zksh to the keeper. One of the fields is set.
 type order struct {
 	Start  *program       `json:",omitempty"`
-	Signal syscall.Signal `json:",omitempty"` // for the group
-	Until  *instant       `json:",omitempty"` // the lease is good until then
+	Signal syscall.Signal `json:",omitempty"` // signal for the group
+	Until  *instant       `json:",omitempty"` // the lease lasts until then
 	End    *instant       `json:",omitempty"` // TERM now, and KILL then
 }
 
-// program is what the keeper is to run. Its environment and its files are the
-// keeper's own.
+// program describes the program that the keeper runs. The program inherits the keeper's
+// environment and files.
 type program struct {
 	Path      string
 	Argv      []string
 	Grace     time.Duration
 	WaitGroup bool
-	Until     *instant // nil: there is no lease
+	Until     *instant // end of the lease; nil: no limit
 }
 
-// report is what the keeper tells zksh; one of the first fields is set.
+// A report is a message from the keeper to zksh. One of the fields except Cgroup is set.
 type report struct {
-	Pid     int            `json:",omitempty"` // it was started
-	Failed  *failure       `json:",omitempty"` // it was not
-	Stopped syscall.Signal `json:",omitempty"`
-	Alert   string         `json:",omitempty"`
-	Ended   *ending        `json:",omitempty"`
+	Pid     int            `json:",omitempty"` // the program was started
+	Failed  *failure       `json:",omitempty"` // the program could not be started
+	Stopped syscall.Signal `json:",omitempty"` // the program was stopped by this signal
+	Alert   string         `json:",omitempty"` // message for the user
+	Ended   *ending        `json:",omitempty"` // the program has ended
 
-	Box string `json:",omitempty"` // with Pid: the control group it is in
+	Cgroup string `json:",omitempty"` // with Pid: directory of the control group; may be empty
 }
 
-// ending is how it ended.
+// ending describes how a program has ended.
 type ending struct {
 	Status  syscall.WaitStatus
-	Overdue bool // for the lease was about to end, and nobody had ordered it
-	Escaped bool // something could not be ended in time
-	Left    int  // processes of its group that go on
+	Overdue bool // terminated without an order, because the lease was about to end
+	Escaped bool // a process could not be killed in time
+	Left    int  // number of processes of its group that still run; -1 if it is unknown
 }
 
-// failure is an error that keeps its number on the way.
+// A failure is an error that keeps its number when it is sent to another process.
 type failure struct {
 	Number syscall.Errno
 	Text   string
@@ -65,8 +65,8 @@ type textError string
 
 func (e textError) Error() string { return string(e) }
 
-// instant is a moment on its way to another process: what is left of it, and the
-// wall clock, which tells how long it was under way.
+// An instant is a moment that is sent to another process: the time left until then, and the
+// wall clock, which also shows how long the message was in transit.
 type instant struct {
 	Left time.Duration
 	Wall time.Time
@@ -76,24 +76,23 @@ func instantOf(m moment) *instant { return &instant{m.left(now()), m.wall} }
 
 func (i *instant) moment() moment {
 	n := now()
-	return moment{steady: n.steady.Add(i.Left), wall: i.Wall}
+	return moment{monotonic: n.monotonic.Add(i.Left), wall: i.Wall}
 }
 
-// mouth writes orders or reports. One who does not listen, since it was stopped,
-// must not make the other wait.
-type mouth struct {
+// A messageWriter writes orders or reports. A receiver that is stopped must not block it.
+type messageWriter struct {
 	mu   sync.Mutex
 	file *os.File
 }
 
-// unheard is how long a message may wait for room. There is room for hundreds of
-// them in a pipe, so that none waits while somebody listens.
-const unheard = 50 * time.Millisecond
+// writeTimeout is the longest wait for room in the pipe. A pipe has room for hundreds of
+// messages, so no message waits while the other side reads.
+const writeTimeout = 50 * time.Millisecond
 
-// say writes a message. The deadline begins when there is no room: one that is set
-// before may be over before the write if we stand still in between, on a busy
-// machine or stopped.
-func (m *mouth) say(v any) error {
+// write sends a message. It sets the deadline only when the pipe is full: a deadline set
+// earlier might pass before the write if this process is suspended in between, or runs on a
+// busy machine.
+func (m *messageWriter) write(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -118,16 +117,16 @@ func (m *mouth) say(v any) error {
 			failed = err
 		case len(text) > 0 && !waits:
 			waits = true
-			failed = m.file.SetWriteDeadline(time.Now().Add(unheard))
+			failed = m.file.SetWriteDeadline(time.Now().Add(writeTimeout))
 		}
 		return len(text) == 0 || failed != nil
 	})
 	return cmp.Or(err, failed)
 }
 
-// listenTo gives the messages that a file holds, and closes it and the channel at
-// its end. Its goroutine ends with that, for which all messages must be taken.
-func listenTo[T any](file *os.File) <-chan T {
+// readMessages decodes the messages in file. It closes the channel, and the file, at the
+// end of the file. Its goroutine ends then, so all messages must be received.
+func readMessages[T any](file *os.File) <-chan T {
 	out := make(chan T)
 	go func() {
 		defer close(out)
@@ -135,7 +134,7 @@ func listenTo[T any](file *os.File) <-chan T {
 		for d := json.NewDecoder(file); ; {
 			var v T
 			if d.Decode(&v) != nil {
-				return // the other side is gone
+				return // the other side has closed the pipe
 			}
 			out <- v
 		}

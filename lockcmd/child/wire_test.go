@@ -9,41 +9,41 @@ import (
 	"time"
 )
 
-// slow is a message of one who stands still before it can be written.
-type slow struct{}
+// slowMessage is a message whose encoding takes longer than writeTimeout.
+type slowMessage struct{}
 
-func (slow) MarshalText() ([]byte, error) {
-	time.Sleep(2 * unheard)
+func (slowMessage) MarshalText() ([]byte, error) {
+	time.Sleep(2 * writeTimeout)
 	return []byte("slow"), nil
 }
 
-// A message for which there is room arrives, however long we stand still in the
-// middle of it. One for which there is none is not waited for.
-func TestMouth(t *testing.T) {
+// A message arrives if the pipe has room, however long its sender is suspended in between.
+// If the pipe is full, write fails after writeTimeout.
+func TestMessageWriter(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	m := mouth{file: w}
+	m := messageWriter{file: w}
 	defer w.Close()
-	if err := m.say(slow{}); err != nil {
+	if err := m.write(slowMessage{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-listenTo[string](r); got != "slow" {
-		t.Errorf("heard %q", got)
+	if got := <-readMessages[string](r); got != "slow" {
+		t.Errorf("received %q", got)
 	}
 	silent, unread, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	full := mouth{file: unread}
+	full := messageWriter{file: unread}
 	defer unread.Close()
 	for err == nil {
-		err = full.say("nobody hears this")
+		err = full.write("nobody hears this")
 	}
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("nobody hears: %v", err)
+		t.Errorf("a full pipe: %v", err)
 	}
 }

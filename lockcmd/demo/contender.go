@@ -14,51 +14,52 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// contender is one who wants the lock: a session of its own, and a part in a scene.
-// The schemes are written in its verbs.
+// contender is one client that wants the lock in a scene. Its methods are the operations from
+// which the recipes are built.
 type contender struct {
 	*scene
-	*seat
-	number int  // 0 is the starter, who holds the lock until all have queued
-	reader bool // wants the lock shared
+	*sessionSlot
+	number int  // 0 is the starter, which holds the lock until all others have queued
+	reader bool // wants the shared lock
 
-	node   string            // its znode's name
-	wake   chan zk.EventType // capacity 1: a watch has fired
-	queued chan struct{}     // closed when it waits or holds for the first time, or its part is over
-	kill   context.CancelCauseFunc
+	node    string            // name of its znode
+	wake    chan zk.EventType // capacity 1; receives the event of a watch
+	arrived chan struct{}     // closed when it first waits for or holds the lock, or has ended
+	kill    context.CancelCauseFunc
 
-	role // the referee's book of it
+	refereeState // guarded by the referee's mu
 }
 
-// The errors that end one contender's part, and not the scene.
+// Errors that end one contender but not the scene.
 var (
-	errKilled   = errors.New("killed")
-	errLostTurn = errors.New("gave up")
+	errKilled = errors.New("killed")
+	errGaveUp = errors.New("gave up")
 )
 
-// Whether create adds a number, and whether a list leaves a watch.
+// Arguments of create and list: whether create adds a sequence number, and whether list sets a
+// watch.
 const (
 	numbered, fixed    = true, false
 	watched, unwatched = true, false
 )
 
-// create makes the contender's ephemeral znode in the folder. If the servers have
-// removed that while it was empty, it is made again.
+// create creates the contender's ephemeral znode in the folder. If the servers have removed
+// the empty folder, it creates the folder again.
 func (c *contender) create(ctx context.Context, name string, sequential bool) error {
 	made, err := c.make(ctx, name, sequential)
-	for gone(err) { // again and again: it can be filled, emptied and removed in between
-		if err = c.buildBy(ctx, c.session, c.folder); err == nil {
+	for isNoNode(err) { // repeat, because the folder can be filled, emptied and removed again
+		if err = c.createFolderIn(ctx, c.session, c.folder); err == nil {
 			made, err = c.make(ctx, name, sequential)
 		}
 	}
 	if errors.Is(err, zkconn.NodeExists) {
-		c.tell(refused)
+		c.setState(refused)
 	}
 	if err != nil {
 		return err
 	}
 	c.node = path.Base(made)
-	c.takeTicket(number(made))
+	c.setTicket(sequenceNumber(made))
 	return nil
 }
 
@@ -66,27 +67,28 @@ func (c *contender) make(ctx context.Context, name string, sequential bool) (pat
 	return c.session.Create(ctx, c.path(name), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: sequential})
 }
 
-// unlock deletes the own znode, as most of the schemes release the lock.
+// unlock deletes the contender's own znode, which releases the lock in most schemes.
 func (c *contender) unlock(ctx context.Context) error { return c.delete(ctx, c.node) }
 
 func (c *contender) delete(ctx context.Context, name string) error {
 	return c.session.Delete(ctx, c.path(name))
 }
 
-// list returns the names in the folder in the order of their numbers. The watch is
-// a child watch.
+// list returns the names in the folder, sorted by sequence number. With watch, it sets a watch
+// on the children.
 func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
 	var wake chan<- zk.EventType
 	if watch {
 		wake = c.wake
 	}
 	names, err := c.session.WatchChildren(ctx, c.folder, wake)
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(sequenceNumber(a), sequenceNumber(b)) })
 	return names, err
 }
 
-// before lists the folder and returns those before the own znode, the nearest last.
-func (c *contender) before(ctx context.Context, watch bool) ([]string, error) {
+// listAhead returns the names in the folder that come before the contender's own znode, the
+// nearest one last.
+func (c *contender) listAhead(ctx context.Context, watch bool) ([]string, error) {
 	names, err := c.list(ctx, watch)
 	if err != nil {
 		return nil, err
@@ -98,27 +100,27 @@ func (c *contender) before(ctx context.Context, watch bool) ([]string, error) {
 	return names[:at], nil
 }
 
-// follow reads a znode's data with a watch, and waits until that fires. The error
-// is NoNode if there is no such znode any more; then no watch is left.
-func (c *contender) follow(ctx context.Context, name string) error {
+// watchAndWait reads a znode, sets a data watch on it and waits until the watch fires. If the
+// znode is gone, it returns NoNode and sets no watch.
+func (c *contender) watchAndWait(ctx context.Context, name string) error {
 	if _, _, err := c.session.Get(ctx, c.path(name), c.wake); err != nil {
 		return err
 	}
-	return c.wait(ctx)
+	return c.waitForWatch(ctx)
 }
 
-// exists leaves a watch on a znode, or, if it is gone, on its return.
-func (c *contender) exists(ctx context.Context, name string) (bool, error) {
+// watchExists reports whether a znode exists, and sets a watch on its deletion or creation.
+func (c *contender) watchExists(ctx context.Context, name string) (bool, error) {
 	_, err := c.session.WatchExists(ctx, c.path(name), c.wake)
-	if gone(err) {
+	if isNoNode(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// wait is until a watch fires.
-func (c *contender) wait(ctx context.Context) error {
-	c.park()
+// waitForWatch waits until a watch fires.
+func (c *contender) waitForWatch(ctx context.Context) error {
+	c.beginWait()
 	select {
 	case <-c.wake:
 	case <-c.session.Ended():
@@ -126,14 +128,14 @@ func (c *contender) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	c.tell(woken)
-	return pause(ctx, c.moment)
+	c.setState(woken)
+	return pause(ctx, c.wakeDelay)
 }
 
-// nap is the time from one look to the next. Before the first look it is some part
-// of it: nobody starts all clients at once. Nobody lets the starter wait.
-func (c *contender) nap(ctx context.Context) error {
-	switch first := c.park(); {
+// waitForPoll waits for the poll interval. The first time, it waits for a random part of it,
+// because real clients do not start at the same moment. The starter never waits.
+func (c *contender) waitForPoll(ctx context.Context) error {
+	switch first := c.beginWait(); {
 	case c.number == 0:
 		return nil
 	case first:
@@ -142,9 +144,9 @@ func (c *contender) nap(ctx context.Context) error {
 	return pause(ctx, c.poll)
 }
 
-// flag is how a client of the article learns that it is the first: its watcher sets
-// a flag, at which it looks each second. But for --classic it learns at once.
-func (c *contender) flag(ctx context.Context) error {
+// waitForFlag simulates a flaw of the article: its client's watcher sets a flag, which the
+// client checks once a second. Without --classic, the client continues at once.
+func (c *contender) waitForFlag(ctx context.Context) error {
 	if !c.classic || c.number == 0 {
 		return nil
 	}
@@ -153,12 +155,12 @@ func (c *contender) flag(ctx context.Context) error {
 
 func (c *contender) path(name string) string { return c.folder + "/" + name }
 
-func last(names []string) string { return names[len(names)-1] }
+func lastOf(names []string) string { return names[len(names)-1] }
 
-func gone(err error) bool { return errors.Is(err, zkconn.NoNode) }
+func isNoNode(err error) bool { return errors.Is(err, zkconn.NoNode) }
 
-// number is the sequence number at the end of a name, or noTicket.
-func number(name string) int {
+// sequenceNumber returns the number at the end of a znode's name, or noTicket.
+func sequenceNumber(name string) int {
 	const digits = 10
 	n, err := strconv.Atoi(name[max(0, len(name)-digits):])
 	if err != nil {
@@ -179,47 +181,48 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// play is the contender's part: to queue, to hold the lock for a while, to let go.
-func (c *contender) play(ctx context.Context) error {
+// run does everything that the contender does in the scene: it acquires the lock, holds it for
+// a while and releases it.
+func (c *contender) run(ctx context.Context) error {
 	recipe := c.scheme.recipe(c)
 	err := recipe.lock(ctx)
 	if err == nil {
-		c.enters()
+		c.lockAcquired()
 		err = c.work(ctx)
-		c.leaves()
+		c.lockReleasing()
 	}
 	if err == nil {
 		err = recipe.unlock(ctx)
 	}
 	switch {
 	case errors.Is(err, errKilled):
-		c.seat.die()
-		c.tell(killed)
-	case errors.Is(err, errLostTurn):
-		c.tell(lostTurn)
-		return c.seat.close() // as the program ends, its session does
+		c.sessionSlot.dropConnection()
+		c.setState(killed)
+	case errors.Is(err, errGaveUp):
+		c.setState(gaveUp)
+		return c.sessionSlot.close() // the article's program exits, so its session ends
 	case err == nil:
-		c.tell(left)
+		c.setState(left)
 	default:
 		return err
 	}
 	return nil
 }
 
-// work is what is done under the lock.
+// work is the time under the lock.
 func (c *contender) work(ctx context.Context) error {
 	switch {
 	case c.number == 0:
 		select {
-		case <-c.opened:
+		case <-c.startSignal:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	case c.diesHolding():
+	case c.mustDieHolding():
 		return errKilled
 	case c.step != nil:
-		return c.show.still(ctx, c.step)
+		return c.display.keepPicture(ctx, c.step)
 	}
 	return pause(ctx, c.hold)
 }

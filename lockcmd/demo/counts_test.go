@@ -20,39 +20,39 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// usual is a session timeout that no test waits for. A silence of two 32nds of it moves a
-// session with a lock.
-const usual = 40 * time.Second
+// usualTimeout is a session timeout so long that no test waits for it. A session with a lock
+// moves to another server after it has received nothing for 1/16 of it.
+const usualTimeout = 40 * time.Second
 
-// onBoth runs a test on a sandbox and on a real server, each for it alone: the
-// witnesses are to agree to a frame.
-func onBoth(t *testing.T, test func(t *testing.T, b *bed)) {
+// onBoth runs a test on a sandbox and on a real server. Each test has a server of its own,
+// because the counts must agree exactly.
+func onBoth(t *testing.T, test func(t *testing.T, b *fixture)) {
 	t.Parallel()
 	t.Run("sandbox", func(t *testing.T) {
 		t.Parallel()
-		test(t, newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr()))
+		test(t, newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr()))
 	})
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
-		test(t, newBed(t, zktest.Start(t).Addr()))
+		test(t, newFixture(t, zktest.Start(t).Addr()))
 	})
 }
 
-// bed is a shell's session, and its screen.
-type bed struct {
+// fixture is a shell's session and screen.
+type fixture struct {
 	*zkconn.Session
 	screen *commandtest.Screen
 	env    *commands.Env
 }
 
-func newBed(t testing.TB, addr string) *bed {
-	b := &bed{Session: zksession.Open(t, zkconn.Config{Servers: addr, Timeout: usual}), screen: &commandtest.Screen{Format: render.JSON}}
+func newFixture(t testing.TB, addr string) *fixture {
+	b := &fixture{Session: zksession.Open(t, zkconn.Config{Servers: addr, Timeout: usualTimeout}), screen: &commandtest.Screen{Format: render.JSON}}
 	b.env = &commands.Env{Session: b.Session, Screen: b.screen}
 	return b
 }
 
-// plan is what the command makes of its words.
-func (b *bed) plan(t testing.TB, line ...string) *plan {
+// plan returns the plan for these arguments of lockdemo.
+func (b *fixture) plan(t testing.TB, line ...string) *plan {
 	t.Helper()
 	fs := pflag.NewFlagSet("lockdemo", pflag.ContinueOnError)
 	w := declare(fs)
@@ -67,23 +67,23 @@ func (b *bed) plan(t testing.TB, line ...string) *plan {
 	return p
 }
 
-// play plays scenes, and has them leave nothing behind.
-func (b *bed) play(t testing.TB, line ...string) *summary {
+// runScenes runs scenes and checks that they leave nothing behind.
+func (b *fixture) runScenes(t testing.TB, line ...string) *summary {
 	t.Helper()
 	p := b.plan(t, line...)
 	scenes := time.Duration(len(p.schemes) * len(p.sizes))
 	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience+scenes*zktest.Patience/10)
 	defer cancel()
-	sum, err := p.perform(ctx, b.env)
+	sum, err := p.run(ctx, b.env)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.empty(t)
+	b.expectNothingLeft(t)
 	return sum
 }
 
-// empty fails the test if a demo has left something behind.
-func (b *bed) empty(t testing.TB) {
+// expectNothingLeft checks that lockdemo has left no znodes behind.
+func (b *fixture) expectNothingLeft(t testing.TB) {
 	t.Helper()
 	names, _, err := b.Children(zktest.Within(t), "/", false)
 	if err != nil || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, "lockdemo") }) {
@@ -91,7 +91,7 @@ func (b *bed) empty(t testing.TB) {
 	}
 }
 
-// line is one printed object: an event, or the summary.
+// line is one printed JSON object: an event or the summary.
 type line struct {
 	Event     state
 	Scheme    string
@@ -100,8 +100,8 @@ type line struct {
 	Summary   []result
 }
 
-// lines are what was printed.
-func (b *bed) lines(t testing.TB) (all []line) {
+// printedLines returns the printed objects.
+func (b *fixture) printedLines(t testing.TB) (all []line) {
 	t.Helper()
 	for text := range strings.Lines(b.screen.Printed()) {
 		var l line
@@ -113,7 +113,7 @@ func (b *bed) lines(t testing.TB) (all []line) {
 	return all
 }
 
-// counts are what is known of a scheme: bounds of the requests and notifications.
+// counts are the expected bounds of requests and notifications.
 type counts struct {
 	requests, notifications [2]int
 	refused                 bool
@@ -125,7 +125,7 @@ func exactly(requests, notifications int) counts {
 
 const many = 1 << 30
 
-var known = map[string]func(n int) counts{
+var expectedCounts = map[string]func(n int) counts{
 	"naive": func(n int) counts {
 		return counts{[2]int{2*n + 1, many}, [2]int{n, many}, true}
 	},
@@ -138,19 +138,20 @@ var known = map[string]func(n int) counts{
 	"zksh":        func(n int) counts { return counts{[2]int{2 * n, 2*n + 2}, [2]int{n, n}, false} },
 	"shared":      func(n int) counts { return counts{[2]int{n + 1, 3*n + 1}, [2]int{n / 4, 2 * n}, false} },
 	"shared-herd": func(n int) counts { return counts{[2]int{n + 1, n*n/2 + 2*n}, [2]int{n, n*n/2 + 2*n}, false} },
-	// Each contender makes its znode within the scene: 5n is the least with one that waits.
+	// Each contender creates its znode within the measured period; with one waiter, the
+	// minimum is 5n.
 	"local": func(n int) counts { return counts{[2]int{3 * n, 8 * n}, [2]int{1, 2 * n}, false} },
 }
 
-// TestCounts has each scheme cost what is known of it, and the witnesses agree.
+// Each scheme has the expected cost, and the counts agree.
 func TestCounts(t *testing.T) {
-	onBoth(t, func(t *testing.T, b *bed) {
-		sum := b.play(t)
+	onBoth(t, func(t *testing.T, b *fixture) {
+		sum := b.runScenes(t)
 		if len(sum.Results) != 3*len(schemes) {
 			t.Errorf("%d scenes", len(sum.Results))
 		}
 		began := map[string]bool{}
-		for _, l := range b.lines(t) { // nobody holds before the starter has let go
+		for _, l := range b.printedLines(t) { // no contender holds the lock before the starter releases it
 			scene := fmt.Sprint(l.Scheme, l.N)
 			if l.Event == releases && !began[scene] && l.Contender != 0 {
 				t.Errorf("%s: %d releases before the start", scene, l.Contender)
@@ -158,12 +159,12 @@ func TestCounts(t *testing.T) {
 			began[scene] = began[scene] || l.Event == releases
 		}
 		for _, r := range sum.Results {
-			want, name := known[r.Scheme](r.N), fmt.Sprintf("%s n=%d", r.Scheme, r.N)
+			want, name := expectedCounts[r.Scheme](r.N), fmt.Sprintf("%s n=%d", r.Scheme, r.N)
 			if !within(r.Requests, want.requests) || !within(r.Notifications, want.notifications) || (r.Refused > 0) != want.refused {
 				t.Errorf("%s: %+v, want %+v", name, r, want)
 			}
-			if !r.audit.told || r.audit.disturbed || !r.Agree || !r.Exclusion {
-				t.Errorf("%s: %s, agree %v, exclusion %v", name, r.witnesses(), r.Agree, r.Exclusion)
+			if !r.audit.reported || r.audit.disturbed || !r.Agree || !r.Exclusion {
+				t.Errorf("%s: %s, agree %v, exclusion %v", name, r.witnessesText(), r.Agree, r.Exclusion)
 			}
 			if numbered := r.Scheme != "naive"; numbered && r.Overtakes > 0 {
 				t.Errorf("%s: %d overtook", name, r.Overtakes)
@@ -177,12 +178,13 @@ func TestCounts(t *testing.T) {
 
 func within(n int, bounds [2]int) bool { return bounds[0] <= n && n <= bounds[1] }
 
-// TestReaders has readers hold together, and one release wake those whose turn it is.
+// Readers hold the lock at the same time, and a release wakes only the clients that can
+// acquire the lock.
 func TestReaders(t *testing.T) {
-	onBoth(t, func(t *testing.T, b *bed) {
-		sum := b.play(t, "shared", "-n", "12", "--readers", "9", "--hold", "500ms")
+	onBoth(t, func(t *testing.T, b *fixture) {
+		sum := b.runScenes(t, "shared", "-n", "12", "--readers", "9", "--hold", "500ms")
 		inside, together := 0, 0
-		for _, e := range b.lines(t) {
+		for _, e := range b.printedLines(t) {
 			switch e.Event {
 			case holds:
 				inside++

@@ -5,9 +5,10 @@ import (
 	"fmt"
 )
 
-// curator: InterProcessMutex. Each client watches the one before it by getData, and
-// goes round again when that has gone. The name has a mark of the client's own, by
-// which it knows its znode again when the answer to create got lost.
+// curator is the recipe of Curator's InterProcessMutex. Each client watches its predecessor
+// with getData, and lists the folder again when the predecessor is gone. The znode's name
+// contains a unique mark. If the answer to create is lost, the client finds its znode again by
+// this mark.
 type curator struct{ *contender }
 
 func (l curator) lock(ctx context.Context) error {
@@ -16,11 +17,11 @@ func (l curator) lock(ctx context.Context) error {
 		return err
 	}
 	for {
-		before, err := l.before(ctx, unwatched)
+		before, err := l.listAhead(ctx, unwatched)
 		if err != nil || len(before) == 0 {
 			return err
 		}
-		if err := l.follow(ctx, last(before)); err != nil && !gone(err) {
+		if err := l.watchAndWait(ctx, lastOf(before)); err != nil && !isNoNode(err) {
 			return err
 		}
 	}

@@ -1,5 +1,11 @@
-// Package demo has the command lockdemo: the ways to lock that people write about,
-// played side by side, with what each of them costs.
+// Package demo implements the command lockdemo. It runs lock recipes that are found in
+// articles and libraries side by side, and compares their cost.
+//
+// A scheme is one lock recipe, and a scene is one run of a scheme with some number of
+// contenders. Begin reading with Command and scene.run. Each recipe has its own file, such as
+// naive.go. The referee watches the order in which contenders hold the lock; a wireCounter
+// counts frames and notifications; an audit compares these counts with the servers' own
+// counters; and a formula predicts them.
 //
 // This package is part of the program zksh and may change at any time.
 package demo
@@ -21,7 +27,7 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// Command is lockdemo.
+// Command returns the command lockdemo.
 func Command() *commands.Command {
 	names := make([]string, len(schemes))
 	for i, s := range schemes {
@@ -51,7 +57,7 @@ func Command() *commands.Command {
 				if err != nil {
 					return err
 				}
-				sum, err := p.perform(ctx, env)
+				sum, err := p.run(ctx, env)
 				if err != nil || len(sum.Results) == 0 {
 					return err
 				}
@@ -61,8 +67,8 @@ func Command() *commands.Command {
 	}
 }
 
-// words are the flags as they are typed, and what they mean.
-type words struct {
+// flagValues are the values of the flags as the user typed them.
+type flagValues struct {
 	fs    *pflag.FlagSet
 	rules rules
 	sizes string
@@ -73,9 +79,9 @@ type words struct {
 	record, svg string
 }
 
-// declare declares the command's flags.
-func declare(fs *pflag.FlagSet) *words {
-	w := &words{fs: fs}
+// declare declares the command's flags and returns their values.
+func declare(fs *pflag.FlagSet) *flagValues {
+	w := &flagValues{fs: fs}
 	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50", "run with this `number` of contenders; separate several numbers with commas")
 	fs.DurationVar(&w.rules.hold, "hold", 5*time.Millisecond, "hold the lock for this `duration`")
 	fs.DurationVar(&w.rules.poll, "poll", 100*time.Millisecond, "let contenders that poll check the lock once per `duration`")
@@ -93,11 +99,11 @@ func declare(fs *pflag.FlagSet) *words {
 	return w
 }
 
-// plan is what the words mean.
-func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
-	p := &plan{rules: w.rules, yes: w.yes, record: w.record, svg: w.svg, schemes: chosen(names)}
+// plan checks the flags and the names of schemes, and returns the plan.
+func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
+	p := &plan{rules: w.rules, yes: w.yes, record: w.record, svg: w.svg, schemes: selectSchemes(names)}
 	if w.rules.classic {
-		w.beClassic(p)
+		w.setClassicDefaults(p)
 	}
 	for word := range strings.SplitSeq(w.sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
@@ -112,26 +118,27 @@ func (w *words) plan(env *commands.Env, names []string) (*plan, error) {
 		return nil, commands.Misuse("--slow and --poll must be greater than zero, and --hold must not be negative")
 	}
 	if p.hold, p.poll = scale(p.hold, w.slow), scale(p.poll, w.slow); w.slow > 1 {
-		p.moment = p.hold / 2
+		p.wakeDelay = p.hold / 2
 	}
 	p.timeout = env.Session.Info().Timeout
 	if p.killHolder || p.killMiddle {
-		p.timeout = min(p.timeout, deathIsSeen)
+		p.timeout = min(p.timeout, killSessionTimeout)
 	}
 	if w.step {
-		if p.step = enter(env); p.step == nil {
+		if p.step = enterPrompt(env); p.step == nil {
 			return nil, commands.Misuse("--step requires a standard input, from which lockdemo reads Enter")
 		}
 	}
 	return p, nil
 }
 
-// deathIsSeen is how long the sessions last where somebody is killed: the servers
-// take longer to see it if that is too short for them.
-const deathIsSeen = 4 * time.Second
+// killSessionTimeout is the session timeout if a client is killed, so that the servers soon
+// expire its session. A server may impose a longer timeout.
+const killSessionTimeout = 4 * time.Second
 
-// beClassic sets what was not given as the first article has it.
-func (w *words) beClassic(p *plan) {
+// setClassicDefaults sets the flags that the user has not given to the values in the first
+// article.
+func (w *flagValues) setClassicDefaults(p *plan) {
 	if !w.fs.Changed("hold") {
 		p.hold = 2 * time.Second
 	}
@@ -143,11 +150,11 @@ func (w *words) beClassic(p *plan) {
 	}
 }
 
-// maxContenders is more than anybody can look at.
+// maxContenders is the maximum of -n. Output with more contenders would be unreadable.
 const maxContenders = 1000
 
-// chosen are the schemes of these names; without any they are all.
-func chosen(names []string) []scheme {
+// selectSchemes returns the schemes with these names, or all schemes if names is empty.
+func selectSchemes(names []string) []scheme {
 	if len(names) == 0 {
 		return schemes
 	}
@@ -162,8 +169,9 @@ func chosen(names []string) []scheme {
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
-// enter waits for the person to press Enter.
-func enter(env *commands.Env) func(context.Context) error {
+// enterPrompt returns a function that waits until the user presses Enter. It returns nil if
+// there is no input to read from.
+func enterPrompt(env *commands.Env) func(context.Context) error {
 	if env.Mode == commands.ByHand {
 		return func(ctx context.Context) error {
 			_, err := env.Screen.Ask(ctx, "press Enter to continue: ")
@@ -182,7 +190,7 @@ func enter(env *commands.Env) func(context.Context) error {
 		env.Screen.Alert("press Enter to continue")
 		if !reading {
 			reading = true
-			go func() { // ends with Enter, or with the program: a read cannot be cancelled
+			go func() { // ends when the user presses Enter, or with the program: a read cannot be canceled
 				_, err := lines.ReadString('\n')
 				pressed <- err
 			}()
@@ -197,46 +205,47 @@ func enter(env *commands.Env) func(context.Context) error {
 	}
 }
 
-// plan is what is asked for.
+// A plan says which scenes to run, and how.
 type plan struct {
 	rules
 	schemes []scheme
 	sizes   []int // numbers of contenders
-	yes     bool  // do not ask
+	yes     bool  // do not ask for confirmation
 
-	record, svg string // files; empty: none
+	record, svg string // names of files; empty means none
 }
 
-// perform plays all scenes, if it may, and returns what they have cost.
-func (p *plan) perform(ctx context.Context, env *commands.Env) (*summary, error) {
+// run runs all scenes, if the user agrees, and returns their cost.
+func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	if err := env.Session.Ready(ctx); err != nil {
 		return nil, err
 	}
-	if may, err := p.mayUse(ctx, env); err != nil || !may {
+	if may, err := p.confirm(ctx, env); err != nil || !may {
 		return &summary{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	st := &stage{rules: p.rules, env: env, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
-	var recording *cast
+	st := &runner{rules: p.rules, env: env, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
+	var recording *recording
 	if p.record != "" {
 		var err error
-		if recording, err = record(p.record); err != nil {
+		if recording, err = newRecording(p.record); err != nil {
 			return nil, err
 		}
 	}
-	st.show = openShow(env.Screen, recording, cancel)
-	sum, err := p.playAll(ctx, st)
+	st.display = openDisplay(env.Screen, recording, cancel)
+	sum, err := p.runScenes(ctx, st)
 	sum.sort()
-	err = errors.Join(err, st.strike(), st.show.close(), recording.close(func(w io.Writer) error { return sum.FitText(w, castColumns) }))
+	err = errors.Join(err, st.cleanUp(), st.display.close(), recording.close(func(w io.Writer) error { return sum.FitText(w, castColumns) }))
 	if err == nil && p.svg != "" {
-		err = draw(p.svg, st.show.boards)
+		err = saveSVG(p.svg, st.display.timelines)
 	}
 	return sum, err
 }
 
-// mayUse asks before anything is done to servers that are not for playing.
-func (p *plan) mayUse(ctx context.Context, env *commands.Env) (bool, error) {
+// confirm reports whether lockdemo may use the servers. It asks the user, unless the server is
+// a sandbox or -y is set.
+func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 	addr := env.Session.Info().Addr
 	text, err := env.Session.FourLetter(ctx, addr, "srvr")
 	if p.yes || err == nil && strings.Contains(text, "zksh-sandbox") {
@@ -253,13 +262,13 @@ func (p *plan) mayUse(ctx context.Context, env *commands.Env) (bool, error) {
 	return yes, err
 }
 
-// playAll plays each scheme with each number of contenders.
-func (p *plan) playAll(ctx context.Context, st *stage) (*summary, error) {
+// runScenes runs each scheme with each number of contenders.
+func (p *plan) runScenes(ctx context.Context, st *runner) (*summary, error) {
 	sum := &summary{}
-	if err := st.open(ctx, slices.Max(p.sizes)+1); err != nil { // before anything begins: there may be too many
+	if err := st.open(ctx, slices.Max(p.sizes)+1); err != nil { // fails before the first scene if the servers do not accept enough sessions
 		return sum, err
 	}
-	if err := st.build(ctx, st.root); err != nil {
+	if err := st.createFolder(ctx, st.root); err != nil {
 		return sum, err
 	}
 	for _, s := range p.schemes {
@@ -267,7 +276,7 @@ func (p *plan) playAll(ctx context.Context, st *stage) (*summary, error) {
 			if err := st.open(ctx, n+1); err != nil {
 				return sum, err
 			}
-			r, err := st.newScene(s, n).play(ctx)
+			r, err := st.newScene(s, n).run(ctx)
 			if err != nil {
 				return sum, fmt.Errorf("%s n=%d: %w", s.name, n, err)
 			}

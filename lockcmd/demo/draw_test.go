@@ -19,7 +19,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// checkSVG has a picture be XML, with these titles, and a number for each lane.
+// checkSVG checks that a picture is valid XML with these titles and this number of lanes.
 func checkSVG(t *testing.T, text []byte, titles []string, lanes int) {
 	t.Helper()
 	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
@@ -42,8 +42,8 @@ func checkSVG(t *testing.T, text []byte, titles []string, lanes int) {
 	}
 }
 
-// checkCast has a recording be of asciicast's version 2, its time go on, and its
-// screens fit.
+// checkCast checks that a recording is valid asciicast 2, that its times increase, and that
+// its frames fit the screen.
 func checkCast(t *testing.T, text []byte, shows string) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -79,15 +79,15 @@ func checkCast(t *testing.T, text []byte, shows string) {
 	}
 }
 
-// TestLanes has the lanes fit each window, and tell who does what.
+// The lanes fit windows of all sizes.
 func TestLanes(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, window := range [][2]int{{60, 20}, {100, 30}, {200, 60}} {
-		b := newBed(t, box)
+		b := newFixture(t, box)
 		b.screen = &commandtest.Screen{Columns: window[0], Rows: window[1]}
 		b.env.Screen = b.screen
-		b.play(t, "parent", "-n", "4,50", "--hold", "1ms")
-		b.play(t, "curator", "-n", "200", "--hold", "0")
+		b.runScenes(t, "parent", "-n", "4,50", "--hold", "1ms")
+		b.runScenes(t, "curator", "-n", "200", "--hold", "0")
 		sizes := map[string]bool{}
 		for _, picture := range b.screen.Drawn() {
 			widest := slices.MaxFunc(picture, func(a, b string) int { return render.Width(a) - render.Width(b) })
@@ -105,35 +105,35 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestStrip draws what is most striking in each column.
+// Each column of a lane shows the most important state in it.
 func TestStrip(t *testing.T) {
-	b := &board{last: event{at: 19 * time.Millisecond}}
-	at := func(ms int, s state) mark { return mark{time.Duration(ms) * time.Millisecond, s} }
-	for want, lane := range map[string][]mark{
+	b := &timeline{last: event{at: 19 * time.Millisecond}}
+	at := func(ms int, s state) laneEvent { return laneEvent{time.Duration(ms) * time.Millisecond, s} }
+	for want, lane := range map[string][]laneEvent{
 		"··········": {at(0, waits)},
 		"··*!··*███": {at(0, waits), at(4, woken), at(6, vain), at(12, woken), at(14, holds)},
 		"·x··██    ": {at(0, waits), at(3, refused), at(8, holds), at(11, releases), at(11, left)},
 		"··††††††††": {at(0, waits), at(5, killed)},
 		"          ": nil,
 	} {
-		if got := b.strip(lane, 10); got != want {
+		if got := b.drawLane(lane, 10); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	seen := map[string]bool{}
-	for _, l := range looks[3:] { // what is there to be seen has a sign of its own
-		if seen[l.sign] {
+	for _, l := range styles[3:] { // visible states
+		if seen[l.symbol] {
 			t.Errorf("%q has the sign of another", l.is)
 		}
-		seen[l.sign] = true
+		seen[l.symbol] = true
 	}
 }
 
-// TestSummary has the cheapest first, and what went wrong named.
+// The summary lists the cheapest scheme first and names failures.
 func TestSummary(t *testing.T) {
 	good := func(scheme string, n, requests int) *result {
-		return &result{Scheme: scheme, N: n, Requests: requests, P50: 1, P99: 2, Exclusion: true, Agree: true, fits: true,
-			audit: audit{wire: requests, server: requests, told: true}}
+		return &result{Scheme: scheme, N: n, Requests: requests, P50: 1, P99: 2, Exclusion: true, Agree: true, formulaFits: true,
+			audit: audit{wire: requests, server: requests, reported: true}}
 	}
 	s := &summary{[]*result{good("naive", 5, 30), good("naive", 50, 2500), good("curator", 5, 11), good("curator", 50, 101)}}
 	s.sort()
@@ -168,26 +168,26 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestReferee has two that exclude each other be caught, and who overtakes.
+// The referee detects two holders that exclude each other, and counts overtaking.
 func TestReferee(t *testing.T) {
-	sc := &scene{stage: &stage{show: &show{more: make(chan struct{}, 1)}}}
+	sc := &scene{runner: &runner{display: &display{wake: make(chan struct{}, 1)}}}
 	for i, reader := range []bool{false, true, true} {
-		sc.cast = append(sc.cast, &contender{scene: sc, seat: &seat{}, number: i, reader: reader, queued: make(chan struct{}), role: role{ticket: i}})
-		sc.cast[i].park()
+		sc.contenders = append(sc.contenders, &contender{scene: sc, sessionSlot: &sessionSlot{}, number: i, reader: reader, arrived: make(chan struct{}), refereeState: refereeState{ticket: i}})
+		sc.contenders[i].beginWait()
 	}
-	writer, first, second := sc.cast[0], sc.cast[1], sc.cast[2]
-	second.enters()
-	first.enters()
-	if sc.broken || sc.overtook != 2 { // the writer by both; of readers nobody cares
-		t.Errorf("two readers: broken %v, overtook %d", sc.broken, sc.overtook)
+	writer, first, second := sc.contenders[0], sc.contenders[1], sc.contenders[2]
+	second.lockAcquired()
+	first.lockAcquired()
+	if sc.exclusionBroken || sc.overtakes != 2 { // both readers overtook the writer; readers among themselves do not count
+		t.Errorf("two readers: broken %v, overtook %d", sc.exclusionBroken, sc.overtakes)
 	}
-	writer.enters()
-	if !sc.broken {
+	writer.lockAcquired()
+	if !sc.exclusionBroken {
 		t.Error("a writer beside readers is not noticed")
 	}
 }
 
-// TestFramer has frames be found however the stream is cut.
+// The framer finds the frames of a stream in pieces of any size.
 func TestFramer(t *testing.T) {
 	long := strings.Repeat("x", 3*headSize)
 	stream := "\x00\x00\x00\x03abc\x00\x00\x03\x00" + long + "\x00\x00\x00\x01z"
@@ -207,9 +207,9 @@ func TestFramer(t *testing.T) {
 	}
 }
 
-// TestWords has what cannot be meant be refused before anything is done.
-func TestWords(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+// Invalid arguments are rejected before anything happens.
+func TestInvalidFlags(t *testing.T) {
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	for _, line := range []string{"-n 0", "-n 5,x", "-n 5000", "--slow 0", "--poll 0s", "--hold -1s", "--step", "nobody", "parent --bogus"} {
 		err := commandtest.Run(zktest.Within(t), Command(), b.env, strings.Fields(line)...)
 		if bad := (*commands.UsageError)(nil); !errors.As(err, &bad) {

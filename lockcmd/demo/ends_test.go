@@ -18,26 +18,26 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// TestKill has one client die, and the lock go on to the others all the same.
+// If a client is killed, the lock still passes to the others.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for _, s := range schemes {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			testKill(t, newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr()), s.name)
+			testKill(t, newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr()), s.name)
 		})
 	}
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
-		testKill(t, newBed(t, zktest.Shared(t).Addr()), "zksh")
+		testKill(t, newFixture(t, zktest.Shared(t).Addr()), "zksh")
 	})
 }
 
-func testKill(t *testing.T, b *bed, scheme string) {
+func testKill(t *testing.T, b *fixture, scheme string) {
 	for _, who := range []string{"--kill-holder", "--kill-middle"} {
 		p := b.plan(t, scheme, "-n", "6", who)
-		p.timeout = 10 * time.Second // what has to be outlasted, also on a slow machine
-		sum, err := p.perform(zktest.Within(t), b.env)
+		p.timeout = 10 * time.Second // long enough for slow machines; the others must wait for it
+		sum, err := p.run(zktest.Within(t), b.env)
 		if err != nil {
 			t.Fatalf("%s: %v", who, err)
 		}
@@ -46,7 +46,7 @@ func testKill(t *testing.T, b *bed, scheme string) {
 		}
 	}
 	got := map[state]int{}
-	for _, l := range b.lines(t) {
+	for _, l := range b.printedLines(t) {
 		got[l.Event]++
 	}
 	if got[holds] != 7+6 || got[killed] != 2 {
@@ -54,10 +54,10 @@ func testKill(t *testing.T, b *bed, scheme string) {
 	}
 }
 
-// TestClassic has the first article's flags, looked at now and then.
+// With --classic, clients check the article's flag at intervals.
 func TestClassic(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	sum := b.play(t, "--classic", "--hold", "1ms", "--poll", "20ms", "-n", "6", "poll", "parent", "predecessor")
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	sum := b.runScenes(t, "--classic", "--hold", "1ms", "--poll", "20ms", "-n", "6", "poll", "parent", "predecessor")
 	if err := sum.verdict(); err != nil {
 		t.Error(err)
 	}
@@ -66,22 +66,21 @@ func TestClassic(t *testing.T) {
 	}
 }
 
-// TestTooMany has a server refuse some of the sessions: it is said before anything
-// is begun.
+// If the server rejects some of the sessions, lockdemo fails before it starts a scene.
 func TestTooMany(t *testing.T) {
-	b := newBed(t, zktest.Start(t, zktest.MaxConnections(10)).Addr())
-	_, err := b.plan(t, "-n", "5,30").perform(zktest.Within(t), b.env)
+	b := newFixture(t, zktest.Start(t, zktest.MaxConnections(10)).Addr())
+	_, err := b.plan(t, "-n", "5,30").run(zktest.Within(t), b.env)
 	if err == nil || !strings.Contains(err.Error(), "maxClientCnxns") || !strings.Contains(err.Error(), "30 contenders need 31 sessions") {
 		t.Errorf("%v", err)
 	}
 	if out := b.screen.Printed(); out != "" {
 		t.Errorf("begun: %s", out)
 	}
-	b.empty(t)
+	b.expectNothingLeft(t)
 }
 
-// TestMayUse has only a sandbox be played on without a word.
-func TestMayUse(t *testing.T) {
+// Without a confirmation, lockdemo runs only on a sandbox.
+func TestConfirmation(t *testing.T) {
 	server := zktest.Shared(t).Addr()
 	for _, c := range []struct {
 		mode   commands.Mode
@@ -93,21 +92,21 @@ func TestMayUse(t *testing.T) {
 		{commands.OneShot, false, false, false, true}, {commands.Batch, false, false, false, true},
 		{commands.OneShot, true, false, true, false}, {commands.ByHand, false, true, true, false}, {commands.ByHand, false, false, false, false},
 	} {
-		b := newBed(t, server)
+		b := newFixture(t, server)
 		b.env.Mode, b.screen.Answer = c.mode, func(string) (bool, error) { return c.answer, nil }
 		p := b.plan(t, "curator", "-n", "2")
 		p.yes = c.yes
-		sum, err := p.perform(zktest.Within(t), b.env)
+		sum, err := p.run(zktest.Within(t), b.env)
 		if played := sum != nil && len(sum.Results) > 0; played != c.played || (err != nil) != c.usage {
 			t.Errorf("%+v: %v, %v", c, played, err)
 		}
-		b.empty(t)
+		b.expectNothingLeft(t)
 	}
 }
 
-// TestInterrupted leaves nothing behind, whenever it comes.
+// An interrupt at any time leaves no znodes behind.
 func TestInterrupted(t *testing.T) {
-	onBoth(t, func(t *testing.T, b *bed) {
+	onBoth(t, func(t *testing.T, b *fixture) {
 		stop := errors.New("enough")
 		for _, s := range schemes {
 			ctx, cancel := context.WithCancelCause(zktest.Within(t))
@@ -119,19 +118,19 @@ func TestInterrupted(t *testing.T) {
 				})
 				cancel(stop)
 			}()
-			if _, err := p.perform(ctx, b.env); !errors.Is(err, stop) {
+			if _, err := p.run(ctx, b.env); !errors.Is(err, stop) {
 				t.Errorf("%s: %v", s.name, err)
 			}
-			b.empty(t)
+			b.expectNothingLeft(t)
 		}
 	})
 }
 
-// TestStrangers has others' traffic called a disturbance, not a fault.
+// Requests of other clients are reported as a disturbance, not as an error.
 func TestStrangers(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
-	b := newBed(t, box.Addr())
-	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
+	b := newFixture(t, box.Addr())
+	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usualTimeout})
 	ctx, stop := context.WithCancel(zktest.Within(t))
 	ended := make(chan struct{})
 	go func() {
@@ -140,20 +139,20 @@ func TestStrangers(t *testing.T) {
 			_, _ = other.Exists(ctx, "/", false)
 		}
 	}()
-	r := b.play(t, "predecessor", "-n", "20", "--hold", "100ms").Results[0]
+	r := b.runScenes(t, "predecessor", "-n", "20", "--hold", "100ms").Results[0]
 	stop()
 	<-ended
 	if !r.audit.disturbed || !r.Agree || r.Requests != 41 {
-		t.Errorf("%+v: %s", r, r.witnesses())
+		t.Errorf("%+v: %s", r, r.witnessesText())
 	}
 }
 
-// TestAudit has servers that count otherwise than the wire be found out.
+// The audit detects servers whose counters contradict the counts on the wire.
 func TestAudit(t *testing.T) {
-	at := func(received, connections int) *ledger { return &ledger{received, connections} }
+	at := func(received, connections int) *serverCounters { return &serverCounters{received, connections} }
 	for _, c := range []struct {
 		what                string
-		idle, before, after *ledger
+		idle, before, after *serverCounters
 		pings, unheard      int
 		agrees, disturbed   bool
 	}{
@@ -169,57 +168,57 @@ func TestAudit(t *testing.T) {
 		{"more, as before", at(10, 7), at(15, 7), at(58, 7), 0, 0, true, true},
 		{"not reported", nil, at(15, 7), at(58, 7), 0, 0, true, false},
 	} {
-		a := newAudit(traffic{sent: 41, unheard: c.unheard}, 6, c.pings, []string{"one"}, c.idle, c.before, c.after)
+		a := newAudit(traffic{sent: 41, unanswered: c.unheard}, 6, c.pings, []string{"one"}, c.idle, c.before, c.after)
 		if a.agrees() != c.agrees || a.disturbed != c.disturbed {
 			t.Errorf("%s: %+v, agrees %v", c.what, a, a.agrees())
 		}
 	}
 }
 
-// TestMany has 200 contenders on the sandbox.
+// lockdemo works with 200 contenders on the sandbox.
 func TestMany(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	sum := b.play(t, "poll", "predecessor", "zksh", "-n", "200", "--hold", "0")
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	sum := b.runScenes(t, "poll", "predecessor", "zksh", "-n", "200", "--hold", "0")
 	if err := sum.verdict(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestFolderGoes has a server that removes each container the moment it is empty: with
-// one znode for all, that is at each release, and the root goes between two scenes.
-func TestFolderGoes(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{ReapEvery: time.Microsecond}).Addr())
-	sum := b.play(t, "naive", "curator", "-n", "3,9,30")
+// lockdemo works if the server deletes each container as soon as it is empty. With the single
+// znode of naive, this happens at each release; the root disappears between two scenes.
+func TestFolderIsRemoved(t *testing.T) {
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{ReapEvery: time.Microsecond}).Addr())
+	sum := b.runScenes(t, "naive", "curator", "-n", "3,9,30")
 	if err := sum.verdict(); err != nil {
 		t.Error(err)
 	}
-	b.empty(t)
+	b.expectNothingLeft(t)
 }
 
-// TestStep goes on by Enter.
+// With --step, each Enter continues the scene.
 func TestStep(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	b.env.Stdin = strings.NewReader("\n\n\n")
-	b.play(t, "curator", "-n", "3", "--step", "--hold", "1h")
+	b.runScenes(t, "curator", "-n", "3", "--step", "--hold", "1h")
 	b.env.Stdin = strings.NewReader("\n")
-	_, err := b.plan(t, "curator", "-n", "3", "--step").perform(zktest.Within(t), b.env)
+	_, err := b.plan(t, "curator", "-n", "3", "--step").run(zktest.Within(t), b.env)
 	if err == nil {
 		t.Error("it goes on where nobody presses Enter any more")
 	}
-	b.empty(t)
+	b.expectNothingLeft(t)
 }
 
-// TestStepAsks says what it waits for, and waits no longer than its context.
+// With --step, lockdemo prompts for Enter, and stops waiting when it is canceled.
 func TestStepAsks(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	in, enter := io.Pipe() // nobody presses Enter
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	in, enter := io.Pipe() // no input ever arrives
 	b.env.Stdin = in
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var failed error
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, failed = b.plan(t, "curator", "-n", "3", "--step").perform(ctx, b.env)
+		_, failed = b.plan(t, "curator", "-n", "3", "--step").run(ctx, b.env)
 	}()
 	zktest.Eventually(t, "it asks for Enter", func() bool { return strings.Contains(b.screen.Alerts(), "press Enter to continue") })
 	interrupted := errors.New("interrupted")
@@ -229,20 +228,20 @@ func TestStepAsks(t *testing.T) {
 		t.Error(failed)
 	}
 	enter.Close()
-	b.empty(t)
+	b.expectNothingLeft(t)
 }
 
-// TestFiles has the picture and the recording be what players and browsers take.
+// The picture and the recording have valid formats.
 func TestFiles(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	dir := t.TempDir()
 	svg, cast := filepath.Join(dir, "lanes.svg"), filepath.Join(dir, "lanes.cast")
-	b.play(t, "naive", "curator", "-n", "3,9,30", "--svg", svg, "--record", cast)
-	checkSVG(t, read(t, svg), []string{"naive, 9 contenders", "curator, 9 contenders"}, 20)
-	checkCast(t, read(t, cast), "curator")
+	b.runScenes(t, "naive", "curator", "-n", "3,9,30", "--svg", svg, "--record", cast)
+	checkSVG(t, readFile(t, svg), []string{"naive, 9 contenders", "curator, 9 contenders"}, 20)
+	checkCast(t, readFile(t, cast), "curator")
 }
 
-func read(t *testing.T, name string) []byte {
+func readFile(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -251,18 +250,18 @@ func read(t *testing.T, name string) []byte {
 	return text
 }
 
-// TestCredentials has each contender be who the shell is.
+// Each contender has the shell's credentials.
 func TestCredentials(t *testing.T) {
-	b := newBed(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	ctx := zktest.Within(t)
 	if err := b.AddAuth(ctx, "digest", []byte("ann:secret")); err != nil {
 		t.Fatal(err)
 	}
-	st := &stage{rules: rules{timeout: usual}, env: b.env}
+	st := &runner{rules: rules{timeout: usualTimeout}, env: b.env}
 	if err := st.open(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range st.seats {
+	for _, s := range st.slots {
 		ids, err := s.client.WhoAmI(ctx)
 		if err != nil || !slices.Contains(ids, zkconn.Identity{Scheme: "digest", User: "ann"}) {
 			t.Errorf("%v, %v", ids, err)

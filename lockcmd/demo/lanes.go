@@ -8,40 +8,40 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// board is the history of one scene: a lane for each contender.
-type board struct {
+// timeline is the history of one scene, with a lane for each contender.
+type timeline struct {
 	scene  *scene
-	lanes  [][]mark
+	lanes  [][]laneEvent
 	last   event
 	total  map[state]int
-	result *result // once it is over
+	result *result // set when the scene is over
 }
 
-// mark is the beginning of a state, or a moment, in a lane.
-type mark struct {
-	at time.Duration
-	is state
+// laneEvent is a momentary event or the beginning of a lasting state in a lane.
+type laneEvent struct {
+	at    time.Duration
+	state state
 }
 
-func newBoard(sc *scene) *board {
-	return &board{scene: sc, lanes: make([][]mark, sc.n+1), total: map[state]int{}}
+func newTimeline(sc *scene) *timeline {
+	return &timeline{scene: sc, lanes: make([][]laneEvent, sc.n+1), total: map[state]int{}}
 }
 
-func (b *board) add(e event) {
-	b.lanes[e.Contender] = append(b.lanes[e.Contender], mark{e.at, e.Event})
+func (b *timeline) add(e event) {
+	b.lanes[e.Contender] = append(b.lanes[e.Contender], laneEvent{e.at, e.Event})
 	b.total[e.Event]++
-	if e.Contender == 0 && e.Event == releases { // from here on it counts
+	if e.Contender == 0 && e.Event == releases { // the starter's release begins the measurement
 		b.total[vain] = 0
 	}
 	b.last = e
 }
 
-// looks are how states are drawn, and described. Of those that fall into one place
-// the last of this list is drawn. Each has a sign of its own.
-var looks = []struct {
+// styles are the symbols and descriptions of the states. If several states fall into one
+// column, the last one in this list is drawn. Each visible state has its own symbol.
+var styles = []struct {
 	is     state
-	sign   string
-	lasts  bool // until another one that lasts
+	symbol string
+	lasts  bool // until the next lasting state
 	legend string
 	words  string
 }{
@@ -53,13 +53,13 @@ var looks = []struct {
 	{vain, "!", false, "in vain", "was woken needlessly and waits again"},
 	{refused, "x", false, "refused", "tries to create the znode and is rejected"},
 	{holds, "█", true, "holds", "holds the lock"},
-	{lostTurn, "?", true, "gave up", "gives up: its predecessor vanished between list and watch"},
+	{gaveUp, "?", true, "gave up", "gives up: its predecessor vanished between list and watch"},
 	{killed, "†", true, "killed", "is killed: its znode stays until the session times out"},
 }
 
-// look is the place of a state in looks.
-func look(s state) int {
-	for i, l := range looks {
+// styleIndex returns the index of a state in styles.
+func styleIndex(s state) int {
+	for i, l := range styles {
 		if l.is == s {
 			return i
 		}
@@ -67,32 +67,32 @@ func look(s state) int {
 	return 0
 }
 
-// strip draws a lane from the beginning to the last event, in so many columns.
-func (b *board) strip(lane []mark, columns int) string {
-	const least = 2 * time.Millisecond // of a column
-	step := max(least, b.last.at/time.Duration(columns)+1)
+// drawLane draws a lane from the beginning to the last event, in this many columns.
+func (b *timeline) drawLane(lane []laneEvent, columns int) string {
+	const minStep = 2 * time.Millisecond // minimum duration of a column
+	step := max(minStep, b.last.at/time.Duration(columns)+1)
 	var s strings.Builder
 	state, i := 0, 0
 	for c := range columns {
 		end := step * time.Duration(c+1)
 		shown := state
 		for ; i < len(lane) && lane[i].at < end; i++ {
-			l := look(lane[i].is)
+			l := styleIndex(lane[i].state)
 			shown = max(shown, l)
-			if looks[l].lasts {
+			if styles[l].lasts {
 				state = l
 			}
 		}
 		if end-step > b.last.at {
 			break
 		}
-		s.WriteString(looks[shown].sign)
+		s.WriteString(styles[shown].symbol)
 	}
 	return s.String()
 }
 
-// words tells the last event.
-func (b *board) words() string {
+// lastEventText describes the last event.
+func (b *timeline) lastEventText() string {
 	if b.last.scene == nil {
 		return ""
 	}
@@ -100,56 +100,57 @@ func (b *board) words() string {
 	if b.last.Contender == 0 {
 		who = "The starter"
 	}
-	return fmt.Sprintf("%.1f ms  %s %s", ms(b.last.at), who, looks[look(b.last.Event)].words)
+	return fmt.Sprintf("%.1f ms  %s %s", ms(b.last.at), who, styles[styleIndex(b.last.Event)].words)
 }
 
-// legend tells the signs that the scene has.
-func (b *board) legend() string {
+// legend explains the symbols of the states that occurred in the scene.
+func (b *timeline) legend() string {
 	var parts []string
-	for _, l := range looks {
+	for _, l := range styles {
 		if l.legend != "" && (b.total[l.is] > 0 || l.is == waits || l.is == holds) {
-			parts = append(parts, l.sign+" "+l.legend)
+			parts = append(parts, l.symbol+" "+l.legend)
 		}
 	}
 	return strings.Join(parts, "  ")
 }
 
-// picture is the scene as it is now, in a window.
-func (b *board) picture(columns, rows int) []string {
-	const words = 5 // lines that are no lanes
-	t := b.scene.soFar()
+// picture draws the current state of the scene for a window of this size.
+func (b *timeline) picture(columns, rows int) []string {
+	const otherLines = 5 // number of lines besides the lanes
+	t := b.scene.trafficSoFar()
 	lines := []string{
 		fmt.Sprintf("%s, %d contenders", b.scene.scheme.name, b.scene.n),
 		fmt.Sprintf("%d requests, %d notified, %d in vain, %d refused", t.requests, t.notifications, b.total[vain], t.refused),
 	}
-	lines = append(lines, b.rows(columns-1, max(1, rows-1-words))...)
-	return append(lines, "", render.Cut(b.words(), columns-1), render.Cut(b.legend(), columns-1))
+	lines = append(lines, b.rows(columns-1, max(1, rows-1-otherLines))...)
+	return append(lines, "", render.Cut(b.lastEventText(), columns-1), render.Cut(b.legend(), columns-1))
 }
 
-// rows are the lanes side by side, or, where they are too many, a sign for each
-// contender as it is now.
-func (b *board) rows(columns, most int) (rows []string) {
-	const gap, least = 2, 4 // between two lanes; of a lane that can be read
+// rows draws the lanes, side by side if necessary. If there are too many, it draws only the
+// current state of each contender.
+func (b *timeline) rows(columns, maxRows int) (rows []string) {
+	const gap, minLaneWidth = 2, 4 // space between two lanes, and minimum width of a lane, in columns
 	digits := len(fmt.Sprint(b.scene.n))
-	beside := (len(b.lanes)-1)/most + 1
-	high := (len(b.lanes)-1)/beside + 1
-	wide := (columns+gap)/beside - gap - digits - 1
-	if wide < least {
-		return b.crowd(columns-digits-1, digits)
+	lanesPerRow := (len(b.lanes)-1)/maxRows + 1
+	rowCount := (len(b.lanes)-1)/lanesPerRow + 1
+	laneWidth := (columns+gap)/lanesPerRow - gap - digits - 1
+	if laneWidth < minLaneWidth {
+		return b.compactRows(columns-digits-1, digits)
 	}
-	for row := range high {
+	for row := range rowCount {
 		var line strings.Builder
-		for i := row; i < len(b.lanes); i += high {
-			strip := b.strip(b.lanes[i], wide)
-			fmt.Fprintf(&line, "%*d %s%s", digits, i, strip, strings.Repeat(" ", wide-render.Width(strip)+gap))
+		for i := row; i < len(b.lanes); i += rowCount {
+			strip := b.drawLane(b.lanes[i], laneWidth)
+			fmt.Fprintf(&line, "%*d %s%s", digits, i, strip, strings.Repeat(" ", laneWidth-render.Width(strip)+gap))
 		}
 		rows = append(rows, strings.TrimRight(line.String(), " "))
 	}
 	return rows
 }
 
-// crowd has a sign for each contender, and in each row the number of the first.
-func (b *board) crowd(columns, digits int) (rows []string) {
+// compactRows draws one symbol for each contender. Each row begins with the number of its
+// first contender.
+func (b *timeline) compactRows(columns, digits int) (rows []string) {
 	var line strings.Builder
 	for i, lane := range b.lanes {
 		if i%columns == 0 {
@@ -157,7 +158,7 @@ func (b *board) crowd(columns, digits int) (rows []string) {
 		}
 		sign := " "
 		if len(lane) > 0 {
-			sign = looks[look(lane[len(lane)-1].is)].sign
+			sign = styles[styleIndex(lane[len(lane)-1].state)].symbol
 		}
 		line.WriteString(sign)
 	}

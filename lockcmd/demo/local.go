@@ -5,39 +5,40 @@ import (
 	"fmt"
 )
 
-// local: a lock of the process stands in front. Of the threads of one process only
-// the one that has it queues in ZooKeeper, where so few wait. Who releases deletes
-// the first of the list, and trusts that this is its own znode. A thread ends with
-// its part, and only then the next one of its process goes on.
+// local combines a lock within each process with a lock in ZooKeeper. Of all threads of a
+// process, only the one that holds the process's lock queues in ZooKeeper, so few clients wait
+// there. To release the lock, a thread deletes the first znode in the list, and assumes that
+// it is its own. The next thread of the process continues only after the previous one has
+// ended.
 type local struct{ *contender }
 
-// threads is how many contenders make a process.
-const threads = 5
+// threadsPerProcess is how many contenders form one process.
+const threadsPerProcess = 5
 
 func (l local) lock(ctx context.Context) error {
-	l.park()
+	l.beginWait()
 	select {
 	case l.process() <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	context.AfterFunc(ctx, func() { <-l.process() }) // the thread has gone: the next one's turn
+	context.AfterFunc(ctx, func() { <-l.process() }) // when this thread ends, the next one of its process continues
 	if err := l.create(ctx, fmt.Sprintf("_c_%032x-lock-", l.session.ID()), numbered); err != nil {
 		return err
 	}
 	for {
-		before, err := l.before(ctx, unwatched)
+		before, err := l.listAhead(ctx, unwatched)
 		if err != nil || len(before) == 0 {
 			return err
 		}
-		there, err := l.exists(ctx, last(before))
+		there, err := l.watchExists(ctx, lastOf(before))
 		if err != nil {
 			return err
 		}
 		if !there {
 			continue
 		}
-		if err := l.wait(ctx); err != nil {
+		if err := l.waitForWatch(ctx); err != nil {
 			return err
 		}
 	}
@@ -51,5 +52,7 @@ func (l local) unlock(ctx context.Context) error {
 	return l.delete(ctx, names[0])
 }
 
-// process is the local lock of the contender's process.
-func (l local) process() chan struct{} { return l.processes[(l.number+threads-1)/threads] }
+// process returns the local lock of the contender's process.
+func (l local) process() chan struct{} {
+	return l.processes[(l.number+threadsPerProcess-1)/threadsPerProcess]
+}

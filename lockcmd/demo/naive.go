@@ -7,8 +7,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// naive: whoever creates the one znode holds the lock. Whoever fails watches the
-// folder, and tries again at each change. All wake, one wins, nobody is in turn.
+// naive is a lock with a single znode: the client that creates the znode holds the lock. All
+// others watch the folder and try again at each change. All wake up, one acquires the lock,
+// and there is no order.
 type naive struct{ *contender }
 
 func (l naive) lock(ctx context.Context) error {
@@ -18,13 +19,13 @@ func (l naive) lock(ctx context.Context) error {
 			return err
 		}
 		names, err := l.list(ctx, watched)
-		if gone(err) || err == nil && len(names) == 0 { // it has gone since, before there was a watch; maybe the folder, too
+		if isNoNode(err) || err == nil && len(names) == 0 { // the znode was deleted before the watch was set, perhaps with the folder
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if err := l.wait(ctx); err != nil {
+		if err := l.waitForWatch(ctx); err != nil {
 			return err
 		}
 	}

@@ -2,9 +2,9 @@ package demo
 
 import "context"
 
-// parent: each client watches the folder, and at each change lists it and watches
-// it again. All wake each time, one of them to any purpose. The holder does not
-// look any more, but its last watch is there until the next change.
+// parent watches the folder: at each change, each client lists and watches the folder again.
+// All clients wake up each time, but only one can acquire the lock. The holder no longer
+// looks, but its last watch remains until the next change.
 type parent struct{ *contender }
 
 func (l parent) lock(ctx context.Context) error {
@@ -12,14 +12,14 @@ func (l parent) lock(ctx context.Context) error {
 		return err
 	}
 	for {
-		before, err := l.before(ctx, watched)
+		before, err := l.listAhead(ctx, watched)
 		if err != nil {
 			return err
 		}
 		if len(before) == 0 {
-			return l.flag(ctx)
+			return l.waitForFlag(ctx)
 		}
-		if err := l.wait(ctx); err != nil {
+		if err := l.waitForWatch(ctx); err != nil {
 			return err
 		}
 	}

@@ -2,8 +2,8 @@ package demo
 
 import "context"
 
-// poll: each client lists the folder now and then, and holds the lock when its own
-// znode is the first. No watch is left, nobody is ever notified.
+// poll lists the folder at intervals. A client holds the lock when its own znode is the first.
+// There are no watches and no notifications.
 type poll struct{ *contender }
 
 func (l poll) lock(ctx context.Context) error {
@@ -11,10 +11,10 @@ func (l poll) lock(ctx context.Context) error {
 		return err
 	}
 	for {
-		if err := l.nap(ctx); err != nil { // before the first time, too
+		if err := l.waitForPoll(ctx); err != nil { // also before the first time
 			return err
 		}
-		before, err := l.before(ctx, unwatched)
+		before, err := l.listAhead(ctx, unwatched)
 		if err != nil || len(before) == 0 {
 			return err
 		}

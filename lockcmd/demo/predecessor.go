@@ -2,9 +2,9 @@ package demo
 
 import "context"
 
-// predecessor: each client watches the one before it in the list. One wakes at a
-// time. As the article has it (--classic), a client whose predecessor vanished
-// between the list and the watch gives up; else it looks again.
+// predecessor watches the znode before the client's own, so that one client wakes up at a
+// time. In the article (--classic), a client gives up if its predecessor disappears between
+// the list and the watch; otherwise it lists the folder again.
 type predecessor struct{ *contender }
 
 func (l predecessor) lock(ctx context.Context) error {
@@ -12,18 +12,18 @@ func (l predecessor) lock(ctx context.Context) error {
 		return err
 	}
 	for {
-		before, err := l.before(ctx, unwatched)
+		before, err := l.listAhead(ctx, unwatched)
 		if err != nil {
 			return err
 		}
 		if len(before) == 0 {
-			return l.flag(ctx)
+			return l.waitForFlag(ctx)
 		}
-		err = l.follow(ctx, last(before))
-		if gone(err) && l.classic {
-			return errLostTurn
+		err = l.watchAndWait(ctx, lastOf(before))
+		if isNoNode(err) && l.classic {
+			return errGaveUp
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !isNoNode(err) {
 			return err
 		}
 	}

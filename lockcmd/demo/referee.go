@@ -6,191 +6,192 @@ import (
 	"time"
 )
 
-// state is what a contender does, and what its event is called.
+// state is what a contender does; it is also the name of the event that begins it.
 type state string
 
-// The states, and moments, of a contender.
+// The states and momentary events of a contender.
 const (
 	waits    state = "waits"
 	woken    state = "woken"
-	vain     state = "woken in vain" // woken, and not first
-	refused  state = "refused"       // a write of it was
+	vain     state = "woken in vain" // woken, but not the first in the queue
+	refused  state = "refused"       // the server rejected a write
 	holds    state = "holds"
 	releases state = "releases"
 	left     state = "left"
 	killed   state = "killed"
-	lostTurn state = "gave up" // its predecessor had vanished between the list and the watch
+	gaveUp   state = "gave up" // its predecessor disappeared between the list and the watch
 )
 
-// role is what the referee knows of a contender.
-type role struct {
-	state  state
-	ticket int  // its place by the server's numbers
-	parked bool // it waits, and there is nothing to be done
-	woken  bool // and has not said since whether it is the first
+// refereeState is what the referee knows about a contender.
+type refereeState struct {
+	state   state
+	ticket  int  // sequence number of its znode, or noTicket
+	waiting bool // blocked until a watch fires or the poll interval ends
+	woken   bool // a watch has fired, and the contender has neither acquired the lock nor waited again
 }
 
 const noTicket = -1
 
-// referee watches a scene: that nobody holds the lock beside somebody who excludes
-// it, who overtakes whom, and how long each hand-off takes.
+// referee observes a scene. It checks mutual exclusion, counts how often contenders overtake
+// others, and measures the hand-offs.
 type referee struct {
-	mu       sync.Mutex
-	start    time.Time
-	inside   []*contender
-	turns    int // how often the lock was got
-	broken   bool
-	overtook int
-	useful   int // wake-ups that led to the lock
+	mu              sync.Mutex
+	start           time.Time
+	holders         []*contender
+	acquisitions    int // how often the lock was acquired
+	exclusionBroken bool
+	overtakes       int
+	usefulWakeups   int // wake-ups after which the contender acquired the lock
 
-	base     *traffic  // when all had queued; nil before
-	released time.Time // when the lock was given back last
-	notified int       // notifications until then
-	largest  int       // notifications between two releases
-	handoffs []time.Duration
+	baseline       *traffic  // traffic when all contenders had queued; nil before
+	lastRelease    time.Time // time of the last release
+	notifiedBefore int       // notifications up to lastRelease
+	maxNotified    int       // maximum number of notifications between two releases
+	handoffs       []time.Duration
 }
 
-// tell shows what happens to a contender.
-func (c *contender) tell(s state) {
+// setState records and displays a state or event of the contender.
+func (c *contender) setState(s state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.is(s)
+	c.setStateLocked(s)
 }
 
-// is is tell with the referee's lock held.
-func (c *contender) is(s state) {
+// setStateLocked is setState for callers that hold the referee's mu.
+func (c *contender) setStateLocked(s state) {
 	switch s {
-	case refused, vain: // it goes on waiting
+	case refused, vain: // the contender still waits
 	default:
 		c.state = s
 	}
 	c.woken = c.woken || s == woken
-	c.parked = false
-	if s == holds || s == left || s == killed || s == lostTurn {
-		c.arrive()
+	c.waiting = false
+	if s == holds || s == left || s == killed || s == gaveUp {
+		c.markArrived()
 	}
-	c.show.say(event{at: time.Since(c.start), scene: c.scene, Contender: c.number, Event: s})
+	c.display.add(event{at: time.Since(c.start), scene: c.scene, Contender: c.number, Event: s})
 }
 
-// arrive tells the scene that the contender has queued.
-func (c *contender) arrive() {
+// markArrived closes arrived, if it is still open.
+func (c *contender) markArrived() {
 	select {
-	case <-c.queued:
+	case <-c.arrived:
 	default:
-		close(c.queued)
+		close(c.arrived)
 	}
 }
 
-// park is for a contender that waits now. It reports whether it is for the first time.
-func (c *contender) park() (first bool) {
+// beginWait records that the contender waits. It reports whether it does so for the first
+// time.
+func (c *contender) beginWait() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first = c.state == ""
 	switch {
 	case c.woken:
 		c.woken = false
-		c.is(vain)
+		c.setStateLocked(vain)
 		c.state = waits
 	case c.state != waits:
-		c.is(waits)
+		c.setStateLocked(waits)
 	}
-	c.parked = true
-	if c.number > 0 { // the starter has to hold the lock
-		c.arrive()
+	c.waiting = true
+	if c.number > 0 { // the starter arrives when it holds the lock
+		c.markArrived()
 	}
 	return first
 }
 
-// idle reports whether nothing is left to be done before the lock is released.
+// idle reports whether the contender will send nothing before the next release of the lock.
 func (c *contender) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.queues() || c.parked && len(c.wake) == 0
+	return !c.isQueued() || c.waiting && len(c.wake) == 0
 }
 
-// queues reports whether it wants the lock, and has not got it yet.
-func (r *role) queues() bool { return r.state == waits || r.state == woken }
+// isQueued reports whether the contender is waiting for the lock.
+func (r *refereeState) isQueued() bool { return r.state == waits || r.state == woken }
 
-// takeTicket notes the contender's place by the server's numbers.
-func (c *contender) takeTicket(n int) {
+// setTicket records the sequence number of the contender's znode.
+func (c *contender) setTicket(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ticket = n
 }
 
-// excludes reports whether two may not hold the lock together.
+// excludes reports whether the two contenders must not hold the lock at the same time.
 func (c *contender) excludes(o *contender) bool { return o != c && !(c.reader && o.reader) }
 
-// enters is for a contender that has got the lock.
-func (c *contender) enters() {
+// lockAcquired records that the contender has acquired the lock.
+func (c *contender) lockAcquired() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.broken = c.broken || slices.ContainsFunc(c.inside, c.excludes)
+	c.exclusionBroken = c.exclusionBroken || slices.ContainsFunc(c.holders, c.excludes)
 	overtaken := func(o *contender) bool {
-		return c.excludes(o) && o.queues() && o.ticket != noTicket && o.ticket < c.ticket
+		return c.excludes(o) && o.isQueued() && o.ticket != noTicket && o.ticket < c.ticket
 	}
-	if slices.ContainsFunc(c.cast, overtaken) {
-		c.overtook++
+	if slices.ContainsFunc(c.contenders, overtaken) {
+		c.overtakes++
 	}
 	if c.woken {
 		c.woken = false
-		c.useful++
+		c.usefulWakeups++
 	}
-	if !c.released.IsZero() {
-		c.handoffs = append(c.handoffs, time.Since(c.released))
+	if !c.lastRelease.IsZero() {
+		c.handoffs = append(c.handoffs, time.Since(c.lastRelease))
 	}
-	c.inside = append(c.inside, c)
-	c.turns++
-	c.is(holds)
-	if c.killMiddle && c.turns == 2 {
-		c.killOneWaiting()
+	c.holders = append(c.holders, c)
+	c.acquisitions++
+	c.setStateLocked(holds)
+	if c.killMiddle && c.acquisitions == 2 {
+		c.killMiddleWaiter()
 	}
 }
 
-// leaves is for a contender that is about to release the lock.
-func (c *contender) leaves() {
+// lockReleasing records that the contender is about to release the lock.
+func (c *contender) lockReleasing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.inside = slices.DeleteFunc(c.inside, func(o *contender) bool { return o == c })
+	c.holders = slices.DeleteFunc(c.holders, func(o *contender) bool { return o == c })
 	c.countNotified()
-	c.released = time.Now()
-	c.is(releases)
+	c.lastRelease = time.Now()
+	c.setStateLocked(releases)
 }
 
-// countNotified takes note of what the last release has set off. It is called with
-// the referee's lock held.
+// countNotified updates maxNotified with the notifications since the last release. The caller
+// holds the referee's mu.
 func (s *scene) countNotified() {
 	now := s.wires.read().notifications
-	if !s.released.IsZero() {
-		s.largest = max(s.largest, now-s.notified)
+	if !s.lastRelease.IsZero() {
+		s.maxNotified = max(s.maxNotified, now-s.notifiedBefore)
 	}
-	s.notified = now
+	s.notifiedBefore = now
 }
 
-// soFar is what has gone over the wires since all have queued.
-func (s *scene) soFar() traffic {
+// trafficSoFar returns the traffic since all contenders have queued.
+func (s *scene) trafficSoFar() traffic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.base == nil {
+	if s.baseline == nil {
 		return traffic{}
 	}
-	return s.wires.read().since(*s.base)
+	return s.wires.read().since(*s.baseline)
 }
 
-// diesHolding reports whether the contender is the one that dies under the lock: it
-// has got it in the middle of the scene.
-func (c *contender) diesHolding() bool {
+// mustDieHolding reports whether --kill-holder kills this contender: it acquired the lock in
+// the middle of the scene.
+func (c *contender) mustDieHolding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.killHolder && c.turns == len(c.cast)/2+1
+	return c.killHolder && c.acquisitions == len(c.contenders)/2+1
 }
 
-// killOneWaiting kills the middle one of those that wait. It is called with the
-// referee's lock held.
-func (s *scene) killOneWaiting() {
+// killMiddleWaiter kills the contender in the middle of the queue. The caller holds the
+// referee's mu.
+func (s *scene) killMiddleWaiter() {
 	var waiting []*contender
-	for _, o := range s.cast {
-		if o.queues() {
+	for _, o := range s.contenders {
+		if o.isQueued() {
 			waiting = append(waiting, o)
 		}
 	}

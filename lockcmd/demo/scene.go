@@ -11,15 +11,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// scheme is one way to lock.
+// A scheme is one lock recipe with its name and prediction.
 type scheme struct {
 	name    string
 	recipe  func(*contender) recipe
-	formula *formula // nil: there is none
-	shared  bool     // readers hold together; the formula is for writers alone
+	formula *formula // nil if there is no prediction
+	shared  bool     // readers share the lock; the formula is valid only without readers
 }
 
-// recipe is how one contender gets the lock, and gives it back.
+// recipe is how one contender acquires and releases the lock.
 type recipe interface {
 	lock(ctx context.Context) error
 	unlock(ctx context.Context) error
@@ -27,41 +27,42 @@ type recipe interface {
 
 var schemes = []scheme{
 	{name: "naive", recipe: func(c *contender) recipe { return naive{c} }},
-	{name: "poll", recipe: func(c *contender) recipe { return poll{c} }, formula: silence},
-	{name: "parent", recipe: func(c *contender) recipe { return parent{c} }, formula: herd},
-	{name: "predecessor", recipe: func(c *contender) recipe { return predecessor{c} }, formula: chain},
-	{name: "shared-herd", recipe: func(c *contender) recipe { return sharedHerd{c} }, formula: herd, shared: true},
-	{name: "shared", recipe: func(c *contender) recipe { return shared{c} }, formula: chain, shared: true},
+	{name: "poll", recipe: func(c *contender) recipe { return poll{c} }, formula: pollFormula},
+	{name: "parent", recipe: func(c *contender) recipe { return parent{c} }, formula: herdFormula},
+	{name: "predecessor", recipe: func(c *contender) recipe { return predecessor{c} }, formula: chainFormula},
+	{name: "shared-herd", recipe: func(c *contender) recipe { return sharedHerd{c} }, formula: herdFormula, shared: true},
+	{name: "shared", recipe: func(c *contender) recipe { return shared{c} }, formula: chainFormula, shared: true},
 	{name: "local", recipe: func(c *contender) recipe { return local{c} }},
-	{name: "curator", recipe: func(c *contender) recipe { return curator{c} }, formula: chain},
-	{name: "zksh", recipe: func(c *contender) recipe { return &own{contender: c} }, formula: leased},
+	{name: "curator", recipe: func(c *contender) recipe { return curator{c} }, formula: chainFormula},
+	{name: "zksh", recipe: func(c *contender) recipe { return &zkshLock{contender: c} }, formula: leaseFormula},
 }
 
-// scene is one scheme with n contenders: all queue, then the lock goes through them.
+// A scene is one run of a scheme: n contenders queue, and then each of them acquires and
+// releases the lock.
 type scene struct {
-	*stage
-	scheme    scheme
-	n         int
-	folder    string
-	cast      []*contender
-	processes []chan struct{} // the local locks, of the scheme local
-	opened    chan struct{}   // closed when all have queued
+	*runner
+	scheme      scheme
+	n           int
+	folder      string
+	contenders  []*contender
+	processes   []chan struct{} // the locks of the processes, for the scheme local
+	startSignal chan struct{}   // closed when all contenders have queued
 	referee
 }
 
-func (st *stage) newScene(s scheme, n int) *scene {
-	sc := &scene{stage: st, scheme: s, n: n, folder: fmt.Sprintf("%s/%s-%d", st.root, s.name, n), opened: make(chan struct{})}
+func (st *runner) newScene(s scheme, n int) *scene {
+	sc := &scene{runner: st, scheme: s, n: n, folder: fmt.Sprintf("%s/%s-%d", st.root, s.name, n), startSignal: make(chan struct{})}
 	for i := range n + 1 {
-		sc.cast = append(sc.cast, &contender{scene: sc, seat: st.seats[i], number: i, reader: s.shared && i > 0 && sc.reads(i),
-			wake: make(chan zk.EventType, 1), queued: make(chan struct{}), role: role{ticket: noTicket}})
+		sc.contenders = append(sc.contenders, &contender{scene: sc, sessionSlot: st.slots[i], number: i, reader: s.shared && i > 0 && sc.isReader(i),
+			wake: make(chan zk.EventType, 1), arrived: make(chan struct{}), refereeState: refereeState{ticket: noTicket}})
 	}
-	for range n/threads + 2 {
+	for range n/threadsPerProcess + 2 {
 		sc.processes = append(sc.processes, make(chan struct{}, 1))
 	}
 	return sc
 }
 
-// readerCount is how many of the contenders read.
+// readerCount returns how many of the contenders are readers.
 func (sc *scene) readerCount() int {
 	switch {
 	case !sc.scheme.shared:
@@ -72,9 +73,9 @@ func (sc *scene) readerCount() int {
 	return min(sc.readers, sc.n)
 }
 
-// reads reports whether the i-th contender is a reader: the writers stand evenly
-// among them, the first of all is one.
-func (sc *scene) reads(i int) bool {
+// isReader reports whether contender i is a reader. The first contender is a writer, and the
+// writers are spread evenly.
+func (sc *scene) isReader(i int) bool {
 	writers := sc.n - sc.readerCount()
 	for w := range writers {
 		if w*sc.n/writers == i-1 {
@@ -84,13 +85,14 @@ func (sc *scene) reads(i int) bool {
 	return true
 }
 
-// settling is how long is waited for the contenders to have looked at the queue.
-const settling = 2 * time.Second
+// settleTimeout is the maximum time to wait until the contenders have stopped sending
+// requests.
+const settleTimeout = 2 * time.Second
 
-// play has all queue, then starts, and returns what it has cost until the last has
-// released the lock.
-func (sc *scene) play(ctx context.Context) (*result, error) {
-	if err := sc.build(ctx, sc.folder); err != nil {
+// run lets all contenders queue, gives the start signal and returns the cost of passing the
+// lock through all of them.
+func (sc *scene) run(ctx context.Context) (*result, error) {
+	if err := sc.createFolder(ctx, sc.folder); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -100,48 +102,48 @@ func (sc *scene) play(ctx context.Context) (*result, error) {
 		playing.Wait()
 	}()
 	sc.start = time.Now()
-	sc.show.begin(sc)
-	for _, c := range sc.cast {
+	sc.display.begin(sc)
+	for _, c := range sc.contenders {
 		var own context.Context
 		own, c.kill = context.WithCancelCause(ctx)
-		playing.Go(func() { // until its part is over, or cancel
-			if err := c.play(own); err != nil {
+		playing.Go(func() { // ends with the contender or when ctx is canceled
+			if err := c.run(own); err != nil {
 				cancel(err)
 			}
 			c.kill(nil)
 		})
-		playing.Go(func() { // until its part is over
-			if c.loses(own) {
+		playing.Go(func() { // ends with the contender
+			if c.lostConnection(own) {
 				cancel(errCutOff)
 			}
 		})
-		if c.number == 0 || !sc.classic { // the threads of the article all begin at once
-			c.await(ctx)
+		if c.number == 0 || !sc.classic { // the threads of the article start at the same time
+			c.waitArrived(ctx)
 		}
 	}
-	for _, c := range sc.cast {
-		c.await(ctx)
+	for _, c := range sc.contenders {
+		c.waitArrived(ctx)
 	}
 	r, err := sc.measure(ctx, func() {
-		close(sc.opened)
+		close(sc.startSignal)
 		playing.Wait()
 	})
 	if err != nil {
 		return nil, err
 	}
-	sc.show.finish(r)
+	sc.display.finish(r)
 	return r, sc.remove(ctx, sc.folder)
 }
 
 var errCutOff = errors.New("a contender lost its connection, so the counts are not valid; run lockdemo again")
 
-// loses waits until the contender's part is over, and reports whether its connection
-// was lost before.
-func (c *contender) loses(ctx context.Context) bool {
+// lostConnection waits until the contender has ended, and reports whether it lost its
+// connection before that.
+func (c *contender) lostConnection(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		changed := c.session.Changed()
 		if !c.session.Connected() {
-			return !c.over()
+			return !c.ended()
 		}
 		select {
 		case <-changed:
@@ -151,77 +153,77 @@ func (c *contender) loses(ctx context.Context) bool {
 	return false
 }
 
-// await is until the contender has queued.
-func (c *contender) await(ctx context.Context) {
+// waitArrived waits until the contender has queued or ctx ends.
+func (c *contender) waitArrived(ctx context.Context) {
 	select {
-	case <-c.queued:
+	case <-c.arrived:
 	case <-ctx.Done():
 	}
 }
 
-// measure counts what run costs.
+// measure returns the cost of run.
 func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if err := sc.settle(ctx); err != nil {
 		return nil, err
 	}
-	var idle, open, end *ledger
+	var idle, open, end *serverCounters
 	s := sc.env.Session
 	servers, shell, begun := sc.servers(), s.Info(), time.Now()
-	before, err := sc.wires.cut(ctx, func() { idle, open = readLedger(ctx, s, servers), readLedger(ctx, s, servers) })
+	before, err := sc.wires.freeze(ctx, func() { idle, open = readServerCounters(ctx, s, servers), readServerCounters(ctx, s, servers) })
 	if err != nil {
 		return nil, err
 	}
 	sc.mu.Lock()
-	sc.base, sc.notified = &before, before.notifications
+	sc.baseline, sc.notifiedBefore = &before, before.notifications
 	sc.mu.Unlock()
 	run()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	fences, err := sc.fence(ctx)
+	fences, err := sc.syncAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	after, err := sc.wires.cut(ctx, func() { end = readLedger(ctx, s, servers) })
+	after, err := sc.wires.freeze(ctx, func() { end = readServerCounters(ctx, s, servers) })
 	if err != nil {
 		return nil, err
 	}
 	t := after.since(before)
 	t.requests -= fences
-	ours, pings := len(sc.seats), 0
+	ours, pings := len(sc.slots), 0
 	if slices.Contains(servers, shell.Addr) {
 		ours++
 	}
-	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) { // it pings three times a timeout
+	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) { // the shell's session has sent pings, three per session timeout
 		pings = 1 + int(3*time.Since(begun)/shell.Timeout)
 	}
 	return sc.result(t, newAudit(after.since(before), ours, pings, servers, idle, open, end)), nil
 }
 
-// fence asks each contender's server for something small, and returns how many have
-// been asked. Behind the answer no notification is left to come.
-func (sc *scene) fence(ctx context.Context) (int, error) {
-	alive := slices.DeleteFunc(slices.Clone(sc.cast), func(c *contender) bool { return c.over() })
-	return len(alive), each(alive, func(c *contender) error { return c.session.Sync(ctx, sc.folder) })
+// syncAll sends a sync on each live session, and returns their number. After the answers, no
+// earlier notification can still arrive.
+func (sc *scene) syncAll(ctx context.Context) (int, error) {
+	alive := slices.DeleteFunc(slices.Clone(sc.contenders), func(c *contender) bool { return c.ended() })
+	return len(alive), forEach(alive, func(c *contender) error { return c.session.Sync(ctx, sc.folder) })
 }
 
-// settle waits until those that were woken by others' coming have looked.
+// settle waits until the contenders have reacted to the arrival of the others.
 func (sc *scene) settle(ctx context.Context) error {
-	if _, err := sc.fence(ctx); err != nil {
+	if _, err := sc.syncAll(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, settling, errUnsettled)
+	ctx, cancel := context.WithTimeoutCause(ctx, settleTimeout, errUnsettled)
 	defer cancel()
 	for calm := 0; calm < 3; {
 		calm++
-		for _, c := range sc.cast {
+		for _, c := range sc.contenders {
 			if !c.idle() {
 				calm = 0
 			}
 		}
 		if err := pause(ctx, time.Millisecond); err != nil {
 			if errors.Is(err, errUnsettled) {
-				return nil // some poll all the time
+				return nil // contenders that poll never stop
 			}
 			return err
 		}

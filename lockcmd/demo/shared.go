@@ -5,27 +5,26 @@ import (
 	"slices"
 )
 
-// shared: as shared-herd, but a reader watches the last writer before it, and a
-// writer the one just before it, whoever that is. Only those wake whose turn may
-// have come.
+// shared is a read-write lock. A reader watches the last writer before it, and a writer
+// watches its direct predecessor, so that only clients that may acquire the lock wake up.
 type shared struct{ *contender }
 
 func (l shared) lock(ctx context.Context) error {
-	if err := l.create(ctx, l.mark(), numbered); err != nil {
+	if err := l.create(ctx, l.namePrefix(), numbered); err != nil {
 		return err
 	}
 	for {
-		before, err := l.before(ctx, unwatched)
+		before, err := l.listAhead(ctx, unwatched)
 		if err != nil {
 			return err
 		}
 		if l.reader {
-			before = slices.DeleteFunc(before, func(name string) bool { return !writes(name) })
+			before = slices.DeleteFunc(before, func(name string) bool { return !isWriter(name) })
 		}
 		if len(before) == 0 {
 			return nil
 		}
-		if err := l.follow(ctx, last(before)); err != nil && !gone(err) {
+		if err := l.watchAndWait(ctx, lastOf(before)); err != nil && !isNoNode(err) {
 			return err
 		}
 	}

@@ -6,36 +6,36 @@ import (
 	"strings"
 )
 
-// sharedHerd: readers hold the lock together, a writer alone. All watch the folder,
-// and begin anew at each change: a reader goes in if only readers are before it, a
-// writer if nobody is.
+// sharedHerd is a read-write lock in which all clients watch the folder and list it again at
+// each change. A reader acquires the lock if only readers are before it, and a writer if no
+// client is before it.
 type sharedHerd struct{ *contender }
 
 func (l sharedHerd) lock(ctx context.Context) error {
-	if err := l.create(ctx, l.mark(), numbered); err != nil {
+	if err := l.create(ctx, l.namePrefix(), numbered); err != nil {
 		return err
 	}
 	for {
-		before, err := l.before(ctx, watched)
+		before, err := l.listAhead(ctx, watched)
 		if err != nil {
 			return err
 		}
-		if len(before) == 0 || l.reader && !slices.ContainsFunc(before, writes) {
+		if len(before) == 0 || l.reader && !slices.ContainsFunc(before, isWriter) {
 			return nil
 		}
-		if err := l.wait(ctx); err != nil {
+		if err := l.waitForWatch(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// mark is the name of a reader's znode, or of a writer's, without its number.
-func (c *contender) mark() string {
+// namePrefix returns the name of a reader's or writer's znode without the sequence number.
+func (c *contender) namePrefix() string {
 	if c.reader {
 		return "[localhost]-R-"
 	}
 	return "[localhost]-W-"
 }
 
-// writes tells the name of a writer's znode.
-func writes(name string) bool { return strings.Contains(name, "-W-") }
+// isWriter reports whether a znode with this name belongs to a writer.
+func isWriter(name string) bool { return strings.Contains(name, "-W-") }

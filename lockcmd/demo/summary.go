@@ -12,52 +12,54 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// result is what handing the lock through all contenders of a scene has cost.
+// result is the cost of passing the lock through all contenders of a scene.
 type result struct {
 	Scheme        string  `json:"scheme"`
 	N             int     `json:"n"`
 	Requests      int     `json:"requests"`
 	Notifications int     `json:"notifications"`
-	Vain          int     `json:"vain"` // notifications that led to no lock
+	Vain          int     `json:"vain"` // notifications after which the contender did not acquire the lock
 	Refused       int     `json:"refused"`
 	Overtakes     int     `json:"overtakes"`
 	P50           float64 `json:"handoff_p50_ms"`
 	P99           float64 `json:"handoff_p99_ms"`
 	Exclusion     bool    `json:"exclusion"`
-	Agree         bool    `json:"agree"` // the witnesses do
+	Agree         bool    `json:"agree"` // the wire, the servers and the formula agree
 
 	largest, bytes int
 	audit          audit
-	formula        string // what it says; empty: nothing
-	fits           bool   // the counts do
+	formula        string // text of the formula; empty if none applies
+	formulaFits    bool   // the counts fit the formula
 }
 
-// result is what the referee and the wires have counted.
+// result builds the result from the referee's observations, the traffic and the audit.
 func (sc *scene) result(t traffic, a audit) *result {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	sc.countNotified()
 	slices.Sort(sc.handoffs)
 	r := &result{Scheme: sc.scheme.name, N: sc.n, Requests: t.requests, Notifications: t.notifications,
-		Vain: max(0, t.notifications-sc.useful), Refused: t.refused, Overtakes: sc.overtook,
-		P50: quantile(sc.handoffs, 50), P99: quantile(sc.handoffs, 99), Exclusion: !sc.broken,
-		largest: sc.largest, bytes: t.bytes, audit: a, fits: true}
-	if f := sc.scheme.formula; f != nil && !sc.disrupted() && sc.readerCount() == 0 && !(f == leased && sc.holdsLong()) {
-		r.formula, r.fits = f.text, f.holds(sc.n, t)
+		Vain: max(0, t.notifications-sc.usefulWakeups), Refused: t.refused, Overtakes: sc.overtakes,
+		P50: quantile(sc.handoffs, 50), P99: quantile(sc.handoffs, 99), Exclusion: !sc.exclusionBroken,
+		largest: sc.maxNotified, bytes: t.bytes, audit: a, formulaFits: true}
+	if f := sc.scheme.formula; f != nil && !sc.disrupted() && sc.readerCount() == 0 && !(f == leaseFormula && sc.holdsLong()) {
+		r.formula, r.formulaFits = f.text, f.matches(sc.n, t)
 	}
-	r.Agree = a.agrees() && r.fits
+	r.Agree = a.agrees() && r.formulaFits
 	return r
 }
 
-// disrupted reports whether somebody has gone before its time: no formula counts that.
+// disrupted reports whether a contender ended without releasing the lock normally. No formula
+// applies then.
 func (sc *scene) disrupted() bool {
-	return slices.ContainsFunc(sc.cast, func(c *contender) bool { return c.state != left })
+	return slices.ContainsFunc(sc.contenders, func(c *contender) bool { return c.state != left })
 }
 
-// holdsLong reports whether a lease has to be proven anew while the lock is held.
+// holdsLong reports whether a holder keeps the lock so long that it must renew its lease
+// meanwhile.
 func (sc *scene) holdsLong() bool { return sc.step != nil || sc.hold > sc.timeout/8 }
 
-// quantile is in milliseconds.
+// quantile returns a percentile in milliseconds.
 func quantile(sorted []time.Duration, percent int) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -66,12 +68,13 @@ func quantile(sorted []time.Duration, percent int) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
 
-// witnesses is what the three say.
-func (r *result) witnesses() string {
+// witnessesText says whether the servers' counters and the formula confirm the counts on the
+// wire.
+func (r *result) witnessesText() string {
 	s := r.audit.String()
 	switch {
 	case r.formula == "":
-	case r.fits:
+	case r.formulaFits:
 		s += ", " + r.formula
 	default:
 		s += ", but NOT " + r.formula
@@ -79,19 +82,19 @@ func (r *result) witnesses() string {
 	return s
 }
 
-// summary is what the schemes have cost, the best first.
+// summary contains the results of all scenes, the best first.
 type summary struct {
 	Results []*result `json:"summary"`
 }
 
-// sort puts the largest scenes first, and of those of one size the cheapest.
+// sort sorts by the number of contenders, the largest first, and then by cost.
 func (s *summary) sort() {
 	slices.SortStableFunc(s.Results, func(a, b *result) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Requests, b.Requests), cmp.Compare(a.P50, b.P50))
 	})
 }
 
-// verdict is nil if the lock was exclusive all the time, and the witnesses agree.
+// verdict returns nil if the lock was always exclusive and all counts agree.
 func (s *summary) verdict() error {
 	var errs []error
 	for _, r := range s.Results {
@@ -100,20 +103,20 @@ func (s *summary) verdict() error {
 		}
 		if !r.Agree {
 			errs = append(errs, fmt.Errorf("%s n=%d: the counts of lockdemo differ: %d requests and %d notifications on the wire, but %s",
-				r.Scheme, r.N, r.Requests, r.Notifications, r.witnesses()))
+				r.Scheme, r.N, r.Requests, r.Notifications, r.witnessesText()))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Table has a row for each scene.
+// Table returns a row for each scene.
 func (s *summary) Table() render.Grid { return s.grid(s.Results) }
 
 var columns = []string{"scheme", "n", "requests", "ratio", "per hand-off", "notified", "most", "vain", "refused", "overtakes",
 	"p50 ms", "p99 ms", "kB", "witnesses"}
 
-// grid is a table of scenes of one size, the first of which is what the others are
-// compared with.
+// grid returns a row for each result. The ratio compares it with the first result of the same
+// size.
 func (s *summary) grid(results []*result) render.Grid {
 	g := render.Grid{Header: columns}
 	best := map[int]int{}
@@ -126,26 +129,27 @@ func (s *summary) grid(results []*result) render.Grid {
 			vain = fmt.Sprintf("%d %%", 100*r.Vain/r.Notifications)
 		}
 		g.Rows = append(g.Rows, []string{r.Scheme, fmt.Sprint(r.N), fmt.Sprint(r.Requests),
-			"×" + short(float64(r.Requests)/float64(max(best[r.N], 1))), short(float64(r.Requests) / float64(r.N)),
-			short(float64(r.Notifications) / float64(r.N+1)), fmt.Sprint(r.largest), vain, fmt.Sprint(r.Refused),
+			"×" + formatNumber(float64(r.Requests)/float64(max(best[r.N], 1))), formatNumber(float64(r.Requests) / float64(r.N)),
+			formatNumber(float64(r.Notifications) / float64(r.N+1)), fmt.Sprint(r.largest), vain, fmt.Sprint(r.Refused),
 			fmt.Sprint(r.Overtakes), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99),
-			short(float64(r.bytes) / 1000), r.witnesses()})
+			formatNumber(float64(r.bytes) / 1000), r.witnessesText()})
 	}
 	return g
 }
 
-// short is a number with one digit behind the point, unless it is large.
-func short(x float64) string {
+// formatNumber formats a number with at most one decimal, and without decimals from 100 on.
+func formatNumber(x float64) string {
 	if x >= 100 {
 		return fmt.Sprintf("%.0f", x)
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
 }
 
-// Text is the table of the largest scenes, how the cost grows, and the verdict.
+// Text writes the table of the largest scenes, a chart of how the cost grows, and the
+// conclusion.
 func (s *summary) Text(w io.Writer) error { return s.FitText(w, 0) }
 
-// FitText is part of render.Fitter.
+// FitText implements render.Fitter.
 func (s *summary) FitText(w io.Writer, width int) error {
 	if len(s.Results) == 0 {
 		return nil
@@ -156,7 +160,7 @@ func (s *summary) FitText(w io.Writer, width int) error {
 	fmt.Fprintf(&b, "The lock passes through %d contenders, all of them queued:\n\n", most)
 	const perHandoff, mostNotified, refused, overtakes, p99, kB, witnesses = 4, 6, 8, 9, 11, 12, 13
 	g := s.grid(largest)
-	for i, row := range g.Rows { // one size, so a column less
+	for i, row := range g.Rows { // all rows have the same n, so remove that column
 		g.Rows[i] = slices.Delete(row, 1, 2)
 	}
 	g.Header = slices.Delete(slices.Clone(g.Header), 1, 2)
@@ -164,7 +168,7 @@ func (s *summary) FitText(w io.Writer, width int) error {
 		render.Step{Column: witnesses - 1, Width: 9}, render.Step{Column: p99 - 1}, render.Step{Column: overtakes - 1},
 		render.Step{Column: refused - 1}, render.Step{Column: witnesses - 1})
 	writeAligned(&b, g)
-	if growth := s.growth(width); growth != "" {
+	if growth := s.growthChart(width); growth != "" {
 		b.WriteString("\nRequests by number of contenders:\n\n" + growth)
 	}
 	b.WriteString("\n" + s.conclusion() + "\n")
@@ -180,13 +184,14 @@ func (s *summary) conclusion() string {
 	switch {
 	case slices.ContainsFunc(s.Results, func(r *result) bool { return r.audit.disturbed }):
 		return held + "The counts on the wire match the formulas. The servers'\ncounters differ, because other clients used the servers\nat the same time."
-	case slices.ContainsFunc(s.Results, func(r *result) bool { return !r.audit.told }):
+	case slices.ContainsFunc(s.Results, func(r *result) bool { return !r.audit.reported }):
 		return held + "The counts on the wire match the formulas. The servers do\nnot report counters."
 	}
 	return held + "The counts on the wire, the servers' counters and the\nformulas agree."
 }
 
-// writeAligned writes a grid whose first and last columns are words, and the others numbers.
+// writeAligned writes a grid with its first and last columns aligned left and the numbers
+// between them aligned right.
 func writeAligned(b *strings.Builder, g render.Grid) {
 	widths := g.Widths()
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
@@ -204,14 +209,14 @@ func writeAligned(b *strings.Builder, g render.Grid) {
 	}
 }
 
-// growth draws the requests of each scheme as bars, for one size after another. It
-// is empty if there is one size only.
-func (s *summary) growth(width int) string {
+// growthChart draws the requests of each scheme as bars, one column for each number of
+// contenders. It returns an empty string if there is only one number.
+func (s *summary) growthChart(width int) string {
 	var sizes []int
 	var names []string
 	requests, most := map[string]int{}, 1
 	at := func(name string, n int) string { return fmt.Sprintf("%s %d", name, n) }
-	for _, r := range s.Results { // the largest first
+	for _, r := range s.Results { // sorted by n, the largest first
 		if !slices.Contains(sizes, r.N) {
 			sizes = append(sizes, r.N)
 		}
@@ -236,7 +241,7 @@ func (s *summary) growth(width int) string {
 		fmt.Fprintf(&b, "%-*s", full+count+gap, fmt.Sprintf("n=%d", n))
 	}
 	for _, name := range names {
-		trim(&b)
+		endLine(&b)
 		fmt.Fprintf(&b, "%-*s", label, name)
 		for _, n := range sizes {
 			got, played := requests[at(name, n)]
@@ -247,18 +252,19 @@ func (s *summary) growth(width int) string {
 			b.WriteString(cell + strings.Repeat(" ", max(0, full+count+gap-render.Width(cell))))
 		}
 	}
-	trim(&b)
+	endLine(&b)
 	return b.String()
 }
 
-// trim ends a line without blanks.
-func trim(b *strings.Builder) {
+// endLine removes trailing spaces and ends the line.
+func endLine(b *strings.Builder) {
 	text := strings.TrimRight(b.String(), " ")
 	b.Reset()
 	b.WriteString(text + "\n")
 }
 
-// bar is a share of so many columns, in eighths of one; what is not zero shows.
+// bar draws a share of the full width in eighths of a column. A share above zero is always
+// visible.
 func bar(share float64, columns int) string {
 	const eighths = " ▏▎▍▌▋▊▉"
 	n := int(share*float64(columns)*8 + 0.5)

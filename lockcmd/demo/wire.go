@@ -10,42 +10,42 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// wires count what goes over the connections of all contenders, frame by frame.
-type wires struct {
-	gate sync.RWMutex // held for reading while frames are written; see cut
+// wireCounter counts the frames on the connections of all contenders.
+type wireCounter struct {
+	gate sync.RWMutex // held for reading while frames are written; see freeze
 
-	mu   sync.Mutex
-	now  traffic
-	open int // frames that are not answered
+	mu    sync.Mutex
+	total traffic
+	open  int // frames without an answer so far
 }
 
-// traffic is what has gone over the wires, from some moment to another.
+// traffic is the number of frames and bytes in some period.
 type traffic struct {
-	sent, came    int // frames, pings and all
-	requests      int // frames sent but pings and greetings
-	notifications int // but those of a znode that the contender itself has deleted: nobody waits for them
-	refused       int // writes that were answered with an error
-	bytes         int // both ways
-	unheard       int // frames sent that were not answered when their connection was closed: the server may have read them
+	sent, received int // all frames, including pings
+	requests       int // frames sent, without pings and connect requests
+	notifications  int // without those of znodes that the contender itself deleted
+	refused        int // writes that the server rejected
+	bytes          int // in both directions
+	unanswered     int // frames without an answer when the connection was closed; the server may have read them
 }
 
 func (t traffic) since(before traffic) traffic {
-	return traffic{t.sent - before.sent, t.came - before.came, t.requests - before.requests,
-		t.notifications - before.notifications, t.refused - before.refused, t.bytes - before.bytes, t.unheard - before.unheard}
+	return traffic{t.sent - before.sent, t.received - before.received, t.requests - before.requests,
+		t.notifications - before.notifications, t.refused - before.refused, t.bytes - before.bytes, t.unanswered - before.unanswered}
 }
 
-func (w *wires) read() traffic {
+func (w *wireCounter) read() traffic {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.now
+	return w.total
 }
 
-// cut stops the world: nothing is sent, and everything is answered, while look is
-// called. The traffic is what was until then.
-func (w *wires) cut(ctx context.Context, look func()) (traffic, error) {
+// freeze calls look while nothing is being sent and all requests have been answered. It
+// returns the traffic up to that moment.
+func (w *wireCounter) freeze(ctx context.Context, look func()) (traffic, error) {
 	w.gate.Lock()
 	defer w.gate.Unlock()
-	for w.unanswered() {
+	for w.hasUnanswered() {
 		select {
 		case <-ctx.Done():
 			return traffic{}, context.Cause(ctx)
@@ -56,62 +56,63 @@ func (w *wires) cut(ctx context.Context, look func()) (traffic, error) {
 	return w.read(), nil
 }
 
-func (w *wires) unanswered() bool {
+func (w *wireCounter) hasUnanswered() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.open > 0
 }
 
-// tap is one connection to a server.
-type tap struct {
+// countingConn is a connection to a server that counts its frames.
+type countingConn struct {
 	net.Conn
-	w       *wires
+	w       *wireCounter
 	out, in framer
 
-	// The wires' lock guards these.
+	// Guarded by w.mu.
 	greeted bool
-	open    int             // frames that are not answered
-	writes  map[int32]bool  // the xids of those that change something
-	deleted map[string]bool // the paths that it has deleted
+	open    int             // frames without an answer so far
+	writes  map[int32]bool  // xids of pending requests that write
+	deleted map[string]bool // paths that this connection has deleted
 }
 
-func (w *wires) tap(c net.Conn) *tap {
-	return &tap{Conn: c, w: w, writes: map[int32]bool{}, deleted: map[string]bool{}}
+func (w *wireCounter) wrap(c net.Conn) *countingConn {
+	return &countingConn{Conn: c, w: w, writes: map[int32]bool{}, deleted: map[string]bool{}}
 }
 
-// Write counts before it writes: an answer never comes before its question.
-func (t *tap) Write(p []byte) (int, error) {
+// Write counts frames before it writes them, so that no answer is counted before its request.
+func (t *countingConn) Write(p []byte) (int, error) {
 	t.w.gate.RLock()
 	defer t.w.gate.RUnlock()
 	t.w.mu.Lock()
-	t.out.feed(p, t.asked)
+	t.out.feed(p, t.countSent)
 	t.w.mu.Unlock()
 	return t.Conn.Write(p)
 }
 
-// Read counts what comes.
-func (t *tap) Read(p []byte) (int, error) {
+// Read counts the frames that it receives.
+func (t *countingConn) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
-	t.in.feed(p[:n], t.told)
+	t.in.feed(p[:n], t.countReceived)
 	return n, err
 }
 
-// Close also takes back what nobody will answer now.
-func (t *tap) Close() error {
+// Close also counts the requests that will no longer be answered.
+func (t *countingConn) Close() error {
 	t.w.mu.Lock()
 	t.w.open -= t.open
-	t.w.now.unheard += t.open
+	t.w.total.unanswered += t.open
 	t.open = 0
 	t.w.mu.Unlock()
 	return t.Conn.Close()
 }
 
-// asked counts a frame to the server: the greeting, then xid and opcode.
-func (t *tap) asked(head []byte, size int) {
-	t.w.now.sent++
-	t.w.now.bytes += size
+// countSent counts a frame to the server. The first frame is the connect request; others begin
+// with xid and opcode.
+func (t *countingConn) countSent(head []byte, size int) {
+	t.w.total.sent++
+	t.w.total.bytes += size
 	t.w.open++
 	t.open++
 	if !t.greeted {
@@ -123,7 +124,7 @@ func (t *tap) asked(head []byte, size int) {
 	if xid == jute.XidPing {
 		return
 	}
-	t.w.now.requests++
+	t.w.total.requests++
 	if jute.Creates(op) || op == jute.OpDelete || op == jute.OpMulti {
 		t.writes[xid] = true
 	}
@@ -132,16 +133,16 @@ func (t *tap) asked(head []byte, size int) {
 	}
 }
 
-// told counts a frame from the server: xid, zxid, error code.
-func (t *tap) told(head []byte, size int) {
-	t.w.now.came++
-	t.w.now.bytes += size
+// countReceived counts a frame from the server. It begins with xid, zxid and error code.
+func (t *countingConn) countReceived(head []byte, size int) {
+	t.w.total.received++
+	t.w.total.bytes += size
 	d := jute.NewDecoder(head)
 	xid, _, code := d.Int(), d.Long(), d.Int()
 	if xid == jute.XidEvent {
 		_, _, path := d.Int(), d.Int(), d.String()
 		if !t.deleted[path] {
-			t.w.now.notifications++
+			t.w.total.notifications++
 		}
 		return
 	}
@@ -150,21 +151,21 @@ func (t *tap) told(head []byte, size int) {
 		t.open--
 	}
 	if t.writes[xid] && code != 0 {
-		t.w.now.refused++
+		t.w.total.refused++
 	}
 	delete(t.writes, xid)
 }
 
-// framer finds the frames in a stream, however it is cut into pieces.
+// framer finds the frames in a stream that arrives in arbitrary pieces.
 type framer struct {
-	head []byte // of the frame under way: its length, and the beginning of the rest
-	size int    // of the rest
-	left int    // of which so much is still to come
+	head []byte // length and first bytes of the current frame
+	size int    // size of the current frame without the length
+	left int    // bytes of the frame that have not arrived yet
 }
 
 const (
 	lengthSize = 4
-	headSize   = 256 // what is looked at behind the length
+	headSize   = 256 // bytes that are kept after the length
 )
 
 func (f *framer) feed(p []byte, frame func(head []byte, size int)) {

@@ -6,40 +6,40 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// own: what the command lock does, by its very recipe. It creates and lists in one
-// round trip, and watches its own znode besides the one before: a holder that has not
-// waited, such as the starter, has one request more for that. Who holds for long proves
-// now and then that the lease stands, which no formula counts.
-type own struct {
+// zkshLock is the recipe of the command lock itself. It creates and lists in one round trip,
+// and watches its own znode in addition to its predecessor. A holder that did not wait, such
+// as the starter, sends one more request for this watch. A holder that holds the lock for long
+// renews its lease; the formula does not count that.
+type zkshLock struct {
 	*contender
 	lease  *zklock.Lease
-	waited bool // hear's own
+	waited bool // used only by onStatus
 }
 
-func (l *own) lock(ctx context.Context) (err error) {
-	if _, err := l.session.Standalone(ctx); err != nil { // asked once for each connection, not for each lock
+func (l *zkshLock) lock(ctx context.Context) (err error) {
+	if _, err := l.session.Standalone(ctx); err != nil { // cached, so that it costs one request per connection, not per lock
 		return err
 	}
-	l.lease, err = zklock.New(l, l.folder, zklock.Options{Notify: l.hear}).Lock(ctx)
+	l.lease, err = zklock.New(l, l.folder, zklock.Options{Notify: l.onStatus}).Lock(ctx)
 	return err
 }
 
-func (l *own) unlock(ctx context.Context) error { return l.lease.Unlock(ctx) }
+func (l *zkshLock) unlock(ctx context.Context) error { return l.lease.Unlock(ctx) }
 
-// Session is part of zklock.Conn.
-func (l *own) Session(context.Context) (zklock.Session, error) { return l.session, nil }
+// Session implements zklock.Conn.
+func (l *zkshLock) Session(context.Context) (zklock.Session, error) { return l.session, nil }
 
-// hear is told the recipe's states.
-func (l *own) hear(s zklock.Status) {
+// onStatus receives the recipe's status reports and passes them to the referee.
+func (l *zkshLock) onStatus(s zklock.Status) {
 	switch s.State {
 	case zklock.Queued:
 		l.waited = true
-		l.takeTicket(number(s.Node))
-		l.park()
+		l.setTicket(sequenceNumber(s.Node))
+		l.beginWait()
 	case zklock.Held:
-		l.takeTicket(number(s.Node))
+		l.setTicket(sequenceNumber(s.Node))
 		if l.waited {
-			l.tell(woken)
+			l.setState(woken)
 		}
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/zksh/zksh/internal/cluster"
 )
 
-// Look reads a queue as Read does, and adds what the servers report about the clients. It asks
-// them while it reads. It asks again if a client seems to be disconnected, because that client
-// may have connected in between.
+// Look reads a queue as Read does, and adds the clients' addresses. It queries the servers for
+// them while it reads the queue. If a client seems to be disconnected, it queries them again,
+// because the client may have connected in between.
 func Look(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	found := make(chan *cluster.Clients, 1)
-	go func() { found <- cluster.FindClients(ctx, e) }() // bounded, and received below
+	go func() { found <- cluster.FindClients(ctx, e) }() // ends after FindClients' own timeouts; its result is received below
 	q, err := Read(ctx, e, path)
 	c := <-found
 	if err != nil {
 		return nil, err
 	}
 	q.addClients(c)
-	if q.orphans() {
+	if q.hasDisconnected() {
 		q.addClients(cluster.FindClients(ctx, e))
 	}
 	return q, nil
@@ -35,7 +35,7 @@ func (q *Queue) addClients(c *cluster.Clients) {
 		switch {
 		case known:
 			who.Client = addr
-		case who.Session == "": // a znode that outlives sessions
+		case who.Session == "": // the znode is not ephemeral
 		case c.All:
 			who.Client = cluster.NoConnection
 		default:
@@ -51,11 +51,11 @@ func (q *Queue) addClients(c *cluster.Clients) {
 	q.setAges(q.now(c.Skew))
 }
 
-// now returns the server's time, which is ours plus skew, but no earlier than the creation of
-// any contender's znode.
+// now returns the current time of the server: the local time plus skew, but not earlier than
+// the creation of any contender's znode.
 func (q *Queue) now(skew time.Duration) time.Time {
 	now := time.Now()
-	if skew.Abs() > time.Second { // a smaller one may be the network's delay
+	if skew.Abs() > time.Second { // a smaller skew may be network delay
 		now = now.Add(skew)
 	}
 	for _, who := range q.Contenders {
@@ -66,7 +66,7 @@ func (q *Queue) now(skew time.Duration) time.Time {
 	return now
 }
 
-// orphans reports whether a contender has no connection.
-func (q *Queue) orphans() bool {
+// hasDisconnected reports whether any contender's client has no connection.
+func (q *Queue) hasDisconnected() bool {
 	return slices.ContainsFunc(q.Contenders, func(c *Contender) bool { return c.Client == cluster.NoConnection })
 }

@@ -10,7 +10,7 @@ import (
 
 func TestServersClock(t *testing.T) {
 	ahead := time.Now().Add(time.Hour)
-	n := named(t, uuid+"-lock-0000000001")
+	n := newTestNode(t, uuid+"-lock-0000000001")
 	n.Stat.Ctime = ahead.Add(-2 * time.Minute).UnixMilli()
 	q := newQueue("/l", contents{nodes: []*node{n}})
 	q.addClients(&cluster.Clients{Addrs: map[int64]string{1: "h:1"}, Skew: time.Hour})

@@ -14,50 +14,51 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// What may be found to have no end by itself.
+// The kinds of findings.
 const (
-	circleFound  = "circle"       // sessions that wait for each other
-	twiceFound   = "twice"        // a session that waits for itself
-	upgradeFound = "upgrade"      // the same, as it reads and wants to write
-	unwatched    = "unwatched"    // a waiter that will not be woken
-	disconnected = "disconnected" // a holder without a connection
-	ignoring     = "families"     // recipes that take no notice of each other
+	cycleFound        = "circle"       // sessions wait for each other
+	twiceFound        = "twice"        // a session waits for itself
+	upgradeFound      = "upgrade"      // a session that holds the read lock waits for the write lock
+	unwatchedFound    = "unwatched"    // a waiter has no watch that could wake it
+	disconnectedFound = "disconnected" // a holder has no connection
+	familiesFound     = "families"     // recipes ignore each other
 )
 
-// Deadlocks is what was found in the queues below a path.
+// Deadlocks is the result of a search for deadlocks in the queues below a path.
 type Deadlocks struct {
 	Path     string     `json:"path"`
-	Queues   int        `json:"queues"` // how many were looked at
+	Queues   int        `json:"queues"` // number of queues searched
 	Findings []*Finding `json:"findings"`
-	NotTold  []string   `json:"notTold,omitempty"` // what could not be looked for, and how to allow it
+	NotTold  []string   `json:"notTold,omitempty"` // searches that were not possible, and how to make them possible
 }
 
-// Finding is one thing that does not end by itself.
+// A Finding is one state that does not end by itself.
 type Finding struct {
 	Kind    string `json:"kind"`
 	Problem string `json:"problem"`
 	Chain   []Step `json:"chain"`
-	Command string `json:"command,omitempty"` // that ends it
+	Command string `json:"command,omitempty"` // zksh command that resolves it
 }
 
-// Step is one contender of a finding, and who is in its way.
+// A Step is one contender of a finding, and the contender that blocks it.
 type Step struct {
 	Path      string     `json:"path"`
 	Contender *Contender `json:"contender"`
 	Behind    *Contender `json:"behind,omitempty"`
-	// Runs is, for one that holds, who waits under its lock, elsewhere.
+	// If Contender holds a lock for a command, Runs is the contender with which the command
+	// waits for another lock, at RunsPath.
 	Runs     *Contender `json:"runs,omitempty"`
 	RunsPath string     `json:"runsPath,omitempty"`
 }
 
-// between is the time between the two cuts that a finding is in. What traffic leaves
-// behind for a moment is gone by then.
-const between = 2 * time.Second
+// recheckPause is the time between the two searches in which a finding must be seen. Transient
+// states of normal traffic are over by then.
+const recheckPause = 2 * time.Second
 
-// FindDeadlocks looks for what has no end by itself in all queues below a path. What
-// is found is there in two cuts, the same znodes, some time apart: each of them was
-// there, too, at a moment between the two, and so was the state that they make up.
-func FindDeadlocks(ctx context.Context, e Whole, root string) (*Deadlocks, error) {
+// FindDeadlocks searches all queues below root for states that do not end by themselves. It
+// reports a finding only if it sees the same znodes in two searches, recheckPause apart. All
+// these znodes then existed at the same time between the searches, and so did the deadlock.
+func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks, error) {
 	s, err := LookAll(ctx, e, root)
 	if err != nil {
 		return nil, err
@@ -78,25 +79,25 @@ func FindDeadlocks(ctx context.Context, e Whole, root string) (*Deadlocks, error
 		return d, nil
 	}
 	select {
-	case <-time.After(between):
+	case <-time.After(recheckPause):
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	again := &Survey{Path: root}
-	if err := again.read(ctx, e, pathsOf(first)); err != nil {
+	if err := again.read(ctx, e, findingPaths(first)); err != nil {
 		return nil, err
 	}
 	still := again.findings(e, cluster.FindWatches(ctx, e))
 	for _, f := range first {
-		if again.has(f) && (!f.passing() || slices.ContainsFunc(still, f.same)) {
+		if again.hasAll(f) && (!f.transient() || slices.ContainsFunc(still, f.same)) {
 			d.Findings = append(d.Findings, f)
 		}
 	}
 	return d, nil
 }
 
-// pathsOf are the queues that findings are about.
-func pathsOf(list []*Finding) (dirs []string) {
+// findingPaths returns the paths of the queues in the findings, sorted.
+func findingPaths(list []*Finding) (dirs []string) {
 	for _, f := range list {
 		for _, s := range f.Chain {
 			dirs = append(dirs, s.Path)
@@ -109,15 +110,16 @@ func pathsOf(list []*Finding) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// passing tells what is not a matter of the znodes alone.
-func (f *Finding) passing() bool { return f.Kind == unwatched || f.Kind == disconnected }
+// transient reports whether the finding depends on more than znodes: on watches or on
+// connections, which may change.
+func (f *Finding) transient() bool { return f.Kind == unwatchedFound || f.Kind == disconnectedFound }
 
-// same reports whether another finding is about the same znodes.
+// same reports whether other is a finding of the same kind about the same znodes.
 func (f *Finding) same(other *Finding) bool {
 	return f.Kind == other.Kind && slices.Equal(f.nodes(), other.nodes())
 }
 
-// nodes are the paths of all znodes of a finding and the transactions that made them.
+// nodes returns the identities of all contenders in the finding.
 func (f *Finding) nodes() (list []string) {
 	for _, s := range f.Chain {
 		for _, c := range []*Contender{s.Contender, s.Behind, s.Runs} {
@@ -129,10 +131,11 @@ func (f *Finding) nodes() (list []string) {
 	return list
 }
 
+// identity returns the path of the contender's znode and the transaction that created it.
 func (c *Contender) identity() string { return fmt.Sprintf("%s %d", c.nodes[0].path, c.stat.Czxid) }
 
-// has reports whether all znodes of a finding are there.
-func (s *Survey) has(f *Finding) bool {
+// hasAll reports whether the survey contains all znodes of the finding.
+func (s *Survey) hasAll(f *Finding) bool {
 	there := map[string]bool{}
 	for _, q := range s.Queues {
 		for _, c := range q.Contenders {
@@ -142,22 +145,22 @@ func (s *Survey) has(f *Finding) bool {
 	return !slices.ContainsFunc(f.nodes(), func(n string) bool { return !there[n] })
 }
 
-// findings is all that there is in one cut.
-func (s *Survey) findings(e Whole, w *cluster.Watches) (list []*Finding) {
-	for _, way := range newGraph(s.Queues, e.ServerPath).circles() {
-		list = append(list, circleFinding(way))
+// findings returns all findings of one survey.
+func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) {
+	for _, way := range newGraph(s.Queues, e.ServerPath).cycles() {
+		list = append(list, cycleFinding(way))
 	}
 	for _, q := range s.Queues {
-		list = append(list, q.selves()...)
+		list = append(list, q.selfWaits()...)
 		list = append(list, q.unwatched(e, w)...)
-		for _, c := range q.holding() {
+		for _, c := range q.holders() {
 			if c.Client == cluster.NoConnection {
-				list = append(list, &Finding{disconnected, q.Path + " is held by a client without a connection, until its session expires",
+				list = append(list, &Finding{disconnectedFound, q.Path + " is held by a client without a connection, until its session expires",
 					[]Step{{Path: q.Path, Contender: c}}, q.removal(c)})
 			}
 		}
 		for _, text := range q.Warnings {
-			f := &Finding{Kind: ignoring, Problem: q.Path + ": " + text}
+			f := &Finding{Kind: familiesFound, Problem: q.Path + ": " + text}
 			for _, c := range q.Contenders {
 				f.Chain = append(f.Chain, Step{Path: q.Path, Contender: c})
 			}
@@ -167,31 +170,32 @@ func (s *Survey) findings(e Whole, w *cluster.Watches) (list []*Finding) {
 	return list
 }
 
-// circleFinding words a circle, beginning with the oldest wait. To end it, what the
-// youngest waiter has the one before wait for is taken away: a waiter whose own znode
-// goes would only come again.
-func circleFinding(way []edge) *Finding {
+// cycleFinding returns the finding for a cycle, beginning with the oldest wait. Its command
+// removes the lock that the youngest waiter holds and that its predecessor in the cycle waits
+// for. To remove the youngest waiter from its queue would not help, because its client would
+// queue again.
+func cycleFinding(cycle []edge) *Finding {
 	oldest, youngest := -1, -1
-	for i, e := range way {
-		if e.under {
+	for i, e := range cycle {
+		if e.runsCommand {
 			continue
 		}
-		if oldest < 0 || e.from.c.stat.Ctime < way[oldest].from.c.stat.Ctime {
+		if oldest < 0 || e.from.c.stat.Ctime < cycle[oldest].from.c.stat.Ctime {
 			oldest = i
 		}
-		if youngest < 0 || e.from.c.stat.Ctime > way[youngest].from.c.stat.Ctime {
+		if youngest < 0 || e.from.c.stat.Ctime > cycle[youngest].from.c.stat.Ctime {
 			youngest = i
 		}
 	}
-	before := way[(youngest+len(way)-1)%len(way)]
+	before := cycle[(youngest+len(cycle)-1)%len(cycle)]
 	victim := before.to
-	if before.under {
+	if before.runsCommand {
 		victim = before.from
 	}
-	f := &Finding{Kind: circleFound, Problem: fmt.Sprintf("%d sessions are waiting for each other", len(way)), Command: victim.q.removal(victim.c)}
-	for _, e := range append(slices.Clone(way[oldest:]), way[:oldest]...) {
+	f := &Finding{Kind: cycleFound, Problem: fmt.Sprintf("%d sessions are waiting for each other", len(cycle)), Command: victim.q.removal(victim.c)}
+	for _, e := range append(slices.Clone(cycle[oldest:]), cycle[:oldest]...) {
 		s := Step{Path: e.from.q.Path, Contender: e.from.c}
-		if e.under {
+		if e.runsCommand {
 			s.Runs, s.RunsPath = e.to.c, e.to.q.Path
 		} else {
 			s.Behind = e.to.c
@@ -201,13 +205,13 @@ func circleFinding(way []edge) *Finding {
 	return f
 }
 
-// removal is the command that takes a contender out of its queue.
+// removal returns the zksh command that removes a contender from the queue.
 func (q *Queue) removal(c *Contender) string {
-	return "unlock --force " + commandWord(path.Base(c.nodes[0].path)) + " " + commandWord(q.Path)
+	return "unlock --force " + quoteWord(path.Base(c.nodes[0].path)) + " " + quoteWord(q.Path)
 }
 
-// commandWord is a word as it is typed.
-func commandWord(s string) string {
+// quoteWord returns s as a user has to type it as an argument.
+func quoteWord(s string) string {
 	switch {
 	case !strings.ContainsAny(s, " \t\"'"):
 		return s
@@ -217,18 +221,18 @@ func commandWord(s string) string {
 	return "'" + s + "'"
 }
 
-// selves finds sessions that wait for themselves, each once.
-func (q *Queue) selves() (list []*Finding) {
-	told := map[string]bool{}
+// selfWaits returns a finding for each session that waits for itself.
+func (q *Queue) selfWaits() (list []*Finding) {
+	done := map[string]bool{}
 	for _, c := range q.Contenders {
-		if c.Session == "" || told[c.Session] {
+		if c.Session == "" || done[c.Session] {
 			continue
 		}
 		for _, a := range q.ahead(c) {
-			if a.Session != c.Session || told[c.Session] {
+			if a.Session != c.Session || done[c.Session] {
 				continue
 			}
-			told[c.Session] = true
+			done[c.Session] = true
 			f := &Finding{twiceFound, "one session is in the queue of " + q.Path + " twice, so it waits for itself, unless these are two threads",
 				[]Step{{Path: q.Path, Contender: c, Behind: a}}, q.removal(a)}
 			if a.Mode == zklock.Shared {
@@ -240,18 +244,18 @@ func (q *Queue) selves() (list []*Finding) {
 	return list
 }
 
-// watchers are the kinds whose recipes watch one who is ahead.
-var watchers = []string{"Curator mutex", "Curator mutex, shared", "Curator write", "Curator read", "Curator latch",
+// watchingKinds are the kinds of contenders whose recipes watch a contender ahead.
+var watchingKinds = []string{"Curator mutex", "Curator mutex, shared", "Curator write", "Curator read", "Curator latch",
 	"kazoo lock", "kazoo read", "go-zookeeper lock", "ZooKeeper recipe"}
 
-// unwatched finds waiters whose sessions watch nobody ahead.
-func (q *Queue) unwatched(e Whole, w *cluster.Watches) (list []*Finding) {
+// unwatched returns a finding for each waiter whose session watches no contender ahead.
+func (q *Queue) unwatched(e TreeEnsemble, w *cluster.Watches) (list []*Finding) {
 	if w.Why != "" {
 		return nil
 	}
 	for _, c := range q.Contenders {
 		ahead := q.ahead(c)
-		if len(ahead) == 0 || c.Session == "" || !c.liberal && !slices.Contains(watchers, c.Kind) {
+		if len(ahead) == 0 || c.Session == "" || !c.waitsForAll && !slices.Contains(watchingKinds, c.Kind) {
 			continue
 		}
 		set := w.Paths[c.stat.EphemeralOwner]
@@ -259,14 +263,14 @@ func (q *Queue) unwatched(e Whole, w *cluster.Watches) (list []*Finding) {
 			return slices.ContainsFunc(a.nodes, func(n *node) bool { return set[e.ServerPath(n.path)] })
 		})
 		if !watched {
-			list = append(list, &Finding{unwatched, "a waiter for " + q.Path + " does not watch any contender ahead of it: it is stuck, polls, or watches the parent znode",
+			list = append(list, &Finding{unwatchedFound, "a waiter for " + q.Path + " does not watch any contender ahead of it: it is stuck, polls, or watches the parent znode",
 				[]Step{{Path: q.Path, Contender: c, Behind: ahead[len(ahead)-1]}}, q.removal(c)})
 		}
 	}
 	return list
 }
 
-// label names a contender's client in a line.
+// label returns a contender's session, client address and note in one line.
 func (c *Contender) label() string {
 	words := []string{cmp.Or(c.Session, "no session")}
 	for _, w := range []string{c.Client, c.Who} {

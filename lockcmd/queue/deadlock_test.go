@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// watching has every waiter of a queue watch the one before, as recipes do.
-func (f *fake) watching(names ...string) {
+// addWatches sets watches; each name has the form "WAITER > WATCHED".
+func (f *fakeEnsemble) addWatches(names ...string) {
 	if f.watch == nil {
 		f.watch = map[int64][]string{}
 	}
@@ -22,64 +22,64 @@ func (f *fake) watching(names ...string) {
 	}
 }
 
-// scenes are what is found, with the sessions and znodes that make it.
-var scenes = map[string]struct {
-	make  func(f *fake)
-	kind  string // empty: nothing is found
-	chain string // the sessions of its steps
+// deadlockCases are the states of queues, and the expected finding for each.
+var deadlockCases = map[string]struct {
+	make  func(f *fakeEnsemble)
+	kind  string // expected kind; empty if there is no finding
+	chain string // expected sessions of the steps
 	end   string
 }{
-	"a queue": {func(f *fake) {
+	"a queue": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/"+lock1)
 		f.make(2, "", "/l/"+lock2)
-		f.watching("/l/" + lock2 + " > /l/" + lock1)
+		f.addWatches("/l/" + lock2 + " > /l/" + lock1)
 	}, "", "", ""},
-	"a herd": {func(f *fake) {
+	"a herd": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/"+lock1)
 		f.make(2, "", "/l/"+lock2)
-		f.watching("/l/" + lock2 + " > /l") // a persistent watch, or a recursive one
+		f.addWatches("/l/" + lock2 + " > /l") // a persistent watch, or a recursive one
 	}, "", "", ""},
-	"readers": {func(f *fake) {
+	"readers": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/"+read2)
 		f.make(1, "", "/l/"+read3)
 	}, "", "", ""},
-	"crossed": {func(f *fake) {
-		ring(f, 3)
+	"crossed": {func(f *fakeEnsemble) {
+		makeRing(f, 3)
 		for i := range 3 {
-			f.watching(fmt.Sprintf("/q%d/%s > /q%d/%s", i, lock2, i, lock1))
+			f.addWatches(fmt.Sprintf("/q%d/%s > /q%d/%s", i, lock2, i, lock1))
 		}
-	}, circleFound, "0x2 0x1 0x3", "unlock --force " + lock1 + " /q0"},
-	"twice": {func(f *fake) {
+	}, cycleFound, "0x2 0x1 0x3", "unlock --force " + lock1 + " /q0"},
+	"twice": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/"+lock1)
 		f.make(1, "", "/l/"+lock2)
-		f.watching("/l/" + lock2 + " > /l/" + lock1)
+		f.addWatches("/l/" + lock2 + " > /l/" + lock1)
 	}, twiceFound, "0x1", "unlock --force " + lock1 + " /l"},
-	"an upgrade": {func(f *fake) {
+	"an upgrade": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/"+read2)
 		f.make(1, "", "/l/"+write4)
-		f.watching("/l/" + write4 + " > /l/" + read2)
+		f.addWatches("/l/" + write4 + " > /l/" + read2)
 	}, upgradeFound, "0x1", "unlock --force " + read2 + " /l"},
-	"unwatched": {func(f *fake) {
+	"unwatched": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/"+lock1)
 		f.make(2, "", "/l/"+lock2)
-	}, unwatched, "0x2", "unlock --force " + lock2 + " /l"},
-	"a recipe of unknown watches": {func(f *fake) {
+	}, unwatchedFound, "0x2", "unlock --force " + lock2 + " /l"},
+	"a recipe of unknown watches": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/lock-0000000001")
 		f.make(2, "", "/l/lock-0000000002")
 	}, "", "", ""},
-	"a holder that is gone": {func(f *fake) { f.make(9, "", "/l/"+lock1) }, disconnected, "0x9", "unlock --force " + lock1 + " /l"},
-	"families": {func(f *fake) {
+	"a holder that is gone": {func(f *fakeEnsemble) { f.make(9, "", "/l/"+lock1) }, disconnectedFound, "0x9", "unlock --force " + lock1 + " /l"},
+	"families": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/"+lock1)
 		f.make(2, "", "/l/"+write4)
-	}, ignoring, "0x1 0x2", ""},
+	}, familiesFound, "0x1 0x2", ""},
 }
 
-// sceneFake makes an ensemble of one server that tells all. Sessions 1 to 3 are
-// connected.
-func sceneFake() *fake {
-	f := newFake()
-	f.tells = true
-	f.word = func(context.Context, string) (string, error) {
+// newCaseEnsemble returns an ensemble of one server that answers all four-letter commands.
+// Sessions 1 to 3 are connected.
+func newCaseEnsemble() *fakeEnsemble {
+	f := newFakeEnsemble()
+	f.answersDump = true
+	f.cons = func(context.Context, string) (string, error) {
 		return " /h:1[1](queued=0,sid=0x1)\n /h:2[1](queued=0,sid=0x2)\n /h:3[1](queued=0,sid=0x3)\n", nil
 	}
 	f.make(0, "", "/l")
@@ -95,10 +95,10 @@ func kinds(d *Deadlocks) string {
 }
 
 func TestFindDeadlocks(t *testing.T) {
-	for name, c := range scenes {
+	for name, c := range deadlockCases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := sceneFake()
+				f := newCaseEnsemble()
 				c.make(f)
 				start := time.Now()
 				d, err := FindDeadlocks(t.Context(), f, "/")
@@ -110,13 +110,13 @@ func TestFindDeadlocks(t *testing.T) {
 					t.Fatal(err)
 				}
 				if c.kind == "" {
-					if f.cuts != 1 || text.String() != "no deadlock in 1 queues below /\n" {
-						t.Errorf("%d cuts, %s", f.cuts, text.String())
+					if f.listCalls != 1 || text.String() != "no deadlock in 1 queues below /\n" {
+						t.Errorf("%d cuts, %s", f.listCalls, text.String())
 					}
 					return
 				}
-				if f.cuts != 2 || time.Since(start) < between {
-					t.Errorf("%d cuts in %v", f.cuts, time.Since(start))
+				if f.listCalls != 2 || time.Since(start) < recheckPause {
+					t.Errorf("%d cuts in %v", f.listCalls, time.Since(start))
 				}
 				found := d.Findings[0]
 				var chain []string
@@ -134,32 +134,32 @@ func TestFindDeadlocks(t *testing.T) {
 	}
 }
 
-// What was there in one cut only is not told: a contender has gone, or has come
-// again by another transaction, or is woken, or connected, in the other.
-func TestWhatPasses(t *testing.T) {
-	again := func(path string) func(f *fake) {
-		return func(f *fake) {
+// A finding that only one of the two searches sees is not reported: in the other search a
+// contender was gone, had been created by another transaction, had a watch or was connected.
+func TestTransientFindings(t *testing.T) {
+	again := func(path string) func(f *fakeEnsemble) {
+		return func(f *fakeEnsemble) {
 			n := f.znodes[path]
 			stat := *n.Stat
 			stat.Czxid = 1 << 40
 			f.znodes[path] = Node{Stat: &stat}
 		}
 	}
-	for name, meanwhile := range map[string]func(f *fake){
+	for name, meanwhile := range map[string]func(f *fakeEnsemble){
 		"crossed":    again("/q1/" + lock1),
 		"twice":      again("/l/" + lock2),
-		"an upgrade": func(f *fake) { delete(f.znodes, "/l/"+read2) },
-		"unwatched":  func(f *fake) { f.watching("/l/" + lock2 + " > /l/" + lock1) },
+		"an upgrade": func(f *fakeEnsemble) { delete(f.znodes, "/l/"+read2) },
+		"unwatched":  func(f *fakeEnsemble) { f.addWatches("/l/" + lock2 + " > /l/" + lock1) },
 		"families":   again("/l/" + lock1),
-		"a holder that is gone": func(f *fake) {
-			f.word = func(context.Context, string) (string, error) { return " /h:9[1](queued=0,sid=0x9)\n", nil }
+		"a holder that is gone": func(f *fakeEnsemble) {
+			f.cons = func(context.Context, string) (string, error) { return " /h:9[1](queued=0,sid=0x9)\n", nil }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := sceneFake()
-				scenes[name].make(f)
-				time.AfterFunc(between/2, func() {
+				f := newCaseEnsemble()
+				deadlockCases[name].make(f)
+				time.AfterFunc(recheckPause/2, func() {
 					f.mu.Lock()
 					defer f.mu.Unlock()
 					meanwhile(f)
@@ -173,17 +173,18 @@ func TestWhatPasses(t *testing.T) {
 	}
 }
 
-// What a server keeps to itself is said, with what allows it; the rest is found.
-func TestNotTold(t *testing.T) {
+// If the server rejects four-letter commands, the result says which searches were not
+// possible; the other searches still work.
+func TestUnavailableCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := sceneFake()
-		f.tells = false
-		f.word = func(context.Context, string) (string, error) { return rejection("cons"), nil }
-		f.hosts = []string{"[::1"} // nobody's address, so that no AdminServer is asked
-		scenes["crossed"].make(f)
-		scenes["a holder that is gone"].make(f)
+		f := newCaseEnsemble()
+		f.answersDump = false
+		f.cons = func(context.Context, string) (string, error) { return rejection("cons"), nil }
+		f.hosts = []string{"[::1"} // not a valid address, so that no AdminServer is queried
+		deadlockCases["crossed"].make(f)
+		deadlockCases["a holder that is gone"].make(f)
 		d, err := FindDeadlocks(t.Context(), f, "/")
-		if err != nil || kinds(d) != circleFound || len(d.NotTold) != 3 {
+		if err != nil || kinds(d) != cycleFound || len(d.NotTold) != 3 {
 			t.Fatalf("%q, %v, %q", kinds(d), err, d.NotTold)
 		}
 		for i, word := range []string{"dump", "cons", "wchc"} {
@@ -194,23 +195,23 @@ func TestNotTold(t *testing.T) {
 	})
 }
 
-// An interrupt ends the wait between the cuts.
-func TestInterruptedBetweenCuts(t *testing.T) {
+// Cancellation ends the pause between the two searches.
+func TestInterruptedBetweenSearches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := sceneFake()
-		scenes["crossed"].make(f)
+		f := newCaseEnsemble()
+		deadlockCases["crossed"].make(f)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(between/2, func() { cancel(errors.New("enough")) })
+		time.AfterFunc(recheckPause/2, func() { cancel(errors.New("enough")) })
 		if _, err := FindDeadlocks(ctx, f, "/"); err == nil || err.Error() != "enough" {
 			t.Error(err)
 		}
 	})
 }
 
-// A command is typed as it is printed, whatever the path.
-func TestCommandWord(t *testing.T) {
+// The suggested command can be typed as it is printed, whatever the path.
+func TestQuoteWord(t *testing.T) {
 	for word, want := range map[string]string{"/a/b": "/a/b", "/a b": `"/a b"`, `/it's`: `"/it's"`, `/"a"`: `'/"a"'`} {
-		if got := commandWord(word); got != want {
+		if got := quoteWord(word); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -10,18 +10,19 @@ import (
 
 // lockGroup is a set of recipes whose locks on one path exclude each other.
 type lockGroup struct {
-	name  string   // for a person, in the plural
-	shape string   // of their nodes' names
-	kinds []string // as zklock.ParseName calls them
-	waits []string // the other groups whose nodes they wait for
+	name           string   // shown to users, in the plural
+	pattern        string   // pattern of the znodes' names
+	kinds          []string // the recipes, as zklock.ParseName names them
+	waitsForGroups []string // names of other groups for which these locks also wait
 }
 
-// lockGroups says who waits for whom. It was found by having each client of Curator
-// 5.4, kazoo 2.8, go-zookeeper 1.0 and ZooKeeper's recipes hold a lock while each
-// other one tried to get it on the same path; the last two rows are by reading.
+// lockGroups records which recipes wait for which. We tested each pair of clients: while one
+// client of Curator 5.4, kazoo 2.8, go-zookeeper 1.0 or ZooKeeper's recipes held a lock,
+// another one tried to acquire it on the same path. The last two rows come from reading the
+// clients' source code.
 //
-// kazoo's Lock takes no notice of its ReadLock, but its name is also that of
-// WriteLock, which does: the pair is not warned of.
+// kazoo's Lock ignores its ReadLock, but znodes of Lock and WriteLock have the same names, and
+// WriteLock respects ReadLock. zksh cannot tell them apart, so it does not warn of this pair.
 var lockGroups = []*lockGroup{
 	{"Curator mutexes", "_c_…-lock-…", []string{"Curator mutex", "Curator mutex, shared", "lock", "read lock", "write lock"},
 		[]string{"go-zookeeper locks"}},
@@ -38,17 +39,17 @@ var lockGroups = []*lockGroup{
 	{"Accumulo locks", "zlock…", []string{"Accumulo lock"}, nil},
 }
 
-// Two kinds as zklock.ParseName calls them.
+// The names of the semaphores, as zklock.ParseName returns them.
 const (
 	curatorSemaphore = "Curator semaphore"
 	kazooSemaphore   = "kazoo semaphore"
 )
 
-// kazooGuard is the end of the folder where kazoo's clients wait for a lease; the
-// path before it has the leases.
+// kazooGuard is the suffix of the path where kazoo's clients wait for a semaphore's lease. The
+// path without the suffix contains the leases.
 const kazooGuard = "-__lock__"
 
-// groupOf is the group of a kind; nil for one that has none.
+// groupOf returns the group of a kind, or nil if the kind is in no group.
 func groupOf(kind string) *lockGroup {
 	for _, g := range lockGroups {
 		if slices.Contains(g.kinds, kind) {
@@ -59,34 +60,35 @@ func groupOf(kind string) *lockGroup {
 }
 
 func (g *lockGroup) waitsFor(other *lockGroup) bool {
-	return g == other || g == nil || other == nil || slices.Contains(g.waits, other.name)
+	return g == other || g == nil || other == nil || slices.Contains(g.waitsForGroups, other.name)
 }
 
-// waitsFor reports whether a contender waits for another that came first.
+// waitsFor reports whether the contender waits for other, which came first.
 func (c *Contender) waitsFor(other *Contender) bool {
-	return c.liberal || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
+	return c.waitsForAll || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
 		return slices.ContainsFunc(other.groups, mine.waitsFor)
 	})
 }
 
-// warnings says which contenders do not exclude each other although they should.
+// warnings returns a warning for each pair of groups among the contenders that do not exclude
+// each other.
 func warnings(list []*Contender) []string {
-	var told []string
+	var texts []string
 	different := slices.CompactFunc(slices.SortedStableFunc(slices.Values(list), compareKinds),
 		func(a, b *Contender) bool { return compareKinds(a, b) == 0 })
 	for i, a := range different {
 		for _, b := range different[:i] {
-			if text := warning(b, a); text != "" && !slices.Contains(told, text) {
-				told = append(told, text)
+			if text := warning(b, a); text != "" && !slices.Contains(texts, text) {
+				texts = append(texts, text)
 			}
 		}
 	}
-	return told
+	return texts
 }
 
-// compareKinds is 0 for two that wait for the same ones.
+// compareKinds orders contenders. It returns 0 for two that wait for the same contenders.
 func compareKinds(a, b *Contender) int {
-	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.liberal, len(c.groups)) }
+	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.waitsForAll, len(c.groups)) }
 	return strings.Compare(key(a), key(b))
 }
 
@@ -107,5 +109,5 @@ func warning(a, b *Contender) string {
 		ga, gb = gb, ga
 		text = "%s do not wait for %s"
 	}
-	return fmt.Sprintf(text+": both %s and %s can hold the lock at the same time", ga.name, gb.name, ga.shape, gb.shape)
+	return fmt.Sprintf(text+": both %s and %s can hold the lock at the same time", ga.name, gb.name, ga.pattern, gb.pattern)
 }

@@ -13,7 +13,7 @@ func TestWarnings(t *testing.T) {
 			"K": hex32 + "__lock__0000000001", "k": hex32 + "__rlock__0000000001", "G": guid + "-lock-0000000001",
 			"Z": "x-1-0000000001", "L": uuid + "-latch-0000000001", "S": hex32,
 		}[name]
-		n := named(t, parsed)
+		n := newTestNode(t, parsed)
 		n.Data = []byte(data)
 		return n
 	}
@@ -37,7 +37,7 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%s: %q, want %q", pair, got, want)
 		}
 	}
-	// zksh waits for every family, whatever name its node has.
+	// zksh waits for the locks of every family, whatever the names of its own znodes.
 	a, b := newContender(node("C", note)), newContender(node("K", ""))
 	if got := warnings([]*Contender{a, b}); len(got) != 1 || !strings.HasPrefix(got[0], "kazoo locks do not wait for Curator mutexes") {
 		t.Errorf("%q", got)

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Find is the path of the contender's znode that a person means: by its place in
-// the queue, its name or path, or a part of the name that only it has, such as its
-// end or what the list shows of a long one. Digits alone are a place and nothing
-// else: who had it may be gone by now, and a number that ends in it is somebody
-// else's.
+// Find returns the path of the contender's znode that a user specifies as what. what is a
+// place in the queue, the znode's name or path, or a part of the name that is unique in the
+// queue: its beginning, its end or the shortened form in a list. Digits alone are always a
+// place. They never match the end of a sequence number, because the contender at that place
+// may be gone, and the number would then select another contender.
 func (q *Queue) Find(what string) (string, error) {
 	isPath := strings.Contains(what, "/")
 	if isPath && !strings.HasPrefix(what, strings.TrimSuffix(q.Path, "/")+"/") {
@@ -25,7 +25,7 @@ func (q *Queue) Find(what string) (string, error) {
 			switch {
 			case n.name() == what, n.path == what, strconv.Itoa(c.Place) == what:
 				return n.path, nil
-			case !whole && like(n.name(), what):
+			case !whole && matches(n.name(), what):
 				fit = append(fit, n.path)
 			}
 		}
@@ -39,9 +39,9 @@ func (q *Queue) Find(what string) (string, error) {
 	return "", fmt.Errorf("%q matches several contenders: %s", what, strings.Join(fit, ", "))
 }
 
-// like reports whether a name begins or ends with a part, or is what a part with
-// ellipses was made of.
-func like(name, part string) bool {
+// matches reports whether name begins or ends with part. If part contains an ellipsis, it
+// reports whether name could have been shortened to part.
+func matches(name, part string) bool {
 	if strings.Contains(part, "…") {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(part), "…", ".*")
 		return regexp.MustCompile("^(?s:" + pattern + ")$").MatchString(name)

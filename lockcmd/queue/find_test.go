@@ -6,7 +6,7 @@ import (
 )
 
 func TestFind(t *testing.T) {
-	f := newFake()
+	f := newFakeEnsemble()
 	f.add("/l")
 	names := []string{uuid + "-lock-0000000001", uuid + "-lock-0000000005", hex32 + "__rlock__0000000012"}
 	for _, n := range names {
@@ -26,7 +26,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q: %q, %v; want %q", node, got, err, want)
 		}
 	}
-	// Each is found by what a narrow list shows of it.
+	// Find accepts the shortened names that a narrow list shows.
 	for _, n := range names {
 		for columns := 7; columns < len(n); columns++ {
 			if got, err := q.Find(ShortNode(n, columns)); got != "/l/"+n {

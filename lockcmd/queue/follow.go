@@ -12,49 +12,49 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Watched is an ensemble that tells of changes: of the children that were listed,
-// and of what is read by Watch.
-type Watched interface {
+// WatchableEnsemble is an ensemble that reports changes of the children that Children has
+// listed and of the znodes that Watch has read.
+type WatchableEnsemble interface {
 	Ensemble
-	// Watch is Nodes with a watch left on each.
+	// Watch is like Nodes, but sets a watch on each znode.
 	Watch(ctx context.Context, paths []string) ([]Node, error)
 }
 
-// Follower reads a queue at each of its changes.
+// A Follower reads a queue again after each change.
 type Follower struct {
-	e       Watched
-	path    string
-	reader  reader
-	clients *cluster.Clients // as they were told last
-	asked   time.Time
-	due     bool      // somebody has come since they were asked
-	last    *Queue    // as it was read last
-	count   *counting // nil: nobody wants it
+	e        WatchableEnsemble
+	path     string
+	reader   reader
+	clients  *cluster.Clients // the servers' last answer
+	askedAt  time.Time
+	queryDue bool     // a contender's connection is unknown, but askEvery has not passed yet
+	last     *Queue   // the queue as last read; nil before the first reading
+	counter  *counter // nil without statistics
 }
 
-// What happens to a contender.
+// The events of a contender.
 const (
 	cameEvent = "came"
 	gotEvent  = "got"
 	leftEvent = "left"
 )
 
-// askEvery is how often at most the servers are asked for their connections.
+// askEvery is the minimum time between two queries for the clients' connections.
 const askEvery = time.Second
 
-// Follow makes a Follower of a lock's path.
-func Follow(e Watched, path string) *Follower {
+// Follow returns a Follower of the queue at path.
+func Follow(e WatchableEnsemble, path string) *Follower {
 	return &Follower{e: e, path: path, clients: &cluster.Clients{}, reader: reader{e: e}}
 }
 
-// Update reads the queue after a change and gives what is new: the newcomers'
-// znodes, and the holders', which may have been asked to let go.
+// Update reads the queue after a change and returns the changes. It reads only new znodes and
+// the holders' znodes, whose data changes when another client asks for the lock.
 func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	c, err := f.reader.read(ctx, f.path)
 	if err != nil {
 		return nil, err
 	}
-	f.reader.known = f.reader.found
+	f.reader.cache = f.reader.found
 	if err := f.watchHolders(ctx, newQueue(f.path, c)); err != nil {
 		return nil, err
 	}
@@ -64,29 +64,29 @@ func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	f.last = q
 	now := time.Now()
 	list := changes(before, q, now)
-	if f.count != nil {
-		f.count.add(list, now)
+	if f.counter != nil {
+		f.counter.add(list, now)
 	}
 	return list, nil
 }
 
-// Count has what happens from now on counted.
-func (f *Follower) Count(ctx context.Context) { f.count = newCounting(ctx, f.e, f.path) }
+// Count starts the statistics.
+func (f *Follower) Count(ctx context.Context) { f.counter = newCounter(ctx, f.e, f.path) }
 
-// Stats is what was counted, or nil.
+// Stats returns the statistics since Count, or nil if Count was not called.
 func (f *Follower) Stats(ctx context.Context) *Stats {
-	if f.count == nil {
+	if f.counter == nil {
 		return nil
 	}
-	return f.count.stats(ctx, f.e)
+	return f.counter.stats(ctx, f.e)
 }
 
-// watchHolders reads what the holders' znodes say now. One that has gone meanwhile
-// is told of by the next change.
+// watchHolders reads the holders' znodes and watches them. If a holder is gone meanwhile, the
+// next Update reports it.
 func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 	var holders []*node
 	var paths []string
-	for _, c := range q.holding() {
+	for _, c := range q.holders() {
 		holders, paths = append(holders, c.nodes[0]), append(paths, c.nodes[0].path)
 	}
 	now, err := f.e.Watch(ctx, paths)
@@ -101,31 +101,34 @@ func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 	return nil
 }
 
-// connections asks the servers if there is somebody whom they have not told of.
+// connections returns the clients' connections. It queries the servers only if a contender's
+// connection is unknown, and not more often than askEvery.
 func (f *Follower) connections(ctx context.Context, q *Queue) *cluster.Clients {
-	stranger := slices.ContainsFunc(q.Contenders, func(c *Contender) bool {
+	unknown := slices.ContainsFunc(q.Contenders, func(c *Contender) bool {
 		return c.Session != "" && f.clients.Addrs[c.stat.EphemeralOwner] == ""
 	})
-	f.due = stranger && time.Since(f.asked) <= askEvery
-	if stranger && !f.due {
-		f.clients, f.asked = cluster.FindClients(ctx, f.e), time.Now()
+	f.queryDue = unknown && time.Since(f.askedAt) <= askEvery
+	if unknown && !f.queryDue {
+		f.clients, f.askedAt = cluster.FindClients(ctx, f.e), time.Now()
 		return f.clients
 	}
 	old := *f.clients
-	old.All = old.All && !stranger // who has come since is not in it
+	old.All = old.All && !unknown // the old answer does not contain the new contender
 	return &old
 }
 
-// AskServers asks for the clients' connections once more, if that can tell more
-// than the last time: nothing else tells of somebody who connects again.
+// AskServers queries the servers for the clients' connections again if a client is
+// disconnected or its connection is unknown. No watch reports that a client has connected
+// again.
 func (f *Follower) AskServers(ctx context.Context) {
-	if q := f.last; q != nil && (f.due || q.orphans()) {
+	if q := f.last; q != nil && (f.queryDue || q.hasDisconnected()) {
 		q.addClients(f.connections(ctx, q))
 	}
 }
 
-// Picture is the queue as it is now, or, without a connection, as it was, made to
-// fit a terminal, with these figures if there are any; nil before the first reading.
+// Picture returns the queue as lines that fit a terminal of this size, with the statistics if
+// stats is not nil. Without a connection, it shows the last known state. It returns nil before
+// the first reading.
 func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []string {
 	q := f.last
 	if q == nil {
@@ -149,33 +152,35 @@ func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []st
 	return lines
 }
 
-// title says how things are in one line.
+// title returns a one-line summary of the queue.
 func (q *Queue) title() string {
 	if q.Free() {
 		return q.Path + ": free"
 	}
-	holding := len(q.holding())
+	holding := len(q.holders())
 	return fmt.Sprintf("%s: %d hold, %d wait", q.Path, holding, len(q.Contenders)-holding)
 }
 
-// Change is one thing that happened in a queue.
+// A Change is one event in a queue.
 type Change struct {
-	Time  string `json:"time"` // RFC 3339 in UTC
+	Time  string `json:"time"` // RFC 3339, in UTC
 	Event string `json:"event"`
 	*Contender
 }
 
-// Text is a line of words, the last but one of which may have blanks.
+// Text writes the change as one line. Only the last column but one, the contender's note, can
+// contain spaces.
 func (c Change) Text(w io.Writer) error {
-	_, err := fmt.Fprintln(w, strings.Join(c.cells(c.Time, c.Event, c.word(), c.Session, c.Client), "  "))
+	_, err := fmt.Fprintln(w, strings.Join(c.cells(c.Time, c.Event, c.modeName(), c.Session, c.Client), "  "))
 	return err
 }
 
-// IsEvent is part of render.Event.
+// IsEvent implements render.Event.
 func (Change) IsEvent() {}
 
-// changes returns what happened between two readings: who left, came and got the lock. The
-// first reading returns everybody's state. Contenders that came and left in between are not seen.
+// changes returns the events between two readings: which contenders left, came and acquired
+// the lock. For the first reading, it returns the state of each contender. Contenders that
+// came and left between two readings are missing.
 func changes(before, now *Queue, at time.Time) []Change {
 	var list []Change
 	add := func(event string, c *Contender) {

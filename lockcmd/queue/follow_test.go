@@ -15,8 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// told is each change of a list in two words.
-func told(list []Change) string {
+// summary returns each change as the event and the last character of the znode's name.
+func summary(list []Change) string {
 	var words []string
 	for _, c := range list {
 		node := c.Nodes[0]
@@ -26,13 +26,13 @@ func told(list []Change) string {
 }
 
 func TestChanges(t *testing.T) {
-	f := newFake()
+	f := newFakeEnsemble()
 	f.add("/l", "/l/lock-0000000001", "/l/lock-0000000002")
 	follower := Follow(f, "/l")
 	expect := func(want string) {
 		t.Helper()
 		list, err := follower.Update(t.Context())
-		if got := told(list); got != want || err != nil {
+		if got := summary(list); got != want || err != nil {
 			t.Errorf("%q, %v; want %q", got, err, want)
 		}
 	}
@@ -47,16 +47,16 @@ func TestChanges(t *testing.T) {
 	expect("left 2, got 3, came 4")
 	clear(f.znodes)
 	expect("left 3, left 4")
-	f.add("/l", "/l/lock-0000000004") // another one of that name
+	f.add("/l", "/l/lock-0000000004") // another znode with this name
 	expect("came 4, got 4")
 	if c := follower.last.Contenders[0]; c.stat.Czxid != f.zxid {
 		t.Errorf("the old one is shown: %+v", c.stat)
 	}
 }
 
-// An event is one line, whatever others wrote, and its JSON is JSON.
+// An event is printed as one line, whatever the znodes contain, and as valid JSON.
 func TestEventIsOneLine(t *testing.T) {
-	n := named(t, "lock-0000000001")
+	n := newTestNode(t, "lock-0000000001")
 	n.path = "/l/a\x1b[2J\n" + n.name()
 	n.Data = []byte(`{"host":"h","pid":1,"note":"a\n2026-11-21T12:00:00.000Z  got  lock\u001b[2J"}`)
 	q := newQueue("/l", contents{nodes: []*node{n}})
@@ -80,9 +80,10 @@ func TestEventIsOneLine(t *testing.T) {
 	}
 }
 
-// A change costs the newcomers' data and the holders'; time alone costs nothing.
+// After a change, the follower reads only the data of new contenders and of holders. Without a
+// change, it reads nothing.
 func TestFollowerReadsWhatIsNew(t *testing.T) {
-	f := newFake()
+	f := newFakeEnsemble()
 	f.add("/l")
 	for i := range 9 {
 		f.add(fmt.Sprintf("/l/lock-%010d", i))
@@ -106,7 +107,7 @@ func TestFollowerReadsWhatIsNew(t *testing.T) {
 	delete(f.znodes, "/l/lock-0000000000")
 	f.make(1, "unlock", "/l/lock-0000000001")
 	update("/l/lock-0000000001")
-	if got := strings.Join(follower.Picture(80, 24, true, nil), ";"); !strings.Contains(got, askedToLetGo) {
+	if got := strings.Join(follower.Picture(80, 24, true, nil), ";"); !strings.Contains(got, releaseRequested) {
 		t.Errorf("the request is not shown: %s", got)
 	}
 	f.reads = nil
@@ -117,14 +118,14 @@ func TestFollowerReadsWhatIsNew(t *testing.T) {
 	}
 }
 
-// Servers are asked again for who has come since, and for who is not connected,
-// but no more than once a second.
+// The follower queries the servers again for new and for disconnected clients, but not more
+// than once a second.
 func TestFollowerAsksServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+		f := newFakeEnsemble()
 		f.add("/l", "/l/lock-0000000001")
 		asked, conns := 0, " /h:1[1](queued=0,sid=0x1)\n"
-		f.word = func(context.Context, string) (string, error) { asked++; return conns, nil }
+		f.cons = func(context.Context, string) (string, error) { asked++; return conns, nil }
 		follower := Follow(f, "/l")
 		client := func(i, times int, want string) {
 			t.Helper()
@@ -144,7 +145,7 @@ func TestFollowerAsksServers(t *testing.T) {
 		client(0, 1, "h:1")
 		f.make(2, "", "/l/lock-0000000002")
 		update()
-		client(1, 1, "") // not asked yet
+		client(1, 1, "") // the servers have not been queried yet
 		time.Sleep(2 * askEvery)
 		follower.AskServers(t.Context())
 		client(1, 2, cluster.NoConnection)
@@ -160,7 +161,7 @@ func TestFollowerAsksServers(t *testing.T) {
 }
 
 func TestPicture(t *testing.T) {
-	f := newFake()
+	f := newFakeEnsemble()
 	follower := Follow(f, "/l")
 	if p := follower.Picture(80, 24, true, nil); p != nil {
 		t.Errorf("before the first reading: %q", p)

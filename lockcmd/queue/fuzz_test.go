@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzNote reads the data of a contender.
+// FuzzNote parses the data of a contender's znode.
 func FuzzNote(f *testing.F) {
 	f.Add([]byte(`{"user":"u","host":"h","pid":1,"note":"n","held":["/a"]}`))
 	f.Add([]byte("__REVOKE__ {}"))
@@ -14,12 +14,12 @@ func FuzzNote(f *testing.F) {
 		if n, ok := parseNote(data); ok && (n.String() == "" || !n.valid()) {
 			t.Errorf("%q: %+v", data, n)
 		}
-		parseRequest(data)
+		parseRevocation(data)
 		asked, err := Revoke(data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, ok := parseRequest(asked); !ok || r.Holder != nil && !json.Valid(r.Holder) {
+		if r, ok := parseRevocation(asked); !ok || r.Holder != nil && !json.Valid(r.Holder) {
 			t.Errorf("%q became %q", data, asked)
 		}
 	})

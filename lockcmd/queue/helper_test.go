@@ -22,8 +22,8 @@ const (
 	hex32 = "0123456789abcdef0123456789abcdef"
 )
 
-// named is a contender's node of that name.
-func named(t *testing.T, name string) *node {
+// newTestNode returns a contender's znode with this name.
+func newTestNode(t *testing.T, name string) *node {
 	t.Helper()
 	parsed, ok := zklock.ParseName(name)
 	if !ok {
@@ -32,46 +32,46 @@ func named(t *testing.T, name string) *node {
 	return &node{Name: parsed, path: "/l/" + name, Node: Node{Stat: &zk.Stat{Czxid: 1, EphemeralOwner: 1}}}
 }
 
-// fake is an ensemble of one server that keeps its znodes here.
-type fake struct {
-	mu        sync.Mutex // for a test that changes it meanwhile
-	znodes    map[string]Node
-	zxid      int64
-	reads     []string // paths whose data was asked for since this was emptied
-	cuts      int      // how often many were listed at once
-	hosts     []string
-	config    string
-	configErr error
-	chroot    string
-	word      func(ctx context.Context, addr string) (string, error) // answers cons
-	tells     bool                                                   // it answers dump and wchc
-	told      map[string]int64                                       // what mntr counts; nil: it is not allowed
-	watch     map[int64][]string                                     // data watches, by session
-	err       error                                                  // of each request
+// fakeEnsemble is an ensemble of one server, with its znodes in memory.
+type fakeEnsemble struct {
+	mu           sync.Mutex // for tests that change znodes during a search
+	znodes       map[string]Node
+	zxid         int64
+	reads        []string // paths of data reads; tests reset it
+	listCalls    int      // number of calls of Lists
+	hosts        []string
+	config       string
+	configErr    error
+	chroot       string
+	cons         func(ctx context.Context, addr string) (string, error) // answers cons
+	answersDump  bool                                                   // the server allows dump and wchc
+	mntrCounters map[string]int64                                       // counters in mntr; nil if mntr is not allowed
+	watch        map[int64][]string                                     // data watches, by session
+	err          error                                                  // error of each request
 }
 
-func newFake() *fake {
-	return &fake{znodes: map[string]Node{"/": {Stat: &zk.Stat{}}}, hosts: []string{"h:2181"},
-		word: func(context.Context, string) (string, error) { return "", errors.New("no cons here") }}
+func newFakeEnsemble() *fakeEnsemble {
+	return &fakeEnsemble{znodes: map[string]Node{"/": {Stat: &zk.Stat{}}}, hosts: []string{"h:2181"},
+		cons: func(context.Context, string) (string, error) { return "", errors.New("no cons here") }}
 }
 
-// add makes znodes of session 1, each by a transaction of its own.
-func (f *fake) add(paths ...string) {
+// add creates znodes of session 1, each in its own transaction.
+func (f *fakeEnsemble) add(paths ...string) {
 	for _, p := range paths {
 		f.make(1, "", p)
 	}
 }
 
-// make makes znodes of a session in one transaction.
-func (f *fake) make(session int64, data string, paths ...string) {
+// make creates znodes of a session in one transaction.
+func (f *fakeEnsemble) make(session int64, data string, paths ...string) {
 	f.zxid++
 	for _, p := range paths {
 		f.znodes[p] = Node{Data: []byte(data), Stat: &zk.Stat{Czxid: f.zxid, Ctime: f.zxid, EphemeralOwner: session}}
 	}
 }
 
-// Children is part of Ensemble.
-func (f *fake) Children(_ context.Context, dir string) (names []string, err error) {
+// Children implements Ensemble.
+func (f *fakeEnsemble) Children(_ context.Context, dir string) (names []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.znodes[dir]; !ok {
@@ -85,8 +85,8 @@ func (f *fake) Children(_ context.Context, dir string) (names []string, err erro
 	return names, f.err
 }
 
-// Nodes is part of Ensemble.
-func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error) {
+// Nodes implements Ensemble.
+func (f *fakeEnsemble) Nodes(_ context.Context, paths []string) (nodes []Node, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reads = append(f.reads, paths...)
@@ -100,11 +100,13 @@ func (f *fake) Nodes(_ context.Context, paths []string) (nodes []Node, err error
 	return nodes, f.err
 }
 
-// Watch is part of Watched.
-func (f *fake) Watch(ctx context.Context, paths []string) ([]Node, error) { return f.Nodes(ctx, paths) }
+// Watch implements WatchableEnsemble.
+func (f *fakeEnsemble) Watch(ctx context.Context, paths []string) ([]Node, error) {
+	return f.Nodes(ctx, paths)
+}
 
-// Lists is part of Whole.
-func (f *fake) Lists(ctx context.Context, dirs []string) (lists [][]string, err error) {
+// Lists implements TreeEnsemble.
+func (f *fakeEnsemble) Lists(ctx context.Context, dirs []string) (lists [][]string, err error) {
 	for _, dir := range dirs {
 		names, err := f.Children(ctx, dir)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -112,12 +114,12 @@ func (f *fake) Lists(ctx context.Context, dirs []string) (lists [][]string, err 
 		}
 		lists = append(lists, names)
 	}
-	f.cuts++
+	f.listCalls++
 	return lists, nil
 }
 
-// Tree is part of Whole.
-func (f *fake) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
+// Tree implements TreeEnsemble.
+func (f *fakeEnsemble) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
 	for dir := range f.znodes {
 		names, err := f.Children(ctx, dir)
 		if err != nil {
@@ -130,21 +132,23 @@ func (f *fake) Tree(ctx context.Context, root string, found func(dir string, nam
 	return nil
 }
 
-// ServerPath is part of Whole.
-func (f *fake) ServerPath(path string) string { return f.chroot + strings.TrimSuffix(path, "/") }
+// ServerPath implements TreeEnsemble.
+func (f *fakeEnsemble) ServerPath(path string) string {
+	return f.chroot + strings.TrimSuffix(path, "/")
+}
 
-// ClientPath is part of Whole.
-func (f *fake) ClientPath(path string) string {
+// ClientPath implements TreeEnsemble.
+func (f *fakeEnsemble) ClientPath(path string) string {
 	return cmp.Or(strings.TrimPrefix(path, f.chroot), "/")
 }
 
-// Hosts is part of Ensemble.
-func (f *fake) Hosts() []string { return f.hosts }
+// Hosts implements Ensemble.
+func (f *fakeEnsemble) Hosts() []string { return f.hosts }
 
-// Word is part of Ensemble.
-func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
+// Word implements Ensemble.
+func (f *fakeEnsemble) Word(ctx context.Context, addr, word string) (string, error) {
 	f.mu.Lock()
-	cons := f.word
+	cons := f.cons
 	f.mu.Unlock()
 	if word == "cons" {
 		return cons(ctx, addr)
@@ -152,13 +156,13 @@ func (f *fake) Word(ctx context.Context, addr, word string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case word == "mntr" && f.told != nil:
+	case word == "mntr" && f.mntrCounters != nil:
 		var b strings.Builder
-		for name, n := range f.told {
+		for name, n := range f.mntrCounters {
 			fmt.Fprintf(&b, "%s\t%d\n", name, n)
 		}
 		return b.String(), nil
-	case !f.tells:
+	case !f.answersDump:
 		return rejection(word), nil
 	case word == "wchc":
 		return f.sections("", f.watch), nil
@@ -177,7 +181,7 @@ func rejection(word string) string {
 	return word + " is not executed because it is not in the whitelist.\n"
 }
 
-func (f *fake) sections(end string, of map[int64][]string) string {
+func (f *fakeEnsemble) sections(end string, of map[int64][]string) string {
 	var b strings.Builder
 	for session, paths := range of {
 		fmt.Fprintf(&b, "0x%x%s\n", uint64(session), end)
@@ -188,14 +192,14 @@ func (f *fake) sections(end string, of map[int64][]string) string {
 	return b.String()
 }
 
-// Config is part of Ensemble.
-func (f *fake) Config(context.Context) (string, error) { return f.config, f.configErr }
+// Config implements Ensemble.
+func (f *fakeEnsemble) Config(context.Context) (string, error) { return f.config, f.configErr }
 
-// Self is part of Ensemble.
-func (f *fake) Self() (int64, time.Time) { return 1, time.Time{} }
+// Self implements Ensemble.
+func (f *fakeEnsemble) Self() (int64, time.Time) { return 1, time.Time{} }
 
 // read reads the queue of /l.
-func (f *fake) read(t *testing.T) *Queue {
+func (f *fakeEnsemble) read(t *testing.T) *Queue {
 	t.Helper()
 	q, err := Read(t.Context(), f, "/l")
 	if err != nil {
@@ -204,13 +208,13 @@ func (f *fake) read(t *testing.T) *Queue {
 	return q
 }
 
-// brief is a queue in few words: mode, state and the end of the node's name.
+// brief returns the mode, the state and the last part of the znode's name of each contender.
 func brief(q *Queue) string {
 	var rows []string
 	for _, c := range q.Contenders {
 		end := c.Nodes[0]
 		end = strings.TrimLeft(end[strings.LastIndexAny(end, "-_#")+1:], "0")
-		rows = append(rows, c.word()+" "+c.State+" "+end)
+		rows = append(rows, c.modeName()+" "+c.State+" "+end)
 	}
 	return strings.Join(rows, ", ")
 }

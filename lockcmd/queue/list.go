@@ -12,10 +12,10 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// maxIgnored is how many foreign children are named.
+// maxIgnored is the maximum number of ignored children in a remark.
 const maxIgnored = 10
 
-// Remarks is what a person should know besides the list, a line each.
+// Remarks returns notes for the user that do not fit into the table, one per line.
 func (q *Queue) Remarks() []string {
 	var lines []string
 	for _, w := range q.Warnings {
@@ -37,16 +37,16 @@ func (q *Queue) Remarks() []string {
 	return lines
 }
 
-// Text is a table with a head, or the word free.
+// Text writes a table with a header or, for an empty queue, the word "free".
 func (q *Queue) Text(w io.Writer) error { return q.FitText(w, 0) }
 
-// FitText is part of render.Fitter.
+// FitText implements render.Fitter.
 func (q *Queue) FitText(w io.Writer, columns int) error {
 	_, err := io.WriteString(w, strings.Join(q.lines(columns), "\n")+"\n")
 	return err
 }
 
-// The columns of the list, in order.
+// Indices of the table's columns.
 const (
 	colPlace = iota
 	colMode
@@ -58,17 +58,18 @@ const (
 	colNode
 )
 
-// Table has a row for each contender, each cell whole. An empty cell is a dash, so
-// that a program can split a row at its blanks up to the column who.
+// Table returns a row for each contender, with nothing shortened. An empty cell is a dash, so
+// that a program can split a row at its spaces up to the column WHO.
 func (q *Queue) Table() render.Grid {
 	g := render.Grid{Header: []string{"PLACE", "MODE", "STATE", "SESSION", "CLIENT", "AGE", "WHO", "NODE"}}
 	for _, c := range q.Contenders {
-		g.Rows = append(g.Rows, c.cells(strconv.Itoa(c.Place), c.word(), c.State, c.Session, c.Client, c.Age))
+		g.Rows = append(g.Rows, c.cells(strconv.Itoa(c.Place), c.modeName(), c.State, c.Session, c.Client, c.Age))
 	}
 	return g
 }
 
-// cells are what precedes, and who it is and where, each safe to print in a line.
+// cells returns words, the contender's note and its znodes as the cells of a row. All cells
+// are safe to print in one line.
 func (c *Contender) cells(words ...string) []string {
 	words = append(words, c.Who, strings.Join(c.Nodes, ","))
 	for i, word := range words {
@@ -77,7 +78,8 @@ func (c *Contender) cells(words ...string) []string {
 	return words
 }
 
-// lines is the list as text, made to fit a terminal of so many columns; 0: of any.
+// lines returns the queue as text that fits a terminal with this many columns; 0 means
+// unlimited.
 func (q *Queue) lines(columns int) []string {
 	switch {
 	case q.Missing:
@@ -92,9 +94,9 @@ func (q *Queue) lines(columns int) []string {
 	return g.Lines()
 }
 
-// fit narrows the list step by step until it has so many columns. Who holds the
-// lock matters most: names of nodes get shorter, session and client go before. The
-// mode may go where a short name still tells it.
+// fit shortens the table step by step until it has this many columns. The note (WHO) is most
+// important, so znode names are shortened first, and CLIENT and SESSION are removed before it.
+// MODE is removed next, because a shortened znode name still shows it.
 func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 	if g.Width() > columns {
 		g.Header[colPlace] = "#"
@@ -110,14 +112,14 @@ func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 		render.Step{Column: colWho}, render.Step{Column: colAge})
 }
 
-// ShortNode makes the name or path of a contender's node fit into so many columns.
-// It keeps what tells contenders apart as long as it can: the mode, and the end of
-// the number. Find knows what it gives.
+// ShortNode shortens the name or path of a contender's znode to this many columns. As long as
+// possible, it keeps the mode and the end of the sequence number, which distinguish
+// contenders. Find accepts the result.
 func ShortNode(node string, columns int) string {
 	if render.Width(node) <= columns {
 		return node
 	}
-	const digits = 5 // of the number, at least
+	const digits = 5 // minimum number of digits to keep
 	name := path.Base(node)
 	parsed, ok := zklock.ParseName(name)
 	_, tail, _ := strings.Cut(name, parsed.GUID) // the mode's mark and the number

@@ -10,12 +10,12 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// aQueue has three contenders, of whom the second one wrote a note in Chinese.
-func aQueue(t *testing.T) *Queue {
+// newTestQueue returns a queue of three contenders. The second one has a note in Chinese.
+func newTestQueue(t *testing.T) *Queue {
 	var nodes []*node
 	c := &cluster.Clients{Addrs: map[int64]string{}, All: true}
 	for i, name := range []string{uuid + "-__WRIT__0000000001", uuid + "-__READ__0000000002", hex32 + "__lock__0000000003"} {
-		n := named(t, name)
+		n := newTestNode(t, name)
 		n.Stat.EphemeralOwner, n.Stat.Czxid, n.Stat.Ctime = 0x100001255200005+int64(i), int64(i+1), time.Now().UnixMilli()
 		n.Data = []byte(`{"host":"web1.example.org","pid":4711,"user":"ann","note":"nightly backup of all"}`)
 		if i == 1 {
@@ -29,10 +29,10 @@ func aQueue(t *testing.T) *Queue {
 	return q
 }
 
-// A list fits its terminal, and says who as long as it can. What a node's name
-// keeps tells the mode, and finds the node.
+// The list fits the terminal and shows notes as long as possible. A shortened znode name shows
+// the mode, and Find accepts it.
 func TestFit(t *testing.T) {
-	q := aQueue(t)
+	q := newTestQueue(t)
 	for columns, want := range map[int][2]string{
 		20:  {"holds", "waits"},
 		40:  {"ann@web1.", "李@web2"},
@@ -99,9 +99,9 @@ func TestShortNode(t *testing.T) {
 	}
 }
 
-// What a znode has cannot drive the terminal, or make a line of its own.
+// The contents of a znode cannot control the terminal or add lines.
 func TestListIsSafe(t *testing.T) {
-	n := named(t, uuid+"-lock-0000000001")
+	n := newTestNode(t, uuid+"-lock-0000000001")
 	n.path = "/l/\x1b[31m" + n.name()
 	n.Data = []byte(`{"host":"h","pid":1,"note":"a\u001b[2J\nb"}`)
 	q := newQueue("/lock", contents{nodes: []*node{n}, ignored: []string{"a\x1b[2J\nb"}})

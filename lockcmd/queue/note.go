@@ -17,20 +17,20 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// note is what the data of our znodes say: who holds the lock, for people. It is
-// one line of JSON.
+// note is the data that zksh stores in its lock znodes, as one line of JSON. It tells people
+// who holds the lock.
 type note struct {
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
 	User  string `json:"user"`
 	Note  string `json:"note,omitempty"`
-	Start string `json:"start"` // when the lock was asked for, as RFC 3339 has it
-	// Held are the znodes of what was held then, by this process or what it runs
-	// under, by their paths on the server.
+	Start string `json:"start"` // time of the request for the lock, RFC 3339
+	// server paths of the znodes of all locks that this process and its parent processes held
+	// at that time
 	Held []string `json:"held,omitempty"`
 }
 
-// ownNote describes this process.
+// ownNote returns a note that describes this process.
 func ownNote(text string) note {
 	n := note{PID: os.Getpid(), Note: text, Start: render.Time(time.Now())}
 	if host, err := os.Hostname(); err == nil {
@@ -43,8 +43,8 @@ func ownNote(text string) note {
 	return n
 }
 
-// Note is the data of a znode of this process, with a text for others, and the
-// znodes of what is held already.
+// Note returns the data for a lock znode of this process. text is a message for other users,
+// and held lists the znodes of locks that are already held.
 func Note(text string, held []string) ([]byte, error) {
 	n := ownNote(text)
 	n.Held = held
@@ -56,10 +56,10 @@ func parseNote(data []byte) (n note, ok bool) {
 	return n, err == nil && n.valid()
 }
 
-// valid tells a note from what some other JSON leaves of one.
+// valid reports whether n comes from a real note and not from other JSON.
 func (n note) valid() bool { return n.Host != "" && n.PID > 0 }
 
-// String is the note for a person: user@host pid 12: why.
+// String formats the note for people, such as "user@host pid 12: text".
 func (n note) String() string {
 	s := n.Host
 	if n.User != "" {
@@ -72,60 +72,60 @@ func (n note) String() string {
 	return s
 }
 
-// request is what the data of a znode tell once its owner was asked to let go.
-// Behind zklock.RevokeMessage stands more of it if zksh asked an owner that writes
-// notes.
-type request struct {
+// revocation is the data of a znode whose owner was asked to release the lock. It follows
+// zklock.RevokeMessage. Only zksh writes it, and only if the znode contained a note.
+type revocation struct {
 	By     note            `json:"by"`
-	Holder json.RawMessage `json:"holder,omitempty"` // the data as they were
+	Holder json.RawMessage `json:"holder,omitempty"` // the znode's data before the request
 }
 
-const askedToLetGo = "release requested"
+const releaseRequested = "release requested"
 
-// parseRequest reports whether data ask to let go, and how much they tell of it.
-func parseRequest(data []byte) (r request, ok bool) {
+// parseRevocation reports whether data is a request to release the lock. r is empty if the
+// request contains no details.
+func parseRevocation(data []byte) (r revocation, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(zklock.RevokeMessage))
 	if !ok {
 		return r, string(data) == zklock.UnlockMessage
 	}
 	if json.Unmarshal(rest, &r) != nil {
-		return request{}, true
+		return revocation{}, true
 	}
 	return r, true
 }
 
-// Revoke is what a znode's data become when this process asks its owner to let
-// go. Curator looks for its bare message, so only an owner that writes notes like
-// ours gets more.
+// Revoke returns the data to write to a lock znode to ask its owner to release the lock.
+// Curator recognizes only its plain revocation message, so Revoke adds details only if data
+// contains a note of zksh.
 func Revoke(data []byte) ([]byte, error) {
-	if r, ok := parseRequest(data); ok { // it was asked before
+	if r, ok := parseRevocation(data); ok { // the owner was already asked
 		data = r.Holder
 	}
 	if _, ok := parseNote(data); !ok {
 		return []byte(zklock.RevokeMessage), nil
 	}
-	line, err := json.Marshal(request{By: ownNote(""), Holder: data})
+	line, err := json.Marshal(revocation{By: ownNote(""), Holder: data})
 	return append([]byte(zklock.RevokeMessage+" "), line...), err
 }
 
-// Asker names who asks to let go, for a line of text.
+// Asker returns a short description of the client that wrote the request in data.
 func Asker(data []byte) string {
-	if r, _ := parseRequest(data); r.By.valid() {
+	if r, _ := parseRevocation(data); r.By.valid() {
 		return render.Safe(r.By.String())
 	}
 	return "another client"
 }
 
-// whoColumns is the most a plain text is shown of.
+// whoColumns is the maximum width of plain text data in a list, in columns.
 const whoColumns = 40
 
-// decode says in words what a contender's data tells of it, and whether zksh
-// wrote that. Empty data tells nothing.
+// decode returns a description of a contender from its data, and whether zksh wrote that data.
+// The description of empty data is empty.
 func decode(data []byte) (who string, ours bool) {
 	if n, ok := parseNote(data); ok {
 		return n.String(), true
 	}
-	if r, ok := parseRequest(data); ok {
+	if r, ok := parseRevocation(data); ok {
 		return r.decode()
 	}
 	switch {
@@ -138,8 +138,8 @@ func decode(data []byte) (who string, ours bool) {
 	return render.Cut(line, whoColumns), false
 }
 
-func (r request) decode() (who string, ours bool) {
-	who = askedToLetGo
+func (r revocation) decode() (who string, ours bool) {
+	who = releaseRequested
 	if r.By.valid() {
 		who += " by " + r.By.String()
 	}
@@ -150,22 +150,22 @@ func (r request) decode() (who string, ours bool) {
 	return who, ours
 }
 
-// isText tells what a person can read.
+// isText reports whether data is printable text.
 func isText(data []byte) bool {
 	return utf8.Valid(data) && strings.IndexFunc(string(data), func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
 	}) < 0
 }
 
-// Who says in words what a contender's data tells of it, for a line of text:
-// nothing in it can end the line, or drive a terminal.
+// Who returns a description of a contender from its data. It is safe to print in one line on a
+// terminal.
 func Who(data []byte) string {
 	who, _ := decode(data)
 	return render.Safe(who)
 }
 
-// Describe names a contender by its data, by when its znode was made and by that
-// znode. What is not known is left out.
+// Describe returns a description of a contender: its data, the creation time of its znode and
+// the znode's name. It leaves out what is not known.
 func Describe(data []byte, since time.Time, node string) string {
 	who, name := Who(data), render.Safe(path.Base(node))
 	words, end := []string{who}, " ("+name+")"

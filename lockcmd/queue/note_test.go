@@ -36,7 +36,7 @@ func TestWho(t *testing.T) {
 	}
 }
 
-// What was asked before keeps the first owner's data, whoever asked.
+// A second request keeps the owner's original data, whoever made the first request.
 func TestRevoke(t *testing.T) {
 	const note = `{"host":"web1","pid":4711,"user":"ann","start":""}`
 	for data, ours := range map[string]bool{

@@ -9,10 +9,9 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// inOrder sorts contenders as they came: by their sequence numbers, or by the
-// transactions that made them where the numbers do not tell, since the counter
-// has overflowed or there is none.
-func inOrder(nodes []*node) []*node {
+// sortByArrival sorts nodes by their sequence numbers. If a counter has overflowed or a name
+// has no number, it sorts by the transactions that created the znodes.
+func sortByArrival(nodes []*node) []*node {
 	byNumber := !slices.ContainsFunc(nodes, func(n *node) bool { return n.Number < 0 || n.Number == math.MaxInt32 })
 	slices.SortFunc(nodes, func(a, b *node) int {
 		if byNumber && a.Number != b.Number {
@@ -23,23 +22,23 @@ func inOrder(nodes []*node) []*node {
 	return nodes
 }
 
-// asOne reports whether b is another name of the contender a: one transaction made
-// both, for clients of another family to see.
-func asOne(a, b *node) bool {
-	if a.Stat.Czxid == 0 { // all that is known are the names
+// sameContender reports whether b belongs to the same contender as a: one transaction created
+// both, so that clients of different families see the lock.
+func sameContender(a, b *node) bool {
+	if a.Stat.Czxid == 0 { // only the names are known
 		return zklock.SameOwner(a.path, b.path)
 	}
 	return a.Stat.Czxid == b.Stat.Czxid && a.Stat.EphemeralOwner == b.Stat.EphemeralOwner &&
 		a.Mode == b.Mode && a.Kind != b.Kind && b.Number == a.Number+1
 }
 
-// contenders makes a list of who contends for a path, with their states.
+// contenders returns the contenders with these znodes, and their states.
 func contenders(nodes []*node) []*Contender {
 	var list []*Contender
-	exclusive, some := false, false // is there one ahead?
+	exclusive, some := false, false // whether an exclusive contender, or any, is ahead
 	for i, n := range nodes {
-		if i > 0 && asOne(nodes[i-1], n) {
-			list[len(list)-1].add(n)
+		if i > 0 && sameContender(nodes[i-1], n) {
+			list[len(list)-1].addNode(n)
 			continue
 		}
 		c := newContender(n)
@@ -60,9 +59,10 @@ func contenders(nodes []*node) []*Contender {
 	return list
 }
 
-// semaphore lists a semaphore's leases, and behind them who waits for one. A
-// client takes the guard's lock, makes a lease, and lets the guard go when it has
-// it: Curator's waits for room with the lease made, kazoo's before.
+// semaphore returns the contenders of a semaphore: the leases, followed by the waiters. A
+// client acquires the guard lock, creates a lease, and then releases the guard. While the
+// semaphore has no room, a Curator client waits after it has created its lease, and a kazoo
+// client before.
 func semaphore(leases, guard []*node) []*Contender {
 	list := contenders(leases)
 	if len(guard) > 0 && len(list) > 0 {

@@ -2,6 +2,10 @@
 // recipes ignore each other, and which sessions wait for each other. It knows the locks of
 // Curator, kazoo, go-zookeeper, ZooKeeper's recipes, HBase and Accumulo.
 //
+// Begin reading with Queue and Contender, and with Read, which reads one queue. LookAll reads
+// all queues below a path, Follow reports the changes of one queue, and FindDeadlocks searches
+// for deadlocks. Wait.Deadlock does so for a wait of this client.
+//
 // This package is part of the program zksh and may change at any time.
 package queue
 
@@ -17,42 +21,42 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// What a contender does.
+// The states of a contender.
 const (
 	holds = "holds"
 	waits = "waits"
 )
 
-// Queue is who contends for a lock.
+// A Queue contains the contenders for one lock.
 type Queue struct {
 	Path       string       `json:"path"`
-	Missing    bool         `json:"missing,omitempty"`   // there is no such znode
-	State      string       `json:"state"`               // held or free
-	MaxLeases  int          `json:"maxLeases,omitempty"` // of a kazoo semaphore
-	Contenders []*Contender `json:"contenders"`          // first come first
-	Ignored    []string     `json:"ignored,omitempty"`   // children that take no part
+	Missing    bool         `json:"missing,omitempty"`   // the znode does not exist
+	State      string       `json:"state"`               // "held" or "free"
+	MaxLeases  int          `json:"maxLeases,omitempty"` // limit of a kazoo semaphore; 0 if unknown
+	Contenders []*Contender `json:"contenders"`          // in order of arrival
+	Ignored    []string     `json:"ignored,omitempty"`   // names of children that are not contenders
 	Warnings   []string     `json:"warnings,omitempty"`
-	NoClients  string       `json:"noClients,omitempty"` // why addresses of clients are missing
+	NoClients  string       `json:"noClients,omitempty"` // why clients' addresses are missing
 }
 
-// Contender is one client that holds the lock or waits for it.
+// A Contender is one client that holds the lock or waits for it.
 type Contender struct {
-	Place   int         `json:"place"` // from 1
-	Kind    string      `json:"kind"`  // whose recipe made its node
+	Place   int         `json:"place"` // starts at 1
+	Kind    string      `json:"kind"`  // the recipe that created its znode
 	Mode    zklock.Mode `json:"mode"`
-	State   string      `json:"state"`            // holds or waits
-	Session string      `json:"session"`          // in hexadecimal; empty: it outlives sessions
-	Client  string      `json:"client,omitempty"` // its address, or "no connection"
-	Since   string      `json:"since,omitempty"`  // when its node was made, RFC 3339 in UTC
-	Age     string      `json:"age,omitempty"`    // by the server's clock as far as it is known
-	Who     string      `json:"who,omitempty"`    // what its data tells, for a person
+	State   string      `json:"state"`            // "holds" or "waits"
+	Session string      `json:"session"`          // session id in hexadecimal; empty if the znode is not ephemeral
+	Client  string      `json:"client,omitempty"` // address of the client, or "no connection"
+	Since   string      `json:"since,omitempty"`  // creation time of its znode, RFC 3339 in UTC
+	Age     string      `json:"age,omitempty"`    // by the server's clock, if it is known
+	Who     string      `json:"who,omitempty"`    // description from its data
 	Data    render.Data `json:"data"`
-	Nodes   []string    `json:"nodes"` // several when it contends in several families
+	Nodes   []string    `json:"nodes"` // names of its znodes; several if it contends in several families
 
-	nodes   []*node
-	stat    *zk.Stat
-	groups  []*lockGroup
-	liberal bool // made by zksh, which waits for every family
+	nodes       []*node
+	stat        *zk.Stat
+	groups      []*lockGroup
+	waitsForAll bool // created by zksh, which waits for the locks of every family
 }
 
 func newContender(n *node) *Contender {
@@ -60,35 +64,36 @@ func newContender(n *node) *Contender {
 		Kind: n.Kind, Mode: n.Mode, Data: n.Data, Nodes: []string{n.name()}, nodes: []*node{n}, stat: n.Stat,
 		groups: []*lockGroup{groupOf(n.Kind)},
 	}
-	if c.known() {
+	if c.statKnown() {
 		c.Since = render.Time(time.UnixMilli(n.Stat.Ctime))
 	}
 	if isSession(n.Stat.EphemeralOwner) {
 		c.Session = render.Hex(n.Stat.EphemeralOwner)
 	}
-	c.Who, c.liberal = decode(n.Data)
+	c.Who, c.waitsForAll = decode(n.Data)
 	if n.Hidden {
 		c.Who = "unreadable"
 	}
 	return c
 }
 
-// known reports whether the servers say when a contender came, and whose it is. From
-// 3.9.2 on, and 3.8.4, they do not where its node may not be read.
-func (c *Contender) known() bool { return c.stat.Czxid != 0 }
+// statKnown reports whether the servers reported the creation time and the owner of the znode.
+// Servers from 3.8.4 and 3.9.2 on do not, if the znode is unreadable.
+func (c *Contender) statKnown() bool { return c.stat.Czxid != 0 }
 
-// isSession tells a session from the marks of container and TTL nodes.
+// isSession reports whether the ephemeral owner of a znode is a session. Container and TTL
+// znodes have special values there.
 func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint64(owner)>>56 != 0xff }
 
-// add gives a contender one more name.
-func (c *Contender) add(n *node) {
+// addNode adds a znode of another family to the contender.
+func (c *Contender) addNode(n *node) {
 	c.Nodes, c.nodes = append(c.Nodes, n.name()), append(c.nodes, n)
 	c.groups = append(c.groups, groupOf(n.Kind))
-	c.Kind, c.liberal = "all families", true
+	c.Kind, c.waitsForAll = "all families", true
 }
 
-// word is the mode as a person calls it.
-func (c *Contender) word() string {
+// modeName returns the mode as shown to users.
+func (c *Contender) modeName() string {
 	for _, w := range []string{"semaphore", "latch", "read", "write"} {
 		if strings.Contains(c.Kind, w) {
 			return w
@@ -100,13 +105,13 @@ func (c *Contender) word() string {
 	return "lock"
 }
 
-// newQueue puts together what was read.
+// newQueue builds a queue from the znodes that were read.
 func newQueue(path string, c contents) *Queue {
-	q := &Queue{Path: path, Missing: c.missing, State: "free", MaxLeases: c.max, Ignored: c.ignored, Contenders: []*Contender{}}
+	q := &Queue{Path: path, Missing: c.missing, State: "free", MaxLeases: c.maxLeases, Ignored: c.ignored, Contenders: []*Contender{}}
 	switch {
 	case len(c.leases)+len(c.guard) == 0:
 		q.Contenders = append(q.Contenders, contenders(c.nodes)...)
-	case len(c.leases) == 0 && len(c.nodes) > 0: // kazoo keeps leases at the path itself
+	case len(c.leases) == 0 && len(c.nodes) > 0: // kazoo's leases are children of the path itself
 		q.Contenders = semaphore(c.nodes, c.guard)
 	default:
 		q.Contenders = append(contenders(c.nodes), semaphore(c.leases, c.guard)...)
@@ -119,42 +124,42 @@ func newQueue(path string, c contents) *Queue {
 	return q
 }
 
-// Free reports whether nobody holds the lock or waits for it.
+// Free reports whether no client holds the lock or waits for it.
 func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
 
-// Holders lists who holds the lock by what Find knows: of each the node that its
-// client looks at, the first one.
+// Holders returns the znode name of each holder. If a holder has several znodes, it returns
+// the first one, whose data the client watches for requests.
 func (q *Queue) Holders() (nodes []string) {
-	for _, c := range q.holding() {
+	for _, c := range q.holders() {
 		nodes = append(nodes, c.Nodes[0])
 	}
 	return nodes
 }
 
-// holding are the contenders that hold the lock.
-func (q *Queue) holding() []*Contender {
+// holders returns the contenders that hold the lock.
+func (q *Queue) holders() []*Contender {
 	return slices.DeleteFunc(slices.Clone(q.Contenders), func(c *Contender) bool { return c.State != holds })
 }
 
-// setAges tells how long each has been there by now, which is by the server's clock.
+// setAges sets the age of each contender; now is the server's current time.
 func (q *Queue) setAges(now time.Time) {
 	for _, c := range q.Contenders {
-		if !c.known() {
+		if !c.statKnown() {
 			continue
 		}
-		c.Age = age(now.Sub(time.UnixMilli(c.stat.Ctime)))
+		c.Age = formatAge(now.Sub(time.UnixMilli(c.stat.Ctime)))
 	}
 }
 
-// age is a duration of two units at most: 3m12s, 5h4m, 12d3h.
-func age(d time.Duration) string {
+// formatAge formats a duration with at most two units: 3m12s, 5h4m, 12d3h.
+func formatAge(d time.Duration) string {
 	d = max(d, 0)
 	unit := func(n time.Duration, name string) string { return strconv.FormatInt(int64(d/n), 10) + name }
 	switch day := 24 * time.Hour; {
 	case d < time.Minute:
 		return unit(time.Second, "s")
 	case d < time.Hour:
-		return unit(time.Minute, "m") + age(d%time.Minute)
+		return unit(time.Minute, "m") + formatAge(d%time.Minute)
 	case d < day:
 		return unit(time.Hour, "h") + strconv.FormatInt(int64(d%time.Hour/time.Minute), 10) + "m"
 	default:

@@ -31,7 +31,7 @@ var families = map[string]struct {
 
 func TestFamilies(t *testing.T) {
 	for name, c := range families {
-		f := newFake()
+		f := newFakeEnsemble()
 		f.add("/l")
 		for _, n := range c.nodes {
 			f.add("/l/" + n)
@@ -43,7 +43,7 @@ func TestFamilies(t *testing.T) {
 }
 
 func TestCuratorSemaphore(t *testing.T) {
-	f := newFake()
+	f := newFakeEnsemble()
 	f.add("/l", "/l/leases", "/l/locks")
 	if q := f.read(t); q.State != "free" || len(q.Ignored) > 0 {
 		t.Errorf("an empty one: %+v", q)
@@ -54,17 +54,17 @@ func TestCuratorSemaphore(t *testing.T) {
 	if got := brief(f.read(t)); got != "semaphore holds 1, semaphore holds 2, semaphore waits 7, semaphore waits 8" {
 		t.Error(got)
 	}
-	f.make(2, "", "/l/leases/"+uuid+"-lease-0000000003") // and no room for it yet
+	f.make(2, "", "/l/leases/"+uuid+"-lease-0000000003") // the semaphore has no free lease for it yet
 	if q := f.read(t); brief(q) != "semaphore holds 1, semaphore holds 2, semaphore waits 3, semaphore waits 8" || len(q.Warnings) > 0 {
 		t.Error(brief(q), q.Warnings)
 	}
 }
 
 func TestKazooSemaphore(t *testing.T) {
-	f := newFake()
+	f := newFakeEnsemble()
 	f.make(0, "2", "/l")
 	second := "f" + hex32[1:]
-	f.add("/l/"+second, "/l/"+hex32) // in this order, which is not that of the names
+	f.add("/l/"+second, "/l/"+hex32) // not in alphabetical order
 	f.add("/l-__lock__")
 	f.make(2, "", "/l-__lock__/"+hex32+"__lock__0000000005")
 	q := f.read(t)
@@ -77,15 +77,16 @@ func TestKazooSemaphore(t *testing.T) {
 	if got := strings.Join(q.Remarks(), ";"); got != "the semaphore has 2 leases" {
 		t.Error(got)
 	}
-	f.make(2, "", "/l/"+strings.Repeat("a", 32)) // the guard's head has its lease by now
+	f.make(2, "", "/l/"+strings.Repeat("a", 32)) // the first client at the guard has its lease now
 	if got := brief(f.read(t)); strings.Count(got, "holds") != 3 || strings.Contains(got, "waits") {
 		t.Error(got)
 	}
 }
 
-// Nodes of one transaction are one contender only where they look as one does.
-func TestAsOne(t *testing.T) {
-	f := newFake()
+// Znodes that one transaction created are one contender only if their names and numbers fit
+// together.
+func TestSameContender(t *testing.T) {
+	f := newFakeEnsemble()
 	f.add("/l")
 	f.make(2, "", "/l/"+uuid+"-lock-0000000000", "/l/"+uuid+"-__WRIT__0000000001", "/l/"+hex32+"__lock__0000000002")
 	f.make(3, "", "/l/"+uuid+"-lock-0000000003", "/l/"+uuid+"-__READ__0000000004", "/l/"+hex32+"__rlock__0000000006")
@@ -95,8 +96,8 @@ func TestAsOne(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRead(t *testing.T) {
-	f := newFake()
+func TestUnreadableZnodes(t *testing.T) {
+	f := newFakeEnsemble()
 	if q := f.read(t); !q.Missing || !q.Free() {
 		t.Errorf("%+v", q)
 	}
@@ -120,9 +121,10 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Each holder has one node to be asked at, which for a lease is not the lock's child.
+// Holders returns one znode for each holder. For a lease of a semaphore, it is not a child of
+// the lock's path.
 func TestHolders(t *testing.T) {
-	f := newFake()
+	f := newFakeEnsemble()
 	f.add("/l", "/l/leases", "/l/locks")
 	f.make(2, "", "/l/"+uuid+"-__READ__0000000001", "/l/"+hex32+"__rlock__0000000002")
 	f.add("/l/leases/"+uuid+"-lease-0000000001", "/l/"+uuid+"-__WRIT__0000000003")
@@ -144,7 +146,7 @@ func TestAge(t *testing.T) {
 		-time.Second: "0s", 0: "0s", 59 * time.Second: "59s", 192 * time.Second: "3m12s", 5*time.Hour + 4*time.Minute + 3*time.Second: "5h4m",
 		291*time.Hour + time.Minute: "12d3h",
 	} {
-		if got := age(d); got != want {
+		if got := formatAge(d); got != want {
 			t.Errorf("%s: %s, want %s", d, got, want)
 		}
 	}

@@ -13,29 +13,30 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// source is what a queue is read from. Errors are told apart with errors.Is and
-// go-zookeeper's values.
-type source interface {
-	// Children lists the names of a znode's children.
+// znodeReader reads the znodes of queues. Its errors support errors.Is with go-zookeeper's
+// values.
+type znodeReader interface {
+	// Children returns the names of a znode's children.
 	Children(ctx context.Context, path string) ([]string, error)
-	// Nodes reads znodes, all in one flight, and gives them in the order asked for.
+	// Nodes reads znodes with all requests in flight at once, and returns them in the order of
+	// paths.
 	Nodes(ctx context.Context, paths []string) ([]Node, error)
 }
 
-// Ensemble is a client of ZooKeeper that can also ask its servers, one by one.
+// Ensemble is a ZooKeeper client that can also query each server on its own.
 type Ensemble interface {
-	source
+	znodeReader
 	cluster.Ensemble
 }
 
-// Node is what was read of a znode.
+// Node is the result of reading a znode.
 type Node struct {
 	Data   []byte
-	Hidden bool     // the data is not for us to read
-	Stat   *zk.Stat // nil: the znode is gone; zero: it is there, but not for us to read either
+	Hidden bool     // no permission to read the data
+	Stat   *zk.Stat // nil if the znode is gone; zero if it exists but its Stat is unreadable, too
 }
 
-// node is one child of a lock's path that takes part in the lock.
+// node is a contender's znode: a child of a lock's path.
 type node struct {
 	Node
 	zklock.Name
@@ -44,18 +45,18 @@ type node struct {
 
 func (n *node) name() string { return path.Base(n.path) }
 
-// contents are what was read below one path.
+// contents are the znodes below one path.
 type contents struct {
-	nodes   []*node  // that contend for the path itself
-	leases  []*node  // of a Curator semaphore
-	guard   []*node  // that wait to get a lease
-	ignored []string // children that take no part
-	max     int      // leases of a kazoo semaphore; 0: not known
-	missing bool     // there is no such path
+	nodes     []*node  // contenders for the path itself
+	leases    []*node  // leases of a Curator semaphore
+	guard     []*node  // waiters for a lease of a semaphore
+	ignored   []string // names of children that are not contenders
+	maxLeases int      // limit of a kazoo semaphore; 0 if unknown
+	missing   bool     // the path does not exist
 }
 
-// Read reads who holds and who waits below path. A path that does not exist is
-// free. No more than what the znodes tell is in it; Look has more.
+// Read reads the queue at path. A path that does not exist is a free lock. The queue contains
+// only information from the znodes; Look adds the clients' addresses.
 func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	c, err := (&reader{e: e}).read(ctx, path)
 	if err != nil {
@@ -64,30 +65,30 @@ func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	return newQueue(path, c), nil
 }
 
-// reader reads what is below lock paths.
+// reader reads the znodes below lock paths.
 type reader struct {
-	e     source
-	known map[string]*node // by path: what need not be read again
-	found map[string]*node // by path: all of the present reading
+	e     znodeReader
+	cache map[string]*node // by path; znodes that need not be read again
+	found map[string]*node // by path; all znodes of the current reading
 }
 
 func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
 	r.found = map[string]*node{}
-	if c, err = r.below(ctx, dir); err != nil {
+	if c, err = r.readChildren(ctx, dir); err != nil {
 		return c, err
 	}
-	return c, r.semaphores(ctx, dir, &c)
+	return c, r.readSemaphore(ctx, dir, &c)
 }
 
-// semaphores reads what else belongs to Curator's and kazoo's.
-func (r *reader) semaphores(ctx context.Context, dir string, c *contents) error {
+// readSemaphore reads the other znodes of Curator's and kazoo's semaphores.
+func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) error {
 	if slices.Contains(c.ignored, "leases") && slices.Contains(c.ignored, "locks") {
 		c.ignored = slices.DeleteFunc(c.ignored, func(n string) bool { return n == "leases" || n == "locks" })
-		leases, err := r.below(ctx, path.Join(dir, "leases"))
+		leases, err := r.readChildren(ctx, path.Join(dir, "leases"))
 		if err != nil {
 			return err
 		}
-		guard, err := r.below(ctx, path.Join(dir, "locks"))
+		guard, err := r.readChildren(ctx, path.Join(dir, "locks"))
 		if err != nil {
 			return err
 		}
@@ -100,17 +101,17 @@ func (r *reader) semaphores(ctx context.Context, dir string, c *contents) error 
 	if err != nil {
 		return err
 	}
-	if n, err := strconv.Atoi(string(folder[0].Data)); err == nil { // else it does not say
-		c.max = n
+	if n, err := strconv.Atoi(string(folder[0].Data)); err == nil { // otherwise the limit is unknown
+		c.maxLeases = n
 	}
-	guard, err := r.below(ctx, dir+kazooGuard)
+	guard, err := r.readChildren(ctx, dir+kazooGuard)
 	c.guard = append(c.guard, guard.nodes...)
 	return err
 }
 
-// below reads those children of a path that take part. Those gone by now are left
-// out.
-func (r *reader) below(ctx context.Context, dir string) (c contents, err error) {
+// readChildren reads the children of a path that are contenders. It leaves out children that
+// are gone meanwhile.
+func (r *reader) readChildren(ctx context.Context, dir string) (c contents, err error) {
 	names, err := r.e.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		return contents{missing: true}, nil
@@ -119,7 +120,7 @@ func (r *reader) below(ctx context.Context, dir string) (c contents, err error) 
 		return c, err
 	}
 	var unread []*node
-	var paths []string // of the unread
+	var paths []string // their paths
 	for _, name := range names {
 		parsed, ok := zklock.ParseName(name)
 		if !ok {
@@ -127,7 +128,7 @@ func (r *reader) below(ctx context.Context, dir string) (c contents, err error) 
 			continue
 		}
 		child := path.Join(dir, name)
-		n := r.known[child]
+		n := r.cache[child]
 		if n == nil {
 			n = &node{Name: parsed, path: child}
 			unread, paths = append(unread, n), append(paths, child)
@@ -146,7 +147,7 @@ func (r *reader) below(ctx context.Context, dir string) (c contents, err error) 
 			}
 		}
 	}
-	c.nodes = inOrder(slices.DeleteFunc(c.nodes, func(n *node) bool { return n.Stat == nil }))
+	c.nodes = sortByArrival(slices.DeleteFunc(c.nodes, func(n *node) bool { return n.Stat == nil }))
 	slices.Sort(c.ignored)
 	return c, nil
 }

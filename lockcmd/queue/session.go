@@ -9,16 +9,16 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Session is what the servers report about one session, with its locks.
+// A Session is the servers' information about one session, with its locks.
 type Session struct {
 	*cluster.Session
-	Locks []Step `json:"locks"` // that it holds or waits for
+	Locks []Step `json:"locks"` // the locks that it holds or waits for
 	*cluster.Coverage
 }
 
-// LookSession finds a session as cluster.FindSession does, and reads the queues in which it
-// has a znode.
-func LookSession(ctx context.Context, e Whole, id int64, client string) (*Session, error) {
+// LookSession finds a session by its id or by the address of its client, like
+// cluster.FindSession, and reads the queues in which the session has a znode.
+func LookSession(ctx context.Context, e TreeEnsemble, id int64, client string) (*Session, error) {
 	found, coverage, err := cluster.FindSession(ctx, e, id, client)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func LookSession(ctx context.Context, e Whole, id int64, client string) (*Sessio
 	for _, p := range s.Ephemerals {
 		list = append(list, e.ServerPath(p))
 	}
-	addFolders(folders, e, "/", list)
+	addQueueDirs(folders, e, "/", list)
 	queues, err := readAll(ctx, e, queueDirs(folders))
 	if err != nil {
 		return nil, err

@@ -13,61 +13,61 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Stats is what a queue that is followed comes to.
+// Stats are the statistics of a queue that is being followed.
 type Stats struct {
 	Path      string  `json:"path"`
-	Seconds   float64 `json:"seconds"`   // how long it has been followed
-	HandOvers int     `json:"handOvers"` // who had waited got the lock
+	Seconds   float64 `json:"seconds"`   // duration of the observation
+	HandOvers int     `json:"handOvers"` // number of waiters that acquired the lock
 	Releases  int     `json:"releases"`
-	Hold      Spread  `json:"hold"` // of those whose beginning was seen
+	Hold      Spread  `json:"hold"` // only of holds whose beginning was seen
 	Wait      Spread  `json:"wait"`
-	// Notified is what the servers' counters went up by meanwhile, for whatever
-	// reason, the watches of who follows included. Nil: they do not tell.
+	// Notified is the increase of the servers' counters since the beginning, for all their
+	// clients, this one included. It is nil if the servers do not report it.
 	Notified *Notified `json:"notified,omitempty"`
-	NotTold  string    `json:"notTold,omitempty"` // why not
+	NotTold  string    `json:"notTold,omitempty"` // why Notified is nil
 }
 
-// Spread is how some times are spread, in milliseconds.
+// Spread is the distribution of durations, in milliseconds.
 type Spread struct {
 	Count int     `json:"count"`
 	P50   float64 `json:"p50_ms"`
 	P99   float64 `json:"p99_ms"`
 }
 
-// Notified counts watchers that were told of something.
+// Notified counts watchers that the servers notified.
 type Notified struct {
-	Deleted  int64   `json:"deleted"`  // of a deletion: who waits for the one before
-	Children int64   `json:"children"` // of a change of children: a herd at the folder
-	Release  float64 `json:"perRelease"`
+	Deleted    int64   `json:"deleted"`  // of the deletion of a znode, which waiters watch
+	Children   int64   `json:"children"` // of a change of a znode's children, as in a herd
+	PerRelease float64 `json:"perRelease"`
 }
 
-// counting adds up what happens in a queue.
-type counting struct {
+// counter collects the statistics of a queue.
+type counter struct {
 	path        string
-	begun       time.Time
-	came, got   map[string]time.Time // by node
+	started     time.Time
+	came, got   map[string]time.Time // times by znode name
 	holds, wait []time.Duration
 	handOvers   int
 	releases    int
-	before      map[string]int64 // the servers' counters at the beginning
-	why         string           // they do not tell
+	before      map[string]int64 // the servers' counters at the start
+	why         string           // why before is unknown; empty if it is known
 }
 
-// The names of counters, of which mntr has the sums.
+// The names of the counters in mntr.
 const (
-	toldOfDeletion = "zk_sum_node_deleted_watch_count"
-	toldOfChildren = "zk_sum_node_children_watch_count"
+	deletionCounter = "zk_sum_node_deleted_watch_count"
+	childrenCounter = "zk_sum_node_children_watch_count"
 )
 
-// newCounting begins to count.
-func newCounting(ctx context.Context, e Ensemble, path string) *counting {
-	c := &counting{path: path, begun: time.Now(), came: map[string]time.Time{}, got: map[string]time.Time{}}
-	c.before, c.why = cluster.SumCounters(ctx, e, toldOfDeletion, toldOfChildren)
+// newCounter starts the statistics.
+func newCounter(ctx context.Context, e Ensemble, path string) *counter {
+	c := &counter{path: path, started: time.Now(), came: map[string]time.Time{}, got: map[string]time.Time{}}
+	c.before, c.why = cluster.SumCounters(ctx, e, deletionCounter, childrenCounter)
 	return c
 }
 
-// add takes what happened.
-func (c *counting) add(changes []Change, at time.Time) {
+// add records changes that were seen at this time.
+func (c *counter) add(changes []Change, at time.Time) {
 	for _, ch := range changes {
 		node := ch.Nodes[0]
 		switch ch.Event {
@@ -94,25 +94,25 @@ func (c *counting) add(changes []Change, at time.Time) {
 	}
 }
 
-// stats is what it comes to by now.
-func (c *counting) stats(ctx context.Context, e Ensemble) *Stats {
-	s := &Stats{Path: c.path, Seconds: time.Since(c.begun).Seconds(), HandOvers: c.handOvers, Releases: c.releases,
-		Hold: spread(c.holds), Wait: spread(c.wait), NotTold: c.why}
+// stats returns the statistics so far.
+func (c *counter) stats(ctx context.Context, e Ensemble) *Stats {
+	s := &Stats{Path: c.path, Seconds: time.Since(c.started).Seconds(), HandOvers: c.handOvers, Releases: c.releases,
+		Hold: newSpread(c.holds), Wait: newSpread(c.wait), NotTold: c.why}
 	if c.why != "" {
 		return s
 	}
-	now, why := cluster.SumCounters(ctx, e, toldOfDeletion, toldOfChildren)
+	now, why := cluster.SumCounters(ctx, e, deletionCounter, childrenCounter)
 	if why != "" {
 		s.NotTold = why
 		return s
 	}
-	s.Notified = &Notified{Deleted: now[toldOfDeletion] - c.before[toldOfDeletion], Children: now[toldOfChildren] - c.before[toldOfChildren]}
-	s.Notified.Release = float64(s.Notified.Deleted) / float64(max(c.releases, 1))
+	s.Notified = &Notified{Deleted: now[deletionCounter] - c.before[deletionCounter], Children: now[childrenCounter] - c.before[childrenCounter]}
+	s.Notified.PerRelease = float64(s.Notified.Deleted) / float64(max(c.releases, 1))
 	return s
 }
 
-// spread sorts times.
-func spread(times []time.Duration) Spread {
+// newSpread returns the distribution of times.
+func newSpread(times []time.Duration) Spread {
 	if len(times) == 0 {
 		return Spread{}
 	}
@@ -123,7 +123,7 @@ func spread(times []time.Duration) Spread {
 	return Spread{len(sorted), at(50), at(99)}
 }
 
-// String is the figures in a line.
+// String returns the percentiles in one line.
 func (s Spread) String() string {
 	if s.Count == 0 {
 		return "none seen"
@@ -135,13 +135,13 @@ func (Spread) words(ms float64) string {
 	return time.Duration(ms * float64(time.Millisecond)).Round(100 * time.Microsecond).String()
 }
 
-// Text has a line for each of the figures.
+// Text writes each figure on its own line.
 func (s *Stats) Text(w io.Writer) error {
 	_, err := io.WriteString(w, strings.Join(s.lines(), "\n")+"\n")
 	return err
 }
 
-// Table is the figures by name.
+// Table returns a row for each figure.
 func (s *Stats) Table() render.Grid {
 	g := render.Grid{Header: []string{"FIGURE", "VALUE"}}
 	for _, l := range s.lines() {
@@ -153,12 +153,12 @@ func (s *Stats) Table() render.Grid {
 
 func (s *Stats) lines() []string {
 	lines := []string{
-		fmt.Sprintf("hand-overs: %d, releases: %d, in %s", s.HandOvers, s.Releases, age(time.Duration(s.Seconds*float64(time.Second)))),
+		fmt.Sprintf("hand-overs: %d, releases: %d, in %s", s.HandOvers, s.Releases, formatAge(time.Duration(s.Seconds*float64(time.Second)))),
 		"held: " + s.Hold.String(),
 		"waited: " + s.Wait.String(),
 	}
 	if n := s.Notified; n != nil {
-		return append(lines, fmt.Sprintf("watchers notified: %d of deletions (%.1f per release), %d of changed children", n.Deleted, n.Release, n.Children))
+		return append(lines, fmt.Sprintf("watchers notified: %d of deletions (%.1f per release), %d of changed children", n.Deleted, n.PerRelease, n.Children))
 	}
 	return append(lines, "watchers notified: unknown: "+cmp.Or(s.NotTold, "no server was asked"))
 }

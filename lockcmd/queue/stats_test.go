@@ -9,15 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is counted is what was seen from its beginning: who held already when it began
-// has no hold time, and who found the lock free no hand-over.
+// The statistics contain only what the follower saw from its beginning: no hold time for a
+// client that already held the lock, and no hand-over for one that found the lock free.
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
+		f := newFakeEnsemble()
 		f.make(0, "", "/l")
 		f.make(1, "", "/l/"+lock1)
 		f.make(2, "", "/l/"+lock2)
-		f.told = map[string]int64{toldOfDeletion: 100, toldOfChildren: 50}
+		f.mntrCounters = map[string]int64{deletionCounter: 100, childrenCounter: 50}
 		follower := Follow(f, "/l")
 		follower.Count(t.Context())
 		update := func() {
@@ -41,10 +41,10 @@ func TestStats(t *testing.T) {
 		update()
 		f.make(4, "", "/l/"+lock1)
 		update()
-		f.told[toldOfDeletion] += 6
-		f.told[toldOfChildren]++
+		f.mntrCounters[deletionCounter] += 6
+		f.mntrCounters[childrenCounter]++
 		want := &Stats{Path: "/l", Seconds: 5, HandOvers: 2, Releases: 3, Hold: Spread{2, 1000, 2000}, Wait: Spread{2, 0, 3000},
-			Notified: &Notified{Deleted: 6, Children: 1, Release: 2}}
+			Notified: &Notified{Deleted: 6, Children: 1, PerRelease: 2}}
 		got := follower.Stats(t.Context())
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -61,7 +61,7 @@ func TestStats(t *testing.T) {
 		if p := strings.Join(follower.Picture(80, 24, true, got), "\n"); !strings.Contains(p, "hand-overs: 2") {
 			t.Error(p)
 		}
-		f.told = nil
+		f.mntrCounters = nil
 		if got := follower.Stats(t.Context()); got.Notified != nil || got.NotTold != "the four-letter command mntr is not allowed; add it to 4lw.commands.whitelist on the servers" {
 			t.Errorf("%+v", got)
 		}
@@ -73,13 +73,13 @@ func TestSpread(t *testing.T) {
 	for i := range 200 {
 		times = append(times, time.Duration(200-i)*time.Millisecond)
 	}
-	if got := spread(times); got != (Spread{200, 100, 198}) {
+	if got := newSpread(times); got != (Spread{200, 100, 198}) {
 		t.Errorf("%+v", got)
 	}
-	if got := spread(times[:1]); got != (Spread{1, 200, 200}) || got.String() != "p50 200ms, p99 200ms" {
+	if got := newSpread(times[:1]); got != (Spread{1, 200, 200}) || got.String() != "p50 200ms, p99 200ms" {
 		t.Errorf("%+v", got)
 	}
-	if got := spread(nil).String(); got != "none seen" {
+	if got := newSpread(nil).String(); got != "none seen" {
 		t.Error(got)
 	}
 }

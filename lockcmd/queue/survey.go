@@ -18,34 +18,33 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Whole is an ensemble whose queues can be looked for.
-type Whole interface {
+// TreeEnsemble is an ensemble in which queues can be searched for.
+type TreeEnsemble interface {
 	Ensemble
-	// Lists gives the names of the children of many znodes, as they were at one
-	// moment if the server can do that. Names of a znode that is gone, or not for us
-	// to read, are nil.
+	// Lists returns the children of many znodes. The lists are from the same moment if the
+	// server supports that. A list is nil if the znode is gone or unreadable.
 	Lists(ctx context.Context, dirs []string) ([][]string, error)
-	// Tree lists all znodes below a path that have children, with their names.
-	// What may not be read is left out.
+	// Tree calls found for each znode below root that has children. It leaves out unreadable
+	// znodes.
 	Tree(ctx context.Context, root string, found func(dir string, names []string)) error
-	// ServerPath returns a path as the servers know it; ClientPath returns it back.
+	// ServerPath returns the server path of a client path. ClientPath is the reverse.
 	ServerPath(path string) string
 }
 
-// Survey is all the queues below a path.
+// A Survey contains all queues below a path.
 type Survey struct {
 	Path      string   `json:"path"`
-	Queues    []*Queue `json:"queues"`              // the longest wait first
-	Walked    string   `json:"walked,omitempty"`    // why no dump told where the queues are
-	NoClients string   `json:"noClients,omitempty"` // why addresses of clients are missing
+	Queues    []*Queue `json:"queues"`              // sorted by the oldest wait
+	Walked    string   `json:"walked,omitempty"`    // why the tree was searched instead of using dump; empty if dump was used
+	NoClients string   `json:"noClients,omitempty"` // why clients' addresses are missing
 }
 
-// nodesAtOne is how many znodes are read in one flight.
-const nodesAtOne = 2000
+// nodeBatch is the number of znodes that are read with one call of Nodes.
+const nodeBatch = 2000
 
-// LookAll finds and reads all queues below a path, with what the servers tell of
-// the clients. A queue is a znode with an ephemeral child that some recipe makes.
-func LookAll(ctx context.Context, e Whole, root string) (*Survey, error) {
+// LookAll finds and reads all queues below root, with the clients' addresses. A queue is a
+// znode with an ephemeral child whose name belongs to a known recipe.
+func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) {
 	dirs, walked, err := findQueues(ctx, e, root)
 	if err != nil {
 		return nil, err
@@ -54,21 +53,21 @@ func LookAll(ctx context.Context, e Whole, root string) (*Survey, error) {
 	return s, s.read(ctx, e, dirs)
 }
 
-// read reads the queues of these paths.
-func (s *Survey) read(ctx context.Context, e Whole, dirs []string) (err error) {
+// read reads the queues at dirs.
+func (s *Survey) read(ctx context.Context, e TreeEnsemble, dirs []string) (err error) {
 	found := make(chan *cluster.Clients, 1)
-	go func() { found <- cluster.FindClients(ctx, e) }() // bounded, and received below
+	go func() { found <- cluster.FindClients(ctx, e) }() // ends after FindClients' own timeouts; its result is received below
 	s.Queues, err = readAll(ctx, e, dirs)
 	c := <-found
 	if err != nil {
 		return err
 	}
 	s.addClients(c)
-	if slices.ContainsFunc(s.Queues, (*Queue).orphans) { // they may have come in between
+	if slices.ContainsFunc(s.Queues, (*Queue).hasDisconnected) { // these clients may have connected in between
 		s.addClients(cluster.FindClients(ctx, e))
 	}
 	slices.SortStableFunc(s.Queues, func(a, b *Queue) int {
-		return cmp.Or(cmp.Compare(a.oldest(waits), b.oldest(waits)), cmp.Compare(a.oldest(holds), b.oldest(holds)), strings.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(a.earliest(waits), b.earliest(waits)), cmp.Compare(a.earliest(holds), b.earliest(holds)), strings.Compare(a.Path, b.Path))
 	})
 	return nil
 }
@@ -80,25 +79,26 @@ func (s *Survey) addClients(c *cluster.Clients) {
 	}
 }
 
-// oldest is when the first one in a state came, in milliseconds since 1970.
-func (q *Queue) oldest(state string) int64 {
+// earliest returns the creation time of the oldest contender in this state, in milliseconds
+// since 1970, or the largest int64 if there is none.
+func (q *Queue) earliest(state string) int64 {
 	first := int64(math.MaxInt64)
 	for _, c := range q.Contenders {
-		if c.State == state && c.known() {
+		if c.State == state && c.statKnown() {
 			first = min(first, c.stat.Ctime)
 		}
 	}
 	return first
 }
 
-// findQueues finds the paths of the queues below root: by one dump, or else, and
-// walked says why, by walking.
-func findQueues(ctx context.Context, e Whole, root string) (dirs []string, walked string, err error) {
+// findQueues returns the paths of the queues below root. It uses dump if possible. Otherwise
+// it walks the tree, and walked is the reason.
+func findQueues(ctx context.Context, e TreeEnsemble, root string) (dirs []string, walked string, err error) {
 	paths := map[string]bool{}
 	all, err := cluster.Ephemerals(ctx, e)
 	if err == nil {
 		for _, list := range all {
-			addFolders(paths, e, root, list)
+			addQueueDirs(paths, e, root, list)
 		}
 		return queueDirs(paths), "", nil
 	}
@@ -106,18 +106,18 @@ func findQueues(ctx context.Context, e Whole, root string) (dirs []string, walke
 		return nil, "", context.Cause(ctx)
 	}
 	walked = err.Error()
-	var may []string // children that may contend
+	var candidates []string // paths of possible contenders
 	err = e.Tree(ctx, root, func(dir string, names []string) {
 		for _, name := range names {
 			if _, ok := zklock.ParseName(name); ok {
-				may = append(may, path.Join(dir, name))
+				candidates = append(candidates, path.Join(dir, name))
 			}
 		}
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	nodes, err := readNodes(ctx, e, may)
+	nodes, err := readNodes(ctx, e, candidates)
 	if err != nil {
 		return nil, "", err
 	}
@@ -129,9 +129,9 @@ func findQueues(ctx context.Context, e Whole, root string) (dirs []string, walke
 	return queueDirs(paths), walked, nil
 }
 
-// addFolders adds where the ephemerals of a list that are contenders are, as paths
-// of this client, if that is below root. The list has the servers' paths.
-func addFolders(to map[string]bool, e Whole, root string, list []string) {
+// addQueueDirs adds to set the parents of those contenders' znodes in list that are below
+// root. list contains server paths; set contains client paths.
+func addQueueDirs(set map[string]bool, e TreeEnsemble, root string, list []string) {
 	top := strings.TrimSuffix(e.ServerPath(root), "/")
 	for _, p := range list {
 		dir, name := path.Split(p)
@@ -140,12 +140,13 @@ func addFolders(to map[string]bool, e Whole, root string, list []string) {
 			continue
 		}
 		if _, ok := zklock.ParseName(name); ok {
-			to[e.ClientPath(cmp.Or(dir, "/"))] = true
+			set[e.ClientPath(cmp.Or(dir, "/"))] = true
 		}
 	}
 }
 
-// queueDirs makes folders the paths of locks: those of a semaphore are one.
+// queueDirs converts the parents of contenders' znodes into the paths of locks. The parts of a
+// semaphore become one path.
 func queueDirs(folders map[string]bool) (dirs []string) {
 	for dir := range folders {
 		above := path.Dir(dir)
@@ -161,41 +162,41 @@ func queueDirs(folders map[string]bool) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// snapshot is an ensemble of which much has been read already, at once.
+// snapshot is a znodeReader with a cache of lists and znodes that were read in advance.
 type snapshot struct {
-	source
+	znodeReader
 	lists map[string][]string
 	nodes map[string]Node
 }
 
-// Children is part of source.
+// Children implements znodeReader.
 func (s *snapshot) Children(ctx context.Context, dir string) ([]string, error) {
 	if names, ok := s.lists[dir]; ok {
 		return slices.Clone(names), nil
 	}
-	return s.source.Children(ctx, dir)
+	return s.znodeReader.Children(ctx, dir)
 }
 
-// Nodes is part of source.
+// Nodes implements znodeReader. It uses the cache only if all paths are in it.
 func (s *snapshot) Nodes(ctx context.Context, paths []string) ([]Node, error) {
 	nodes := make([]Node, len(paths))
 	for i, p := range paths {
 		n, ok := s.nodes[p]
 		if !ok {
-			return s.source.Nodes(ctx, paths)
+			return s.znodeReader.Nodes(ctx, paths)
 		}
 		nodes[i] = n
 	}
 	return nodes, nil
 }
 
-// readAll reads queues: their folders in one cut, then all contenders.
-func readAll(ctx context.Context, e Whole, dirs []string) ([]*Queue, error) {
+// readAll reads the queues at dirs: first all lists of children, then all contenders.
+func readAll(ctx context.Context, e TreeEnsemble, dirs []string) ([]*Queue, error) {
 	lists, err := e.Lists(ctx, dirs)
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{source: e, lists: map[string][]string{}}
+	s := &snapshot{znodeReader: e, lists: map[string][]string{}}
 	var paths []string
 	for i, dir := range dirs {
 		if lists[i] == nil {
@@ -227,10 +228,10 @@ func readAll(ctx context.Context, e Whole, dirs []string) ([]*Queue, error) {
 	return queues, nil
 }
 
-// readNodes reads many znodes, so many in one flight.
-func readNodes(ctx context.Context, e source, paths []string) (map[string]Node, error) {
+// readNodes reads many znodes, nodeBatch at a time.
+func readNodes(ctx context.Context, e znodeReader, paths []string) (map[string]Node, error) {
 	all := make(map[string]Node, len(paths))
-	for some := range slices.Chunk(paths, nodesAtOne) {
+	for some := range slices.Chunk(paths, nodeBatch) {
 		nodes, err := e.Nodes(ctx, some)
 		if err != nil {
 			return nil, err
@@ -242,10 +243,10 @@ func readNodes(ctx context.Context, e source, paths []string) (map[string]Node, 
 	return all, nil
 }
 
-// Text is the queues one after another, each as locks PATH has it.
+// Text writes the queues one after another, each in the format of locks PATH.
 func (s *Survey) Text(w io.Writer) error { return s.FitText(w, 0) }
 
-// FitText is part of render.Fitter.
+// FitText implements render.Fitter.
 func (s *Survey) FitText(w io.Writer, columns int) error {
 	if len(s.Queues) == 0 {
 		_, err := fmt.Fprintf(w, "no queues below %s\n", render.Safe(s.Path))
@@ -271,15 +272,15 @@ func (s *Survey) FitText(w io.Writer, columns int) error {
 
 func (q *Queue) firstWaiter() (first *Contender) {
 	for _, c := range q.Contenders {
-		if c.State == waits && c.known() && (first == nil || c.stat.Ctime < first.stat.Ctime) {
+		if c.State == waits && c.statKnown() && (first == nil || c.stat.Ctime < first.stat.Ctime) {
 			first = c
 		}
 	}
 	return first
 }
 
-// Table has a row for each contender, with the path of its lock before what locks
-// PATH shows.
+// Table returns a row for each contender: the path of the lock, followed by the columns of
+// locks PATH.
 func (s *Survey) Table() render.Grid {
 	g := render.Grid{Header: append([]string{"PATH"}, (&Queue{}).Table().Header...)}
 	for _, q := range s.Queues {
@@ -290,7 +291,7 @@ func (s *Survey) Table() render.Grid {
 	return g
 }
 
-// Remarks is what a person should know besides, a line each.
+// Remarks returns notes for the user that do not fit into the table, one per line.
 func (s *Survey) Remarks() []string {
 	var lines []string
 	if s.Walked != "" {
@@ -307,5 +308,5 @@ func (s *Survey) Remarks() []string {
 	return lines
 }
 
-// unreadable tells a folder that is not for us to list.
+// unreadable reports whether err means that zksh has no permission to list a znode's children.
 func unreadable(err error) bool { return errors.Is(err, zk.ErrNoAuth) }

@@ -13,14 +13,15 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// creation is the request that makes a family's znodes.
-func creation(f zklock.Family) int32 {
+// createOp returns the opcode of the request that creates a family's znodes.
+func createOp(f zklock.Family) int32 {
 	if f == zklock.All {
 		return jute.OpMulti
 	}
 	return jute.OpCreate
 }
 
+// znodes returns the number of znodes of a lock of the family.
 func znodes(f zklock.Family) int {
 	if f == zklock.All {
 		return 3
@@ -28,21 +29,21 @@ func znodes(f zklock.Family) int {
 	return 1
 }
 
-// CASES.md, cases 15 and 16 (traps 1 and 3): the create took effect, its answer is lost,
-// and the server is out of reach for a while. The znodes are found again by their
-// mark, after a sync.
+// CASES.md, cases 15 and 16 (traps 1 and 3): the create takes effect, its answer is lost,
+// and the server is unreachable for a while. After a sync, the client finds its znodes by
+// their mark.
 func TestCreateAnswerLost(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
-			s := shared(t)
-			defer s.end()
-			a := s.proxied(usual, zklock.Options{Family: family})
-			a.give(a.take(zklock.Exclusive)) // makes the parents
-			cut := a.proxy.CutAfterRequest(creation(family))
+			s := sharedScene(t)
+			defer s.finish()
+			a := s.proxiedActor(longTimeout, zklock.Options{Family: family})
+			a.release(a.take(zklock.Exclusive)) // creates the parents
+			cut := a.proxy.CutAfterRequest(createOp(family))
 			a.proxy.Refuse(true)
-			w := a.begin(zklock.Exclusive)
+			w := a.start(zklock.Exclusive)
 			isClosedSoon(t, "cut off", cut)
 			made := s.children()
 			if len(made) != znodes(family) {
@@ -50,7 +51,7 @@ func TestCreateAnswerLost(t *testing.T) {
 			}
 			requests(a)
 			a.proxy.Refuse(false)
-			lease := w.got()
+			lease := w.awaitLease()
 			if now := s.children(); !slices.Equal(now, made) || !slices.Contains(now, lease.Node()[len(s.path)+1:]) {
 				t.Errorf("children %q, before %q; the lock is %s", now, made, lease.Node())
 			}
@@ -58,81 +59,81 @@ func TestCreateAnswerLost(t *testing.T) {
 			if len(sent) < 2 || sent[0] != jute.OpSync || sent[1] != jute.OpGetChildren {
 				t.Errorf("sent %v, want a sync and a list first", sent)
 			}
-			st, err := s.truth.Exists(zktest.Within(t), lease.Node(), false)
+			st, err := s.observer.Exists(zktest.Within(t), lease.Node(), false)
 			if err != nil || st.Czxid != lease.Token() {
 				t.Errorf("znode %+v, %v; token %#x", st, err, lease.Token())
 			}
-			a.give(lease)
+			a.release(lease)
 		})
 	}
 }
 
-// The create never arrived: it is made, once.
+// If the create never arrives, the client creates the znode once.
 func TestCreateLost(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(usual, zklock.Options{})
-	a.give(a.take(zklock.Exclusive))
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(longTimeout, zklock.Options{})
+	a.release(a.take(zklock.Exclusive))
 	cut := a.proxy.CutBeforeRequest(jute.OpCreate)
-	w := a.begin(zklock.Exclusive)
+	w := a.start(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)
-	lease := w.got()
+	lease := w.awaitLease()
 	if names := s.children(); len(names) != 1 {
 		t.Errorf("children %q, want one", names)
 	}
-	a.give(lease)
+	a.release(lease)
 }
 
-// CASES.md, case 17: out of reach for longer than the session lives.
+// CASES.md, case 17: the server is unreachable for longer than the session lasts.
 func TestCreateAnswerLostWithTheSession(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(4*time.Second, zklock.Options{})
-	a.give(a.take(zklock.Exclusive))
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(4*time.Second, zklock.Options{})
+	a.release(a.take(zklock.Exclusive))
 	old := a.Info().ID
 	cut := a.proxy.CutAfterRequest(jute.OpCreate)
 	a.proxy.Refuse(true)
-	w := a.begin(zklock.Exclusive)
+	w := a.start(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)
 	zktest.Eventually(t, "the session has expired", func() bool { return len(s.children()) == 0 })
 	a.proxy.Refuse(false)
-	lease := w.got()
+	lease := w.awaitLease()
 	if names := s.children(); len(names) != 1 || lease.SessionID() == old {
 		t.Errorf("children %q; session %#x, before %#x", names, lease.SessionID(), old)
 	}
-	if st := a.log.state(t, zklock.Requeued); st.Err == nil {
+	if st := a.log.waitForState(t, zklock.Requeued); st.Err == nil {
 		t.Errorf("%+v has no reason", st)
 	}
-	a.give(lease)
+	a.release(lease)
 }
 
-// A session that expires while somebody begins to wait for one: the wait goes on.
+// A lock request continues if the session expires while it waits for a connection.
 func TestSessionExpiresBeforeTheFirstRequest(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(4*time.Second, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(4*time.Second, zklock.Options{})
 	old := a.Info().ID
-	s.put(s.path, zkconn.OpenACL())
+	s.createWithParents(s.path, zkconn.OpenACL())
 	mark, err := a.Create(zktest.Within(t), s.path+"/mark", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})
 	must(t, err)
 	a.proxy.Refuse(true)
 	a.proxy.Cut()
 	zktest.Eventually(t, "it is suspended", func() bool { return a.Info().Addr == "" })
-	w := a.begin(zklock.Exclusive)
+	w := a.start(zklock.Exclusive)
 	zktest.Eventually(t, "the session has expired", func() bool { return !s.exists(mark) })
 	a.proxy.Refuse(false)
-	lease := w.got()
+	lease := w.awaitLease()
 	if lease.SessionID() == old || lease.SessionID() == 0 {
 		t.Errorf("session %#x, before %#x", lease.SessionID(), old)
 	}
-	a.give(lease)
+	a.release(lease)
 }
 
-// The list that travels behind the create gets lost, or one made later; or the
-// answer with which a watch was left.
+// The lock survives the loss of an answer: to the list right after the create, to a later
+// list, and to a read that sets a watch.
 func TestOtherAnswersLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -144,41 +145,42 @@ func TestOtherAnswersLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := shared(t)
-			defer s.end()
-			h := s.actor("", usual, zklock.Options{Family: zklock.RW}) // behind which one always lists again
+			s := sharedScene(t)
+			defer s.finish()
+			h := s.actor("", longTimeout, zklock.Options{Family: zklock.RW}) // a waiter behind this family always lists again
 			held := h.take(zklock.Exclusive)
-			a := s.proxied(usual, zklock.Options{})
+			a := s.proxiedActor(longTimeout, zklock.Options{})
 			cut := a.proxy.CutAfterSkipping(c.op, c.skip)
-			w := a.wait(zklock.Exclusive)
-			h.give(held)
-			lease := w.got()
+			w := a.queue(zklock.Exclusive)
+			h.release(held)
+			lease := w.awaitLease()
 			isClosedSoon(t, "cut off", cut)
 			if names := s.children(); len(names) != 1 {
 				t.Errorf("children %q, want one", names)
 			}
-			a.give(lease)
+			a.release(lease)
 		})
 	}
 }
 
-// CASES.md, case 27 (traps 5 and 22): the delete took effect or never arrived; nobody knows.
+// CASES.md, case 27 (traps 5 and 22): the delete of a release takes effect or never
+// arrives, and its answer is lost.
 func TestReleaseUnconfirmed(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
 		for _, arrives := range []bool{true, false} {
 			t.Run(string(family)+map[bool]string{true: " arrives", false: " is lost"}[arrives], func(t *testing.T) {
 				t.Parallel()
-				s := shared(t)
-				defer s.end()
+				s := sharedScene(t)
+				defer s.finish()
 				releaseUnconfirmed(s, family, arrives)
 			})
 		}
 	}
 }
 
-// until gives a context that ends when something has happened.
-func until(ctx context.Context, happened <-chan struct{}) context.Context {
+// cancelWhen returns a context that ends when happened is closed, or with ctx.
+func cancelWhen(ctx context.Context, happened <-chan struct{}) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() { // ends with ctx at the latest
 		defer cancel()
@@ -191,7 +193,7 @@ func until(ctx context.Context, happened <-chan struct{}) context.Context {
 }
 
 func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
-	a, b := s.proxied(usual, zklock.Options{Family: family}), s.plain()
+	a, b := s.proxiedActor(longTimeout, zklock.Options{Family: family}), s.simpleActor()
 	lease := a.take(zklock.Exclusive)
 	op := int32(jute.OpDelete)
 	if family == zklock.All {
@@ -203,8 +205,8 @@ func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	}
 	cut := arm(op)
 	a.proxy.Refuse(true)
-	ctx := until(s.Context(), cut)
-	s.book.leave(lease)
+	ctx := cancelWhen(s.Context(), cut)
+	s.holders.remove(lease)
 	if err := lease.Unlock(ctx); !errors.Is(err, zklock.ErrUnconfirmed) {
 		s.Errorf("a release without an answer: %v", err)
 	}
@@ -218,87 +220,88 @@ func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	if err := lease.Unlock(zktest.Within(s.T)); !errors.Is(err, zklock.ErrNotHeld) {
 		s.Errorf("a second release: %v", err)
 	}
-	w := b.begin(zklock.Exclusive)
+	w := b.start(zklock.Exclusive)
 	if !arrives {
-		b.log.state(s.T, zklock.Queued)
+		b.log.waitForState(s.T, zklock.Queued)
 		a.proxy.Refuse(false)
 	}
-	other := w.got()
+	other := w.awaitLease()
 	a.proxy.Refuse(false)
-	a.log.state(s.T, zklock.Released)
-	again := a.wait(zklock.Exclusive) // the lock works on
-	b.give(other)
-	a.give(again.got())
+	a.log.waitForState(s.T, zklock.Released)
+	again := a.queue(zklock.Exclusive) // the lock can be acquired again
+	b.release(other)
+	a.release(again.awaitLease())
 	isOpen(s.T, "lost", lease.Lost())
 }
 
-// CASES.md, trap 28, with the answer lost: at once, and after the caller has
-// given up.
+// CASES.md, trap 28: the lock becomes shared without a gap, even if the answer is lost.
 func TestDowngradeAnswerLost(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
-			s := shared(t)
-			defer s.end()
-			a := s.proxied(usual, zklock.Options{Family: family})
+			s := sharedScene(t)
+			defer s.finish()
+			a := s.proxiedActor(longTimeout, zklock.Options{Family: family})
 			d := startDowngrade(a)
-			w := s.plain().wait(zklock.Exclusive)
+			w := s.simpleActor().queue(zklock.Exclusive)
 			a.proxy.CutAfterRequest(jute.OpMulti)
 			must(t, d.exclusive.Unlock(zktest.Within(t)))
-			d.downgraded(s)
-			w.waits()
-			a.give(d.shared)
-			w.a.give(w.got())
+			d.checkDowngraded(s)
+			w.stillWaits()
+			a.release(d.shared)
+			w.a.release(w.awaitLease())
 		})
 	}
 }
 
+// The lock becomes shared if the answer of the downgrade is lost after its caller has given
+// up.
 func TestDowngradeGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(*actor, downgrade){
 		"and found out": func(a *actor, d downgrade) {
-			d.downgraded(a.s)
+			d.checkDowngraded(a.s)
 			must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
 		},
 		"and tried again": func(a *actor, d downgrade) {
 			must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
-			d.downgraded(a.s)
+			d.checkDowngraded(a.s)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := shared(t)
-			defer s.end()
-			a := s.proxied(usual, zklock.Options{})
+			s := sharedScene(t)
+			defer s.finish()
+			a := s.proxiedActor(longTimeout, zklock.Options{})
 			d := startDowngrade(a)
-			w := s.plain().wait(zklock.Exclusive)
+			w := s.simpleActor().queue(zklock.Exclusive)
 			cut := a.proxy.CutAfterRequest(jute.OpMulti)
 			a.proxy.Refuse(true)
-			ctx := until(t.Context(), cut)
+			ctx := cancelWhen(t.Context(), cut)
 			if err := d.exclusive.Unlock(ctx); err == nil || errors.Is(err, zklock.ErrLost) {
 				t.Errorf("a downgrade without an answer: %v", err)
 			}
 			isClosedSoon(t, "cut off", cut)
 			a.proxy.Refuse(false)
 			after(a, d)
-			w.waits()
+			w.stillWaits()
 			isOpen(t, "lost", d.shared.Lost())
-			a.give(d.shared)
-			w.a.give(w.got())
+			a.release(d.shared)
+			w.a.release(w.awaitLease())
 		})
 	}
 }
 
-// The session ends while the downgrade waits for a connection.
+// The lock is lost if the session ends while the downgrade waits for a connection.
 func TestDowngradeWhenTheSessionEnds(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(4*time.Second, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(4*time.Second, zklock.Options{})
 	d := startDowngrade(a)
 	a.cutOff()
-	a.away(0)
+	a.waitUntilSuspended(0)
 	unlocked := make(chan error)
 	go func() { unlocked <- d.exclusive.Unlock(zktest.Within(t)) }() // ends with the session
 	zktest.Eventually(t, "the session has expired", func() bool { return !s.exists(d.node) })
@@ -306,20 +309,20 @@ func TestDowngradeWhenTheSessionEnds(t *testing.T) {
 	if err := <-unlocked; !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("a downgrade in a session that has ended: %v", err)
 	}
-	a.lost(d.shared)
+	a.waitForLoss(d.shared)
 	if err := d.shared.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("the other lease: %v", err)
 	}
 }
 
-// The downgrade's answer is lost, and the lock is released before anybody knows.
+// The lock can be released while the outcome of its downgrade is still unknown.
 func TestDowngradeGivenUpAndReleased(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(longTimeout, zklock.Options{})
 	d := startDowngrade(a)
-	w := s.plain().wait(zklock.Exclusive)
+	w := s.simpleActor().queue(zklock.Exclusive)
 	a.proxy.HoldReplies(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -331,9 +334,9 @@ func TestDowngradeGivenUpAndReleased(t *testing.T) {
 	if err := <-unlocked; err == nil {
 		t.Error("a downgrade without an answer is done")
 	}
-	must(t, d.shared.Unlock(zktest.Within(t))) // the exclusive lease still holds
-	s.book.leave(d.shared)
+	must(t, d.shared.Unlock(zktest.Within(t))) // the exclusive lease still holds the lock
+	s.holders.remove(d.shared)
 	a.proxy.HoldReplies(false)
 	must(t, d.exclusive.Unlock(zktest.Within(t)))
-	w.a.give(w.got())
+	w.a.release(w.awaitLease())
 }

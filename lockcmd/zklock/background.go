@@ -5,20 +5,21 @@ import (
 	"sync"
 )
 
-// background counts what goes on while nobody waits for it.
+// background runs functions in goroutines, and can wait for all of them.
 type background struct {
 	mu   sync.Mutex
-	n    int
-	idle chan struct{} // closed when n falls to 0; nil while it is 0
+	n    int           // number of running functions
+	idle chan struct{} // closed when n falls to 0; nil while n is 0
 }
 
+// run calls f in a new goroutine.
 func (b *background) run(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.n++; b.n == 1 {
 		b.idle = make(chan struct{})
 	}
-	go func() { // wait waits for it
+	go func() { // b.wait waits for its end
 		defer b.done()
 		f()
 	}()
@@ -33,7 +34,7 @@ func (b *background) done() {
 	}
 }
 
-// wait waits until nothing is under way, or ctx ends.
+// wait waits until no function is running, or ctx ends.
 func (b *background) wait(ctx context.Context) error {
 	b.mu.Lock()
 	idle := b.idle

@@ -20,24 +20,24 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// The benchmarks compare within one run, turn by turn, because a machine's speed
-// changes from minute to minute. Their figures are medians.
+// The benchmarks alternate between the rivals within one run, because the speed of a machine
+// changes from minute to minute. Their results are medians.
 
-// rival is a way to take a lock and to give it back.
+// A rival is one implementation of a lock.
 type rival struct {
-	name        string
-	lock, give  func() error
-	locks, both []time.Duration
+	name          string
+	lock, release func() error
+	locks, both   []time.Duration // times to lock, and to lock and release
 }
 
-// once takes the lock and gives it back.
-func (r *rival) once(b *testing.B) {
+// lockAndRelease acquires the lock, releases it, and records the times.
+func (r *rival) lockAndRelease(b *testing.B) {
 	start := time.Now()
 	if err := r.lock(); err != nil {
 		b.Fatal(r.name, err)
 	}
 	locked := time.Now()
-	if err := r.give(); err != nil {
+	if err := r.release(); err != nil {
 		b.Fatal(r.name, err)
 	}
 	r.locks = append(r.locks, locked.Sub(start))
@@ -49,13 +49,13 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-func report(b *testing.B, name string, d time.Duration) {
+func reportMicroseconds(b *testing.B, name string, d time.Duration) {
 	b.ReportMetric(float64(d.Nanoseconds())/1e3, name+"-µs")
 }
 
-// serve starts a server as one that lives for weeks: warmed up, and with what it
-// says on the disk when it says so.
-func serve(b *testing.B, sync bool) string {
+// startServer starts a server that behaves like one that has run for long: warmed up, and
+// with fsync on or off.
+func startServer(b *testing.B, sync bool) string {
 	b.Helper()
 	addr, stop, err := zktest.Serve(b.TempDir(), zktest.Heap(512),
 		zktest.JavaProperty("zookeeper.forceSync", map[bool]string{true: "yes", false: "no"}[sync]))
@@ -68,21 +68,21 @@ func serve(b *testing.B, sync bool) string {
 
 func benchClient(b *testing.B, addr string) client {
 	b.Helper()
-	s := zksession.Open(b, zkconn.Config{Servers: addr, Timeout: usual})
+	s := zksession.Open(b, zkconn.Config{Servers: addr, Timeout: longTimeout})
 	if err := s.WaitReady(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	return client{zk: s}
 }
 
-type quiet struct{}
+type noLogs struct{}
 
-func (quiet) Printf(string, ...any) {}
+func (noLogs) Printf(string, ...any) {}
 
-// bare is go-zookeeper's own client.
-func bare(b *testing.B, addr string) *zookeeper.Conn {
+// libraryConn opens a connection of go-zookeeper's own client.
+func libraryConn(b *testing.B, addr string) *zookeeper.Conn {
 	b.Helper()
-	conn, _, err := zookeeper.Connect([]string{addr}, usual, zookeeper.WithLogger(quiet{}))
+	conn, _, err := zookeeper.Connect([]string{addr}, longTimeout, zookeeper.WithLogger(noLogs{}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -90,44 +90,44 @@ func bare(b *testing.B, addr string) *zookeeper.Conn {
 	return conn
 }
 
-func zksh(b *testing.B, c client, path string) *rival {
+func zkshRival(b *testing.B, c client, path string) *rival {
 	l := zklock.New(c, path, zklock.Options{})
 	var lease *zklock.Lease
 	return &rival{
-		name: "zksh",
-		lock: func() (err error) { lease, err = l.Lock(b.Context()); return err },
-		give: func() error { return lease.Unlock(b.Context()) },
+		name:    "zksh",
+		lock:    func() (err error) { lease, err = l.Lock(b.Context()); return err },
+		release: func() error { return lease.Unlock(b.Context()) },
 	}
 }
 
-func library(conn *zookeeper.Conn, path string) *rival {
+func libraryRival(conn *zookeeper.Conn, path string) *rival {
 	l := zookeeper.NewLock(conn, path, zookeeper.WorldACL(zookeeper.PermAll))
-	return &rival{name: "go-zookeeper", lock: l.Lock, give: l.Unlock}
+	return &rival{name: "go-zookeeper", lock: l.Lock, release: l.Unlock}
 }
 
-// naive makes one znode and removes it, which is the least that a lock can cost.
-func naive(conn *zookeeper.Conn, path string) *rival {
+// naiveRival creates one znode and deletes it, which is the least that a lock can cost.
+func naiveRival(conn *zookeeper.Conn, path string) *rival {
 	return &rival{
 		name: "naive",
 		lock: func() error {
 			_, err := conn.Create(path, nil, zookeeper.FlagEphemeral, zookeeper.WorldACL(zookeeper.PermAll))
 			return err
 		},
-		give: func() error { return conn.Delete(path, -1) },
+		release: func() error { return conn.Delete(path, -1) },
 	}
 }
 
-// BenchmarkUncontended is a lock that nobody else wants. Goals: at most 1.1 times
-// the naive cycle, and less than go-zookeeper's.
+// BenchmarkUncontended measures a lock that nobody else wants. Goals: at most 1.1 times the
+// naive cycle, and less than go-zookeeper's.
 func BenchmarkUncontended(b *testing.B) {
 	for _, sync := range []bool{true, false} {
 		b.Run(map[bool]string{true: "fsync", false: "no-fsync"}[sync], func(b *testing.B) {
-			addr := serve(b, sync)
-			conn := bare(b, addr)
-			rivals := []*rival{naive(conn, "/naive"), zksh(b, benchClient(b, addr), "/zksh"), library(conn, "/library")}
+			addr := startServer(b, sync)
+			conn := libraryConn(b, addr)
+			rivals := []*rival{naiveRival(conn, "/naive"), zkshRival(b, benchClient(b, addr), "/zksh"), libraryRival(conn, "/library")}
 			for range 1000 { // warm up
 				for _, r := range rivals {
-					r.once(b)
+					r.lockAndRelease(b)
 				}
 			}
 			for _, r := range rivals {
@@ -135,11 +135,11 @@ func BenchmarkUncontended(b *testing.B) {
 			}
 			for i := 0; b.Loop(); i++ {
 				for j := range rivals {
-					rivals[(i+j)%len(rivals)].once(b)
+					rivals[(i+j)%len(rivals)].lockAndRelease(b)
 				}
 			}
 			for _, r := range rivals {
-				report(b, r.name, median(r.both))
+				reportMicroseconds(b, r.name, median(r.both))
 			}
 			b.ReportMetric(float64(median(rivals[1].both))/float64(median(rivals[0].both)), "zksh/naive")
 			b.ReportMetric(float64(median(rivals[1].both))/float64(median(rivals[2].both)), "zksh/go-zookeeper")
@@ -148,18 +148,18 @@ func BenchmarkUncontended(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOff is the time from a release to another session's holding, which
-// was the only one that waited. Goal: at most 0.75 times that of go-zookeeper.
+// BenchmarkHandOff measures the time from a release until another session, the only waiter,
+// holds the lock. Goal: at most 0.75 times that of go-zookeeper.
 func BenchmarkHandOff(b *testing.B) {
 	for _, sync := range []bool{true, false} {
-		b.Run(map[bool]string{true: "fsync", false: "no-fsync"}[sync], func(b *testing.B) { handOffs(b, serve(b, sync)) })
+		b.Run(map[bool]string{true: "fsync", false: "no-fsync"}[sync], func(b *testing.B) { handOffs(b, startServer(b, sync)) })
 	}
 }
 
 func handOffs(b *testing.B, addr string) {
 	pairs := [][2]*rival{
-		{zksh(b, benchClient(b, addr), "/zksh"), zksh(b, benchClient(b, addr), "/zksh")},
-		{library(bare(b, addr), "/library"), library(bare(b, addr), "/library")},
+		{zkshRival(b, benchClient(b, addr), "/zksh"), zkshRival(b, benchClient(b, addr), "/zksh")},
+		{libraryRival(libraryConn(b, addr), "/library"), libraryRival(libraryConn(b, addr), "/library")},
 	}
 	watcher := benchClient(b, addr)
 	times := make([][]time.Duration, len(pairs))
@@ -172,8 +172,8 @@ func handOffs(b *testing.B, addr string) {
 			}
 		}
 	}
-	report(b, "zksh", median(times[0]))
-	report(b, "go-zookeeper", median(times[1]))
+	reportMicroseconds(b, "zksh", median(times[0]))
+	reportMicroseconds(b, "go-zookeeper", median(times[1]))
 	b.ReportMetric(float64(median(times[0]))/float64(median(times[1])), "zksh/go-zookeeper")
 	b.ReportMetric(0, "ns/op")
 }
@@ -193,45 +193,45 @@ func handOff(b *testing.B, watcher client, pair [2]*rival) time.Duration {
 	if path == "/zookeeper" {
 		path = "/library"
 	}
-	for { // until the other one is surely asleep
+	for { // until the other session waits for an event
 		if strings.Contains(zktest.Ask(b, watcher.Info().Addr, "wchp"), path+"/") {
 			break
 		}
 	}
 	time.Sleep(2 * time.Millisecond)
 	start := time.Now()
-	if err := pair[0].give(); err != nil {
+	if err := pair[0].release(); err != nil {
 		b.Fatal(err)
 	}
 	if err := <-got; err != nil {
 		b.Fatal(err)
 	}
-	if err := pair[1].give(); err != nil {
+	if err := pair[1].release(); err != nil {
 		b.Fatal(err)
 	}
 	return at.Sub(start)
 }
 
-// BenchmarkFarAway is an acquisition over a way of 10 ms there and back. Goal:
-// below 13 ms, one round trip.
+// BenchmarkFarAway measures an acquisition with a round-trip time of 10 ms. Goal: below 13
+// ms, that is one round trip.
 func BenchmarkFarAway(b *testing.B) {
-	proxy := zktest.NewProxy(b, serve(b, true))
-	r := zksh(b, benchClient(b, proxy.Addr()), "/zksh")
+	proxy := zktest.NewProxy(b, startServer(b, true))
+	r := zkshRival(b, benchClient(b, proxy.Addr()), "/zksh")
 	for range 300 { // warm up
-		r.once(b)
+		r.lockAndRelease(b)
 	}
 	proxy.Delay(5 * time.Millisecond)
 	r.locks = nil
 	for b.Loop() {
-		r.once(b)
+		r.lockAndRelease(b)
 	}
-	report(b, "acquire", median(r.locks))
+	reportMicroseconds(b, "acquire", median(r.locks))
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkIdleHolder is what a member of an ensemble is asked for a lock that is held
-// and no more, pings included. Goal: less than one request a second for a session of
-// 30 s. A shorter one asks more often by as much as it is shorter.
+// BenchmarkIdleHolder measures the requests, pings included, that a holder sends to a
+// member of an ensemble while it only holds the lock. Goal: less than one request a second
+// for a session of 30 s. The rate is inversely proportional to the session timeout.
 func BenchmarkIdleHolder(b *testing.B) {
 	const timeout = 6 * time.Second
 	proxy := zktest.NewProxy(b, zktest.Ensemble(b, 3)[0].Addr())
@@ -257,29 +257,29 @@ func BenchmarkIdleHolder(b *testing.B) {
 	}
 }
 
-// BenchmarkThousandContenders hands a lock through a thousand waiters of one
-// session. Goals: 2,000 requests, 2 ms each, 64 MiB.
+// BenchmarkThousandContenders passes a lock through a thousand waiters of one session.
+// Goals: 2,000 requests, 2 ms each, 64 MiB.
 func BenchmarkThousandContenders(b *testing.B) {
 	const waiters = 1000
-	proxy := zktest.NewProxy(b, serve(b, true))
+	proxy := zktest.NewProxy(b, startServer(b, true))
 	c := benchClient(b, proxy.Addr())
 	var handed []time.Duration
 	var requests, memory int
 	for i := -1; i < 0 || b.Loop(); i++ { // warm up
-		d, n, m := handThrough(b, c, proxy, waiters)
+		d, n, m := passThroughWaiters(b, c, proxy, waiters)
 		if i < 0 {
 			continue
 		}
 		handed = append(handed, d/waiters)
 		requests, memory = max(requests, n), max(memory, m)
 	}
-	report(b, "hand-off", median(handed))
+	reportMicroseconds(b, "hand-off", median(handed))
 	b.ReportMetric(float64(requests), "requests")
 	b.ReportMetric(float64(memory)/(1<<20), "MiB")
 	b.ReportMetric(0, "ns/op")
 }
 
-func handThrough(b *testing.B, c client, proxy *zktest.Proxy, waiters int) (d time.Duration, requests, memory int) {
+func passThroughWaiters(b *testing.B, c client, proxy *zktest.Proxy, waiters int) (d time.Duration, requests, memory int) {
 	held, err := zklock.New(c, "/zksh", zklock.Options{}).Lock(b.Context())
 	if err != nil {
 		b.Fatal(err)
@@ -301,7 +301,7 @@ func handThrough(b *testing.B, c client, proxy *zktest.Proxy, waiters int) (d ti
 	}
 	queued.Wait()
 	debug.FreeOSMemory()
-	memory = resident(b)
+	memory = residentMemory(b)
 	proxy.Requests()
 	start := time.Now()
 	if err := held.Unlock(b.Context()); err != nil {
@@ -314,9 +314,9 @@ func handThrough(b *testing.B, c client, proxy *zktest.Proxy, waiters int) (d ti
 
 var residentPattern = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 
-// resident is the memory this process takes, in bytes; 0 where the system does
-// not tell.
-func resident(b *testing.B) int {
+// residentMemory returns the memory of this process in bytes, or 0 if the system does not
+// report it.
+func residentMemory(b *testing.B) int {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0

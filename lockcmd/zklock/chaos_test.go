@@ -22,25 +22,26 @@ var (
 
 const (
 	chaosClients = 6
-	chaosTimeout = 3 * time.Second // of the sessions
-	longOutage   = 5 * time.Second // ends them
+	chaosTimeout = 3 * time.Second // session timeout
+	longOutage   = 5 * time.Second // ends the sessions
 )
 
-// chaos is six clients that contend, each through a proxy, while faults are made.
+// chaos is a run of six clients that contend for a lock, each through a proxy, while faults
+// are made.
 type chaos struct {
-	s        *scene
-	server   *zktest.Server
-	history  history
-	register register
-	actors   []*actor
-	faults   atomic.Int64
-	lost     atomic.Int64
-	hole     atomic.Bool   // the next holder is to fall into it
-	outage   time.Duration // the longest
+	s           *scene
+	server      *zktest.Server
+	history     history
+	register    register
+	actors      []*actor
+	faults      atomic.Int64
+	lost        atomic.Int64
+	isolateNext atomic.Bool   // the next holder is to be isolated
+	outage      time.Duration // longest outage so far
 }
 
-// CASES.md, case 38: whatever breaks, the history is one of a lock (I1, I2), nobody hangs
-// (I3), and nothing is left (I5, I7).
+// CASES.md, case 38: whatever fails, the history is that of a lock (I1, I2), no client
+// hangs (I3), and nothing is left (I5, I7).
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
@@ -53,10 +54,10 @@ func TestChaos(t *testing.T) {
 	t.Logf("-chaosseed %d", seed)
 	server := zktest.Start(t)
 	c := &chaos{s: newScene(t, server.Addr()), server: server, history: history{start: time.Now()}}
-	defer c.s.end()
+	defer c.s.finish()
 	for i := range chaosClients {
 		family := zklock.Families()[i%len(zklock.Families())]
-		c.actors = append(c.actors, c.s.proxied(chaosTimeout, zklock.Options{Family: family}))
+		c.actors = append(c.actors, c.s.proxiedActor(chaosTimeout, zklock.Options{Family: family}))
 	}
 	over, stop := context.WithTimeout(t.Context(), *chaosTime)
 	defer stop()
@@ -64,29 +65,29 @@ func TestChaos(t *testing.T) {
 	for i := range c.actors {
 		clients.Go(func() { c.contend(over, i, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
-	c.breakThings(over, rand.New(rand.NewPCG(seed, chaosClients)))
+	c.makeFaults(over, rand.New(rand.NewPCG(seed, chaosClients)))
 	done := make(chan struct{})
 	go func() { clients.Wait(); close(done) }() // ends with the clients
 	isClosedSoon(t, "over", done)
 	c.history.check(t)
 	t.Logf("%d actions, %d faults, %d locks lost, longest outage %v, longest gap %v",
 		len(c.history.list), c.faults.Load(), c.lost.Load(), c.outage, c.history.gap)
-	// The one who has the lock may be out of reach until his session expires, and
-	// a server that starts again gives sessions all of their time once more.
+	// The holder may be unreachable until its session expires, and a server that restarts
+	// gives every session its full timeout again.
 	if limit := c.outage + chaosTimeout + zktest.Patience; c.history.gap > limit {
 		t.Errorf("nobody got the lock for %v", c.history.gap)
 	}
-	whole := *chaosTime >= time.Minute // in less there may be faults that cost nobody his lock
-	if c.lost.Load() == 0 && whole || c.history.last < *chaosTime/2 {
+	fullLength := *chaosTime >= time.Minute // in a shorter run, no client may lose a lock
+	if c.lost.Load() == 0 && fullLength || c.history.last < *chaosTime/2 {
 		t.Errorf("it was not chaos: %d locks lost, the last got after %v", c.lost.Load(), c.history.last)
 	}
 }
 
-// contend takes the lock again and again.
+// contend acquires and releases the lock until ctx ends.
 func (c *chaos) contend(over context.Context, i int, r *rand.Rand) {
 	for over.Err() == nil {
 		ctx, cancel := context.WithTimeout(c.s.Context(), 2*longOutage+zktest.Patience)
-		if r.IntN(4) == 0 { // impatient
+		if r.IntN(4) == 0 { // gives up early
 			cancel()
 			ctx, cancel = context.WithTimeout(c.s.Context(), time.Duration(r.IntN(100))*time.Millisecond)
 		}
@@ -94,13 +95,13 @@ func (c *chaos) contend(over context.Context, i int, r *rand.Rand) {
 		if r.IntN(4) == 0 {
 			mode = zklock.Shared
 		}
-		c.once(ctx, i, mode, time.Duration(r.IntN(10))*time.Millisecond)
+		c.holdOnce(ctx, i, mode, time.Duration(r.IntN(10))*time.Millisecond)
 		cancel()
 	}
 }
 
-// once takes the lock, writes under it, and gives it back.
-func (c *chaos) once(ctx context.Context, i int, mode zklock.Mode, during time.Duration) {
+// holdOnce acquires the lock, writes to the register, and releases the lock.
+func (c *chaos) holdOnce(ctx context.Context, i int, mode zklock.Mode, during time.Duration) {
 	a := c.actors[i]
 	take := a.lock.Lock
 	if mode == zklock.Shared {
@@ -120,14 +121,14 @@ func (c *chaos) once(ctx context.Context, i int, mode zklock.Mode, during time.D
 	did("acquire", true, asked)
 	wrote := c.history.now()
 	did("write", c.register.write(lease.Token()), wrote)
-	if c.hole.CompareAndSwap(true, false) {
-		during = c.swallow(a.proxy)
+	if c.isolateNext.CompareAndSwap(true, false) {
+		during = c.isolate(a.proxy)
 	}
 	select {
 	case <-lease.Lost():
 	case <-time.After(during):
 	}
-	leaving := c.leaving(lease)
+	leaving := c.releaseTime(lease)
 	err = lease.Unlock(c.s.Context())
 	if err != nil && !errors.Is(err, zklock.ErrLost) {
 		c.s.Errorf("client %d: unlock: %v", i, err)
@@ -135,20 +136,20 @@ func (c *chaos) once(ctx context.Context, i int, mode zklock.Mode, during time.D
 	did("release", true, leaving)
 }
 
-// swallow takes a holder out of the world for longer than its session lives, and
-// returns how long.
-func (c *chaos) swallow(p *zktest.Proxy) time.Duration {
+// isolate stops all traffic of a holder for longer than its session lasts, and returns that
+// time.
+func (c *chaos) isolate(p *zktest.Proxy) time.Duration {
 	p.Hold(true)
-	time.AfterFunc(longOutage, func() { // nothing of the client's ends before it
+	time.AfterFunc(longOutage, func() { // the client does not close before this has run
 		p.Cut()
 		p.Hold(false)
 	})
 	return longOutage
 }
 
-// leaving is when a client stops to count on its lock: now, or when the lease was
-// over that it had been told of.
-func (c *chaos) leaving(lease *zklock.Lease) time.Duration {
+// releaseTime returns the time until which the client relied on its lock: now, or the end
+// of the lease if the lock was lost.
+func (c *chaos) releaseTime(lease *zklock.Lease) time.Duration {
 	now := c.history.now()
 	if !isClosed(lease.Lost()) {
 		return now
@@ -157,8 +158,8 @@ func (c *chaos) leaving(lease *zklock.Lease) time.Duration {
 	return min(now, lease.State().Until.Sub(c.history.start))
 }
 
-// breakThings makes faults until ctx ends, and mends everything.
-func (c *chaos) breakThings(over context.Context, r *rand.Rand) {
+// makeFaults makes faults until ctx ends, and waits until all are repaired.
+func (c *chaos) makeFaults(over context.Context, r *rand.Rand) {
 	var mending sync.WaitGroup
 	restart := time.After(*chaosTime / 2)
 	hole := time.NewTicker(min(*chaosTime/3, 10*time.Second))
@@ -170,29 +171,30 @@ func (c *chaos) breakThings(over context.Context, r *rand.Rand) {
 		case <-restart:
 			down := c.history.now()
 			c.server.Restart()
-			c.broke(c.history.now() - down)
-		case <-freeze.C: // shorter than a session lives
-			c.broke(chaosTimeout / 2)
+			c.countFault(c.history.now() - down)
+		case <-freeze.C: // shorter than the session timeout
+			c.countFault(chaosTimeout / 2)
 			c.server.Pause()
 			pause(over, chaosTimeout/2)
 			c.server.Resume()
 		case <-hole.C:
-			c.broke(longOutage)
-			c.hole.Store(true)
+			c.countFault(longOutage)
+			c.isolateNext.Store(true)
 		case <-time.After(time.Duration(100+r.IntN(500)) * time.Millisecond):
-			c.breakOne(over, c.actors[r.IntN(chaosClients)].proxy, r, &mending)
+			c.smallFault(over, c.actors[r.IntN(chaosClients)].proxy, r, &mending)
 		case <-over.Done():
 		}
 	}
 	mending.Wait()
 }
 
-func (c *chaos) broke(d time.Duration) {
+// countFault records a fault that lasts for d.
+func (c *chaos) countFault(d time.Duration) {
 	c.faults.Add(1)
 	c.outage = max(c.outage, d)
 }
 
-// pause waits, but not longer than ctx.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -200,12 +202,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// breakOne makes a small fault.
-func (c *chaos) breakOne(over context.Context, p *zktest.Proxy, r *rand.Rand, mending *sync.WaitGroup) {
+// smallFault makes a fault of one connection.
+func (c *chaos) smallFault(over context.Context, p *zktest.Proxy, r *rand.Rand, mending *sync.WaitGroup) {
 	ops := []int32{jute.OpCreate, jute.OpMulti, jute.OpDelete, jute.OpGetChildren, jute.OpGetData, jute.OpSync}
 	op := ops[r.IntN(len(ops))]
 	out := time.Duration(r.IntN(500)) * time.Millisecond
-	c.broke(out)
+	c.countFault(out)
 	switch r.IntN(5) {
 	case 0:
 		p.CutAfterSkipping(op, r.IntN(3))

@@ -9,87 +9,86 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// leaseClock tells for how long a session surely lasts, and with it a lock. It
-// runs the errands by which that is proven, and is told by nothing else: see
-// doc.go. Those who only ask may do so from any goroutine.
+// A leaseClock knows for how long a session, and with it a lock, is certain to last. It
+// sends the probes that prove this; see doc.go. Its methods are safe for concurrent use,
+// but only one goroutine at a time may send probes.
 type leaseClock struct {
 	s Session
 
-	mu    sync.Mutex
-	p     proof
-	alone time.Time // when the connection to a server that stands alone had begun; zero without one
-	asked time.Time // the same for one whose server was asked whether it does
+	mu           sync.Mutex // guards the fields below
+	proof        proof
+	standaloneOn time.Time // Begun of the connection to a standalone server; zero without one
+	checkedOn    time.Time // Begun of the connection whose server was asked whether it is standalone
 }
 
 func newLeaseClock(s Session) *leaseClock {
-	return &leaseClock{s: s, p: newProof(s.State(time.Now()).Timeout)}
+	return &leaseClock{s: s, proof: newProof(s.State(time.Now()).Timeout)}
 }
 
-// present takes note of the present connection, and returns when it had begun;
-// zero without one. A server that stands alone proves all that it has answered. Where
-// the session ends with its connection, so does the lease.
-func (c *leaseClock) present() time.Time {
+// refresh reads the state of the session, updates the proof, and returns Begun of the
+// current connection, which is zero without a connection. A standalone server proves every
+// request that it has answered. If the session ends with its connection, so does the lease.
+func (c *leaseClock) refresh() time.Time {
 	st := c.s.State(time.Now())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if st.EndsWithConnection {
-		c.p.leave(st.Begun)
+		c.proof.endWithConnection(st.Begun)
 	}
 	if st.Begun.IsZero() {
 		return st.Begun
 	}
-	c.p.attach(st.Begun)
-	if c.alone.Equal(st.Begun) {
-		c.p.prove(st.Sent)
+	c.proof.attach(st.Begun)
+	if c.standaloneOn.Equal(st.Begun) {
+		c.proof.prove(st.Sent)
 	}
 	return st.Begun
 }
 
-// left is how long the lease lasts; it is over at 0.
+// left returns how long the lease lasts. The lease has ended if it is 0 or less.
 func (c *leaseClock) left() time.Duration {
-	c.present()
+	c.refresh()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.p.left(time.Now())
+	return c.proof.left(time.Now())
 }
 
-// end is when the lease is over, if nothing extends it.
+// end returns the end of the lease, unless a later proof extends it.
 func (c *leaseClock) end() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.p.until()
+	return c.proof.until()
 }
 
-// enough reports whether the lease can be extended in time by what is done while
-// the lock is held.
-func (c *leaseClock) enough() bool {
+// longEnough reports whether the lease lasts until the probes of a held lock extend it.
+func (c *leaseClock) longEnough() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	return !c.alone.IsZero() && c.alone.Equal(c.p.begun) && c.p.left(now) > 0 || c.p.enough(now)
+	return !c.standaloneOn.IsZero() && c.standaloneOn.Equal(c.proof.begun) && c.proof.left(now) > 0 || c.proof.longEnough(now)
 }
 
-// wait is how long it is until something is to be asked of the server; longer
-// than a session lasts if there is nothing.
-func (c *leaseClock) wait() time.Duration {
-	begun := c.present()
+// untilDue returns the time until the next probe is due. It is longer than the session
+// timeout if no probe is needed.
+func (c *leaseClock) untilDue() time.Duration {
+	begun := c.refresh()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case begun.IsZero() || c.alone.Equal(begun):
-		return 2 * c.p.timeout
-	case !c.asked.Equal(begun):
+	case begun.IsZero() || c.standaloneOn.Equal(begun):
+		return 2 * c.proof.timeout
+	case !c.checkedOn.Equal(begun):
 		return 0
 	}
-	_, at := c.p.next()
+	_, at := c.proof.next()
 	return time.Until(at)
 }
 
-// ask learns whether the server of the present connection stands alone, and
-// returns when that connection had begun.
-func (c *leaseClock) ask(ctx context.Context) (begun time.Time, err error) {
-	begun = c.present()
-	alone, err := standalone(ctx, c.s)
+// checkStandalone finds out whether the server of the current connection is standalone, and
+// returns Begun of that connection.
+func (c *leaseClock) checkStandalone(ctx context.Context) (begun time.Time, err error) {
+	begun = c.refresh()
+	alone, err := isStandalone(ctx, c.s)
 	if err == nil && (begun.IsZero() || !begunAt(c.s).Equal(begun)) {
 		err = zk.ErrConnectionClosed
 	}
@@ -97,127 +96,129 @@ func (c *leaseClock) ask(ctx context.Context) (begun time.Time, err error) {
 		return begun, err
 	}
 	c.mu.Lock()
-	if c.asked = begun; alone {
-		c.alone = begun
+	if c.checkedOn = begun; alone {
+		c.standaloneOn = begun
 	}
 	c.mu.Unlock()
-	c.present()
+	c.refresh()
 	return begun, nil
 }
 
-// run does what is due, with the own znode, if anything is. An error is a
-// request's, which has proven nothing then.
-func (c *leaseClock) run(ctx context.Context, node string) error {
-	begun, err := c.ask(ctx)
+// runDue sends the probe that is due, if there is one; node is the lock's znode. If it
+// returns an error, the probe has proven nothing.
+func (c *leaseClock) runDue(ctx context.Context, node string) error {
+	begun, err := c.checkStandalone(ctx)
 	sent := time.Now()
 	c.mu.Lock()
-	do, at := c.p.next()
-	idle := err != nil || c.alone.Equal(begun) || at.After(sent)
+	do, at := c.proof.next()
+	idle := err != nil || c.standaloneOn.Equal(begun) || at.After(sent)
 	c.mu.Unlock()
 	switch {
 	case idle:
 		return err
-	case do == askSync:
+	case do == probeSync:
 		err = c.s.Sync(ctx, node)
 	default:
 		err = c.s.Multi(ctx, &zk.CheckVersionRequest{Path: node, Version: -1})
-		if errors.Is(err, zk.ErrNoAuth) { // the leader has looked, and a quorum agrees to what it saw
+		if errors.Is(err, zk.ErrNoAuth) { // the leader has evaluated the check, and a quorum agreed on the result
 			err = nil
 		}
 	}
-	if ctx.Err() == nil && !c.answered(begun, sent, err) && err == nil {
+	if ctx.Err() == nil && !c.recordAnswer(begun, sent, err) && err == nil {
 		err = zk.ErrConnectionClosed
 	}
 	return err
 }
 
-// answered takes the answer to a request that was sent when the present
-// connection was the one that had begun then. If it is another one now the answer
-// does not count, and the result is false.
-func (c *leaseClock) answered(begun, sent time.Time, err error) bool {
+// recordAnswer records the result of a request that was sent on the connection that began
+// at begun. It reports whether the answer counts: it does not if the connection has
+// changed.
+func (c *leaseClock) recordAnswer(begun, sent time.Time, err error) bool {
 	now := time.Now()
-	same := c.present().Equal(begun)
+	same := c.refresh().Equal(begun)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !same || begun.IsZero() || !c.p.begun.Equal(begun) {
+	if !same || begun.IsZero() || !c.proof.begun.Equal(begun) {
 		return false
 	}
 	if err == nil {
-		c.p.done(sent, now)
+		c.proof.done(sent, now)
 	} else {
-		c.p.failed(now)
+		c.proof.failed(now)
 	}
 	return true
 }
 
-// secure sees to it that the lease lasts until rounds can extend it, for a lock
-// that is about to be held: if need be with requests of its own, once, and again
-// only if the answers took so long that nothing is left. made is when the
-// transaction was sent that has just made the own znode; zero if that is long ago.
-func (c *leaseClock) secure(ctx context.Context, made time.Time, node string) error {
-	if c.present(); c.enough() {
+// secure makes sure that the lease of a lock that is about to be held lasts until rounds
+// can extend it. If necessary, it sends a short proof. It repeats this only if the answers
+// took so long that nothing of the lease is left. createSent is the time at which the
+// transaction that has just created the lock's znode was sent; it is zero if that is long
+// ago.
+func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node string) error {
+	if c.refresh(); c.longEnough() {
 		return nil
 	}
-	if _, err := c.ask(ctx); err != nil || c.enough() {
+	if _, err := c.checkStandalone(ctx); err != nil || c.longEnough() {
 		return err
 	}
 	for again := true; again; again = c.left() <= 0 {
-		from := c.hasten(made)
-		made = time.Time{}
-		for c.stage() <= short {
+		from := c.startShort(createSent)
+		createSent = time.Time{}
+		for c.stage() <= shortCheck {
 			select {
-			case <-time.After(min(c.wait(), c.p.pause())): // after a refusal; else at once
+			case <-time.After(min(c.untilDue(), c.proof.pause())): // waits only after a rejected probe
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-			if err := c.run(ctx, node); err != nil {
+			if err := c.runDue(ctx, node); err != nil {
 				return err
 			}
 		}
-		for age := c.p.old(); age > 0; age -= c.p.pause() / 2 {
-			c.lean(from.Add(-age))
+		for age := c.proof.minAge(); age > 0; age -= c.proof.pause() / 2 {
+			c.reanchor(from.Add(-age))
 		}
 	}
 	return nil
 }
 
-// hasten prepares a hasty proof, and returns when it begins. On a connection that
-// nothing is proven of yet the own znode was not made, and a check alone will do
-// if nothing has been heard for long enough since its connect request.
-func (c *leaseClock) hasten(made time.Time) (from time.Time) {
+// startShort prepares a short proof, and returns the time at which it begins. If nothing is
+// proven on this connection yet, the znode was created on an earlier one. A check alone is
+// then enough, which proves the connect request, unless an answer is old enough to prove a
+// later request.
+func (c *leaseClock) startShort(createSent time.Time) (from time.Time) {
 	now := time.Now()
-	fresh := c.stage() == short
-	if from = made; fresh || made.IsZero() {
-		made, from = time.Time{}, now
+	fresh := c.stage() == shortCheck
+	if from = createSent; fresh || createSent.IsZero() {
+		createSent, from = time.Time{}, now
 	}
-	heard := c.s.State(from.Add(-c.p.old())).Sent
+	answered := c.s.State(from.Add(-c.proof.minAge())).Sent
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if fresh && !heard.After(c.p.begun) {
+	if fresh && !answered.After(c.proof.begun) {
 		return from
 	}
-	if c.p.hasten(heard); !made.IsZero() {
-		c.p.done(made, now)
+	if c.proof.startShort(answered); !createSent.IsZero() {
+		c.proof.done(createSent, now)
 	}
 	return from
 }
 
-func (c *leaseClock) lean(by time.Time) {
+// reanchor offers the proof the newest answer that had come at the time by.
+func (c *leaseClock) reanchor(by time.Time) {
 	st := c.s.State(by)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.p.lean(st.Sent, st.Came)
+	c.proof.reanchor(st.Sent, st.Came)
 }
 
 func (c *leaseClock) stage() stage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.p.stage
+	return c.proof.stage
 }
 
-// leaseAge is how long ago the server has surely heard of us. A suspended
-// machine stops the monotonic clock and a set clock moves the other; the larger
-// of both is on the safe side.
+// leaseAge returns the age of a proof. A suspended machine stops the monotonic clock, and
+// setting the clock changes the wall clock; the larger of both ages is on the safe side.
 func leaseAge(contact, now time.Time) time.Duration {
 	return max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
 }

@@ -1,135 +1,239 @@
+// Package zklock implements distributed locks in ZooKeeper: mutexes and read/write locks,
+// made of ephemeral sequential znodes. It uses the znode names of Curator, go-zookeeper and
+// kazoo, so that it can share locks with them.
+//
+// Begin reading at [New], [Lock] and [Lease]. A program that does not have a ZooKeeper
+// client yet connects with package ensemble, which offers the shortest way to a lock. A
+// program that has a client of its own implements [Conn] and [Session].
+//
+// This package and package ensemble are the only packages of this module that are meant to
+// be imported. Their exported names follow semantic versioning. New abilities of a session
+// become optional interfaces, such as [Guarder], or fields of [SessionState]: the interface
+// Session itself does not grow.
+//
+// # Guarantees
+//
+//   - Exclusion. A lock is reported as held only after the list of contenders has shown its
+//     own znode with no conflicting znode before it, or after the only conflicting znode
+//     was deleted (see The hand-off).
+//   - Order. Contenders get the lock in the order in which they arrived.
+//   - Notice of loss. The channel of [Lease.Lost] is closed when the lease ends, before
+//     another client can hold the lock (see The lease).
+//   - Cleanup. Every way out removes the lock's znode, in the background if necessary, until
+//     the server has confirmed the removal or the session has ended.
+//   - Sessions do not mix. A request that was made in one session never runs in another.
+//
+// # Limits
+//
+// A session holds the lock, and the leader of the ensemble ends a session from which it has
+// heard nothing for the negotiated timeout. A lock therefore counts as held only as long as
+// the leader is proven to keep the session. The section What stays unsafe lists the cases
+// that this proof does not cover.
+//
+// A process that was suspended notices the end of its lease only when it runs again. Data
+// that must never have two writers needs a store that checks [Lease.Token]: tokens grow from
+// holder to holder, and the store rejects a smaller token than the last.
+//
 // # The lease
 //
-// A held lock is a znode, the znode is a session's, and the session is the
-// leader's to end: when it has not heard of it for the session's timeout T. A
-// client that wants to be gone before that must know since when the leader
-// counts. An answered ping does not tell: a follower answers it by itself
-// (FinalRequestProcessor), also when it is cut off from the leader together with
-// its client. So only what the leader is proven to have heard of, with a quorum
-// behind it, extends the lease. The type proof, in rounds.go, is the rule.
+// A held lock is a znode, the znode belongs to a session, and the leader ends the session
+// when it has not heard of it for the session timeout T. A client that wants to stop before
+// that needs to know from which moment the leader counts.
 //
-// What a ZooKeeper does (classes and methods of org.apache.zookeeper.server and
-// .quorum, read in 3.8.0):
+// An answered ping does not show that moment. A follower answers pings by itself
+// (FinalRequestProcessor), even when it is cut off from the leader together with its client.
+// The lease is therefore extended only by a proof that the leader has heard of the session
+// while a quorum followed that leader. The type proof, in rounds.go, implements the rule.
 //
-//   - A follower notes each session it has a request of (ZooKeeperServer.touch,
-//     LearnerSessionTracker.touchSession), and tells the leader in one place
-//     only: its answer to the leader's ping (Learner.ping). The leader pings each
-//     half tick (Leader.lead), and counts anew as it takes the answer
-//     (LearnerHandler.run, PING: Leader.touch).
-//   - A sync or a transaction that a follower passes on touches nothing at the
-//     leader (LearnerHandler.run, REQUEST: LeaderZooKeeperServer.submitLearnerRequest).
-//     A client of the leader itself touches with each request. To attach a session
-//     touches at the leader wherever it is done (ZooKeeperServer.revalidateSession,
-//     Learner.validateSession, Leader.revalidateSession). To make a session is a
-//     transaction, and the leader counts from it (PrepRequestProcessor:
-//     trackSession).
-//   - Leader and follower speak over one stream each way, in order, and each side
-//     takes one packet after the other (LearnerHandler.queuePacket and run,
-//     Follower.followLeader, Learner.writePacket). When the stream ends the
-//     follower closes its clients' connections: one connection of a client never
-//     outlives it.
-//   - A sync needs no quorum (Leader.processSync). A transaction does, and the
-//     leader refuses it to a session that it is ending (SessionTrackerImpl.checkSession,
-//     called by PrepRequestProcessor for each check of a multi).
-//   - A leader that has lost its quorum goes on for up to a tick if it sees the
-//     connections closed, for up to syncLimit + 1 ticks if not (Leader.lead,
-//     LearnerHandler.synced). A new leader gives each session its full T, from a
-//     moment after a quorum has left the old one (Leader.lead: waitForNewLeaderAck,
-//     then startZkServer; the constructor of SessionTrackerImpl).
+// # The rule
 //
-// The rule. A round is a sync, its answer, a wait of w = T/16, a sync, its answer,
-// and a transaction that checks the own znode. The next round begins D = T/4 after
-// the end of the last. When a round ends with OK, the leader surely counts from
-// the sending of the first sync of the round before, or from later: the lease is
-// T from then, less a hundredth for clocks.
+// The client proves its session in rounds. A round is a sync, a wait of w = T/16 after its
+// answer, a second sync, and a transaction that checks the lock's own znode. The next round
+// begins D = T/4 after the end of the last one.
 //
-// The argument. Call that sending s.
+//	   round 1                               round 2
+//	sync       sync  check                sync       sync  check
+//	 |          |     |                    |          |     |
+//	 |<-- w --->|     |<------- D -------->|<-- w --->|     |
+//	 s                                                      | OK
+//	 ^                                                      |
+//	 +---------------------- proves s ----------------------+
 //
-//   - The server had noted the session by the answer to that first sync, so after
-//     s. This round's first sync reaches the leader D + w later at the least. No
-//     session is shorter than two ticks, so D is half a tick or more: since the
-//     server's note the leader has sent a ping, or one is due. If one is due, its
-//     loop stood still with the rest of it, and comes within w. So there is a ping
-//     in the stream to the server, after the note, and before the answer to the
-//     second sync.
-//   - That answer has come, so the server had taken the ping before, and put its
-//     reply, which names the session, in the stream to the leader. (Or an earlier
-//     ping's reply named it already, after the note as well.) The check was sent
-//     after the answer, so it stands behind the reply in the stream. The leader
-//     took the reply first: it touched the session later than s. It did not refuse
-//     the check: the session was not being ended, so the touch counted.
-//   - The check is committed: after s, each server of a quorum still followed this
-//     leader. Any new leader needs one of them, so it begins after s, and gives T
-//     from then. No session ends before s + T under either.
+// Let s be the time at which the client sends the first sync of a round. When the next round
+// ends with OK, the leader counts the session's time from s or later. The lease then ends at
+// s + T, less T/100 for clocks that run at different rates.
 //
-// Nothing here rests on how long a packet takes, nor on what the client does late.
-// What is proven says what a leader has heard; a lost connection does not take it
-// back. But the round under way is void then, for the new server's table is empty.
-// Instead the attach itself has touched the leader, if a quorum stands behind it,
-// which one committed check proves: then the lease is T from the sending of the
-// connect request. The attach alone proves nothing: an old leader grants it too. In
-// the same way the transaction that makes the first lock's znode proves the connect
-// request that made the session. The first round after such a check is about its
-// sending, and begins D + w after it, as the first sync of a round does after that of
-// the round before. A lease that is over is given again by a later proof alone.
+// # What ZooKeeper does
 //
-// A lock on an old connection. Where nothing was held there were no rounds, and a
-// lock should not wait w. There the making of the znode and a check right after it
-// prove the sending of an older request (a ping, mostly) that had been answered
-// D + w before: a round without its wait. The first full round begins D + w later; if
-// an answer came between that older one and the lock, the first round is about that,
-// as if it had been the first sync of a round before, and begins when it is D + w old.
-// So the lease never falls below a quarter of T meanwhile.
+// The argument rests on this behaviour of ZooKeeper. The classes and methods are those of
+// org.apache.zookeeper.server and .quorum, read in version 3.8.0.
 //
-// A server that is known to stand alone is leader and quorum: there each answered
-// request proves its own sending. It is known by its configuration
-// (/zookeeper/config), which is empty there and lists the members in an ensemble;
-// a server that does not tell counts as a member of one.
+//   - A follower notes every session that sends it a request (ZooKeeperServer.touch,
+//     LearnerSessionTracker.touchSession). It reports these sessions to the leader only in
+//     its replies to the leader's pings (Learner.ping).
+//   - The leader pings its followers every half tick (Leader.lead). It restarts a session's
+//     timeout when it takes a reply that names the session (LearnerHandler.run, PING:
+//     Leader.touch).
+//   - A sync or a transaction that a follower forwards does not restart the timeout
+//     (LearnerHandler.run, REQUEST: LeaderZooKeeperServer.submitLearnerRequest). Every
+//     request of a client that is connected to the leader itself does.
+//   - Attaching a session to a new connection restarts the timeout at the leader, whichever
+//     server the client connects to (ZooKeeperServer.revalidateSession,
+//     Learner.validateSession, Leader.revalidateSession). Creating a session is a
+//     transaction, and the leader counts from it (PrepRequestProcessor: trackSession).
+//   - Leader and follower have one ordered stream in each direction, and each takes one
+//     packet after another (LearnerHandler.queuePacket and run, Follower.followLeader,
+//     Learner.writePacket). When the stream ends, the follower closes the connections of its
+//     clients: a client's connection never outlives the stream.
+//   - A sync needs no quorum (Leader.processSync). A transaction does, and the leader
+//     rejects it if it is already ending the session (SessionTrackerImpl.checkSession, which
+//     PrepRequestProcessor calls for every check of a multi).
+//   - A leader that has lost its quorum continues for up to a tick if it sees the
+//     connections close, and for up to syncLimit + 1 ticks if it does not (Leader.lead,
+//     LearnerHandler.synced).
+//   - A new leader gives every session its full T, counted from a moment after a quorum has
+//     left the old leader (Leader.lead: waitForNewLeaderAck, then startZkServer; the
+//     constructor of SessionTrackerImpl).
 //
-// A server that ends a session with its connection. ClickHouse Keeper does: it never
-// restores a session, and deletes its ephemeral znodes when it notices the disconnect. So
-// nothing that was proven outlives the connection there. The lease is over at the
-// disconnect, and with it the time that a command has to end in. Others may get the lock
-// at the same moment: nothing that the client does can be sooner. The server is recognized
-// in the round trip that makes the lock's znode, or by a reconnect that brings another
-// session: from then on all sessions of that ensemble count as such.
+// # Why a round proves s
 //
-// A reconnect that brings another session, or none, ends the old one. What is answered in
-// the new session proves nothing of the old one: its lease stays where it was, and the
-// lock is lost, whatever is left of it.
+// In this picture, sync 1 is the first sync of one round. Sync 2, sync 3 and the check are
+// the next round. Time runs downwards.
 //
-// What it costs: two syncs and a transaction each 5T/16 and the round trips; for
-// T = 30 s, 0.32 requests a second. Right before a round ends, 5T/16 of the lease
-// is left, less a hundredth of T. Nothing is sent while nothing is held. Ask for
-// T >= 10 s: w is 0.6 s then.
+//	client              its server, a follower         leader
 //
-// rounds_model_test.go explores all this, with the very code, in every order: links
-// of any delay, a cut in each direction, a leader that pauses, that the rest leaves
-// noticed or not, a client that moves; it finds no state in which the lease stands
-// and the session is over. Pings, syncs or writes alone, rounds without the wait,
-// without the rest between them, with less of it after a check alone or before what
-// leans on an older answer, or with an attach taken for a proof, reach one.
+//	s: sync 1 ------->  notes the session
+//	          <-------  answer
+//	   (D + w or more)
+//	sync 2 ---------->  ---------------------------->
+//	          <-------  <----------------------------  answer
+//	   (w)
+//	                    <----------------------------  ping: here at the latest
+//	                    reply, names the session --->  touches the session: after s
+//	sync 3 ---------->  ---------------------------->
+//	          <-------  <----------------------------  answer, sent after the ping
+//	check ----------->  ---------------------------->  takes the check after the reply
+//	          <-------  <----------------------------  OK: a quorum has committed it
 //
-// What it assumes. The client's clock and the leader's differ in rate by less than
-// a hundredth. The client looks at the lease each time it counts: one that stands
-// still does not. The loop of a leader that has come to itself runs within w.
+// The server notes the session after s, before it answers sync 1.
 //
-// What stays unsafe, in the model or in the sources:
+// The leader sends a ping to the server after that note and before the answer to sync 3.
+// Sync 2 reaches the leader at least D + w after the note, and D is at least half a tick,
+// because no session is shorter than two ticks. By then, the leader has sent a ping, or a
+// ping is due. If it is only due, the leader's loop has stood still together with the rest of
+// the leader; the loop then runs within w of the answer to sync 2, which is before sync 3.
 //
-//   - Two pauses of the leader with its loop not run in between, each in its place
-//     within one round, or one pause and a loop that comes w late.
-//   - For a lock on an old connection, until its first full round: one pause of
-//     the leader, two thirds of T long or so, which ends as the lock is taken, or, for
-//     a T of two ticks, a loop that comes w late just then. (A leader whose followers
-//     have left it by then, after syncLimit ticks, takes no lock.)
-//   - A check that the leader takes between the end of the session's time and the
-//     mark that says so, two statements apart (SessionTrackerImpl.run), after a pause
-//     and with the server's reply on the way until then.
-//   - A note that is lost in the server, as the table is changed for an empty one
-//     (LearnerSessionTracker.touchSession beside snapshot).
-//   - minSessionTimeout below two ticks; an observer behind an ObserverMaster, whose
-//     pings lag half a tick more, for T below four ticks; a quorum by an oracle; a
-//     restored snapshot.
+// The server replies to the ping before it passes on the answer to sync 3, because the ping
+// comes first in the stream. This reply names the session, unless the reply to an earlier
+// ping has named it, which was sent after the note as well.
 //
-// Against those there is the Token, for a store that refuses an older one.
+// The leader takes the reply before the check, because the client sends the check after the
+// answer to sync 3, and both travel in the same stream. The leader thus touches the session
+// after s. It accepts the check, so it was not ending the session, and the touch counted.
+//
+// The check is committed, so each server of a quorum still followed this leader after s. A
+// new leader needs at least one of these servers, so its term begins after s, and it gives
+// the session T from then on. Under either leader, the session does not end before s + T.
+//
+// The argument does not depend on how long a packet takes, nor on how late the client acts.
+//
+// # A new connection
+//
+// A proof states what a leader has heard, so it stays valid when the connection is lost. The
+// round in progress becomes void, because the next server has not noted the session yet.
+//
+// Attaching the session to the new connection has touched it at the leader. Attaching alone
+// proves nothing, because a leader that has lost its quorum attaches sessions, too. One
+// committed check afterwards proves the quorum; the lease is then T from the sending of the
+// connect request. In the same way, the transaction that creates the znode of the first lock
+// proves the connect request that created the session.
+//
+// The first round after such a check proves the sending of the check. It begins D + w after
+// the check's answer, because this answer takes the place of the answer to sync 1.
+//
+// A lease that has ended begins again only by a later proof.
+//
+// # A lock on an old connection
+//
+// A client that holds no lock sends no rounds, and a new lock should not have to wait for w.
+// The creation of its znode and a check right after it are a round without the wait. They
+// prove the sending of an older request, usually a ping, that was answered at least D + w
+// before.
+//
+// The first full round begins D + w later. If another answer came between that older request
+// and the lock, the round proves the request of this answer instead, as if it had been the
+// first sync of a round before, and begins D + w after it. The lease therefore never falls
+// below T/4.
+//
+// # A standalone server
+//
+// A server that is known to be standalone is leader and quorum in one, so that every answered
+// request proves its own sending. The server is known by its configuration,
+// /zookeeper/config: it is empty on a standalone server, and lists the members of an
+// ensemble. A server whose configuration cannot be read counts as a member of an ensemble.
+//
+// # A server that ends sessions with their connections
+//
+// ClickHouse Keeper never restores a session. It deletes the session's ephemeral znodes when
+// it notices the disconnect, so no proof outlives the connection. The lease ends at the
+// disconnect, and a command that runs under the lock has no time left to end in. Another
+// client may get the lock at the same moment: nothing that the client does can be sooner.
+//
+// Such a server is recognized in the round trip that creates the lock's znode, or by a
+// reconnect that results in another session. From then on, all sessions of that ensemble
+// count as such.
+//
+// A reconnect that results in another session, or in none, ends the old session, on any
+// server. Answers in the new session prove nothing about the old one. The lock is lost,
+// however much of its lease is left.
+//
+// # The cost
+//
+// A held lock sends two syncs and a transaction every 5T/16 plus the round trips: 0.32
+// requests a second for T = 30 s. Right before a round ends, 5T/16 of the lease is left, less
+// T/100. A client that holds no lock sends nothing. Ask for T >= 10 s; w is then 0.6 s.
+//
+// # The model
+//
+// rounds_model_test.go runs the code of the rule in a model of a client, its server, the
+// leader and the rest of the ensemble. It tries every order of events: links of any delay, a
+// cut in either direction, a leader that pauses, followers that leave the leader with or
+// without its notice, and a client that changes servers. It reaches no state in which the
+// session has ended while the lease lasts.
+//
+// Simpler rules do reach such a state in the same model:
+//
+//   - pings, syncs or writes alone
+//   - rounds without the wait w
+//   - rounds without the distance D
+//   - a first round that begins earlier than D + w, after a check alone or after the older
+//     answer that it builds on
+//   - attaching as a proof by itself
+//
+// # Assumptions
+//
+//   - The rates of the client's and of the leader's clock differ by less than a hundredth.
+//   - The client looks at the lease whenever it counts. A suspended client cannot.
+//   - When a leader resumes after a pause, its loop runs within w.
+//
+// # What stays unsafe
+//
+// Two clients can hold the lock in these cases, found by the model or in the sources:
+//
+//   - The leader pauses twice without running its loop in between, each time at a certain
+//     point of one round; or it pauses once and its loop comes w late.
+//   - A lock on an old connection, until its first full round: the leader pauses once, for
+//     about two thirds of T, and resumes as the lock is acquired; or, if T is two ticks, its
+//     loop comes w late at that moment. (A leader whose followers have left it by then,
+//     after syncLimit ticks, grants no lock.)
+//   - The leader takes a check between the end of the session's time and the mark that
+//     records this end, two statements apart (SessionTrackerImpl.run). This needs a pause
+//     before, and a reply of the server that is in transit until then.
+//   - The server loses its note of the session as it replaces the table of sessions by an
+//     empty one (LearnerSessionTracker.touchSession concurrently with snapshot).
+//   - minSessionTimeout is below two ticks; an observer follows an ObserverMaster, whose
+//     pings are half a tick later, and T is below four ticks; an oracle decides about the
+//     quorum; a snapshot was restored.
+//
+// Protection against these is [Lease.Token], with a store that rejects older tokens.
 package zklock

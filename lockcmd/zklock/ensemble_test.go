@@ -11,15 +11,15 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// ensemble is three servers that replicate one another.
-type ensemble struct {
+// cluster is an ensemble of three servers.
+type cluster struct {
 	servers []*zktest.Server
 	leader  int
 }
 
-func newEnsemble(t *testing.T) ensemble {
+func newCluster(t *testing.T) cluster {
 	t.Helper()
-	e := ensemble{servers: zktest.Ensemble(t, 3)}
+	e := cluster{servers: zktest.Ensemble(t, 3)}
 	e.leader = slices.IndexFunc(e.servers, (*zktest.Server).Leads)
 	if e.leader < 0 {
 		t.Fatal("nobody leads")
@@ -27,12 +27,13 @@ func newEnsemble(t *testing.T) ensemble {
 	return e
 }
 
-// follower is one that does not lead; n is 1 or 2.
-func (e ensemble) follower(n int) int { return (e.leader + n) % len(e.servers) }
+// follower returns the index of a server that is not the leader; n is 1 or 2.
+func (e cluster) follower(n int) int { return (e.leader + n) % len(e.servers) }
 
-// at makes an actor that knows all servers and is connected to one of them, with
-// a proxy before each. Until open it reaches no other: on a busy machine it may look for one.
-func (s *scene) at(e ensemble, server int) (*actor, []*zktest.Proxy) {
+// actorOnServer returns an actor that knows all servers, each through a proxy, and is
+// connected to one of them. Until openAll is called, it can reach no other server, so that
+// a busy machine does not make it move.
+func (s *scene) actorOnServer(e cluster, server int) (*actor, []*zktest.Proxy) {
 	s.Helper()
 	var proxies []*zktest.Proxy
 	var addrs []string
@@ -41,68 +42,68 @@ func (s *scene) at(e ensemble, server int) (*actor, []*zktest.Proxy) {
 		p.Refuse(i != server)
 		proxies, addrs = append(proxies, p), append(addrs, p.Addr())
 	}
-	s.shut = append(s.shut, proxies...)
-	return s.actor(strings.Join(addrs, ","), usual, zklock.Options{}), proxies
+	s.refusing = append(s.refusing, proxies...)
+	return s.actor(strings.Join(addrs, ","), longTimeout, zklock.Options{}), proxies
 }
 
-// open lets all actors reach all servers.
-func (s *scene) open() {
-	for _, p := range s.shut {
+// openAll lets all actors reach all servers.
+func (s *scene) openAll() {
+	for _, p := range s.refusing {
 		p.Refuse(false)
 	}
 }
 
-// The leader is killed while a lock is held, and while it is waited for: by
-// clients of the leader and of a follower.
+// The holder and the waiters keep their places when the leader is killed, whether they are
+// clients of the leader or of a follower.
 func TestLeaderKilled(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t)
+	e := newCluster(t)
 	s := newScene(t, e.servers[e.follower(1)].Addr())
-	defer s.end()
-	holder, _ := s.at(e, e.leader)
-	first, _ := s.at(e, e.follower(1))
-	second, _ := s.at(e, e.leader)
+	defer s.finish()
+	holder, _ := s.actorOnServer(e, e.leader)
+	first, _ := s.actorOnServer(e, e.follower(1))
+	second, _ := s.actorOnServer(e, e.leader)
 	lease := holder.take(zklock.Exclusive)
-	w1 := first.wait(zklock.Exclusive)
-	w2 := second.wait(zklock.Exclusive)
+	w1 := first.queue(zklock.Exclusive)
+	w2 := second.queue(zklock.Exclusive)
 	node := lease.Node()
 
-	s.open()
+	s.openAll()
 	e.servers[e.leader].Stop()
-	holder.log.state(t, zklock.Suspended)
-	holder.after(1, zklock.Held)
-	w1.waits()
-	w2.waits()
+	holder.log.waitForState(t, zklock.Suspended)
+	holder.waitForState(1, zklock.Held)
+	w1.stillWaits()
+	w2.stillWaits()
 	isOpen(t, "lost", lease.Lost())
 	if lease.Node() != node || !s.exists(node) {
 		t.Errorf("the znode was %s, now %s", node, lease.Node())
 	}
-	holder.give(lease)
-	got := w1.got()
-	w2.waits()
-	first.give(got)
-	second.give(w2.got())
-	a, _ := s.at(e, e.follower(1))
-	a.give(a.take(zklock.Exclusive))
+	holder.release(lease)
+	got := w1.awaitLease()
+	w2.stillWaits()
+	first.release(got)
+	second.release(w2.awaitLease())
+	a, _ := s.actorOnServer(e, e.follower(1))
+	a.release(a.take(zklock.Exclusive))
 }
 
-// The create is answered by a server that is out of reach afterwards: another one
-// is asked to catch up before the own znode is looked for.
+// If the answer to the create is lost and the client changes servers, the new server
+// catches up with the leader before the client looks for its znode.
 func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t)
+	e := newCluster(t)
 	s := newScene(t, e.servers[e.leader].Addr())
-	defer s.end()
-	a, proxies := s.at(e, e.follower(1))
-	a.give(a.take(zklock.Exclusive))
-	s.open()
+	defer s.finish()
+	a, proxies := s.actorOnServer(e, e.follower(1))
+	a.release(a.take(zklock.Exclusive))
+	s.openAll()
 	gone := proxies[e.follower(1)]
 	cut := gone.CutAfterRequest(jute.OpCreate)
 	gone.Refuse(true)
-	w := a.begin(zklock.Exclusive)
+	w := a.start(zklock.Exclusive)
 	isClosedSoon(t, "cut off", cut)
-	lease := w.got()
-	var sent []int32 // until the holder's first look at whether it still is
+	lease := w.awaitLease()
+	var sent []int32 // requests to the other servers until the lock is held
 	for i, p := range proxies {
 		if i != e.follower(1) {
 			sent = append(sent, p.Requests()...)
@@ -115,44 +116,44 @@ func TestCreateAnswerLostAndServerChanged(t *testing.T) {
 	if want := []int32{jute.OpSync, jute.OpGetChildren}; !slices.Equal(sent, want) {
 		t.Errorf("the other server was sent %v, want %v", sent, want)
 	}
-	a.give(lease)
+	a.release(lease)
 }
 
-// A follower is frozen, and the session moves from it in time.
+// A session moves away from a frozen follower before it expires.
 func TestFollowerFrozen(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t)
+	e := newCluster(t)
 	s := newScene(t, e.servers[e.leader].Addr())
-	defer s.end()
+	defer s.finish()
 	frozen := e.servers[e.follower(1)]
-	a, _ := s.at(e, e.follower(1))
-	b, _ := s.at(e, e.leader)
+	a, _ := s.actorOnServer(e, e.follower(1))
+	b, _ := s.actorOnServer(e, e.leader)
 	lease := a.take(zklock.Exclusive)
-	w := b.wait(zklock.Exclusive)
-	s.open()
+	w := b.queue(zklock.Exclusive)
+	s.openAll()
 	frozen.Pause()
-	a.log.state(t, zklock.Suspended)
-	a.after(1, zklock.Held)
-	w.waits()
+	a.log.waitForState(t, zklock.Suspended)
+	a.waitForState(1, zklock.Held)
+	w.stillWaits()
 	isOpen(t, "lost", lease.Lost())
-	a.give(lease)
-	b.give(w.got())
+	a.release(lease)
+	b.release(w.awaitLease())
 }
 
-// A lock that is held for longer than a session lasts, on the leader and on a
-// follower: rounds keep it, and its lease never ends.
+// Rounds keep the lease alive for longer than the session timeout, on the leader and on a
+// follower.
 func TestRoundsOnAnEnsemble(t *testing.T) {
 	t.Parallel()
-	e := newEnsemble(t)
+	e := newCluster(t)
 	for name, server := range map[string]int{"leader": e.leader, "follower": e.follower(1)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			keepsItsLock(t, e, server)
+			checkLockKept(t, e, server)
 		})
 	}
 }
 
-func keepsItsLock(t *testing.T, e ensemble, server int) {
+func checkLockKept(t *testing.T, e cluster, server int) {
 	s := newScene(t, e.servers[e.leader].Addr())
 	p := zktest.NewProxy(t, e.servers[server].Addr())
 	a := s.actor(p.Addr(), 15*time.Second, zklock.Options{})
@@ -172,13 +173,13 @@ func keepsItsLock(t *testing.T, e ensemble, server int) {
 		return count(jute.OpMulti) > 5
 	})
 	isOpen(t, "lost", lease.Lost())
-	told := a.log.states() // a busy ensemble may be silent for so long that the session moves
-	if syncs := count(jute.OpSync); len(told) == 1 && (syncs < 10 || syncs > 14) {
+	reported := a.log.states() // a busy ensemble may be silent for so long that the session moves
+	if syncs := count(jute.OpSync); len(reported) == 1 && (syncs < 10 || syncs > 14) {
 		t.Errorf("%d syncs for %d checks", syncs, count(jute.OpMulti))
 	}
-	if slices.ContainsFunc(told, func(s zklock.State) bool { return s != zklock.Held && s != zklock.Suspended }) {
-		t.Errorf("told %v", told)
+	if slices.ContainsFunc(reported, func(s zklock.State) bool { return s != zklock.Held && s != zklock.Suspended }) {
+		t.Errorf("reported %v", reported)
 	}
-	a.give(lease)
-	s.end()
+	a.release(lease)
+	s.finish()
 }

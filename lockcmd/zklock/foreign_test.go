@@ -19,77 +19,77 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, case 18 (trap 2): children that are no contenders disturb nobody.
+// CASES.md, case 18 (trap 2): children that are not contenders have no effect.
 func TestForeignChildren(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
+	s := sharedScene(t)
+	defer s.finish()
 	for _, name := range []string{"_c_x", "config", "leases", "lock-", "lock-99999999999", "lock-0", "+x", "#config", "0"} {
-		s.put(s.path+"/"+name, zkconn.OpenACL())
+		s.createWithParents(s.path+"/"+name, zkconn.OpenACL())
 	}
 	s.start = s.children()
 	for _, family := range zklock.Families() {
 		opt := zklock.Options{Family: family}
-		a := s.proxied(usual, opt)
-		a.proxy.CutAfterRequest(creation(family)) // looking for the own mark among them, too
+		a := s.proxiedActor(longTimeout, opt)
+		a.proxy.CutAfterRequest(createOp(family)) // the client then looks for its own mark among them
 		lease := a.take(zklock.Exclusive)
-		w := s.actor("", usual, opt).wait(zklock.Exclusive)
-		a.give(lease)
-		w.a.give(w.got())
+		w := s.actor("", longTimeout, opt).queue(zklock.Exclusive)
+		a.release(lease)
+		w.a.release(w.awaitLease())
 	}
 }
 
-// contender makes somebody else's znode.
-func (s *scene) contender(prefix string, acl []zookeeper.ACL) string {
+// createForeign creates the znode of another contender.
+func (s *scene) createForeign(prefix string, acl []zookeeper.ACL) string {
 	s.Helper()
-	path, err := s.truth.Create(zktest.Within(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
+	path, err := s.observer.Create(zktest.Within(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
 	must(s.T, err)
 	return path
 }
 
-// CASES.md, case 32 (trap 12): the znode ahead may not be read.
+// CASES.md, case 32 (trap 12): the znode ahead cannot be read.
 func TestPredecessorWithPrivateACL(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	s.put(s.path, zkconn.OpenACL())
-	node := s.contender("_c_theirs-lock-", zookeeper.DigestACL(zookeeper.PermAll, "user", "secret"))
-	a := s.plain()
-	w := a.wait(zklock.Exclusive)
-	if st := a.log.state(t, zklock.Queued); st.Ahead.Node != node || st.Ahead.Data != nil || time.Since(st.Ahead.Since).Abs() > time.Hour {
+	s := sharedScene(t)
+	defer s.finish()
+	s.createWithParents(s.path, zkconn.OpenACL())
+	node := s.createForeign("_c_theirs-lock-", zookeeper.DigestACL(zookeeper.PermAll, "user", "secret"))
+	a := s.simpleActor()
+	w := a.queue(zklock.Exclusive)
+	if st := a.log.waitForState(t, zklock.Queued); st.Ahead.Node != node || st.Ahead.Data != nil || time.Since(st.Ahead.Since).Abs() > time.Hour {
 		t.Errorf("ahead is %+v", st.Ahead)
 	}
-	must(t, s.truth.Delete(zktest.Within(t), node, -1))
-	a.give(w.got())
+	must(t, s.observer.Delete(zktest.Within(t), node, -1))
+	a.release(w.awaitLease())
 }
 
-// The own znode may not be read either: its loss is noticed all the same.
+// The deletion of the lock's own znode is noticed even if the znode cannot be read.
 func TestOwnPrivateACL(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	s.put(s.path, zkconn.OpenACL())
-	a := s.actor("", usual, zklock.Options{ACL: zookeeper.DigestACL(zookeeper.PermAll, "user", "secret")})
+	s := sharedScene(t)
+	defer s.finish()
+	s.createWithParents(s.path, zkconn.OpenACL())
+	a := s.actor("", longTimeout, zklock.Options{ACL: zookeeper.DigestACL(zookeeper.PermAll, "user", "secret")})
 	lease := a.take(zklock.Exclusive)
-	w := s.plain().wait(zklock.Exclusive)
-	a.give(lease)
-	other := w.got()
-	w = a.wait(zklock.Exclusive)
-	must(t, s.truth.Delete(zktest.Within(t), a.log.from(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1))
-	a.log.state(t, zklock.Requeued)
-	s.plain().give(other)
-	lease = w.got()
-	must(t, s.truth.Delete(zktest.Within(t), lease.Node(), -1))
-	a.lost(lease)
+	w := s.simpleActor().queue(zklock.Exclusive)
+	a.release(lease)
+	other := w.awaitLease()
+	w = a.queue(zklock.Exclusive)
+	must(t, s.observer.Delete(zktest.Within(t), a.log.waitFor(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1))
+	a.log.waitForState(t, zklock.Requeued)
+	s.simpleActor().release(other)
+	lease = w.awaitLease()
+	must(t, s.observer.Delete(zktest.Within(t), lease.Node(), -1))
+	a.waitForLoss(lease)
 }
 
-// CASES.md, case 31 (trap 25): a directory in which nothing can be deleted.
+// CASES.md, case 31 (trap 25): the parent does not permit deleting children.
 func TestReleaseForbidden(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	s.put(s.path, zookeeper.WorldACL(zookeeper.PermAll&^zookeeper.PermDelete))
-	a := s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	s.createWithParents(s.path, zookeeper.WorldACL(zookeeper.PermAll&^zookeeper.PermDelete))
+	a := s.simpleActor()
 	lease := a.take(zklock.Exclusive)
 	err := lease.Unlock(zktest.Within(t))
 	if !errors.Is(err, zookeeper.ErrNoAuth) || !strings.Contains(err.Error(), lease.Node()) {
@@ -99,20 +99,20 @@ func TestReleaseForbidden(t *testing.T) {
 		t.Errorf("the state is %s", st)
 	}
 	zktest.Eventually(t, "it is watched over again", func() bool { return s.watches() == 1 })
-	_, err = s.truth.SetACL(zktest.Within(t), s.path, zkconn.OpenACL(), -1)
+	_, err = s.observer.SetACL(zktest.Within(t), s.path, zkconn.OpenACL(), -1)
 	must(t, err)
-	a.give(lease)
+	a.release(lease)
 }
 
-// CASES.md, case 33 (trap 25): a directory in which something can be made, and no more.
+// CASES.md, case 33 (trap 25): the parent permits creating children and nothing else.
 func TestCreateOnlyDirectory(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	must(t, s.truth.AddAuth(zktest.Within(t), "digest", []byte("admin:secret")))
+	s := sharedScene(t)
+	defer s.finish()
+	must(t, s.observer.AddAuth(zktest.Within(t), "digest", []byte("admin:secret")))
 	acl := append(zookeeper.DigestACL(zookeeper.PermAll, "admin", "secret"), zookeeper.WorldACL(zookeeper.PermCreate)...)
-	s.put(s.path, acl)
-	a := s.plain()
+	s.createWithParents(s.path, acl)
+	a := s.simpleActor()
 	_, err := a.acquire(zktest.Within(t), zklock.Exclusive)
 	names := s.children()
 	if !errors.Is(err, zookeeper.ErrNoAuth) || len(names) != 1 || !strings.Contains(err.Error(), s.path+"/"+names[0]) {
@@ -121,33 +121,33 @@ func TestCreateOnlyDirectory(t *testing.T) {
 	must(t, a.Close(zktest.Within(t)))
 }
 
-// A parent that cannot have children is final (CASES.md, trap 34).
+// A lock fails at once if its parent is ephemeral (CASES.md, trap 34).
 func TestEphemeralParent(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	s.put(s.path, zkconn.OpenACL())
-	node := s.contender("parent-", zkconn.OpenACL())
-	_, err := zklock.New(s.plain(), node+"/lock", zklock.Options{}).Lock(zktest.Within(t))
+	s := sharedScene(t)
+	s.createWithParents(s.path, zkconn.OpenACL())
+	node := s.createForeign("parent-", zkconn.OpenACL())
+	_, err := zklock.New(s.simpleActor(), node+"/lock", zklock.Options{}).Lock(zktest.Within(t))
 	if !errors.Is(err, zookeeper.ErrNoChildrenForEphemerals) {
 		t.Errorf("below an ephemeral znode: %v", err)
 	}
 }
 
-// CASES.md, case 28 (trap 20): the holder's znode is removed by another client.
+// CASES.md, case 28 (trap 20): another client deletes the holder's znode.
 func TestHoldersZnodeRemoved(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"at once", "later"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			s := shared(t)
-			defer s.end()
-			a := s.plain()
+			s := sharedScene(t)
+			defer s.finish()
+			a := s.simpleActor()
 			lease := a.take(zklock.Exclusive)
 			if at == "later" {
-				zktest.Eventually(t, "the own znode is watched", func() bool { return s.watches() == 1 })
+				zktest.Eventually(t, "our own znode is watched", func() bool { return s.watches() == 1 })
 			}
-			must(t, s.truth.Delete(zktest.Within(t), lease.Node(), -1))
-			a.lost(lease)
+			must(t, s.observer.Delete(zktest.Within(t), lease.Node(), -1))
+			a.waitForLoss(lease)
 			if st := lease.State(); st.State != zklock.Lost || st.Err == nil {
 				t.Errorf("state %+v", st)
 			}
@@ -157,79 +157,80 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 			if err := lease.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrNotHeld) {
 				t.Errorf("and again: %v", err)
 			}
-			a.give(a.take(zklock.Exclusive))
+			a.release(a.take(zklock.Exclusive))
 		})
 	}
 }
 
-// The waiter's own znode is removed: it queues again (CASES.md, trap 15).
+// A waiter joins the queue again if its znode is deleted (CASES.md, trap 15).
 func TestWaitersZnodeRemoved(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
-			s := shared(t)
-			defer s.end()
-			a, b := s.plain(), s.actor("", usual, zklock.Options{Family: family})
+			s := sharedScene(t)
+			defer s.finish()
+			a, b := s.simpleActor(), s.actor("", longTimeout, zklock.Options{Family: family})
 			held := a.take(zklock.Exclusive)
-			w := b.wait(zklock.Exclusive)
-			node := b.log.state(t, zklock.Queued).Node
-			must(t, s.truth.Delete(zktest.Within(t), node, -1))
-			if st := b.log.state(t, zklock.Requeued); st.Node != node || st.Err == nil {
+			w := b.queue(zklock.Exclusive)
+			node := b.log.waitForState(t, zklock.Queued).Node
+			must(t, s.observer.Delete(zktest.Within(t), node, -1))
+			if st := b.log.waitForState(t, zklock.Requeued); st.Node != node || st.Err == nil {
 				t.Errorf("requeued: %+v", st)
 			}
 			seen := len(b.log.states())
-			b.log.from(t, seen-1, "queued again", func(st zklock.Status) bool { return st.State == zklock.Queued && st.Node != node })
-			w.waits()
-			a.give(held)
-			b.give(w.got())
+			b.log.waitFor(t, seen-1, "queued again", func(st zklock.Status) bool { return st.State == zklock.Queued && st.Node != node })
+			w.stillWaits()
+			a.release(held)
+			b.release(w.awaitLease())
 		})
 	}
 }
 
-// CASES.md, case 29 (traps 31 and 32): a request to let go is told once, and takes the lock
-// from nobody.
+// CASES.md, case 29 (traps 31 and 32): a request to release the lock is reported once, and
+// does not take the lock away.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	lease := a.take(zklock.Exclusive)
-	w := b.wait(zklock.Exclusive)
+	w := b.queue(zklock.Exclusive)
 	for _, request := range []string{zklock.RevokeMessage, "unlock", zklock.RevokeMessage + " by ops"} {
 		seen := a.log.len()
-		_, err := s.truth.Set(zktest.Within(t), lease.Node(), []byte(request), -1)
+		_, err := s.observer.Set(zktest.Within(t), lease.Node(), []byte(request), -1)
 		must(t, err)
-		st := a.log.from(t, seen, "the request", func(st zklock.Status) bool { return st.Revoke != nil })
+		st := a.log.waitFor(t, seen, "the request", func(st zklock.Status) bool { return st.Revoke != nil })
 		if st.State != zklock.Held || !bytes.Equal(st.Revoke, []byte(request)) {
-			t.Errorf("told %+v, want %q", st, request)
+			t.Errorf("reported %+v, want %q", st, request)
 		}
-		w.waits()
+		w.stillWaits()
 	}
-	a.give(lease)
-	b.give(w.got())
+	a.release(lease)
+	b.release(w.awaitLease())
 }
 
-// A waiter that is asked to let go hears of it once he holds.
+// A request to release the lock that reaches a waiter is reported when the waiter gets the
+// lock.
 func TestRevocationOfAWaiter(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.proxiedActor(longTimeout, zklock.Options{})
 	held := a.take(zklock.Exclusive)
-	w := b.wait(zklock.Exclusive)
+	w := b.queue(zklock.Exclusive)
 	requests(b)
-	_, err := s.truth.Set(zktest.Within(t), b.log.state(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1)
+	_, err := s.observer.Set(zktest.Within(t), b.log.waitForState(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1)
 	must(t, err)
 	zktest.Eventually(t, "it has been looked at", func() bool { return slices.Contains(requests(b), jute.OpGetData) })
-	w.waits()
-	a.give(held)
-	lease := w.got()
-	b.log.from(t, 0, "the request", func(st zklock.Status) bool { return st.State == zklock.Held && st.Revoke != nil })
-	b.give(lease)
+	w.stillWaits()
+	a.release(held)
+	lease := w.awaitLease()
+	b.log.waitFor(t, 0, "the request", func(st zklock.Status) bool { return st.State == zklock.Held && st.Revoke != nil })
+	b.release(lease)
 }
 
-// CASES.md, case 34 (trap 23): the server's counter has reached its end.
+// CASES.md, case 34 (trap 23): the server's sequence counter has overflowed.
 func TestSequenceOverflow(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.RW, zklock.All} {
@@ -240,14 +241,14 @@ func TestSequenceOverflow(t *testing.T) {
 			addr, err := server.Listen("127.0.0.1:0")
 			must(t, err)
 			s := newScene(t, addr.String())
-			defer s.end()
-			s.put(s.path, zkconn.OpenACL())
+			defer s.finish()
+			s.createWithParents(s.path, zkconn.OpenACL())
 			if !server.SetSequence(s.path, 1<<31-3) {
 				t.Fatal("no such znode")
 			}
-			session := s.plain()
+			session := s.simpleActor()
 			opt := zklock.Options{Family: family}
-			first := s.with(session.client, opt)
+			first := s.actorOn(session.client, opt)
 			held := first.take(zklock.Exclusive)
 			var queue []*waiter
 			for i := range 10 {
@@ -255,21 +256,21 @@ func TestSequenceOverflow(t *testing.T) {
 				if i%4 == 3 {
 					mode = zklock.Shared
 				}
-				queue = append(queue, s.with(session.client, opt).wait(mode))
+				queue = append(queue, s.actorOn(session.client, opt).queue(mode))
 			}
-			first.give(held)
+			first.release(held)
 			for i, w := range queue {
-				lease := w.got()
+				lease := w.awaitLease()
 				for _, later := range queue[i+1:] {
-					later.waits()
+					later.stillWaits()
 				}
-				w.a.give(lease)
+				w.a.release(lease)
 			}
 		})
 	}
 }
 
-// Downgraded locks keep their place also when the counter overflows behind them.
+// A downgraded lock keeps its place even if the counter overflows after it.
 func TestDowngradeBeforeOverflow(t *testing.T) {
 	t.Parallel()
 	server := sandbox.New(sandbox.Options{Tick: tick})
@@ -277,36 +278,36 @@ func TestDowngradeBeforeOverflow(t *testing.T) {
 	addr, err := server.Listen("127.0.0.1:0")
 	must(t, err)
 	s := newScene(t, addr.String())
-	defer s.end()
-	s.put(s.path, zkconn.OpenACL())
+	defer s.finish()
+	s.createWithParents(s.path, zkconn.OpenACL())
 	server.SetSequence(s.path, 1<<31-4)
-	a := s.plain()
+	a := s.simpleActor()
 	d := startDowngrade(a)
 	var queue []*waiter
 	for range 3 { // the last of them has an untrusted number
-		queue = append(queue, s.plain().wait(zklock.Exclusive))
+		queue = append(queue, s.simpleActor().queue(zklock.Exclusive))
 	}
 	must(t, d.exclusive.Unlock(zktest.Within(t)))
-	d.downgraded(s)
-	queue = append(queue, s.plain().wait(zklock.Exclusive))
+	d.checkDowngraded(s)
+	queue = append(queue, s.simpleActor().queue(zklock.Exclusive))
 	for _, w := range queue {
-		w.waits()
+		w.stillWaits()
 	}
-	a.give(d.shared)
+	a.release(d.shared)
 	for _, w := range queue {
-		w.a.give(w.got())
+		w.a.release(w.awaitLease())
 	}
 }
 
-// CASES.md, case 35 (trap 24): containers vanish between any two requests, and their
-// numbers begin anew, but not the fences.
+// CASES.md, case 35 (trap 24): containers vanish between any two requests. Their sequence
+// numbers start again from 0, but tokens keep growing.
 func TestVanishingContainers(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t, zktest.JavaProperty("znode.container.checkIntervalMs", "20"),
 		zktest.JavaProperty("znode.container.maxPerMinute", "1000000"))
 	s := newScene(t, server.Addr())
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	firsts := 0
 	for i := range 1000 {
 		l := []*actor{a, b}[i%2]
@@ -314,22 +315,22 @@ func TestVanishingContainers(t *testing.T) {
 		if n, _ := zklock.ParseName(lease.Node()[len(s.path)+1:]); n.Number == 0 {
 			firsts++
 		}
-		l.give(lease)
+		l.release(lease)
 	}
 	if firsts < 3 {
 		t.Errorf("the containers were made %d times: they did not vanish", firsts)
 	}
 }
 
-// Drain ends with its context when something cannot be removed yet.
+// Drain returns when its context ends, although a znode has not been deleted yet.
 func TestDrainGivesUp(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(longTimeout, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
 	a.proxy.Hold(true)
-	s.book.leave(lease)
+	s.holders.remove(lease)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := lease.Unlock(ctx); !errors.Is(err, zklock.ErrUnconfirmed) {

@@ -15,23 +15,23 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, case 47 under faults: two at a time, so that there is mostly one waiter, of the
-// families that are handed on without a list and of one that is not. Some become
-// shared, some give up, some lose their znode or their connection.
+// CASES.md, case 47 under faults: with two clients there is mostly one waiter. Two families
+// are handed on without a list, one is not. Some locks become shared, some clients give up,
+// some lose their znode or their connection.
 func TestHandOffUnderFaults(t *testing.T) {
 	t.Parallel()
 	for _, family := range []zklock.Family{zklock.Mutex, zklock.Kazoo, zklock.RW} {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
-			s := shared(t)
-			defer s.end()
+			s := sharedScene(t)
+			defer s.finish()
 			var clients sync.WaitGroup
 			for i := range 2 {
-				a := s.proxied(usual, zklock.Options{Family: family})
+				a := s.proxiedActor(longTimeout, zklock.Options{Family: family})
 				clients.Go(func() {
 					r := rand.New(rand.NewPCG(47, uint64(i)))
 					for range 60 {
-						a.quarrel(r)
+						a.contendOnce(r)
 					}
 				})
 			}
@@ -40,8 +40,8 @@ func TestHandOffUnderFaults(t *testing.T) {
 	}
 }
 
-// quarrel takes the lock and gives it back, whatever happens meanwhile.
-func (a *actor) quarrel(r *rand.Rand) {
+// contendOnce acquires and releases the lock, with a random fault in between.
+func (a *actor) contendOnce(r *rand.Rand) {
 	ctx, cancel := context.WithTimeout(a.s.Context(), zktest.Patience)
 	defer cancel()
 	switch r.IntN(24) {
@@ -49,7 +49,7 @@ func (a *actor) quarrel(r *rand.Rand) {
 		a.proxy.Cut()
 	case 1:
 		a.proxy.CutAfterRequest([]int32{jute.OpCreate, jute.OpGetChildren, jute.OpGetData, jute.OpDelete, jute.OpMulti}[r.IntN(5)])
-	case 2, 3: // impatient
+	case 2, 3: // gives up early
 		cancel()
 		ctx, cancel = context.WithTimeout(a.s.Context(), time.Duration(r.IntN(2000))*time.Microsecond)
 		defer cancel()
@@ -63,7 +63,7 @@ func (a *actor) quarrel(r *rand.Rand) {
 	}
 	switch r.IntN(6) {
 	case 0, 1:
-		d := a.sharing(lease)
+		d := a.addSharedLease(lease)
 		if err := d.exclusive.Unlock(zktest.Within(a.s.T)); err != nil {
 			a.s.Error(err)
 		}
@@ -71,19 +71,19 @@ func (a *actor) quarrel(r *rand.Rand) {
 	case 2:
 		a.removeOthers(lease.Node())
 	}
-	time.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond) // the other one comes before or after
-	a.s.book.leave(lease)
+	time.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond) // the other client comes before or after
+	a.s.holders.remove(lease)
 	if err := lease.Unlock(zktest.Within(a.s.T)); err != nil && !errors.Is(err, zklock.ErrLost) {
 		a.s.Error(err)
 	}
 }
 
-// removeOthers takes away the znode of whoever waits.
+// removeOthers deletes the znodes of all waiters.
 func (a *actor) removeOthers(own string) {
-	names, _, err := a.s.truth.Children(zktest.Within(a.s.T), a.s.path, false)
+	names, _, err := a.s.observer.Children(zktest.Within(a.s.T), a.s.path, false)
 	for _, name := range names {
 		if node := a.s.path + "/" + name; err == nil && node != own {
-			err = a.s.truth.Delete(zktest.Within(a.s.T), node, -1)
+			err = a.s.observer.Delete(zktest.Within(a.s.T), node, -1)
 		}
 	}
 	if err != nil && !errors.Is(err, zookeeper.ErrNoNode) {

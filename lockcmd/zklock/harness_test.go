@@ -21,21 +21,21 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if act() {
+	if playRole() {
 		return
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // most of the time the tests wait
+	if err := flag.Set("test.parallel", "8"); err != nil { // the tests mostly wait
 		panic(err)
 	}
 	goleak.VerifyTestMain(zktest.M{M: m})
 }
 
 const (
-	// usual is a session timeout that no test waits for. A silence of two 32nds of it moves
-	// a session with a lock.
-	usual = 40 * time.Second
-	// tick is that of zktest's servers: a session expires up to so much late.
+	// longTimeout is a session timeout that no test waits for. A session that holds a lock
+	// moves to another server after a silence of two 32nds of it.
+	longTimeout = 40 * time.Second
+	// tick is the tick of zktest's servers: a session expires at most one tick late.
 	tick = 500 * time.Millisecond
 )
 
@@ -48,13 +48,13 @@ func must(t *testing.T, err error) {
 
 type zk = zkconn.Session
 
-// client is one ZooKeeper client with a session of its own.
+// A client is a ZooKeeper client with one session.
 type client struct {
 	*zk
 	proxy *zktest.Proxy // nil if it goes to the server directly
 }
 
-// Session is part of zklock.Conn.
+// Session implements zklock.Conn.
 func (c client) Session(ctx context.Context) (zklock.Session, error) { return c.Stay().Pin(ctx) }
 
 func open(t *testing.T, servers string, timeout time.Duration) client {
@@ -62,16 +62,15 @@ func open(t *testing.T, servers string, timeout time.Duration) client {
 	return client{zk: zksession.Open(t, zkconn.Config{Servers: servers, Timeout: timeout})}
 }
 
-// scene is a lock and all who take part in it. Its end checks what must hold
-// whatever has happened.
+// A scene is a lock and all clients that use it. Its method finish checks the invariants.
 type scene struct {
 	*testing.T
-	addr  string // of the server
-	truth client // sees what is really there
-	path  string
-	start []string // children that were there before
-	book  book
-	shut  []*zktest.Proxy // see open
+	addr     string // address of the server
+	observer client // shows the znodes on the server
+	path     string
+	start    []string // children that existed before
+	holders  exclusionCheck
+	refusing []*zktest.Proxy // see openAll
 
 	mu    sync.Mutex
 	locks []*zklock.Lock
@@ -87,21 +86,21 @@ func newScene(t *testing.T, addr string) *scene {
 	scenes.Lock()
 	defer scenes.Unlock()
 	scenes.n++
-	return &scene{T: t, addr: addr, truth: open(t, addr, usual),
-		path: fmt.Sprintf("/locks-%d/of/test", scenes.n), book: book{t: t}}
+	return &scene{T: t, addr: addr, observer: open(t, addr, longTimeout),
+		path: fmt.Sprintf("/locks-%d/of/test", scenes.n), holders: exclusionCheck{t: t}}
 }
 
-// shared is a scene on the package's common server.
-func shared(t *testing.T) *scene {
+// sharedScene returns a scene on the server that the tests of this package share.
+func sharedScene(t *testing.T) *scene {
 	t.Helper()
 	return newScene(t, zktest.Shared(t).Addr())
 }
 
-// children are the lock's at this moment.
+// children returns the current children of the lock.
 func (s *scene) children() []string {
 	s.Helper()
-	must(s.T, s.truth.Sync(zktest.Within(s.T), s.path))
-	names, _, err := s.truth.Children(zktest.Within(s.T), s.path, false)
+	must(s.T, s.observer.Sync(zktest.Within(s.T), s.path))
+	names, _, err := s.observer.Children(zktest.Within(s.T), s.path, false)
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
 	}
@@ -111,38 +110,39 @@ func (s *scene) children() []string {
 
 func (s *scene) exists(path string) bool {
 	s.Helper()
-	must(s.T, s.truth.Sync(zktest.Within(s.T), path))
-	_, err := s.truth.Exists(zktest.Within(s.T), path, false)
+	must(s.T, s.observer.Sync(zktest.Within(s.T), path))
+	_, err := s.observer.Exists(zktest.Within(s.T), path, false)
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
 	}
 	return err == nil
 }
 
-// watches counts the watched znodes of the lock.
+// watches returns the number of watched znodes of the lock.
 func (s *scene) watches() int {
 	s.Helper()
 	return strings.Count(zktest.Ask(s.T, s.addr, "wchp"), s.path+"/")
 }
 
-// put makes a znode for everybody, and its parents.
-func (s *scene) put(path string, acl []zookeeper.ACL) {
+// createWithParents creates a znode and its parents. The parents give everyone all
+// permissions.
+func (s *scene) createWithParents(path string, acl []zookeeper.ACL) {
 	s.Helper()
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {
-			_, err := s.truth.Create(zktest.Within(s.T), path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
+			_, err := s.observer.Create(zktest.Within(s.T), path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
 			if err != nil && !errors.Is(err, zkconn.NodeExists) {
 				s.Fatal(err)
 			}
 		}
 	}
-	_, err := s.truth.Create(zktest.Within(s.T), path, nil, acl, zkconn.CreateMode{})
+	_, err := s.observer.Create(zktest.Within(s.T), path, nil, acl, zkconn.CreateMode{})
 	must(s.T, err)
 }
 
-// end is deferred. While all sessions still live, no child of a lock may be left
+// finish checks, while all sessions still live, that no child of the lock is left
 // (CASES.md, I5), and no watch (I7).
-func (s *scene) end() {
+func (s *scene) finish() {
 	s.Helper()
 	if s.Failed() {
 		return
@@ -152,25 +152,26 @@ func (s *scene) end() {
 	}
 	zktest.Eventually(s.T, "nothing of the locks is left", func() bool { return slices.Equal(s.children(), s.start) })
 	zktest.Eventually(s.T, "no watch is left", func() bool { return s.watches() == 0 })
-	s.book.mu.Lock()
-	defer s.book.mu.Unlock()
-	if len(s.book.held) > 0 {
-		s.Errorf("the test forgot to release %d", len(s.book.held))
+	s.holders.mu.Lock()
+	defer s.holders.mu.Unlock()
+	if len(s.holders.held) > 0 {
+		s.Errorf("the test forgot to release %d", len(s.holders.held))
 	}
 }
 
-// book checks exclusion (CASES.md, I1), and that fences grow (I2). A fence is the czxid of
-// the holder's znode, so those who exclude each other also came in order (I4).
-type book struct {
+// exclusionCheck checks that holders exclude each other (CASES.md, I1), and that fences
+// grow (I2). A fence is the czxid of the holder's znode, so growing fences also show that
+// exclusive holders came in order (I4).
+type exclusionCheck struct {
 	t         *testing.T
 	mu        sync.Mutex
 	held      []*zklock.Lease
-	exclusive int64 // the last fence of an exclusive holder
-	any       int64 // the greatest
+	exclusive int64 // fence of the last exclusive holder
+	any       int64 // greatest fence
 	count     int
 }
 
-func (b *book) enter(l *zklock.Lease) {
+func (b *exclusionCheck) add(l *zklock.Lease) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +193,7 @@ func (b *book) enter(l *zklock.Lease) {
 	b.count++
 }
 
-func (b *book) leave(l *zklock.Lease) {
+func (b *exclusionCheck) remove(l *zklock.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.held = slices.DeleteFunc(b.held, func(o *zklock.Lease) bool { return o == l })
@@ -206,17 +207,18 @@ type actor struct {
 	lock *zklock.Lock
 }
 
-// actor opens a session. Servers may be empty: the scene's.
+// actor opens a session to servers, or to the scene's server if servers is empty, and
+// creates a lock with opt.
 func (s *scene) actor(servers string, timeout time.Duration, opt zklock.Options) *actor {
 	s.Helper()
 	if servers == "" {
 		servers = s.addr
 	}
-	return s.with(open(s.T, servers, timeout), opt)
+	return s.actorOn(open(s.T, servers, timeout), opt)
 }
 
-// with makes another lock of a client.
-func (s *scene) with(c client, opt zklock.Options) *actor {
+// actorOn returns an actor with another lock of client c.
+func (s *scene) actorOn(c client, opt zklock.Options) *actor {
 	a := &actor{client: c, s: s, log: newLog()}
 	opt.Notify = a.log.note
 	a.lock = zklock.New(c, s.path, opt)
@@ -226,13 +228,14 @@ func (s *scene) with(c client, opt zklock.Options) *actor {
 	return a
 }
 
-func (s *scene) plain() *actor {
+// simpleActor returns an actor with the default options and a long session timeout.
+func (s *scene) simpleActor() *actor {
 	s.Helper()
-	return s.actor("", usual, zklock.Options{})
+	return s.actor("", longTimeout, zklock.Options{})
 }
 
-// proxied is an actor behind a proxy of its own.
-func (s *scene) proxied(timeout time.Duration, opt zklock.Options) *actor {
+// proxiedActor returns an actor behind a proxy of its own.
+func (s *scene) proxiedActor(timeout time.Duration, opt zklock.Options) *actor {
 	s.Helper()
 	p := zktest.NewProxy(s.T, s.addr)
 	a := s.actor(p.Addr(), timeout, opt)
@@ -240,6 +243,7 @@ func (s *scene) proxied(timeout time.Duration, opt zklock.Options) *actor {
 	return a
 }
 
+// acquire waits for the lock and records the holder.
 func (a *actor) acquire(ctx context.Context, m zklock.Mode) (*zklock.Lease, error) {
 	take := a.lock.Lock
 	if m == zklock.Shared {
@@ -247,12 +251,12 @@ func (a *actor) acquire(ctx context.Context, m zklock.Mode) (*zklock.Lease, erro
 	}
 	l, err := take(ctx)
 	if err == nil {
-		a.s.book.enter(l)
+		a.s.holders.add(l)
 	}
 	return l, err
 }
 
-// take takes the lock, which is free.
+// take acquires the lock, which is free.
 func (a *actor) take(m zklock.Mode) *zklock.Lease {
 	a.s.Helper()
 	l, err := a.acquire(zktest.Within(a.s.T), m)
@@ -260,20 +264,20 @@ func (a *actor) take(m zklock.Mode) *zklock.Lease {
 	return l
 }
 
-// give releases the lock.
-func (a *actor) give(l *zklock.Lease) {
+// release releases the lock.
+func (a *actor) release(l *zklock.Lease) {
 	a.s.Helper()
-	a.s.book.leave(l)
+	a.s.holders.remove(l)
 	if err := l.Unlock(zktest.Within(a.s.T)); err != nil {
 		a.s.Errorf("unlock: %v", err)
 	}
 }
 
-// lost is for a lease that was lost.
-func (a *actor) lost(l *zklock.Lease) {
+// waitForLoss waits until the lease is lost.
+func (a *actor) waitForLoss(l *zklock.Lease) {
 	a.s.Helper()
 	isClosedSoon(a.s.T, "lost", l.Lost())
-	a.s.book.leave(l)
+	a.s.holders.remove(l)
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -301,7 +305,7 @@ func isOpen(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// waiter is an attempt to get the lock.
+// A waiter is an attempt to acquire the lock.
 type waiter struct {
 	a      *actor
 	cancel context.CancelFunc
@@ -311,7 +315,7 @@ type waiter struct {
 }
 
 // begin starts an attempt.
-func (a *actor) begin(m zklock.Mode) *waiter {
+func (a *actor) start(m zklock.Mode) *waiter {
 	ctx, cancel := context.WithTimeout(a.s.Context(), 3*zktest.Patience)
 	w := &waiter{a: a, cancel: cancel, done: make(chan struct{})}
 	go func() { // ends with ctx, which ends with the test
@@ -322,17 +326,17 @@ func (a *actor) begin(m zklock.Mode) *waiter {
 	return w
 }
 
-// wait starts an attempt and returns once it is queued.
-func (a *actor) wait(m zklock.Mode) *waiter {
+// queue starts an attempt and returns once it is in the queue.
+func (a *actor) queue(m zklock.Mode) *waiter {
 	a.s.Helper()
 	from := a.log.len()
-	w := a.begin(m)
-	a.log.from(a.s.T, from, "queued", func(st zklock.Status) bool { return st.State == zklock.Queued })
+	w := a.start(m)
+	a.log.waitFor(a.s.T, from, "queued", func(st zklock.Status) bool { return st.State == zklock.Queued })
 	return w
 }
 
-// waits checks that the attempt has not ended.
-func (w *waiter) waits() {
+// stillWaits checks that the attempt has not ended.
+func (w *waiter) stillWaits() {
 	w.a.s.Helper()
 	select {
 	case <-w.done:
@@ -341,8 +345,8 @@ func (w *waiter) waits() {
 	}
 }
 
-// got waits until the lock is held.
-func (w *waiter) got() *zklock.Lease {
+// awaitLease waits until the lock is held.
+func (w *waiter) awaitLease() *zklock.Lease {
 	w.a.s.Helper()
 	isClosedSoon(w.a.s.T, "done waiting", w.done)
 	must(w.a.s.T, w.err)

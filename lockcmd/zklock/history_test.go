@@ -11,7 +11,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// action is what a client does, as the history has it.
+// An action is an operation of a client, as recorded in the history.
 type action struct {
 	kind   string // acquire, write, release
 	client int
@@ -19,17 +19,17 @@ type action struct {
 	fence  int64
 }
 
-// lockState is a lock, and a register that takes no write with an older fence than
-// it has seen.
+// lockState is the state of a lock and of a register that rejects a write with an older
+// fence than the last.
 type lockState struct {
 	exclusive bool
-	holders   uint64 // a bit for each client
+	holders   uint64 // bit set of clients
 	last      int64  // fence of the last exclusive holder
-	greatest  int64  // of all
+	greatest  int64  // greatest fence of all holders
 	register  int64
 }
 
-// model is the lock as it ought to be.
+// model is a correct lock.
 var model = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -41,7 +41,8 @@ var model = porcupine.Model{
 	},
 }
 
-// step reports whether an action can end like this, and what comes of it.
+// step reports whether an action can end with the result ok, and returns the state after
+// it.
 func (s lockState) step(a action, ok bool) (bool, lockState) {
 	bit := uint64(1) << a.client
 	switch a.kind {
@@ -67,7 +68,8 @@ func (s lockState) step(a action, ok bool) (bool, lockState) {
 	return held, s
 }
 
-// register is the store that the lock protects. It knows the last fence.
+// register is the store that the lock protects. It rejects writes with an older fence than
+// the last.
 type register struct {
 	mu    sync.Mutex
 	fence int64
@@ -83,14 +85,14 @@ func (r *register) write(fence int64) bool {
 	return true
 }
 
-// history is what the clients have done.
+// history records the actions of all clients.
 type history struct {
 	start time.Time
 
 	mu   sync.Mutex
 	list []porcupine.Operation
-	last time.Duration // when somebody got the lock
-	gap  time.Duration // longest time between two who did
+	last time.Duration // time of the last acquisition
+	gap  time.Duration // longest time between two acquisitions
 }
 
 func (h *history) now() time.Duration { return time.Since(h.start) }
@@ -105,7 +107,7 @@ func (h *history) add(a action, ok bool, from, to time.Duration) {
 	}
 }
 
-// check reports whether the history is one of such a lock.
+// check fails the test if no correct lock can have this history.
 func (h *history) check(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
@@ -115,8 +117,8 @@ func (h *history) check(t *testing.T) {
 	}
 }
 
-// The checker would notice: two holders at once, a fence that does not grow, a
-// stale write that is taken.
+// The checker notices two holders at once, a fence that does not grow, and a stale write
+// that is accepted.
 func TestHistoryCheckerBites(t *testing.T) {
 	ok := []porcupine.Operation{
 		{Input: action{"acquire", 0, zklock.Exclusive, 5}, Output: true, Call: 0, Return: 10},

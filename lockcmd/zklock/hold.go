@@ -13,46 +13,47 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// hold is a lock that is held, by one or more leases.
+// A hold is a lock that is held, by one or more leases.
 type hold struct {
 	e     *entry
-	delay *time.Timer        // until keep begins
-	stop  context.CancelFunc // makes keep end
-	done  chan struct{}      // closed when keep has ended
+	delay *time.Timer        // starts monitor after monitorAfter
+	stop  context.CancelFunc // stops monitor
+	done  chan struct{}      // closed when monitor has returned
 
-	counts  map[Mode]int // leases; guarded by the lock's turn
-	request []byte       // the last request to let go; keep's own
+	counts     map[Mode]int // number of leases by mode; guarded by the lock's turn
+	revocation []byte       // last request to release the lock; owned by monitor
 
 	mu      sync.Mutex
 	st      Status
-	nodes   []string      // paths of the own znodes
-	lost    chan struct{} // closed when the lock is lost or presumed lost; made anew when it is held again
-	changed chan struct{} // closed, and made anew, with each change of st
+	nodes   []string      // paths of the lock's own znodes
+	lost    chan struct{} // closed when the lock is lost or presumed lost; replaced when it is held again
+	changed chan struct{} // closed and replaced at each change of st
 }
 
-// keepAfter is how long a lock must be held to be worth watching over.
-const keepAfter = 5 * time.Millisecond
+// monitorAfter is the time after which a held lock is monitored. A shorter hold ends before
+// monitoring pays off.
+const monitorAfter = 5 * time.Millisecond
 
 func newHold(e *entry, waited time.Duration) *hold {
-	h := &hold{e: e, request: e.request, counts: map[Mode]int{e.mode: 1},
+	h := &hold{e: e, revocation: e.revocation, counts: map[Mode]int{e.mode: 1},
 		lost: make(chan struct{}), changed: make(chan struct{})}
 	h.nodes = e.nodes()
-	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.e.clock.end(), Revoke: e.request}
+	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.e.clock.end(), Revoke: e.revocation}
 	e.l.notify(h.st)
-	h.judge(true) // a process that was paused just before the end may come too late
-	h.start()
+	h.updateState(true) // the lease may have ended if the process was suspended just now
+	h.startMonitor()
 	return h
 }
 
-// start lets keep run until end, which waits for it, or the loss of the lock.
-// Nobody else changes the state meanwhile.
-func (h *hold) start() {
+// startMonitor starts monitor, which runs until stopMonitor is called or the lock is lost.
+// Only monitor changes the state meanwhile.
+func (h *hold) startMonitor() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	h.stop, h.done = stop, done
-	h.delay = time.AfterFunc(keepAfter, func() {
+	h.delay = time.AfterFunc(monitorAfter, func() {
 		defer close(done)
-		h.keep(ctx)
+		h.monitor(ctx)
 	})
 }
 
@@ -67,12 +68,14 @@ func (h *hold) status() Status {
 	return st
 }
 
-func (h *hold) over() bool {
+// isOver reports whether the lock is lost or released.
+func (h *hold) isOver() bool {
 	s := h.status().State
 	return s == Lost || s == Released
 }
 
-// set changes the state, unless it has reached its end, and tells.
+// set changes the state and notifies the owner, unless the lock is lost or released. It
+// does nothing if the state is the same and change is nil.
 func (h *hold) set(s State, change func(*Status)) {
 	h.mu.Lock()
 	was := h.st.State
@@ -103,90 +106,93 @@ func (h *hold) set(s State, change func(*Status)) {
 	h.e.l.notify(st)
 }
 
+// lose records that the lock is lost, and the cause.
 func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) }
 
-// keep watches over a held lock until ctx ends or the lock is lost: the own
-// znode, the connection, the lease, for which one errand at a time is run.
-func (h *hold) keep(ctx context.Context) {
+// monitor watches a held lock until ctx ends or the lock is lost. It watches the lock's
+// znodes and the connection, and extends the lease with one probe at a time.
+func (h *hold) monitor(ctx context.Context) {
 	defer guard(h.e.s)()
 	ctx, stop := context.WithCancel(ctx)
-	var errand chan error // of the one under way; nil without one
+	var probing chan error // receives the result of the probe in flight; nil without one
 	defer func() {
-		if stop(); errand != nil {
-			<-errand
+		if stop(); probing != nil {
+			<-probing
 		}
 	}()
-	seen := h.e.armed // the own znode is known to be there, on this connection
-	for !h.over() {
+	seen := h.e.watched // the znodes are known to exist, on this connection
+	for !h.isOver() {
 		changed := nextChange(h.e.s)
-		if ended(h.e.s) { // before the lease is judged: what the server says is certain
+		if ended(h.e.s) { // before the lease is checked, because the end of the session is certain
 			h.lose(errSessionOver)
 			return
 		}
-		connected := isConnected(h.e.s) // one that comes from here on has its turn next: the errand is not to wait for a look
+		// A connection that comes after this line is handled in the next turn, so that its probe
+		// does not wait for checkZnodes.
+		connected := isConnected(h.e.s)
 		seen = seen && connected
-		next := h.judge(seen)
-		if errand == nil {
-			if wait := h.e.clock.wait(); wait > 0 {
+		next := h.updateState(seen)
+		if probing == nil {
+			if wait := h.e.clock.untilDue(); wait > 0 {
 				next = min(next, wait)
 			} else {
-				errand = h.errand(ctx)
+				probing = h.startProbe(ctx)
 			}
 		}
-		if connected && !(seen && h.e.armed) {
-			seen = h.look(ctx, next)
-			next = h.judge(seen)
+		if connected && !(seen && h.e.watched) {
+			seen = h.checkZnodes(ctx, next)
+			next = h.updateState(seen)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.e.s.Ended():
 			h.lose(errSessionOver)
-		case <-h.e.own:
-			h.e.armed = false
+		case <-h.e.ownEvents:
+			h.e.watched = false
 		case <-changed:
-		case err := <-errand:
-			errand = nil
-			h.e.armed = h.e.armed && !errors.Is(err, zk.ErrNoNode) // the next look tells what has become of it
+		case err := <-probing:
+			probing = nil
+			h.e.watched = h.e.watched && !errors.Is(err, zk.ErrNoNode) // then checkZnodes looks
 		case <-time.After(next):
 		}
 	}
 }
 
-// errand begins what is due for the lease. Its end, which ctx brings about at the
-// latest, is told on the channel.
-func (h *hold) errand(ctx context.Context) chan error {
+// startProbe sends the probe that is due for the lease. Its result is sent on the channel,
+// after the end of ctx at the latest.
+func (h *hold) startProbe(ctx context.Context) chan error {
 	done, node := make(chan error, 1), h.e.node()
-	go func() { done <- h.e.clock.run(ctx, node) }() // keep waits for it
+	go func() { done <- h.e.clock.runDue(ctx, node) }() // keep waits for it
 	return done
 }
 
-// Why a lock is lost.
+// Causes of the loss of a lock.
 var (
 	errSessionOver  error = sessionOver{}
 	errRemoved            = errors.New("another client deleted the holder's znode")
 	errDisconnected       = errors.New("the connection was lost, and this server ends a session when its connection ends")
 )
 
-// look reads the own znodes, for at most so long, and leaves watches. It tells
-// whether they are all there.
-func (h *hold) look(ctx context.Context, patience time.Duration) bool {
+// checkZnodes reads the lock's own znodes, for at most patience, and sets watches. It
+// reports whether all of them exist.
+func (h *hold) checkZnodes(ctx context.Context, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	data, readable, err := h.e.readOwn(ctx)
 	switch {
-	case errors.Is(err, zk.ErrNoNode) && h.e.next != nil:
-		h.shared()
-		return h.look(ctx, patience)
+	case errors.Is(err, zk.ErrNoNode) && h.e.sharedNames != nil:
+		h.recordShared()
+		return h.checkZnodes(ctx, patience)
 	case errors.Is(err, zk.ErrNoNode):
 		h.lose(errRemoved)
-		if len(h.e.names) > 1 { // one without the others excludes only some
-			h.e.withdrawLater(func(bool) {})
+		if len(h.e.names) > 1 { // the remaining znodes exclude only some clients
+			h.e.withdrawInBackground(func(bool) {})
 		}
 	case err == nil:
-		h.e.armed, h.e.next = readable, nil
-		if asksToLetGo(data) && !bytes.Equal(data, h.request) {
-			h.request = data
+		h.e.watched, h.e.sharedNames = readable, nil
+		if asksForRelease(data) && !bytes.Equal(data, h.revocation) {
+			h.revocation = data
 			h.set(Held, func(st *Status) { st.Revoke = data })
 		}
 		return true
@@ -194,29 +200,31 @@ func (h *hold) look(ctx context.Context, patience time.Duration) bool {
 	return false
 }
 
-// lookAgain bounds the time between two looks at the lease: a machine that was
-// asleep must notice it soon.
-const lookAgain = time.Second
+// recheckInterval is the longest time between two checks of the lease. It is short, so that
+// a machine that was asleep soon notices that its lease has ended.
+const recheckInterval = time.Second
 
-// judge sets the state by the lease, and returns when to do so again.
-func (h *hold) judge(seen bool) time.Duration {
+// updateState sets the state that follows from the lease, and returns the time until it
+// must be called again. seen reports whether the znodes are known to exist, on this
+// connection.
+func (h *hold) updateState(seen bool) time.Duration {
 	left := h.e.clock.left()
 	switch {
 	case left <= 0:
 		if why := h.disconnected(); why != nil {
 			h.set(PresumedLost, func(st *Status) { st.Err = why })
 		}
-		h.set(PresumedLost, nil) // which changes nothing more
-		return lookAgain
+		h.set(PresumedLost, nil) // no effect if the state is PresumedLost already
+		return recheckInterval
 	case !isConnected(h.e.s) && h.status().State != PresumedLost:
 		h.set(Suspended, nil)
 	case seen:
 		h.set(Held, nil)
 	}
-	return min(left, lookAgain)
+	return min(left, recheckInterval)
 }
 
-// disconnected is why the lease ended with the connection, if it has just done so.
+// disconnected returns an error if the lease has just ended because the connection did.
 func (h *hold) disconnected() error {
 	st := h.e.s.State(time.Now())
 	if st.EndsWithConnection && !st.Connected && h.status().State != PresumedLost {
@@ -225,9 +233,9 @@ func (h *hold) disconnected() error {
 	return nil
 }
 
-// again takes the lock once more for its owner, or tells that it is lost. While
-// that is not known it waits.
-func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
+// reacquire counts another lease of the same owner. It returns false if the lock is lost.
+// While the lock is presumed lost, reacquire waits until its fate is known.
+func (h *hold) reacquire(ctx context.Context, mode Mode) (bool, error) {
 	for {
 		h.mu.Lock()
 		state, changed := h.st.State, h.changed
@@ -235,14 +243,14 @@ func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
 		switch {
 		case state == Lost || state == Released:
 			return false, nil
-		case ended(h.e.s): // keep has not come to tell
-			h.end()
+		case ended(h.e.s): // monitor has not noticed yet
+			h.stopMonitor()
 			h.lose(errSessionOver)
 			return false, nil
 		case state == PresumedLost || h.e.clock.left() <= 0:
 			select {
 			case <-changed:
-			case <-time.After(lookAgain):
+			case <-time.After(recheckInterval):
 			case <-ctx.Done():
 				return false, context.Cause(ctx)
 			}
@@ -256,7 +264,7 @@ func (h *hold) again(ctx context.Context, mode Mode) (bool, error) {
 	}
 }
 
-// lostError is nil unless the lock is lost.
+// lostError returns an error that matches ErrLost if the lock is lost, and nil otherwise.
 func (h *hold) lostError() error {
 	st := h.status()
 	if st.State != Lost {
@@ -265,25 +273,25 @@ func (h *hold) lostError() error {
 	return fmt.Errorf("%w: %w", ErrLost, st.Err)
 }
 
-// end stops keep and waits for it.
-func (h *hold) end() {
+// stopMonitor stops monitor and waits until it has returned.
+func (h *hold) stopMonitor() {
 	h.stop()
 	if h.delay.Stop() {
-		close(h.done) // it has not begun
+		close(h.done) // monitor has not started
 	}
 	<-h.done
 }
 
-// Lease is a lock that was acquired once. It is held until Unlock or until it is lost.
+// A Lease is one acquisition of a lock. It lasts until Unlock or until the lock is lost.
 type Lease struct {
 	h    *hold
 	mode Mode
 	lost <-chan struct{}
-	done bool // given back; guarded by the lock's turn
+	done bool // released; guarded by the lock's turn
 
-	ctx    context.Context // see Context
+	ctx    context.Context // returned by Context
 	cancel context.CancelCauseFunc
-	watch  sync.Once
+	watch  sync.Once // starts the goroutine that cancels ctx when the lock is lost
 }
 
 func (h *hold) lease(mode Mode) *Lease {
@@ -293,17 +301,17 @@ func (h *hold) lease(mode Mode) *Lease {
 	return &Lease{h: h, mode: mode, lost: h.lost, ctx: ctx, cancel: cancel}
 }
 
-// Lost returns a channel that is closed when the lock is lost, or may be: when its znode
-// or its session is gone, or the lease is over and no server has answered since. The
-// channel stays closed if the lock turns out to be held all the same.
+// Lost returns a channel that is closed when the lock is lost, or may be: when its znode or
+// its session is gone, or when the lease has ended and no server has answered since. The
+// channel stays closed if the lock later turns out to be still held.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// State returns the present status of the lock.
+// State returns the current status of the lock.
 func (l *Lease) State() Status { return l.h.status() }
 
-// Left returns how long the lock is certain to be held if no server answers from now on,
-// by the wall clock or by the monotonic clock, whichever leaves less. It means nothing
-// once the state is Lost.
+// Left returns how long the lock is certain to be held if no server answers from now on, by
+// the wall clock or by the monotonic clock, whichever leaves less. The result has no
+// meaning once the state is Lost.
 func (l *Lease) Left() time.Duration { return l.h.e.clock.left() }
 
 // Timeout returns the timeout of the session that holds the lock. Left is never longer.
@@ -312,20 +320,20 @@ func (l *Lease) Timeout() time.Duration { return l.h.e.s.State(time.Now()).Timeo
 // Path returns the path of the lock.
 func (l *Lease) Path() string { return l.h.e.l.path }
 
-// Node returns the path of the lock's own znode; of several, the first.
+// Node returns the path of the lock's own znode; if there are several, of the first.
 func (l *Lease) Node() string { return l.h.status().Node }
 
-// Nodes returns the paths of all own znodes, of which a lock of family All has several.
-// Their names are never used again: a transaction that checks them has no effect
-// once the lock is gone.
+// Nodes returns the paths of all znodes of the lock; a lock of family All has several.
+// Their names are never used again: a transaction that checks them has no effect once the
+// lock is gone.
 func (l *Lease) Nodes() []string {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	return slices.Clone(l.h.nodes)
 }
 
-// Token returns the fencing token: the czxid of the own znode. It grows from holder
-// to holder, over the whole ensemble, and stays the same when a lock becomes shared.
+// Token returns the fencing token: the czxid of the lock's znode. It grows from holder to
+// holder, over the whole ensemble, and stays the same when a lock becomes shared.
 func (l *Lease) Token() int64 { return l.h.e.czxid }
 
 // Mode returns the mode in which the lease was acquired.
@@ -335,7 +343,7 @@ func (l *Lease) Mode() Mode { return l.mode }
 func (l *Lease) SessionID() int64 { return l.h.e.s.State(time.Now()).ID }
 
 // Context returns a context that is cancelled when the lease ends: with ErrLost as its
-// cause when Lost is closed, or with ErrNotHeld when the lease is given back.
+// cause when Lost is closed, or with ErrNotHeld when the lease is released.
 func (l *Lease) Context() context.Context {
 	l.watch.Do(func() {
 		go func() { // ends with the lease
@@ -349,7 +357,8 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// end cancels the lease's context, for a loss or for any other reason.
+// end cancels the lease's context. The cause is why if it matches ErrLost, and ErrNotHeld
+// otherwise.
 func (l *Lease) end(why error) {
 	if !errors.Is(why, ErrLost) {
 		why = ErrNotHeld

@@ -13,18 +13,18 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, case 1: missing parents are created.
+// CASES.md, case 1: a lock creates its missing parents.
 func TestMissingParentsAndName(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.actor("", usual, zklock.Options{Data: []byte("me")})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.actor("", longTimeout, zklock.Options{Data: []byte("me")})
 	lease := a.take(zklock.Exclusive)
 	name := strings.TrimPrefix(lease.Node(), s.path+"/")
 	if n, ok := zklock.ParseName(name); !ok || n.Kind != "Curator mutex" || n.Number != 0 {
 		t.Errorf("the znode is named %q", name)
 	}
-	data, st, err := s.truth.Get(zktest.Within(t), lease.Node(), false)
+	data, st, err := s.observer.Get(zktest.Within(t), lease.Node(), false)
 	if err != nil || string(data) != "me" || st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 		t.Errorf("znode %q %+v, %v; token %#x", data, st, err, lease.Token())
 	}
@@ -32,18 +32,18 @@ func TestMissingParentsAndName(t *testing.T) {
 		lease.SessionID() != a.Info().ID || time.Until(st.Until) <= 0 {
 		t.Errorf("state %+v", st)
 	}
-	a.give(lease)
+	a.release(lease)
 	if s.exists(lease.Node()) {
 		t.Error("the znode is still there")
 	}
 }
 
-// CASES.md, case 2: a wait has a time limit.
+// CASES.md, case 2: a wait ends with its context and leaves the holder alone.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	held := a.take(zklock.Exclusive)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -57,14 +57,15 @@ func TestTimeout(t *testing.T) {
 	if st := held.State().State; st != zklock.Held {
 		t.Errorf("the holder's lock is %s", st)
 	}
-	a.give(held)
+	a.release(held)
 }
 
+// TryLock and TryRLock fail with ErrBusy if the lock is held, and leave no znode.
 func TestTryLock(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	held := a.take(zklock.Exclusive)
 	for _, try := range []func(context.Context) (*zklock.Lease, error){b.lock.TryLock, b.lock.TryRLock} {
 		if _, err := try(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
@@ -74,33 +75,34 @@ func TestTryLock(t *testing.T) {
 			t.Errorf("children %q, want the holder's alone", names)
 		}
 	}
-	a.give(held)
+	a.release(held)
 	lease, err := b.lock.TryLock(zktest.Within(t))
 	must(t, err)
-	s.book.enter(lease)
-	b.give(lease)
+	s.holders.add(lease)
+	b.release(lease)
 }
 
-// CASES.md, case 3: in order, with one notification and at most one list for each hand-off.
+// CASES.md, case 3: waiters get the lock in order, with one notification and at most one
+// list for each hand-off.
 func TestOrderOfWaiters(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.simpleActor()
 	held := a.take(zklock.Exclusive)
 	var queue []*waiter
 	for i := range 3 {
-		w := s.proxied(usual, zklock.Options{}).wait(zklock.Exclusive)
-		st := w.a.log.state(t, zklock.Queued)
+		w := s.proxiedActor(longTimeout, zklock.Options{}).queue(zklock.Exclusive)
+		st := w.a.log.waitForState(t, zklock.Queued)
 		if st.Place != i+2 || st.Ahead == nil || !slices.Contains(s.children(), strings.TrimPrefix(st.Ahead.Node, s.path+"/")) {
 			t.Errorf("waiter %d is at place %d behind %+v", i, st.Place, st.Ahead)
 		}
 		requests(w.a)
 		queue = append(queue, w)
 	}
-	a.give(held)
+	a.release(held)
 	for i, w := range queue {
-		lease := w.got()
+		lease := w.awaitLease()
 		want := []int32{jute.OpGetChildren}
 		if i == 0 { // it was the only waiter
 			want = nil
@@ -109,35 +111,35 @@ func TestOrderOfWaiters(t *testing.T) {
 			t.Errorf("waiter %d sent %v, want %v", i, sent, want)
 		}
 		for _, later := range queue[i+1:] {
-			later.waits()
+			later.stillWaits()
 			if sent := requests(later.a); len(sent) > 0 {
 				t.Errorf("a waiter in the middle sent %v", sent)
 			}
 		}
-		w.a.give(lease)
+		w.a.release(lease)
 		if sent := unwatched(w.a); !slices.Equal(sent, []int32{jute.OpDelete}) {
 			t.Errorf("waiter %d sent %v, want one delete", i, sent)
 		}
 	}
 }
 
-// requests takes what an actor has sent, pings excepted.
+// requests returns the opcodes that an actor has sent since the last call, without pings.
 func requests(a *actor) []int32 {
 	return slices.DeleteFunc(a.proxy.Requests(), func(op int32) bool { return op == jute.OpPing })
 }
 
-// unwatched is requests without the reads by which a lock is watched over that was
-// held for some milliseconds: of its znode, and of the server's configuration.
+// unwatched returns requests without the reads that monitor a lock held for some
+// milliseconds: of its znode, and of the server's configuration.
 func unwatched(a *actor) []int32 {
 	return slices.DeleteFunc(requests(a), func(op int32) bool { return op == jute.OpGetData })
 }
 
-// CASES.md, cases 4 and 5: acquired twice, and released without being held.
+// CASES.md, cases 4 and 5: the lock is acquired twice, and released without being held.
 func TestReentrance(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(longTimeout, zklock.Options{})
 	first := a.take(zklock.Exclusive)
 	requests(a)
 	again, err := a.lock.Lock(zktest.Within(t))
@@ -155,7 +157,7 @@ func TestReentrance(t *testing.T) {
 	if !s.exists(again.Node()) || again.State().State != zklock.Held {
 		t.Error("the lock is gone before its last lease")
 	}
-	s.book.leave(first)
+	s.holders.remove(first)
 	must(t, again.Unlock(zktest.Within(t)))
 	if s.exists(again.Node()) {
 		t.Error("the znode is still there")
@@ -169,12 +171,12 @@ func TestReentrance(t *testing.T) {
 // An uncontended lock costs one round trip, and its release another.
 func TestRequestsOfAnUncontendedLock(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(usual, zklock.Options{})
-	a.give(a.take(zklock.Exclusive)) // makes the parents
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(longTimeout, zklock.Options{})
+	a.release(a.take(zklock.Exclusive)) // creates the parents
 	requests(a)
-	a.give(a.take(zklock.Exclusive))
+	a.release(a.take(zklock.Exclusive))
 	want := []int32{jute.OpCreate, jute.OpGetChildren, jute.OpDelete}
 	if sent := unwatched(a); !slices.Equal(sent, want) {
 		t.Errorf("sent %v, want %v", sent, want)
@@ -184,42 +186,42 @@ func TestRequestsOfAnUncontendedLock(t *testing.T) {
 // CASES.md, cases 13 and 14 (trap 14): a waiter in the middle gives up.
 func TestWaiterInTheMiddleGivesUp(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b, c := s.plain(), s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b, c := s.simpleActor(), s.simpleActor(), s.simpleActor()
 	held := a.take(zklock.Exclusive)
-	wb := b.wait(zklock.Exclusive)
-	wc := c.wait(zklock.Exclusive)
+	wb := b.queue(zklock.Exclusive)
+	wc := c.queue(zklock.Exclusive)
 	seen := c.log.len()
 	wb.cancel()
 	<-wb.done
 	if !errors.Is(wb.err, context.Canceled) {
 		t.Errorf("a cancelled wait: %v", wb.err)
 	}
-	st := c.log.from(t, seen, "another place", func(st zklock.Status) bool { return st.State == zklock.Queued })
+	st := c.log.waitFor(t, seen, "another place", func(st zklock.Status) bool { return st.State == zklock.Queued })
 	if st.Place != 2 || st.Ahead.Node != held.Node() {
 		t.Errorf("the last one is at place %d behind %+v, want it behind the holder", st.Place, st.Ahead)
 	}
-	wc.waits()
+	wc.stillWaits()
 	if names := s.children(); len(names) != 2 {
 		t.Errorf("children %q, want two", names)
 	}
-	a.give(held)
-	c.give(wc.got())
+	a.release(held)
+	c.release(wc.awaitLease())
 }
 
-// CASES.md, case 14 (trap 21): Lock returns while the create is under way; its znode is
-// removed when it has come.
+// CASES.md, case 14 (trap 21): Lock returns while the create is in flight; the znode is
+// deleted once it appears.
 func TestCancelWithCreateInFlight(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
 		t.Run(string(family), func(t *testing.T) {
-			s := shared(t)
-			defer s.end()
-			a := s.proxied(usual, zklock.Options{Family: family})
-			a.give(a.take(zklock.Exclusive)) // makes the parents
+			s := sharedScene(t)
+			defer s.finish()
+			a := s.proxiedActor(longTimeout, zklock.Options{Family: family})
+			a.release(a.take(zklock.Exclusive)) // creates the parents
 			a.proxy.HoldReplies(true)
-			w := a.begin(zklock.Exclusive)
+			w := a.start(zklock.Exclusive)
 			zktest.Eventually(t, "the create has arrived", func() bool { return len(s.children()) > 0 })
 			w.cancel()
 			<-w.done // no answer has come
@@ -238,15 +240,16 @@ func TestCancelWithCreateInFlight(t *testing.T) {
 	}
 }
 
-// CASES.md, case 41 (trap 11): attempts that time out leave one watch, not one each.
+// CASES.md, case 41 (trap 11): a hundred attempts that time out leave one watch, not one
+// each.
 func TestManyTimeoutsShareAWatch(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	held := a.take(zklock.Exclusive)
 	for range 100 {
-		other := s.with(b.client, zklock.Options{})
+		other := s.actorOn(b.client, zklock.Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		_, err := other.acquire(ctx, zklock.Exclusive)
 		cancel()
@@ -255,5 +258,5 @@ func TestManyTimeoutsShareAWatch(t *testing.T) {
 		}
 	}
 	zktest.Eventually(t, "only the holder's znode is watched", func() bool { return s.watches() == 1 })
-	a.give(held)
+	a.release(held)
 }

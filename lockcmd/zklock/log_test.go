@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// log collects what a lock tells.
+// log collects the statuses that a lock reports.
 type log struct {
 	mu   sync.Mutex
 	list []zklock.Status
@@ -32,7 +32,7 @@ func (l *log) len() int {
 	return len(l.list)
 }
 
-// states lists the states told so far.
+// states returns the states reported so far.
 func (l *log) states() []zklock.State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,8 +43,8 @@ func (l *log) states() []zklock.State {
 	return states
 }
 
-// from waits until something fits, after so many, and returns it.
-func (l *log) from(t *testing.T, seen int, what string, fits func(zklock.Status) bool) zklock.Status {
+// waitFor skips the first seen statuses, waits for one that fits, and returns it.
+func (l *log) waitFor(t *testing.T, seen int, what string, fits func(zklock.Status) bool) zklock.Status {
 	t.Helper()
 	late := time.After(zktest.Patience)
 	for {
@@ -64,7 +64,8 @@ func (l *log) from(t *testing.T, seen int, what string, fits func(zklock.Status)
 	}
 }
 
-func (l *log) state(t *testing.T, s zklock.State) zklock.Status {
+// waitForState waits for the first status with state s, and returns it.
+func (l *log) waitForState(t *testing.T, s zklock.State) zklock.Status {
 	t.Helper()
-	return l.from(t, 0, string(s), func(st zklock.Status) bool { return st.State == s })
+	return l.waitFor(t, 0, string(s), func(st zklock.Status) bool { return st.State == s })
 }

@@ -14,69 +14,69 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, cases 6 and 7: readers hold together, and a writer waits for them.
+// CASES.md, cases 6 and 7: readers hold the lock together, and a writer waits for them.
 func TestReadersAndAWriter(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
 		t.Run(string(family), func(t *testing.T) {
-			s := shared(t)
-			defer s.end()
+			s := sharedScene(t)
+			defer s.finish()
 			opt := zklock.Options{Family: family}
 			var readers []*actor
 			var leases []*zklock.Lease
 			for range 3 {
-				a := s.actor("", usual, opt)
+				a := s.actor("", longTimeout, opt)
 				readers, leases = append(readers, a), append(leases, a.take(zklock.Shared))
 			}
-			writer := s.actor("", usual, opt)
-			w := writer.wait(zklock.Exclusive)
+			writer := s.actor("", longTimeout, opt)
+			w := writer.queue(zklock.Exclusive)
 			for i, a := range readers {
-				w.waits()
-				a.give(leases[i])
+				w.stillWaits()
+				a.release(leases[i])
 			}
-			writer.give(w.got())
+			writer.release(w.awaitLease())
 		})
 	}
 }
 
-// CASES.md, case 8: readers do not overtake a writer that waits.
+// CASES.md, case 8: a reader does not overtake a waiting writer.
 func TestNewReaderWaitsBehindWriter(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b, c := s.plain(), s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b, c := s.simpleActor(), s.simpleActor(), s.simpleActor()
 	reading := a.take(zklock.Shared)
-	writing := b.wait(zklock.Exclusive)
-	late := c.wait(zklock.Shared)
-	a.give(reading)
-	lease := writing.got()
-	late.waits()
-	b.give(lease)
-	c.give(late.got())
+	writing := b.queue(zklock.Exclusive)
+	late := c.queue(zklock.Shared)
+	a.release(reading)
+	lease := writing.awaitLease()
+	late.stillWaits()
+	b.release(lease)
+	c.release(late.awaitLease())
 }
 
 // CASES.md, case 9 (trap 29): a reader waits only for writers ahead of it.
 func TestReaderBetweenWriters(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b, c := s.plain(), s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b, c := s.simpleActor(), s.simpleActor(), s.simpleActor()
 	writing := a.take(zklock.Exclusive)
-	r := b.wait(zklock.Shared)
-	last := c.wait(zklock.Exclusive)
-	a.give(writing)
-	lease := r.got()
-	last.waits()
-	b.give(lease)
-	c.give(last.got())
+	r := b.queue(zklock.Shared)
+	last := c.queue(zklock.Exclusive)
+	a.release(writing)
+	lease := r.awaitLease()
+	last.stillWaits()
+	b.release(lease)
+	c.release(last.awaitLease())
 }
 
-// CASES.md, case 10 (trap 27): a reader that asks for the write lock is rejected.
+// CASES.md, case 10 (trap 27): a reader that requests the write lock gets ErrUpgrade.
 func TestUpgradeIsRefused(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(longTimeout, zklock.Options{})
 	lease := a.take(zklock.Shared)
 	requests(a)
 	if _, err := a.lock.Lock(zktest.Within(t)); !errors.Is(err, zklock.ErrUpgrade) {
@@ -85,52 +85,52 @@ func TestUpgradeIsRefused(t *testing.T) {
 	if sent := requests(a); slices.Contains(sent, jute.OpCreate) {
 		t.Errorf("sent %v", sent)
 	}
-	a.give(lease)
+	a.release(lease)
 }
 
-// CASES.md, case 11 (trap 28): what was held exclusively becomes shared without a gap.
+// CASES.md, case 11 (trap 28): an exclusive lock becomes shared without a gap.
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	for _, family := range zklock.Families() {
 		t.Run(string(family), func(t *testing.T) {
-			s := shared(t)
-			defer s.end()
+			s := sharedScene(t)
+			defer s.finish()
 			opt := zklock.Options{Family: family}
-			a := s.actor("", usual, opt)
+			a := s.actor("", longTimeout, opt)
 			d := startDowngrade(a)
-			w := s.actor("", usual, opt).wait(zklock.Exclusive)
-			r := s.actor("", usual, opt).wait(zklock.Shared)
+			w := s.actor("", longTimeout, opt).queue(zklock.Exclusive)
+			r := s.actor("", longTimeout, opt).queue(zklock.Shared)
 			must(t, d.exclusive.Unlock(zktest.Within(t)))
-			d.downgraded(s)
-			w.waits()
-			r.waits()
-			a.give(d.shared)
-			w.a.give(w.got())
-			r.a.give(r.got())
+			d.checkDowngraded(s)
+			w.stillWaits()
+			r.stillWaits()
+			a.release(d.shared)
+			w.a.release(w.awaitLease())
+			r.a.release(r.awaitLease())
 		})
 	}
 }
 
-// Who may not write to his own znode cannot tell those who wait that it becomes
-// shared: it stays exclusive until the last lease is given back.
+// A holder without permission to write to its znode cannot notify the waiters of a
+// downgrade. The lock stays exclusive until the last lease is released.
 func TestDowngradeForbidden(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	s.put(s.path, zookeeper.WorldACL(zookeeper.PermAll))
-	a := s.actor("", usual, zklock.Options{ACL: zookeeper.WorldACL(zookeeper.PermRead)})
+	s := sharedScene(t)
+	defer s.finish()
+	s.createWithParents(s.path, zookeeper.WorldACL(zookeeper.PermAll))
+	a := s.actor("", longTimeout, zklock.Options{ACL: zookeeper.WorldACL(zookeeper.PermRead)})
 	d := startDowngrade(a)
-	r := s.plain().wait(zklock.Shared)
+	r := s.simpleActor().queue(zklock.Shared)
 	must(t, d.exclusive.Unlock(zktest.Within(t)))
 	if st := d.shared.State(); st.State != zklock.Held || st.Mode != zklock.Exclusive || !s.exists(d.node) {
 		t.Errorf("it is %v; children %q", st, s.children())
 	}
-	r.waits()
-	a.give(d.shared)
-	r.a.give(r.got())
+	r.stillWaits()
+	a.release(d.shared)
+	r.a.release(r.awaitLease())
 }
 
-// downgrade is a lock held both ways by one owner.
+// downgrade is a lock that its owner holds with an exclusive and a shared lease.
 type downgrade struct {
 	exclusive, shared *zklock.Lease
 	node              string
@@ -138,26 +138,27 @@ type downgrade struct {
 
 func startDowngrade(a *actor) downgrade {
 	a.s.Helper()
-	return a.sharing(a.take(zklock.Exclusive))
+	return a.addSharedLease(a.take(zklock.Exclusive))
 }
 
-// sharing takes a lock shared that is held exclusively.
-func (a *actor) sharing(exclusive *zklock.Lease) downgrade {
+// addSharedLease acquires a shared lease of a lock that is held exclusively.
+func (a *actor) addSharedLease(exclusive *zklock.Lease) downgrade {
 	a.s.Helper()
 	d := downgrade{exclusive: exclusive}
-	a.s.book.leave(d.exclusive) // the other lease stands for both
+	a.s.holders.remove(d.exclusive) // the shared lease represents both
 	var err error
 	d.shared, err = a.lock.RLock(zktest.Within(a.s.T))
 	must(a.s.T, err)
 	d.node = d.exclusive.Node()
-	a.s.book.mu.Lock()
-	defer a.s.book.mu.Unlock()
-	a.s.book.held = append(a.s.book.held, d.shared)
+	a.s.holders.mu.Lock()
+	defer a.s.holders.mu.Unlock()
+	a.s.holders.held = append(a.s.holders.held, d.shared)
 	return d
 }
 
-// downgraded checks that the place in the queue is kept.
-func (d downgrade) downgraded(s *scene) {
+// checkDowngraded waits until the lock is shared, and checks that it has kept its place and
+// its token.
+func (d downgrade) checkDowngraded(s *scene) {
 	s.Helper()
 	number := func(node string) int64 {
 		n, ok := zklock.ParseName(strings.TrimPrefix(node, s.path+"/"))
@@ -175,52 +176,54 @@ func (d downgrade) downgraded(s *scene) {
 	}
 }
 
-// CASES.md, case 12 (trap 30): readers hear nothing until the last writer ahead has gone.
+// CASES.md, case 12 (trap 30): waiting readers send nothing until the last writer ahead has
+// released.
 func TestReadersSleepUntilTheLastWriter(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
+	s := sharedScene(t)
+	defer s.finish()
 	var writers []*waiter
-	first := s.plain()
+	first := s.simpleActor()
 	held := first.take(zklock.Exclusive)
 	for range 4 {
-		writers = append(writers, s.plain().wait(zklock.Exclusive))
+		writers = append(writers, s.simpleActor().queue(zklock.Exclusive))
 	}
 	var readers []*waiter
-	session := s.proxied(usual, zklock.Options{})
+	session := s.proxiedActor(longTimeout, zklock.Options{})
 	for range 20 {
-		readers = append(readers, s.with(session.client, zklock.Options{}).wait(zklock.Shared))
+		readers = append(readers, s.actorOn(session.client, zklock.Options{}).queue(zklock.Shared))
 	}
 	requests(session)
-	first.give(held)
+	first.release(held)
 	for _, w := range writers {
-		lease := w.got()
+		lease := w.awaitLease()
 		if sent := requests(session); len(sent) > 0 {
 			t.Errorf("while a writer is ahead the readers sent %v", sent)
 		}
-		w.a.give(lease)
+		w.a.release(lease)
 	}
 	var leases []*zklock.Lease
 	for _, r := range readers {
-		leases = append(leases, r.got())
+		leases = append(leases, r.awaitLease())
 	}
 	if sent := unwatched(session); len(sent) != len(readers) {
 		t.Errorf("the readers sent %v, want a list each", sent)
 	}
 	for i, r := range readers {
-		r.a.give(leases[i])
+		r.a.release(leases[i])
 	}
 }
 
-// CASES.md, case 45: all families' znodes come and go at once.
+// CASES.md, case 45: the znodes of all families are created in one transaction, and deleted
+// in another.
 func TestAllFamiliesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []zklock.Mode{zklock.Exclusive, zklock.Shared} {
 		t.Run(string(mode), func(t *testing.T) {
-			s := shared(t)
-			defer s.end()
-			a := s.proxied(usual, zklock.Options{Family: zklock.All})
-			a.give(a.take(mode)) // makes the parents
+			s := sharedScene(t)
+			defer s.finish()
+			a := s.proxiedActor(longTimeout, zklock.Options{Family: zklock.All})
+			a.release(a.take(mode)) // creates the parents
 			requests(a)
 			lease := a.take(mode)
 			names := s.children()
@@ -228,13 +231,13 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 				t.Errorf("children %q, want three", names)
 			}
 			for _, name := range names {
-				st, err := s.truth.Exists(zktest.Within(t), s.path+"/"+name, false)
+				st, err := s.observer.Exists(zktest.Within(t), s.path+"/"+name, false)
 				must(t, err)
 				if st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 					t.Errorf("%s has %+v, want czxid %#x", name, st, lease.Token())
 				}
 			}
-			a.give(lease)
+			a.release(lease)
 			sent := unwatched(a)
 			if want := []int32{jute.OpMulti, jute.OpGetChildren, jute.OpMulti}; !slices.Equal(sent, want) {
 				t.Errorf("sent %v, want %v", sent, want)
@@ -246,17 +249,17 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 // Every family waits for every other.
 func TestFamiliesWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	modes := []zklock.Mode{zklock.Exclusive, zklock.Shared}
 	for _, held := range zklock.Families() {
 		for _, tried := range zklock.Families() {
 			for i, how := range modes {
 				name := fmt.Sprintf("%s held %s, %s tried", held, how, tried)
-				holder := s.with(a.client, zklock.Options{Family: held})
+				holder := s.actorOn(a.client, zklock.Options{Family: held})
 				lease := holder.take(how)
-				other := s.with(b.client, zklock.Options{Family: tried})
+				other := s.actorOn(b.client, zklock.Options{Family: tried})
 				if _, err := other.lock.TryLock(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
 					t.Errorf("%s exclusive: %v", name, err)
 				}
@@ -267,42 +270,42 @@ func TestFamiliesWaitForEachOther(t *testing.T) {
 				if err == nil {
 					must(t, read.Unlock(zktest.Within(t)))
 				}
-				holder.give(lease)
+				holder.release(lease)
 			}
 		}
 	}
 }
 
-// Whichever of its znodes a lock of all families loses, it is lost, and the
-// others do not stay.
+// A lock of family All is lost if any of its znodes is deleted, and its other znodes are
+// removed.
 func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
-		s := shared(t)
-		a := s.actor("", usual, zklock.Options{Family: zklock.All})
+		s := sharedScene(t)
+		a := s.actor("", longTimeout, zklock.Options{Family: zklock.All})
 		l := a.take(zklock.Exclusive)
-		must(t, s.truth.Delete(zktest.Within(t), s.path+"/"+s.children()[i], -1))
-		a.lost(l)
+		must(t, s.observer.Delete(zktest.Within(t), s.path+"/"+s.children()[i], -1))
+		a.waitForLoss(l)
 		zktest.Eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
 		l = a.take(zklock.Exclusive) // it does not wait for itself
-		a.give(l)
-		s.end()
+		a.release(l)
+		s.finish()
 	}
 }
 
-// A lock is not taken once more when its session is over, though that has not
-// been told yet.
+// A lock cannot be acquired again in a session that has ended, even before the end is
+// reported.
 func TestNotAgainAfterTheSession(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.simpleActor()
 	l := a.take(zklock.Exclusive)
-	a.s.book.leave(l)
+	a.s.holders.remove(l)
 	must(t, a.Connect(zktest.Within(t), "")) // ends the session
 	again := a.take(zklock.Exclusive)
 	if again.SessionID() == l.SessionID() {
 		t.Error("it was taken in the session that is over")
 	}
-	a.give(again)
+	a.release(again)
 }

@@ -9,21 +9,20 @@ import (
 	"strings"
 )
 
-// Family is the set of names that a lock gives its znodes. It decides which other clients
-// wait for the lock. The lock itself waits for every contender of a known kind,
-// whatever its family.
+// Family is the naming scheme of a lock's znodes. It decides which other clients wait for
+// the lock. The lock itself waits for every contender of a known kind, whatever its family.
 type Family string
 
 // The families of locks.
 const (
-	Mutex  Family = "mutex" // Curator's InterProcessMutex, go-zookeeper's Lock
-	RW     Family = "rw"    // Curator's InterProcessReadWriteLock
-	Kazoo  Family = "kazoo" // kazoo's Lock, WriteLock and ReadLock
-	All    Family = "all"   // a znode of each of the above, created in one transaction
-	absent Family = ""
+	Mutex    Family = "mutex" // Curator's InterProcessMutex, go-zookeeper's Lock
+	RW       Family = "rw"    // Curator's InterProcessReadWriteLock
+	Kazoo    Family = "kazoo" // kazoo's Lock, WriteLock and ReadLock
+	All      Family = "all"   // one znode of each family above, created in one transaction
+	noFamily Family = ""
 )
 
-// Families returns all families, the usual one first.
+// Families returns all families, the default first.
 func Families() []Family { return []Family{Mutex, RW, Kazoo, All} }
 
 // Mode decides who else can hold a lock at the same time.
@@ -33,7 +32,7 @@ type Mode string
 const (
 	Exclusive Mode = "exclusive"
 	Shared    Mode = "shared"
-	Counted   Mode = "counted" // a semaphore's lease: some others may hold too
+	Counted   Mode = "counted" // a lease of a semaphore: a limited number of others can hold it, too
 )
 
 // Conflicts reports whether contenders of these modes exclude each other.
@@ -43,38 +42,38 @@ func Conflicts(a, b Mode) bool {
 
 // Name is the parsed name of a lock's child.
 type Name struct {
-	Kind   string // the recipe that creates such names, as a text for people
+	Kind   string // recipe that creates such names, as a text for people
 	Mode   Mode
-	GUID   string // what stands before the marker: the client's own mark, or empty
-	Number int64  // the sequence number; may be negative after an overflow; -1<<63 for none
+	GUID   string // text before the marker, which identifies the client; may be empty
+	Number int64  // sequence number; negative after an overflow; NoNumber if there is none
 }
 
 // NoNumber is the Number of a name that has none.
 const NoNumber = -1 << 63
 
-// marker is the text right before a sequence number in one kind of names.
+// A marker is the text right before the sequence number in one kind of names.
 type marker struct {
 	text   string
 	kind   string
 	mode   Mode
-	family Family // whose locks we make with it; absent: only read
+	family Family // family that creates such names; noFamily if we only recognize them
 }
 
-// markers is searched in order: where one is the end of another, the longer one
-// comes first. The names are those of Curator 5.4, kazoo 2.8, go-zookeeper 1.0,
-// ZooKeeper's recipes, HBase 2 and Accumulo.
+// markers is searched in order. If one marker is a suffix of another, the longer one comes
+// first. The names are those of Curator 5.4, kazoo 2.8, go-zookeeper 1.0, ZooKeeper's
+// recipes, HBase 2 and Accumulo.
 var markers = []marker{
 	{"-read-lock-", "Curator mutex, shared", Shared, Mutex},
 	{"__lock__", "kazoo lock", Exclusive, Kazoo},
 	{"__rlock__", "kazoo read", Shared, Kazoo},
 	{"__WRIT__", "Curator write", Exclusive, RW},
 	{"__READ__", "Curator read", Shared, RW},
-	{"-latch-", "Curator latch", Exclusive, absent},
-	{"-lease-", "Curator semaphore", Counted, absent},
-	{"zlock-", "Accumulo lock", Exclusive, absent},
+	{"-latch-", "Curator latch", Exclusive, noFamily},
+	{"-lease-", "Curator semaphore", Counted, noFamily},
+	{"zlock-", "Accumulo lock", Exclusive, noFamily},
 	{"lock-", "Curator mutex", Exclusive, Mutex},
-	{"write-", "HBase write", Exclusive, absent},
-	{"read-", "HBase read", Shared, absent},
+	{"write-", "HBase write", Exclusive, noFamily},
+	{"read-", "HBase read", Shared, noFamily},
 }
 
 // ParseName parses the name of a lock's child. If no known recipe creates such a name, ok
@@ -92,9 +91,11 @@ func ParseName(name string) (n Name, ok bool) {
 			return m.name(guid, number), true
 		}
 	}
-	return otherName(head, number)
+	return parseOther(head, number)
 }
 
+// name returns the Name of a child with marker m. The marker "lock-" is shared by several
+// recipes; the text before it tells them apart.
 func (m marker) name(guid string, number int64) Name {
 	n := Name{Kind: m.kind, Mode: m.mode, GUID: strings.TrimSuffix(guid, "-"), Number: number}
 	switch {
@@ -111,8 +112,9 @@ func (m marker) name(guid string, number int64) Name {
 	return n
 }
 
-// otherName knows the recipes that put something else before the number.
-func otherName(head string, number int64) (Name, bool) {
+// parseOther parses the names of recipes that have no marker of their own before the
+// number.
+func parseOther(head string, number int64) (Name, bool) {
 	if sid, ok := cutBoth(head, "x-", "-"); ok && isSession(sid) {
 		return Name{Kind: "ZooKeeper recipe", Mode: Exclusive, GUID: sid, Number: number}, true
 	}
@@ -122,9 +124,9 @@ func otherName(head string, number int64) (Name, bool) {
 	return Name{}, false
 }
 
-// splitNumber takes a server's sequence number off the end of a name. The server
-// writes it with %010d: ten digits, or a dash and nine or ten digits once the
-// counter has overflowed. A dash belongs to the number only behind a marker.
+// splitNumber splits a name into the head and the server's sequence number. The server
+// formats the number with %010d: ten digits, or a dash and nine or ten digits once the
+// counter has overflowed. A dash belongs to the number only if a marker precedes it.
 func splitNumber(name string) (head string, number int64) {
 	i := len(name)
 	for i > 0 && name[i-1] >= '0' && name[i-1] <= '9' {
@@ -159,8 +161,8 @@ func isHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// isSession tells a session id: decimal as the Java recipe writes it, or sixteen
-// hexadecimal digits as the C one does.
+// isSession reports whether s is a session id: decimal as in ZooKeeper's Java recipe, or
+// sixteen hexadecimal digits as in its C recipe.
 func isSession(s string) bool {
 	if isHex(s, 16) {
 		return true
@@ -169,12 +171,12 @@ func isSession(s string) bool {
 	return err == nil
 }
 
-// prefixes are the names of a lock's own znodes without their numbers, one for
-// each family it takes part in. guid is a UUID with its dashes.
+// prefixes returns the names of a lock's own znodes without their numbers, one for each
+// family that the lock takes part in. guid is a UUID with its dashes.
 func prefixes(f Family, m Mode, guid string) []string {
 	var names []string
 	for _, k := range markers {
-		if k.family == absent || k.mode != m || f != All && f != k.family {
+		if k.family == noFamily || k.mode != m || f != All && f != k.family {
 			continue
 		}
 		names = append(names, k.prefix(guid))
@@ -192,29 +194,29 @@ func (m marker) prefix(guid string) string {
 	return "_c_" + guid + "-" + m.text
 }
 
-// owner is the client's mark in a name, in one form for all families; empty for
-// a name without one.
-func owner(name string) string {
+// ownerMark returns the client's mark in a name, in one form for all families, or the empty
+// string for a name without a mark.
+func ownerMark(name string) string {
 	n, _ := ParseName(name)
 	return strings.ReplaceAll(strings.TrimPrefix(n.GUID, "_c_"), "-", "")
 }
 
 // SameOwner reports whether two children of a lock belong to the same attempt to acquire
-// it: a lock of family All has several. Names and paths are accepted.
+// it: a lock of family All has several children. Names and paths are accepted.
 func SameOwner(a, b string) bool {
 	a, b = path.Base(a), path.Base(b)
-	return a == b || owner(a) != "" && owner(a) == owner(b)
+	return a == b || ownerMark(a) != "" && ownerMark(a) == ownerMark(b)
 }
 
-// mine reports whether a child carries the mark of a lock's own znodes.
-func mine(name, guid string) bool {
+// isOwn reports whether a child carries the mark of the lock with this guid.
+func isOwn(name, guid string) bool {
 	return strings.HasPrefix(name, "_c_"+guid+"-") || strings.HasPrefix(name, strings.ReplaceAll(guid, "-", "")+"__")
 }
 
-// newGUID is a random UUID of version 4, by which the own znodes are known again.
+// newGUID returns a random UUID of version 4, which marks the lock's own znodes.
 func newGUID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])

@@ -71,7 +71,7 @@ func TestPrefixesAreReadBack(t *testing.T) {
 			}
 			for _, prefix := range names {
 				n, ok := ParseName(prefix + "0000000003")
-				if !ok || n.Mode != m || n.Number != 3 || !mine(prefix+"0000000003", testGUID) {
+				if !ok || n.Mode != m || n.Number != 3 || !isOwn(prefix+"0000000003", testGUID) {
 					t.Errorf("%q reads back as %+v, %v", prefix, n, ok)
 				}
 			}
@@ -80,7 +80,7 @@ func TestPrefixesAreReadBack(t *testing.T) {
 	if got := prefixes(Mutex, Exclusive, testGUID); !slices.Equal(got, []string{"_c_" + testGUID + "-lock-"}) {
 		t.Errorf("a mutex is named %q", got)
 	}
-	if mine("_c_"+testGUID+"x-lock-0000000001", testGUID) || mine("other", testGUID) {
+	if isOwn("_c_"+testGUID+"x-lock-0000000001", testGUID) || isOwn("other", testGUID) {
 		t.Error("a stranger's znode counts as ours")
 	}
 }

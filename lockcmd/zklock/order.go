@@ -10,24 +10,25 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// rank is a contender's place in the line. The order is that of the numbers until
-// the server's counter has overflowed: then it sticks at its last value, and
-// numbers repeat, or turn negative for a moment. All of those come last, in the
-// order of the transactions that made them.
+// A rank is a contender's place in the queue. Contenders are ordered by their numbers until
+// the server's counter overflows. After that, the counter stays at its last value, so that
+// numbers repeat, or are negative for a moment. All contenders with such numbers come last,
+// in the order of the transactions that created them.
 type rank struct {
 	name   string
-	number int64 // sticks for all that cannot be trusted
-	czxid  int64 // 0 where it does not matter
+	number int64 // firstUntrusted for all numbers that do not show the order
+	czxid  int64 // compared between equal numbers; 0 if no other contender has this number
 }
 
-// sticks is the first number that is given again and again.
-const sticks = math.MaxInt32
+// firstUntrusted is the value at which the server's counter stays; many znodes can have it.
+const firstUntrusted = math.MaxInt32
 
-func trusted(number int64) bool { return number >= 0 && number < sticks }
+// trusted reports whether number shows the order of creation.
+func trusted(number int64) bool { return number >= 0 && number < firstUntrusted }
 
 func newRank(name string, number int64) rank {
 	if !trusted(number) {
-		number = sticks
+		number = firstUntrusted
 	}
 	return rank{name: name, number: number}
 }
@@ -36,7 +37,7 @@ func (a rank) compare(b rank) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.czxid, b.czxid))
 }
 
-// ahead lists the contenders that are waited for, the nearest last.
+// ahead returns the contenders that this entry waits for, the nearest last.
 func (e *entry) ahead(ctx context.Context, children []string) ([]string, error) {
 	own, err := e.ownRank(children)
 	if err != nil {
@@ -61,10 +62,10 @@ func (e *entry) ahead(ctx context.Context, children []string) ([]string, error) 
 	return names, nil
 }
 
-// ownRank finds the own znodes among the children; of several, the first counts:
-// they were made at once.
+// ownRank returns the rank of the entry's own znodes among the children. If there are
+// several, the smallest number counts, because one transaction created them all.
 func (e *entry) ownRank(children []string) (rank, error) {
-	own := rank{number: sticks}
+	own := rank{number: firstUntrusted}
 	found := 0
 	for _, name := range children {
 		if slices.Contains(e.names, name) {
@@ -80,7 +81,7 @@ func (e *entry) ownRank(children []string) (rank, error) {
 	return own, nil
 }
 
-// rivals are the contenders that conflict with us.
+// rivals returns the contenders that conflict with this entry, ahead or not.
 func (e *entry) rivals(children []string) []rank {
 	var list []rank
 	for _, name := range children {
@@ -92,11 +93,11 @@ func (e *entry) rivals(children []string) []rank {
 	return list
 }
 
-// czxidOf asks for the transaction that made a child; one that has gone meanwhile
-// is as if it were behind everybody.
+// czxidOf asks the server for the czxid of a child. A child that has been deleted meanwhile
+// gets the greatest czxid, which places it last.
 func (e *entry) czxidOf(ctx context.Context, name string) (int64, error) {
 	var st *zk.Stat
-	err := insist(ctx, e.s, func() (err error) {
+	err := retry(ctx, e.s, func() (err error) {
 		st, err = e.s.Exists(ctx, e.l.child(name))
 		return err
 	})
@@ -109,11 +110,12 @@ func (e *entry) czxidOf(ctx context.Context, name string) (int64, error) {
 	return st.Czxid, nil
 }
 
-// owners counts the contenders behind a list of znodes; one may have several.
-func owners(names []string) int {
+// countOwners returns the number of contenders that own the named znodes; a contender may
+// own several.
+func countOwners(names []string) int {
 	seen := map[string]bool{}
 	for _, name := range names {
-		seen[cmp.Or(owner(name), name)] = true
+		seen[cmp.Or(ownerMark(name), name)] = true
 	}
 	return len(seen)
 }

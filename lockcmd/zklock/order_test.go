@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// czxids is a Session that answers exists, and nothing else.
+// czxids is a Session that answers only exists.
 type czxids struct {
 	Session
 	made map[string]int64 // by path
@@ -28,17 +28,16 @@ func (c czxids) Exists(_ context.Context, path string) (*zk.Stat, error) {
 	return nil, zk.ErrNoNode
 }
 
-// contender is one attempt as the server saw it: all its znodes were made by one
-// transaction.
+// A contender is one attempt as the server sees it: one transaction created all its znodes.
 type contender struct {
 	mode  Mode
 	names []string
 	czxid int64
 }
 
-// draw makes contenders in order, as a server numbers them: it counts up, sticks
-// at the end, and now and then runs over for a moment.
-func draw(t *rapid.T) []contender {
+// drawContenders draws contenders in the order of their creation, numbered like a server
+// does: it counts up, stays at the maximum, and sometimes overflows for a moment.
+func drawContenders(t *rapid.T) []contender {
 	next := rapid.SampledFrom([]int64{0, 7, math.MaxInt32 - 9, math.MaxInt32 - 1, math.MaxInt32}).Draw(t, "first number")
 	var all []contender
 	for i := range rapid.IntRange(1, 12).Draw(t, "contenders") {
@@ -61,11 +60,11 @@ func draw(t *rapid.T) []contender {
 	return all
 }
 
-// What ahead finds is what comparing each with each finds: all that conflict and
-// were made before, and the nearest of them is last.
+// ahead returns exactly the conflicting contenders that were created before, the nearest
+// last.
 func TestAheadAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := draw(t)
+		all := drawContenders(t)
 		lock := New(nil, "/lock", Options{})
 		session := czxids{made: map[string]int64{}}
 		children := []string{"config", "_c_x", "lock-", testGUID}
@@ -106,7 +105,7 @@ func checkAhead(t *rapid.T, all []contender, me contender, got []string) {
 	}
 }
 
-// Those who were told of a list without their own znode have no place in it.
+// ahead fails if the list does not contain the entry's own znode.
 func TestAheadWithoutOwnZnode(t *testing.T) {
 	e := &entry{l: New(nil, "/lock", Options{}), names: []string{"_c_" + testGUID + "-lock-0000000007"}}
 	for _, children := range [][]string{nil, {"_c_other-lock-0000000003"}} {
@@ -116,7 +115,7 @@ func TestAheadWithoutOwnZnode(t *testing.T) {
 	}
 }
 
-// Every name that is made is read as what it is, whatever its number.
+// ParseName understands every name that a lock creates, with any number.
 func TestMadeNamesAreRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom([]Mode{Exclusive, Shared}).Draw(t, "mode")
@@ -128,14 +127,15 @@ func TestMadeNamesAreRead(t *testing.T) {
 			if !ok || n.Mode != mode || n.Number != number && number > -1e8 {
 				t.Errorf("ParseName(%q) = %+v, %v", name, n, ok)
 			}
-			if !mine(name, guid) || mine(name, testGUID) {
+			if !isOwn(name, guid) || isOwn(name, testGUID) {
 				t.Errorf("whose is %q?", name)
 			}
 		}
 	})
 }
 
-// No name breaks the parser, and what it takes for a number is one.
+// ParseName accepts any name, and never returns a number outside the range of the server's
+// counter.
 func TestAnyNameIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.StringMatching(`(_c_)?[0-9a-f-]{0,36}(-lock-|__lock__|__READ__|x-|read-)?-?[0-9]{0,12}`).Draw(t, "name")
@@ -146,8 +146,8 @@ func TestAnyNameIsRead(t *testing.T) {
 	})
 }
 
-// skew moves a time's wall clock reading and leaves the monotonic one, as setting
-// the clock does, or the sleep of a machine.
+// skew changes the wall clock reading of a time and keeps the monotonic one, as setting the
+// clock or a sleep of the machine does.
 func skew(t time.Time, d time.Duration) time.Time {
 	moved := t.Add(d)
 	monotonic := unsafe.Offsetof(struct {
@@ -158,7 +158,7 @@ func skew(t time.Time, d time.Duration) time.Time {
 	return moved
 }
 
-// CASES.md, case 43: a machine that was asleep has a monotonic clock that stood still.
+// CASES.md, case 43: the monotonic clock of a machine stood still while it was asleep.
 func TestLeaseAge(t *testing.T) {
 	contact := time.Now()
 	for _, c := range []struct{ real, jump, want time.Duration }{

@@ -14,82 +14,84 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// cutOff takes an actor's connection away until Refuse(false).
+// cutOff cuts the actor's connection and refuses new ones until Refuse(false).
 func (a *actor) cutOff() {
 	a.proxy.Refuse(true)
 	a.proxy.Cut()
 }
 
-// away waits until an actor knows that it has no connection. With a short session
-// timeout on a busy machine the lease may be over by then.
-func (a *actor) away(seen int) {
+// waitUntilSuspended waits until the actor has noticed that it has no connection. It skips
+// the first seen statuses. With a short session timeout on a busy machine, the lease may
+// have ended by then.
+func (a *actor) waitUntilSuspended(seen int) {
 	a.s.Helper()
-	a.log.from(a.s.T, seen, "suspended", func(st zklock.Status) bool {
+	a.log.waitFor(a.s.T, seen, "suspended", func(st zklock.Status) bool {
 		return st.State == zklock.Suspended || st.State == zklock.PresumedLost
 	})
 }
 
-// after waits for a state told after so many.
-func (a *actor) after(seen int, s zklock.State) zklock.Status {
+// waitForState skips the first seen statuses and waits for the state s.
+func (a *actor) waitForState(seen int, s zklock.State) zklock.Status {
 	a.s.Helper()
-	return a.log.from(a.s.T, seen, string(s), func(st zklock.Status) bool { return st.State == s })
+	return a.log.waitFor(a.s.T, seen, string(s), func(st zklock.Status) bool { return st.State == s })
 }
 
 // CASES.md, cases 19 and 44 (trap 17): connections break, the lock is kept, and each change
-// is told.
+// is reported.
 func TestHolderReconnects(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(longTimeout, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
-	w := s.plain().wait(zklock.Exclusive)
+	w := s.simpleActor().queue(zklock.Exclusive)
 	want := []zklock.State{zklock.Held}
 	for range 4 {
 		seen := a.log.len()
 		a.cutOff()
-		if st := a.after(seen, zklock.Suspended); time.Until(st.Until) <= 0 || time.Until(st.Until) > usual {
+		if st := a.waitForState(seen, zklock.Suspended); time.Until(st.Until) <= 0 || time.Until(st.Until) > longTimeout {
 			t.Errorf("suspended, held until %v from now", time.Until(st.Until))
 		}
 		a.proxy.Refuse(false)
-		if st := a.after(seen, zklock.Held); st.Again {
+		if st := a.waitForState(seen, zklock.Held); st.Again {
 			t.Errorf("%+v was never presumed lost", st)
 		}
-		w.waits()
+		w.stillWaits()
 		want = append(want, zklock.Suspended, zklock.Held)
 	}
 	isOpen(t, "lost", lease.Lost())
-	a.give(lease)
+	a.release(lease)
 	if got := a.log.states(); !slices.Equal(got, append(want, zklock.Releasing, zklock.Released)) {
-		t.Errorf("told %v", got)
+		t.Errorf("reported %v", got)
 	}
-	w.a.give(w.got())
+	w.a.release(w.awaitLease())
 }
 
-// CASES.md, case 20 (trap 17): a black hole. The lock is presumed lost before anybody else
-// gets it (the book checks that), and found lost on return. That it is presumed
-// lost just when the lease ends is seen in virtual time.
+// CASES.md, case 20 (trap 17): packets vanish in a black hole. The lock is presumed lost
+// before another client gets it, which exclusionCheck checks, and found lost
+// once packets pass again. Tests in virtual time check that it is presumed lost exactly
+// when the lease ends.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(4*time.Second, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(4*time.Second, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
-	w := s.plain().wait(zklock.Exclusive)
+	w := s.simpleActor().queue(zklock.Exclusive)
 	a.proxy.Hold(true)
-	a.log.state(t, zklock.PresumedLost)
-	other := w.got()
-	a.lost(lease)
+	a.log.waitForState(t, zklock.PresumedLost)
+	other := w.awaitLease()
+	a.waitForLoss(lease)
 	a.proxy.Hold(false)
-	if st := a.log.state(t, zklock.Lost); st.Err == nil {
+	if st := a.log.waitForState(t, zklock.Lost); st.Err == nil {
 		t.Errorf("%+v", st)
 	}
 	if err := lease.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("release of a lost lock: %v", err)
 	}
-	again := a.wait(zklock.Exclusive)
-	w.a.give(other)
-	a.give(again.got())
+	again := a.queue(zklock.Exclusive)
+	w.a.release(other)
+	a.release(again.awaitLease())
 }
 
 // CASES.md, case 24 (trap 19): the server is down, for a while or for longer than the
@@ -98,58 +100,58 @@ func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	s := newScene(t, server.Addr())
-	defer s.end()
-	const timeout = 8 * time.Second // a server starts in less, on a busy machine, too
+	defer s.finish()
+	const timeout = 8 * time.Second // longer than a server takes to start, even on a busy machine
 	a := s.actor("", timeout, zklock.Options{})
 	b := s.actor("", timeout, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
 	node, token := lease.Node(), lease.Token()
-	w := b.wait(zklock.Exclusive)
+	w := b.queue(zklock.Exclusive)
 	for _, until := range []zklock.State{zklock.Suspended, zklock.PresumedLost} {
 		seen := a.log.len()
 		server.Stop()
-		a.after(seen, until)
+		a.waitForState(seen, until)
 		server.Restart()
-		st := a.after(seen, zklock.Held)
+		st := a.waitForState(seen, zklock.Held)
 		presumed := slices.Contains(a.log.states()[seen:], zklock.PresumedLost)
 		if st.Again != presumed || st.Node != node || st.Token != token {
 			t.Errorf("held again: %+v, want %s %#x; it had been presumed lost: %v", st, node, token, presumed)
 		}
-		w.waits()
+		w.stillWaits()
 	}
 	if !isClosed(lease.Lost()) {
-		t.Error("nobody was told that it may be lost")
+		t.Error("the possible loss was not reported")
 	}
 	again, err := a.lock.Lock(zktest.Within(t))
 	must(t, err)
 	isOpen(t, "lost", again.Lost())
 	must(t, again.Unlock(zktest.Within(t)))
-	a.give(lease)
-	b.give(w.got())
+	a.release(lease)
+	b.release(w.awaitLease())
 }
 
 // CASES.md, case 25: the lock becomes free while the waiter has no connection.
 func TestReleaseWhileWaiterIsAway(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.proxiedActor(longTimeout, zklock.Options{})
 	held := a.take(zklock.Exclusive)
-	w := b.wait(zklock.Exclusive)
+	w := b.queue(zklock.Exclusive)
 	b.cutOff()
-	a.give(held)
-	w.waits()
+	a.release(held)
+	w.stillWaits()
 	b.proxy.Refuse(false)
-	b.give(w.got())
+	b.release(w.awaitLease())
 }
 
-// CASES.md, case 26 (trap 16): the waiter's session expires. It queues again, and the
-// deadline stays.
+// CASES.md, case 26 (trap 16): the waiter's session expires. The waiter joins the queue
+// again, and its deadline stays.
 func TestWaiterExpires(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.proxied(4*time.Second, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.proxiedActor(4*time.Second, zklock.Options{})
 	held := a.take(zklock.Exclusive)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -158,43 +160,43 @@ func TestWaiterExpires(t *testing.T) {
 		_, err := b.acquire(ctx, zklock.Exclusive)
 		done <- err
 	}()
-	before := b.log.state(t, zklock.Queued)
+	before := b.log.waitForState(t, zklock.Queued)
 	b.cutOff()
 	zktest.Eventually(t, "the waiter's session has expired", func() bool { return len(s.children()) == 1 })
 	seen := b.log.len()
 	b.proxy.Refuse(false)
-	if st := b.after(seen, zklock.Requeued); st.Node != before.Node || !errors.Is(st.Err, zookeeper.ErrSessionExpired) || st.Err.Error() != "its session has ended" {
+	if st := b.waitForState(seen, zklock.Requeued); st.Node != before.Node || !errors.Is(st.Err, zookeeper.ErrSessionExpired) || st.Err.Error() != "its session has ended" {
 		t.Errorf("requeued: %+v", st)
 	}
-	if st := b.after(seen, zklock.Queued); st.Node == before.Node || st.Place != 2 {
+	if st := b.waitForState(seen, zklock.Queued); st.Node == before.Node || st.Place != 2 {
 		t.Errorf("queued again: %+v", st)
 	}
 	if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("at the deadline: %v", err)
 	}
 	must(t, b.lock.Drain(zktest.Within(t)))
-	a.give(held)
+	a.release(held)
 }
 
-// CASES.md, case 39 (trap 6): what was asked for in a session that has ended is not done in
-// the next one.
+// CASES.md, case 39 (trap 6): requests made in a session that has ended are not sent in the
+// next one.
 func TestNothingCrossesSessions(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.proxied(4*time.Second, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.proxiedActor(4*time.Second, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
 	pinned, err := a.Session(zktest.Within(t))
 	must(t, err)
 	a.cutOff()
-	a.away(0)
+	a.waitUntilSuspended(0)
 	written := make(chan error)
 	go func() { // ends with the session
 		written <- pinned.Multi(zktest.Within(t), &zookeeper.CheckVersionRequest{Path: lease.Node(), Version: -1},
 			&zookeeper.CreateRequest{Path: s.path + "/written", Acl: zookeeper.WorldACL(zookeeper.PermAll)})
 	}()
 	unlocked := make(chan error)
-	go func() { unlocked <- lease.Unlock(zktest.Within(t)) }() // likewise
+	go func() { unlocked <- lease.Unlock(zktest.Within(t)) }() // ends with the session
 	zktest.Eventually(t, "the session has expired", func() bool { return !s.exists(lease.Node()) })
 	requests(a)
 	a.proxy.Refuse(false)
@@ -204,7 +206,7 @@ func TestNothingCrossesSessions(t *testing.T) {
 	if err := <-unlocked; !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("the release: %v", err)
 	}
-	s.book.leave(lease)
+	s.holders.remove(lease)
 	must(t, a.WaitReady(zktest.Within(t)))
 	if sent := requests(a); len(sent) > 0 {
 		t.Errorf("the new session sent %v", sent)
@@ -212,14 +214,15 @@ func TestNothingCrossesSessions(t *testing.T) {
 	if s.exists(s.path + "/written") {
 		t.Error("the write took effect")
 	}
-	a.give(a.take(zklock.Exclusive))
+	a.release(a.take(zklock.Exclusive))
 }
 
-// CASES.md, case 42 (trap 9): the server that is tried first accepts and never answers.
+// CASES.md, case 42 (trap 9): the server that is tried first accepts the connection and
+// never answers.
 func TestNextServerIsTriedInTime(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
+	s := sharedScene(t)
+	defer s.finish()
 	one, two := zktest.NewProxy(t, s.addr), zktest.NewProxy(t, s.addr)
 	a := s.actor(one.Addr()+","+two.Addr(), 20*time.Second, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
@@ -230,23 +233,23 @@ func TestNextServerIsTriedInTime(t *testing.T) {
 	seen := a.log.len()
 	here.Hold(true)
 	here.Cut()
-	a.after(seen, zklock.Held)
+	a.waitForState(seen, zklock.Held)
 	isOpen(t, "lost", lease.Lost())
-	a.give(lease)
+	a.release(lease)
 }
 
-// The holder's session is closed under it.
+// The lock is lost when the holder's client is closed.
 func TestHolderCloses(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	lease := a.take(zklock.Exclusive)
-	w := b.wait(zklock.Exclusive)
-	s.book.leave(lease)
+	w := b.queue(zklock.Exclusive)
+	s.holders.remove(lease)
 	must(t, a.Close(zktest.Within(t)))
 	isClosedSoon(t, "lost", lease.Lost())
-	b.give(w.got())
+	b.release(w.awaitLease())
 	if err := lease.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("release of a lost lock: %v", err)
 	}
@@ -255,30 +258,31 @@ func TestHolderCloses(t *testing.T) {
 	}
 }
 
-// A waiter whose session is closed does not wait for another.
+// A wait ends when the waiter's client is closed.
 func TestWaiterCloses(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.simpleActor()
 	lease := a.take(zklock.Exclusive)
-	w := b.wait(zklock.Exclusive)
+	w := b.queue(zklock.Exclusive)
 	must(t, b.Close(zktest.Within(t)))
 	isClosedSoon(t, "done waiting", w.done)
 	if w.err == nil || errors.Is(w.err, context.DeadlineExceeded) {
 		t.Errorf("a wait of a closed client: %v", w.err)
 	}
-	a.give(lease)
+	a.release(lease)
 }
 
-// Withdrawing goes on through an outage.
+// The znode of an abandoned wait is deleted after an outage, even if the first delete is
+// not answered.
 func TestWithdrawDuringOutage(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a, b := s.plain(), s.proxied(usual, zklock.Options{})
+	s := sharedScene(t)
+	defer s.finish()
+	a, b := s.simpleActor(), s.proxiedActor(longTimeout, zklock.Options{})
 	held := a.take(zklock.Exclusive)
-	w := b.wait(zklock.Exclusive)
+	w := b.queue(zklock.Exclusive)
 	b.cutOff()
 	w.cancel()
 	<-w.done
@@ -292,5 +296,5 @@ func TestWithdrawDuringOutage(t *testing.T) {
 	if names := s.children(); len(names) != 1 {
 		t.Errorf("children %q, want the holder's alone", names)
 	}
-	a.give(held)
+	a.release(held)
 }

@@ -20,25 +20,26 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// roleVariable makes the test binary a process that takes a lock: server, path
-// and session timeout, with spaces between.
+// roleVariable makes the test binary a process that holds a lock. Its value is the server,
+// the path and the session timeout, separated by spaces.
 const roleVariable = "ZKLOCK_TEST_HOLDER"
 
-// act plays the role, if there is one.
-func act() bool {
+// playRole runs the holder if roleVariable is set, and reports whether it is.
+func playRole() bool {
 	role := os.Getenv(roleVariable)
 	if role == "" {
 		return false
 	}
-	if err := hold(role); err != nil {
+	if err := runHolder(role); err != nil {
 		fmt.Println("failed:", err)
 	}
 	return true
 }
 
-// hold takes the lock, says so, and gives up all when its input ends, or when the
-// lock is lost: then it tries to write under the lock, as one who has not noticed.
-func hold(role string) (err error) {
+// runHolder acquires the lock, prints that it holds it, and returns when its input ends. If
+// the lock is lost, it first tries to write under the lock, like a process that has not
+// noticed.
+func runHolder(role string) (err error) {
 	var addr, path, duration string
 	if _, err := fmt.Sscan(role, &addr, &path, &duration); err != nil {
 		return err
@@ -80,8 +81,8 @@ func hold(role string) (err error) {
 	return nil
 }
 
-// holder is such a process.
-type holder struct {
+// A process runs the test binary as a holder.
+type process struct {
 	s     *scene
 	cmd   *exec.Cmd
 	in    io.Closer
@@ -89,9 +90,9 @@ type holder struct {
 	token int64
 }
 
-func (s *scene) process(timeout time.Duration) *holder {
+func (s *scene) holderProcess(timeout time.Duration) *process {
 	s.Helper()
-	h := &holder{s: s, cmd: exec.CommandContext(zktest.Within(s.T), os.Args[0])}
+	h := &process{s: s, cmd: exec.CommandContext(zktest.Within(s.T), os.Args[0])}
 	h.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", roleVariable, s.addr, s.path, timeout))
 	h.cmd.Stderr = os.Stderr
 	in, err := h.cmd.StdinPipe()
@@ -101,17 +102,17 @@ func (s *scene) process(timeout time.Duration) *holder {
 	h.in, h.lines = in, bufio.NewScanner(out)
 	must(s.T, h.cmd.Start())
 	s.Cleanup(func() {
-		_ = h.cmd.Process.Kill() // fails only if it has ended already
-		_ = h.cmd.Wait()         // killed, or waited for already
+		_ = h.cmd.Process.Kill() // fails only if the process has ended
+		_ = h.cmd.Wait()         // killed, or waited for before
 	})
-	if _, err := fmt.Sscanf(h.line("held"), "held %d", &h.token); err != nil {
+	if _, err := fmt.Sscanf(h.readLine("held"), "held %d", &h.token); err != nil {
 		s.Fatal(err)
 	}
 	return h
 }
 
-// line returns the next line, which begins with a word.
-func (h *holder) line(word string) string {
+// readLine returns the next line of output, which must begin with word.
+func (h *process) readLine(word string) string {
 	h.s.Helper()
 	if !h.lines.Scan() || !strings.HasPrefix(h.lines.Text(), word) {
 		h.s.Fatalf("the process said %q, %v; want %q", h.lines.Text(), h.lines.Err(), word)
@@ -119,7 +120,7 @@ func (h *holder) line(word string) string {
 	return h.lines.Text()
 }
 
-func (h *holder) signal(sig syscall.Signal) {
+func (h *process) signal(sig syscall.Signal) {
 	h.s.Helper()
 	must(h.s.T, h.cmd.Process.Signal(sig))
 }
@@ -127,23 +128,23 @@ func (h *holder) signal(sig syscall.Signal) {
 // CASES.md, case 22: the holder is killed.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	h := s.process(6 * time.Second)
-	b := s.plain()
-	w := b.wait(zklock.Exclusive)
+	s := sharedScene(t)
+	defer s.finish()
+	h := s.holderProcess(6 * time.Second)
+	b := s.simpleActor()
+	w := b.queue(zklock.Exclusive)
 	h.signal(syscall.SIGKILL)
-	b.give(w.got())
+	b.release(w.awaitLease())
 }
 
-// CASES.md, case 23: the holder ends as it should.
+// CASES.md, case 23: the holder exits normally.
 func TestHolderExits(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	h := s.process(2 * zktest.Patience) // nobody waits for so long
-	b := s.plain()
-	w := b.wait(zklock.Exclusive)
+	s := sharedScene(t)
+	defer s.finish()
+	h := s.holderProcess(2 * zktest.Patience) // a timeout that nobody waits for
+	b := s.simpleActor()
+	w := b.queue(zklock.Exclusive)
 	must(t, h.in.Close())
-	b.give(w.got())
+	b.release(w.awaitLease())
 }

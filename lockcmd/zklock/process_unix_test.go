@@ -10,23 +10,23 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// CASES.md, case 21 (trap 18): the holder's process is paused for longer than its session
-// lives. It cannot know; its write is refused because it is guarded by the znode.
+// CASES.md, case 21 (trap 18): the holder's process is stopped for longer than its session
+// lasts. It cannot know that, but its write is rejected because the write checks the znode.
 func TestPausedHolder(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	h := s.process(6 * time.Second)
-	b := s.plain()
-	w := b.wait(zklock.Exclusive)
+	s := sharedScene(t)
+	defer s.finish()
+	h := s.holderProcess(6 * time.Second)
+	b := s.simpleActor()
+	w := b.queue(zklock.Exclusive)
 	h.signal(syscall.SIGSTOP)
-	lease := w.got()
+	lease := w.awaitLease()
 	if lease.Token() <= h.token {
 		t.Errorf("fence %#x comes after %#x", lease.Token(), h.token)
 	}
 	h.signal(syscall.SIGCONT)
-	if said := h.line("lost"); said == "lost <nil>" || s.exists(s.path+"/written") {
+	if said := h.readLine("lost"); said == "lost <nil>" || s.exists(s.path+"/written") {
 		t.Errorf("the paused process says %q", said)
 	}
-	b.give(lease)
+	b.release(lease)
 }

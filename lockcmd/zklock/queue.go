@@ -12,37 +12,37 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// errPlaceLost says that the own znode vanished while it waited.
+// errPlaceLost reports that the znode of a waiter was deleted.
 var errPlaceLost = errors.New("another client deleted the waiter's znode")
 
-// entry is one attempt to get a lock, in one session.
+// An entry is one attempt to acquire a lock, in one session.
 type entry struct {
-	l     *Lock
-	s     Session
-	clock *leaseClock
-	mode  Mode
-	guid  string
-	names []string // of the own znodes, once they are known to exist
-	czxid int64
-	own   chan zk.EventType // capacity 1: the own znode has changed
-	armed bool              // own will hear of it
-	asked time.Time         // when the connection had begun on which the last list was asked for
-	place int               // said last
-	said  Ahead             // with it
-	made  time.Time         // when the transaction was sent that made the own znodes; zero once that is long ago
+	l             *Lock
+	s             Session
+	clock         *leaseClock
+	mode          Mode
+	guid          string
+	names         []string          // names of our znodes, once they are known to exist
+	czxid         int64             // czxid of our own znodes
+	ownEvents     chan zk.EventType // events of our own znodes; capacity 1
+	watched       bool              // our own znodes have watches that report to ownEvents
+	listedOn      time.Time         // Begun of the connection on which the last list was requested
+	notifiedPlace int               // place in the queue reported last
+	notifiedAhead Ahead             // contender ahead reported last
+	createSent    time.Time         // send time of the create; zero once it is long ago
 
-	request    []byte   // to let go, that came while we waited
-	next       []string // names of the own znodes if a change to shared, whose answer is missing, took effect
-	unsure     bool     // there may be own znodes whose names are not known
-	listed     bool     // the own znodes were seen in a list
-	unanswered bool     // a removal was sent and has not been answered: it may have been carried out
+	revocation  []byte   // request to release the lock that came during the wait
+	sharedNames []string // names of our own znodes if an unanswered downgrade took effect
+	mayExist    bool     // our znodes may exist under names that are not known
+	listed      bool     // our own znodes were seen in a list
+	unanswered  bool     // a delete was sent and not answered: it may have taken effect
 }
 
 func newEntry(l *Lock, s Session, mode Mode) *entry {
-	return &entry{l: l, s: s, clock: newLeaseClock(s), mode: mode, guid: newGUID(), own: make(chan zk.EventType, 1)}
+	return &entry{l: l, s: s, clock: newLeaseClock(s), mode: mode, guid: newGUID(), ownEvents: make(chan zk.EventType, 1)}
 }
 
-// node is the path of the first own znode, or empty.
+// node returns the path of the first own znode, or the empty string.
 func (e *entry) node() string {
 	if len(e.names) == 0 {
 		return ""
@@ -50,7 +50,7 @@ func (e *entry) node() string {
 	return e.l.child(e.names[0])
 }
 
-// nodes are the paths of all own znodes.
+// nodes returns the paths of all own znodes.
 func (e *entry) nodes() []string {
 	paths := make([]string, len(e.names))
 	for i, name := range e.names {
@@ -59,16 +59,15 @@ func (e *entry) nodes() []string {
 	return paths
 }
 
-// queue makes the own znodes and waits until nobody conflicting is ahead. When
-// it fails nothing stays behind: what cannot be removed at once is removed in
-// the background.
+// queue creates our own znodes and waits until no conflicting contender is ahead. If it
+// fails, it deletes them, in the background if they cannot be deleted at once.
 func (e *entry) queue(ctx context.Context, wait bool) error {
-	children, err := e.enter(ctx)
+	children, err := e.createZnodes(ctx)
 	if err == nil {
-		err = e.line(ctx, children, wait)
+		err = e.waitUntilFree(ctx, children, wait)
 	}
 	if err == nil {
-		err = insist(ctx, e.s, func() error { return placeLost(e.clock.secure(ctx, e.made, e.node())) })
+		err = retry(ctx, e.s, func() error { return placeLost(e.clock.secure(ctx, e.createSent, e.node())) })
 	}
 	if err != nil && !ended(e.s) {
 		err = errors.Join(err, e.withdraw(ctx))
@@ -76,8 +75,9 @@ func (e *entry) queue(ctx context.Context, wait bool) error {
 	return err
 }
 
-// line is the wait from the first list on.
-func (e *entry) line(ctx context.Context, children []string, wait bool) error {
+// waitUntilFree waits until no conflicting contender is ahead, beginning with the list
+// children.
+func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool) error {
 	for {
 		ahead, err := e.ahead(ctx, children)
 		e.listed = e.listed || !errors.Is(err, errPlaceLost)
@@ -87,27 +87,27 @@ func (e *entry) line(ctx context.Context, children []string, wait bool) error {
 		if !wait {
 			return ErrBusy
 		}
-		if !e.armed { // a removal of the own znode must be seen while waiting, too
+		if !e.watched { // a waiter must notice the deletion of its own znode, too
 			var data []byte
-			err := insist(ctx, e.s, func() (err error) {
-				data, e.armed, err = e.readOwn(ctx)
+			err := retry(ctx, e.s, func() (err error) {
+				data, e.watched, err = e.readOwn(ctx)
 				return err
 			})
 			if err != nil {
 				return placeLost(err)
 			}
-			if asksToLetGo(data) {
-				e.request = data
+			if asksForRelease(data) {
+				e.revocation = data
 			}
 		}
-		nearest, place, last := ahead[len(ahead)-1], owners(ahead)+1, e.last(ahead)
-		e.made = time.Time{}
+		nearest, place, mayHandOff := ahead[len(ahead)-1], countOwners(ahead)+1, e.mayHandOff(ahead)
+		e.createSent = time.Time{}
 		children, ahead = nil, nil // a thousand waiters must not keep a thousand names each
-		what, err := e.await(ctx, e.l.child(nearest), place)
-		if err != nil || last && e.undisturbed(what) {
+		event, err := e.waitForChange(ctx, e.l.child(nearest), place)
+		if err != nil || mayHandOff && e.undisturbed(event) {
 			return err
 		}
-		err = insist(ctx, e.s, func() (err error) {
+		err = retry(ctx, e.s, func() (err error) {
 			children, err = e.list(ctx)
 			return err
 		})
@@ -117,7 +117,7 @@ func (e *entry) line(ctx context.Context, children []string, wait bool) error {
 	}
 }
 
-// placeLost reads the absence of the own znode, or of its parent.
+// placeLost replaces ErrNoNode, for our own znode or for its parent, by errPlaceLost.
 func placeLost(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return errPlaceLost
@@ -125,30 +125,30 @@ func placeLost(err error) error {
 	return err
 }
 
-// await waits until something changes at the nearest znode ahead, or at the own
-// one. It returns the event of the one ahead, or 0.
-func (e *entry) await(ctx context.Context, node string, place int) (zk.EventType, error) {
-	wake := make(chan zk.EventType, 1) // none of another znode's
+// waitForChange waits for an event of node, the nearest znode ahead, or of our own znodes.
+// It returns the event of node, or 0 if something else ended the wait.
+func (e *entry) waitForChange(ctx context.Context, node string, place int) (zk.EventType, error) {
+	wake := make(chan zk.EventType, 1) // a channel of its own: events of another znode must not count
 	defer e.s.Unwatch(node, wake)
-	st, err := e.look(ctx, node, wake)
-	if errors.Is(err, errPlaceLost) { // it was the one ahead that has gone meanwhile
+	st, err := e.readAhead(ctx, node, wake)
+	if errors.Is(err, errPlaceLost) { // node, not our own znode, is gone
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	e.say(place, st)
+	e.notifyPlace(place, st)
 	var again <-chan time.Time
-	if st.Data == nil || !e.armed {
-		again = time.After(lookAgain)
+	if st.Data == nil || !e.watched {
+		again = time.After(recheckInterval)
 	}
 	select {
-	case what := <-wake:
-		return what, nil
+	case event := <-wake:
+		return event, nil
 	case <-again:
 		return 0, nil
-	case <-e.own:
-		e.armed = false
+	case <-e.ownEvents:
+		e.watched = false
 		return 0, nil
 	case <-e.s.Ended():
 		return 0, errSessionOver
@@ -157,21 +157,21 @@ func (e *entry) await(ctx context.Context, node string, place int) (zk.EventType
 	}
 }
 
-// say reports the place in the queue if it has changed.
-func (e *entry) say(place int, ahead *Ahead) {
-	if e.place == place && e.said.Node == ahead.Node && bytes.Equal(e.said.Data, ahead.Data) {
+// notifyPlace reports the place in the queue if it has changed.
+func (e *entry) notifyPlace(place int, ahead *Ahead) {
+	if e.notifiedPlace == place && e.notifiedAhead.Node == ahead.Node && bytes.Equal(e.notifiedAhead.Data, ahead.Data) {
 		return
 	}
-	e.place, e.said = place, *ahead
+	e.notifiedPlace, e.notifiedAhead = place, *ahead
 	e.l.notify(Status{State: Queued, Mode: e.mode, Node: e.node(), Place: place, Ahead: ahead})
 }
 
-// look reads a znode and leaves a watch, which reading does only on a znode that is
-// there. Where reading is forbidden there is none, and the data are nil.
-func (e *entry) look(ctx context.Context, node string, wake chan<- zk.EventType) (*Ahead, error) {
+// readAhead reads the znode of the contender ahead and sets a watch. Without permission to
+// read, it sets no watch, and returns an Ahead with nil Data.
+func (e *entry) readAhead(ctx context.Context, node string, wake chan<- zk.EventType) (*Ahead, error) {
 	var data []byte
 	var st *zk.Stat
-	err := insist(ctx, e.s, func() (err error) {
+	err := retry(ctx, e.s, func() (err error) {
 		data, st, err = read(ctx, e.s, node, wake)
 		return err
 	})
@@ -185,28 +185,29 @@ func (e *entry) look(ctx context.Context, node string, wake chan<- zk.EventType)
 	return ahead, nil
 }
 
-// readOwn reads the own znodes and leaves watches. It returns the data of the
-// first, or of the one that asks to let go, and whether all could be read.
+// readOwn reads our own znodes and sets watches. It returns the data of the first, or of
+// the last that contains a request to release the lock, and reports whether all could be
+// read.
 func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err error) {
 	readable = true
 	for _, name := range e.names {
-		d, _, err := read(ctx, e.s, e.l.child(name), e.own)
+		d, _, err := read(ctx, e.s, e.l.child(name), e.ownEvents)
 		if err != nil {
 			return nil, false, err
 		}
 		readable = readable && d != nil
-		if data == nil || asksToLetGo(d) {
+		if data == nil || asksForRelease(d) {
 			data = d
 		}
 	}
 	return data, readable, nil
 }
 
-// read returns a znode's data, nil if they may not be read, and its Stat, which newer
-// servers do not tell then either: it is nil, but the znode is there. It leaves a
-// watch only where the data may be read: newer servers never tell that another
-// one has fired, and on a znode that vanishes meanwhile exists would leave it for
-// good. Who gets no data looks again soon.
+// read returns a znode's data and Stat, and sets a watch on wake. Without permission to
+// read, it returns nil data, and on newer servers a nil Stat as well, although the znode
+// exists; it then sets no watch. A watch set by exists would not help: newer servers do not
+// report its events without that permission, and if the znode vanished meanwhile, the watch
+// would stay forever. A caller that gets no data reads again soon.
 func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	data, st, err := s.Get(ctx, node, wake)
 	if errors.Is(err, zk.ErrNoAuth) {
@@ -222,36 +223,36 @@ func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType)
 	return data, st, err
 }
 
-// enter makes the own znodes, with the parents they need, and returns the
-// children listed after that.
-func (e *entry) enter(ctx context.Context) ([]string, error) {
+// createZnodes creates our own znodes, with the parents that they need, and returns the
+// children of the lock listed after that.
+func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
 	var reqs []*zk.CreateRequest
 	for _, prefix := range prefixes(e.l.opt.Family, e.mode, e.guid) {
 		reqs = append(reqs, &zk.CreateRequest{Path: e.l.child(prefix), Data: e.l.opt.Data, Acl: e.l.opt.ACL,
 			Flags: zk.FlagEphemeral | zk.FlagSequence})
 	}
-	for pause := firstPause; ; pause = longer(pause) {
+	for pause := firstPause; ; pause = nextPause(pause) {
 		changed := nextChange(e.s)
-		begun, sent := e.clock.present(), time.Now()
-		e.asked = begun
+		begun, sent := e.clock.refresh(), time.Now()
+		e.listedOn = begun
 		paths, czxid, children, err := e.s.CreateAndList(ctx, reqs, e.l.path)
-		e.unsure = transient(err) || ctx.Err() != nil
+		e.mayExist = transient(err) || ctx.Err() != nil
 		switch {
 		case len(paths) > 0:
-			e.take(paths, czxid)
+			e.setZnodes(paths, czxid)
 			if err == nil {
-				if e.clock.answered(begun, sent, nil) {
-					e.made = sent
+				if e.clock.recordAnswer(begun, sent, nil) {
+					e.createSent = sent
 				}
 				return children, nil
 			}
 			fallthrough
 		case transient(err):
-			children, err := e.recover(ctx, len(reqs))
+			children, err := e.findCreated(ctx, len(reqs))
 			if err != nil || len(e.names) > 0 {
 				return children, err
 			}
-			calmDown(ctx, changed, pause)
+			backOff(ctx, changed, pause)
 		case errors.Is(err, zk.ErrNoNode):
 			if err := e.makeParents(ctx, e.l.path, err); err != nil {
 				return nil, err
@@ -262,33 +263,34 @@ func (e *entry) enter(ctx context.Context) ([]string, error) {
 	}
 }
 
-func (e *entry) take(paths []string, czxid int64) {
+// setZnodes records the paths and the czxid of our own znodes.
+func (e *entry) setZnodes(paths []string, czxid int64) {
 	e.names, e.czxid = nil, czxid
 	for _, p := range paths {
 		e.names = append(e.names, path.Base(p))
 	}
 }
 
-// recover finds out whether the own znodes were made when the answer, or that of
-// the list behind, did not come. Sync comes first: another server may lag behind
-// the one that made them.
-func (e *entry) recover(ctx context.Context, want int) (children []string, err error) {
+// findCreated finds out whether our own znodes were created, after the answer to the
+// create, or to the list that follows it, was lost. It sends a sync first, because the next
+// server may lag behind the one that created them. want is the number of own znodes.
+func (e *entry) findCreated(ctx context.Context, want int) (children []string, err error) {
 	children, err = e.syncAndList(ctx)
 	if errors.Is(err, zk.ErrNoNode) {
 		if len(e.names) > 0 {
 			return nil, errPlaceLost
 		}
-		return nil, nil // no parent, no znodes of ours
+		return nil, nil // without a parent there are no znodes of ours
 	}
 	if err != nil || len(e.names) > 0 {
 		return children, err
 	}
-	e.names = e.find(children)
+	e.names = e.ownAmong(children)
 	switch len(e.names) {
 	case 0:
 	case want:
 		var st *zk.Stat
-		err = insist(ctx, e.s, func() (err error) {
+		err = retry(ctx, e.s, func() (err error) {
 			st, err = e.s.Exists(ctx, e.node())
 			return err
 		})
@@ -302,8 +304,9 @@ func (e *entry) recover(ctx context.Context, want int) (children []string, err e
 	return children, nil
 }
 
+// syncAndList lists the contenders after the server has caught up with the leader.
 func (e *entry) syncAndList(ctx context.Context) (children []string, err error) {
-	err = insist(ctx, e.s, func() (err error) {
+	err = retry(ctx, e.s, func() (err error) {
 		if err = e.s.Sync(ctx, e.l.path); err == nil {
 			children, err = e.list(ctx)
 		}
@@ -312,29 +315,31 @@ func (e *entry) syncAndList(ctx context.Context) (children []string, err error) 
 	return children, err
 }
 
-// list asks for the contenders, and notes on which connection.
+// list requests the contenders, and records the connection of the request.
 func (e *entry) list(ctx context.Context) ([]string, error) {
-	e.asked = begunAt(e.s)
+	e.listedOn = begunAt(e.s)
 	return e.s.Children(ctx, e.l.path)
 }
 
-// find picks the own znodes out of a list by their mark, as they were made.
-func (e *entry) find(children []string) []string {
-	own := slices.DeleteFunc(slices.Clone(children), func(c string) bool { return !mine(c, e.guid) })
+// ownAmong returns the children that carry this entry's mark, in the order of their
+// creation.
+func (e *entry) ownAmong(children []string) []string {
+	own := slices.DeleteFunc(slices.Clone(children), func(c string) bool { return !isOwn(c, e.guid) })
 	number := func(name string) int64 { n, _ := ParseName(name); return n.Number }
 	slices.SortFunc(own, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
 	return own
 }
 
-// makeParents makes a path of containers, which the server removes once they
-// have been used and are empty again. One may vanish while the next is made. The
-// error missing tells that there is none.
+// makeParents creates dir and its missing parents as containers, which the server deletes
+// once they have been used and are empty again. A parent may vanish while its child is
+// created; makeParents then repeats both. missing is the error that reported that dir does
+// not exist.
 func (e *entry) makeParents(ctx context.Context, dir string, missing error) error {
-	if dir == "/" { // a chroot is not ours to make
+	if dir == "/" { // only a chroot can be missing, and creating it is not our task
 		return missing
 	}
 	for {
-		err := insist(ctx, e.s, func() error { return createParent(ctx, e.s, dir, e.l.parents, e.l.opt.ACL) })
+		err := retry(ctx, e.s, func() error { return createParent(ctx, e.s, dir, e.l.parents, e.l.opt.ACL) })
 		switch {
 		case err == nil || errors.Is(err, zk.ErrNodeExists):
 			return nil

@@ -14,51 +14,53 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// around waits until about the time at which a held lock begins to be watched.
-func around() { time.Sleep(time.Duration(rand.IntN(10_000)) * time.Microsecond) }
+// randomPause waits for up to 10 ms, which is around the time at which a held lock begins
+// to be monitored.
+func randomPause() { time.Sleep(time.Duration(rand.IntN(10_000)) * time.Microsecond) }
 
-// ended checks what a lock told of itself, first to last: nothing comes after its
-// end, and the end is what the release said.
-func (a *actor) ended(from int, err error) {
+// checkStates checks the states reported since from: exactly one end, which comes last and
+// agrees with err, the result of the release.
+func (a *actor) checkStates(from int, err error) {
 	a.s.Helper()
 	states := a.log.states()[from:]
 	last := map[bool]zklock.State{true: zklock.Released, false: zklock.Lost}[err == nil]
 	end := slices.IndexFunc(states, func(s zklock.State) bool { return s == zklock.Released || s == zklock.Lost })
 	if end != len(states)-1 || states[end] != last && last == zklock.Lost {
-		a.s.Errorf("told %v; the release said %v", states, err)
+		a.s.Errorf("reported %v; the release said %v", states, err)
 	}
 }
 
-// The release, and the removal of the znode by somebody else, at the same time.
+// The holder releases the lock while another client deletes its znode.
 func TestReleaseMeetsRemoval(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.simpleActor()
 	for range 150 {
 		from := a.log.len()
 		lease := a.take(zklock.Exclusive)
 		var removing sync.WaitGroup
 		removing.Go(func() {
-			around()
-			err := s.truth.Delete(zktest.Within(t), lease.Node(), -1)
+			randomPause()
+			err := s.observer.Delete(zktest.Within(t), lease.Node(), -1)
 			if err != nil && !errors.Is(err, zkconn.NoNode) {
 				t.Error(err)
 			}
 		})
-		around()
-		s.book.leave(lease)
+		randomPause()
+		s.holders.remove(lease)
 		err := lease.Unlock(zktest.Within(t))
 		if err != nil && !errors.Is(err, zklock.ErrLost) {
 			t.Errorf("unlock: %v", err)
 		}
 		removing.Wait()
-		a.ended(from, err)
+		a.checkStates(from, err)
 	}
 }
 
-// The release, and a request to let go or a broken connection, at the same time. What
-// was cut is connected again after a second, so that several are at it.
+// The holder releases the lock while another client requests its release, or while the
+// connection breaks. Reconnecting takes a second, so several actors do this at the same
+// time.
 func TestReleaseMeetsChange(t *testing.T) {
 	t.Parallel()
 	const rounds = 150
@@ -68,7 +70,7 @@ func TestReleaseMeetsChange(t *testing.T) {
 		change func(a *actor, node string) error
 	}{
 		{"revocation", 1, func(a *actor, node string) error {
-			_, err := a.s.truth.Set(zktest.Within(a.s.T), node, []byte(zklock.RevokeMessage), -1)
+			_, err := a.s.observer.Set(zktest.Within(a.s.T), node, []byte(zklock.RevokeMessage), -1)
 			return err
 		}},
 		{"cut", 10, func(a *actor, _ string) error { a.proxy.Cut(); return nil }},
@@ -76,9 +78,9 @@ func TestReleaseMeetsChange(t *testing.T) {
 		for i := range c.actors {
 			t.Run(fmt.Sprint(c.name, i), func(t *testing.T) {
 				t.Parallel()
-				s := shared(t)
-				defer s.end()
-				a := s.proxied(usual, zklock.Options{})
+				s := sharedScene(t)
+				defer s.finish()
+				a := s.proxiedActor(longTimeout, zklock.Options{})
 				for range rounds / c.actors {
 					releaseMeets(t, a, c.change)
 				}
@@ -92,30 +94,30 @@ func releaseMeets(t *testing.T, a *actor, change func(a *actor, node string) err
 	lease := a.take(zklock.Exclusive)
 	var changing sync.WaitGroup
 	changing.Go(func() {
-		around()
+		randomPause()
 		if err := change(a, lease.Node()); err != nil && !errors.Is(err, zkconn.NoNode) {
 			t.Error(err)
 		}
 	})
-	around()
-	a.give(lease)
+	randomPause()
+	a.release(lease)
 	changing.Wait()
-	a.ended(from, nil)
+	a.checkStates(from, nil)
 	isOpen(t, "lost", lease.Lost())
 }
 
-// Sessions that are closed at any moment of a lock's life.
+// A session may be closed at any time while its lock is acquired, held or released.
 func TestSessionEndsAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	addr := zktest.Shared(t).Addr()
 	s := newScene(t, addr)
-	defer s.end()
+	defer s.finish()
 	for range 60 {
-		c := open(t, addr, usual)
-		a := s.with(c, zklock.Options{})
+		c := open(t, addr, longTimeout)
+		a := s.actorOn(c, zklock.Options{})
 		var closing sync.WaitGroup
 		closing.Go(func() {
-			around()
+			randomPause()
 			if err := c.Close(zktest.Within(t)); err != nil {
 				t.Error(err)
 			}
@@ -134,12 +136,12 @@ func TestSessionEndsAtAnyMoment(t *testing.T) {
 	}
 }
 
-// One owner's goroutines take the lock and give it back, all at once.
+// Several goroutines of one owner acquire and release the lock concurrently.
 func TestOneOwnerManyGoroutines(t *testing.T) {
 	t.Parallel()
-	s := shared(t)
-	defer s.end()
-	a := s.plain()
+	s := sharedScene(t)
+	defer s.finish()
+	a := s.simpleActor()
 	var owners sync.WaitGroup
 	for i := range 8 {
 		owners.Go(func() {

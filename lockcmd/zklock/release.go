@@ -9,14 +9,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Unlock gives the lease back. The last lease releases the lock: then Unlock returns
-// once the server has confirmed that the lock was held until now.
+// Unlock releases the lease. The last lease releases the lock: Unlock then returns once the
+// server has confirmed that the lock was held until now.
 //
-// The error is ErrNotHeld if the lease was given back before; ErrLost if the lock had
-// been lost, which the release itself may find out; and ErrUnconfirmed if ctx ended
-// before the answer came. In the last case the lease is given back, too, and the removal
-// goes on in the background until the state is Released or Lost. After any other error,
-// such as a missing permission, the lease is still held.
+// The error is one of these:
+//
+//   - ErrNotHeld if the lease was released before
+//   - ErrLost if the lock was lost; the release itself may find that out
+//   - ErrUnconfirmed if ctx ended before the answer came. The lease is released; the
+//     removal continues in the background until the state is Released or Lost.
+//   - any other error, such as a missing permission: the lease is still held
 func (l *Lease) Unlock(ctx context.Context) error {
 	lock := l.h.e.l
 	if err := lock.takeTurn(ctx); err != nil {
@@ -31,13 +33,13 @@ func (l *Lease) Unlock(ctx context.Context) error {
 		l.done = true
 		l.end(err)
 	}
-	if lock.hold == l.h && (l.h.over() || errors.Is(err, ErrUnconfirmed)) {
+	if lock.hold == l.h && (l.h.isOver() || errors.Is(err, ErrUnconfirmed)) {
 		lock.hold = nil
 	}
 	return err
 }
 
-// release takes back one lease of a mode. For the last one it removes the own znodes, and
+// release ends one lease of a mode. For the last one, it deletes the lock's znodes, and
 // waits for the server's answer.
 func (h *hold) release(ctx context.Context, mode Mode) error {
 	switch {
@@ -46,14 +48,14 @@ func (h *hold) release(ctx context.Context, mode Mode) error {
 		h.counts[mode]--
 		return nil
 	case mode == Exclusive && h.counts[Shared] > 0:
-		err := h.share(ctx)
+		err := h.makeShared(ctx)
 		if err == nil {
 			h.counts[mode]--
 		}
 		return err
 	}
-	h.end()
-	if err := h.lostError(); err != nil { // keep may have found out just now
+	h.stopMonitor()
+	if err := h.lostError(); err != nil { // monitor may have noticed the loss just now
 		return err
 	}
 	h.set(Releasing, nil)
@@ -61,23 +63,24 @@ func (h *hold) release(ctx context.Context, mode Mode) error {
 	ours, err := h.e.remove(ctx)
 	switch {
 	case err == nil:
-		h.settle(ours)
+		h.recordRelease(ours)
 		return h.lostError()
 	case ended(h.e.s):
 		h.lose(errSessionOver)
 		return h.lostError()
 	case ctx.Err() != nil:
-		h.e.withdrawLater(h.settle)
+		h.e.withdrawInBackground(h.recordRelease)
 		return ErrUnconfirmed
 	}
 	h.e.unanswered = false // the server rejected it, so no earlier request took effect either
 	h.set(Held, nil)
-	h.start()
-	return h.e.stuck(err)
+	h.startMonitor()
+	return h.e.leftoverError(err)
 }
 
-// settle takes note that the own znodes are gone: by us, or before us.
-func (h *hold) settle(ours bool) {
+// recordRelease records that the lock's znodes are gone: released if this lock deleted them
+// (ours), and lost otherwise.
+func (h *hold) recordRelease(ours bool) {
 	if ours {
 		h.set(Released, nil)
 	} else {
@@ -85,27 +88,28 @@ func (h *hold) settle(ours bool) {
 	}
 }
 
-// withdraw removes the own znodes, known or not, after a failed attempt. When ctx
-// has ended nobody waits, and the removal goes on in the background.
+// withdraw deletes the entry's znodes, known or not, after a failed attempt. If ctx has
+// ended, nobody waits for it, and it continues in the background.
 func (e *entry) withdraw(ctx context.Context) error {
 	if ctx.Err() == nil {
 		_, err := e.sweep(ctx)
 		if ctx.Err() == nil {
-			return e.stuck(err)
+			return e.leftoverError(err)
 		}
 	}
-	e.withdrawLater(func(bool) {})
+	e.withdrawInBackground(func(bool) {})
 	return nil
 }
 
-// withdrawLater removes the own znodes in the background, and calls then once
-// they are gone, by us or with their session, or were gone before.
-func (e *entry) withdrawLater(then func(ours bool)) {
+// withdrawInBackground deletes the entry's znodes in the background. It calls then once
+// they are gone; ours reports whether this lock deleted them or they ended with their
+// session.
+func (e *entry) withdrawInBackground(then func(ours bool)) {
 	e.l.sweeps.run(func() {
-		ctx, cancel := bound(e.s)
+		ctx, cancel := sessionContext(e.s)
 		defer cancel()
 		ours, err := e.sweep(ctx)
-		if err := e.stuck(err); err != nil && !ended(e.s) {
+		if err := e.leftoverError(err); err != nil && !ended(e.s) {
 			e.l.notify(Status{State: Releasing, Mode: e.mode, Node: e.node(), Err: err})
 			return
 		}
@@ -113,12 +117,12 @@ func (e *entry) withdrawLater(then func(ours bool)) {
 	})
 }
 
-// stuck explains what it means that znodes cannot be removed. Where none can have
-// been made there is nothing to explain.
-func (e *entry) stuck(err error) error {
+// leftoverError returns an error that names the znodes which err prevents from being
+// deleted. It returns nil if no znode can have been created.
+func (e *entry) leftoverError(err error) error {
 	node := e.node()
 	switch {
-	case err == nil || node == "" && !e.unsure:
+	case err == nil || node == "" && !e.mayExist:
 		return nil
 	case node == "":
 		return fmt.Errorf("cannot delete the znode that zksh may have created below %s; it remains until the session ends: %w", e.l.path, err)
@@ -126,14 +130,14 @@ func (e *entry) stuck(err error) error {
 	return fmt.Errorf("cannot delete %s, which remains until the session ends: %w", node, err)
 }
 
-// sweep removes the own znodes and returns once they are surely gone, or cannot
-// be removed, or ctx or the session ends. A create still on its way arrives
-// before the requests made here.
+// sweep deletes the entry's znodes. It returns once they are certainly gone, or cannot be
+// deleted, or ctx or the session ends. A create that is still in flight arrives at the
+// server before the requests of sweep.
 func (e *entry) sweep(ctx context.Context) (ours bool, err error) {
 	if len(e.names) == 0 {
 		children, err := e.syncAndList(ctx)
 		if err == nil {
-			e.names = e.find(children)
+			e.names = e.ownAmong(children)
 		}
 		if errors.Is(err, zk.ErrNoNode) {
 			return false, nil
@@ -145,23 +149,23 @@ func (e *entry) sweep(ctx context.Context) (ours bool, err error) {
 	return e.remove(ctx)
 }
 
-// remove deletes the known own znodes, of several all in one transaction if it can. It
-// reports whether this lock deleted them. If one of them was not there, another client was
-// first, or an earlier request of ours that was not answered.
+// remove deletes the entry's known znodes, several of them in one transaction if possible.
+// It reports whether this lock deleted them. If one of them is missing, another client has
+// deleted it, or an earlier request of ours that was not answered.
 func (e *entry) remove(ctx context.Context) (ours bool, err error) {
 	var requests [][]any
-	for _, name := range slices.Concat(e.names, e.next) {
+	for _, name := range slices.Concat(e.names, e.sharedNames) {
 		requests = append(requests, []any{&zk.DeleteRequest{Path: e.l.child(name), Version: -1}})
 	}
-	if len(e.names) > 1 && e.next == nil {
+	if len(e.names) > 1 && e.sharedNames == nil {
 		requests = slices.Insert(requests, 0, slices.Concat(requests...))
 	}
 	ours = true
 	missing := 0
 	for _, ops := range requests {
-		err := insist(ctx, e.s, func() error {
+		err := retry(ctx, e.s, func() error {
 			if err := e.s.Await(ctx); err != nil {
-				return err // it was not sent
+				return err // nothing was sent
 			}
 			err := e.s.Multi(ctx, ops...)
 			e.unanswered = e.unanswered || transient(err) || ctx.Err() != nil
@@ -171,7 +175,7 @@ func (e *entry) remove(ctx context.Context) (ours bool, err error) {
 		switch {
 		case err == nil && several:
 			return true, nil
-		case errors.Is(err, zk.ErrNoNode) && several: // then each by itself
+		case errors.Is(err, zk.ErrNoNode) && several: // continue with one delete for each
 			ours = e.unanswered
 		case errors.Is(err, zk.ErrNoNode):
 			missing++
@@ -179,5 +183,5 @@ func (e *entry) remove(ctx context.Context) (ours bool, err error) {
 			return false, err
 		}
 	}
-	return ours && (e.unanswered || missing <= len(e.next)), nil
+	return ours && (e.unanswered || missing <= len(e.sharedNames)), nil
 }

@@ -13,26 +13,25 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// answering is a session whose znodes are a list of names, and whose requests
-// fail as a test says.
-type answering struct {
-	*connection
-	names  []string
-	proven time.Time                             // what the lease counts from
-	fail   func(op string) (before, after error) // the request is not carried out, or its answer is lost
+// scriptedSession is a session with a list of znodes. A test decides which requests fail.
+type scriptedSession struct {
+	*fakeConnection
+	names  []string                              // children of the lock
+	proven time.Time                             // start of the lease
+	fail   func(op string) (before, after error) // errors of op: before it takes effect, or instead of its answer
 }
 
-func newAnswering() *answering {
-	return &answering{
-		connection: &connection{changed: make(chan struct{}), over: make(chan struct{})},
-		proven:     time.Now(),
-		fail:       func(string) (before, after error) { return nil, nil },
+func newScriptedSession() *scriptedSession {
+	return &scriptedSession{
+		fakeConnection: &fakeConnection{changed: make(chan struct{}), ended: make(chan struct{})},
+		proven:         time.Now(),
+		fail:           func(string) (before, after error) { return nil, nil },
 	}
 }
 
-func (a *answering) Session(context.Context) (Session, error) { return a, nil }
+func (a *scriptedSession) Session(context.Context) (Session, error) { return a, nil }
 
-func (a *answering) do(op string, ok bool, act func()) error {
+func (a *scriptedSession) do(op string, ok bool, act func()) error {
 	before, after := a.fail(op)
 	switch {
 	case before != nil:
@@ -44,14 +43,14 @@ func (a *answering) do(op string, ok bool, act func()) error {
 	return after
 }
 
-func (a *answering) delete(r *zk.DeleteRequest) error {
+func (a *scriptedSession) delete(r *zk.DeleteRequest) error {
 	name := path.Base(r.Path)
 	return a.do("delete", slices.Contains(a.names, name), func() {
 		a.names = slices.DeleteFunc(a.names, func(n string) bool { return n == name })
 	})
 }
 
-func (a *answering) Multi(_ context.Context, ops ...any) error {
+func (a *scriptedSession) Multi(_ context.Context, ops ...any) error {
 	if len(ops) == 1 {
 		return a.delete(ops[0].(*zk.DeleteRequest))
 	}
@@ -62,13 +61,13 @@ func (a *answering) Multi(_ context.Context, ops ...any) error {
 	return a.do("multi", all, func() { a.names = nil })
 }
 
-func (a *answering) Sync(context.Context, string) error { return a.do("sync", true, func() {}) }
+func (a *scriptedSession) Sync(context.Context, string) error { return a.do("sync", true, func() {}) }
 
-func (a *answering) Children(context.Context, string) ([]string, error) {
+func (a *scriptedSession) Children(context.Context, string) ([]string, error) {
 	return a.names, a.do("list", true, func() {})
 }
 
-func (a *answering) CreateAndList(_ context.Context, reqs []*zk.CreateRequest, _ string) ([]string, int64, []string, error) {
+func (a *scriptedSession) CreateAndList(_ context.Context, reqs []*zk.CreateRequest, _ string) ([]string, int64, []string, error) {
 	var paths []string
 	err := a.do("create", true, func() {
 		for _, r := range reqs {
@@ -78,26 +77,26 @@ func (a *answering) CreateAndList(_ context.Context, reqs []*zk.CreateRequest, _
 	return paths, 1, a.names, err
 }
 
-func (a *answering) Get(context.Context, string, chan<- zk.EventType) ([]byte, *zk.Stat, error) {
+func (a *scriptedSession) Get(context.Context, string, chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	return nil, &zk.Stat{}, nil
 }
 
-func (a *answering) Unwatch(string, chan<- zk.EventType) {}
+func (a *scriptedSession) Unwatch(string, chan<- zk.EventType) {}
 
-// held is a lock with znodes of those names, that is held.
-func (a *answering) held(t *testing.T, names ...string) *Lease {
+// held returns the lease of a held lock that has znodes with these names.
+func (a *scriptedSession) held(t *testing.T, names ...string) *Lease {
 	e := newEntry(New(a, "/lock", Options{}), a, Exclusive)
-	e.names, e.armed, a.names = names, true, slices.Clone(names)
-	e.clock.p.prove(a.proven)
+	e.names, e.watched, a.names = names, true, slices.Clone(names)
+	e.clock.proof.prove(a.proven)
 	h := newHold(e, 0)
-	t.Cleanup(func() { h.end() })
+	t.Cleanup(func() { h.stopMonitor() })
 	e.l.hold = h
 	return h.lease(Exclusive)
 }
 
-// lostAnswers makes the first answers of an operation get lost: that of a request
-// that was carried out, or that never arrived.
-func (a *answering) lostAnswers(op string, n int, arrives bool) {
+// loseAnswers makes the first n requests of an operation fail: they take effect if arrives
+// is true, and are lost otherwise.
+func (a *scriptedSession) loseAnswers(op string, n int, arrives bool) {
 	a.fail = func(o string) (error, error) {
 		if n--; o != op || n < 0 {
 			return nil, nil
@@ -109,29 +108,29 @@ func (a *answering) lostAnswers(op string, n int, arrives bool) {
 	}
 }
 
-// A release says whether the lock was held until then: a znode that is gone
-// before the first request was removed by somebody else, one that is gone after a
-// request without an answer may have been removed by that.
+// Unlock reports whether the lock was held until then. If the znode is gone before the
+// first request, another client has deleted it. If it is gone after a request that was not
+// answered, that request may have deleted it.
 func TestWhoRemovedTheZnode(t *testing.T) {
 	one, three := []string{"_c_x-lock-0000000000"}, []string{"a__lock__0000000000", "b-__WRIT__0000000001", "c-lock-0000000002"}
 	for name, c := range map[string]struct {
 		names  []string
-		happen func(a *answering)
+		happen func(a *scriptedSession)
 		want   error
 	}{
-		"as it should":                       {one, func(*answering) {}, nil},
-		"removed by somebody":                {one, func(a *answering) { a.names = nil }, ErrLost},
-		"answer lost":                        {one, func(a *answering) { a.lostAnswers("delete", 1, true) }, nil},
-		"request lost":                       {one, func(a *answering) { a.lostAnswers("delete", 2, false) }, nil},
-		"of three":                           {three, func(*answering) {}, nil},
-		"one of three removed":               {three, func(a *answering) { a.names = a.names[:2] }, ErrLost},
-		"three removed":                      {three, func(a *answering) { a.names = nil }, ErrLost},
-		"answer for three lost":              {three, func(a *answering) { a.lostAnswers("multi", 1, true) }, nil},
-		"one of three removed, answers lost": {three, func(a *answering) { a.names = a.names[:2]; a.lostAnswers("delete", 1, true) }, ErrLost},
+		"as it should":                       {one, func(*scriptedSession) {}, nil},
+		"removed by somebody":                {one, func(a *scriptedSession) { a.names = nil }, ErrLost},
+		"answer lost":                        {one, func(a *scriptedSession) { a.loseAnswers("delete", 1, true) }, nil},
+		"request lost":                       {one, func(a *scriptedSession) { a.loseAnswers("delete", 2, false) }, nil},
+		"of three":                           {three, func(*scriptedSession) {}, nil},
+		"one of three removed":               {three, func(a *scriptedSession) { a.names = a.names[:2] }, ErrLost},
+		"three removed":                      {three, func(a *scriptedSession) { a.names = nil }, ErrLost},
+		"answer for three lost":              {three, func(a *scriptedSession) { a.loseAnswers("multi", 1, true) }, nil},
+		"one of three removed, answers lost": {three, func(a *scriptedSession) { a.names = a.names[:2]; a.loseAnswers("delete", 1, true) }, ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAnswering()
+				a := newScriptedSession()
 				lease := a.held(t, c.names...)
 				c.happen(a)
 				if err := lease.Unlock(t.Context()); !errors.Is(err, c.want) {
@@ -149,11 +148,11 @@ func TestWhoRemovedTheZnode(t *testing.T) {
 	}
 }
 
-// The same when nobody waits for the answer any more.
+// If Unlock returns before the answer, the state becomes Released or Lost by the same rule.
 func TestWhoRemovedTheZnodeLater(t *testing.T) {
 	for want, arrives := range map[State]bool{Released: true, Lost: false} {
 		synctest.Test(t, func(t *testing.T) {
-			a := newAnswering()
+			a := newScriptedSession()
 			lease := a.held(t, "_c_x-lock-0000000000")
 			ctx, cancel := context.WithCancel(t.Context())
 			a.fail = func(string) (error, error) {
@@ -161,7 +160,7 @@ func TestWhoRemovedTheZnodeLater(t *testing.T) {
 				a.fail = func(string) (error, error) { return nil, nil }
 				return nil, zk.ErrConnectionClosed
 			}
-			if !arrives { // nothing is sent without a connection
+			if !arrives { // without a connection nothing is sent
 				cancel()
 				a.names = nil
 			}
@@ -176,11 +175,10 @@ func TestWhoRemovedTheZnodeLater(t *testing.T) {
 	}
 }
 
-// A lock is presumed lost, and not before, when its lease is over by one of the
-// clocks.
+// A lock is presumed lost exactly when its lease ends.
 func TestLeaseEndsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAnswering()
+		a := newScriptedSession()
 		lease := a.held(t, "_c_x-lock-0000000000")
 		time.Sleep(time.Minute - time.Minute/100 - time.Nanosecond)
 		synctest.Wait()
@@ -195,10 +193,9 @@ func TestLeaseEndsOnTime(t *testing.T) {
 	})
 }
 
-// A session whose time went on while the machine slept has nothing left, although
-// the clock that timers go by stood still.
+// The lease of a machine that slept has ended, although the monotonic clock stood still.
 func TestLeftAfterSleep(t *testing.T) {
-	a := newAnswering()
+	a := newScriptedSession()
 	a.proven = time.Now().Round(0).Add(-time.Hour) // by the wall clock alone
 	lease := a.held(t, "_c_x-lock-0000000000")
 	if left := lease.Left(); left > -50*time.Minute {
@@ -206,25 +203,25 @@ func TestLeftAfterSleep(t *testing.T) {
 	}
 }
 
-// A server that never lists what it has made is not asked without end.
+// A lock gives up if the server never lists the znodes that it has created.
 func TestZnodeNeverListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAnswering()
-		told := 0
-		l := New(a, "/lock", Options{Notify: func(s Status) { told++ }})
+		a := newScriptedSession()
+		reported := 0
+		l := New(a, "/lock", Options{Notify: func(s Status) { reported++ }})
 		_, err := l.TryLock(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "none of them appeared among the lock's contenders") || told != maxUnlisted-1 {
-			t.Errorf("after %d attempts more: %v", told, err)
+		if err == nil || !strings.Contains(err.Error(), "none of them appeared among the lock's contenders") || reported != maxUnlisted-1 {
+			t.Errorf("after %d attempts more: %v", reported, err)
 		}
 	})
 }
 
-// What was refused left nothing that could not be removed; what was not answered
-// may have.
+// The error of a failed attempt mentions a znode that could not be deleted only if one may
+// exist: not if the create was rejected, but if it was not answered.
 func TestNothingIsSaidOfZnodesThatWereNotMade(t *testing.T) {
 	for want, create := range map[string]error{"no write: nothing here": errors.New("no write: nothing here"), "below /lock": zk.ErrConnectionClosed} {
 		synctest.Test(t, func(t *testing.T) {
-			a := newAnswering()
+			a := newScriptedSession()
 			a.fail = func(op string) (error, error) {
 				if op == "create" {
 					return create, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// transient tells an error that the next connection can cure.
+// transient reports whether err is an error that another connection can cure.
 func transient(err error) bool {
 	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved)
 }
@@ -22,10 +22,10 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// insist repeats a request until its answer is known: nil, or an error that is
-// not transient, or the end of ctx or of the session.
-func insist(ctx context.Context, s Session, request func() error) error {
-	for pause := firstPause; ; pause = longer(pause) {
+// retry repeats a request until its outcome is known: it succeeds, it fails with an error
+// that is not transient, or ctx or the session ends.
+func retry(ctx context.Context, s Session, request func() error) error {
+	for pause := firstPause; ; pause = nextPause(pause) {
 		changed := nextChange(s)
 		err := request()
 		switch {
@@ -37,7 +37,7 @@ func insist(ctx context.Context, s Session, request func() error) error {
 		case !transient(err):
 			return err
 		default:
-			calmDown(ctx, changed, pause)
+			backOff(ctx, changed, pause)
 		}
 		if ctx.Err() != nil {
 			return err
@@ -48,17 +48,18 @@ func insist(ctx context.Context, s Session, request func() error) error {
 	}
 }
 
-// The pauses before a request is made again on the same connection.
+// Pauses before a request is repeated on the same connection.
 const (
 	firstPause = 5 * time.Millisecond
 	longPause  = time.Second
 )
 
-func longer(pause time.Duration) time.Duration { return min(2*pause, longPause) }
+func nextPause(pause time.Duration) time.Duration { return min(2*pause, longPause) }
 
-// calmDown waits for so long, or until the connection changes: a server that answers
-// with an error of connections, and keeps this one, is not to be asked without end.
-func calmDown(ctx context.Context, changed <-chan struct{}, pause time.Duration) {
+// backOff waits for pause, or until the connection changes. A server may answer with a
+// connection error and keep the connection open; requests must not be repeated there
+// without a pause.
+func backOff(ctx context.Context, changed <-chan struct{}, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -68,9 +69,9 @@ func calmDown(ctx context.Context, changed <-chan struct{}, pause time.Duration)
 	}
 }
 
-// bound gives a context of its own that ends with the session: what cleans up
-// must not depend on the context whose end it follows.
-func bound(s Session) (context.Context, context.CancelFunc) {
+// sessionContext returns a context that ends with the session. Cleanup runs in it, because
+// it must not depend on the caller's context, which may have ended.
+func sessionContext(s Session) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with cancel or with the session
 		select {

@@ -10,41 +10,42 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// connection is a Session that is told what happens to it.
-type connection struct {
+// fakeConnection is a Session whose connection and end a test controls.
+type fakeConnection struct {
 	Session
-	changed, over chan struct{}
-	down          bool
+	changed, ended chan struct{}
+	down           bool
 }
 
-func (c *connection) State(time.Time) SessionState {
+func (c *fakeConnection) State(time.Time) SessionState {
 	return SessionState{Timeout: time.Minute, Connected: !c.down, Changed: c.changed}
 }
 
-func (c *connection) Ended() <-chan struct{} { return c.over }
+func (c *fakeConnection) Ended() <-chan struct{} { return c.ended }
 
-func (c *connection) Await(ctx context.Context) error {
+func (c *fakeConnection) Await(ctx context.Context) error {
 	if ended(c) {
 		return zk.ErrSessionExpired
 	}
 	return ctx.Err()
 }
 
-// A server may refuse a request because the session has expired before it closes
-// the connection: that is not the time to begin anew in the same session.
+// A server may reject a request because the session has expired before it closes the
+// connection. retry then waits for the end of the session, and does not repeat the request
+// in it.
 func TestInsistWaitsForTheEndOfAnExpiredSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &connection{changed: make(chan struct{}), over: make(chan struct{})}
+		c := &fakeConnection{changed: make(chan struct{}), ended: make(chan struct{})}
 		asked := 0
 		done := make(chan error, 1)
 		go func() { // ends with the session
-			done <- insist(t.Context(), c, func() error { asked++; return zk.ErrSessionExpired })
+			done <- retry(t.Context(), c, func() error { asked++; return zk.ErrSessionExpired })
 		}()
 		synctest.Wait()
 		if len(done) > 0 {
 			t.Error("it did not wait")
 		}
-		close(c.over)
+		close(c.ended)
 		close(c.changed)
 		if err := <-done; !errors.Is(err, zk.ErrSessionExpired) || asked != 1 {
 			t.Errorf("%v after %d requests", err, asked)
@@ -53,12 +54,12 @@ func TestInsistWaitsForTheEndOfAnExpiredSession(t *testing.T) {
 }
 
 func TestInsist(t *testing.T) {
-	c := &connection{changed: make(chan struct{}), over: make(chan struct{})}
+	c := &fakeConnection{changed: make(chan struct{}), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for _, want := range []error{nil, zk.ErrNoNode, zk.ErrNoAuth} {
 		answers := []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionMoved, want}
-		got := insist(ctx, c, func() error {
+		got := retry(ctx, c, func() error {
 			err := answers[0]
 			answers = answers[1:]
 			return err
@@ -68,28 +69,29 @@ func TestInsist(t *testing.T) {
 		}
 	}
 	asked := 0
-	err := insist(ctx, c, func() error { asked++; cancel(); return zk.ErrConnectionClosed })
+	err := retry(ctx, c, func() error { asked++; cancel(); return zk.ErrConnectionClosed })
 	if !errors.Is(err, zk.ErrConnectionClosed) || asked != 1 {
 		t.Errorf("after the end of the context: %v, asked %d times", err, asked)
 	}
 }
 
-// One who was paused after he had seen that nobody is ahead, and comes back when
-// the lease is over, is told before he has the lock (CASES.md, trap 18).
+// If a waiter is suspended after it has seen that no contender is ahead, and resumes when
+// the lease has ended, the lock is presumed lost before its owner gets it (CASES.md, trap
+// 18).
 func TestHeldTooLate(t *testing.T) {
 	for _, c := range []struct {
 		age  time.Duration
 		down bool
 		want State
 	}{{0, false, Held}, {59 * time.Second, true, Suspended}, {time.Minute, false, PresumedLost}, {time.Hour, true, PresumedLost}} {
-		s := &connection{changed: make(chan struct{}), over: make(chan struct{}), down: c.down}
+		s := &fakeConnection{changed: make(chan struct{}), ended: make(chan struct{}), down: c.down}
 		e := newEntry(New(nil, "/lock", Options{}), s, Exclusive)
-		e.clock.p.prove(time.Now().Add(-c.age))
+		e.clock.proof.prove(time.Now().Add(-c.age))
 		h := newHold(e, 0)
 		lease := h.lease(Exclusive)
 		if got := lease.State().State; got != c.want || isClosed(lease.Lost()) != (c.want == PresumedLost) {
 			t.Errorf("%v after the last proof: %s, lost %v", c.age, got, isClosed(lease.Lost()))
 		}
-		h.end()
+		h.stopMonitor()
 	}
 }

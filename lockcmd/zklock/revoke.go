@@ -9,8 +9,8 @@ const RevokeMessage = "__REVOKE__"
 // UnlockMessage is the same request in ZooKeeper's own recipes.
 const UnlockMessage = "unlock"
 
-// asksToLetGo reports whether a znode's data is a request to release the lock.
-func asksToLetGo(data []byte) bool {
+// asksForRelease reports whether a znode's data is a request to release the lock.
+func asksForRelease(data []byte) bool {
 	text := string(data)
 	return text == UnlockMessage || strings.HasPrefix(text, RevokeMessage)
 }

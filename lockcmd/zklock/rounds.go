@@ -2,162 +2,168 @@ package zklock
 
 import "time"
 
-// errand is what a lease needs to have done next.
-type errand int
+// A probe is a request that proves something for a lease.
+type probe int
 
 const (
-	askSync  errand = iota // a sync of any path
-	askCheck               // a transaction of one operation, which checks that the own znode is there
+	probeSync  probe = iota // a sync of any path
+	probeCheck              // a transaction whose only operation checks that the lock's znode exists
 )
 
-// stage is how far the proof under way has come: what the next errand is for.
+// A stage is the progress of a proof: it names the step for which the next probe is sent.
+// There are two kinds of proofs. A round, described in doc.go, waits between its two syncs.
+// A short proof does not wait: it is a sync and a check, or a check alone after a new
+// connection.
 type stage int
 
 const (
-	hasty   stage = iota // the sync of a round that does not wait
-	short                // the check that ends it, or proves a connect request
-	opening              // the first sync of a round
-	closing              // the second
-	proving              // the check that ends the round
+	shortSync  stage = iota // sync of a short proof
+	shortCheck              // check of a short proof
+	firstSync               // first sync of a round
+	secondSync              // second sync of a round
+	finalCheck              // check that ends a round
 )
 
-// proof says what a lock that is held needs to have asked of the ensemble,
-// and how long the session is sure to last. It neither sends nor waits, and reads
-// no clock. Its owner does one errand at a time:
+// proof decides which probes a held lock needs, and computes how long its session is
+// certain to last. It neither sends nor waits, and reads no clock. Its owner sends one
+// probe at a time:
 //
 //	do, at := p.next()  // wait until at, note the time, send, wait for the answer
 //	p.done(sent, now)   // the answer was OK
-//	p.failed(now)       // it was not, and the connection is the same as before
-//	p.attach(begun)     // the connection is another one: the answer, if any, does not count
+//	p.failed(now)       // the answer was an error, on the same connection
+//	p.attach(begun)     // the connection is another one; the answer, if any, does not count
 //
-// Why this is safe is told in doc.go, and explored in rounds_model_test.go.
+// doc.go explains why this is safe, and rounds_model_test.go explores it.
 type proof struct {
-	timeout time.Duration // the session's
-	begun   time.Time     // when the connection in use had been asked for
-	proven  time.Time     // the leader counts the session's time from here or later
-	anchor  time.Time     // a sending on this connection that the proof under way is about
-	first   time.Time     // the sending of this round's first sync
-	stage   stage
-	due     time.Time // of the next errand
+	timeout   time.Duration // session timeout
+	begun     time.Time     // time of the connect request of the current connection
+	proven    time.Time     // the leader counts the session from here or later; zero: nothing is proven
+	toProve   time.Time     // send time that the current proof will prove, on this connection
+	firstSent time.Time     // send time of this round's first sync
+	stage     stage         // step of the current proof
+	due       time.Time     // time at which the next probe may be sent; zero means now
 }
 
 func newProof(timeout time.Duration) proof { return proof{timeout: timeout} }
 
-// pause is how long a round waits between its two syncs: the ping of a leader
-// that has just come to itself again must get between them.
+// pause returns w, the wait of a round between the answer to its first sync and its second
+// sync. The ping of a leader that has just resumed after a pause must get between them.
 func (p *proof) pause() time.Duration { return p.timeout / 16 }
 
-// distance is how long a round begins after the one before it has ended: half a
-// tick at least, for no session is shorter than two ticks, so that the leader has
-// a ping to send.
-func (p *proof) distance() time.Duration { return p.timeout / 4 }
+// gap returns D, the time between the end of a round and the beginning of the next. It is
+// at least half a tick, because no session is shorter than two ticks, so that the leader
+// has a ping to send.
+func (p *proof) gap() time.Duration { return p.timeout / 4 }
 
-// old is how old an answer must be to be leant on by a proof that begins now: as
-// old as the answer to the first sync of the round before is in a round.
-func (p *proof) old() time.Duration { return p.distance() + p.pause() }
+// minAge returns D + w, the minimum age of an answer on which a proof that begins now may
+// build. In a round, the answer to the first sync of the round before is at least as old.
+func (p *proof) minAge() time.Duration { return p.gap() + p.pause() }
 
-// attach tells of the connection in use: when its connect request, which made the
-// session or brought it along, had been sent. It may be told more than once.
+// attach records that the current connection began at begun, the time at which its connect
+// request was sent. The request created the session or attached it. A call with the same
+// time has no effect.
 //
-// What was proven stays so, for it says what the leader has heard. The round
-// under way is void: it was about the table of a server that is no longer ours.
-// But to attach a session touches it at the leader itself, so that all there is
-// to prove is that a quorum stood behind that leader: one check.
+// What was proven stays proven, because it states what the leader has heard. The current
+// round is void, because it relied on the notes of the previous server. Attaching a session
+// touches it at the leader, so that only the leader's quorum remains to be proven: one
+// check is enough.
 func (p *proof) attach(begun time.Time) {
 	if !p.begun.Equal(begun) {
-		p.begun, p.anchor, p.stage, p.due = begun, begun, short, time.Time{}
+		p.begun, p.toProve, p.stage, p.due = begun, begun, shortCheck, time.Time{}
 	}
 }
 
-// leave tells of the connection in use where a session ends with its connection: what was
-// proven on another one counts no more. Without a connection begun is zero.
-func (p *proof) leave(begun time.Time) {
+// endWithConnection is for servers that end a session with its connection. It ends the lease
+// unless begun shows that the connection on which it was proven still exists. Without a
+// connection begun is zero.
+func (p *proof) endWithConnection(begun time.Time) {
 	if !p.begun.IsZero() && !p.begun.Equal(begun) {
 		p.proven = time.Time{}
 	}
 }
 
-// hasten makes a lock that was taken on an old connection known to be held
-// sooner than a round would: one sync, one check and no wait prove the sending of
-// a request whose answer is old by the time the sync is sent. The transaction that
-// made the own znode will do for the sync. Unlike a round this can be fooled by a
-// leader that has just come to itself after a long pause.
-func (p *proof) hasten(heard time.Time) {
-	p.anchor, p.stage, p.due = heard, hasty, time.Time{}
+// startShort starts a short proof, for a lock on an old connection, where a round would
+// take too long. One sync and one check without a wait prove sent, the send time of a
+// request whose answer is at least minAge old when the sync is sent. The transaction that
+// created the lock's znode can take the place of the sync. Unlike a round, a short proof is
+// wrong if the leader has just resumed after a long pause.
+func (p *proof) startShort(sent time.Time) {
+	p.toProve, p.stage, p.due = sent, shortSync, time.Time{}
 }
 
-// lean makes the first round after that one about a request whose answer had
-// come before the lock was asked for, if it can begin sooner then: at the time at
-// which a round may begin that follows one whose first sync was answered then.
-func (p *proof) lean(heard, came time.Time) {
-	due := came.Add(p.old())
-	if p.stage == opening && heard.After(p.proven) && due.Before(p.due) {
-		p.anchor, p.due = heard, due
+// reanchor makes the first round after a short proof prove sent, the send time of a request
+// that was answered at came, before the lock was requested. It has an effect only if the
+// round can begin sooner that way: minAge after came.
+func (p *proof) reanchor(sent, came time.Time) {
+	due := came.Add(p.minAge())
+	if p.stage == firstSync && sent.After(p.proven) && due.Before(p.due) {
+		p.toProve, p.due = sent, due
 	}
 }
 
-// next tells the next errand and when it is due; the zero time is now.
-func (p *proof) next() (errand, time.Time) {
-	if p.stage == short || p.stage == proving {
-		return askCheck, p.due
+// next returns the next probe and the time at which it is due; the zero time means now.
+func (p *proof) next() (probe, time.Time) {
+	if p.stage == shortCheck || p.stage == finalCheck {
+		return probeCheck, p.due
 	}
-	return askSync, p.due
+	return probeSync, p.due
 }
 
-// done tells that the errand, sent at one moment, was answered with OK at another.
+// done records that the probe sent at sent was answered with OK at now.
 func (p *proof) done(sent, now time.Time) {
 	switch p.stage {
-	case hasty:
-		p.stage = short
-	case short:
-		p.prove(p.anchor)
-		p.anchor, p.stage, p.due = sent, opening, now.Add(p.old()) // nothing waited since the sending
-	case opening:
-		p.first, p.stage, p.due = sent, closing, now.Add(p.pause())
-	case closing:
-		p.stage, p.due = proving, now
-	case proving:
-		p.prove(p.anchor)
-		p.anchor, p.stage, p.due = p.first, opening, now.Add(p.distance())
+	case shortSync:
+		p.stage = shortCheck
+	case shortCheck:
+		p.prove(p.toProve)
+		p.toProve, p.stage, p.due = sent, firstSync, now.Add(p.minAge()) // no wait has passed yet
+	case firstSync:
+		p.firstSent, p.stage, p.due = sent, secondSync, now.Add(p.pause())
+	case secondSync:
+		p.stage, p.due = finalCheck, now
+	case finalCheck:
+		p.prove(p.toProve)
+		p.toProve, p.stage, p.due = p.firstSent, firstSync, now.Add(p.gap())
 	}
 }
 
-// failed tells that the errand was answered otherwise, on a connection that goes
-// on. The next round proves what this one was to prove.
+// failed records that the probe was answered with an error, and that the connection
+// continues. The next round proves what this one should have proven.
 func (p *proof) failed(now time.Time) {
-	if p.stage > short {
-		p.stage = opening
+	if p.stage > shortCheck {
+		p.stage = firstSync
 	}
 	p.due = now.Add(p.pause())
 }
 
-// prove takes note that the leader counts from a moment or later. A server that
-// is known to stand alone is its own leader and quorum: there any answered
-// request proves its own sending.
-func (p *proof) prove(from time.Time) {
-	if from.After(p.proven) {
-		p.proven = from
+// prove records that the leader counts the session's time from sent or later. Any answered
+// request proves its own sending on a standalone server, which is leader and quorum in one.
+func (p *proof) prove(sent time.Time) {
+	if sent.After(p.proven) {
+		p.proven = sent
 	}
 }
 
-// lasting is how long the session lasts from the proven moment on by our clock,
-// which may go slower than the leader's by a hundredth.
-func (p *proof) lasting() time.Duration { return p.timeout - p.timeout/100 }
+// duration returns the length of the lease from the proven time on. It is a hundredth
+// shorter than the session timeout, because our clock may run slower than the leader's.
+func (p *proof) duration() time.Duration { return p.timeout - p.timeout/100 }
 
-// until is the end of the lease.
-func (p *proof) until() time.Time { return p.proven.Add(p.lasting()) }
+// until returns the end of the lease.
+func (p *proof) until() time.Time { return p.proven.Add(p.duration()) }
 
-// left is how long the lease lasts, by both clocks; 0 if nothing is proven.
+// left returns how long the lease lasts, by the wall clock or the monotonic clock,
+// whichever leaves less. It returns 0 if nothing is proven, and a negative duration if the
+// lease has ended.
 func (p *proof) left(now time.Time) time.Duration {
 	if p.proven.IsZero() {
 		return 0
 	}
-	return p.lasting() - leaseAge(p.proven, now)
+	return p.duration() - leaseAge(p.proven, now)
 }
 
-// enough reports whether the lease lasts until rounds can extend it, and leaves then
-// the time that a command has to end in. With less, a lock is not to be reported
-// as held before it was hastened.
-func (p *proof) enough(now time.Time) bool {
-	return p.left(now) > p.old()+2*p.pause()+p.timeout/6
+// longEnough reports whether the lease lasts until rounds can extend it, with enough time
+// left to end a command. A lock with a shorter lease needs a short proof before it is
+// reported as held.
+func (p *proof) longEnough(now time.Time) bool {
+	return p.left(now) > p.minAge()+2*p.pause()+p.timeout/6
 }

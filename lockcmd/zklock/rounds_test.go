@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// script drives a proof whose session lasts 32 s: a pause of 2 s, a distance of 8 s.
+// script drives a proof of a session of 32 s: the pause is 2 s, and the gap 8 s.
 type script struct {
 	*testing.T
 	c   proof
@@ -16,13 +16,14 @@ func newScript(t *testing.T) *script {
 	return &script{t, newProof(32 * time.Second), time.Now()}
 }
 
-// at is so many seconds after the beginning.
+// at returns the time that is so many seconds after the beginning.
 func (s *script) at(seconds float64) time.Time {
 	return s.now.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// expect wants an errand that is due, at the earliest, after so many seconds.
-func (s *script) expect(want errand, seconds float64) {
+// expect checks that the next probe is want, and that it is due so many seconds after the
+// beginning.
+func (s *script) expect(want probe, seconds float64) {
 	s.Helper()
 	do, due := s.c.next()
 	if do != want {
@@ -36,7 +37,7 @@ func (s *script) expect(want errand, seconds float64) {
 	}
 }
 
-// leased wants the lease to count from so many seconds after the beginning.
+// leased checks that the lease counts from so many seconds after the beginning.
 func (s *script) leased(seconds float64) {
 	s.Helper()
 	if got := s.c.until().Sub(s.at(seconds)); got != 31680*time.Millisecond {
@@ -46,22 +47,22 @@ func (s *script) leased(seconds float64) {
 
 func TestRoundsProveTheRoundBefore(t *testing.T) {
 	s := newScript(t)
-	if s.c.left(s.now) > 0 || s.c.enough(s.now) {
+	if s.c.left(s.now) > 0 || s.c.longEnough(s.now) {
 		t.Error("a lease without any proof")
 	}
 	s.c.attach(s.at(0))
-	s.expect(askCheck, 0)
+	s.expect(probeCheck, 0)
 	s.c.done(s.at(0.5), s.at(1))
 	s.leased(0)
-	s.expect(askSync, 11)
+	s.expect(probeSync, 11)
 	s.c.done(s.at(10), s.at(10.5))
-	s.expect(askSync, 12.5)
+	s.expect(probeSync, 12.5)
 	s.c.done(s.at(12.5), s.at(13))
-	s.expect(askCheck, 13)
+	s.expect(probeCheck, 13)
 	s.leased(0)
 	s.c.done(s.at(13), s.at(14))
-	s.leased(0.5) // the check after the attach
-	s.expect(askSync, 22)
+	s.leased(0.5) // from the check after the attach
+	s.expect(probeSync, 22)
 	s.c.done(s.at(22), s.at(22))
 	s.c.done(s.at(24), s.at(24))
 	s.c.done(s.at(24), s.at(24))
@@ -74,14 +75,14 @@ func TestRoundVoidOnAnotherConnection(t *testing.T) {
 	s.c.done(s.at(0), s.at(0))
 	s.c.done(s.at(8), s.at(8))
 	s.c.done(s.at(10), s.at(10))
-	s.c.attach(s.at(0)) // no news
-	s.expect(askCheck, 10)
+	s.c.attach(s.at(0)) // the same connection again
+	s.expect(probeCheck, 10)
 	s.c.attach(s.at(10.5))
-	s.leased(0) // what was proven stays
-	s.expect(askCheck, 0)
+	s.leased(0) // the proof of the old connection stays valid
+	s.expect(probeCheck, 0)
 	s.c.done(s.at(11), s.at(11))
 	s.leased(10.5)
-	s.expect(askSync, 21)
+	s.expect(probeSync, 21)
 }
 
 func TestRoundFailedBeginsAnew(t *testing.T) {
@@ -90,38 +91,38 @@ func TestRoundFailedBeginsAnew(t *testing.T) {
 	s.c.done(s.at(0), s.at(0))
 	s.c.done(s.at(8), s.at(8))
 	s.c.failed(s.at(10))
-	s.expect(askSync, 12)
+	s.expect(probeSync, 12)
 	s.c.done(s.at(12), s.at(12))
 	s.c.done(s.at(14), s.at(14))
 	s.c.done(s.at(14), s.at(14))
 	s.leased(0)
 	s.c.attach(s.at(15))
 	s.c.failed(s.at(16))
-	s.expect(askCheck, 18)
+	s.expect(probeCheck, 18)
 }
 
 func TestLockOnOldConnection(t *testing.T) {
 	s := newScript(t)
 	s.c.attach(s.at(-100))
-	s.c.done(s.at(0), s.at(0)) // the znode is made
+	s.c.done(s.at(0), s.at(0)) // the create of the znode
 	s.leased(-100)
-	if s.c.enough(s.at(0)) {
+	if s.c.longEnough(s.at(0)) {
 		t.Fatal("a lease that is over is enough")
 	}
-	s.c.hasten(s.at(-11))
-	s.expect(askSync, 0)
-	s.c.done(s.at(0), s.at(0)) // the same transaction
-	s.expect(askCheck, 0)
+	s.c.startShort(s.at(-11))
+	s.expect(probeSync, 0)
+	s.c.done(s.at(0), s.at(0)) // the same create
+	s.expect(probeCheck, 0)
 	s.c.done(s.at(0), s.at(1))
 	s.leased(-11)
-	s.expect(askSync, 11)
-	if !s.c.enough(s.at(1)) {
+	s.expect(probeSync, 11)
+	if !s.c.longEnough(s.at(1)) {
 		t.Error("not enough for a lock that is held")
 	}
 }
 
-// TestLeaseOver: a lease that is over is given again by what is proven later, and
-// by nothing else; what is proven never takes away.
+// A lease that has ended begins again only by a later proof. An older proof never shortens
+// a lease.
 func TestLeaseOver(t *testing.T) {
 	s := newScript(t)
 	s.c.prove(s.at(5))
@@ -138,7 +139,8 @@ func TestLeaseOver(t *testing.T) {
 	s.leased(40)
 }
 
-// TestLeaseByBothClocks: the wall clock went on while the machine slept.
+// The lease ends by the wall clock if the machine slept and its monotonic clock stood
+// still.
 func TestLeaseByBothClocks(t *testing.T) {
 	s := newScript(t)
 	s.c.prove(s.now)
@@ -147,7 +149,8 @@ func TestLeaseByBothClocks(t *testing.T) {
 	}
 }
 
-// TestIdleCost: what a holder sends per second for a session of 30 s.
+// A holder with a session of 30 s sends at most 0.33 requests a second, and at least 9 s of
+// the lease are always left.
 func TestIdleCost(t *testing.T) {
 	c := newProof(30 * time.Second)
 	now := time.Now()
@@ -173,31 +176,31 @@ func TestIdleCost(t *testing.T) {
 	}
 }
 
-// TestLeanOnAnOlderAnswer: after a hasty proof the first round is about an answer
-// that came meanwhile, if that is sooner.
+// After a short proof, the first round proves a request that was answered meanwhile, if it
+// can begin sooner that way.
 func TestLeanOnAnOlderAnswer(t *testing.T) {
 	hasty := func() *script {
 		s := newScript(t)
 		s.c.attach(s.at(-100))
 		s.c.done(s.at(0), s.at(0))
-		s.c.hasten(s.at(-20))
+		s.c.startShort(s.at(-20))
 		s.c.done(s.at(0), s.at(0))
 		s.c.done(s.at(0), s.at(0))
 		s.leased(-20)
 		return s
 	}
 	s := hasty()
-	s.c.lean(s.at(-21), s.at(-20)) // proven already
-	s.c.lean(s.at(-0.5), s.at(0))  // not sooner
-	s.expect(askSync, 10)
-	s.c.lean(s.at(-9), s.at(-8))
-	s.expect(askSync, 2)
-	s.c.lean(s.at(-7), s.at(-6)) // not sooner than that
-	s.expect(askSync, 2)
+	s.c.reanchor(s.at(-21), s.at(-20)) // proven already
+	s.c.reanchor(s.at(-0.5), s.at(0))  // not sooner
+	s.expect(probeSync, 10)
+	s.c.reanchor(s.at(-9), s.at(-8))
+	s.expect(probeSync, 2)
+	s.c.reanchor(s.at(-7), s.at(-6)) // not sooner than the last
+	s.expect(probeSync, 2)
 	s.c.done(s.at(2), s.at(2))
 	s.c.done(s.at(4), s.at(4))
 	s.leased(-20)
 	s.c.done(s.at(4), s.at(4))
 	s.leased(-9)
-	s.expect(askSync, 12)
+	s.expect(probeSync, 12)
 }

@@ -4,68 +4,75 @@ package zklock
 
 import "time"
 
-// The packets between servers.
+// Packets between servers, and requests of the client.
 const (
-	ping    = 1 + iota // of the leader
-	touches            // the server's answer, which names the session
-	syncing            // a sync, there and back
-	writing            // a transaction, there and back
-	pinging            // a ping of the client, which its server answers
-	leaning            // one that the first round may lean on
+	leaderPing  = 1 + iota // ping of the leader
+	pingReply              // the server's reply to it, which names the session
+	syncRequest            // a sync, on its way there and back
+	txnRequest             // a transaction, on its way there and back
+	clientPing             // a ping of the client, which its server answers
+	anchorPing             // a ping of the client that the first round may build on
 )
 
-// stream is a FIFO link, the oldest packet in the lowest bits.
+// A stream is a FIFO link with the oldest packet in the lowest three bits.
 type stream uint16
 
-// put appends a packet; a ping right behind a ping that is still on the way is
-// lost, and so is a touch behind a touch, for there is nothing in it for the client.
+// put appends a packet. A ping directly after a ping in transit is dropped, and so is a
+// reply after a reply, because a second one changes nothing for the client.
 func (s *stream) put(packet stream) {
 	i, last := 0, stream(0)
 	for ; *s>>(3*i) != 0; i++ {
 		last = *s >> (3 * i)
 	}
-	if last != packet || packet == syncing || packet == writing {
+	if last != packet || packet == syncRequest || packet == txnRequest {
 		*s |= packet << (3 * i)
 	}
 }
 
+// take removes the oldest packet and returns it.
 func (s *stream) take() stream {
 	packet := *s & 7
 	*s >>= 3
 	return packet
 }
 
-// world is one state. Moments are kept as ages, in units.
+// world is one state of the model. Times are stored as ages, in units.
 type world struct {
-	// The client.
-	proven, anchor, first, due int8 // of the proof; due is still to come
+	// The client. The first five fields are its proof.
+	proven, toProve, firstSent int8
+	due                        int8 // units until the next probe is due
 	stage                      stage8
 	held, conn                 bool
-	out                        stream // the request that is under way, and the age of its sending
-	sent                       int8
-	heard, answered            int8 // the request that a grant leans on: since its sending, its answer
-	later, came                int8 // a later one that the first round leans on; came is never without one
-	moved                      int8
+	request                    stream // the request in flight, or 0
+	requestAge                 int8   // age of its sending
+	olderSent, olderAnswered   int8   // the request that a short proof proves: ages of its sending and answer
+	laterSent, laterAnswered   int8   // a later request for the first round to prove, if laterAnswered != never
+	moves                      int8   // number of moves to another server so far
 
-	// Its server, and the link to the leader: up and down.
-	direct, touched bool
-	up, down        stream
-	cutUp, cutDown  bool
+	// The client's server, and its link to the leader.
+	onLeader       bool // the server is the leader
+	noted          bool // the server has noted the session since the last ping
+	up, down       stream
+	cutUp, cutDown bool
 
 	// The leader.
-	leads, paused, odd, closing bool // closing: the session's time was over
-	fresh                       bool // and within this unit
-	pinged, left, missing       int8 // since its last ping; of the session; ticks until it misses the rest
-	pauses, parts               int8
+	leads, paused      bool
+	oddPing            bool // every second ping ends a tick
+	closing            bool // the session's time is over
+	closedNow          bool // within this unit, with raceAtExpiry
+	sincePing          int8 // age of the leader's last ping
+	left               int8 // time left of the session
+	quorumTicks        int8 // ticks until the leader misses the rest
+	pauses, partitions int8 // numbers of faults so far
 
-	// The rest.
+	// The rest of the ensemble.
 	rest    rest8
-	silence int8 // since it heard of the leader
-	anew    int8 // what the new leader gives the session
+	silence int8 // time since it last heard of the leader
+	newLeft int8 // time that the new leader gives the session
 	over    bool // a leader with a quorum has ended the session
 }
 
-// never is the age of what has not been.
+// never is the age of an event that has not happened.
 const never = -1
 
 type stage8 int8
@@ -73,186 +80,191 @@ type rest8 int8
 
 const (
 	follows rest8 = iota
-	apart         // nothing passes between it and the leader, and it has not given it up
-	elected       // it has a new leader
+	apart         // no packets pass between the rest and the leader, and the rest has not given it up
+	elected       // the rest has a new leader
 )
 
 type model struct{ setting }
 
 var epoch = time.Unix(1<<30, 0)
 
-// clock is the client's proof; keep puts it back. Ages beyond the timeout
-// are all the same to it.
-func (m *model) clock(w *world) proof {
+// proofOf returns the client's proof.
+func (m *model) proofOf(w *world) proof {
 	c := newProof(time.Duration(m.timeout))
-	c.proven, c.anchor, c.first = epoch.Add(-time.Duration(w.proven)), epoch.Add(-time.Duration(w.anchor)), epoch.Add(-time.Duration(w.first))
+	c.proven, c.toProve, c.firstSent = epoch.Add(-time.Duration(w.proven)), epoch.Add(-time.Duration(w.toProve)), epoch.Add(-time.Duration(w.firstSent))
 	c.stage, c.due = stage(w.stage), epoch.Add(time.Duration(w.due))
 	return c
 }
 
-func (m *model) keep(w *world, c proof) {
+// store writes the client's proof to w. All ages beyond the timeout are stored as the
+// timeout.
+func (m *model) store(w *world, c proof) {
 	age := func(t time.Time) int8 { return int8(min(epoch.Sub(t), time.Duration(m.timeout))) }
-	w.proven, w.anchor, w.first = age(c.proven), age(c.anchor), age(c.first)
+	w.proven, w.toProve, w.firstSent = age(c.proven), age(c.toProve), age(c.firstSent)
 	w.stage, w.due = stage8(c.stage), int8(max(c.due.Sub(epoch), 0))
 }
 
-func (m *model) stands(w *world) bool {
-	c := m.clock(w)
+// leaseHolds reports whether the client has the lock and its lease lasts.
+func (m *model) leaseHolds(w *world) bool {
+	c := m.proofOf(w)
 	return w.held && c.left(epoch) > 0
 }
 
-// plain rules take each answered request of one kind for a proof.
-func (m *model) plain() stream {
+// provingRequest returns the kind of request that proves its own sending under the simple
+// rules, and 0 under the others.
+func (m *model) provingRequest() stream {
 	switch m.rule {
 	case anyPing:
-		return pinging
+		return clientPing
 	case anySync:
-		return syncing
+		return syncRequest
 	case anyWrite:
-		return writing
+		return txnRequest
 	}
 	return 0
 }
 
-// want is what the client may send now, or 0.
-func (m *model) want(w *world) stream {
-	if kind := m.plain(); kind != 0 {
+// nextRequest returns the request that the client may send now, or 0.
+func (m *model) nextRequest(w *world) stream {
+	if kind := m.provingRequest(); kind != 0 {
 		return kind
 	}
-	c := m.clock(w)
+	c := m.proofOf(w)
 	do, at := c.next()
-	ignored := m.rule == noPause && c.stage == closing || m.rule == noRest && c.stage == opening
+	ignored := m.rule == noPause && c.stage == secondSync || m.rule == noGap && c.stage == firstSync
 	switch {
 	case at.After(epoch) && !ignored:
 		return 0
-	case do == askCheck:
-		return writing
+	case do == probeCheck:
+		return txnRequest
 	}
-	return syncing
+	return syncRequest
 }
 
-// hear is the client's: its request is answered.
-func (m *model) hear(w *world) {
-	if w.out == 0 {
+// receiveAnswer makes the client receive the answer to its request.
+func (m *model) receiveAnswer(w *world) {
+	if w.request == 0 {
 		return
 	}
-	kind, sent := w.out, epoch.Add(-time.Duration(w.sent))
-	c := m.clock(w)
+	kind, sent := w.request, epoch.Add(-time.Duration(w.requestAge))
+	c := m.proofOf(w)
 	switch {
-	case m.plain() != 0:
+	case m.provingRequest() != 0:
 		c.prove(sent)
 	case w.held:
 		c.done(sent, epoch)
-	case kind == pinging:
-		w.heard, w.answered, w.later, w.came = w.sent, 0, 0, never
-	case kind == leaning:
-		w.later, w.came = w.sent, 0
-	case c.stage == hasty: // the own znode is made, or the sync of a lock that has waited is answered
+	case kind == clientPing:
+		w.olderSent, w.olderAnswered, w.laterSent, w.laterAnswered = w.requestAge, 0, 0, never
+	case kind == anchorPing:
+		w.laterSent, w.laterAnswered = w.requestAge, 0
+	case c.stage == shortSync: // our own znode was created, or the sync of a lock that has waited was answered
 		c.done(sent, epoch)
 	default:
 		c.done(sent, epoch)
 		w.held = true
 		if m.rule == noWait {
-			c.due = epoch.Add(c.distance())
+			c.due = epoch.Add(c.gap())
 		}
-		m.lean(w, &c)
+		m.reanchor(w, &c)
 	}
-	m.keep(w, c)
-	w.out, w.sent = 0, 0
+	m.store(w, c)
+	w.request, w.requestAge = 0, 0
 }
 
-// lean makes the first round one about the later answer, if there is one.
-func (m *model) lean(w *world, c *proof) {
-	if w.came != never {
-		c.lean(epoch.Add(-time.Duration(w.later)), epoch.Add(-time.Duration(w.came)))
-		if m.rule == leanAtOnce {
+// reanchor makes the first round prove the later request, if there is one.
+func (m *model) reanchor(w *world, c *proof) {
+	if w.laterAnswered != never {
+		c.reanchor(epoch.Add(-time.Duration(w.laterSent)), epoch.Add(-time.Duration(w.laterAnswered)))
+		if m.rule == roundAtOnce {
 			c.due = epoch
 		}
 	}
-	w.later, w.came = 0, never
+	w.laterSent, w.laterAnswered = 0, never
 }
 
-// serve is the server's: it takes a request of the client.
-func (m *model) serve(w *world, packet stream) {
-	if w.direct {
+// serverReceives makes the server receive a request of the client.
+func (m *model) serverReceives(w *world, packet stream) {
+	if w.onLeader {
 		m.touch(w)
-		m.lead(w, packet)
+		m.leaderReceives(w, packet)
 		return
 	}
-	w.touched = true
-	if packet == pinging || packet == leaning {
-		m.hear(w)
+	w.noted = true
+	if packet == clientPing || packet == anchorPing {
+		m.receiveAnswer(w)
 	} else {
 		w.up.put(packet)
 	}
 }
 
-// lead is the leader's: it takes a packet.
-func (m *model) lead(w *world, packet stream) {
+// leaderReceives makes the leader receive a packet.
+func (m *model) leaderReceives(w *world, packet stream) {
 	switch {
-	case packet == touches:
+	case packet == pingReply:
 		m.touch(w)
-	case !m.alive(w): // refused
-	case w.direct:
-		m.hear(w)
+	case !m.accepts(w): // the request is rejected
+	case w.onLeader:
+		m.receiveAnswer(w)
 	default:
 		w.down.put(packet)
 	}
 }
 
-// alive reports whether the leader lets requests of the session pass.
-func (m *model) alive(w *world) bool { return w.leads && !w.paused && (!w.closing || w.fresh) }
+// accepts reports whether the leader accepts requests of the session.
+func (m *model) accepts(w *world) bool { return w.leads && !w.paused && (!w.closing || w.closedNow) }
 
+// touch restarts the session's timeout at the leader.
 func (m *model) touch(w *world) {
 	if !w.closing {
 		w.left = m.timeout
 	}
 }
 
-// follow is the server's: it takes a packet of the leader.
-func (m *model) follow(w *world, packet stream) {
+// followerReceives makes the server receive a packet of the leader.
+func (m *model) followerReceives(w *world, packet stream) {
 	switch {
-	case packet != ping:
-		m.hear(w)
-	case w.touched:
-		w.touched = false
-		w.up.put(touches)
+	case packet != leaderPing:
+		m.receiveAnswer(w)
+	case w.noted:
+		w.noted = false
+		w.up.put(pingReply)
 	}
 }
 
-// forget drops what makes no difference any more.
-func (m *model) forget(w *world) {
+// normalize clears the fields that no longer make a difference, so that fewer states are
+// different.
+func (m *model) normalize(w *world) {
 	if w.cutUp {
 		w.up = 0
 	}
 	if w.cutDown {
 		w.down = 0
 	}
-	if m.plain() == 0 {
+	if m.provingRequest() == 0 {
 		switch stage(w.stage) {
-		case opening, short, hasty:
-			w.first = m.timeout
-		case closing, proving:
-			w.sent = 0
+		case firstSync, shortCheck, shortSync:
+			w.firstSent = m.timeout
+		case secondSync, finalCheck:
+			w.requestAge = 0
 		}
 	} else {
-		w.anchor, w.first, w.stage, w.due = m.timeout, m.timeout, 0, 0
+		w.toProve, w.firstSent, w.stage, w.due = m.timeout, m.timeout, 0, 0
 	}
-	if m.fresh {
-		w.heard, w.answered = 0, 0
+	if m.reattached {
+		w.olderSent, w.olderAnswered = 0, 0
 	}
-	if m.parts == 0 && m.pauses == 0 {
-		w.odd, w.missing = false, m.syncLimit
+	if m.partitions == 0 && m.pauses == 0 {
+		w.oddPing, w.quorumTicks = false, m.syncLimit
 	}
 }
 
-// leave closes the client's connection, and with it all that was on the way.
-func (w *world) leave() {
-	w.conn, w.out, w.sent, w.heard, w.answered, w.later, w.came = false, 0, 0, 0, 0, 0, never
-	w.up, w.down, w.direct, w.touched, w.cutUp, w.cutDown = 0, 0, false, false, false, false
+// disconnect closes the client's connection; everything in transit is lost.
+func (w *world) disconnect() {
+	w.conn, w.request, w.requestAge, w.olderSent, w.olderAnswered, w.laterSent, w.laterAnswered = false, 0, 0, 0, 0, 0, never
+	w.up, w.down, w.onLeader, w.noted, w.cutUp, w.cutDown = 0, 0, false, false, false, false
 }
 
-// stall: the leader cannot take this packet now.
+// stalls reports whether the leader cannot take this packet now.
 func (w *world) stalls(packet stream) bool {
-	return !w.leads || w.paused || packet == writing && w.rest != follows
+	return !w.leads || w.paused || packet == txnRequest && w.rest != follows
 }

@@ -18,8 +18,7 @@ type Conn interface {
 	Session(ctx context.Context) (Session, error)
 }
 
-// Session is one session of a client. All methods may be called from any goroutine,
-// at the same time.
+// Session is one session of a client. All methods are safe for concurrent use.
 //
 // Requests run in this session or not at all: once the session is over, they fail with
 // zk.ErrSessionExpired, or another error that no retry can cure, even if the client has
@@ -32,15 +31,15 @@ type Conn interface {
 // fails with zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNoAuth and so on, and had no effect.
 // A request fails with zk.ErrConnectionClosed, zk.ErrNoServer or zk.ErrSessionMoved if
 // its connection was lost, so that it did not take effect or its outcome is unknown. The
-// lock then waits with Await and finds out. If ctx ends first, the request returns an
+// lock then waits with Await and finds out the outcome. If ctx ends first, the request returns an
 // error, and its outcome is unknown as well.
 //
 // A session can also implement [Guarder], [StandaloneChecker] and [ContainerCreator].
 // A type that wraps a Session hides these methods unless it forwards them.
 type Session interface {
 	// State returns a snapshot of the session and its connection. The fields Sent and
-	// Came are about the answers that had come by the moment by, which may be as long
-	// ago as a third of the session timeout. State sends nothing and does not wait. It is
+	// Came describe the latest answer that had come at the time by, which may be up to a
+	// third of the session timeout ago. State sends nothing and does not wait. It is
 	// called several times for each request.
 	State(by time.Time) SessionState
 
@@ -58,7 +57,7 @@ type Session interface {
 	// after that. It returns the paths of the znodes with the sequence numbers that the
 	// server gave them, their czxid, and the names of dir's children. If the znodes
 	// were created but the list failed, it returns their paths and czxid with the error
-	// of the list. If no paths are returned, the error is that of the creation.
+	// of the list. If no paths are returned, the create failed with the error.
 	//
 	// The requests have the flags zk.FlagEphemeral and zk.FlagSequence. One round trip
 	// is enough: send a create (for several znodes a multi) and a getChildren at once.
@@ -68,7 +67,7 @@ type Session interface {
 	// Multi carries out all operations in one transaction, or none of them. They are of
 	// the types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest and
 	// *zk.CheckVersionRequest; version -1 stands for any version, also in a check. The
-	// error is that of the operation that failed. A single delete may be sent as an
+	// error is the error of the operation that failed. A single delete may be sent as an
 	// ordinary delete request. A single check must be sent as a transaction, because
 	// only a transaction needs a quorum.
 	Multi(ctx context.Context, ops ...any) error
@@ -100,10 +99,10 @@ type Session interface {
 	Unwatch(path string, wake chan<- zk.EventType)
 }
 
-// SessionState is a snapshot of a session and of its connection. All fields but ID are as
-// they were at one and the same moment.
+// SessionState is a snapshot of a session and of its connection. All fields except ID show
+// the same moment.
 //
-// The times tell for how long the ensemble is certain to keep the session. They come from
+// The times show for how long the ensemble is certain to keep the session. They come from
 // time.Now, with its monotonic clock reading. A time that is not known exactly must be
 // on the safe side: an earlier Begun or Sent and a later Came are always safe.
 type SessionState struct {
@@ -118,22 +117,22 @@ type SessionState struct {
 	// until the server has accepted the session, and after the session has ended.
 	Connected bool
 
-	// Begun is the time just before the connect request of the present connection was
-	// sent; zero without a connection. A lock tells connections apart by it, so no two
-	// connections may have the same.
+	// Begun is the time just before the connect request of the current connection was
+	// sent; zero without a connection. A lock tells connections apart by this time, so no two
+	// connections may have the same Begun.
 	Begun time.Time
 
-	// Sent is the time just before a request was sent on the present connection: the
-	// latest one whose answer had come by the moment that State was called with. Pings
+	// Sent is the time just before a request was sent on the current connection: the
+	// latest request whose answer had come at the time by, the argument of State. Pings
 	// count. Sent is Begun if no such request is known, and zero without a connection.
 	//
-	// Send a ping at least every third of Timeout, and keep the times of answers for half
-	// of Timeout; one every 1/32 of Timeout is enough. If Sent is too old, a lock cannot
-	// be acquired on a connection that is older than Timeout.
+	// An implementation sends a ping at least every third of Timeout, and keeps the times
+	// of answers for half of Timeout; one every 1/32 of Timeout is enough. If Sent is too
+	// old, a lock cannot be acquired on a connection that is older than Timeout.
 	Sent time.Time
 
-	// Came is the time at which the answer to that request had come at the latest. It
-	// is that moment itself if Sent is Begun, and zero without a connection.
+	// Came is a time at which the answer to that request had certainly come. It is the
+	// argument of State if Sent is Begun, and zero without a connection.
 	Came time.Time
 
 	// EndsWithConnection reports whether the session is known to end when its connection
@@ -166,11 +165,11 @@ type Guarder interface {
 // costs about one request per second and lock on a standalone server with a session
 // timeout of 10 s.
 type StandaloneChecker interface {
-	// Standalone reports whether the server of the present connection is known to be a
+	// Standalone reports whether the server of the current connection is known to be a
 	// standalone one: both the leader and all of the quorum. If that is not certain, it
 	// returns false. It may ask the server, once for each connection: a standalone
 	// ZooKeeper has a znode /zookeeper/config without data, and a member of an ensemble
-	// has one that lists the members. Errors are those of a request.
+	// has one that lists the members. It fails like a request.
 	Standalone(ctx context.Context) (bool, error)
 }
 
@@ -189,7 +188,7 @@ type ContainerCreator interface {
 	CreateContainer(ctx context.Context, path string, acl []zk.ACL) error
 }
 
-// guard is Guard, if the session has it.
+// guard calls s.Guard if s is a Guarder.
 func guard(s Session) (release func()) {
 	if g, ok := s.(Guarder); ok {
 		return g.Guard()
@@ -197,21 +196,22 @@ func guard(s Session) (release func()) {
 	return func() {}
 }
 
-// standalone is Standalone, if the session has it.
-func standalone(ctx context.Context, s Session) (bool, error) {
+// isStandalone calls s.Standalone if s is a StandaloneChecker, and returns false otherwise.
+func isStandalone(ctx context.Context, s Session) (bool, error) {
 	if c, ok := s.(StandaloneChecker); ok {
 		return c.Standalone(ctx)
 	}
 	return false, nil
 }
 
-// createParent is CreateContainer, if the session has it. acl is nil for that of the znode
-// above; if that cannot be learned, nodes is used instead.
-func createParent(ctx context.Context, s Session, path string, acl, nodes []zk.ACL) error {
+// createParent calls s.CreateContainer if s is a ContainerCreator. A nil acl stands for the
+// ACL of the znode above. Without CreateContainer, that ACL is not known, and createParent
+// creates a persistent znode with the ACL fallback.
+func createParent(ctx context.Context, s Session, path string, acl, fallback []zk.ACL) error {
 	if c, ok := s.(ContainerCreator); ok {
 		return c.CreateContainer(ctx, path, acl)
 	}
-	return s.Multi(ctx, &zk.CreateRequest{Path: path, Data: []byte{}, Acl: nodes})
+	return s.Multi(ctx, &zk.CreateRequest{Path: path, Data: []byte{}, Acl: fallback})
 }
 
 func ended(s Session) bool { return isClosed(s.Ended()) }
@@ -220,4 +220,5 @@ func nextChange(s Session) <-chan struct{} { return s.State(time.Now()).Changed 
 
 func isConnected(s Session) bool { return s.State(time.Now()).Connected }
 
+// begunAt returns Begun of the current connection, or the zero time without one.
 func begunAt(s Session) time.Time { return s.State(time.Now()).Begun }

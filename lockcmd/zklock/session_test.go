@@ -8,34 +8,34 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// plainConn is a Conn whose sessions have none of the optional methods.
-type plainConn struct{ Conn }
+// minimalConn is a Conn whose sessions have no optional methods.
+type minimalConn struct{ Conn }
 
-func (c plainConn) Session(ctx context.Context) (Session, error) {
+func (c minimalConn) Session(ctx context.Context) (Session, error) {
 	s, err := c.Conn.Session(ctx)
 	return struct{ Session }{s}, err
 }
 
-// A session without the optional methods counts as one of an ensemble: its lease is
-// extended by rounds, even if the server stands alone.
+// A session without the optional methods counts as one of an ensemble: rounds extend its
+// lease, even on a standalone server.
 func TestPlainSession(t *testing.T) {
-	play(t, func(s *stageServer, _ *Lock) {
-		s.alone = true
-		lease := s.take(New(plainConn{s}, "/lock", Options{}))
-		s.pings(10 * life)
-		if st := lease.State(); st.State != Held || isClosed(lease.Lost()) || st.Left < life/4 {
+	play(t, func(s *fakeServer, _ *Lock) {
+		s.standalone = true
+		lease := s.mustLock(New(minimalConn{s}, "/lock", Options{}))
+		s.pings(10 * sessionTimeout)
+		if st := lease.State(); st.State != Held || isClosed(lease.Lost()) || st.Left < sessionTimeout/4 {
 			s.Errorf("after a while: %+v", st)
 		}
 		if sent := s.requests(); !slices.Contains(sent, "sync") || !slices.Contains(sent, "check") || s.guards > 0 {
 			s.Errorf("sent %v, guarded by %d", sent, s.guards)
 		}
-		s.give(lease)
+		s.release(lease)
 	})
 }
 
-// parentless is a server without the parent of a lock.
+// parentless is a server on which the parent of the lock does not exist.
 type parentless struct {
-	*stageServer
+	*fakeServer
 	made []*zk.CreateRequest
 }
 
@@ -45,7 +45,7 @@ func (p *parentless) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest
 	if len(p.made) == 0 {
 		return nil, 0, nil, zk.ErrNoNode
 	}
-	return p.stageServer.CreateAndList(ctx, reqs, dir)
+	return p.fakeServer.CreateAndList(ctx, reqs, dir)
 }
 
 func (p *parentless) Multi(ctx context.Context, ops ...any) error {
@@ -53,23 +53,23 @@ func (p *parentless) Multi(ctx context.Context, ops ...any) error {
 		p.made = append(p.made, r)
 		return nil
 	}
-	return p.stageServer.Multi(ctx, ops...)
+	return p.fakeServer.Multi(ctx, ops...)
 }
 
 // A session that cannot create containers creates persistent parents, with the ACL of the
 // lock's znodes.
 func TestPlainSessionCreatesParents(t *testing.T) {
 	for _, acl := range [][]zk.ACL{nil, zk.AuthACL(zk.PermAll)} {
-		play(t, func(s *stageServer, _ *Lock) {
-			p, want := &parentless{stageServer: s}, acl
+		play(t, func(s *fakeServer, _ *Lock) {
+			p, want := &parentless{fakeServer: s}, acl
 			if acl == nil {
 				want = zk.WorldACL(zk.PermAll)
 			}
-			lease := s.take(New(plainConn{p}, "/lock", Options{ACL: acl}))
+			lease := s.mustLock(New(minimalConn{p}, "/lock", Options{ACL: acl}))
 			if len(p.made) != 1 || p.made[0].Path != "/lock" || p.made[0].Flags != 0 || !slices.Equal(p.made[0].Acl, want) {
 				s.Errorf("made %+v, want a persistent /lock with %v", p.made, want)
 			}
-			s.give(lease)
+			s.release(lease)
 		})
 	}
 }

@@ -215,12 +215,12 @@ func run(ctx context.Context, env *commands.Env, l commands.Line) error {
 
 func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, l commands.Line) error {
 	own, trip, open := *env, zkconn.NewTrip(), t.open
-	if own.Keeper != nil && l.Has(commands.Destroys) {
+	if own.Saver != nil && l.Has(commands.Destroys) {
 		if env.Mode != commands.ByHand {
 			return &commands.UsageError{Problem: "with --undo, a transaction can contain only check and create, because zksh cannot save what the other commands change"}
 		}
 		env.Screen.Note("changes made by a transaction are not saved, so undo cannot undo them")
-		own.Keeper = nil
+		own.Saver = nil
 	}
 	j := &joinedLine{number: t.number(), cmd: cmd, out: &Transcript{Screen: env.Screen, buffered: toOutput}, ended: make(chan struct{})}
 	own.Screen = j.out

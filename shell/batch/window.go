@@ -73,7 +73,7 @@ func (w *window) accepts(p *pendingLine, size int) bool {
 	return p.err == nil && !w.b.transactions.isOpen() && p.line.Has(commands.OneRequest) && size <= maxLineInWindow &&
 		(cap(w.pending) > 1 || w.group.accepts(p)) &&
 		!(p.line.Has(commands.Quotas) && w.hasQuotas()) && !w.continuesUnfenced() &&
-		!(p.line.Has(commands.Destroys) && w.b.env.Keeper != nil)
+		!(p.line.Has(commands.Destroys) && w.b.env.Saver != nil)
 }
 
 // continuesUnfenced reports whether the script continues with later lines if a line fails because

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// However many answers come, those of nearly half a session's time are known,
-// none of them much older than what was asked for.
+// However many answers arrive, recent ones back to nearly half a session timeout are kept, and
+// the best match for a time in that range is not much older than that time.
 func TestAnswersReachBack(t *testing.T) {
 	const life = 30 * time.Second
 	start := time.Now()

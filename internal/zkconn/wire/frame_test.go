@@ -14,12 +14,12 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// frameOf puts a length before a body.
+// frameOf returns body with its length in front.
 func frameOf(body ...byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// connectReply is a good one for session 1.
+// connectReply returns a reply that accepts session 1.
 func connectReply() []byte {
 	var e jute.Encoder
 	e.Int(0)
@@ -30,7 +30,7 @@ func connectReply() []byte {
 	return frameOf(e.B...)
 }
 
-// replyTo is a reply header for the n-th request sent here, with a body.
+// replyTo returns a reply to the n-th request.
 func replyTo(n int32, body ...byte) []byte {
 	var e jute.Encoder
 	e.Int(xidBase + n)
@@ -39,8 +39,8 @@ func replyTo(n int32, body ...byte) []byte {
 	return frameOf(append(e.B, body...)...)
 }
 
-// FuzzFrame has a server send whatever it likes: nothing may panic, hang, or
-// take memory for what a length only claims. Afterwards every request has ended.
+// FuzzFrame reads arbitrary bytes from a server. Reading must not panic, hang, or allocate
+// memory only because a length claims so. Afterwards every request has ended.
 func FuzzFrame(f *testing.F) {
 	good := connectReply()
 	f.Add([]byte{})
@@ -49,11 +49,11 @@ func FuzzFrame(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 	f.Add(slices.Concat(good, []byte{0x0f, 0xff, 0xff, 0xff}))             // a claim of 256 MiB
 	f.Add(slices.Concat(good, []byte{0xff, 0xff, 0xff, 0xff}))             // one of 4 GiB
-	f.Add(slices.Concat(good, replyTo(0, 0x7f, 0xff, 0xff, 0xff)))         // two thousand million names
-	f.Add(slices.Concat(good, replyTo(99)))                                // never asked
-	f.Add(slices.Concat(good, replyTo(1), replyTo(0)))                     // in the wrong order
-	f.Add(slices.Concat(good, frameOf(1, 2, 3)))                           // no header
-	f.Add(slices.Concat(good, frameOf(make([]byte, 16)...)))               // one the library never asked for
+	f.Add(slices.Concat(good, replyTo(0, 0x7f, 0xff, 0xff, 0xff)))         // two billion names
+	f.Add(slices.Concat(good, replyTo(99)))                                // reply to a request that was never sent
+	f.Add(slices.Concat(good, replyTo(1), replyTo(0)))                     // replies in the wrong order
+	f.Add(slices.Concat(good, frameOf(1, 2, 3)))                           // truncated header
+	f.Add(slices.Concat(good, frameOf(make([]byte, 16)...)))               // reply to a request that the library never sent
 	f.Add(slices.Concat(good, frameOf(255, 255, 255, 255, 0, 0, 0, 0)))    // half an event
 	f.Add(frameOf(make([]byte, 40)...))                                    // an expired session
 	f.Add(slices.Concat(good, replyTo(2, 0, 0, 0, 22, 0, 0, 0, 0, 0, 0)))  // multiRead
@@ -63,7 +63,8 @@ func FuzzFrame(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		readAll(t, sent)
 		runtime.ReadMemStats(&after)
-		// Buffers of the reader and the pipe, and one step of a frame's growth.
+		// room allows for the buffers of the reader and the pipe, and for one step of a frame's
+		// growth.
 		const room = 4 << 20
 		if took := after.TotalAlloc - before.TotalAlloc; took > room+64*uint64(len(sent)) {
 			t.Fatalf("%d bytes allocated for %d received", took, len(sent))
@@ -71,7 +72,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// readAll plays the library's part on a connection over which sent arrives.
+// readAll plays the library's part on a connection on which sent arrives.
 func readAll(t *testing.T, sent []byte) {
 	client, server := net.Pipe()
 	defer client.Close()
@@ -114,7 +115,7 @@ func readAll(t *testing.T, sent []byte) {
 
 func refusal(code int32) error { return fmt.Errorf("code %d", code) }
 
-// quiet takes what a Link reports.
+// quiet ignores all reports of a Link.
 type quiet struct{}
 
 func (quiet) Connected(*Conn, int64) []*Request { return nil }
@@ -127,7 +128,7 @@ func (quiet) HungUp(int32, string, error) bool  { return false }
 func (quiet) Passed(int32)                      {}
 func (quiet) Relies() bool                      { return false }
 
-// FuzzVersion reads the answer to srvr.
+// FuzzVersion parses arbitrary answers to srvr.
 func FuzzVersion(f *testing.F) {
 	f.Add("Zookeeper version: 3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee, built on 2024-10-17 23:21 UTC\n")
 	f.Add("ClickHouse Keeper version: v24.3.1-")

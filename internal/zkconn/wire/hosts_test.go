@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// next takes servers until it has asked for n, and returns how long that took.
+// next asks for n servers and returns how long that took.
 func next(t *testing.T, h *hosts, n int) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -46,8 +46,8 @@ func TestHostsTryEachTwice(t *testing.T) {
 	})
 }
 
-// While no server can be reached the pauses grow to a second, but stay short while a
-// connection is urgent, also if it becomes so in the middle of a pause.
+// While no server can be reached, the pauses grow to a second. They stay short while a
+// connection is urgent, even if it becomes urgent during a pause.
 func TestHostsPauseBetweenPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var urgent atomic.Bool
@@ -67,8 +67,8 @@ func TestHostsPauseBetweenPasses(t *testing.T) {
 	})
 }
 
-// After connections that broke at once the pauses grow, however urgent the next one
-// is; after one that lasted, or an expiry, there is none.
+// After connections that broke at once, the pauses grow, even if the next one is urgent. After a
+// connection that lasted, or an expiry, there is no pause.
 func TestHostsAreNotStormed(t *testing.T) {
 	for _, urgent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,8 @@ func TestHostsAreNotStormed(t *testing.T) {
 	}
 }
 
-// The library looks whether it is to end only while it pauses itself.
+// When the context ends, Next returns at once and makes the library pause, because only then
+// does the library check whether it should end.
 func TestHostsEndWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

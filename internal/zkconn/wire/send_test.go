@@ -2,8 +2,8 @@ package wire
 
 import "testing"
 
-// The xids of several requests may go on at the first one behind the last; an answer that
-// came already is no answer to any of them.
+// The xids of a group of requests may wrap around. A second answer with the same xid is not
+// accepted.
 func TestAwaits(t *testing.T) {
 	r := &Request{first: xidBase - 2, left: 3, parts: make([]Part, 3)}
 	xids := []int32{xidBase + xidBase - 2, xidBase + xidBase - 1, xidBase}

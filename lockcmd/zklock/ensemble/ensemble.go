@@ -1,45 +1,58 @@
-// Package ensemble connects Go programs to a ZooKeeper ensemble, over zksh's own
-// connection layer, for the locks of package zklock.
+// Package ensemble connects Go programs to a ZooKeeper ensemble, over zksh's own connection
+// layer, for the locks of package zklock.
 //
-// This package and package zklock are the only packages of this module that are meant to
-// be imported. Their exported names follow semantic versioning.
+// Begin with [Dial], [Client.Mutex] and the method Do of the lock; the examples show them.
 //
-// # What is guaranteed
+// This package and package zklock are the only packages of this module that are meant to be
+// imported. Their exported names follow semantic versioning.
 //
-// Two owners that exclude each other never hold a lock at once, as far as ZooKeeper
-// can tell. The others may be zksh's commands, or Curator, go-zookeeper and kazoo,
-// if the lock's family has their names. Waiting is in the order of arrival, through
-// lost connections; whose session is lost queues up again. The context that Do gives
-// to its function is cancelled when the lease is over, with zklock.ErrLost as its
-// cause, before ZooKeeper gives the lock to anybody else. How the lease is counted,
-// and which faults no client can outwit, is told in package zklock.
+// # Guarantees
 //
-// A lock is released when Do returns, when its lease is given back, and when Close
-// ends the session; when the program dies, as the session times out. No znode of an
-// attempt that was given up stays behind.
+// Two owners that exclude each other never hold a lock at the same time, as far as ZooKeeper
+// can tell. The other owner may be a command of zksh, or a client of Curator, go-zookeeper or
+// kazoo, if the lock's family uses their znode names.
 //
-// # What is not
+// Contenders get the lock in the order in which they arrived, across lost connections. A
+// contender whose session ends joins the queue again.
 //
-// The context ends with the lease, not before, and stops nothing by itself: whoever
-// does not look at it, or is in the middle of a call, acts on without the lock. So
-// does a process that was stopped, or a machine that was asleep, until it looks; so
-// does a packet on its way. A ClickHouse Keeper ends a session with its connection: there
-// the context ends as the disconnect is noticed, and others may hold the lock by then.
-// Lease.Left tells how much time there surely is. What must never be written by two
-// belongs under the token, which grows from holder to holder, in a store that refuses an
-// older one.
+// The context that Do passes to its function is cancelled when the lease ends, with
+// zklock.ErrLost as its cause, before ZooKeeper grants the lock to another client. The
+// documentation of package zklock explains how the lease is counted, and lists the faults
+// that no client can detect.
 //
-// A zklock.Lock is one owner's: goroutines that share one are in it together.
-// Those that are to exclude each other need a Lock each, and may share the Client.
+// A lock is released when Do returns, when its lease is released, and when Close ends the
+// session. If the program dies, the lock is released when the session times out. No znode of
+// an abandoned attempt stays behind.
+//
+// # Limits
+//
+// The context ends with the lease, not before, and stops nothing by itself. The following
+// continue without the lock:
+//
+//   - code that does not check the context, or is in the middle of a call
+//   - a process that was stopped, or a machine that was asleep, until it checks the context
+//   - a packet in transit
+//
+// A ClickHouse Keeper ends a session with its connection. The context then ends when the
+// disconnect is noticed, and another client may already hold the lock.
+//
+// Lease.Left returns the time for which the lock is certain to be held. Data that must never
+// have two writers needs a store that checks the token: tokens grow from holder to holder,
+// and the store rejects a smaller token than the last.
+//
+// A zklock.Lock belongs to one owner: goroutines that share a Lock do not exclude each other.
+// Goroutines that must exclude each other need a Lock each, and may share the Client.
 //
 // # Why not a bare *zk.Conn
 //
-// No adapter from go-zookeeper's connection to zklock.Conn can be right. It does not
-// tell the timeout that was negotiated, nor when an answered ping had been sent, so
-// nobody can know until when a lock is held. Its requests take no context, and wait
-// as long as there is no connection. Its watches cannot be taken back, so each wait
-// that is given up leaves one behind. And requests that are queued as the session
-// expires may run in the next: then a lock's znode stays for which nobody waits.
+// No adapter from go-zookeeper's connection to zklock.Conn can be correct:
+//
+//   - It reports neither the negotiated timeout nor the time at which an answered ping was
+//     sent, so the end of a lease cannot be computed.
+//   - Its requests take no context, and wait as long as there is no connection.
+//   - Its watches cannot be removed, so every abandoned wait leaves one behind.
+//   - Requests that are queued when the session expires may run in the next session. The
+//     znode of a lock then stays, although no client waits for it.
 package ensemble
 
 import (
@@ -56,22 +69,22 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Options of a connection. The zero value connects without credentials and without TLS,
-// and asks for a session timeout of 30 s.
+// Options are the options of a connection. The zero value connects without credentials and
+// without TLS, and requests a session timeout of 30 s.
 type Options struct {
-	// Timeout is the session timeout to ask for, from 1 ms to about 24 days; 30 s if
-	// zero. The server may choose another one. When a program dies, its locks become
-	// free after this time. Use at least 10 s.
+	// Timeout is the session timeout to request, from 1 ms to about 24 days; 30 s if zero.
+	// The server may choose another one. When a program dies, its locks become free after
+	// this time. Use at least 10 s.
 	Timeout time.Duration
 	// Credentials authenticate the session, and each session that follows it. They are
 	// sent on every connection.
 	Credentials []Credential
-	// Secure has the settings for TLS and SASL. They apply to Dial alone: if the program
+	// Secure holds the settings for TLS and SASL. They apply to Dial alone: if the program
 	// starts zksh, that zksh needs its own options.
 	Secure Secure
 }
 
-// Secure has the settings for TLS and SASL. The zero value uses neither. Each field
+// Secure holds the settings for TLS and SASL. The zero value uses neither. Each field
 // corresponds to an option of zksh. Fields that are set take precedence over the client
 // configuration.
 //
@@ -83,7 +96,7 @@ type Secure struct {
 	// configuration with zookeeper.client.secure=true.
 	TLS bool
 	// CACert is the name of a file with the certificate authorities to trust, in PEM,
-	// PKCS12 or JKS format. The default is those of the system.
+	// PKCS12 or JKS format. The default is to trust the authorities of the system.
 	CACert string
 	// Cert is the name of a file with the certificate of this program, in PEM, PKCS12 or
 	// JKS format. The default is to present none. The file also contains the private
@@ -101,8 +114,8 @@ type Secure struct {
 	// with -client-configuration.
 	ClientConfiguration string
 	// JAAS is the name of a JAAS file, whose login section is used for SASL with
-	// DIGEST-MD5. The default is that of the client configuration, if it has one, or no
-	// SASL.
+	// DIGEST-MD5. The default is the JAAS file of the client configuration, if it names
+	// one, or no SASL.
 	JAAS string
 }
 
@@ -115,7 +128,7 @@ type Credential struct {
 	Auth []byte
 }
 
-// credentials are those of the connection layer.
+// credentials converts the credentials for the connection layer.
 func credentials(list []Credential) []zkconn.Credential {
 	creds := make([]zkconn.Credential, len(list))
 	for i, c := range list {
@@ -124,11 +137,11 @@ func credentials(list []Credential) []zkconn.Credential {
 	return creds
 }
 
-// ErrClosed is the error of requests for locks after Close.
+// ErrClosed is returned when a lock is requested after Close.
 var ErrClosed = zkconn.ErrNotConnected
 
-// Client is a connection to one ensemble, kept up until Close. Its methods may be
-// called from any goroutine.
+// A Client is a connection to one ensemble, maintained until Close. Its methods are safe
+// for concurrent use.
 type Client struct{ s *zkconn.Session }
 
 // Dial connects to the servers: host[:port][,host[:port]…][/chroot], as in zkCli, with
@@ -150,7 +163,7 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	}
 	c := &Client{s}
 	if err = s.Ready(ctx); err == nil && len(opt.Credentials) > 0 {
-		err = s.Sync(ctx, "/") // is answered behind them
+		err = s.Sync(ctx, "/") // its answer comes after the answers to the credentials
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -158,17 +171,17 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Session returns the present session of the client, which makes Client a zklock.Conn:
-// use zklock.New for locks with a note, an ACL or another family of names. A program can
-// also send requests of its own in it, such as a Multi that checks the znode of a lock.
+// Session returns the current session of the client, so that Client is a zklock.Conn: use
+// zklock.New for locks with data, an ACL or another family. A program can also use the
+// session for its own requests, such as a Multi that checks the znode of a lock.
 func (c *Client) Session(ctx context.Context) (zklock.Session, error) { return c.s.Stay().Pin(ctx) }
 
-// Mutex returns a lock on a path, which is created if it does not exist: the same lock
-// as Curator's InterProcessMutex and go-zookeeper's Lock. Nothing is sent yet.
+// Mutex returns a lock on a path, which is created if it does not exist. It is the same
+// lock as Curator's InterProcessMutex and go-zookeeper's Lock. Nothing is sent yet.
 func (c *Client) Mutex(path string) *zklock.Lock { return zklock.New(c, path, zklock.Options{}) }
 
-// RWMutex returns a lock that readers can hold together, with RLock and RDo: the same lock
-// as Curator's InterProcessReadWriteLock. Nothing is sent yet.
+// RWMutex returns a lock that readers can hold together, with RLock and RDo. It is the same
+// lock as Curator's InterProcessReadWriteLock. Nothing is sent yet.
 func (c *Client) RWMutex(path string) *zklock.Lock {
 	return zklock.New(c, path, zklock.Options{Family: zklock.RW})
 }

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	usual = 20 * time.Second // no test waits for it
-	short = 4 * time.Second  // for sessions that are to expire
-	// silent is for sessions that the server shall keep while no answer gets through:
-	// it is longer than the pauses between attempts to connect.
-	silent = 10 * time.Second
-	path   = "/locks/it"
+	longTimeout  = 20 * time.Second // never awaited by a test
+	shortTimeout = 4 * time.Second  // of sessions that are to expire
+	// silentTimeout is for sessions that the server keeps while no answer arrives. It is
+	// longer than the pauses between attempts to connect.
+	silentTimeout = 10 * time.Second
+	path          = "/locks/it"
 )
 
 func must(t *testing.T, err error) {
@@ -41,7 +41,7 @@ func open(t *testing.T, box *zktest.Box, opt ensemble.Options) *ensemble.Client 
 	return dial(t, box.Addr(), opt)
 }
 
-// dial closes its client when the test ends.
+// dial returns a client, which is closed when the test ends.
 func dial(t *testing.T, servers string, opt ensemble.Options) *ensemble.Client {
 	t.Helper()
 	c, err := ensemble.Dial(zktest.Within(t), servers, opt)
@@ -54,7 +54,7 @@ func dial(t *testing.T, servers string, opt ensemble.Options) *ensemble.Client {
 	return c
 }
 
-func of(timeout time.Duration) ensemble.Options { return ensemble.Options{Timeout: timeout} }
+func withTimeout(timeout time.Duration) ensemble.Options { return ensemble.Options{Timeout: timeout} }
 
 func TestClientsExcludeEachOther(t *testing.T) {
 	t.Parallel()
@@ -63,12 +63,12 @@ func TestClientsExcludeEachOther(t *testing.T) {
 	var last int64 // guarded by the lock alone
 	var all sync.WaitGroup
 	for range 4 {
-		lock := open(t, box, of(usual)).Mutex(path)
+		lock := open(t, box, withTimeout(longTimeout)).Mutex(path)
 		all.Go(func() {
 			for range 10 {
 				err := lock.Do(zktest.Within(t), func(ctx context.Context, token int64) error {
 					if inside.Add(1) != 1 {
-						t.Error("two are inside")
+						t.Error("two owners are inside")
 					}
 					if token <= last {
 						t.Errorf("token %#x comes after %#x", token, last)
@@ -90,8 +90,8 @@ func TestClientsExcludeEachOther(t *testing.T) {
 	}
 }
 
-// The loss ends the function's context before somebody else holds the lock, and
-// shows in Do's error whatever the function returns.
+// The loss of the lock cancels the function's context before another client holds the lock.
+// Do reports the loss, whatever the function returns.
 func TestLostSession(t *testing.T) {
 	for name, f := range map[string]func(ctx context.Context) error{
 		"nil":           func(context.Context) error { return nil },
@@ -103,16 +103,16 @@ func TestLostSession(t *testing.T) {
 			t.Parallel()
 			box := zktest.Sandbox(t, sandbox.Options{})
 			proxy := zktest.NewProxy(t, box.Addr())
-			lock, next := dial(t, proxy.Addr(), of(short)).Mutex(path), open(t, box, of(usual)).Mutex(path)
+			lock, next := dial(t, proxy.Addr(), withTimeout(shortTimeout)).Mutex(path), open(t, box, withTimeout(longTimeout)).Mutex(path)
 			var want error
 			err := lock.Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
 				proxy.Refuse(true)
 				proxy.Cut()
 				must(t, next.Do(zktest.Within(t), func(context.Context, int64) error { return nil }))
-				select { // the moment is seen in virtual time
+				select { // the exact time is tested in virtual time
 				case <-ctx.Done():
-				case <-time.After(usual):
-					t.Error("somebody else has held the lock, and the context has not ended")
+				case <-time.After(longTimeout):
+					t.Error("another client has held the lock, and the context has not ended")
 				}
 				if cause := context.Cause(ctx); !errors.Is(cause, zklock.ErrLost) {
 					t.Errorf("the context ended with %v", cause)
@@ -124,7 +124,7 @@ func TestLostSession(t *testing.T) {
 			if !errors.Is(err, zklock.ErrLost) || want != nil && !errors.Is(err, want) {
 				t.Errorf("Do: %v", err)
 			} else if n := strings.Count(err.Error(), zklock.ErrLost.Error()); n != 1 {
-				t.Errorf("the loss is told %d times: %v", n, err)
+				t.Errorf("the loss is reported %d times: %v", n, err)
 			}
 			zktest.Eventually(t, "the lock works on", func() bool { // its sessions are short
 				return lock.Do(zktest.Within(t), func(context.Context, int64) error { return nil }) == nil
@@ -133,34 +133,34 @@ func TestLostSession(t *testing.T) {
 	}
 }
 
-// Who was told of a loss may have stopped in the middle: that is no success, also
-// when the server, which the client could not hear, has kept the session.
+// Do reports a lock that was presumed lost, even if the server, whose answers did not
+// arrive, has kept the session: the function may have stopped in the middle.
 func TestPresumedLost(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	c := dial(t, proxy.Addr(), of(silent))
+	c := dial(t, proxy.Addr(), withTimeout(silentTimeout))
 	lease, err := c.Mutex("/locks/by-hand").Lock(zktest.Within(t))
 	must(t, err)
 	err = c.Mutex(path).Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
 		proxy.HoldReplies(true)
-		ended(t, ctx)
-		ended(t, lease.Context())
+		waitDone(t, ctx)
+		waitDone(t, lease.Context())
 		proxy.HoldReplies(false)
 		return nil
 	})
 	if !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("Do: %v", err)
 	}
-	must(t, lease.Unlock(zktest.Within(t))) // it was held all the same, as that of Do was
+	must(t, lease.Unlock(zktest.Within(t))) // the session was kept, so the lock was still held
 }
 
-// A process that is stopped just as it gets the lock, and goes on when the lease is
-// over, does nothing under it.
+// Do does not call its function if the process is stopped as it gets the lock, and resumes
+// when the lease has ended.
 func TestLostBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	proxy := zktest.NewProxy(t, box.Addr())
-	next := open(t, box, of(usual)).Mutex(path)
+	next := open(t, box, withTimeout(longTimeout)).Mutex(path)
 	stop := func(s zklock.Status) {
 		if s.State == zklock.Held {
 			proxy.Refuse(true)
@@ -169,24 +169,25 @@ func TestLostBeforeItBegins(t *testing.T) {
 			proxy.Refuse(false)
 		}
 	}
-	lock := zklock.New(dial(t, proxy.Addr(), of(short)), path, zklock.Options{Notify: stop})
+	lock := zklock.New(dial(t, proxy.Addr(), withTimeout(shortTimeout)), path, zklock.Options{Notify: stop})
 	err := lock.Do(zktest.Within(t), func(context.Context, int64) error { t.Error("called"); return nil })
 	if !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("Do: %v", err)
 	}
 }
 
-// Whoever removes the znode takes the lock, and the cause says how it was lost.
+// A client that deletes the holder's znode takes the lock away. The cause of the context
+// says so.
 func TestRemovedZnode(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	lease, err := open(t, box, of(usual)).Mutex(path).Lock(zktest.Within(t))
+	lease, err := open(t, box, withTimeout(longTimeout)).Mutex(path).Lock(zktest.Within(t))
 	must(t, err)
 	held := lease.Context()
 	must(t, held.Err())
-	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
+	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: longTimeout})
 	must(t, other.Delete(zktest.Within(t), lease.Node(), -1))
-	ended(t, held)
+	waitDone(t, held)
 	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "another client deleted") {
 		t.Errorf("the context ended with %v", cause)
 	}
@@ -195,7 +196,7 @@ func TestRemovedZnode(t *testing.T) {
 	}
 }
 
-func ended(t *testing.T, ctx context.Context) {
+func waitDone(t *testing.T, ctx context.Context) {
 	t.Helper()
 	select {
 	case <-ctx.Done():
@@ -204,29 +205,29 @@ func ended(t *testing.T, ctx context.Context) {
 	}
 }
 
-// A release that finds out the loss tells it by the context, too.
+// Do reports a loss that only the release finds out.
 func TestReleaseFindsTheLoss(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
-	lock := open(t, box, of(usual)).Mutex(path)
+	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: longTimeout})
+	lock := open(t, box, withTimeout(longTimeout)).Mutex(path)
 	err := lock.Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
 		names, _, err := other.Children(zktest.Within(t), path, false)
 		must(t, err)
 		must(t, other.Delete(zktest.Within(t), path+"/"+names[0], -1))
-		return nil // before or after the holder has heard of it
+		return nil // before or after the holder has noticed the deletion
 	})
 	if !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("Do: %v", err)
 	}
 }
 
-// What f returns comes back as it is; its context ends with the caller's, and the
-// lock is released nevertheless.
+// Do returns the function's error unchanged. The function's context ends with the caller's
+// context, and the lock is released nevertheless.
 func TestDoReturns(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	c := open(t, box, of(usual))
+	c := open(t, box, withTimeout(longTimeout))
 	free := func(what string) {
 		t.Helper()
 		lease, err := c.Mutex(path).TryLock(zktest.Within(t))
@@ -274,13 +275,13 @@ func TestDoReturns(t *testing.T) {
 	}
 }
 
-// What a function has left running is told to end before the lock is released, not
-// after: the release here cannot end before that.
+// Goroutines that the function has left running see the end of the context before the lock
+// is released: here the release cannot finish before that.
 func TestContextEndsBeforeTheRelease(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	var left sync.WaitGroup
-	err := dial(t, proxy.Addr(), of(silent)).Mutex(path).Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
+	err := dial(t, proxy.Addr(), withTimeout(silentTimeout)).Mutex(path).Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
 		proxy.HoldReplies(true)
 		left.Go(func() {
 			<-ctx.Done()
@@ -297,7 +298,7 @@ func TestContextEndsBeforeTheRelease(t *testing.T) {
 // The znodes have the names that other clients know.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	c := open(t, zktest.Sandbox(t, sandbox.Options{}), of(usual))
+	c := open(t, zktest.Sandbox(t, sandbox.Options{}), withTimeout(longTimeout))
 	for _, want := range []struct {
 		mark string
 		take func(context.Context) (*zklock.Lease, error)
@@ -314,14 +315,14 @@ func TestNames(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	a, b := open(t, box, of(usual)), open(t, box, of(usual))
+	a, b := open(t, box, withTimeout(longTimeout)), open(t, box, withTimeout(longTimeout))
 	lease, err := a.Mutex(path).Lock(zktest.Within(t))
 	must(t, err)
 	if _, err := b.RWMutex(path).TryRLock(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
 		t.Errorf("while the lock is held: %v", err)
 	}
 	must(t, a.Close())
-	ended(t, lease.Context())
+	waitDone(t, lease.Context())
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, zklock.ErrLost) {
 		t.Errorf("the context ended with %v", cause)
 	}
@@ -334,22 +335,22 @@ func TestClose(t *testing.T) {
 	must(t, a.Close())
 }
 
-// Credentials go along into the next session, and the chroot is the root.
+// The credentials are used in the next session, too, and paths begin at the chroot.
 func TestCredentialsAndChroot(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
-	root := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
+	root := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: longTimeout})
 	_, err := root.Create(zktest.Within(t), "/app", nil, zkconn.OpenACL(), zkconn.CreateMode{})
 	must(t, err)
 	proxy := zktest.NewProxy(t, box.Addr())
-	c := dial(t, proxy.Addr()+"/app", ensemble.Options{Timeout: short,
+	c := dial(t, proxy.Addr()+"/app", ensemble.Options{Timeout: shortTimeout,
 		Credentials: []ensemble.Credential{{Scheme: "digest", Auth: []byte("ann:secret")}}})
 	lock := zklock.New(c, path, zklock.Options{ACL: zk.AuthACL(zk.PermAll)})
 	for range 2 {
 		lease, err := lock.Lock(zktest.Within(t))
 		must(t, err)
 		if _, _, err := root.Get(zktest.Within(t), "/app"+lease.Node(), false); !errors.Is(err, zk.ErrNoAuth) {
-			t.Errorf("somebody else reads the znode: %v", err)
+			t.Errorf("another client reads the znode: %v", err)
 		}
 		proxy.Refuse(true)
 		proxy.Cut()
@@ -372,11 +373,11 @@ func TestDialFails(t *testing.T) {
 		opt     ensemble.Options
 		want    string
 	}{
-		{t.Context(), "", of(usual), "contains no host"},
-		{t.Context(), box.Addr(), of(-time.Second), "timeout -1s"},
-		{t.Context(), box.Addr(), of(10000 * time.Hour), "timeout 10000h"},
-		{t.Context(), "127.0.0.1:1", of(short), "cannot connect: 127.0.0.1:1"},
-		{ended, "127.0.0.1:1", of(usual), "canceled"},
+		{t.Context(), "", withTimeout(longTimeout), "contains no host"},
+		{t.Context(), box.Addr(), withTimeout(-time.Second), "timeout -1s"},
+		{t.Context(), box.Addr(), withTimeout(10000 * time.Hour), "timeout 10000h"},
+		{t.Context(), "127.0.0.1:1", withTimeout(shortTimeout), "cannot connect: 127.0.0.1:1"},
+		{ended, "127.0.0.1:1", withTimeout(longTimeout), "canceled"},
 		{t.Context(), box.Addr(), ensemble.Options{Credentials: []ensemble.Credential{{Scheme: "nonsense"}}}, "rejected the credentials"},
 	} {
 		client, err := ensemble.Dial(c.ctx, c.servers, c.opt)

@@ -7,7 +7,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// Events that nobody takes would add up for as long as the program runs.
+// A client drops session events. Otherwise they would accumulate for as long as the program
+// runs.
 func TestEventsAreDropped(t *testing.T) {
 	t.Parallel()
 	c, err := Dial(zktest.Within(t), zktest.Sandbox(t, sandbox.Options{}).Addr(), Options{})

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(running{zktest.M{M: m}, box})
 }
 
-// running closes the examples' server before goleak looks.
+// running closes the examples' server before goleak checks for goroutines.
 type running struct {
 	zktest.M
 	box *sandbox.Server
@@ -38,7 +38,7 @@ type running struct {
 
 func (r running) Run() int {
 	status := r.M.Run()
-	_ = r.box.Close() // all its clients have gone
+	_ = r.box.Close() // all its clients are closed
 	for end := time.Now().Add(zktest.Patience); goleak.Find() != nil && time.Now().Before(end); {
 		// A client that is closed while it connects needs a second to end.
 	}
@@ -126,13 +126,13 @@ func Example_tryLock() {
 	// <nil>
 }
 
-// store rejects the writes of holders that have been followed by another one. A database
-// does the same with a column for the token:
+// A store rejects the writes of a holder after a later holder has written. A database does
+// the same with a column for the token:
 //
 //	UPDATE report SET text = $1, token = $2 WHERE token <= $2
 type store struct {
 	mu    sync.Mutex
-	token int64 // the largest that has written
+	token int64 // largest token of a write so far
 	text  string
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
-// A program takes part in locks by TLS, with the settings of zksh.
+// A program can use locks over TLS, with the same settings as zksh.
 func TestSecure(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -29,8 +29,8 @@ func TestSecure(t *testing.T) {
 	c := dial(t, "localhost:"+port, ensemble.Options{Secure: ensemble.Secure{CACert: ca.File, Cert: client.File}})
 	lease, err := c.Mutex(path).Lock(zktest.Within(t))
 	must(t, err)
-	if _, err := open(t, box, of(usual)).Mutex(path).TryLock(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
-		t.Errorf("somebody else: %v", err)
+	if _, err := open(t, box, withTimeout(longTimeout)).Mutex(path).TryLock(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
+		t.Errorf("another client: %v", err)
 	}
 	must(t, lease.Unlock(zktest.Within(t)))
 	if _, err := ensemble.Dial(t.Context(), "localhost:"+port, ensemble.Options{Secure: ensemble.Secure{CACert: "nowhere"}}); err == nil || !strings.Contains(err.Error(), "file nowhere does not exist") {

@@ -1,0 +1,331 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// endpoint is the source or the destination of a command: a subtree in an ensemble or in a file.
+type endpoint struct {
+	commands.Place
+	word    string // as the user typed it
+	session *zkconn.Session
+	tree    *dump.Tree // contents of a file; nil for a subtree in an ensemble
+}
+
+// endpoints are the sources and destinations of one command. There is one session for each other
+// ensemble; close ends it.
+type endpoints struct {
+	env    *commands.Env
+	opened map[string]*zkconn.Session // sessions by Place.Spec
+	trees  []*dump.Tree               // open files
+
+	options []dump.Option // for reading files
+}
+
+// open returns an endpoint for each word. The caller must call close, even after an error.
+func (ss *endpoints) open(ctx context.Context, words ...string) ([]*endpoint, error) {
+	list := make([]*endpoint, len(words))
+	for i, word := range words {
+		s := &endpoint{Place: commands.ParsePlace(word), word: word}
+		open := ss.connect
+		if s.File != "" {
+			open = ss.openFile
+		}
+		if err := open(ctx, s); err != nil {
+			return nil, err
+		}
+		list[i] = s
+	}
+	return list, nil
+}
+
+func (ss *endpoints) openFile(ctx context.Context, s *endpoint) (err error) {
+	if s.tree, err = dump.Open(ctx, userfile.Home(s.File), ss.options...); err != nil {
+		return err
+	}
+	ss.trees = append(ss.trees, s.tree)
+	if s.Path == "" {
+		s.Path = s.tree.Root()
+	}
+	if _, is := s.tree.Has(s.Path); !is {
+		return fmt.Errorf("the file %s does not contain %s; it contains only %s and its descendants", s.File, s.Path, s.tree.Root())
+	}
+	return nil
+}
+
+func (ss *endpoints) connect(ctx context.Context, s *endpoint) error {
+	if s.Spec == "" && !strings.HasPrefix(s.word, "/") {
+		return commands.Misuse("%q is not a path; write @cluster:/path or host:port:/path for a znode in another ensemble, or ./FILE or file:FILE for a file", s.word)
+	}
+	if err := zkconn.ValidatePath(s.Path, false); err != nil {
+		return err
+	}
+	main := ss.env.Session
+	if s.session = ss.opened[s.Spec]; s.session != nil {
+		return nil
+	}
+	if s.session = main; s.Spec == "" || s.Spec == main.Cluster() || main.Cluster() == "" && s.Spec == main.Servers().Spec {
+		return nil
+	}
+	if !strings.HasPrefix(s.Spec, zkconn.ClusterMark) {
+		if _, err := zkconn.ParseServers(s.Spec); err != nil {
+			return commands.Misuse("%s", err)
+		}
+	}
+	other, err := main.Elsewhere(s.Spec)
+	if err != nil {
+		return err
+	}
+	s.session = other
+	if ss.opened == nil {
+		ss.opened = map[string]*zkconn.Session{}
+	}
+	ss.opened[s.Spec] = other
+	for _, remark := range other.Secure().Remarks {
+		ss.env.Screen.Note(remark)
+	}
+	if err := other.Ready(ctx); err != nil {
+		return s.wrap(err)
+	}
+	return nil
+}
+
+// checkComplete returns an error if the endpoint is an incomplete file: some znodes could not be
+// read when it was written.
+func (s *endpoint) checkComplete() error {
+	if s.tree == nil {
+		return nil
+	}
+	if err := s.tree.Lacks(); err != nil {
+		return fmt.Errorf("%s: %w", s.word, err)
+	}
+	return nil
+}
+
+// close closes all sessions and files, even if ctx has ended.
+func (ss *endpoints) close(ctx context.Context) error {
+	var errs []error
+	for spec, s := range ss.opened {
+		if err := commands.CleanUp(ctx, s.Close); err != nil {
+			errs = append(errs, fmt.Errorf("cannot close the session with %s: %w", spec, err))
+		}
+	}
+	for _, t := range ss.trees {
+		errs = append(errs, t.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// withEndpoints opens the endpoints that words name, calls do with them, and closes them.
+func withEndpoints(ctx context.Context, env *commands.Env, words []string, do func(list []*endpoint) error, options ...dump.Option) (err error) {
+	ss := &endpoints{env: env, options: options}
+	defer func() {
+		if closed := ss.close(ctx); closed != nil {
+			err = errors.Join(err, closed)
+		}
+	}()
+	list, err := ss.open(ctx, words...)
+	if err != nil {
+		return err
+	}
+	return do(list)
+}
+
+// rejectFiles returns an error if one of the words names a file.
+func rejectFiles(command string, words ...string) error {
+	for _, word := range words {
+		if commands.ParsePlace(word).File != "" {
+			return commands.Misuse("%s works only on znodes, but %s names a file; to read a file, use import; to name a znode, begin its path with /, or go to its parent with cd and write only its name",
+				command, word)
+		}
+	}
+	return nil
+}
+
+// sameEnsemble reports whether two endpoints are in the same ensemble, and returns their paths
+// there. If their servers have no name in common, it compares the two ensembles. They are the same
+// if a znode was created in both by the same transaction, and if their last zxids agree: a copy of
+// an ensemble contains the same znodes, but has gone on separately.
+func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, same bool, err error) {
+	from, to = src.session.ServerPath(src.Path), dst.session.ServerPath(dst.Path)
+	if shareServer(src.session, dst.session) {
+		return from, to, true, nil
+	}
+	before, err := src.lastZxid(ctx)
+	if err != nil {
+		return from, to, false, err
+	}
+	during, err := dst.lastZxid(ctx)
+	if err != nil {
+		return from, to, false, err
+	}
+	after, err := src.lastZxid(ctx)
+	if err != nil || during < before || during > after {
+		return from, to, false, err
+	}
+	made, err := src.creationStat(ctx, from)
+	if err != nil || made == nil {
+		return from, to, false, err
+	}
+	theirs, err := dst.creationStat(ctx, from)
+	same = err == nil && theirs != nil && made.Czxid == theirs.Czxid && made.Ctime == theirs.Ctime
+	return from, to, same, err
+}
+
+// shareServer reports whether two sessions use servers with a name in common.
+func shareServer(a, b *zkconn.Session) bool {
+	return a == b || zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
+}
+
+// lastZxid returns the ensemble's last zxid, or a later one.
+func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
+	if err := s.session.Absolute().Sync(ctx, "/"); err != nil {
+		return 0, s.wrap(err)
+	}
+	zxid, err := s.session.Zxid(ctx)
+	return zxid, s.wrap(err)
+}
+
+// creationStat returns the stat of a znode, for its creation. path is a server path. The root was
+// never created, so creationStat uses its first child instead. The stat is nil if there is no
+// suitable znode.
+func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, error) {
+	c := s.session.Absolute()
+	if path == "/" {
+		names, _, err := c.Children(ctx, "/", false)
+		if err != nil {
+			return nil, ignoreRejection(s.wrap(err))
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return "/"+name == reserved })
+		if len(names) == 0 {
+			return nil, nil
+		}
+		path = "/" + slices.Min(names)
+	}
+	st, err := c.Exists(ctx, path, false)
+	if err != nil {
+		return nil, ignoreRejection(s.wrap(err))
+	}
+	return st, nil
+}
+
+// ignoreRejection returns nil if a server rejected the request with err, and err otherwise.
+func ignoreRejection(err error) error {
+	if errors.As(err, new(*zkconn.Error)) {
+		return nil
+	}
+	return err
+}
+
+// ensembleError is an error of another ensemble than the shell's own.
+type ensembleError struct {
+	spec  string
+	cause error
+}
+
+func (e *ensembleError) Error() string { return e.spec + ": " + e.cause.Error() }
+
+// Unwrap returns the cause.
+func (e *ensembleError) Unwrap() error { return e.cause }
+
+// wrap adds the name of the ensemble to an error, unless it is the shell's own ensemble, or the
+// error already contains a name: an error of a copy can come from the source or the destination.
+func (s *endpoint) wrap(err error) error {
+	if err == nil || s.Spec == "" || errors.As(err, new(*ensembleError)) {
+		return err
+	}
+	return &ensembleError{s.Spec, err}
+}
+
+// checkSeparate returns an error if one of the endpoints contains the other.
+func checkSeparate(ctx context.Context, command string, src, dst *endpoint) error {
+	from, to, same, err := sameEnsemble(ctx, src, dst)
+	switch {
+	case err != nil:
+		return err
+	case !same:
+		return nil
+	case from == to:
+		return fmt.Errorf("%s and %s are the same znode", src.word, dst.word)
+	case dump.Within(to, from):
+		return fmt.Errorf("%s is inside %s, so %s would never end; choose a destination outside the source", dst.word, src.word, command)
+	case dump.Within(from, to):
+		return fmt.Errorf("%s is inside %s, so %s would change it while reading it; choose a source outside the destination", src.word, dst.word, command)
+	}
+	return nil
+}
+
+// checkWrites returns an error unless writes to the endpoint's ensemble are allowed. For the
+// shell's own ensemble, the shell itself checks this.
+func checkWrites(ctx context.Context, env *commands.Env, command string, s *endpoint) error {
+	if s.Spec == "" {
+		return nil
+	}
+	denied := func(format string, args ...any) error {
+		return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: fmt.Errorf(format, args...)}
+	}
+	writes := []zkconn.Writes{s.session.Writes()}
+	if shareServer(s.session, env.Session) { // the cluster's own setting applies even if the user names it by its servers
+		writes = append(writes, env.Session.Writes())
+	}
+	switch {
+	case slices.Contains(writes, zkconn.WritesNever):
+		return denied("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, s.Spec)
+	case !slices.Contains(writes, zkconn.WritesAsk):
+		return nil
+	case env.Mode != commands.ByHand:
+		return denied("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", s.Spec)
+	}
+	return env.AskToContinue(ctx, fmt.Sprintf("%s would write to %s", command, s.word))
+}
+
+// checkNotReserved returns an error if the endpoint is reserved for the server.
+func checkNotReserved(s *endpoint) error {
+	if dump.Within(s.session.ServerPath(s.Path), reserved) {
+		return fmt.Errorf("nothing was done, because %s is reserved for the server", s.word)
+	}
+	return nil
+}
+
+// inOtherEnsemble reports whether word i names another ensemble. That ensemble's own settings
+// determine whether a command may write to it.
+func inOtherEnsemble(args []string, i int) bool {
+	return len(args) > i && commands.ParsePlace(args[i]).Spec != ""
+}
+
+// writesTo is the Except function of a command that writes to the place named by its second word.
+func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
+	if inOtherEnsemble(args, 1) {
+		return commands.Writes
+	}
+	return 0
+}
+
+// saveAndRun saves the destination, if it exists, and then calls change.
+func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *endpoint, change func(context.Context) error) error {
+	if _, err := dst.session.Exists(ctx, dst.Path, false); errors.Is(err, zkconn.NoNode) {
+		return change(ctx)
+	}
+	dstEnv := *env
+	dstEnv.Session = dst.session
+	loss := commands.Loss{Command: command, Path: dst.Path, Of: commands.LostParts, Version: -1}
+	return dstEnv.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
+}
+
+// printAnswer prints the result of a command, as words for text and facts for JSON.
+func printAnswer(env *commands.Env, words string, facts ...any) error {
+	return env.Screen.Print(render.Answer{Words: words + "\n", JSON: render.Facts(facts)})
+}

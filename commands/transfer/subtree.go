@@ -1,0 +1,51 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// reserved is the path below which a server stores its own znodes. No command copies or deletes it.
+const reserved = "/zookeeper"
+
+// isReserved reports whether a command leaves out path, because it is reserved for the server and
+// the endpoint is the server's root.
+func (s *endpoint) isReserved(path string) bool {
+	whole := s.Path == "/" && (s.session == nil || s.session.ServerPath("/") == "/")
+	return whole && dump.Within(path, reserved)
+}
+
+// subtree returns the znodes of an endpoint, without those that are reserved for the server. On a
+// server, it first waits until the server has caught up with the leader, so that writes on other
+// connections are visible.
+func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
+	t := zktree.Tree{Root: s.Path}
+	if s.tree != nil {
+		t.Nodes = s.tree.Znodes(s.Path)
+	} else {
+		if err := s.session.Sync(ctx, s.Path); err != nil && !errors.Is(err, zkconn.NoNode) {
+			return t, s.wrap(err)
+		}
+		t.Nodes = s.wrapLast(zktree.ServerTree(ctx, s.session.Client, s.Path, progress).Nodes)
+	}
+	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return s.isReserved(z.Path), nil }), nil
+}
+
+// wrapLast adds the name of the ensemble to the error that ends a sequence of znodes.
+func (s *endpoint) wrapLast(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
+	return func(yield func(*dump.Znode, error) bool) {
+		for z, err := range nodes {
+			if z == nil {
+				err = s.wrap(err)
+			}
+			if !yield(z, err) {
+				return
+			}
+		}
+	}
+}

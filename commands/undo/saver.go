@@ -1,0 +1,364 @@
+package undo
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
+)
+
+// A Saver saves what commands overwrite or delete, in the user's undo log or in a file.
+type Saver struct {
+	backend backend
+	inQueue func(name string) bool // reports whether a name is that of a znode in a lock queue
+	by      Origin
+
+	parts partCounter
+}
+
+// backend is the place where a Saver stores operations.
+type backend interface {
+	begin() (draft, error)
+	update(e *entry) error // records the outcome of an operation
+	remove(n int) error    // removes an operation that destroyed nothing
+	forImport() bool       // each znode must be saved completely, because import reads the copies
+}
+
+// draft is an operation that is being saved. Its writer ends it with commit or abort.
+type draft interface {
+	Write(p []byte) (int, error)
+	commit(e *entry) error
+	abort() error
+}
+
+// SaveAndRun implements commands.Saver. For a single znode, destroy gets the version that was
+// saved. If another client was faster, SaveAndRun saves the znode again and repeats destroy,
+// unless the command itself requires a version. A subtree is saved as it was read.
+func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+	for synced := false; ; {
+		e, version, err := s.save(ctx, env, l)
+		if stale, is := errors.AsType[*staleError](err); is && !synced {
+			if err := env.Session.Sync(ctx, l.Path); err != nil {
+				return err
+			}
+			synced = true
+			continue
+		} else if is {
+			return stale.cause
+		}
+		if err != nil {
+			return err
+		}
+		var recorder zkconn.Recorder
+		err = destroy(recorder.Context(ctx), version)
+		if noteErr := s.recordOutcome(ctx, env, e, recorder.Outcome()); noteErr != nil {
+			env.Screen.Note(fmt.Sprintf("cannot update the undo log: %s", noteErr))
+		}
+		if version == l.Version || !errors.Is(err, zkconn.BadVersion) {
+			return err
+		}
+	}
+}
+
+// Required implements commands.Saver. It is true for --undo FILE, because its user relies on the
+// file.
+func (s *Saver) Required() bool { return s.backend.forImport() }
+
+// save saves what is about to be destroyed. The entry is nil if there is nothing to save, or if
+// the user agreed to continue without a copy.
+func (s *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
+	servers := env.Session.Servers()
+	op := &saving{Loss: l, saver: s, env: env, version: l.Version, unread: zktree.UnreadError{Root: l.Path}, entry: entry{
+		Command: l.Command, Path: l.Path, Of: l.Of, Servers: servers.Hosts, Chroot: servers.Chroot, Cluster: env.Session.Cluster(), Time: time.Now(),
+	}}
+	if l.Of == commands.LostData {
+		op.entry.Wrote = hashOf(l.Data)
+	}
+	if by := s.by; by.ID != "" {
+		by.Script = env.Script
+		op.entry.By = &by
+	}
+	if env.Line != "" {
+		op.entry.Line, op.entry.Part = env.Line, s.parts.count(env.Line, 1)
+	}
+	saved, err := op.save(ctx, servers.Spec)
+	if err != nil || !saved {
+		s.parts.count(env.Line, -1)
+	}
+	if err != nil && context.Cause(ctx) != nil {
+		env.Screen.Alert(fmt.Sprintf("nothing was done, because zksh was still saving %s for undo", l.Path))
+	}
+	if err != nil || !saved {
+		return nil, l.Version, err
+	}
+	return &op.entry, op.version, nil
+}
+
+// saving is an operation that is being saved.
+type saving struct {
+	commands.Loss
+	saver   *Saver
+	env     *commands.Env
+	draft   draft
+	entry   entry
+	version int32              // version of a single znode, as it was read
+	unread  zktree.UnreadError // znodes that could not be read
+}
+
+// errNothingToSave means that the operation would destroy nothing that undo can restore.
+var errNothingToSave = errors.New("nothing to be saved")
+
+// staleError means that the server does not have the znode, or has it in another version than the
+// command requires. The server may lag behind.
+type staleError struct{ cause error }
+
+func (e *staleError) Error() string { return e.cause.Error() }
+
+// finalError is an error that ends the command, too.
+type finalError struct{ cause error }
+
+func (e *finalError) Error() string { return e.cause.Error() }
+
+// save writes the copy. If it returns no error, the command may continue, even if saved is false.
+func (op *saving) save(ctx context.Context, server string) (saved bool, err error) {
+	if op.draft, err = op.saver.backend.begin(); err != nil {
+		return false, op.saveFailed(ctx, err)
+	}
+	err = op.writeDump(ctx, server)
+	if err == nil && op.unread.N > 0 {
+		err = op.proceedUnsaved(ctx, &op.unread)
+	}
+	if err == nil {
+		err = op.draft.commit(&op.entry)
+	} else {
+		err = errors.Join(err, op.draft.abort())
+	}
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errNothingToSave):
+		return false, nil
+	case errors.As(err, new(*staleError)):
+		return false, err
+	}
+	return false, op.saveFailed(ctx, err)
+}
+
+// saveFailed returns the error with which the command ends after saving has failed with err, or
+// nil if the command continues.
+func (op *saving) saveFailed(ctx context.Context, err error) error {
+	if !errors.As(err, new(*finalError)) {
+		err = op.proceedUnsaved(ctx, err)
+	}
+	if final, is := errors.AsType[*finalError](err); is {
+		return final.cause
+	}
+	return err
+}
+
+// proceedUnsaved decides whether the command continues without a complete copy. At the prompt, it
+// asks the user. A single command in another shell continues, because nobody can be asked. With
+// --undo FILE, the command fails.
+func (op *saving) proceedUnsaved(ctx context.Context, why error) error {
+	switch {
+	case op.saver.Required():
+		return &finalError{fmt.Errorf("nothing was done, because zksh cannot save the whole subtree %s: %w", op.Path, why)}
+	case op.env.Mode != commands.ByHand:
+		op.env.Screen.Alert(op.unsavedText(why) + "; continuing anyway")
+		return nil
+	}
+	err := op.wouldFail(ctx)
+	if err == nil {
+		err = op.env.AskToContinue(ctx, op.unsavedText(why))
+	}
+	if err != nil {
+		return &finalError{err}
+	}
+	return nil
+}
+
+// unsavedText describes what cannot be saved, and why.
+func (op *saving) unsavedText(why error) string {
+	if op.isSingle() && op.entry.Znodes == 0 && op.unread.N > 0 && errors.Is(why, zkconn.NoAuth) {
+		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", op.Path)
+	}
+	return fmt.Sprintf("zksh cannot save the whole subtree %s for undo: %s", op.Path, why)
+}
+
+// isSingle reports whether the operation concerns a single znode.
+func (op *saving) isSingle() bool {
+	return op.Of == commands.LostData || op.Of == commands.LostNode || op.Of == commands.LostACL
+}
+
+// writeDump writes the znodes that the operation destroys as a dump.
+func (op *saving) writeDump(ctx context.Context, server string) (err error) {
+	w, err := dump.NewWriter(op.draft, dump.Lines, dump.Header{Root: op.Path, Server: server, Time: op.entry.Time})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil { // nothing more is written to the draft
+			err = errors.Join(err, w.Abort())
+		}
+	}()
+	var end dump.Trailer
+	left := "" // znodes whose path begins with this are left out
+	for z, err := range op.znodes(ctx) {
+		switch {
+		case z == nil && errors.Is(err, zkconn.NoNode):
+			return &staleError{err}
+		case z == nil:
+			return &finalError{err}
+		case left != "" && strings.HasPrefix(z.Path, left):
+			continue
+		case err != nil && (z.ACL == nil || !aclsOnly(op.Of) || op.saver.backend.forImport()):
+			op.unread.Add(err)
+			continue
+		case slices.ContainsFunc(z.ACL, zkconn.Masked):
+			if z.ACL = nil; op.Of != commands.LostData { // never restore it with a different ACL
+				op.unread.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
+				left = z.Path + "/"
+				continue
+			}
+		}
+		if !op.include(z) {
+			left = z.Path + "/"
+			continue
+		}
+		if err := w.Write(z); err != nil {
+			return err
+		}
+		if st := z.Stat; st != nil {
+			op.entry.Seen = max(op.entry.Seen, st.Czxid, st.Mzxid, st.Pzxid)
+		}
+		op.entry.Znodes++
+		op.entry.Data += int64(len(z.Data))
+	}
+	switch e := &op.entry; {
+	case e.Znodes == 0 && op.unread.N > 0:
+		return &op.unread
+	case op.Version != -1 && op.version != op.Version:
+		return &staleError{&zkconn.Error{Code: zkconn.BadVersion, Path: op.Path}}
+	case e.Znodes == 0 && (e.Queued == 0 || op.saver.backend.forImport()):
+		return errNothingToSave
+	}
+	end.Missed = op.unread.N
+	return w.Close(end)
+}
+
+// include reports whether z is to be saved: znodes of lock queues are not. It also counts the
+// znodes that undo does not restore, and records the version of a single znode.
+func (op *saving) include(z *dump.Znode) bool {
+	switch op.Of {
+	case commands.LostData, commands.LostNode:
+		op.version = z.Stat.Version
+	case commands.LostACL:
+		op.version = z.Stat.Aversion
+	}
+	switch {
+	case op.Of == commands.LostData || aclsOnly(op.Of): // the znodes are not deleted
+	case z.Kind == dump.Ephemeral:
+		op.entry.Ephemeral++
+	case op.saver.inQueue(path.Base(z.Path)):
+		op.entry.Queued++
+		return false
+	}
+	return true
+}
+
+// znodes yields the znodes that the operation concerns, parents before their children, as
+// zktree.Nodes does.
+func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
+	if !op.isSingle() {
+		return func(yield func(*dump.Znode, error) bool) {
+			if err := op.env.Session.Sync(ctx, op.Path); err != nil { // include the latest writes of other clients
+				yield(nil, err)
+				return
+			}
+			subtree(ctx, op.env, op.Path, "saved").Nodes(yield)
+		}
+	}
+	return func(yield func(*dump.Znode, error) bool) {
+		yield(zktree.ReadOne(ctx, op.env.Session.Client, op.Path, op.Of != commands.LostData || op.saver.backend.forImport()))
+	}
+}
+
+// subtree returns a subtree on the server. Reading it shows progress under the given verb.
+func subtree(ctx context.Context, env *commands.Env, root, verb string) zktree.Tree {
+	return zktree.Tree{Root: root, Nodes: func(yield func(*dump.Znode, error) bool) {
+		update, end := env.Screen.Progress(verb)
+		defer end()
+		zktree.ServerTree(ctx, env.Session.Client, root, update).Nodes(yield)
+	}}
+}
+
+// recordOutcome records the outcome of an operation. It deletes the saved copy if and only if the
+// operation certainly destroyed nothing.
+func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, outcome zkconn.Outcome) error {
+	switch {
+	case e == nil:
+		return nil
+	case !outcome.MayHaveHappened():
+		s.parts.count(e.Line, -1)
+		return s.backend.remove(e.N)
+	case outcome.Unknown == 0:
+		e.State = done
+	}
+	if s.backend.forImport() {
+		return s.backend.update(e)
+	}
+	failed := commands.CleanUp(ctx, func(ctx context.Context) error { return e.markEnd(ctx, env.Session) })
+	return errors.Join(failed, s.backend.update(e))
+}
+
+// markEnd records data that distinguishes the operation's own changes from later ones. The server
+// must first answer a sync in the same session or a later one: then no request of the operation
+// can take effect any more.
+func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
+	switch {
+	case e.Of == commands.LostParts:
+		e.Zxid, err = endZxid(ctx, s)
+	case aclsOnly(e.Of) && !e.isUndo() && e.State == done:
+		if e.Left, _, err = s.ACL(ctx, e.Path); errors.Is(err, zkconn.NoAuth) || errors.Is(err, zkconn.NoNode) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// endZxid returns the ensemble's last zxid after all requests that the session has sent. After a
+// connection loss it tries again, because neither request changes anything.
+func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
+	const tries = 3
+	for range tries {
+		if err = s.WaitReady(ctx); err != nil {
+			return 0, err
+		}
+		if err = s.Absolute().Sync(ctx, "/"); err == nil {
+			zxid, err = s.Zxid(ctx)
+		}
+		if !errors.Is(err, zkconn.ConnectionLoss) {
+			break
+		}
+	}
+	return zxid, err
+}
+
+// aclsOnly reports whether an operation destroys only ACLs.
+func aclsOnly(of commands.Lost) bool { return of == commands.LostACL || of == commands.LostACLs }
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,251 @@
+package dump
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A recordReader parses the lines of znodes that are formatted exactly as lineWriter writes them.
+// All other lines are left to the JSON package, which also explains errors. With the JSON package
+// alone, ls -R --in of 100,000 znodes takes 2.7 times as long (median of 15 pairs of runs).
+type recordReader struct {
+	b   []byte // rest of the line
+	bad bool   // the line is not formatted as lineWriter formats it
+
+	aclText []byte   // JSON of acl
+	acl     []zk.ACL // ACL of the previous znode; most znodes have the same one
+}
+
+// znode parses a line. It returns false if lineWriter would not have written the line.
+func (r *recordReader) znode(line []byte) (*Znode, bool) {
+	r.b, r.bad = line, false
+	z := &Znode{}
+	r.expect(`{"path":`)
+	z.Path = string(r.text())
+	r.expect(`,"kind":`)
+	kind := slices.Index(kindNames, string(r.text()))
+	if z.Kind = Kind(kind); kind < 0 {
+		return nil, false
+	}
+	if z.Kind == TTL {
+		r.expect(`,"ttl_ms":`)
+		ms := r.number(maxTTL)
+		r.bad = r.bad || ms <= 0
+		z.TTL = time.Duration(ms) * time.Millisecond
+	}
+	r.expect(`,"data":`)
+	z.Data = r.base64()
+	r.expect(`,"acl":`)
+	z.ACL = r.accessList()
+	r.expect(`,"stat":`)
+	z.Stat = r.stat()
+	r.expect("}\n")
+	return z, !r.bad && len(r.b) == 0
+}
+
+// accept reports whether the word comes next, and consumes it.
+func (r *recordReader) accept(word string) bool {
+	if len(r.b) < len(word) || string(r.b[:len(word)]) != word {
+		return false
+	}
+	r.b = r.b[len(word):]
+	return true
+}
+
+// expect consumes the word, which must come next.
+func (r *recordReader) expect(word string) {
+	if !r.accept(word) {
+		r.bad = true
+	}
+}
+
+// text consumes a string without escapes.
+func (r *recordReader) text() []byte {
+	r.expect(`"`)
+	end := bytes.IndexByte(r.b, '"')
+	if end < 0 {
+		r.bad = true
+		return nil
+	}
+	s := r.b[:end]
+	r.b = r.b[end+1:]
+	for _, c := range s {
+		if c < ' ' || c == '\\' || c >= utf8.RuneSelf && !utf8.Valid(s) {
+			r.bad = true
+			return nil
+		}
+	}
+	return s
+}
+
+func (r *recordReader) base64() []byte {
+	if r.accept("null") {
+		return nil
+	}
+	text := r.text()
+	data, err := base64.StdEncoding.AppendDecode(make([]byte, 0, base64.StdEncoding.DecodedLen(len(text))), text)
+	r.bad = r.bad || err != nil
+	return data
+}
+
+// number consumes a number between -limit-1 and limit.
+func (r *recordReader) number(limit int64) int64 {
+	end := 0
+	for end < len(r.b) && (r.b[end] == '-' || '0' <= r.b[end] && r.b[end] <= '9') {
+		end++
+	}
+	text := string(r.b[:end])
+	n, err := strconv.ParseInt(text, 10, 64)
+	r.b = r.b[end:]
+	r.bad = r.bad || err != nil || n > limit || n < -limit-1 || strconv.FormatInt(n, 10) != text
+	return n
+}
+
+func (r *recordReader) accessList() []zk.ACL {
+	switch {
+	case r.accept("null"):
+		return nil
+	case len(r.aclText) > 0 && bytes.HasPrefix(r.b, r.aclText):
+		r.b = r.b[len(r.aclText):]
+		return r.acl
+	}
+	before := r.b
+	acl := []zk.ACL{}
+	r.expect("[")
+	for !r.bad && !r.accept("]") {
+		if len(acl) > 0 {
+			r.expect(",")
+		}
+		var a zk.ACL
+		r.expect(`{"scheme":`)
+		a.Scheme = string(r.text())
+		r.expect(`,"id":`)
+		a.ID = string(r.text())
+		r.expect(`,"perms":`)
+		a.Perms = int32(r.number(math.MaxInt32))
+		r.expect("}")
+		acl = append(acl, a)
+	}
+	if !r.bad {
+		r.aclText, r.acl = append(r.aclText[:0], before[:len(before)-len(r.b)]...), acl
+	}
+	return acl
+}
+
+func (r *recordReader) stat() *zk.Stat {
+	if r.accept("null") {
+		return nil
+	}
+	st := &zk.Stat{}
+	open := "{"
+	for _, f := range statFields {
+		before := r.b
+		if !r.accept(open) || !r.accept(f.mark) {
+			r.b = before
+			continue // a missing field is 0
+		}
+		if f.long != nil {
+			*f.long(st) = r.number(math.MaxInt64)
+		} else {
+			*f.int(st) = int32(r.number(math.MaxInt32))
+		}
+		open = ","
+	}
+	if open == "{" {
+		r.expect(open)
+	}
+	r.expect("}")
+	return st
+}
+
+// A statField is a field of a Stat. Either long or int is set, depending on its type.
+type statField struct {
+	mark string // JSON name and colon
+	long func(*zk.Stat) *int64
+	int  func(*zk.Stat) *int32
+}
+
+// statFields are the fields of a Stat in the order of the file.
+var statFields = []statField{
+	{mark: `"czxid":`, long: func(st *zk.Stat) *int64 { return &st.Czxid }},
+	{mark: `"mzxid":`, long: func(st *zk.Stat) *int64 { return &st.Mzxid }},
+	{mark: `"ctime":`, long: func(st *zk.Stat) *int64 { return &st.Ctime }},
+	{mark: `"mtime":`, long: func(st *zk.Stat) *int64 { return &st.Mtime }},
+	{mark: `"version":`, int: func(st *zk.Stat) *int32 { return &st.Version }},
+	{mark: `"cversion":`, int: func(st *zk.Stat) *int32 { return &st.Cversion }},
+	{mark: `"aversion":`, int: func(st *zk.Stat) *int32 { return &st.Aversion }},
+	{mark: `"ephemeralOwner":`, long: func(st *zk.Stat) *int64 { return &st.EphemeralOwner }},
+	{mark: `"dataLength":`, int: func(st *zk.Stat) *int32 { return &st.DataLength }},
+	{mark: `"numChildren":`, int: func(st *zk.Stat) *int32 { return &st.NumChildren }},
+	{mark: `"pzxid":`, long: func(st *zk.Stat) *int64 { return &st.Pzxid }},
+}
+
+// A lineReader reads lines and computes their checksum.
+type lineReader struct {
+	r     *bufio.Reader
+	sum   hash.Hash
+	count int
+	line  []byte // memory for a line that does not fit into the buffer of r
+}
+
+// next returns the next line. It is valid until the next call.
+func (l *lineReader) next() ([]byte, error) {
+	l.line = l.line[:0]
+	for {
+		part, err := l.r.ReadSlice('\n')
+		l.sum.Write(part)
+		if err == nil && len(l.line) == 0 {
+			l.count++
+			return part, nil
+		}
+		l.line = append(l.line, part...)
+		switch {
+		case err == nil:
+			l.count++
+			return l.line, nil
+		case len(l.line) > maxEntry:
+			return nil, fmt.Errorf("line %d is longer than %d bytes, the limit for one line", l.count+1, maxEntry)
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("the file is truncated after line %d: its last line, which contains the checksum, is missing", l.count)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+var errChanged = errors.New("the file was edited or is damaged: its checksum does not match")
+
+// end reads the last line and verifies the checksum in it.
+func (l *lineReader) end() error {
+	want := sumLine(l.sum)
+	last, err := l.next()
+	if err != nil {
+		return err
+	}
+	if string(last) != want {
+		return errChanged
+	}
+	l.sum.Reset()
+	return nil
+}
+
+// more reports whether more data follows.
+func (l *lineReader) more() (bool, error) {
+	_, err := l.r.Peek(1)
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	return err == nil, err
+}

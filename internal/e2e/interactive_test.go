@@ -1,0 +1,273 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// modes returns the settings of the terminal, as stty prints them.
+func (s *screen) modes() string {
+	s.t.Helper()
+	out, err := exec.Command("stty", "-F", strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}")), "-a").CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("stty: %v: %s", err, out)
+	}
+	return string(out)
+}
+
+// wantModes waits until the terminal's settings equal before.
+func (s *screen) wantModes(before string) {
+	s.t.Helper()
+	s.until("the terminal is set in another way", func(string) bool { return s.modes() == before })
+}
+
+// cd works in windows of several widths, with Tab and with Chinese names.
+func TestCd(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{60, 80, 200} {
+		s := openScreen(t, columns, 24)
+		s.line("create /app")
+		s.line("create /app/配置 1")
+		s.want(`^Created /app/配置$`)
+		s.text("cd ap")
+		s.keys("Tab")
+		s.until("the only child is not taken", func(shown string) bool { return strings.HasSuffix(withoutSpaces(shown), "2]cdapp") })
+		s.keys("Enter")
+		want := func(folder, n string) {
+			t.Helper()
+			s.until("no prompt with "+folder, func(shown string) bool {
+				return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("[zk: "+s.server+"(CONNECTED)"+folder+n+"]"))
+			})
+		}
+		want("/app", "3")
+		s.text("get ")
+		s.keys("Tab")
+		s.until("the only child is not taken", func(shown string) bool { return strings.HasSuffix(withoutSpaces(shown), "3]get配置") })
+		s.keys("Enter")
+		want("/app", "4")
+		s.line("cd 配置")
+		want("/app/配置", "5")
+		s.line("cd -")
+		want("/app", "6")
+		s.line("cd ~")
+		want("", "7")
+		s.line("pwd")
+		s.want(`^/$`)
+	}
+}
+
+// Interactively, answers can be piped into programs that use the terminal, and into programs
+// that ignore their input.
+func TestPipesInteractive(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{60, 200} {
+		s := openScreen(t, columns, 24)
+		s.line("create /文件")
+		s.wantEnd("Created /文件", s.prompt(1))
+		before := s.modes()
+		s.line("ls / | tr -d '[]' | cat -n")
+		s.want(`^ +1\s+zookeeper, 文件$`)
+		s.wantModes(before)
+
+		// less reads keys and handles Ctrl-C itself. Events that arrive meanwhile are shown
+		// afterwards.
+		s.line("get -w /文件")
+		s.line("history | LESS= less -P ready")
+		s.want("^ready")
+		oneShot(t, s.server, "set", "/文件", "2")
+		s.keys("C-c")
+		s.until("less has ended", func(shown string) bool { // less may drop a key that arrives with the signal
+			s.keys("=")
+			return strings.Contains(shown, "lines 1-")
+		})
+		s.keys("q")
+		s.until("the event is not shown", func(shown string) bool {
+			return strings.Contains(withoutSpaces(shown), "type:NodeDataChangedpath:/文件")
+		})
+		s.wantModes(before)
+
+		// Ctrl-C terminates the program, not the shell.
+		s.line("get /文件 | stty -echo < /dev/tty; echo started; read x < /dev/tty")
+		s.want("^started$")
+		s.keys("C-c")
+		s.want("^interrupted$")
+		s.wantModes(before)
+
+		// Ctrl-C also ends a command that would continue, such as repeat.
+		s.line("repeat -i 1h echo begun | cat")
+		s.want(`^begun$`)
+		s.keys("C-c")
+		s.until("the command goes on", func(shown string) bool {
+			return strings.HasSuffix(withoutSpaces(shown), "^Cinterrupted"+withoutSpaces(s.prompt(6)))
+		})
+		file := filepath.Join(s.dir, "out")
+		s.line("get /文件 > " + file)
+		s.line("get /文件 >> " + file)
+		s.line("get / | cat")
+		s.until("no prompt", func(shown string) bool {
+			return strings.HasSuffix(withoutSpaces(shown), "cat"+withoutSpaces(s.prompt(9)))
+		})
+		s.line("quit")
+		s.want(`^\$$`)
+		s.line("cat " + file)
+		s.wantEnd("2", "2", "$")
+	}
+}
+
+func oneShot(t *testing.T, server string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("zksh", append([]string{"-server", server}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("zksh %q: %v: %s", args, err, out)
+	}
+}
+
+// repeat redraws its count and answer in place, between the lines above and below.
+func TestRepeatInPlace(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{60, 200} {
+		s := openScreen(t, columns, 24)
+		s.line("create /名 值")
+		s.wantEnd("Created /名", s.prompt(1))
+		before := s.modes()
+		s.line("repeat -i 50ms get -s /名")
+		s.want(`^every 50ms, run \d+, \d\d:\d\d:\d\d$`)
+		s.want(`^值$`)
+		oneShot(t, s.server, "set", "/名", "new")
+		s.want(`^new$`)
+		s.want(`^every 50ms, run \d{2,},`)
+		s.keys("C-c")
+		s.want("^interrupted$")
+		s.wantModes(before)
+		if shown := s.shown(); strings.Count(shown, "every 50ms") != 1 || strings.Count(shown, "dataVersion") != 1 {
+			t.Errorf("it was not drawn in place:\n%s", shown)
+		}
+		s.line("repeat -n 2 -i 1ms time get /名")
+		s.want(`^time: \d+\.\d+ s$`)
+		s.text("repeat -n 2 get /")
+		s.keys("Tab")
+		s.want(`repeat -n 2 get /(名|\S*)$`)
+		s.keys("C-c")
+		s.line("clear")
+		s.until("the screen is not cleared", func(shown string) bool { return withoutSpaces(shown) == withoutSpaces(s.prompt(4)) })
+	}
+}
+
+// A credential that is typed at the question of addauth is shown nowhere: neither on the screen,
+// in the history nor in a file.
+func TestCredentialIsNeverShown(t *testing.T) {
+	t.Parallel()
+	for _, term := range []string{"tmux", "dumb"} {
+		s := openBash(t, 80, 24)
+		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+		s.line("export TERM=" + term)
+		s.start()
+		before := s.modes()
+		s.line("addauth digest")
+		s.want(`^user:password \(not shown\):$`)
+		s.text("hand:geheim")
+		s.keys("Enter")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(1)) })
+		s.wantModes(before)
+		s.line("create /mine x auth::cdrwa")
+		s.wantEnd("Created /mine", s.prompt(2))
+		s.line("getAcl /mine")
+		s.want(`^'digest,'hand:`)
+		s.line("addauth digest")
+		s.until("no question", func(shown string) bool { return strings.HasSuffix(shown, "(not shown):") })
+		s.text("halb")
+		s.keys("C-c")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(4)) })
+		s.wantModes(before)
+		s.line("addauth digest")
+		s.until("no question", func(shown string) bool { return strings.HasSuffix(shown, "(not shown):") })
+		s.keys("Enter")
+		s.want("^missing auth$")
+		s.line("history")
+		s.want("^5 - history$")
+		s.line("quit")
+		s.want(`^\$$`)
+		s.line("grep -r -e geheim -e halb " + s.home)
+		s.wantEnd("$")
+		if all := s.tmux("capture-pane", "-p", "-S", "-"); strings.Contains(strings.ReplaceAll(all, "-e geheim -e halb", ""), "geheim") {
+			t.Errorf("%s: the credential shows:\n%s", term, all)
+		}
+	}
+}
+
+// Tab completes the name of a held lock after unlock.
+func TestHeldLockCompletes(t *testing.T) {
+	t.Parallel()
+	s := openScreen(t, 60, 24)
+	s.line("lock --as k")
+	s.want("^unknown family|^missing path")
+	s.line("lock /锁/作业")
+	s.want(`^locked /锁/作业 mode=\w+ node=…lock…0+\n  token=`)
+	s.text("unlock ")
+	s.keys("Tab")
+	s.until("the lock is not completed", func(shown string) bool { return strings.HasSuffix(withoutSpaces(shown), "unlock/锁/作业") })
+	s.keys("Enter")
+	s.want("^unlocked")
+}
+
+// Ctrl-C or Ctrl-\ that ends a program also signals zksh. If the signal reaches zksh late, it
+// does not interrupt the next line.
+func TestLateInterrupt(t *testing.T) {
+	t.Parallel()
+	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	for n, key := range []string{"INT", "QUIT"} {
+		r.typeIn("ls / | (sleep 0.3; kill -" + key + " $PPID) & kill -" + key + " $$\r")
+		r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, 2*n+1))
+		r.typeIn("wait -w 1s /none\r")
+		r.expect(`timed out waiting for /none`)
+		r.expect(fmt.Sprintf(`CONNECTED\) %d\] `, 2*n+2))
+	}
+	r.typeIn("quit\r")
+	wantExit(t, r.cmd, 75) // the status of the last line
+}
+
+// edit works with an editor that changes the terminal's modes and handles Ctrl-C itself.
+func TestEditInteractive(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{60, 80} {
+		s := openBash(t, columns, 24)
+		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+		editor := filepath.Join(s.dir, "ed.sh")
+		const script = `trap 'echo no' INT; stty -echo; echo ready; until read b; do :; done; echo "$b" >> "$1"`
+		if err := os.WriteFile(editor, []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.line("export EDITOR='sh " + editor + "' TMPDIR=" + s.dir)
+		s.start()
+		s.line("create /文 $'甲\\n'")
+		s.want("^Created /文$")
+		s.line("get -w /文")
+		s.until("no prompt", func(shown string) bool { return strings.HasSuffix(shown, s.prompt(2)) })
+		before := s.modes()
+		s.line("edit /文")
+		s.want("^ready$")
+		s.keys("C-c")
+		s.want("no$")
+		s.line("乙")
+		s.want(`^  甲$\n^\+ 乙$`)
+		s.wantModes(before)
+		s.until("the event is not shown", func(shown string) bool {
+			return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("type:NodeDataChanged path:/文 甲 + 乙"+s.prompt(3)))
+		})
+		s.line("quit")
+		s.want(`^\$$`)
+		s.line("clear; ls " + s.dir)
+		s.want("^ed.sh  ?home")
+		if shown := s.shown(); strings.Contains(shown, "zksh-") {
+			t.Errorf("a file is left:\n%s", shown)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package zktree
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
+)
+
+// Bounds of the data that is read ahead. The Stat of a znode says how much data it has.
+const (
+	dataBatch = 256 << 10 // bytes of data in one answer
+	dataAhead = 2 << 20   // bytes of data that are requested and not yet yielded
+)
+
+// Nodes yields the znodes of a subtree with data, ACL and Stat: each before its descendants,
+// siblings by name. Znodes that vanish meanwhile are left out. An unreadable znode comes with an
+// error of its own; only its path is sure to be set, and its descendants are left out. Any other
+// failure comes last, without a znode.
+func Nodes(ctx context.Context, src Source, root string, progress Progress) iter.Seq2[*dump.Znode, error] {
+	return func(yield func(*dump.Znode, error) bool) {
+		r := &nodeReader{ctx: ctx, src: src, root: root, yield: yield, progress: progress, window: window}
+		if err := r.run(); err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
+	}
+}
+
+// A nodeReader reads the data of the znodes that a walk visits, with several requests in flight.
+// The walk has already read their ACLs and Stats.
+type nodeReader struct {
+	ctx      context.Context
+	src      Source
+	root     string
+	yield    func(*dump.Znode, error) bool
+	progress Progress
+	done     int
+	total    int
+
+	window        int          // maximum number of batches in flight
+	toAsk         []*znodeInfo // znodes whose data is to be requested
+	toAskBytes    int          // estimated size of their data
+	inFlight      []batch
+	bytesInFlight int     // estimated size of the data in flight
+	entries       []Entry // entries of the last answer; their memory is reused
+}
+
+// dataSize estimates the memory of an answer with the znode's data, in bytes.
+func (n *znodeInfo) dataSize() int {
+	size := entryOverhead
+	if n.Stat != nil {
+		size += int(n.Stat.DataLength)
+	}
+	return size
+}
+
+// A batch is a run of znodes. Its readable znodes, if there are any, share one request.
+type batch struct {
+	of    []*znodeInfo
+	asked []*znodeInfo // the readable ones
+	reply Answer       // nil if asked is empty
+	bytes int          // estimated size of the data
+}
+
+func (r *nodeReader) run() error {
+	w, err := Begin(r.ctx, r.src, r.root, Options{Access: true, Shut: true, Progress: func(_, total int) { r.total = total }})
+	if err != nil {
+		return err
+	}
+	for s, err := range w.Steps() {
+		if err == nil && s.Kind == Enter {
+			err = r.add(s.info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.askData()
+	return r.drainTo(0, 0)
+}
+
+// add adds a znode that the walk has visited. Once the data of the collected znodes fills an
+// answer, it is requested.
+func (r *nodeReader) add(n *znodeInfo) error {
+	n.folder = nil // no longer needed; the znode would keep it in memory
+	if len(r.toAsk) == listBatch || len(r.toAsk) > 0 && r.toAskBytes+n.dataSize() > dataBatch {
+		r.askData()
+	}
+	r.toAsk = append(r.toAsk, n)
+	r.toAskBytes += n.dataSize()
+	return r.drainTo(r.window, dataAhead)
+}
+
+// ask requests data or ACLs of the readable ones of some znodes.
+func (r *nodeReader) ask(of []*znodeInfo, want Want) batch {
+	b := batch{of: of, asked: of}
+	unreadable := func(n *znodeInfo) bool { return n.err != nil }
+	if slices.ContainsFunc(of, unreadable) {
+		b.asked = slices.DeleteFunc(slices.Clone(of), unreadable)
+	}
+	if len(b.asked) == 0 {
+		return b
+	}
+	paths := make([]string, len(b.asked))
+	for i, n := range b.asked {
+		paths[i] = n.Path
+	}
+	b.reply = r.src.Ask(paths, want)
+	return b
+}
+
+// receive waits for the answer to a batch and calls learn for each entry. If a znode vanished or
+// is unreadable, the error is stored in its znodeInfo.
+func (r *nodeReader) receive(b batch, learn func(*znodeInfo, *Entry)) error {
+	if b.reply == nil {
+		return nil
+	}
+	entries, err := b.reply.Wait(r.ctx, r.entries)
+	if err != nil {
+		return interrupted(r.ctx, err)
+	}
+	r.entries = entries
+	defer clear(entries) // learn has copied them; do not keep the data in memory
+	r.window = adjustWindow(r.window, window, b.reply.Slowed())
+	for i := range entries {
+		switch e := &entries[i]; {
+		case e.Err == nil:
+			learn(b.asked[i], e)
+		case errors.Is(e.Err, zkconn.NoNode), errors.Is(e.Err, zkconn.NoAuth):
+			b.asked[i].err = e.Err
+		default:
+			return e.Err
+		}
+	}
+	return nil
+}
+
+func (r *nodeReader) askData() {
+	b := r.ask(r.toAsk, Want{Data: true, Small: true})
+	b.bytes = r.toAskBytes
+	r.inFlight = append(r.inFlight, b)
+	r.bytesInFlight += b.bytes
+	r.toAsk, r.toAskBytes = make([]*znodeInfo, 0, len(r.toAsk)), 0
+}
+
+// drainTo yields znodes until at most so many batches, and bytes, are in flight.
+func (r *nodeReader) drainTo(batches, bytes int) error {
+	for len(r.inFlight) > batches || len(r.inFlight) > 0 && r.bytesInFlight > bytes {
+		b := r.inFlight[0]
+		r.inFlight = r.inFlight[1:]
+		stale := false
+		err := r.receive(b, func(n *znodeInfo, e *Entry) {
+			stale = stale || e.Stat != nil && n.Stat != nil && e.Stat.Aversion != n.Stat.Aversion
+			n.Data, n.Stat = e.Data, e.Stat
+		})
+		if err == nil && stale {
+			err = r.rereadACLs(b.asked)
+		}
+		if err != nil {
+			return err
+		}
+		r.bytesInFlight -= b.bytes
+		for _, n := range b.of {
+			if err := r.emit(n); err != nil {
+				return err
+			}
+		}
+		r.progress.report(r.done, r.total)
+	}
+	return nil
+}
+
+// rereadACLs reads the ACLs of some znodes again, because one of them has changed meanwhile.
+func (r *nodeReader) rereadACLs(some []*znodeInfo) error {
+	return r.receive(r.ask(some, Want{ACL: true}), func(n *znodeInfo, e *Entry) { n.ACL = e.ACL })
+}
+
+func (r *nodeReader) emit(n *znodeInfo) error {
+	switch gone := errors.Is(n.err, zkconn.NoNode); {
+	case gone && n.Path == r.root:
+		return n.err
+	case gone:
+		return nil
+	}
+	r.done++
+	if !r.yield(&n.Znode, n.err) {
+		return errStopped
+	}
+	return nil
+}
+
+// interrupted returns the cause of ctx if the end of ctx prevented a request, else err.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)) {
+		return context.Cause(ctx)
+	}
+	return err
+}

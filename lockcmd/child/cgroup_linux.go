@@ -1,0 +1,164 @@
+package child
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A cgroup is a control group (version 2) for the program alone. With one write, the kernel
+// kills all processes in it, whatever user they run as and however they fork.
+type cgroup struct {
+	name string
+	dir  *os.File
+}
+
+// cgroupPrefix is the prefix of the names of our control groups.
+const cgroupPrefix = "zksh-lock-"
+
+// newCgroup creates a control group below our own. It returns nil if that is not permitted.
+func newCgroup() *cgroup {
+	home, err := ownCgroup()
+	if err != nil {
+		return nil
+	}
+	name, err := os.MkdirTemp(home, cgroupPrefix)
+	if err != nil {
+		return nil
+	}
+	b := &cgroup{name: name}
+	if _, err = os.Stat(filepath.Join(name, "cgroup.kill")); err == nil { // Linux 5.14
+		b.dir, err = os.Open(name)
+	}
+	if err != nil {
+		b.release()
+		return nil
+	}
+	return b
+}
+
+// path returns the directory of the control group, or the empty string without one.
+func (b *cgroup) path() string {
+	if b == nil {
+		return ""
+	}
+	return b.name
+}
+
+// attach makes a program start in the control group.
+func (b *cgroup) attach(attr *syscall.SysProcAttr) {
+	if b != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(b.dir.Fd())
+	}
+}
+
+// isEmpty reports whether the control group exists and no process in it is running.
+func (b *cgroup) isEmpty() bool {
+	if b == nil {
+		return false
+	}
+	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // lists no zombies
+	return err == nil && len(pids) == 0
+}
+
+// release moves the remaining processes to our own control group, and removes the control
+// group.
+func (b *cgroup) release() {
+	if b == nil {
+		return
+	}
+	if b.dir != nil {
+		b.dir.Close()
+	}
+	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs"))
+	if err == nil {
+		home := filepath.Join(filepath.Dir(b.name), "cgroup.procs")
+		for pid := range strings.FieldsSeq(string(pids)) {
+			// This fails if the process has ended. After another failure, the process stays
+			// in the control group, and removeCgroup cannot remove it.
+			_ = os.WriteFile(home, []byte(pid), 0)
+		}
+	}
+	removeCgroup(b.name)
+}
+
+// removeCgroup removes a control group in which no process is left, and the groups in it
+// whose keepers were killed. An empty group that cannot be removed does no harm.
+func removeCgroup(name string) {
+	if name == "" {
+		return
+	}
+	inner, err := filepath.Glob(filepath.Join(name, cgroupPrefix+"*"))
+	if err == nil { // the pattern is valid
+		for _, dir := range inner {
+			removeCgroup(dir)
+		}
+	}
+	poll(settleLimit, func() bool { // killed processes may be in it for a moment
+		err := os.Remove(name)
+		return err == nil || errors.Is(err, os.ErrNotExist)
+	})
+}
+
+// killCgroup kills all processes in a control group.
+func killCgroup(name string) error {
+	if name == "" {
+		return nil
+	}
+	err := os.WriteFile(filepath.Join(name, "cgroup.kill"), []byte("1"), 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it was removed
+	}
+	return err
+}
+
+// canCreateCgroup reports whether newCgroup would succeed.
+func canCreateCgroup() bool {
+	home, err := ownCgroup()
+	if err != nil {
+		return false
+	}
+	// The root group has no cgroup.kill. It needs none, because only root may write there.
+	_, err = os.Stat(filepath.Join(home, "cgroup.kill"))
+	return err == nil && unix.Access(home, unix.W_OK) == nil &&
+		unix.Access(filepath.Join(home, "cgroup.procs"), unix.W_OK) == nil
+}
+
+// ownCgroup returns the directory of our own control group.
+func ownCgroup() (string, error) {
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	return cgroupDir(string(groups), string(mounts))
+}
+
+// cgroupDir returns the directory of our own control group, given the contents of
+// /proc/self/cgroup and /proc/self/mountinfo.
+func cgroupDir(groups, mounts string) (string, error) {
+	for group := range strings.Lines(groups) {
+		name, v2 := strings.CutPrefix(strings.TrimSpace(group), "0::")
+		if !v2 {
+			continue
+		}
+		for mount := range strings.Lines(mounts) {
+			ours, kind, _ := strings.Cut(mount, " - ")
+			f := strings.Fields(ours)
+			if len(f) < 5 || !strings.HasPrefix(kind, "cgroup2 ") {
+				continue
+			}
+			if below, inside := strings.CutPrefix(name, strings.TrimSuffix(f[3], "/")); inside && !strings.Contains(f[4], `\`) {
+				return filepath.Join(f[4], below), nil
+			}
+		}
+	}
+	return "", errors.New("no cgroup of version 2")
+}

@@ -1,0 +1,191 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+)
+
+// event is one event of a contender in a scene.
+type event struct {
+	scene *scene
+	at    time.Duration // since the scene began
+
+	Contender int
+	Event     state
+}
+
+// Text writes the event as one line.
+func (e event) Text(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%s n=%d  %8.1f ms  %3d %s\n", e.scene.scheme.name, e.scene.n, ms(e.at), e.Contender, e.Event)
+	return err
+}
+
+// IsEvent implements render.Event.
+func (event) IsEvent() {}
+
+// MarshalJSON encodes the event as one JSON object.
+func (e event) MarshalJSON() ([]byte, error) {
+	return render.Marshal(render.Facts{"event", e.Event, "scheme", e.scene.scheme.name, "n", e.scene.n, "contender", e.Contender, "ms", ms(e.at)})
+}
+
+func ms(d time.Duration) float64 {
+	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
+}
+
+// display shows the running scenes: as lanes on a terminal, and otherwise as one line per
+// event. Contenders add events without waiting for output. A single goroutine does all output.
+type display struct {
+	screen    commands.Screen
+	region    commands.Region
+	recording *recording // nil without --record
+
+	mu     sync.Mutex
+	events []event
+	wake   chan struct{} // capacity 1; signals that events may not be empty
+
+	requests chan func() error // functions for the goroutine to call
+	done     chan struct{}
+	err      error // first output error; read only after done is closed
+
+	timelines []*timeline // of the scenes so far; used only by the goroutine
+}
+
+// framePause is the time between two updates of a terminal.
+const framePause = 100 * time.Millisecond
+
+// openDisplay starts a display. It calls fail after an output error. The caller must call
+// close.
+func openDisplay(screen commands.Screen, c *recording, fail func(error)) *display {
+	s := &display{screen: screen, region: screen.Region(commands.Answers), recording: c,
+		wake: make(chan struct{}, 1), requests: make(chan func() error), done: make(chan struct{})}
+	go func() { // ends with close, which waits for it
+		defer close(s.done)
+		tick := time.NewTicker(framePause)
+		defer tick.Stop()
+		for open := true; open; {
+			var err error
+			var do func() error
+			select {
+			case <-s.wake:
+				err = s.takeEvents()
+			case <-tick.C:
+				err = s.draw()
+			case do, open = <-s.requests:
+				if open {
+					err = do()
+				} else { // close the region here, so that no later tick draws it again
+					err = errors.Join(s.takeEvents(), s.region.Close(false))
+				}
+			}
+			if err != nil && s.err == nil {
+				s.err = err
+				fail(err)
+			}
+		}
+	}()
+	return s
+}
+
+// close ends the display after all events have been shown.
+func (s *display) close() error {
+	close(s.requests)
+	<-s.done
+	return s.err
+}
+
+// do calls f in the display's goroutine after all earlier events have been shown, and waits
+// for it.
+func (s *display) do(f func() error) {
+	ended := make(chan struct{})
+	s.requests <- func() error {
+		defer close(ended)
+		if err := s.takeEvents(); err != nil {
+			return err
+		}
+		return f()
+	}
+	<-ended
+}
+
+// begin starts the timeline of a new scene.
+func (s *display) begin(sc *scene) {
+	s.do(func() error {
+		s.timelines = append(s.timelines, newTimeline(sc))
+		return nil
+	})
+}
+
+// finish shows the final state of a scene.
+func (s *display) finish(r *result) {
+	s.do(func() error {
+		s.timelines[len(s.timelines)-1].result = r
+		return s.draw()
+	})
+}
+
+// keepPicture leaves the current picture on the screen, and then calls ask.
+func (s *display) keepPicture(ctx context.Context, ask func(context.Context) error) (err error) {
+	s.do(func() error {
+		if err := s.draw(); err != nil {
+			return err
+		}
+		if err := s.region.Close(true); err != nil {
+			return err
+		}
+		err = ask(ctx)
+		return nil
+	})
+	return err
+}
+
+// add queues an event for the display. It does not wait for output.
+func (s *display) add(e event) {
+	s.mu.Lock()
+	s.events = append(s.events, e)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// takeEvents adds the queued events to the timeline. Without a terminal, it prints them.
+func (s *display) takeEvents() error {
+	s.mu.Lock()
+	events := s.events
+	s.events = nil
+	s.mu.Unlock()
+	columns, _ := s.region.Size()
+	for _, e := range events {
+		s.timelines[len(s.timelines)-1].add(e)
+		if columns == 0 && s.err == nil {
+			if err := s.screen.Print(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// draw redraws the lanes.
+func (s *display) draw() error {
+	if len(s.timelines) == 0 {
+		return nil
+	}
+	b := s.timelines[len(s.timelines)-1]
+	if s.recording != nil {
+		s.recording.frame(b.picture(castColumns, castRows))
+	}
+	columns, rows := s.region.Size()
+	if columns == 0 {
+		return nil
+	}
+	return s.region.Draw(b.picture(columns, rows)...)
+}

@@ -1,0 +1,70 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/lockcmd/queue"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// notifier prints notices for the user, in order. Its notify method never blocks: a terminal
+// that is stopped with Ctrl-S must not keep a command running after the loss of its lock.
+type notifier struct {
+	mu      sync.Mutex
+	printed chan struct{} // closed when the latest notice is printed; nil before the first
+}
+
+// notify calls show with text after all earlier notices, and returns without waiting.
+func (c *notifier) notify(show func(string), text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, done := c.printed, make(chan struct{})
+	c.printed = done
+	go func() { // prints after the previous notice; finish waits for the last one
+		defer close(done)
+		if before != nil {
+			<-before
+		}
+		show(text)
+	}()
+}
+
+// finish waits until all notices are printed or ctx ends.
+func (c *notifier) finish(ctx context.Context) error {
+	c.mu.Lock()
+	last := c.printed
+	c.mu.Unlock()
+	if last == nil {
+		return nil
+	}
+	select {
+	case <-last:
+		return nil
+	case <-ctx.Done():
+		return errors.New("zksh could not print some messages, because standard error is blocked")
+	}
+}
+
+// waitLine returns the line that a wait shows: the place in the queue, the contender ahead and
+// the time waited so far. If disconnected is set, it says that there is no connection. It
+// returns an empty string while the place is unknown.
+func waitLine(path string, s zklock.Status, waited time.Duration, disconnected bool) string {
+	line := fmt.Sprintf("waiting for %s, %s: ", path, waited.Round(time.Second))
+	switch {
+	case disconnected:
+		return line + "no connection"
+	case s.State != zklock.Queued || s.Ahead == nil:
+		return ""
+	}
+	return line + fmt.Sprintf("place %d in the queue, behind %s", s.Place, queue.Describe(s.Ahead.Data, s.Ahead.Since, s.Ahead.Node))
+}
+
+// seconds formats a duration for people, rounded to a tenth of a second.
+func seconds(d time.Duration) string {
+	return strings.TrimSuffix(max(d, 0).Round(100*time.Millisecond).String(), ".0s")
+}

@@ -1,0 +1,289 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/child"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// ownedLock is one lock of this shell. It carries out the decisions of its lifecycle: it asks
+// the recipe for the lock, runs the command and releases the lock. Every event goes through
+// apply.
+type ownedLock struct {
+	table        *Table
+	key          key
+	env          *commands.Env
+	acquireLease func(ctx context.Context, mode zklock.Mode, try bool) (lease, error)
+	drain        func(ctx context.Context) error // waits until the znodes of failed attempts and releases are gone
+	closed       func() bool                     // whether the user has left the ensemble with close or connect
+	lifecycle                                    // guarded by table.mu
+}
+
+// apply applies an event to the lifecycle and carries out the resulting decisions.
+func (o *ownedLock) apply(event func()) {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	event()
+	o.table.carryOut(o)
+}
+
+// carryOut carries out the decisions of a lock's lifecycle. The caller holds t.mu.
+func (t *Table) carryOut(o *ownedLock) {
+	d := o.decide()
+	for _, text := range d.notices {
+		o.notify(text)
+	}
+	if d.yield {
+		t.runInBackground(func() { t.yield(o) })
+	}
+	if d.forget && t.locks[o.key] == o {
+		delete(t.locks, o.key)
+	}
+}
+
+func (o *ownedLock) notify(text string) { o.table.notifier.notify(o.env.Screen.Alert, text) }
+
+// currentStatus returns the status of the lock.
+func (o *ownedLock) currentStatus() zklock.Status {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	return o.status
+}
+
+// onStatus receives the status reports of the recipe. It is the Notify function of the
+// zklock.Lock.
+func (o *ownedLock) onStatus(s zklock.Status) {
+	left := o.closed()
+	o.apply(func() {
+		if o.statusChanged(s, left); left && s.State == zklock.Lost {
+			o.sessionClosed(o.table.ending)
+		}
+	})
+}
+
+// acquire asks the recipe for the lock. If the lease comes after the end of the attempt, or
+// must not be kept for another reason, acquire releases it.
+func (o *ownedLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) {
+	defer close(a.done)
+	defer a.cancel(nil)
+	ctx := a.ctx
+	d := deadlockSearch{o.table, o.env, o.path, o.closed, f.background}
+	predicted := !f.try && o.currentStatus().State == asking && o.env.Mode == commands.ByHand && d.predict(ctx, a.kind.mode)
+	if f.limit.Given {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.Value, f.timeoutErr)
+		defer cancel()
+	}
+	searchCtx, stopSearch := context.WithCancel(ctx)
+	var search sync.WaitGroup
+	if !f.try && !predicted {
+		search.Go(func() { d.search(searchCtx) })
+	}
+	lease, err := o.acquireLease(ctx, a.kind.mode, f.try)
+	stopSearch()
+	search.Wait()
+	if err != nil {
+		o.apply(o.attemptFailed)
+		return nil, acquireError(ctx, o.env, o.path, o.currentStatus().Ahead, a, f, err)
+	}
+	o.apply(func() {
+		o.table.seq++
+		l, err = o.attemptGranted(lease, o.table.seq, time.Now())
+	})
+	switch {
+	case err == nil:
+		return l, nil
+	case a.ctx.Err() != nil:
+		err = &commands.FinalError{Err: canceledError(o.path, a)}
+	case a.command != nil:
+		err = lockLost(fmt.Errorf("%w; %s was not started", err, a.command.name))
+	default:
+		err = lockLost(err)
+	}
+	releasing, cancel := forRelease(a.ctx)
+	defer cancel()
+	_, a.releaseErr = o.release(releasing, l)
+	return nil, errors.Join(err, a.releaseErr)
+}
+
+// guard runs the command under its lease, and releases the lease when all processes of the
+// command are gone. Signals that would terminate zksh go to the command.
+func (o *ownedLock) guard(ctx context.Context, c *command, spec child.Spec) error {
+	spec.Env, spec.Alert, spec.Grace = environment(o.path, c.lease), o.notify, c.grace
+	spec.Env = append(spec.Env, heldName+"="+strings.Join(o.table.heldNodes(), "\n"), fenceName+"="+o.table.fenceOf(ctx, o, c.lease))
+	spec.Left = func() time.Duration { return c.lease.Left() - killMargin }
+	stop := make(chan time.Time, 1)
+	over := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { o.watch(c, stop, over) })
+	status, err := o.table.run(spec, stop)
+	close(over)
+	watching.Wait()
+	o.apply(func() { o.commandEnded(errors.Is(err, child.ErrOverdue)) })
+	releasing, cancel := forRelease(ctx)
+	defer cancel()
+	_, release := o.release(releasing, c.lease)
+	if outcomeOf(release) == unconfirmed && !c.confirm {
+		o.notify("lock " + release.Error())
+		release = nil
+	}
+	return c.result(o.path, status, err, release)
+}
+
+// watch sends the command's deadline to stop when judge decides that the command must
+// terminate: shortly before the lease ends, or because another client asked for the lock. It
+// returns when over is closed.
+func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{}) {
+	var ordered time.Time
+	for {
+		var by time.Time
+		var recheck time.Duration
+		o.apply(func() { by, recheck = o.judge(time.Now(), c.lease.Left()) })
+		if by != ordered {
+			select {
+			case <-stop: // replace an earlier deadline that was not received
+			default:
+			}
+			stop <- by
+			ordered = by
+		}
+		select {
+		case <-over:
+			return
+		case <-c.wake:
+		case <-time.After(recheck):
+		}
+	}
+}
+
+// marksTimeout is how long the start of a command waits for the marks in ZK_LOCK_FENCE.
+const marksTimeout = 2 * time.Second
+
+// fenceOf returns the value of ZK_LOCK_FENCE for a command that runs under the lease l. If the
+// marks cannot be read in time, the command starts without them: a zksh that it starts may
+// then refuse some writes, but never allows more.
+func (t *Table) fenceOf(ctx context.Context, o *ownedLock, l *heldLease) string {
+	ctx, cancel := context.WithTimeout(ctx, min(marksTimeout, l.Left()/4))
+	defer cancel()
+	lines, err := t.fence.envValue(ctx)
+	if err != nil {
+		o.notify(fmt.Sprintf("lock %s: cannot read the znodes that identify the ensemble: %v; a zksh that the command starts can write only if it uses the same server names", o.path, err))
+	}
+	return lines
+}
+
+// runChild is like child.Run, but returns the exit status of a shell for a program that does
+// not exist or cannot be executed.
+func runChild(spec child.Spec, stop <-chan time.Time) (int, error) {
+	status, err := child.Run(spec, stop)
+	var start *child.StartError
+	switch {
+	case !errors.As(err, &start):
+		return status, err
+	case start.NotFound():
+		return commands.StatusUnknown, err
+	}
+	return commands.StatusCannotRun, err
+}
+
+// environment returns the environment variables that describe the lock to a command.
+func environment(path string, l *heldLease) []string {
+	return []string{
+		"ZK_LOCK_PATH=" + path,
+		"ZK_LOCK_NODE=" + l.Node(),
+		"ZK_LOCK_TOKEN=" + render.Hex(l.Token()),
+		"ZK_LOCK_SESSION=" + render.Hex(l.SessionID()),
+		"ZK_LOCK_MODE=" + l.kind.label,
+	}
+}
+
+// How long zksh waits for the servers to confirm a release, if not for the session timeout.
+// After that, the removal continues in the background until the session ends.
+const (
+	longestRelease  = 2 * time.Minute       // limit even if the session timeout is longer
+	releaseTimeout  = 2 * time.Second       // after Ctrl-C or at the end of the shell; leaves time to close the session, too
+	withdrawTimeout = 50 * time.Millisecond // when zksh leaves the queue
+)
+
+// forRelease returns the context for a release: ctx itself, or a new one with a short timeout
+// if the user or the system has already ended ctx.
+func forRelease(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(context.Background(), releaseTimeout)
+}
+
+// release releases a lease that claim returned, through elections and restarts, until ctx ends
+// or for the session timeout. It returns how many leases are left. outcomeOf returns the
+// outcome for the error.
+func (o *ownedLock) release(ctx context.Context, l *heldLease) (left int, err error) {
+	limit := min(l.Timeout(), longestRelease)
+	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > releaseTimeout {
+		defer time.AfterFunc(releaseTimeout, func() {
+			o.notify(fmt.Sprintf("lock %s: the servers have not confirmed the release yet; zksh keeps trying for up to %s", o.path, limit))
+		}).Stop()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err = l.Unlock(ctx)
+	e := outcomeOf(err)
+	o.apply(func() {
+		left = o.leaseReleased(l, e)
+		err = e.releaseError(o.path, err, l.Timeout(), o.table.ending || o.env.Mode == commands.OneShot)
+	})
+	return left, err
+}
+
+// claim picks a lease that the caller must release, or returns nil if there is none.
+func (o *ownedLock) claim(exclusiveFirst bool) (l *heldLease) {
+	o.apply(func() { l = o.lifecycle.claim(exclusiveFirst) })
+	return l
+}
+
+// releaseAll releases all leases, and calls failed for each error. It stops when a release is
+// rejected.
+func (o *ownedLock) releaseAll(ctx context.Context, failed func(outcome, error)) {
+	for l := o.claim(false); l != nil; l = o.claim(false) {
+		_, err := o.release(ctx, l)
+		e := outcomeOf(err)
+		if err != nil {
+			failed(e, err)
+		}
+		if e == rejected {
+			return
+		}
+	}
+}
+
+// leaseAcquirer returns a function that calls the method of l for the mode, with or without a
+// wait.
+func leaseAcquirer(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {
+	return func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
+		switch {
+		case try && mode == zklock.Shared:
+			return l.TryRLock(ctx)
+		case try:
+			return l.TryLock(ctx)
+		case mode == zklock.Shared:
+			return l.RLock(ctx)
+		}
+		return l.Lock(ctx)
+	}
+}
+
+// conn provides the recipe with the sessions of one ensemble. A lock stays in that ensemble
+// even if the shell connects to another one later.
+type conn struct{ stay zkconn.Stay }
+
+// Session implements zklock.Conn.
+func (c conn) Session(ctx context.Context) (zklock.Session, error) { return c.stay.Pin(ctx) }

@@ -1,0 +1,146 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/cluster"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// A Wait describes a wait of this client, present or intended, and the locks it holds
+// meanwhile.
+type Wait struct {
+	Session int64
+	Path    string
+	Held    []string // server paths of the znodes of locks held by this process and its parent processes
+
+	// mode of a wait that has not begun; empty if the client is already in the queue
+	Mode zklock.Mode
+
+	Background bool // the wait is in the background: unlock ends it, not Ctrl-C
+}
+
+// maxQueues is the maximum number of queues that are read for one wait.
+const maxQueues = 100
+
+// Deadlock returns a line that explains why the wait cannot end by itself, or an empty string
+// if it found no deadlock. It follows the contenders ahead to the locks that they wait for,
+// with the four-letter command dump. If dump is not allowed, it examines only the queues of
+// Path and Held.
+func (w Wait) Deadlock(ctx context.Context, e TreeEnsemble) (string, error) {
+	own := render.Hex(w.Session)
+	queues, err := w.queues(ctx, e, own)
+	if err != nil {
+		return "", err
+	}
+	cycle := newGraph(queues, e.ServerPath).shortestCycle(own, func(string) bool { return true })
+	if cycle == nil || shorten(cycle)[0].from.session() != own { // otherwise the cycle exists without this session
+		return "", nil
+	}
+	return w.describe(cycle), nil
+}
+
+// queues reads the queues that can be part of a cycle: those of this client, those of the
+// clients that block it, and so on.
+func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []*Queue, err error) {
+	known := map[string]bool{}
+	read := func(dir string) error {
+		if known[dir] || len(queues) == maxQueues {
+			return nil
+		}
+		known[dir] = true
+		q, err := Read(ctx, e, dir)
+		if err == nil {
+			queues = append(queues, q)
+		}
+		return err
+	}
+	if err := read(w.Path); err != nil {
+		return nil, err
+	}
+	if w.Mode != "" {
+		w.addWaiter(queues[0], own)
+	}
+	for _, node := range w.Held {
+		if dir := e.ClientPath(path.Dir(node)); e.ServerPath(dir) == path.Dir(node) { // otherwise it is outside the chroot
+			_ = read(dir) // a queue that cannot be read is left out
+		}
+	}
+	dirs := map[string][]string{} // queue paths, by session
+	if all, err := cluster.Ephemerals(ctx, e); err == nil {
+		dirs = queueDirsBySession(all, e)
+	}
+	for sessions, i := []string{own}, 0; i < len(sessions); i++ {
+		for _, dir := range dirs[sessions[i]] {
+			if i > 0 {
+				_ = read(dir)
+			}
+		}
+		newGraph(queues, e.ServerPath).edges(sessions[i], func(to edge) bool {
+			if s := to.to.session(); !slices.Contains(sessions, s) {
+				sessions = append(sessions, s)
+			}
+			return true
+		})
+	}
+	return queues, nil
+}
+
+// queueDirsBySession returns the paths of the queues in which each session has a znode.
+func queueDirsBySession(all map[int64][]string, e TreeEnsemble) map[string][]string {
+	folders := make(map[string][]string, len(all))
+	for session, list := range all {
+		of := map[string]bool{}
+		addQueueDirs(of, e, "/", list)
+		folders[render.Hex(session)] = queueDirs(of)
+	}
+	return folders
+}
+
+// addWaiter adds the intended wait to the end of the queue.
+func (w Wait) addWaiter(q *Queue, own string) {
+	c := newContender(&node{Name: zklock.Name{Kind: "Curator mutex", Mode: w.Mode}, Node: Node{Stat: &zk.Stat{}}, path: path.Join(w.Path, "-")})
+	c.Session, c.State, c.waitsForAll, c.Place = own, waits, true, len(q.Contenders)+1
+	c.Data, _ = Note("", w.Held) // marshaling strings cannot fail
+	q.Contenders = append(q.Contenders, c)
+}
+
+// describe describes a cycle that begins with this client.
+func (w Wait) describe(cycle []edge) string {
+	verb := "waits"
+	if w.Mode != "" {
+		verb = "would wait"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: this zksh holds %s and %s for %s", deadlockLabel(cycle), cycle[len(cycle)-1].from.q.Path, verb, cycle[0].from.q.Path)
+	ahead, runs := cycle[0].to, "" // the contender ahead, and the text about a command under its lock
+	for _, e := range cycle[1:] {
+		if e.runsCommand {
+			runs = fmt.Sprintf("runs %s, which ", e.to.c)
+			continue
+		}
+		fmt.Fprintf(&b, "; %s is ahead in %s and %swaits for %s", ahead.c, ahead.q.Path, runs, e.from.q.Path)
+		ahead, runs = e.to, ""
+	}
+	end := "Ctrl-C"
+	if w.Background {
+		end = "unlock " + quoteWord(w.Path)
+	}
+	return render.Safe(b.String() + "; to end this wait, use: " + end)
+}
+
+// deadlockLabel returns "deadlock" if all waiters are zksh processes. Other clients may have
+// several threads in one session, so their deadlock is only a possible one.
+func deadlockLabel(cycle []edge) string {
+	if slices.ContainsFunc(cycle, func(e edge) bool { return !e.from.c.waitsForAll }) {
+		return "possible deadlock"
+	}
+	return "deadlock"
+}
