@@ -12,37 +12,37 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// id is an identity: what a connection has proved, or whom an ACL entry names.
+// An id is an identity that a connection has proved, or that an ACL entry names.
 type id struct{ scheme, id string }
 
 var world = id{"world", "anyone"}
 
-// acl is one entry of an access control list. null marks an entry whose id came
-// as a null string, which some checks of the real one stumble over.
+// An acl is one entry of an access control list.
 type acl struct {
 	perms int32
 	id
-	null bool
+	null bool // the id was a null string, which makes some of ZooKeeper's checks fail
 }
 
-// aclList is a list shared by all nodes that have it.
+// An aclList is an access control list, shared by all nodes that have it.
 type aclList struct {
 	entries []acl
-	key     string
-	refs    int
+	key     string // key in aclCache.lists
+	refs    int    // number of nodes that have the list
 }
 
-// maxACL is how many entries a list may have. The real one sets no limit, but
-// an auth entry can stand for many.
+// maxACL is the maximum number of entries of a list. ZooKeeper has no limit, although an
+// entry with scheme auth can expand to many.
 const maxACL = 4096
 
-// aclCache shares equal lists: nearly all nodes of a tree have one of a few.
+// An aclCache stores equal lists once, because nearly all nodes of a tree have one of a
+// few lists.
 type aclCache struct {
 	lists map[string]*aclList
-	bytes int64 // about what they take
+	bytes int64 // estimated memory of the lists
 }
 
-// aclCost is about what a list takes.
+// aclCost estimates the memory of a list, in bytes.
 func aclCost(list []acl) int64 {
 	cost := int64(0)
 	for _, a := range list {
@@ -51,7 +51,7 @@ func aclCost(list []acl) int64 {
 	return cost
 }
 
-// retain returns the shared list equal to this one, with one use more.
+// retain returns the shared list that equals list and counts one more reference to it.
 func (c *aclCache) retain(list []acl) *aclList {
 	if c.lists == nil {
 		c.lists = make(map[string]*aclList)
@@ -71,7 +71,7 @@ func (c *aclCache) retain(list []acl) *aclList {
 	return l
 }
 
-// release gives up one use.
+// release drops one reference to a list.
 func (c *aclCache) release(l *aclList) {
 	if l.refs--; l.refs == 0 {
 		delete(c.lists, l.key)
@@ -88,8 +88,8 @@ func writeACL(e *jute.Encoder, list []acl) {
 	}
 }
 
-// fixACL turns the list of a request into the one to store: doubles dropped,
-// auth expanded to the caller's identities, every entry checked.
+// fixACL returns the list to store for the list of a request. It checks every entry, drops
+// duplicates and expands the scheme auth to the caller's identities.
 func fixACL(list []acl, caller []id) ([]acl, code) {
 	var fixed []acl
 	seen := make(map[acl]bool, len(list))
@@ -126,7 +126,8 @@ func fixACL(list []acl, caller []id) ([]acl, code) {
 	return fixed, codeOK
 }
 
-// allowed says whether one of the identities has one of the permissions.
+// allowed reports whether the list grants one of the permissions in perm to one of the
+// caller's identities.
 func allowed(list []acl, perm int32, caller []id) bool {
 	if len(list) == 0 {
 		return true
@@ -137,17 +138,18 @@ func allowed(list []acl, perm int32, caller []id) bool {
 		}
 	}
 	return slices.ContainsFunc(list, func(a acl) bool {
-		return a.perms&perm != 0 && (a.id == world || slices.ContainsFunc(caller, a.names))
+		return a.perms&perm != 0 && (a.id == world || slices.ContainsFunc(caller, a.matches))
 	})
 }
 
-// names reports whether an entry is about an identity.
-func (a acl) names(who id) bool {
+// matches reports whether an entry applies to an identity.
+func (a acl) matches(who id) bool {
 	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && parseIP(a.id.id).Contains(parseIP(who.id).Addr())
 }
 
-// shown is the list without digests for a caller who may not administer it.
-func (l *aclList) shown(caller []id) []acl {
+// visibleTo returns the list as the caller may see it: without digests, unless the caller
+// has permission ADMIN.
+func (l *aclList) visibleTo(caller []id) []acl {
 	if allowed(l.entries, permAdmin, caller) {
 		return l.entries
 	}
@@ -160,14 +162,14 @@ func (l *aclList) shown(caller []id) []acl {
 	return list
 }
 
-// validDigest says whether an id has two parts, counting as Java's split does:
-// empty parts at the end do not count.
+// validDigest reports whether an id has two parts. Like Java's split, it does not count
+// empty parts at the end.
 func validDigest(s string) bool {
 	return strings.Count(strings.TrimRight(s, ":"), ":") == 1
 }
 
-// parseIP reads an IPv4 address with an optional prefix length.
-// Anything else is the zero Prefix, which is not valid and contains nothing.
+// parseIP parses an IPv4 address with an optional prefix length. For any other string, it
+// returns the zero Prefix, which is not valid and contains nothing.
 func parseIP(s string) netip.Prefix {
 	ip, length, cut := strings.Cut(s, "/")
 	bits := 32
@@ -193,15 +195,15 @@ func parseIP(s string) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(addr), bits)
 }
 
-// digestOf is the id that "user:password" proves.
+// digestOf returns the id of the identity that the credential "user:password" proves.
 func digestOf(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
 	sum := sha1.Sum([]byte(userPassword))
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// authenticate returns the identities a credential adds to a connection, or
-// false if the scheme is not served or the credential is void.
+// authenticate returns the identities that a credential adds to a connection, or false if
+// the scheme is unknown or the credential is invalid.
 func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([]id, bool) {
 	switch scheme {
 	case "ip":
@@ -219,7 +221,7 @@ func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([
 	return nil, false
 }
 
-// readACL takes a list off a request; a null list is empty.
+// readACL decodes an access control list. A null list is empty.
 func readACL(d *jute.Decoder) []acl {
 	list := make([]acl, 0, d.Count(12, 40))
 	for range cap(list) {
@@ -231,7 +233,7 @@ func readACL(d *jute.Decoder) []acl {
 	return list
 }
 
-// nullString takes a string and says whether it was null.
+// nullString decodes a string and reports whether it was null.
 func nullString(d *jute.Decoder) (s string, null bool) {
 	b := d.Buffer()
 	return string(b), b == nil && d.Err() == nil

@@ -23,7 +23,7 @@ func benchClient(b *testing.B, nc net.Conn, err error) *rawzk.Conn {
 	return c
 }
 
-// BenchmarkStart is a server's start, until its first session is open.
+// BenchmarkStart measures the time from New until the first session is open.
 func BenchmarkStart(b *testing.B) {
 	b.Run("in-process", func(b *testing.B) {
 		for b.Loop() {
@@ -59,7 +59,7 @@ func BenchmarkStart(b *testing.B) {
 	})
 }
 
-// BenchmarkInProcess is one request after the other over Dial.
+// BenchmarkInProcess measures sequential requests over a connection from Dial.
 func BenchmarkInProcess(b *testing.B) {
 	s := New(Options{MaxTreeBytes: 8 << 30})
 	defer s.Close()
@@ -81,8 +81,8 @@ func BenchmarkInProcess(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory is what 100,000 nodes take, with paths of some 25 bytes and
-// 20 bytes of data, in 100 directories.
+// BenchmarkMemory measures the memory of 100,000 nodes in 100 directories, with paths of
+// some 25 bytes and 20 bytes of data.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		before := heap()

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	handshakeTime = 10 * time.Second // for the first frame, and for the last bytes out
-	maxIDs        = 64               // identities a connection may collect
-	maxCredential = 4096             // bytes of one
-	maxQueued     = 256 << 20        // bytes waiting in all queues before one is cut
-	keepBuffer    = 64 << 10         // a larger buffer is not kept for the next use
-	fewRequests   = 2 << 10          // bytes that are read at once
-	manyRequests  = 16 << 10         // of a client that has filled that once
+	handshakeTimeout = 10 * time.Second // for the first frame, and for the last bytes of output
+	maxIDs           = 64               // identities of one connection
+	maxCredential    = 4096             // bytes of one credential
+	maxQueued        = 256 << 20        // bytes in all output queues before a connection is closed
+	maxKeptBuffer    = 64 << 10         // capacity of the largest buffer that is used again
+	smallReadBuffer  = 2 << 10          // bytes of a connection's first read buffer
+	largeReadBuffer  = 16 << 10         // bytes of its read buffer once it has filled the small one
 )
 
-// queues are what answers were queued in, for the next ones of any connection.
-var queues = sync.Pool{New: func() any { return new([]byte) }}
+// bufferPool holds output buffers, shared by all connections.
+var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// conn is one client connection. A goroutine of its own reads and carries out
-// its requests; what it has to be sent waits in out, so that nobody else is
-// held up by a client that does not read.
+// A conn is a client connection. Its own goroutine reads and executes its requests.
+// Frames to send are queued in out, so that a client that does not read its replies
+// blocks nobody else.
 type conn struct {
 	s  *Server
 	nc net.Conn
@@ -41,27 +41,27 @@ type conn struct {
 	ids    []id
 	authed bool     // a credential was accepted
 	sess   *session // nil until the first frame
-	gone   bool     // no longer the server's: nothing is sent any more
+	gone   bool     // unregistered: nothing more is sent
 	stats  connStats
 
-	mu      sync.Mutex // taken after the server's, never before
-	idle    sync.Cond  // writing has become false
-	out     []byte     // nil while there is nothing
-	serving bool       // its own goroutine carries out a request, and will flush
-	writing bool       // out is being sent, or will be by the goroutine above
-	broken  bool       // the other side is gone, or too slow
+	mu      sync.Mutex // guards the fields below; may be locked while holding Server.mu, not the other way round
+	idle    sync.Cond  // signals that writing has become false
+	out     []byte     // frames to send; nil if there are none
+	serving bool       // the connection's goroutine is executing a request, and flushes out afterwards
+	writing bool       // a goroutine is in flush, or about to enter it
+	broken  bool       // the client has disconnected, or reads too slowly
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{s: s, nc: nc, r: bufio.NewReaderSize(nc, fewRequests), ip: id{"ip", hostOf(nc)}}
+	c := &conn{s: s, nc: nc, r: bufio.NewReaderSize(nc, smallReadBuffer), ip: id{"ip", hostOf(nc)}}
 	c.idle.L = &c.mu
 	c.ids = []id{c.ip}
 	c.stats.since = s.now()
 	return c
 }
 
-// hostOf is the peer's address as the ip scheme has it; an in-process peer
-// counts as local.
+// hostOf returns the client's address in the format of the ip scheme. An in-process
+// client counts as local.
 func hostOf(nc net.Conn) string {
 	peer, err := netip.ParseAddrPort(nc.RemoteAddr().String())
 	if err != nil {
@@ -71,29 +71,29 @@ func hostOf(nc net.Conn) string {
 	if addr.Is4() {
 		return addr.String()
 	}
-	var groups []string // Java writes all eight
+	var groups []string // all eight, without "::", as Java prints them
 	for b := range slices.Chunk(addr.AsSlice(), 2) {
 		groups = append(groups, strconv.FormatUint(uint64(binary.BigEndian.Uint16(b)), 16))
 	}
 	return strings.Join(groups, ":")
 }
 
-// serve reads and carries out frames until either side has had enough.
+// serve reads and executes frames until the client or the server closes the connection.
 func (c *conn) serve() {
-	v := c.first()
+	v := c.readFirstFrame()
 	var buf []byte
-	for v == stay {
+	for v == keepOpen {
 		var err error
 		if buf, err = c.readFrame(buf); err != nil {
 			break
 		}
-		v = c.do(func(c *conn, b []byte) verdict { return c.s.carryOut(c, b) }, buf)
+		v = c.process(func(c *conn, b []byte) verdict { return c.s.handler(c, b) }, buf)
 	}
 	c.s.mu.Lock()
-	c.s.forget(c)
+	c.s.unregister(c)
 	c.s.mu.Unlock()
 	c.mu.Lock()
-	for v == leave && c.writing {
+	for v == closeAfterFlush && c.writing {
 		c.idle.Wait()
 	}
 	_ = c.nc.Close()
@@ -104,41 +104,43 @@ func (c *conn) serve() {
 	c.mu.Unlock()
 }
 
-// first reads the first frame: a request to connect, or a four-letter word.
-func (c *conn) first() verdict {
-	_ = c.nc.SetDeadline(time.Now().Add(handshakeTime))
-	if b, err := c.r.Peek(4); err == nil && words[string(b)] != nil {
-		return c.do(c.s.word, b)
+// readFirstFrame reads and executes the first frame: a connect request or a four-letter
+// command.
+func (c *conn) readFirstFrame() verdict {
+	_ = c.nc.SetDeadline(time.Now().Add(handshakeTimeout))
+	if b, err := c.r.Peek(4); err == nil && fourLetterCommands[string(b)] != nil {
+		return c.process(c.s.fourLetterCommand, b)
 	}
 	b, err := c.readFrame(nil)
 	if err != nil {
-		return cut
+		return closeNow
 	}
 	_ = c.nc.SetDeadline(time.Time{})
-	return c.do(c.s.connect, b)
+	return c.process(c.s.connect, b)
 }
 
-// do has a frame carried out with the server locked, and sends the answer.
-func (c *conn) do(f func(*conn, []byte) verdict, b []byte) verdict {
+// process calls f for a frame with the server locked, and then sends the queued replies,
+// unless the next frame has already arrived.
+func (c *conn) process(f func(*conn, []byte) verdict, b []byte) verdict {
 	c.begin()
 	c.s.mu.Lock()
-	v := cut
+	v := closeNow
 	if !c.gone {
 		v = f(c, b)
 	}
 	c.s.mu.Unlock()
-	if v == leave {
-		_ = c.nc.SetWriteDeadline(time.Now().Add(handshakeTime))
+	if v == closeAfterFlush {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(handshakeTimeout))
 	}
-	if v != stay || !c.another() {
+	if v != keepOpen || !c.hasBufferedFrame() {
 		c.drain()
 	}
 	return v
 }
 
-// another reports whether the next frame is here already, whole: then the answers to both
-// can go together, unless they get long.
-func (c *conn) another() bool {
+// hasBufferedFrame reports whether the next frame has arrived completely, so that the
+// replies to both can be sent together. It returns false if the queued replies are long.
+func (c *conn) hasBufferedFrame() bool {
 	here := c.r.Buffered()
 	if here < 4 {
 		return false
@@ -149,31 +151,31 @@ func (c *conn) another() bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.out) < keepBuffer && !c.broken
+	return len(c.out) < maxKeptBuffer && !c.broken
 }
 
-// readFrame reads one frame, into buf if that is large enough.
+// readFrame reads one frame, into buf if buf is large enough.
 func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	head, err := c.r.Peek(4)
 	if err != nil {
 		return nil, err
 	}
 	size := binary.BigEndian.Uint32(head)
-	if c.r.Buffered() == fewRequests {
-		c.r = bufio.NewReaderSize(c.r, manyRequests)
+	if c.r.Buffered() == smallReadBuffer {
+		c.r = bufio.NewReaderSize(c.r, largeReadBuffer)
 	}
-	_, _ = c.r.Discard(4) // which are there
-	if size > maxFrame {  // negative lengths too
+	_, _ = c.r.Discard(4) // cannot fail after Peek
+	if size > maxFrame {  // true for negative lengths as well
 		return nil, io.ErrShortBuffer
 	}
-	if cap(buf) > keepBuffer {
+	if cap(buf) > maxKeptBuffer {
 		buf = nil
 	}
-	return jute.ReadBehind(c.r, buf[:0], int(size), keepBuffer)
+	return jute.ReadBehind(c.r, buf[:0], int(size), maxKeptBuffer)
 }
 
-// send queues a frame, with the server locked. The queue is bounded: a client
-// that does not read its events is cut off.
+// send queues a frame. The server must be locked. The queue is bounded: send closes
+// the connection of a client that does not read its events.
 func (c *conn) send(frame []byte) {
 	if c.gone {
 		return
@@ -185,12 +187,12 @@ func (c *conn) send(frame []byte) {
 	}
 	if len(c.out) > c.s.opt.MaxQueue || len(c.out) > 0 && c.s.queued.Load() > maxQueued {
 		c.broken = true
-		c.forgetQueue()
+		c.discardQueue()
 		_ = c.nc.Close()
 		return
 	}
 	if c.out == nil {
-		c.out = (*queues.Get().(*[]byte))[:0]
+		c.out = (*bufferPool.Get().(*[]byte))[:0]
 	}
 	c.out = append(c.out, frame...)
 	c.s.queued.Add(int64(len(frame)))
@@ -201,7 +203,7 @@ func (c *conn) send(frame []byte) {
 	c.s.wg.Go(c.flush)
 }
 
-// flush sends what is queued, until nothing is.
+// flush sends the queued frames until the queue is empty.
 func (c *conn) flush() {
 	c.mu.Lock()
 	for len(c.out) > 0 && !c.broken {
@@ -210,8 +212,8 @@ func (c *conn) flush() {
 		c.mu.Unlock()
 		_, err := c.nc.Write(b)
 		c.s.queued.Add(-int64(len(b)))
-		if cap(b) <= 2*keepBuffer { // which it reaches while it grows
-			queues.Put(&b)
+		if cap(b) <= 2*maxKeptBuffer { // append may double the capacity
+			bufferPool.Put(&b)
 		}
 		c.mu.Lock()
 		if err != nil {
@@ -220,24 +222,25 @@ func (c *conn) flush() {
 		}
 	}
 	if c.broken {
-		c.forgetQueue()
+		c.discardQueue()
 	}
 	c.writing = false
 	c.idle.Broadcast()
 	c.mu.Unlock()
 }
 
-func (c *conn) forgetQueue() {
+func (c *conn) discardQueue() {
 	c.s.queued.Add(-int64(len(c.out)))
 	c.out = nil
 }
 
-// begin and drain enclose the handling of a frame. Replies are sent by the
-// goroutine that made them, which spares a switch, and keeps a client that does
-// not read its replies from asking for more. A pipe, as in tests, has no buffer, so
-// there the other side may be writing still: replies have to be sent on the side.
+// begin is called before a frame is handled, drain afterwards. On TCP connections the
+// goroutine that executes a request also sends the reply. This saves a goroutine switch,
+// and a client that does not read its replies cannot send more requests. A net.Pipe, as
+// used by tests, has no buffer: its client may still be writing, so another goroutine
+// sends the replies.
 func (c *conn) begin() {
-	if _, tcp := c.nc.(*net.TCPConn); !tcp || c.serving { // which nobody else changes
+	if _, tcp := c.nc.(*net.TCPConn); !tcp || c.serving { // only this goroutine sets serving
 		return
 	}
 	c.mu.Lock()
@@ -254,13 +257,14 @@ func (c *conn) drain() {
 		c.flush()
 		return
 	}
-	for c.writing && len(c.out) > keepBuffer {
+	for c.writing && len(c.out) > maxKeptBuffer {
 		c.idle.Wait()
 	}
 	c.mu.Unlock()
 }
 
-// addIDs adds identities, each once.
+// addIDs adds identities without duplicates. It reports whether the connection has at
+// most maxIDs.
 func (c *conn) addIDs(ids []id) bool {
 	for _, who := range ids {
 		if !slices.Contains(c.ids, who) {
@@ -270,13 +274,13 @@ func (c *conn) addIDs(ids []id) bool {
 	return len(c.ids) <= maxIDs
 }
 
-// Marks and bounds of the client protocol; the opcodes are jute's.
+// Constants of the client protocol. The opcodes are in package jute.
 const (
-	opError   = -1      // the type of a failed result inside a multi
-	maxFrame  = 0xfffff // the real one's jute.maxbuffer, 1 MiB - 1
-	maxTTL    = 1<<40 - 1
+	opError   = -1            // type of a failed result inside a multi
+	maxFrame  = 0xfffff       // ZooKeeper's default jute.maxbuffer in bytes, 1 MiB - 1
+	maxTTL    = 1<<40 - 1     // milliseconds
 	headerLen = 4 + 4 + 8 + 4 // length, xid, zxid, error
-	maxReply  = 16 << 20      // past this a multiRead ends
+	maxReply  = 16 << 20      // bytes after which a multiRead fails
 )
 
 // code is an error code of the protocol.
@@ -324,7 +328,7 @@ const (
 	stateSyncConnected       = 3
 )
 
-// Create modes, as the flags of a create request say them.
+// Create modes, the values of the flags of a create request.
 const (
 	modePersistent    = 0
 	modeEphemeral     = 1
@@ -335,30 +339,31 @@ const (
 	modeTTLSequential = 6
 )
 
-// frame starts a reply: room for the length, then the header.
+// frame returns an encoder that contains a placeholder for the length and the header of
+// a reply.
 func frame(xid int32, zxid int64, err code) *jute.Encoder {
 	e := &jute.Encoder{B: make([]byte, 0, 128)}
 	begin(e, xid, zxid, err)
 	return e
 }
 
-// begin is frame in a buffer that is there already.
+// begin writes the same to an existing encoder.
 func begin(e *jute.Encoder, xid int32, zxid int64, err code) {
 	e.Int(0, xid)
 	e.Long(zxid)
 	e.Int(int32(err))
 }
 
-// finish writes the length in front of a frame and returns the frame.
+// finish sets the length at the beginning of a frame and returns the frame.
 func finish(e *jute.Encoder) []byte {
 	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4))
 	return e.B
 }
 
-// noZxid is that of an event which does not tell its transaction.
+// noZxid is the zxid of an event that does not name its transaction.
 const noZxid = -1
 
-// eventFrame is a watch event.
+// eventFrame returns the frame of a watch event.
 func eventFrame(typ int32, zxid int64, path string) []byte {
 	e := frame(jute.XidEvent, zxid, codeOK)
 	e.Int(typ, stateSyncConnected)

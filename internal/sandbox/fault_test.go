@@ -6,33 +6,33 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Action is what a Fault does to a request.
+// An Action is what a Fault does to a request.
 type Action int
 
-// The faults a server can be made to show.
+// The possible actions.
 const (
 	_         Action = iota
-	DropReply        // carry the request out, but never answer it
-	Hang             // ignore this request and all that follow on its connection
-	CutBefore        // cut the connection, the request not carried out
-	CutAfter         // carry the request out, then cut the connection without an answer
+	DropReply        // execute the request, but never answer it
+	Hang             // ignore this request and all later ones on its connection
+	CutBefore        // close the connection without executing the request
+	CutAfter         // execute the request, then close the connection without a reply
 )
 
-// Fault spoils one request, for tests of how clients and the server bear it.
+// A Fault makes the server mishandle one request, for tests.
 type Fault struct {
-	Op     int32 // the opcode it waits for; 0 is any but ping
-	Skip   int   // let so many of them pass first
+	Op     int32 // opcode of the request; 0 means any but ping
+	Skip   int   // number of matching requests to handle normally first
 	Action Action
 }
 
-// Inject arms a fault. It strikes once; several may be armed, the latest that
-// fits strikes.
+// Inject adds a fault, which happens once. If several faults match a request, the one
+// that was injected last happens.
 func (s *Server) Inject(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	armed, hung, others := true, map[*conn]bool{}, s.carryOut
-	s.carryOut = func(c *conn, b []byte) verdict {
-		struck := armed && f.fits(b)
+	armed, hung, next := true, map[*conn]bool{}, s.handler
+	s.handler = func(c *conn, b []byte) verdict {
+		struck := armed && f.matches(b)
 		if struck {
 			f.Skip--
 			struck = f.Skip < 0
@@ -40,25 +40,25 @@ func (s *Server) Inject(f Fault) {
 		}
 		switch {
 		case hung[c], struck && f.Action == Hang:
-			hung[c] = true // not even the session's clock hears of it
-			return stay
+			hung[c] = true // the session's deadline is not extended either
+			return keepOpen
 		case !struck:
-			return others(c, b)
+			return next(c, b)
 		case f.Action == CutBefore:
-			return cut
+			return closeNow
 		}
-		c.gone = true // nothing is sent
-		v := others(c, b)
+		c.gone = true // makes send drop the reply
+		v := next(c, b)
 		c.gone = false
 		if f.Action == CutAfter {
-			return cut
+			return closeNow
 		}
 		return v
 	}
 }
 
-// fits reports whether a request is one that the fault waits for.
-func (f *Fault) fits(b []byte) bool {
+// matches reports whether the fault applies to a request.
+func (f *Fault) matches(b []byte) bool {
 	if len(b) < 8 {
 		return false
 	}

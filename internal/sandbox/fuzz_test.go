@@ -11,14 +11,14 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// small keeps a fuzzed server from growing.
-var small = Options{
+// smallServer limits the memory of a fuzzed server.
+var smallServer = Options{
 	MaxTreeBytes: 1 << 20, MaxWatchBytes: 1 << 20, MaxQueue: 1 << 20, MaxSessions: 4, EnforceQuota: true,
 	Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
 }
 
-// samples has a body for every opcode.
-var samples = []rawzk.Op{
+// sampleRequests contains at least one request of every opcode.
+var sampleRequests = []rawzk.Op{
 	{Op: jute.OpCreate, Body: rawzk.Create("/a", []byte("x"), rawzk.Open, modePersistent)},
 	{Op: jute.OpCreate, Body: rawzk.Create("/zookeeper/quota/a", nil, rawzk.Open, modePersistent)},
 	{Op: jute.OpCreate, Body: rawzk.Create("/zookeeper/quota/a/zookeeper_limits", []byte("count=1,bytes=5=;countHardLimit=3"), rawzk.Open, 0)},
@@ -54,8 +54,8 @@ var samples = []rawzk.Op{
 	{Op: jute.OpDelete, Body: rawzk.PathInt("/c", -1)}, {Op: jute.OpCloseSession},
 }
 
-// FuzzFrames sends a server any bytes at all, as a peer that knows nothing of
-// the protocol would.
+// FuzzFrames sends arbitrary bytes to a server, which must neither crash nor corrupt its
+// tree.
 func FuzzFrames(f *testing.F) {
 	var e jute.Encoder
 	e.B = binary.BigEndian.AppendUint32(nil, 45)
@@ -68,13 +68,13 @@ func FuzzFrames(f *testing.F) {
 	f.Add(e.B)
 	f.Add([]byte("ruok"))
 	f.Add([]byte("\x7f\xff\xff\xff"))
-	for _, op := range samples {
+	for _, op := range sampleRequests {
 		b := binary.BigEndian.AppendUint32(append([]byte{}, e.B...), uint32(8+len(op.Body)))
 		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, 1), uint32(op.Op))
 		f.Add(append(b, op.Body...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := New(small)
+		s := New(smallServer)
 		nc, err := s.Dial()
 		if err != nil {
 			t.Fatal(err)
@@ -91,18 +91,18 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzRequests hands an established session's requests to the handlers: opcode,
-// length and body of each come from the input.
+// FuzzRequests passes arbitrary requests of an established session to the handlers. The
+// opcode, length and body of each come from the input.
 func FuzzRequests(f *testing.F) {
 	var all []byte
-	for _, op := range samples {
+	for _, op := range sampleRequests {
 		one := appendOp(nil, op)
 		f.Add(one)
 		all = append(all, one...)
 	}
 	f.Add(all)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s := New(small)
+		s := New(smallServer)
 		client, server := net.Pipe()
 		done := make(chan bool)
 		go func() {
@@ -114,8 +114,8 @@ func FuzzRequests(f *testing.F) {
 		s.conns[c] = struct{}{}
 		c.sess = s.open(10 * time.Second)
 		c.sess.conn = c
-		v := stay
-		for len(b) >= 3 && v == stay {
+		v := keepOpen
+		for len(b) >= 3 && v == keepOpen {
 			op, n := int32(int8(b[0])), int(binary.BigEndian.Uint16(b[1:]))
 			n = min(n, len(b)-3)
 			var e jute.Encoder
@@ -125,7 +125,7 @@ func FuzzRequests(f *testing.F) {
 			b = b[3+n:]
 			check(t, s)
 		}
-		if s.tree.bytes > small.MaxTreeBytes {
+		if s.tree.bytes > smallServer.MaxTreeBytes {
 			t.Errorf("the tree has grown to %d bytes", s.tree.bytes)
 		}
 		s.mu.Unlock()

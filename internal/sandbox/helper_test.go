@@ -11,16 +11,18 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// client is a session that ends its test when something fails.
+// A client is a session. Its methods end the test if something fails.
 type client struct {
 	t *testing.T
 	*rawzk.Conn
 }
 
-const asked = 10000 // the session timeout clients of these tests ask for, in ms
+const requestedTimeout = 10000 // session timeout of the clients in these tests, in ms
 
-// open opens a session over an in-process connection.
-func open(t *testing.T, s *Server) *client { return resume(t, s, rawzk.Session{Timeout: asked}) }
+// open opens a new session over an in-process connection.
+func open(t *testing.T, s *Server) *client {
+	return resume(t, s, rawzk.Session{Timeout: requestedTimeout})
+}
 
 func resume(t *testing.T, s *Server, want rawzk.Session) *client {
 	t.Helper()
@@ -29,7 +31,7 @@ func resume(t *testing.T, s *Server, want rawzk.Session) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = nc.Close() })
-	want.Timeout = asked
+	want.Timeout = requestedTimeout
 	c, err := rawzk.Connect(nc, want, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +39,7 @@ func resume(t *testing.T, s *Server, want rawzk.Session) *client {
 	return &client{t, c}
 }
 
-// call sends a request and returns its reply, passing events over.
+// call sends a request and returns its reply. It drops events.
 func (c *client) call(op int32, body []byte) rawzk.Frame {
 	c.t.Helper()
 	frames, err := c.Call(op, body)
@@ -47,7 +49,7 @@ func (c *client) call(op int32, body []byte) rawzk.Frame {
 	return frames[len(frames)-1]
 }
 
-// must is call for requests that have to succeed.
+// must is call for requests that must succeed.
 func (c *client) must(op int32, body []byte) *jute.Decoder {
 	c.t.Helper()
 	f := c.call(op, body)
@@ -67,8 +69,8 @@ func (c *client) exists(path string) bool {
 	return c.call(jute.OpExists, rawzk.PathWatch(path, false)).Err == 0
 }
 
-// closed waits until the server has closed the connection.
-func (c *client) closed() {
+// waitClosed waits until the server closes the connection.
+func (c *client) waitClosed() {
 	c.t.Helper()
 	for {
 		if _, err := c.Recv(); errors.Is(err, io.EOF) {
@@ -79,8 +81,8 @@ func (c *client) closed() {
 	}
 }
 
-// bubble runs a test in a synctest bubble, where a wait takes no time and a
-// goroutine left behind is a failure.
+// bubble runs f with a new server in a synctest bubble. Waiting takes no time there, and a
+// goroutine that is still running at the end fails the test.
 func bubble(t *testing.T, opt Options, f func(t *testing.T, s *Server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +95,7 @@ func bubble(t *testing.T, opt Options, f func(t *testing.T, s *Server)) {
 	})
 }
 
-// check looks for contradictions between the tree and the indexes over it.
+// check fails the test if the tree and its indexes contradict each other.
 func check(t testing.TB, s *Server) {
 	t.Helper()
 	fresh := newTree(s.opt.As)
@@ -159,16 +161,16 @@ func check(t testing.TB, s *Server) {
 	}
 }
 
-// Dial connects to the server within the process, with no port in between.
+// Dial connects to the server within the process, without a port.
 func (s *Server) Dial() (net.Conn, error) {
 	client, server := net.Pipe()
-	if err := s.take(pipeEnd{server}); err != nil {
+	if err := s.startConn(pipeEnd{server}); err != nil {
 		return nil, err
 	}
 	return client, nil
 }
 
-// pipeEnd is the server's end of a Dial.
+// pipeEnd is the server's end of a connection from Dial.
 type pipeEnd struct{ net.Conn }
 
 type pipeAddr struct{}
@@ -177,8 +179,8 @@ func (pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
 func (pipeAddr) Network() string     { return "pipe" }
 func (pipeAddr) String() string      { return "in-process" }
 
-// Tick does at once what is due by the clock: expired sessions, empty containers,
-// nodes past their time to live.
+// Tick does at once what the timer would do: it expires sessions and deletes empty
+// containers and expired TTL nodes.
 func (s *Server) Tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

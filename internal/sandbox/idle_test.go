@@ -20,13 +20,12 @@ import (
 const (
 	idleSessions = 1000
 	idleEvery    = 10 * time.Second
-	idleServer   = "ZKSH_TEST_IDLE_SERVER" // its address, for idleClients
+	idleServer   = "ZKSH_TEST_IDLE_SERVER" // variable with the server's address, for idleClients
 )
 
-// BenchmarkIdle is the share of a core that a server with 1,000 idle sessions
-// takes, each with a ping every 10 s. The clients are another process. Beside it
-// is the least such a server in Go can take: one that reads and writes, and no
-// more.
+// BenchmarkIdle measures the share of a core that a server with 1,000 idle sessions uses,
+// each with a ping every 10 s. The clients run in another process. The benchmark "bare"
+// shows the minimum for a server in Go: it only reads and writes.
 func BenchmarkIdle(b *testing.B) {
 	b.Run("sandbox", func(b *testing.B) {
 		s := New(Options{})
@@ -35,7 +34,7 @@ func BenchmarkIdle(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		idle(b, addr.String())
+		measureIdle(b, addr.String())
 	})
 	b.Run("bare", func(b *testing.B) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,13 +42,13 @@ func BenchmarkIdle(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer ln.Close()
-		go bare(ln) // ends with ln
-		idle(b, ln.Addr().String())
+		go serveBare(ln) // ends with ln
+		measureIdle(b, ln.Addr().String())
 	})
 }
 
-// idle measures what this process takes while the clients ping it.
-func idle(b *testing.B, addr string) {
+// measureIdle measures the CPU time of this process while the clients ping it.
+func measureIdle(b *testing.B, addr string) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), idleServer+"="+addr)
 	stdin, err := cmd.StdinPipe()
@@ -64,7 +63,7 @@ func idle(b *testing.B, addr string) {
 		b.Fatal(err)
 	}
 	defer func() {
-		_ = stdin.Close() // which ends it
+		_ = stdin.Close() // makes the clients exit
 		_ = cmd.Wait()
 	}()
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
@@ -77,9 +76,9 @@ func idle(b *testing.B, addr string) {
 	b.ReportMetric(100*float64(cpu(b)-used)/float64(time.Since(start)), "%core")
 }
 
-// bare answers the first frame of each connection with a session and all others
-// with a ping's reply.
-func bare(ln net.Listener) {
+// serveBare answers the first frame of each connection with a session, and all others
+// with the reply to a ping.
+func serveBare(ln net.Listener) {
 	session := &jute.Encoder{B: make([]byte, 4)}
 	session.Int(0)
 	session.Int(30000)
@@ -92,7 +91,7 @@ func bare(ln net.Listener) {
 		if err != nil {
 			return
 		}
-		go func() { // ends with the client
+		go func() { // ends when the client disconnects
 			defer nc.Close()
 			buf := make([]byte, 2048)
 			for answer := hello; ; answer = pong {
@@ -107,7 +106,7 @@ func bare(ln net.Listener) {
 	}
 }
 
-// TestMain runs the tests, or is the clients that BenchmarkIdle starts.
+// TestMain runs the tests, or, in the process that BenchmarkIdle starts, the clients.
 func TestMain(m *testing.M) {
 	addr := os.Getenv(idleServer)
 	if addr == "" {
@@ -120,7 +119,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// idleClients keeps the sessions alive until its input ends.
+// idleClients opens the sessions and pings the server until its standard input ends.
 func idleClients(addr string) error {
 	clients := make([]*rawzk.Conn, idleSessions)
 	for i := range clients {
@@ -134,7 +133,7 @@ func idleClients(addr string) error {
 		}
 	}
 	ended := make(chan struct{})
-	go func() { // ends with the input, which ends the process
+	go func() { // ends at the end of standard input
 		defer close(ended)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}()

@@ -16,7 +16,7 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// What ends the real server must not even make ours fail.
+// The server survives requests that crash ZooKeeper.
 func TestWhatKillsTheRealOne(t *testing.T) {
 	bubble(t, Options{EnforceQuota: true}, func(t *testing.T, s *Server) {
 		c := open(t, s)
@@ -74,7 +74,7 @@ func TestSilentConnectionIsCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(start) != handshakeTime {
+		if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(start) != handshakeTimeout {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
@@ -89,15 +89,15 @@ func TestUnreadAnswerIsGivenUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(handshakeTime + time.Second)
+		time.Sleep(handshakeTimeout + time.Second)
 		if b, err := io.ReadAll(nc); err != nil || len(b) > 0 {
 			t.Errorf("still there: %q, %v", b, err)
 		}
 	})
 }
 
-// A client that does not read its events must not hold up who causes them, and
-// must not fill the memory.
+// A client that does not read its events neither blocks the client that causes them nor
+// fills the memory.
 func TestSlowReader(t *testing.T) {
 	bubble(t, Options{MaxQueue: 1 << 16}, func(t *testing.T, s *Server) {
 		slow, busy := open(t, s), open(t, s)
@@ -167,7 +167,7 @@ func TestFrameLimits(t *testing.T) {
 			if _, err := c.Conn.Conn.Write([]byte(head)); err != nil {
 				t.Fatal(err)
 			}
-			c.closed()
+			c.waitClosed()
 		})
 	}
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
@@ -212,7 +212,7 @@ func TestCloseEndsConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := rawzk.Connect(nc, rawzk.Session{Timeout: asked}, 0)
+	c, err := rawzk.Connect(nc, rawzk.Session{Timeout: requestedTimeout}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestCloseEndsConnections(t *testing.T) {
 	}
 }
 
-// Every session sees the events of all others in the one order of their zxids.
+// Every session gets the events in the order of their zxids.
 func TestConcurrentSessions(t *testing.T) {
 	s := New(Options{})
 	defer s.Close()
@@ -240,7 +240,7 @@ func TestConcurrentSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := rawzk.Connect(nc, rawzk.Session{Timeout: 4 * asked}, 0) // which nobody pings
+		c, err := rawzk.Connect(nc, rawzk.Session{Timeout: 4 * requestedTimeout}, 0) // long, because nobody sends pings
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,8 +295,9 @@ func TestConcurrentSessions(t *testing.T) {
 	check(t, s)
 }
 
-// All at once, over TCP: requests of all kinds, connections that come and go,
-// readers that do not read, pauses, faults, and an end in the middle of it.
+// The server's state stays consistent under load over TCP: requests of all kinds,
+// connections that come and go, clients that do not read, pauses, faults, and Close while
+// requests arrive.
 func TestStorm(t *testing.T) {
 	s := New(Options{Tick: 20 * time.Millisecond, ReapEvery: 10 * time.Millisecond, MaxQueue: 1 << 14, MaxSessions: 50})
 	addr, err := s.Listen("127.0.0.1:0")
@@ -334,7 +335,7 @@ func TestStorm(t *testing.T) {
 					go func() { _, _ = io.Copy(io.Discard, c.Conn) }()
 				}
 				for range rnd.IntN(300) {
-					op := samples[rnd.IntN(len(samples))]
+					op := sampleRequests[rnd.IntN(len(sampleRequests))]
 					if op.Op == jute.OpCloseSession && rnd.IntN(20) > 0 {
 						continue
 					}

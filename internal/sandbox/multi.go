@@ -2,15 +2,15 @@ package sandbox
 
 import "github.com/zksh/zksh/internal/jute"
 
-// multi carries out opcode 14: every operation is checked, then all are applied
-// under one zxid, or none is.
+// multi executes opcode 14. It checks all operations, and then applies all with one zxid,
+// or none.
 func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encoder) code {
 	requests, ok := readMulti(d, s.opt.As)
 	if !ok {
 		return codeMarshalling
 	}
-	if s.opt.MovedParts {
-		moved(e, len(requests))
+	if s.opt.MultiSessionMoved {
+		writeMovedResults(e, len(requests))
 		return codeOK
 	}
 	b := batch{s: s, caller: c.ids, session: c.sess.id, records: make(map[string]record)}
@@ -23,7 +23,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 		}
 	}
 	if why == codeMarshalling {
-		// The real one has errors that end the whole request, not one operation.
+		// As in ZooKeeper, this error fails the request as a whole.
 		return why
 	}
 	for i := range requests {
@@ -47,8 +47,8 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 	return codeOK
 }
 
-// readMulti takes the operations off a multi. Opcodes in a multi only say the
-// record's layout: what is created depends on the mode.
+// readMulti decodes the operations of a multi. In a multi, the opcode of a create decides
+// only the layout of the record; the mode decides the type of the node.
 func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 	var list []request
 	for {
@@ -56,7 +56,7 @@ func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 		if d.Err() != nil || done {
 			return list, d.Err() == nil
 		}
-		if !multiWrite(typ) || !as.knows(typ) {
+		if !allowedInMulti(typ) || !as.knows(typ) {
 			return nil, false
 		}
 		r := readWrite(d, typ)
@@ -66,7 +66,7 @@ func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 		switch {
 		case typ != jute.OpCreate && typ != jute.OpCreate2 && typ != jute.OpCreateContainer:
 		case r.flags == modeTTL || r.flags == modeTTLSequential:
-			r.op = opError // takes the request down, but only once it is reached
+			r.op = opError // fails the whole request, unless an earlier operation fails first
 		case r.flags == modeContainer:
 			r.op = jute.OpCreateContainer
 		default:
@@ -76,8 +76,8 @@ func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 	}
 }
 
-// multiWrite tells what may be in a multi.
-func multiWrite(op int32) bool {
+// allowedInMulti reports whether a multi may contain the opcode.
+func allowedInMulti(op int32) bool {
 	return jute.Creates(op) || op == jute.OpDelete || op == jute.OpSetData || op == jute.OpCheck
 }
 
@@ -86,16 +86,16 @@ func writeError(e *jute.Encoder, err code) {
 	e.Int(int32(err))
 }
 
-// read is one operation of a multiRead, or of a request of its own.
+// A read is one operation of a multiRead, or a read request.
 type read struct {
 	op    int32
-	path  []byte // part of the request; nil if that has a null
+	path  []byte // part of the request's buffer; nil for a null string
 	watch bool
 }
 
-// multiRead carries out opcode 22: getData and getChildren, each with its own
-// error. Where the real one stumbles half way, it sends what it has so far
-// along with the error, and so does this.
+// multiRead executes opcode 22: getData and getChildren operations, each with its own
+// result or error. If ZooKeeper fails on the request in between, it sends the results so
+// far together with the error, and so does multiRead.
 func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	whole := *d
 	if !validMultiRead(&whole) {
@@ -106,7 +106,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 		mark := len(e.B)
 		e.MultiHeader(r.op, false, 0)
 		switch {
-		case mark > maxReply, r.op == opError: // one small request must not ask for gigabytes
+		case mark > maxReply, r.op == opError: // maxReply: a small request must not produce gigabytes
 			err = codeMarshalling
 		default:
 			err = s.answer(c, r, e)
@@ -126,8 +126,8 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	return err
 }
 
-// validMultiRead looks at all operations of a multiRead. Writes can be read too, as long
-// as all are, though none will be carried out.
+// validMultiRead reports whether all operations of a multiRead can be decoded. They must be
+// all reads or all writes; a multiRead of writes fails later, without executing any.
 func validMultiRead(d *jute.Decoder) bool {
 	first, more, ok := nextRead(d)
 	for r := first; more; r, more, ok = nextRead(d) {
@@ -138,8 +138,8 @@ func validMultiRead(d *jute.Decoder) bool {
 	return ok
 }
 
-// nextRead takes the next operation off a multiRead. There is no more behind one that
-// is not ok.
+// nextRead decodes the next operation of a multiRead. If more is false, there is none: ok
+// reports whether the list has ended properly.
 func nextRead(d *jute.Decoder) (r read, more, ok bool) {
 	typ, done := d.MultiHeader()
 	if d.Err() != nil || done {
@@ -149,8 +149,8 @@ func nextRead(d *jute.Decoder) (r read, more, ok bool) {
 	switch {
 	case typ == jute.OpGetData || typ == jute.OpGetChildren:
 		r.path = d.Buffer()
-		d.Bool() // the watch flag, which the real one passes over
-	case multiWrite(typ):
+		d.Bool() // watch flag, which ZooKeeper ignores here
+	case allowedInMulti(typ):
 		readWrite(d, typ)
 		r.op = opError
 	default:

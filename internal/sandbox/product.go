@@ -9,52 +9,55 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// The servers of others that speak ZooKeeper's protocol and that a sandbox can answer as.
+// The compatible servers that a sandbox can imitate.
 const (
 	ClickHouse Version = "clickhouse"
 	RaftKeeper Version = "raftkeeper"
 )
 
-// Products lists the servers of others that a sandbox can answer as.
+// Products returns the servers of other projects that speak ZooKeeper's protocol and that a
+// sandbox can imitate.
 func Products() []Version { return []Version{ClickHouse, RaftKeeper} }
 
-// product is where a compatible server differs from ZooKeeper 3.4, which it follows
-// otherwise. The sources are the products' own, as read in November 2026.
+// A product describes how a compatible server differs from ZooKeeper 3.4. In all else the
+// sandbox imitates 3.4 for it. The facts are from the products' sources as of November 2026.
 type product struct {
 	name    string // in the first line of srvr (FourLetterCommand.cpp of both)
 	release string
 
-	// opcodes are those newer than 3.4 that it knows. It closes the connection on any other
-	// without an answer (KeeperTCPHandler::receiveRequest throws, and runImpl ends; ClickHouse's
-	// OpNum got 15, 17 to 19, 21, 101, 105 and 106 only lately, so this is a Keeper of before.
-	// RaftKeeper: OpNum in ZooKeeperConstants.h; the releases of which ConnectionHandler.cpp was
-	// read log the exception and leave the request without an answer).
-	opcodes []int32
-	lacks   []int32 // opcodes of 3.4 that it does not know either
+	// opcodes lists the known opcodes that are newer than 3.4. The server closes the connection
+	// on any other newer opcode, without an answer. In ClickHouse,
+	// KeeperTCPHandler::receiveRequest throws, and runImpl ends. Its OpNum got 15, 17 to 19, 21,
+	// 101, 105 and 106 only recently; the sandbox imitates an older Keeper. For RaftKeeper, see
+	// OpNum in ZooKeeperConstants.h; in its releases, ConnectionHandler.cpp logs the exception
+	// and never answers the request.
+	opcodes     []int32
+	unsupported []int32 // opcodes of 3.4 that the server does not know
 
-	// newSessions: each connection has a session of its own. A reconnect gets another one
-	// (KeeperTCPHandler::receiveHandshake: "We don't support session restore"), and the
-	// old session ends with its connection (finishSession at the end of runImpl).
+	// newSessions means that each connection has its own session. A client that reconnects
+	// gets a new session (KeeperTCPHandler::receiveHandshake: "We don't support session
+	// restore"), and the old one ends with its connection (finishSession at the end of runImpl).
 	newSessions bool
 
-	decimal bool // srvr has the zxid in decimals (RaftKeeper; ClickHouse before formatZxid)
-	sent    string
+	decimal bool   // srvr prints the zxid in decimal (RaftKeeper; ClickHouse before formatZxid)
+	sent    string // label of the packets sent, in srvr
 }
 
 var products = map[Version]product{
 	ClickHouse: {
 		name: "ClickHouse Keeper", release: "v24.3.1.1-zksh-sandbox",
-		opcodes: []int32{jute.OpReconfig, jute.OpMultiRead},
-		lacks:   []int32{jute.OpSASL, jute.OpSetWatches}, newSessions: true, sent: "Sent",
+		opcodes:     []int32{jute.OpReconfig, jute.OpMultiRead},
+		unsupported: []int32{jute.OpSASL, jute.OpSetWatches}, newSessions: true, sent: "Sent",
 	},
 	RaftKeeper: {
 		name: "RaftKeeper", release: "RaftKeeper 2.1.0-zksh-sandbox",
-		opcodes: []int32{jute.OpRemoveWatches, jute.OpMultiRead, jute.OpAddWatch},
-		lacks:   []int32{jute.OpSASL}, decimal: true, sent: "Sent ", // with that space
+		opcodes:     []int32{jute.OpRemoveWatches, jute.OpMultiRead, jute.OpAddWatch},
+		unsupported: []int32{jute.OpSASL}, decimal: true, sent: "Sent ", // RaftKeeper prints the space
 	},
 }
 
-// product is what differs if this is no ZooKeeper.
+// product returns the differences from ZooKeeper 3.4, or false if v is a version of
+// ZooKeeper.
 func (v Version) product() (product, bool) {
 	p, ok := products[v]
 	return p, ok
@@ -62,11 +65,11 @@ func (v Version) product() (product, bool) {
 
 func (p product) knows(op int32) bool {
 	_, newer := opSince[op]
-	return !slices.Contains(p.lacks, op) && (!newer || slices.Contains(p.opcodes, op))
+	return !slices.Contains(p.unsupported, op) && (!newer || slices.Contains(p.opcodes, op))
 }
 
 const (
-	// productMinTimeout is the shortest session timeout (DEFAULT_MIN_SESSION_TIMEOUT_MS).
+	// productMinTimeout is the products' shortest session timeout (DEFAULT_MIN_SESSION_TIMEOUT_MS).
 	productMinTimeout = 10 * time.Second
 	// rejected is the protocol version of a connect reply without a session
 	// (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
@@ -77,8 +80,8 @@ const (
 	apiVersion     = "2" // WITH_MULTI_READ (KeeperConstants.h, KeeperCommon.h)
 )
 
-// systemNodes are the znodes that there are from the beginning, with their data. Both
-// products have /keeper and no /zookeeper (keeper_api_version_path).
+// systemNodes returns the znodes of an empty tree and their data. Both products have
+// /keeper and no /zookeeper (keeper_api_version_path).
 func (v Version) systemNodes() (paths []string, data map[string]string) {
 	if _, ok := v.product(); ok {
 		return []string{keeperPath, apiVersionPath}, map[string]string{apiVersionPath: apiVersion}
@@ -90,29 +93,31 @@ func (v Version) systemNodes() (paths []string, data map[string]string) {
 	return paths, nil
 }
 
-// reserved reports whether nobody may create or delete a znode here: /keeper and below
-// (KeeperStorage: "Trying to create a node inside the internal Keeper path").
+// reserved reports whether no client may create or delete the znode path. The products
+// reserve /keeper and its descendants (KeeperStorage: "Trying to create a node inside the
+// internal Keeper path").
 func (v Version) reserved(path string) bool {
 	_, ok := v.product()
 	return ok && (path == keeperPath || strings.HasPrefix(path, keeperPath+"/"))
 }
 
-// SetLeaderless makes the server reject connect requests as a member without a leader
-// does, until it is called with false. ZooKeeper hangs up; the products answer with
-// protocol version 42 first.
+// SetLeaderless makes the server reject connect requests like an ensemble member without a
+// leader, until it is called with false. ZooKeeper closes the connection; the products
+// first answer with protocol version 42.
 func (s *Server) SetLeaderless(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leaderless = on
 }
 
-// reject answers a connect request of a product without a session. RaftKeeper answers
-// both an expired session, with its old id, and a missing leader, with id -1, by version
-// 42 and timeout -1 (handleHandshake, sendHandshake); ClickHouse has no session to report
-// as expired, and leaves the timeout as it is (sendHandshake).
+// reject rejects a connect request. ZooKeeper closes the connection; the products answer
+// with version 42. RaftKeeper rejects an expired session with its old id, and any session
+// with id -1 if there is no leader, both with timeout -1 (handleHandshake, sendHandshake).
+// ClickHouse resumes no sessions, so it reports none as expired; it returns the negotiated
+// timeout (sendHandshake).
 func (s *Server) reject(c *conn, sid int64, timeout time.Duration) verdict {
 	if _, ok := s.opt.As.product(); !ok {
-		return cut
+		return closeNow
 	}
 	if s.opt.As == RaftKeeper {
 		timeout = -time.Millisecond
@@ -120,7 +125,7 @@ func (s *Server) reject(c *conn, sid int64, timeout time.Duration) verdict {
 	return s.withoutSession(c, rejected, sid, timeout)
 }
 
-// withoutSession sends a connect reply that begins no session, and hangs up.
+// withoutSession sends a connect reply that starts no session, and closes the connection.
 func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.Duration) verdict {
 	e := &jute.Encoder{B: make([]byte, 4, 64)}
 	e.Int(version, int32(timeout.Milliseconds()))
@@ -128,10 +133,10 @@ func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.
 	e.Buffer(make([]byte, 16))
 	s.stats.reply(c, len(e.B)-4, s.zxid, s.now())
 	c.send(finish(e))
-	return leave
+	return closeAfterFlush
 }
 
-// noSession is the id in the connect reply of a product without a leader.
+// noSession returns the session id in the connect reply of a product without a leader.
 func (v Version) noSession() int64 {
 	if v == RaftKeeper {
 		return -1
@@ -139,16 +144,17 @@ func (v Version) noSession() int64 {
 	return 0
 }
 
-// endWithConnection ends the session of a connection that is over, where it has no other.
+// endWithConnection ends the session of a closed connection if sessions do not outlive
+// their connections.
 func (s *Server) endWithConnection(n *session) {
-	if s.newSessions() && !s.opt.OldStay && s.sessions[n.id] == n {
+	if s.newSessions() && !s.opt.OldSessionsStay && s.sessions[n.id] == n {
 		s.closeSession(n)
 	}
 }
 
-// writeReadError is a failed part of a multiRead: the products keep its type, and put the
-// error into the header, with nothing behind it (ZooKeeperMultiResponse::writeImpl;
-// ClickHouse#58747).
+// writeReadError writes the result of a failed operation of a multiRead. The products keep
+// the operation's type and put the error into the header, without a body
+// (ZooKeeperMultiResponse::writeImpl; ClickHouse#58747).
 func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
 	if _, ok := s.opt.As.product(); ok {
 		e.MultiHeader(op, false, int32(err))
@@ -157,7 +163,7 @@ func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
 	writeError(e, err)
 }
 
-// summary is srvr behind the version line (ServerStatCommand::run).
+// summary returns the output of srvr after the version line (ServerStatCommand::run).
 func (p product) summary(s *Server) string {
 	zxid := fmt.Sprintf("0x%x", uint64(s.zxid))
 	if p.decimal {
@@ -167,7 +173,8 @@ func (p product) summary(s *Server) string {
 		s.stats.received, p.sent, s.stats.sent, len(s.conns), zxid, len(s.tree.nodes)-1)
 }
 
-// dump is that of both products (KeeperStorage::dumpSessionsAndEphemerals).
+// dump returns the output of dump, which is the same for both products
+// (KeeperStorage::dumpSessionsAndEphemerals).
 func (p product) dump(s *Server) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Sessions dump (%d):\n", len(s.sessions))
@@ -178,8 +185,8 @@ func (p product) dump(s *Server) string {
 	return b.String()
 }
 
-// fixACL is the list to store. The products take an empty one as it is
-// (KeeperStorage::fixupACL checks entries, of which there are none).
+// fixACL returns the list to store for the list of a request. The products accept an empty
+// list (KeeperStorage::fixupACL checks only its entries).
 func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
 	if _, ok := v.product(); ok && len(list) == 0 {
 		return nil, codeOK
@@ -187,7 +194,7 @@ func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
 	return fixACL(list, caller)
 }
 
-// knownOp reports whether there is a request with this opcode.
+// knownOp reports whether any version has a request with this opcode.
 func knownOp(op int32) bool {
 	_, ok := opNames[op]
 	return ok || op == jute.OpAuth || op == jute.OpDeleteContainer || op == jute.OpSASL

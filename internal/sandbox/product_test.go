@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// hello sends a connect request and returns the reply as it came.
-func hello(t *testing.T, s *Server, sid int64, passwd []byte) (version, timeout int32, id int64, rest []byte) {
+// connectRaw sends a connect request and returns the decoded reply.
+func connectRaw(t *testing.T, s *Server, sid int64, passwd []byte) (version, timeout int32, id int64, rest []byte) {
 	t.Helper()
 	nc, err := s.Dial()
 	if err != nil {
@@ -20,7 +20,7 @@ func hello(t *testing.T, s *Server, sid int64, passwd []byte) (version, timeout 
 	var e jute.Encoder
 	e.Int(0)
 	e.Long(0)
-	e.Int(asked)
+	e.Int(requestedTimeout)
 	e.Long(sid)
 	e.Buffer(append(passwd, make([]byte, 16-len(passwd))...))
 	e.Bool(false)
@@ -29,7 +29,7 @@ func hello(t *testing.T, s *Server, sid int64, passwd []byte) (version, timeout 
 		t.Fatal(err)
 	}
 	b := make([]byte, 4+41)
-	n, err := nc.Read(b) // a pipe's reader gets one write
+	n, err := nc.Read(b) // a net.Pipe returns the data of one Write
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,24 +52,24 @@ func eachProduct(t *testing.T, f func(t *testing.T, s *Server, as Version)) {
 
 func TestProductsConnect(t *testing.T) {
 	eachProduct(t, func(t *testing.T, s *Server, as Version) {
-		version, timeout, id, rest := hello(t, s, 0, nil)
-		if version != 0 || timeout != asked || id == 0 || len(rest) != 0 {
+		version, timeout, id, rest := connectRaw(t, s, 0, nil)
+		if version != 0 || timeout != requestedTimeout || id == 0 || len(rest) != 0 {
 			t.Errorf("version %d, timeout %d, id %d, %d bytes behind it", version, timeout, id, len(rest))
 		}
-		version, timeout, again, _ := hello(t, s, 99, nil)
-		if as == ClickHouse && (version != 0 || timeout != asked || again == 99 || again == id) {
+		version, timeout, again, _ := connectRaw(t, s, 99, nil)
+		if as == ClickHouse && (version != 0 || timeout != requestedTimeout || again == 99 || again == id) {
 			t.Errorf("unknown session: version %d, timeout %d, id %d", version, timeout, again)
 		}
 		if as == RaftKeeper && (version != rejected || timeout != -1 || again != 99) {
 			t.Errorf("unknown session: version %d, timeout %d, id %d", version, timeout, again)
 		}
 		s.SetLeaderless(true)
-		version, timeout, again, _ = hello(t, s, id, nil)
+		version, timeout, again, _ = connectRaw(t, s, id, nil)
 		if version != rejected || (as == RaftKeeper) != (timeout == -1 && again == -1) || as == ClickHouse && again != 0 {
 			t.Errorf("without a leader: version %d, timeout %d, id %d", version, timeout, again)
 		}
 		s.SetLeaderless(false)
-		if _, _, again, _ = hello(t, s, id, nil); (as == RaftKeeper) != (again == id) {
+		if _, _, again, _ = connectRaw(t, s, id, nil); (as == RaftKeeper) != (again == id) {
 			t.Errorf("reconnect: id %d after %d", again, id)
 		}
 	})
@@ -173,14 +173,14 @@ func TestWordsOfProducts(t *testing.T) {
 			c := open(t, s)
 			c.create("/e", modeEphemeral)
 			for _, text := range want {
-				if got := words["srvr"](s); !strings.Contains(got, text) {
+				if got := fourLetterCommands["srvr"](s); !strings.Contains(got, text) {
 					t.Errorf("no %q in %q", text, got)
 				}
 			}
-			if got := words["dump"](s); !strings.HasPrefix(got, "Sessions dump (1):\n0x") || !strings.HasSuffix(got, ":\n\t/e\n") {
+			if got := fourLetterCommands["dump"](s); !strings.HasPrefix(got, "Sessions dump (1):\n0x") || !strings.HasSuffix(got, ":\n\t/e\n") {
 				t.Error(got)
 			}
-			if got := words["cons"](s); !strings.HasPrefix(got, " in-process(recved=") {
+			if got := fourLetterCommands["cons"](s); !strings.HasPrefix(got, " in-process(recved=") {
 				t.Error(got)
 			}
 		})

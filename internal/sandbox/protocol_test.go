@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// null is a null string on the wire.
+// null is an encoded null string.
 var null = []byte{0xff, 0xff, 0xff, 0xff}
 
 func body(parts ...[]byte) []byte { return slices.Concat(parts...) }
@@ -21,8 +21,8 @@ func num(n int32) []byte {
 	return e.B
 }
 
-// The answers here were taken down from a real ZooKeeper 3.8.0; package difftest
-// compares far more of them, where one is installed.
+// The expected errors were recorded from ZooKeeper 3.8.0. Package difftest compares many
+// more replies if a real server is installed.
 func TestErrorsAreTheRealOnes(t *testing.T) {
 	path, create := rawzk.Path, func(p string, flags int32) []byte { return rawzk.Create(p, nil, rawzk.Open, flags) }
 	for _, tt := range []struct {
@@ -86,7 +86,7 @@ func TestErrorsAreTheRealOnes(t *testing.T) {
 				if got := code(c.call(tt.op, tt.body).Err); got != tt.want {
 					t.Errorf("error %d instead of %d", got, tt.want)
 				}
-				c.create("/after", 0) // the session goes on
+				c.create("/after", 0) // the session still works
 			})
 		})
 	}
@@ -129,7 +129,7 @@ func TestACLEnforcement(t *testing.T) {
 		} {
 			want := codeNoAuth
 			if name == "setACL" {
-				want = codeInvalidACL // auth without identities comes first
+				want = codeInvalidACL // this check comes first: auth without identities
 			}
 			if err := code(other.call(tt.op, tt.body).Err); err != want {
 				t.Errorf("%s: error %d", name, err)
@@ -144,7 +144,7 @@ func TestACLEnforcement(t *testing.T) {
 			}
 			return strings.Join(all, " ")
 		}
-		// The digest of u:p is what echo -n u:p | openssl sha1 -binary | base64 says.
+		// The digest of u:p is the output of: echo -n u:p | openssl sha1 -binary | base64
 		if got, want := ids(owner), "digest:u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=:31 world:anyone:1"; got != want {
 			t.Errorf("the owner sees %s instead of %s", got, want)
 		}
@@ -154,11 +154,11 @@ func TestACLEnforcement(t *testing.T) {
 		if f := other.call(jute.OpAuth, rawzk.Auth("bogus", "")); code(f.Err) != codeAuthFailed {
 			t.Errorf("an unknown scheme: error %d", f.Err)
 		}
-		other.closed()
+		other.waitClosed()
 	})
 }
 
-// Events withheld for want of READ spend the watch all the same.
+// An event that is withheld because the client lacks READ still removes the watch.
 func TestEventsNeedRead(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		owner, other := open(t, s), open(t, s)

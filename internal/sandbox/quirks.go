@@ -2,57 +2,59 @@ package sandbox
 
 import "github.com/zksh/zksh/internal/jute"
 
-// Quirks make a server misbehave, as others have been seen to do, for tests of clients.
+// Quirks make a server misbehave, for tests of clients. Each has been seen in another server.
 type Quirks struct {
-	NewSessions bool // a reconnect gets another session; the old one ends with its connection
-	OldStay     bool // with NewSessions: it ends by its timeout instead
-	Deny        bool // a reconnect is answered with its session's id and the timeout -1: it has expired
-	MovedParts  bool // a multi fails with SessionMoved in its parts, and the connection stays (ZOOKEEPER-2886)
+	NewSessions       bool // a client that reconnects gets a new session; the old one ends with its connection
+	OldSessionsStay   bool // with NewSessions: the old session ends only after its timeout
+	RejectReconnects  bool // reply to a reconnect with its session id and timeout -1: the session has expired
+	MultiSessionMoved bool // each multi fails with SessionMoved in its results; the connection stays open (ZOOKEEPER-2886)
 
-	// React says what to do with a request, before anything else is. It is called with the
-	// server locked.
+	// React decides whether a request is executed. It is called with the opcode before
+	// anything else happens, with the server locked. It may be nil.
 	React func(op int32) Reaction
 }
 
-// Reaction is what becomes of a request: one of these, or the negative code of an error to
-// answer with.
+// A Reaction is what the server does with a request: one of the constants below, or the
+// negative code of the error to answer with.
 type Reaction int32
 
-// Reactions.
+// Values of Reaction.
 const (
 	Serve  Reaction = iota
 	HangUp          // close the connection without an answer
 	Ignore          // never answer
 )
 
-// codeMoved is SessionMoved.
+// codeMoved is the error SessionMoved.
 const codeMoved code = -118
 
-// react carries out a reaction. It returns false if the request is to be served.
+// react calls Quirks.React and does what it returns. The result is false if the request
+// should be executed normally.
 func (s *Server) react(c *conn, xid, op int32) (verdict, bool) {
 	if s.opt.React == nil {
-		return stay, false
+		return keepOpen, false
 	}
 	switch r := s.opt.React(op); {
 	case r == HangUp:
-		return leave, true
+		return closeAfterFlush, true
 	case r == Ignore:
-		return stay, true
+		return keepOpen, true
 	case r < 0:
 		c.send(finish(frame(xid, s.zxid, code(r))))
-		return stay, true
+		return keepOpen, true
 	}
-	return stay, false
+	return keepOpen, false
 }
 
-// newSessions reports whether a reconnect gets another session.
+// newSessions reports whether a client that reconnects gets a new session.
 func (s *Server) newSessions() bool {
 	p, _ := s.opt.As.product()
 	return p.newSessions || s.opt.NewSessions
 }
 
-// moved answers the parts of a multi whose session has moved: the first one is to blame.
-func moved(e *jute.Encoder, parts int) {
+// writeMovedResults writes the results of a multi whose session has moved: SessionMoved for
+// the first operation, RuntimeInconsistency for the others.
+func writeMovedResults(e *jute.Encoder, parts int) {
 	for i := range parts {
 		if i == 0 {
 			writeError(e, codeMoved)

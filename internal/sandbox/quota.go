@@ -15,8 +15,8 @@ const (
 	hardBytes  = "byteHardLimit"
 )
 
-// governed returns the nearest path at or above this one that has a quota.
-func (t *tree) governed(path string) (string, bool) {
+// quotaRoot returns the path itself or its nearest ancestor that has a quota.
+func (t *tree) quotaRoot(path string) (string, bool) {
 	if len(t.quotas) == 0 {
 		return "", false
 	}
@@ -31,8 +31,8 @@ func (t *tree) governed(path string) (string, bool) {
 	return "", false
 }
 
-// quotaTarget says which path a node below /zookeeper/quota is about, and under
-// which name.
+// quotaTarget splits the path of a node below /zookeeper/quota into the path that the
+// quota applies to and the node's name.
 func quotaTarget(path string) (target, name string, ok bool) {
 	rest, ok := strings.CutPrefix(path, quotaPath)
 	if !ok {
@@ -42,8 +42,8 @@ func quotaTarget(path string) (target, name string, ok bool) {
 	return target, name, target != "" && target[0] == '/'
 }
 
-// quotaCreated accounts for a new node, and puts a quota in force if the node is
-// one.
+// quotaCreated counts a new node. If the node is a quota, it also puts the quota into
+// effect.
 func (t *tree) quotaCreated(path string, n *node) {
 	if target, name, ok := quotaTarget(path); ok {
 		switch name {
@@ -63,10 +63,10 @@ func (t *tree) quotaDeleted(path string, n *node) {
 	t.quotaAdd(path, -1, -int64(len(n.data)))
 }
 
-// quotaAdd moves the counters of the quota a path is under. Like the real one
-// it changes the stats node's data in place: no version, no watch.
+// quotaAdd adds to the counters of the quota that applies to a path. Like ZooKeeper, it
+// changes the data of the stats node without changing its version or firing watches.
 func (t *tree) quotaAdd(path string, count, bytes int64) {
-	top, ok := t.governed(path)
+	top, ok := t.quotaRoot(path)
 	if !ok {
 		return
 	}
@@ -77,7 +77,7 @@ func (t *tree) quotaAdd(path string, count, bytes int64) {
 	}
 }
 
-// recount sets the counters of a path from the tree.
+// recount sets the counters of the quota on a path by counting the nodes of its subtree.
 func (t *tree) recount(path string) {
 	q := jute.Quota{keyCount: 0, keyBytes: 0}
 	t.walk(path, func(_ string, n *node) {
@@ -89,7 +89,8 @@ func (t *tree) recount(path string) {
 	}
 }
 
-// statsText is a quota's text without the odd "=", as the real one writes stats.
+// statsText formats a quota as ZooKeeper writes zookeeper_stats: without the "=" before
+// the semicolon of zookeeper_limits.
 func statsText(q jute.Quota) string { return strings.Replace(q.String(), "=;", ";", 1) }
 
 func (t *tree) replaceStats(n *node, q jute.Quota) {
@@ -98,10 +99,10 @@ func (t *tree) replaceStats(n *node, q jute.Quota) {
 	n.data = data
 }
 
-// checkQuota refuses a write that would pass a hard limit. Soft limits only make
-// the real server log a line.
+// checkQuota returns an error if a write would exceed a hard limit. Soft limits are
+// ignored: ZooKeeper only logs that they are exceeded.
 func (t *tree) checkQuota(path string, count, bytes int64) code {
-	top, ok := t.governed(path)
+	top, ok := t.quotaRoot(path)
 	if !ok {
 		return codeOK
 	}

@@ -7,34 +7,33 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// verdict is what becomes of a connection after one of its frames.
+// A verdict says what to do with a connection after one of its frames.
 type verdict int
 
 const (
-	stay  verdict = iota
-	leave         // send what is queued, then close
-	cut           // close at once
+	keepOpen        verdict = iota
+	closeAfterFlush         // send the queued frames, then close
+	closeNow                // close at once
 )
 
-// handle carries out one frame of an established session. The server is locked:
-// this is the one global order of all requests.
+// handle executes one frame of an established session. The server is locked.
 func (s *Server) handle(c *conn, b []byte) verdict {
 	d := jute.NewDecoder(b)
 	xid, op := d.Int(), d.Int()
 	if d.Err() != nil {
-		return cut
+		return closeNow
 	}
 	if c.sess.conn != c {
-		return cut // the session has moved to another connection
+		return closeNow // the session has moved to another connection
 	}
 	now := s.now()
-	if op != jute.OpAuth && op != jute.OpSASL { // which are no sign of life
+	if op != jute.OpAuth && op != jute.OpSASL { // ZooKeeper does not extend the session for these
 		s.touch(c.sess, now)
 	}
 	s.stats.request(c, op, xid, len(b)+4)
 	if s.opt.EnforceAuth && !c.authed && op != jute.OpAuth && op != jute.OpSASL {
 		c.send(finish(frame(xid, 0, codeSessionNoAuth)))
-		return leave
+		return closeAfterFlush
 	}
 	if v, done := s.react(c, xid, op); done {
 		return v
@@ -47,65 +46,66 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	return v
 }
 
-// reply carries out one request and returns the frame to answer with.
+// reply executes one request and returns the frame of the reply; nil sends none.
 func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
-	_, compatible := s.opt.As.product()
+	_, isProduct := s.opt.As.product()
 	switch {
-	case compatible && (!s.opt.As.knows(op) || !knownOp(op)):
-		return nil, leave
+	case isProduct && (!s.opt.As.knows(op) || !knownOp(op)):
+		return nil, closeAfterFlush
 	case !s.opt.As.knows(op), op == jute.OpCheck && s.opt.As.has(checkRefused):
-		return finish(frame(xid, -1, codeUnimplemented)), leave
+		return finish(frame(xid, -1, codeUnimplemented)), closeAfterFlush
 	case s.opt.Throttle != nil && throttles(op) && s.opt.Throttle(op):
-		return finish(frame(xid, s.zxid, codeThrottled)), stay
+		return finish(frame(xid, s.zxid, codeThrottled)), keepOpen
 	}
 	switch op {
 	case jute.OpPing:
-		return finish(frame(jute.XidPing, s.zxid, codeOK)), stay
+		return finish(frame(jute.XidPing, s.zxid, codeOK)), keepOpen
 	case jute.OpAuth:
 		return s.auth(c, xid, d)
 	case jute.OpSASL:
-		// A server without SASL answers with a null token and no error, and
-		// stumbles over a null one.
+		// ZooKeeper without SASL answers with a null token and no error, but closes the
+		// connection if the request's token is null.
 		if d.Buffer() == nil {
-			return nil, cut
+			return nil, closeNow
 		}
 		e := frame(xid, 0, codeOK)
 		e.Buffer(nil)
-		return finish(e), stay
+		return finish(e), keepOpen
 	case jute.OpCloseSession:
 		s.closeSession(c.sess)
-		if compatible { // "We do not need send anything for close request to client" (sendResponse)
-			return nil, leave
+		if isProduct { // "We do not need send anything for close request to client" (sendResponse)
+			return nil, closeAfterFlush
 		}
-		return finish(frame(xid, s.zxid, codeOK)), leave
+		return finish(frame(xid, s.zxid, codeOK)), closeAfterFlush
 	case jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL, jute.OpCheck, jute.OpMulti, jute.OpReconfig:
-		return s.write(c, xid, op, d), stay
+		return s.write(c, xid, op, d), keepOpen
 	}
 	if jute.Creates(op) {
-		return s.write(c, xid, op, d), stay
+		return s.write(c, xid, op, d), keepOpen
 	}
 	e := &s.scratch
 	e.B = e.B[:0]
 	begin(e, xid, s.zxid, codeOK)
 	err := s.read(c, op, d, e)
-	if cap(e.B) > keepBuffer {
+	if cap(e.B) > maxKeptBuffer {
 		defer func() { e.B = nil }()
 	}
 	if err == codeUnimplemented {
-		return finish(frame(xid, -1, err)), leave
+		return finish(frame(xid, -1, err)), closeAfterFlush
 	}
 	if s.tree.watches[0].bytes+s.tree.watches[1].bytes > s.opt.MaxWatchBytes {
-		return nil, cut
+		return nil, closeNow
 	}
-	return withError(e, err, op), stay
+	return withError(e, err, op), keepOpen
 }
 
-// throttles reports whether a request can be refused because there are too many.
+// throttles reports whether the server can reject a request as one of too many.
 func throttles(op int32) bool {
 	return op != jute.OpPing && op != jute.OpAuth && op != jute.OpSASL && op != jute.OpCloseSession
 }
 
-// withError completes a reply; a failed one has no body, except for multiRead.
+// withError sets the error of a reply and finishes the frame. A failed reply has no body,
+// except for multiRead.
 func withError(e *jute.Encoder, err code, op int32) []byte {
 	if err != codeOK {
 		if op != jute.OpMultiRead {
@@ -117,7 +117,7 @@ func withError(e *jute.Encoder, err code, op int32) []byte {
 	return finish(e)
 }
 
-// read carries out a request that changes nothing in the tree.
+// read executes a request that does not change the tree.
 func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
 	switch op {
 	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
@@ -145,8 +145,8 @@ func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code 
 	return codeUnimplemented
 }
 
-// write carries out a request that goes through the log of the real server: it
-// takes a zxid whether or not it succeeds.
+// write executes a request that ZooKeeper writes to its transaction log. It uses up a
+// zxid even if it fails.
 func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	if op == jute.OpReconfig {
 		return s.reconfig(xid, d)
@@ -155,11 +155,11 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	now := s.now().UnixMilli()
 	e := frame(xid, s.zxid, codeOK)
 	switch op {
-	case jute.OpDeleteContainer: // for the servers among themselves
+	case jute.OpDeleteContainer: // only servers may send it
 		return withError(e, codeBadArguments, op)
 	case jute.OpMulti:
 		err := s.multi(c, d, s.zxid, now, e)
-		s.wakeForReaping()
+		s.scheduleReaping()
 		return withError(e, err, op)
 	}
 	r := readWrite(d, op)
@@ -172,14 +172,14 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 		return withError(e, err, op)
 	}
 	s.tree.apply(e, op, &x, s.zxid, now)
-	s.wakeForReaping()
-	if op == jute.OpCheck { // outside a multi the real one fails to encode its answer, and sends none
+	s.scheduleReaping()
+	if op == jute.OpCheck { // outside a multi, ZooKeeper fails to encode the reply and sends none
 		return nil
 	}
 	return finish(e)
 }
 
-// reconfig refuses opcode 16, as a server that has not been told to allow it.
+// reconfig rejects opcode 16, like a ZooKeeper where reconfigEnabled is false.
 func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 	for range 3 {
 		_ = d.String() // joining, leaving and new members
@@ -192,24 +192,24 @@ func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 	return withError(frame(xid, s.zxid, codeOK), codeReconfigDisabled, jute.OpReconfig)
 }
 
-// auth serves opcode 100. A refused credential ends the connection.
+// auth executes opcode 100. A rejected credential closes the connection.
 func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
 	d.Int() // type, unused
 	scheme := d.String()
 	cred, null := nullString(d)
 	if d.Err() != nil {
-		return nil, cut
+		return nil, closeNow
 	}
 	ids, ok := s.authenticate(c, scheme, []byte(cred), null)
 	if !ok || !c.addIDs(ids) {
 		s.stats.authFailed++
-		return finish(frame(xid, 0, codeAuthFailed)), leave
+		return finish(frame(xid, 0, codeAuthFailed)), closeAfterFlush
 	}
 	c.authed = true
-	return finish(frame(xid, 0, codeOK)), stay
+	return finish(frame(xid, 0, codeOK)), keepOpen
 }
 
-// readPath takes the path and the watch flag that most reads consist of.
+// readPath decodes a read request of one path and, for most opcodes, a watch flag.
 func readPath(d *jute.Decoder, op int32) read {
 	r := read{op: op}
 	r.path = d.Buffer()
@@ -219,8 +219,8 @@ func readPath(d *jute.Decoder, op int32) read {
 	return r
 }
 
-// answer carries out a read of one path, if the connection may read it. It leaves
-// the watch that was asked for.
+// answer executes a read of one path, if the connection has permission to read it. It
+// sets the requested watch.
 func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	if r.op == jute.OpExists {
 		return s.exists(c, r, e)
@@ -243,9 +243,9 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	case jute.OpGetData:
 		e.Buffer(n.data)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		e.Strings(sortedKeys(n.children)) // the real one's order is arbitrary, ours at least repeats
+		e.Strings(sortedKeys(n.children)) // ZooKeeper's order is arbitrary; ours is reproducible
 	case jute.OpGetACL:
-		writeACL(e, n.acl.shown(c.ids))
+		writeACL(e, n.acl.visibleTo(c.ids))
 	case jute.OpGetAllChildrenNumber:
 		e.Int(s.tree.descendants(string(r.path)))
 	}
@@ -255,7 +255,7 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	return codeOK
 }
 
-// watch leaves the watch that a read asks for, if it does.
+// watch sets the watch that a read requests, if any.
 func (s *Server) watch(c *conn, r read) {
 	table := dataWatches
 	if r.op == jute.OpGetChildren || r.op == jute.OpGetChildren2 {
@@ -266,7 +266,7 @@ func (s *Server) watch(c *conn, r read) {
 	}
 }
 
-// exists is the one read that may watch a node that is not there.
+// exists executes the only read that can watch a node that does not exist.
 func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	switch {
 	case r.path == nil:
@@ -303,7 +303,7 @@ func (s *Server) getEphemerals(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	return codeOK
 }
 
-// syncRequest returns the path: with one server there is nothing to wait for.
+// syncRequest answers with the path. A single server has nothing to wait for.
 func syncRequest(d *jute.Decoder, e *jute.Encoder) code {
 	path := d.Buffer()
 	if d.Err() != nil {
@@ -324,7 +324,7 @@ func whoAmI(c *conn, e *jute.Encoder) {
 	}
 }
 
-// addWatchRequest serves opcode 106, which checks neither path nor permission.
+// addWatchRequest executes opcode 106, which checks neither path nor permission.
 func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	path, mode := d.String(), d.Int()
 	if d.Err() != nil || mode < 0 || mode > 1 {
@@ -335,7 +335,7 @@ func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code
 	return codeOK
 }
 
-// watchRequest serves checkWatches and removeWatches.
+// watchRequest executes checkWatches and removeWatches.
 func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	path, null := nullString(d)
 	covered := s.opt.As.removal(d.Int())
@@ -356,8 +356,8 @@ func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	return result
 }
 
-// setWatches serves opcodes 101 and 105, with which a client brings its watches
-// along after a reconnect. Null vectors are an error.
+// setWatches executes opcodes 101 and 105, by which a client registers its watches again
+// after a reconnect. Null vectors are an error.
 func (s *Server) setWatches(c *conn, d *jute.Decoder, op int32) code {
 	since := d.Long()
 	var lists [5][]string // data, exist, child, persistent, recursive

@@ -27,18 +27,18 @@ func TestSessionExpires(t *testing.T) {
 				typ = jute.NewDecoder(frames[0].Body).Int()
 			}
 		}
-		// Between the timeout and a tick later; then the second of the last ping.
+		// Between the timeout and a tick later, plus a second between two pings.
 		if took := time.Since(start); typ != eventNodeDeleted || took < 10*time.Second || took > 13*time.Second {
 			t.Errorf("event %d after %v", typ, took)
 		}
-		dying.closed()
+		dying.waitClosed()
 		if c := resume(t, s, dying.Session); c.Session.ID != 0 || c.Session.Timeout != 0 {
 			t.Errorf("an expired session was resumed: %+v", c.Session)
 		}
 	})
 }
 
-// Like the real one the server takes credentials without hearing a sign of life.
+// As in ZooKeeper, sending credentials does not keep a session alive.
 func TestCredentialsKeepNoSession(t *testing.T) {
 	for _, op := range []int32{jute.OpAuth, jute.OpSASL} {
 		bubble(t, Options{}, func(t *testing.T, s *Server) {
@@ -67,7 +67,7 @@ func TestExpire(t *testing.T) {
 		if !s.Expire(c.Session.ID) || s.Expire(c.Session.ID) {
 			t.Error("Expire does not know its sessions")
 		}
-		c.closed()
+		c.waitClosed()
 		if look.exists("/e") {
 			t.Error("the ephemeral node is still there")
 		}
@@ -82,7 +82,7 @@ func TestReconnectKeepsSession(t *testing.T) {
 		if second.Session.ID != first.Session.ID {
 			t.Fatalf("got session %x instead of %x", second.Session.ID, first.Session.ID)
 		}
-		first.closed()
+		first.waitClosed()
 		if !other.exists("/e") {
 			t.Error("the ephemeral node has not survived")
 		}
@@ -93,7 +93,7 @@ func TestReconnectKeepsSession(t *testing.T) {
 		}
 		second = resume(t, s, second.Session)
 		second.must(jute.OpCloseSession, nil)
-		second.closed()
+		second.waitClosed()
 		if other.exists("/e") {
 			t.Error("the ephemeral node has survived its session")
 		}
@@ -122,7 +122,7 @@ func TestPause(t *testing.T) {
 			c.create("/p", modePersistent)
 			c.create("/e", modeEphemeral)
 			s.Pause()
-			c.closed()
+			c.waitClosed()
 			if _, err := s.Dial(); !errors.Is(err, errPaused) {
 				t.Errorf("Dial while paused: %v", err)
 			}
@@ -228,7 +228,7 @@ func TestFaults(t *testing.T) {
 			}
 			if tt.action == Hang {
 				_ = c.Send(-2, jute.OpPing, nil)
-				time.Sleep(13 * time.Second) // its pings count for nothing
+				time.Sleep(13 * time.Second) // the ping does not extend the session
 				if c := resume(t, s, c.Session); c.Session.ID != 0 {
 					t.Error("a hanging session has not expired")
 				}
@@ -237,7 +237,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A counter at its end gives the last number again and again.
+// Once the sequence counter has reached its maximum, it repeats the last number.
 func TestSetSequence(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		c := open(t, s)

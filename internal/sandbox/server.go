@@ -1,20 +1,21 @@
-// Package sandbox is a ZooKeeper to play with: an in-memory, single-node server
-// that speaks ZooKeeper's wire protocol. It is for trying zksh, for demos and
-// for tests, never for production: nothing is kept, nothing is replicated, and
-// it listens on loopback only.
+// Package sandbox is an in-memory, single-node server that speaks ZooKeeper's
+// wire protocol. It is for trying zksh, for demos and for tests, never for
+// production: it stores nothing on disk, replicates nothing, and listens on
+// loopback only. Begin with New, Server and Options.
 //
-// It follows ZooKeeper 3.8, oddities included; package difftest compares the
-// two, reply by reply. Asked to, it answers as other versions do, in what version.go
-// lists, or as servers of others, in what product.go lists. It differs on purpose where the real one would die or grow
-// without end:
+// The server imitates ZooKeeper 3.8, oddities included; package difftest compares
+// the two, reply by reply. With Options.As it imitates another version, as far as
+// version.go lists the differences, or a compatible server (product.go). It differs
+// from ZooKeeper on purpose where ZooKeeper would crash or grow without limit:
 //
-//   - opcode 21 with a mode that has no time to live is BadArguments, and
-//     malformed quota statistics count from what can be read of them;
-//   - the tree, the watches, the sessions and what waits for a slow reader are
-//     bounded by Options, an ACL by 4096 entries, a credential by 4 KiB, a
-//     connection by 64 identities;
-//   - credentials keep their place among a session's requests; the real one lets
-//     them overtake.
+//   - a create with opcode 21 (createTTL) and a mode without a time to live fails
+//     with BadArguments;
+//   - counters are read from malformed quota statistics as far as possible;
+//   - Options limits the tree, the watches, the sessions and the output queued for
+//     slow readers; an ACL has at most 4096 entries, a credential 4 KiB, and a
+//     connection 64 identities;
+//   - credentials are handled in order with the other requests of a session, while
+//     in ZooKeeper they can overtake requests.
 //
 // It has no quorum, no disk, no SASL, no TLS and no reconfiguration.
 package sandbox
@@ -30,52 +31,52 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Options shape a server. The zero value is a server like a freshly installed
-// ZooKeeper with its documented defaults.
+// Options configure a server. The zero value configures it like a freshly installed
+// ZooKeeper with its documented defaults. Comments end with the default.
 type Options struct {
-	Tick          time.Duration // sessions expire on whole ticks; 2 s
+	Tick          time.Duration // session deadlines are rounded up to whole ticks; 2 s
 	MinTimeout    time.Duration // shortest session timeout; 2 ticks
 	MaxTimeout    time.Duration // longest session timeout; 20 ticks
-	ReapEvery     time.Duration // how often empty containers and outlived nodes go; 60 s
-	MaxSessions   int           // no more are opened; 4096
-	MaxQueue      int           // bytes waiting for a slow reader before it is cut off; 4 MiB
-	MaxTreeBytes  int64         // writes beyond it fail with SystemError; 1 GiB
-	MaxWatchBytes int64         // the connection that goes beyond it is cut off; 128 MiB
+	ReapEvery     time.Duration // interval between deletions of empty containers and expired TTL nodes; 60 s
+	MaxSessions   int           // maximum number of open sessions; 4096
+	MaxQueue      int           // bytes queued for a slow reader before it is disconnected; 4 MiB
+	MaxTreeBytes  int64         // size of the tree, beyond which writes fail with SystemError; 1 GiB
+	MaxWatchBytes int64         // size of all watches; the connection that exceeds it is closed; 128 MiB
 
-	EnforceQuota    bool    // refuse writes beyond a hard quota, rather than count only
-	As              Version // whose answers it gives; DefaultVersion
-	NoExtendedTypes bool    // refuse TTL nodes, as a real server does by default
-	SuperDigest     string  // "super:<digest>" of the user who may do anything; none
+	EnforceQuota    bool    // reject writes beyond a hard quota; false: only count
+	As              Version // version or product to imitate; DefaultVersion
+	NoExtendedTypes bool    // reject TTL nodes, as ZooKeeper does unless configured; false
+	SuperDigest     string  // "super:<digest>" of the superuser; none
 
-	// Throttle tells, for tests, which requests are answered with ThrottledOp and not
-	// carried out. It is called with the server locked.
+	// Throttle is for tests. If it returns true for a request's opcode, the server answers
+	// with ThrottledOp and does not execute the request. It is called with the server locked.
 	Throttle func(op int32) bool
-	// EnforceAuth hangs up on whoever asks for anything before a credential was accepted.
+	// EnforceAuth makes the server close a connection that sends a request before one of its
+	// credentials was accepted.
 	EnforceAuth bool
 
 	Quirks
 
-	// Now is the clock; nil is the system's, and inside a testing/synctest
-	// bubble the bubble's. With a Now of its own the server sets no timer:
-	// nothing expires by itself.
+	// Now is the clock; nil means time.Now, also inside a testing/synctest bubble.
+	// If Now is set, the server sets no timer, so nothing expires by itself.
 	Now func() time.Time
 }
 
-// errClosed is the error of a server that has been closed, errPaused that of a
-// connection while the server is paused.
+// errClosed is returned after Close, errPaused for a new connection while the server is
+// paused.
 var (
 	errClosed = errors.New("sandbox: server is closed")
 	errPaused = errors.New("sandbox: connection refused: server is paused")
 )
 
-// Server is one sandbox. Its methods may be called from any goroutine.
+// Server is a sandbox server. It is safe for concurrent use.
 type Server struct {
 	opt     Options
 	started time.Time
 	wg      sync.WaitGroup
-	queued  atomic.Int64 // bytes on the way out, over all connections
+	queued  atomic.Int64 // unsent bytes of all connections
 
-	// One lock guards everything: it is the one global order of all requests.
+	// mu guards the fields below. It also puts the requests of all connections in one order.
 	mu          sync.Mutex
 	tree        *tree
 	zxid        int64
@@ -83,18 +84,18 @@ type Server struct {
 	lastSession int64
 	conns       map[*conn]struct{}
 	listeners   map[net.Listener]struct{}
-	carryOut    func(*conn, []byte) verdict // handle, which tests of faults wrap
+	handler     func(*conn, []byte) verdict // handle, wrapped by tests that inject faults
 	stats       serverStats
-	scratch     jute.Encoder // of the answer to a read, until it is queued
+	scratch     jute.Encoder // buffer for the reply to a read, until the reply is queued
 	timer       *time.Timer
-	armed       time.Time // when the timer rings; zero if it does not
+	timerAt     time.Time // when the timer fires; zero if it is not set
 	nextReap    time.Time
 	paused      bool
 	closed      bool
 	leaderless  bool // see SetLeaderless
 }
 
-// New makes a server that nobody can reach yet: see Listen.
+// New returns a server that accepts no connections until Listen is called.
 func New(opt Options) *Server {
 	set(&opt.As, DefaultVersion)
 	set(&opt.Tick, 2*time.Second)
@@ -115,20 +116,20 @@ func New(opt Options) *Server {
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[net.Listener]struct{}),
 	}
-	s.carryOut = s.handle
+	s.handler = s.handle
 	s.started = s.now()
-	// Clients of a former sandbox on the same port have seen smaller zxids and
-	// hold unknown sessions, so they are told that their session has expired. A
-	// zxid below theirs would make them try again for ever.
+	// A client of an earlier sandbox on the same port may reconnect with an unknown
+	// session. Because our zxids begin above all that it has seen, it learns that its
+	// session has expired. With a smaller zxid it would retry for ever.
 	s.zxid = s.started.Unix() << 32
 	s.lastSession = 1<<56 | s.started.UnixMilli()&(1<<40-1)<<16
 	s.stats.lastReply, s.stats.minReply, s.stats.maxReply = -1, -1, -1
-	s.timer = time.AfterFunc(time.Hour, s.alarm)
+	s.timer = time.AfterFunc(time.Hour, s.onTimer)
 	s.timer.Stop()
 	return s
 }
 
-// set puts a default in place of a zero value.
+// set sets *v to def if it has its zero value.
 func set[T comparable](v *T, def T) {
 	if *v == *new(T) {
 		*v = def
@@ -142,15 +143,15 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Listen listens on a loopback address such as "127.0.0.1:0" and serves it until
-// Close. It returns the address listened on.
+// Listen accepts connections on a loopback address such as "127.0.0.1:0" until
+// Close is called. It returns the actual address.
 func (s *Server) Listen(addr string) (net.Addr, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	if host == "localhost" {
-		host = "127.0.0.1" // whatever it resolves to here
+		host = "127.0.0.1" // localhost may resolve to something else on this machine
 	}
 	if ip := net.ParseIP(host); !ip.IsLoopback() {
 		return nil, fmt.Errorf("sandbox: cannot listen on %q: only loopback addresses are allowed, such as 127.0.0.1:2181", addr)
@@ -170,24 +171,24 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 	return ln.Addr(), nil
 }
 
-// accept takes connections until Close closes the listener. While the server is
-// paused they are closed again at once: the port stays ours.
+// accept accepts connections until Close closes the listener. While the server is
+// paused, it closes new connections at once but keeps the port.
 func (s *Server) accept(ln net.Listener) {
 	for {
 		nc, err := ln.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of descriptors, or so: that may pass
+		case err != nil: // perhaps out of file descriptors, which may pass
 			time.Sleep(50 * time.Millisecond)
-		case s.take(nc) != nil:
+		case s.startConn(nc) != nil:
 			_ = nc.Close()
 		}
 	}
 }
 
-// take begins to serve a connection.
-func (s *Server) take(nc net.Conn) error {
+// startConn starts serving a connection.
+func (s *Server) startConn(nc net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -196,7 +197,8 @@ func (s *Server) take(nc net.Conn) error {
 	case s.paused:
 		return errPaused
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
-		// Not even room for those who have not said yet what they want.
+		// Beyond MaxSessions there is room for old connections of resumed sessions, for
+		// four-letter commands and for connections before their first frame.
 		s.stats.rejected++
 		return fmt.Errorf("sandbox: connection refused: the limit of %d connections has been reached", len(s.conns))
 	}
@@ -206,9 +208,9 @@ func (s *Server) take(nc net.Conn) error {
 	return nil
 }
 
-// Pause cuts every connection and refuses new ones, as if the network had
-// failed. The tree and the sessions stay, and the sessions' clocks run: a pause
-// longer than its timeout expires a session.
+// Pause closes every connection and rejects new ones, as if the network had failed.
+// The tree and the sessions stay, but a session expires if the pause is longer than
+// its timeout.
 func (s *Server) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,15 +220,15 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume lets clients in again.
+// Resume makes the server accept connections again.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paused = false
 }
 
-// SetSequence makes the next sequential child of a znode carry a number, as if so
-// many children had been made. It reports whether there is such a znode.
+// SetSequence sets the number that the next sequential child of a znode gets. It
+// reports whether the znode exists.
 func (s *Server) SetSequence(path string, number int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +239,7 @@ func (s *Server) SetSequence(path string, number int32) bool {
 	return n != nil
 }
 
-// Close cuts every connection, stops listening, and waits until all of the
+// Close closes every connection, stops listening, and waits until all of the
 // server's goroutines have ended.
 func (s *Server) Close() error {
 	s.mu.Lock()
@@ -254,14 +256,14 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// drop cuts a connection: its watches go with it, its session stays.
+// drop closes a connection and removes its watches. Its session stays.
 func (s *Server) drop(c *conn) {
-	s.forget(c)
+	s.unregister(c)
 	_ = c.nc.Close()
 }
 
-// forget takes a connection out of the books.
-func (s *Server) forget(c *conn) {
+// unregister removes a connection and its watches from the server's state.
+func (s *Server) unregister(c *conn) {
 	if c.gone {
 		return
 	}

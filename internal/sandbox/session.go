@@ -8,35 +8,35 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// session outlives its connections.
+// A session can outlive its connections.
 type session struct {
 	id       int64
 	passwd   []byte
 	timeout  time.Duration
-	deadline time.Time // expires then, unless heard of before
+	deadline time.Time // when it expires, unless a request arrives before
 	conn     *conn     // nil while disconnected
 }
 
-// connect carries out the first frame of a connection: it opens a session or
-// goes on with one. The server is locked.
+// connect executes a connect request, the first frame of a connection. It opens or
+// resumes a session. The server is locked.
 func (s *Server) connect(c *conn, b []byte) verdict {
 	d := jute.NewDecoder(b)
 	d.Int() // protocol version
 	lastZxid, timeout, sid, passwd := d.Long(), d.Int(), d.Long(), d.Buffer()
 	if d.Err() != nil {
-		return cut
+		return closeNow
 	}
-	oldClient := len(d.Rest()) == 0 // no read-only flag, sent since 3.4
+	oldClient := len(d.Rest()) == 0 // clients before 3.4 send no read-only flag
 	c.stats.received++
 	s.stats.received++
 	if lastZxid > s.zxid {
-		// It has seen a future that is not ours: another server's client.
-		return cut
+		// The client was connected to another server.
+		return closeNow
 	}
-	keep := min(max(time.Duration(timeout)*time.Millisecond, s.opt.MinTimeout), s.opt.MaxTimeout)
-	_, compatible := s.opt.As.product()
+	negotiated := min(max(time.Duration(timeout)*time.Millisecond, s.opt.MinTimeout), s.opt.MaxTimeout)
+	_, isProduct := s.opt.As.product()
 	if s.leaderless {
-		return s.reject(c, s.opt.As.noSession(), keep)
+		return s.reject(c, s.opt.As.noSession(), negotiated)
 	}
 	if s.newSessions() {
 		sid = 0
@@ -45,54 +45,54 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	if sid == 0 {
 		if len(s.sessions) >= s.opt.MaxSessions {
 			s.stats.rejected++
-			return cut
+			return closeNow
 		}
-		c.sess = s.open(keep)
+		c.sess = s.open(negotiated)
 	} else {
 		c.sess, ok = s.reopen(sid, passwd)
 	}
 	switch {
-	case s.opt.Deny && sid != 0:
+	case s.opt.RejectReconnects && sid != 0:
 		return s.withoutSession(c, 0, sid, -time.Millisecond)
-	case !ok && compatible:
-		return s.reject(c, sid, keep)
+	case !ok && isProduct:
+		return s.reject(c, sid, negotiated)
 	}
-	answer := &session{passwd: make([]byte, 16)} // none
+	resumed := &session{passwd: make([]byte, 16)} // id 0 and timeout 0: the session has expired
 	if ok {
-		answer = c.sess
-		answer.conn, answer.timeout = c, keep
-		s.touch(answer, s.now())
-		s.wake(answer.deadline)
+		resumed = c.sess
+		resumed.conn, resumed.timeout = c, negotiated
+		s.touch(resumed, s.now())
+		s.armTimer(resumed.deadline)
 	}
 	e := &jute.Encoder{B: make([]byte, 4, 64)}
-	e.Int(0, int32(answer.timeout.Milliseconds()))
-	e.Long(answer.id)
-	e.Buffer(answer.passwd)
-	if !oldClient && !compatible { // SERVER_HANDSHAKE_LENGTH is 36 in both products
+	e.Int(0, int32(resumed.timeout.Milliseconds()))
+	e.Long(resumed.id)
+	e.Buffer(resumed.passwd)
+	if !oldClient && !isProduct { // SERVER_HANDSHAKE_LENGTH is 36 in both products
 		e.Bool(false)
 	}
 	s.stats.reply(c, len(e.B)-4, s.zxid, s.now())
 	c.send(finish(e))
 	if !ok {
-		return leave
+		return closeAfterFlush
 	}
-	return stay
+	return keepOpen
 }
 
-// open makes a new session; like the real one it takes a zxid.
+// open creates a session. Like ZooKeeper, it uses up a zxid.
 func (s *Server) open(timeout time.Duration) *session {
 	s.zxid++
 	s.lastSession++
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
-	if _, compatible := s.opt.As.product(); !compatible { // which send 16 zeros, and check none (sendHandshake)
+	if _, isProduct := s.opt.As.product(); !isProduct { // products send 16 zeros and check no password (sendHandshake)
 		_, _ = rand.Read(n.passwd) // never fails
 	}
 	s.sessions[n.id] = n
 	return n
 }
 
-// reopen finds the session a client comes back with. Its former connection is
-// closed even if the password is wrong, as the real one does it.
+// reopen returns the session with this id and password. Like ZooKeeper, it closes the
+// session's old connection even if the password is wrong.
 func (s *Server) reopen(sid int64, passwd []byte) (*session, bool) {
 	n := s.sessions[sid]
 	if n == nil {
@@ -107,14 +107,14 @@ func (s *Server) reopen(sid int64, passwd []byte) (*session, bool) {
 	return n, true
 }
 
-// touch puts a session's end off. Expiry goes by whole ticks: a session ends
-// between its timeout and one tick more after the last sign of life.
+// touch sets a session's deadline. Deadlines are whole ticks: a session expires between
+// timeout and timeout + 1 tick after its last request.
 func (s *Server) touch(n *session, now time.Time) {
 	ends := now.Sub(s.started) + n.timeout
 	n.deadline = s.started.Add((ends/s.opt.Tick + 1) * s.opt.Tick)
 }
 
-// closeSession ends a session and deletes its ephemeral nodes, all in one zxid.
+// closeSession ends a session and deletes its ephemeral nodes, all with one zxid.
 func (s *Server) closeSession(n *session) {
 	s.zxid++
 	for _, path := range sortedKeys(s.tree.ephemerals[n.id]) {
@@ -124,7 +124,7 @@ func (s *Server) closeSession(n *session) {
 	delete(s.sessions, n.id)
 }
 
-// expire ends the sessions that have not been heard of for too long.
+// expire ends the sessions whose deadlines have passed.
 func (s *Server) expire(now time.Time) {
 	for _, id := range s.sessionIDs() {
 		if n := s.sessions[id]; !n.deadline.After(now) {
@@ -141,8 +141,8 @@ func (s *Server) expireNow(n *session) {
 	}
 }
 
-// Expire ends a session at once, as if nothing had been heard of its client for
-// too long. It says whether there was such a session.
+// Expire ends a session at once, as if its timeout had passed. It reports whether the
+// session existed.
 func (s *Server) Expire(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,8 @@ func (s *Server) Expire(id int64) bool {
 	return n != nil
 }
 
-// reap deletes containers that have lost their last child, and nodes whose time
-// to live has passed without a change while they had no children. One zxid each.
+// reap deletes containers that have lost their last child, and TTL nodes without children
+// that have not changed for their time to live. Each deletion has its own zxid.
 func (s *Server) reap(now time.Time) {
 	for _, path := range sortedKeys(s.tree.reapable) {
 		n := s.tree.nodes[path]
@@ -172,8 +172,9 @@ func (s *Server) reap(now time.Time) {
 	}
 }
 
-// alarm is what the timer calls.
-func (s *Server) alarm() {
+// onTimer is called by the timer. It expires sessions, reaps nodes, and sets the timer
+// again.
+func (s *Server) onTimer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -185,31 +186,31 @@ func (s *Server) alarm() {
 		s.reap(now)
 		s.nextReap = time.Time{}
 	}
-	s.armed = time.Time{}
+	s.timerAt = time.Time{}
 	for _, n := range s.sessions {
-		s.wake(n.deadline)
+		s.armTimer(n.deadline)
 	}
-	s.wakeForReaping()
+	s.scheduleReaping()
 }
 
-// wake makes sure that the timer rings at t or before. There is one timer and no
-// ticking goroutine: a server without sessions sleeps.
-func (s *Server) wake(t time.Time) {
-	if s.opt.Now != nil || !s.armed.IsZero() && !t.Before(s.armed) {
+// armTimer makes sure that the timer fires at t or earlier. Because there is one timer
+// and no ticker, a server without sessions uses no CPU.
+func (s *Server) armTimer(t time.Time) {
+	if s.opt.Now != nil || !s.timerAt.IsZero() && !t.Before(s.timerAt) {
 		return
 	}
-	s.armed = t
+	s.timerAt = t
 	s.timer.Reset(max(t.Sub(s.now()), 0))
 }
 
-// wakeForReaping plans the next look at containers and nodes with a time to
-// live, if there are any.
-func (s *Server) wakeForReaping() {
+// scheduleReaping sets the timer for the next call of reap, if there are containers or
+// TTL nodes.
+func (s *Server) scheduleReaping() {
 	if len(s.tree.reapable) == 0 {
 		return
 	}
 	if s.nextReap.IsZero() {
 		s.nextReap = s.now().Add(s.opt.ReapEvery)
 	}
-	s.wake(s.nextReap)
+	s.armTimer(s.nextReap)
 }

@@ -15,14 +15,13 @@ const (
 	quotaPath  = "/zookeeper/quota"
 	configPath = "/zookeeper/config"
 
-	// nodeCost is about what a node takes besides its path and data: the
-	// struct, its place in two maps and the allocator's rounding.
+	// nodeCost estimates the memory of a node besides its path and data, in bytes: the
+	// struct, its entries in two maps and the allocator's rounding.
 	nodeCost = 320
 )
 
-// ownerContainer marks a container among the owners, as ttlMask marks a node with
-// a time to live. Neither collides with a session id, which starts with
-// byte 1.
+// The owner of a container is ownerContainer; the owner of a TTL node is ttlMask plus its
+// time to live. Neither collides with a session id, which starts with byte 1.
 const (
 	ownerContainer int64 = -1 << 63
 	ttlMask        int64 = -1 << 56 // 0xff in the first byte
@@ -31,23 +30,23 @@ const (
 func isTTL(owner int64) bool     { return owner&ttlMask == ttlMask }
 func isSession(owner int64) bool { return owner != 0 && owner != ownerContainer && !isTTL(owner) }
 
-// node is one znode. The path is the key it has in the tree.
+// A node is a znode. Its path is its key in tree.nodes.
 type node struct {
-	data         []byte // nil is a null, which the protocol keeps apart from empty
+	data         []byte // nil is null, which the protocol distinguishes from empty
 	acl          *aclList
 	children     map[string]*node // nil until the first one
 	czxid, mzxid int64
 	pzxid        int64
 	ctime, mtime int64
-	owner        int64
+	owner        int64 // session id, ownerContainer, ttlMask plus time to live, or 0
 	version      int32
 	aver         int32
-	creates      int32 // children ever created: the stored cversion
-	sets         int32 // how often a child's data was set, where that counts into the cversion
+	creates      int32 // number of children ever created, which is the stored cversion
+	sets         int32 // number of times a child's data was set; only products add it to the cversion
 }
 
-// encodeStat writes the node's Stat as clients see it: their cversion counts
-// creations and deletions, while the node stores creations only.
+// encodeStat writes the node's Stat for clients. Its cversion counts creations and
+// deletions of children, while the node stores creations only.
 func (n *node) encodeStat(e *jute.Encoder) {
 	owner, children := int64(0), int32(len(n.children))
 	if isSession(n.owner) {
@@ -61,21 +60,21 @@ func (n *node) encodeStat(e *jute.Encoder) {
 	e.Long(n.pzxid)
 }
 
-// tree holds all nodes by path, and the indexes over them. The root is at "/" and
-// at "", which is what the parent of "/a" is called.
+// tree holds all nodes by path, and indexes of them. The root is at "/" and also at "",
+// which parentOf returns for "/a".
 type tree struct {
-	nodes      map[string]*node
-	ephemerals map[int64]map[string]struct{} // by session
-	reapable   map[string]struct{}           // containers and nodes with a TTL
-	quotas     map[string]struct{}           // paths that have a limits node
-	last       *node                         // the parent of what was found last; nil if there is none any more
-	lastPath   []byte                        // of that
-	acls       aclCache
-	bytes      int64 // about what all of this takes
-	dataBytes  int64 // paths and data, as mntr counts it
-	as         Version
-	watches    [2]watchTable
-	notified   [eventNodeChildrenChanged + 1]spread // watchers, by the event they were told of
+	nodes          map[string]*node
+	ephemerals     map[int64]map[string]struct{} // by session
+	reapable       map[string]struct{}           // containers and nodes with a TTL
+	quotas         map[string]struct{}           // paths that have a limits node
+	lastParent     *node                         // the parent of what was found last; nil if there is none any more
+	lastParentPath []byte                        // of that
+	acls           aclCache
+	bytes          int64 // about what all of this takes
+	dataBytes      int64 // paths and data, as mntr counts it
+	as             Version
+	watches        [2]watchTable
+	notified       [eventNodeChildrenChanged + 1]distribution // number of notified watchers, by event type
 }
 
 // The two watch tables: exists and getData register in one, getChildren in the
@@ -98,10 +97,10 @@ func newTree(as Version) *tree {
 	}
 	open := []acl{{perms: permAll, id: world}}
 	if _, ok := as.product(); ok {
-		open = nil // theirs have empty lists, which let everybody do everything (KeeperStorage::checkACL)
+		open = nil // in products an empty list permits everything (KeeperStorage::checkACL)
 	}
-	// The real server puts these in place without counting them as creations,
-	// so that a fresh root's cversion is -1 and /zookeeper's -2.
+	// Like ZooKeeper, do not count these nodes as creations: in an empty tree, the
+	// cversion of the root is -1, and that of /zookeeper is -2.
 	root := &node{data: []byte{}, acl: t.acls.retain(open)}
 	t.dataBytes = int64(len("/"))
 	t.nodes["/"], t.nodes[""] = root, root
@@ -122,7 +121,7 @@ func newTree(as Version) *tree {
 // parentOf returns the path of the parent; "" for a child of the root.
 func parentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
-// nameOf returns the last name of a path.
+// nameOf returns the last component of a path.
 func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 func (n *node) addChild(name string, child *node) {
@@ -132,24 +131,24 @@ func (n *node) addChild(name string, child *node) {
 	n.children[name] = child
 }
 
-// find is nodes[path] for who reads much: who goes over a tree asks for siblings one
-// after the other, and finds them in the small map of the last one's parent.
+// find returns nodes[path], faster for clients that read a whole tree: they read siblings
+// one after the other, which find looks up in the small map of the last node's parent.
 func (t *tree) find(path []byte) *node {
 	at := bytes.LastIndexByte(path, '/')
-	if at < 2 { // the root, its children, and what is no path
+	if at < 2 { // the root, its children, and invalid paths
 		return t.nodes[string(path)]
 	}
-	if t.last == nil || !bytes.Equal(t.lastPath, path[:at]) {
-		t.last, t.lastPath = t.nodes[string(path[:at])], append(t.lastPath[:0], path[:at]...)
+	if t.lastParent == nil || !bytes.Equal(t.lastParentPath, path[:at]) {
+		t.lastParent, t.lastParentPath = t.nodes[string(path[:at])], append(t.lastParentPath[:0], path[:at]...)
 	}
-	if t.last == nil {
+	if t.lastParent == nil {
 		return nil
 	}
-	return t.last.children[string(path[at+1:])]
+	return t.lastParent.children[string(path[at+1:])]
 }
 
-// create puts a new node in place and fires the watches for it. The caller has
-// made sure that the parent exists and that the path is free.
+// create adds a node. The caller has made sure that the parent exists and that the path
+// does not. afterCreate fires the watches.
 func (t *tree) create(x *txn, zxid, now int64) *node {
 	parent := t.nodes[parentOf(x.path)]
 	n := &node{
@@ -166,33 +165,33 @@ func (t *tree) create(x *txn, zxid, now int64) *node {
 	return n
 }
 
-// created does what follows a creation once the reply's Stat has been taken: the
-// real one accounts for quotas after it.
-func (t *tree) created(path string, n *node) {
+// afterCreate updates the quotas and fires the watches for a created node. Like ZooKeeper,
+// it is called after the Stat for the reply has been encoded.
+func (t *tree) afterCreate(path string, n *node) {
 	t.quotaCreated(path, n)
 	parent := parentOf(path)
 	t.fire(dataWatches, eventNodeCreated, n.czxid, path, n.acl, nil)
 	t.fire(childWatches, eventNodeChildrenChanged, n.czxid, cmp.Or(parent, "/"), t.nodes[parent].acl, nil)
 }
 
-// delete takes a node away and fires the watches for it.
+// delete removes a node and fires the watches for it.
 func (t *tree) delete(path string, zxid int64) {
 	n, parent := t.nodes[path], t.nodes[parentOf(path)]
 	delete(parent.children, nameOf(path))
 	if len(parent.children) == 0 {
-		parent.children = nil // a Go map never gives its room back
+		parent.children = nil // an emptied Go map does not free its memory
 	}
 	parent.pzxid = max(parent.pzxid, zxid)
 	delete(t.nodes, path)
-	if n == t.last {
-		t.last = nil
+	if n == t.lastParent {
+		t.lastParent = nil
 	}
 	delete(t.reapable, path)
-	delete(t.ephemerals[n.owner], path) // an empty set stays while its session does
+	delete(t.ephemerals[n.owner], path) // an empty set stays until the session ends
 	t.quotaDeleted(path, n)
 	t.account(path, -1, -len(n.data))
-	told := t.fire(dataWatches, eventNodeDeleted, zxid, path, n.acl, nil)
-	t.fire(childWatches, eventNodeDeleted, zxid, path, n.acl, told)
+	notified := t.fire(dataWatches, eventNodeDeleted, zxid, path, n.acl, nil)
+	t.fire(childWatches, eventNodeDeleted, zxid, path, n.acl, notified)
 	t.fire(childWatches, eventNodeChildrenChanged, zxid, cmp.Or(parentOf(path), "/"), parent.acl, nil)
 	t.acls.release(n.acl)
 }
@@ -242,12 +241,12 @@ func sortedKeys[V any](set map[string]V) []string {
 	return names
 }
 
-// descendants counts the nodes below a path the way the real one does: by
-// comparing every node's path with the prefix path + "/".
+// descendants returns the number of nodes below a path. Like ZooKeeper, which compares
+// each path with the prefix path + "/", it counts all nodes for the root.
 func (t *tree) descendants(path string) int32 {
 	switch path {
 	case "/":
-		return int32(len(t.nodes) - 2) // less the root and its second name
+		return int32(len(t.nodes) - 2) // without the root, which has two entries
 	case "":
 		return int32(len(t.nodes) - 1)
 	}
@@ -256,7 +255,7 @@ func (t *tree) descendants(path string) int32 {
 	return total - 1
 }
 
-// walk calls f for a node and all below it. It keeps its own stack: a path of
+// walk calls f for a node and all its descendants. It is not recursive, because a path of
 // 1 MiB can be half a million nodes deep.
 func (t *tree) walk(path string, f func(string, *node)) {
 	stack := []string{path}

@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// eachVersion runs a test in a bubble as every version.
+// eachVersion runs f in a bubble for each version of ZooKeeper.
 func eachVersion(t *testing.T, f func(t *testing.T, s *Server, as Version)) {
 	for _, as := range Versions() {
 		t.Run(string(as), func(t *testing.T) {
@@ -18,7 +18,7 @@ func eachVersion(t *testing.T, f func(t *testing.T, s *Server, as Version)) {
 	}
 }
 
-// An opcode that a version does not know is Unimplemented, and ends the connection.
+// An opcode that a version does not know fails with Unimplemented and closes the connection.
 func TestUnknownOpcodesHangUp(t *testing.T) {
 	bodies := map[int32][]byte{
 		jute.OpCreate2: rawzk.Create("/2", nil, rawzk.Open, 0), jute.OpCreateContainer: rawzk.Create("/c", nil, rawzk.Open, modeContainer),
@@ -38,9 +38,9 @@ func TestUnknownOpcodesHangUp(t *testing.T) {
 			if known := as.index() >= opSince[op].index(); (got != codeUnimplemented) != known {
 				t.Errorf("opcode %d: error %d", op, got)
 			} else if !known {
-				c.closed()
+				c.waitClosed()
 			} else {
-				c.exists("/") // it goes on
+				c.exists("/") // the connection still works
 			}
 		}
 	})
@@ -48,7 +48,7 @@ func TestUnknownOpcodesHangUp(t *testing.T) {
 
 func TestVersionsTell(t *testing.T) {
 	eachVersion(t, func(t *testing.T, s *Server, as Version) {
-		if text := words["srvr"](s); !strings.HasPrefix(text, "Zookeeper version: "+string(as)+".") {
+		if text := fourLetterCommands["srvr"](s); !strings.HasPrefix(text, "Zookeeper version: "+string(as)+".") {
 			t.Error(text)
 		}
 	})
@@ -60,8 +60,9 @@ func TestVersionsTell(t *testing.T) {
 	}
 }
 
-// kinds are an answer and the events before it, as text.
-func kinds(c *client, op int32, body []byte) (text string) {
+// eventsAndError sends a request and returns the events before its reply and the reply's
+// error, as text.
+func eventsAndError(c *client, op int32, body []byte) (text string) {
 	c.t.Helper()
 	frames, err := c.Call(op, body)
 	if err != nil {
@@ -104,7 +105,8 @@ func TestWhoMaySeeWhatByVersion(t *testing.T) {
 
 func TestWatchesByVersion(t *testing.T) {
 	for as, want := range map[Version]string{
-		// what data and a child tell of both modes, removal types 4 and 5, then 1 beside a persistent watch, and data again
+		// events of setData and of a created child with watches of both modes; removeWatches
+		// of types 4 and 5; removeWatches of type 1 with a persistent watch; setData again
 		"3.8": "3 /w 0, 1 /w/a 0, -5, -5, 0, 3 /w 0",
 		"3.9": "3 /w 0, 1 /w/a 4 /w 0, 0, 0, -121, 3 /w 0",
 	} {
@@ -113,11 +115,11 @@ func TestWatchesByVersion(t *testing.T) {
 			c.create("/w", 0)
 			c.must(jute.OpAddWatch, rawzk.PathInt("/w", 0))
 			c.must(jute.OpAddWatch, rawzk.PathInt("/w", 1))
-			set := func() string { return kinds(c, jute.OpSetData, rawzk.Set("/w", nil, -1)) }
-			got := []string{set(), kinds(c, jute.OpCreate, rawzk.Create("/w/a", nil, rawzk.Open, 0)),
-				kinds(c, jute.OpRemoveWatches, rawzk.PathInt("/w", 4)), kinds(c, jute.OpRemoveWatches, rawzk.PathInt("/w", 5))}
+			set := func() string { return eventsAndError(c, jute.OpSetData, rawzk.Set("/w", nil, -1)) }
+			got := []string{set(), eventsAndError(c, jute.OpCreate, rawzk.Create("/w/a", nil, rawzk.Open, 0)),
+				eventsAndError(c, jute.OpRemoveWatches, rawzk.PathInt("/w", 4)), eventsAndError(c, jute.OpRemoveWatches, rawzk.PathInt("/w", 5))}
 			c.must(jute.OpAddWatch, rawzk.PathInt("/w", 0))
-			got = append(got, kinds(c, jute.OpRemoveWatches, rawzk.PathInt("/w", 1)), set())
+			got = append(got, eventsAndError(c, jute.OpRemoveWatches, rawzk.PathInt("/w", 1)), set())
 			if text := strings.Join(got, ", "); text != want {
 				t.Errorf("%s: %s, want %s", as, text, want)
 			}
@@ -125,7 +127,7 @@ func TestWatchesByVersion(t *testing.T) {
 	}
 }
 
-// An event tells the transaction that it comes of from 3.9 on.
+// From 3.9 on, an event carries the zxid of the transaction that caused it.
 func TestEventZxids(t *testing.T) {
 	eachVersion(t, func(t *testing.T, s *Server, as Version) {
 		c := open(t, s)
@@ -153,7 +155,7 @@ func TestCheckAloneIsUnknownFrom39On(t *testing.T) {
 		if got := code(c.call(jute.OpCheck, rawzk.PathInt("/", -1)).Err); got != codeUnimplemented {
 			t.Errorf("error %d", got)
 		}
-		c.closed()
+		c.waitClosed()
 	})
 }
 
@@ -170,7 +172,8 @@ func TestModesOfCreateBefore35(t *testing.T) {
 	})
 }
 
-// Who has not authenticated is hung up on, a ping included; who has goes on.
+// With EnforceAuth, the server closes the connection of a client that sends any request,
+// even a ping, before it has authenticated.
 func TestEnforcedAuthentication(t *testing.T) {
 	bubble(t, Options{EnforceAuth: true}, func(t *testing.T, s *Server) {
 		for _, op := range []int32{jute.OpExists, jute.OpPing, jute.OpCloseSession} {
@@ -178,7 +181,7 @@ func TestEnforcedAuthentication(t *testing.T) {
 			if got := code(c.call(op, rawzk.PathWatch("/", false)).Err); got != codeSessionNoAuth {
 				t.Errorf("opcode %d: error %d", op, got)
 			}
-			c.closed()
+			c.waitClosed()
 		}
 		c := open(t, s)
 		c.must(jute.OpAuth, rawzk.Auth("digest", "u:p"))

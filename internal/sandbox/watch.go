@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// watchModes say how long the watches of a connection on a path stay and how far
-// they reach. Up to 3.8 there is one at a time, the latest.
+// watchModes is the set of modes of a connection's watches on a path. Up to ZooKeeper 3.8
+// it has one element: a new mode replaces the old one.
 type watchModes uint8
 
 const (
@@ -16,19 +16,19 @@ const (
 	anyMode = watchOnce | watchPersistent | watchRecursive
 )
 
-// watchCost is about what a watch takes besides its path.
+// watchCost estimates the memory of a watch besides its path, in bytes.
 const watchCost = 200
 
-// watchTable is one of the two sets of watches.
+// A watchTable is one of the two sets of watches, dataWatches or childWatches.
 type watchTable struct {
 	paths     map[string]map[*conn]watchModes
-	conns     map[*conn]map[string]struct{} // all that ever had a watch, as the real one counts
-	recursive int                           // how many are recursive: with none, ancestors need no look
+	conns     map[*conn]map[string]struct{} // connections that have or had a watch, as wchs counts them
+	recursive int                           // number of recursive watches; if 0, fire need not visit ancestors
 	total     int
-	bytes     int64 // about what they take
+	bytes     int64 // estimated memory of all watches
 }
 
-// set gives a connection watches of these modes on a path; none takes them away.
+// set replaces a connection's watches on a path. Modes 0 removes them.
 func (w *watchTable) set(path string, c *conn, modes watchModes) {
 	old := w.paths[path][c]
 	w.recursive += int(modes&watchRecursive)/int(watchRecursive) - int(old&watchRecursive)/int(watchRecursive)
@@ -45,7 +45,7 @@ func (w *watchTable) set(path string, c *conn, modes watchModes) {
 			delete(w.paths, path)
 		}
 		if delete(w.conns[c], path); len(w.conns[c]) == 0 {
-			w.conns[c] = nil // an empty Go map keeps its room
+			w.conns[c] = nil // an emptied Go map does not free its memory
 		}
 		return
 	}
@@ -59,16 +59,16 @@ func (w *watchTable) set(path string, c *conn, modes watchModes) {
 	w.conns[c][path] = struct{}{}
 }
 
-// remove takes watches of some modes away and says whether there were any.
+// remove removes watches of the given modes and reports whether there were any.
 func (w *watchTable) remove(path string, c *conn, modes watchModes) bool {
 	have := w.paths[path][c]
 	w.set(path, c, have&^modes)
 	return have&modes != 0
 }
 
-// has answers checkWatches: whether anybody, not only the asking client, watches
-// the very path. The real one looks at the path's parents too, finds nothing
-// there, but stumbles where a path does not start at the root.
+// has returns the result of checkWatches: codeOK if any client, not only the one that
+// asks, watches the path itself. ZooKeeper also visits the path's ancestors. It finds
+// nothing there, but fails with codeMarshalling if a path does not start at the root.
 func (w *watchTable) has(path string, modes watchModes) code {
 	watched := false
 	for _, m := range w.paths[path] {
@@ -85,7 +85,7 @@ func (w *watchTable) has(path string, modes watchModes) code {
 	return codeNoWatcher
 }
 
-// drop forgets a connection.
+// drop removes all watches of a connection.
 func (w *watchTable) drop(c *conn) {
 	for path := range w.conns[c] {
 		w.remove(path, c, anyMode)
@@ -93,17 +93,17 @@ func (w *watchTable) drop(c *conn) {
 	delete(w.conns, c)
 }
 
-// fire sends an event to whoever watches the path in one table, except those in
-// told, and returns those it went to. One-shot watches are spent even if the
-// event is then withheld because the watcher may not read the node.
-func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList, told map[*conn]bool) map[*conn]bool {
+// fire sends an event to the connections that watch the path in one table, except those
+// in skip. It returns the connections whose watches have fired. A one-shot watch is
+// removed even if its client gets no event because it has no permission to read the node.
+func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList, skip map[*conn]bool) map[*conn]bool {
 	w := &t.watches[table]
 	if w.total == 0 {
 		return nil
 	}
 	hit := make(map[*conn]bool)
-	// A recursive watch never speaks of children changing: it tells of the child
-	// itself.
+	// A recursive watch reports the events of the children themselves instead of
+	// NodeChildrenChanged.
 	below := typ != eventNodeChildrenChanged
 	for c, modes := range w.paths[path] {
 		if modes != watchRecursive || below {
@@ -124,7 +124,7 @@ func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList
 	}
 	var event []byte
 	for c := range hit {
-		if told[c] {
+		if skip[c] {
 			continue
 		}
 		if event == nil {
@@ -140,8 +140,8 @@ func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList
 	return hit
 }
 
-// watch registers a watch in one table. A watch of another mode by the same
-// connection stays where they live side by side.
+// watch registers a watch in one table. It replaces the connection's watches of other
+// modes on the path, unless the version allows several.
 func (t *tree) watch(table int, path string, c *conn, mode watchModes) {
 	w := &t.watches[table]
 	if t.as.has(modesTogether) {
@@ -150,41 +150,43 @@ func (t *tree) watch(table int, path string, c *conn, mode watchModes) {
 	w.set(path, c, mode)
 }
 
-// addWatch registers a persistent or recursive watch, which lives in both tables.
+// addWatch registers a persistent or recursive watch in both tables.
 func (t *tree) addWatch(path string, c *conn, mode watchModes) {
 	t.watch(dataWatches, path, c, mode)
 	t.watch(childWatches, path, c, mode)
 }
 
-// removal is what a type in a checkWatches or removeWatches means.
+// A removal names the watches that the type in a checkWatches or removeWatches request
+// stands for.
 type removal struct {
 	tables []int
 	modes  watchModes
 }
 
-// removals are those of the types: children, data, any, persistent, recursive.
+// removals has an entry for each type: children, data, any, persistent, recursive.
 var removals = map[int32]removal{
 	1: {[]int{childWatches}, watchOnce}, 2: {[]int{dataWatches}, watchOnce}, 3: {[]int{childWatches, dataWatches}, anyMode},
 	4: {[]int{childWatches, dataWatches}, watchPersistent}, 5: {[]int{childWatches, dataWatches}, watchRecursive},
 }
 
-// removal is without tables for a type that this version does not know.
+// removal returns the removal for a type. It has no tables if this version does not know
+// the type.
 func (v Version) removal(typ int32) removal {
 	r := removals[typ]
 	switch {
 	case v.has(persistentTypes):
 	case typ > 3:
 		return removal{}
-	default: // every watch is of the one type or the other
+	default: // a type stands for watches of all modes in its tables
 		r.modes = anyMode
 	}
 	return r
 }
 
-// restore registers a client's watches again, in the order of setWatches2, or
-// tells at once what they would have told since the zxid it has seen last: to
-// everybody, for it is only when an event happens that the real one asks whether
-// the watcher may read the node.
+// restore registers a client's watches again after a reconnect; lists are in the order
+// of setWatches2. If a watch would have fired since the zxid that the client saw last, the
+// client gets the event at once instead. As in ZooKeeper, these events need no permission
+// to read the node.
 func (t *tree) restore(c *conn, since int64, lists [5][]string) {
 	for kind, paths := range lists {
 		for _, p := range paths {

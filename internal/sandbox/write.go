@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// request is a write as it came in, alone or inside a multi.
+// A request is a decoded write request, or an operation of a multi.
 type request struct {
 	op      int32
 	path    string
@@ -21,7 +21,7 @@ type request struct {
 	version int32
 }
 
-// readWrite takes the record of a write operation off a request.
+// readWrite decodes a write operation.
 func readWrite(d *jute.Decoder, op int32) request {
 	r := request{op: op, ttl: -1}
 	r.path, r.null = nullString(d)
@@ -42,15 +42,16 @@ func readWrite(d *jute.Decoder, op int32) request {
 	return r
 }
 
-// fits compares the version of a request with the one there is; -1 fits any.
-func (r *request) fits(version int32) code {
+// versionMatches returns codeBadVersion if the request demands another version than that
+// of the node. Version -1 matches any.
+func (r *request) versionMatches(version int32) code {
 	if r.version != -1 && r.version != version {
 		return codeBadVersion
 	}
 	return codeOK
 }
 
-// txn is a write that has passed its checks and cannot fail any more.
+// A txn is a write that has passed its checks and can no longer fail.
 type txn struct {
 	op      int32
 	path    string
@@ -58,10 +59,10 @@ type txn struct {
 	acl     []acl
 	owner   int64
 	version int32
-	creates int32 // the parent's count of creations afterwards
+	creates int32 // the parent's new count of creations
 }
 
-// record is a node as the operations before it in the same multi leave it.
+// A record is the state of a node after the preceding operations of the same multi.
 type record struct {
 	gone          bool
 	version, aver int32
@@ -72,14 +73,14 @@ type record struct {
 	data          []byte
 }
 
-// batch checks the operations of one request against the tree and against each
-// other, without changing the tree: a multi is applied whole or not at all.
+// A batch checks the operations of one request against the tree and against each other.
+// It does not change the tree, so that a multi is applied completely or not at all.
 type batch struct {
 	s       *Server
 	caller  []id
 	session int64
 	records map[string]record // nil for a single operation
-	grown   int64             // what the checked operations add at most
+	grown   int64             // bytes that the checked operations add at most
 }
 
 func (b *batch) record(path string) (record, bool) {
@@ -102,7 +103,8 @@ func (b *batch) put(path string, r record) {
 	}
 }
 
-// permitted is the record of a node, if the caller has the permission there.
+// permitted returns the record of a node, or an error if the node does not exist or the
+// caller lacks the permission perm.
 func (b *batch) permitted(path string, perm int32) (record, code) {
 	n, ok := b.record(path)
 	switch {
@@ -114,8 +116,8 @@ func (b *batch) permitted(path string, perm int32) (record, code) {
 	return n, codeOK
 }
 
-// prepare checks one operation. Of several faults the first in the order of the
-// checks is told.
+// prepare checks one operation. It returns the error of the first check that fails; their
+// order is ZooKeeper's.
 func (b *batch) prepare(r *request) (txn, code) {
 	switch {
 	case jute.Creates(r.op):
@@ -132,11 +134,11 @@ func (b *batch) prepare(r *request) (txn, code) {
 		return b.setACL(r)
 	}
 	n, err := b.permitted(r.path, permRead) // of a check
-	return txn{op: jute.OpCheck, path: r.path}, cmp.Or(err, r.fits(n.version))
+	return txn{op: jute.OpCheck, path: r.path}, cmp.Or(err, r.versionMatches(n.version))
 }
 
-// hasParent checks the path of what comes to be or goes.
-func (r *request) hasParent() code {
+// checkPath checks the path of a create or delete: it must have a parent.
+func (r *request) checkPath() code {
 	switch {
 	case r.null:
 		return codeMarshalling
@@ -147,7 +149,7 @@ func (r *request) hasParent() code {
 }
 
 func (b *batch) create(r *request) (txn, code) {
-	if err := cmp.Or(b.checkMode(r), r.hasParent()); err != codeOK {
+	if err := cmp.Or(b.checkMode(r), r.checkPath()); err != codeOK {
 		return txn{}, err
 	}
 	list, err := b.s.opt.As.fixACL(r.acl, b.caller)
@@ -177,8 +179,8 @@ func (b *batch) create(r *request) (txn, code) {
 		return txn{}, err
 	}
 	x := txn{op: jute.OpCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
-	// What is created is the opcode's affair; the mode only matters to opcodes
-	// 1 and 15, and they make a plain node of a container.
+	// Opcodes 19 (createContainer) and 21 (createTTL) decide the type of the node. The
+	// mode counts only for opcodes 1 and 15, which create a plain node for mode container.
 	switch {
 	case r.op == jute.OpCreateContainer:
 		x.owner = ownerContainer
@@ -194,8 +196,8 @@ func (b *batch) create(r *request) (txn, code) {
 	return x, codeOK
 }
 
-// checkMode checks a create's mode against its time to live. Opcode 21 with a
-// mode that has none is refused here; the real one dies of some of those.
+// checkMode checks the mode and the time to live of a create. It rejects opcode 21
+// (createTTL) with a mode that has no time to live; some of these crash ZooKeeper.
 func (b *batch) checkMode(r *request) code {
 	switch {
 	case r.flags < modePersistent || r.flags > modeTTLSequential, r.flags < modeTTL && r.op == jute.OpCreateTTL:
@@ -210,7 +212,8 @@ func (b *batch) checkMode(r *request) code {
 	return codeOK
 }
 
-// checkQuota refuses what passes a hard quota, where quotas are enforced.
+// checkQuota returns an error if the write would exceed a hard quota and quotas are
+// enforced.
 func (b *batch) checkQuota(path string, nodes, data int64) code {
 	if !b.s.opt.EnforceQuota {
 		return codeOK
@@ -218,7 +221,7 @@ func (b *batch) checkQuota(path string, nodes, data int64) code {
 	return b.s.tree.checkQuota(path, nodes, data)
 }
 
-// checkSize refuses what would make the tree larger than this server may become.
+// checkSize returns an error if the write would make the tree larger than MaxTreeBytes.
 func (b *batch) checkSize(grow int64, list []acl) code {
 	t := b.s.tree
 	b.grown += max(grow, 0) + aclCost(list)
@@ -229,7 +232,7 @@ func (b *batch) checkSize(grow int64, list []acl) code {
 }
 
 func (b *batch) delete(r *request) (txn, code) {
-	if err := r.hasParent(); err != codeOK {
+	if err := r.checkPath(); err != codeOK {
 		return txn{}, err
 	}
 	switch r.path {
@@ -245,7 +248,7 @@ func (b *batch) delete(r *request) (txn, code) {
 	if err == codeOK && !ok {
 		err = codeNoNode
 	}
-	if err = cmp.Or(err, r.fits(n.version)); err == codeOK && n.children > 0 {
+	if err = cmp.Or(err, r.versionMatches(n.version)); err == codeOK && n.children > 0 {
 		err = codeNotEmpty
 	}
 	if err != codeOK {
@@ -260,7 +263,7 @@ func (b *batch) delete(r *request) (txn, code) {
 func (b *batch) setData(r *request) (txn, code) {
 	n, err := b.permitted(r.path, permWrite)
 	diff := int64(len(r.data) - len(n.data))
-	err = cmp.Or(err, b.checkQuota(r.path, 0, diff), r.fits(n.version), b.checkSize(diff, nil))
+	err = cmp.Or(err, b.checkQuota(r.path, 0, diff), r.versionMatches(n.version), b.checkSize(diff, nil))
 	if err != codeOK {
 		return txn{}, err
 	}
@@ -273,13 +276,13 @@ func (b *batch) setData(r *request) (txn, code) {
 func (b *batch) setACL(r *request) (txn, code) {
 	list, err := b.s.opt.As.fixACL(r.acl, b.caller)
 	n, denied := b.permitted(r.path, permAdmin)
-	err = cmp.Or(err, denied, r.fits(n.aver), b.checkSize(0, list))
+	err = cmp.Or(err, denied, r.versionMatches(n.aver), b.checkSize(0, list))
 	return txn{op: jute.OpSetACL, path: r.path, acl: list, version: n.aver + 1}, err
 }
 
-// apply carries a checked operation out and writes the record of the reply for
-// the opcode it came with. The Stat of a creation is taken before quotas are
-// accounted for, since the node may be the counter of its own quota.
+// apply executes a checked operation and encodes the reply for the request's opcode op.
+// It encodes the Stat of a created node before it updates quotas, because the node may
+// hold the counters of its own quota.
 func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 	n := t.nodes[x.path]
 	switch x.op {
@@ -289,7 +292,7 @@ func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 		if op != jute.OpCreate {
 			n.encodeStat(e)
 		}
-		t.created(x.path, n)
+		t.afterCreate(x.path, n)
 	case jute.OpDelete:
 		t.delete(x.path, zxid)
 	case jute.OpSetData:
@@ -301,7 +304,7 @@ func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 	}
 }
 
-// validPath follows the real server's rules for a path.
+// validPath reports whether a path is valid by ZooKeeper's rules.
 func validPath(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false

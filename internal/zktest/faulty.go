@@ -45,15 +45,15 @@ func Faulty(tb testing.TB, mode string) *Box {
 	}
 	switch kind {
 	case "newid", "newidkeep":
-		opt.NewSessions, opt.OldStay = true, kind == "newidkeep"
+		opt.NewSessions, opt.OldSessionsStay = true, kind == "newidkeep"
 	case "expired":
-		opt.Deny = true
+		opt.RejectReconnects = true
 	case "leaderless", "clickhouse":
 		opt.As = sandbox.ClickHouse
 	case "raftkeeper":
 		opt.As = sandbox.RaftKeeper
 	case "moved":
-		opt.MovedParts = true
+		opt.MultiSessionMoved = true
 	case "hangop":
 		opt.React = some(sandbox.HangUp)
 	case "ignore":

@@ -13,9 +13,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// words are the four-letter words, each a function of the locked server. The
-// texts are the real one's where it has anything to say.
-var words = map[string]func(*Server) string{
+// fourLetterCommands maps each four-letter command to a function that returns its output.
+// The server is locked. The texts are ZooKeeper's, with the sandbox's own values.
+var fourLetterCommands = map[string]func(*Server) string{
 	"ruok": func(*Server) string { return "imok" },
 	"isro": func(*Server) string { return "rw" },
 	"srvr": func(s *Server) string { return s.versionLine() + s.summary() },
@@ -35,14 +35,14 @@ var words = map[string]func(*Server) string{
 	"envi": (*Server).environment,
 }
 
-// word answers a four-letter word.
-func (s *Server) word(c *conn, b []byte) verdict {
+// fourLetterCommand answers a four-letter command.
+func (s *Server) fourLetterCommand(c *conn, b []byte) verdict {
 	s.stats.received++
 	c.stats.received++
-	text := words[string(b)](s)
+	text := fourLetterCommands[string(b)](s)
 	s.stats.sent++
 	c.send([]byte(text))
-	return leave
+	return closeAfterFlush
 }
 
 func (s *Server) versionLine() string {
@@ -50,7 +50,7 @@ func (s *Server) versionLine() string {
 	if p, ok := s.opt.As.product(); ok {
 		name = p.name
 	}
-	return name + " version: " + s.opt.As.words() + "\n"
+	return name + " version: " + s.opt.As.versionText() + "\n"
 }
 
 func (s *Server) summary() string {
@@ -75,7 +75,7 @@ func (c *conn) sessionID() int64 {
 	return c.sess.id
 }
 
-// peer is the other side's address as Java prints it.
+// peer returns the client's address as Java prints it.
 func (c *conn) peer() string { return "/" + c.nc.RemoteAddr().String() }
 
 func (c *conn) queued() int {
@@ -86,10 +86,10 @@ func (c *conn) queued() int {
 
 func (s *Server) connLines(full bool) string {
 	var b strings.Builder
-	_, compatible := s.opt.As.product()
+	_, isProduct := s.opt.As.product()
 	for _, c := range sortedConns(s.conns) {
 		st := &c.stats
-		if compatible { // KeeperTCPHandler::dumpStats
+		if isProduct { // KeeperTCPHandler::dumpStats
 			fmt.Fprintf(&b, " %s(recved=%d,sent=%d", strings.TrimPrefix(c.peer(), "/"), st.received, st.sent)
 		} else {
 			fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(), st.received, st.sent)
@@ -104,7 +104,7 @@ func (s *Server) connLines(full bool) string {
 	return b.String()
 }
 
-// javaDate is how Java prints a date.
+// javaDate is the layout of a date that Java prints.
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 func (s *Server) dump() string {
@@ -133,7 +133,7 @@ func (s *Server) dump() string {
 	return b.String()
 }
 
-// ephemeralsDump is the part of dump that lists ephemeral znodes by session.
+// ephemeralsDump writes the part of dump that lists ephemeral znodes by session.
 func (s *Server) ephemeralsDump(b *strings.Builder) {
 	fmt.Fprintf(b, "Sessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
 	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
@@ -144,11 +144,10 @@ func (s *Server) ephemeralsDump(b *strings.Builder) {
 	}
 }
 
-// sessionIDs lists the sessions, oldest first.
+// sessionIDs returns the ids of all sessions, oldest first.
 func (s *Server) sessionIDs() []int64 { return slices.Sorted(maps.Keys(s.sessions)) }
 
-// The real one shows the data watches only, and so do these.
-
+// watchesByPath and watchesBySession list data watches only, like ZooKeeper.
 func (s *Server) watchesByPath() string {
 	var b strings.Builder
 	paths := s.tree.watches[dataWatches].paths
@@ -180,7 +179,7 @@ func (s *Server) monitor() string {
 	for _, set := range s.tree.ephemerals {
 		ephemerals += len(set)
 	}
-	line("version", s.opt.As.words())
+	line("version", s.opt.As.versionText())
 	line("server_state", "standalone")
 	line("ephemerals_count", ephemerals)
 	line("num_alive_connections", len(s.conns))
@@ -204,7 +203,7 @@ func (s *Server) monitor() string {
 	line("auth_failed_count", s.stats.authFailed)
 	line("stale_sessions_expired", s.stats.expired)
 	for event := eventNodeCreated; event <= eventNodeChildrenChanged; event++ {
-		s.tree.notified[event].lines(watchCounts[event], line)
+		s.tree.notified[event].report(watchCounts[event], line)
 	}
 	return b.String()
 }
@@ -222,12 +221,12 @@ func (s *Server) configuration() string {
 func (s *Server) environment() string {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
-	return "Environment:\nzookeeper.version=" + s.opt.As.words() + "\nhost.name=" + host +
+	return "Environment:\nzookeeper.version=" + s.opt.As.versionText() + "\nhost.name=" + host +
 		"\ngo.version=" + runtime.Version() + "\nos.name=" + runtime.GOOS + "\nos.arch=" + runtime.GOARCH +
 		"\nuser.dir=" + dir + "\n"
 }
 
-// connStats is what cons tells of one connection.
+// connStats holds the values that cons shows for one connection.
 type connStats struct {
 	received, sent   int64
 	lastOp           string
@@ -236,20 +235,20 @@ type connStats struct {
 	lastReply, since time.Time
 }
 
-// serverStats is what srvr, stat and mntr tell of the server.
+// serverStats holds the values that srvr, stat and mntr show for the server.
 type serverStats struct {
 	received, sent       int64
 	bytesIn              int64
-	lastReply            int // bytes; -1 before the first
+	lastReply            int // size in bytes; -1 before the first reply
 	minReply, maxReply   int
 	rejected, authFailed int64
 	expired              int64
 }
 
-// spread is what mntr tells of a number that was measured again and again.
-type spread struct{ count, sum, least, most int }
+// A distribution summarizes a series of measurements, as mntr shows it.
+type distribution struct{ count, sum, least, most int }
 
-func (s *spread) add(n int) {
+func (s *distribution) add(n int) {
 	if s.count == 0 || n < s.least {
 		s.least = n
 	}
@@ -258,8 +257,9 @@ func (s *spread) add(n int) {
 	s.sum += n
 }
 
-// lines gives the real one's five names for a spread.
-func (s spread) lines(name string, line func(key string, value any)) {
+// report calls line for each of the five keys under which ZooKeeper's mntr shows a
+// distribution.
+func (s distribution) report(name string, line func(key string, value any)) {
 	average := 0.0
 	if s.count > 0 {
 		average = float64(s.sum) / float64(s.count)
@@ -271,13 +271,13 @@ func (s spread) lines(name string, line func(key string, value any)) {
 	line("sum_"+name, s.sum)
 }
 
-// watchCounts are the names of how many watchers an event has had.
+// watchCounts maps each event type to the name of the number of watchers that were notified.
 var watchCounts = [...]string{
 	eventNodeCreated: "node_created_watch_count", eventNodeDeleted: "node_deleted_watch_count",
 	eventNodeDataChanged: "node_changed_watch_count", eventNodeChildrenChanged: "node_children_watch_count",
 }
 
-// opNames are the names cons has for requests.
+// opNames maps opcodes to the names that cons shows as the last operation.
 var opNames = map[int32]string{
 	jute.OpCreate: "CREA", jute.OpCreate2: "CREA", jute.OpCreateTTL: "CREA", jute.OpCreateContainer: "CREA",
 	jute.OpDelete: "DELE", jute.OpExists: "EXIS", jute.OpGetData: "GETD", jute.OpSetData: "SETD",
@@ -288,7 +288,7 @@ var opNames = map[int32]string{
 	jute.OpGetEphemerals: "GETE", jute.OpGetAllChildrenNumber: "GETACN", jute.OpCloseSession: "CLOS",
 }
 
-// request counts a request in.
+// request counts a received request.
 func (st *serverStats) request(c *conn, op, xid int32, size int) {
 	st.received++
 	st.bytesIn += int64(size)
@@ -301,7 +301,7 @@ func (st *serverStats) request(c *conn, op, xid int32, size int) {
 	}
 }
 
-// reply counts a reply out.
+// reply counts a sent reply.
 func (st *serverStats) reply(c *conn, size int, zxid int64, now time.Time) {
 	st.sent++
 	c.stats.sent++

@@ -49,7 +49,7 @@ func TestWords(t *testing.T) {
 	if got := ask("abcd"); got != "" {
 		t.Errorf("abcd: %q", got)
 	}
-	// The real one goes on counting who has had a watch.
+	// Like ZooKeeper, wchs still counts connections that no longer have a watch.
 	c.must(jute.OpRemoveWatches, rawzk.PathInt("/e", 3))
 	if got := ask("wchs"); got != "1 connections watching 0 paths\nTotal watches:0\n" {
 		t.Errorf("wchs: %q", got)
