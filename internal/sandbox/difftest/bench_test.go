@@ -10,8 +10,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// BenchmarkSequential is one request after the other over TCP, on the sandbox
-// and on the real server, which here does not wait for its disk.
+// BenchmarkSequential measures sequential requests over TCP to the sandbox and to
+// ZooKeeper, which does not wait for its disk here.
 func BenchmarkSequential(b *testing.B) {
 	b.Run("sandbox", func(b *testing.B) {
 		s := sandbox.New(sandbox.Options{MaxTreeBytes: 8 << 30})

@@ -25,8 +25,8 @@ var (
 )
 
 const (
-	users = 4      // sessions that do random things
-	super = "s:pw" // and one that may do anything, and opens up what ACLs have locked
+	users = 4      // number of sessions that execute random steps
+	super = "s:pw" // credential of one more session, the superuser, which resets ACLs
 )
 
 func TestDiff(t *testing.T) {
@@ -61,38 +61,39 @@ func diff(t *testing.T, seed uint64, enforce bool) {
 	}
 	box := zktest.Sandbox(t, sandbox.Options{SuperDigest: digest(super), EnforceQuota: enforce})
 	p := &pair{t: t, sides: [2]*side{newSide("real", zktest.Start(t, real...).Addr()), newSide("sandbox", box.Addr())}}
-	p.gen = &gen{Rand: rand.New(rand.NewPCG(seed, 0)), calm: enforce}
+	p.gen = &gen{Rand: rand.New(rand.NewPCG(seed, 0)), noBursts: enforce}
 	for i := range users + 1 {
-		p.do(step{session: i, come: resume})
+		p.run(step{session: i, connect: resume})
 	}
-	p.do(step{session: users, op: jute.OpAuth, body: rawzk.Auth("digest", super)})
+	p.run(step{session: users, op: jute.OpAuth, body: rawzk.Auth("digest", super)})
 	start := time.Now()
 	for i := range *ops {
 		if t.Failed() {
 			return
 		}
 		if i%500 == 499 {
-			p.openUp()
+			p.resetACLs()
 		}
-		p.do(p.gen.next(p.gen.IntN(users)))
+		p.run(p.gen.next(p.gen.IntN(users)))
 	}
-	p.words()
+	p.compareFourLetterCommands()
 	nodes := p.walk("/")
 	t.Logf("%d operations, %d sessions, %d events, %d nodes at the end: 0 differences; %.0f operations/s",
 		p.count, len(p.sides[0].sessions), p.events, nodes, float64(p.count)/time.Since(start).Seconds())
 }
 
-// pair does everything twice.
+// A pair executes the same steps on both servers and compares the results.
 type pair struct {
 	t             *testing.T
 	gen           *gen
 	sides         [2]*side
 	count, events int
-	slow          int64 // the longest that a step has taken so far, in ms
+	slowestStep   int64 // duration of the slowest step so far, in ms
 }
 
-// do takes one step on both servers, and compares what every session then sees.
-func (p *pair) do(s step) {
+// run executes one step on both servers, and compares what every session receives. Then
+// it reconnects the sessions whose connections the server has closed.
+func (p *pair) run(s step) {
 	if p.t.Failed() {
 		return
 	}
@@ -102,22 +103,22 @@ func (p *pair) do(s step) {
 	began := time.Now()
 	for i, side := range p.sides {
 		both.Go(func() {
-			side.times, side.made = nil, nil
-			seen[i] = side.do(s)
+			side.times, side.created = nil, nil
+			seen[i] = side.run(s)
 		})
 	}
 	both.Wait()
-	p.slow = max(p.slow, time.Since(began).Milliseconds())
+	p.slowestStep = max(p.slowestStep, time.Since(began).Milliseconds())
 	if *showAll {
-		p.t.Logf("%d: session %d op %d come %d body %q burst %q\n%s", p.count, s.session, s.op, s.come, s.body, s.burst, strings.Join(seen[0], "\n"))
+		p.t.Logf("%d: session %d op %d come %d body %q burst %q\n%s", p.count, s.session, s.op, s.connect, s.body, s.burst, strings.Join(seen[0], "\n"))
 	}
 	if !slices.Equal(seen[0], seen[1]) {
-		p.t.Errorf("operation %d differs: session %d op %d come %d body %q burst %q\nreal:\n  %s\nsandbox:\n  %s", p.count, s.session, s.op, s.come, s.body, s.burst,
+		p.t.Errorf("operation %d differs: session %d op %d come %d body %q burst %q\nreal:\n  %s\nsandbox:\n  %s", p.count, s.session, s.op, s.connect, s.body, s.burst,
 			strings.Join(seen[0], "\n  "), strings.Join(seen[1], "\n  "))
 		return
 	}
 	for i, t := range p.sides[0].times {
-		if u := p.sides[1].times[i]; max(t-u, u-t) > 2000+p.slow {
+		if u := p.sides[1].times[i]; max(t-u, u-t) > 2000+p.slowestStep {
 			p.t.Errorf("operation %d: times %d and %d differ by more than 2 s and the slowest step so far", p.count, t, u)
 		}
 	}
@@ -126,41 +127,42 @@ func (p *pair) do(s step) {
 			p.events++
 		}
 	}
-	if side := p.sides[0]; len(side.made) > 0 {
-		p.gen.made = append(p.gen.made, side.made...)
+	if side := p.sides[0]; len(side.created) > 0 {
+		p.gen.created = append(p.gen.created, side.created...)
 	}
 	p.gen.zxid = int64(p.count)
-	// Who has lost the connection comes back with the session or without.
+	// Reconnect with the old session or a new one.
 	for i := range users + 1 {
 		if p.sides[0].conns[i] != nil {
 			continue
 		}
 		if p.gen.chance(60) {
-			p.do(step{session: i, come: resume})
+			p.run(step{session: i, connect: resume})
 		}
 		if p.sides[0].conns[i] == nil && !p.t.Failed() {
-			p.do(step{session: i, come: fresh})
+			p.run(step{session: i, connect: fresh})
 		}
 		if i == users {
-			p.do(step{session: users, op: jute.OpAuth, body: rawzk.Auth("digest", super)})
+			p.run(step{session: users, op: jute.OpAuth, body: rawzk.Auth("digest", super)})
 		}
 	}
 }
 
-// openUp gives everything back to everybody: in time ACLs lock the whole tree.
-func (p *pair) openUp() {
+// resetACLs grants everybody all permissions again. Otherwise random ACLs would
+// eventually make the whole tree inaccessible.
+func (p *pair) resetACLs() {
 	for _, path := range []string{"/a", "/b", "/c"} {
-		p.do(step{session: users, op: jute.OpSetACL, body: rawzk.SetACL(path, rawzk.Open, -1)})
+		p.run(step{session: users, op: jute.OpSetACL, body: rawzk.SetACL(path, rawzk.Open, -1)})
 		for _, child := range p.sides[0].children(path) {
-			p.do(step{session: users, op: jute.OpSetACL, body: rawzk.SetACL(child, rawzk.Open, -1)})
+			p.run(step{session: users, op: jute.OpSetACL, body: rawzk.SetACL(child, rawzk.Open, -1)})
 		}
 	}
 }
 
-// walk compares a node and all below it, and counts them.
+// walk compares a node and its descendants, and returns their number.
 func (p *pair) walk(path string) int {
 	for _, op := range []int32{jute.OpGetChildren2, jute.OpGetData, jute.OpGetACL} {
-		p.do(step{session: users, op: op, body: rawzk.PathWatch(path, false)})
+		p.run(step{session: users, op: op, body: rawzk.PathWatch(path, false)})
 	}
 	n := 1
 	for _, child := range p.sides[0].children(path) {

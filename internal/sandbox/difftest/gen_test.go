@@ -11,40 +11,40 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// step is one thing done to both servers.
+// A step is a request, several requests at once, or a new connection of a session.
 type step struct {
-	session int
-	op      int32
-	body    []byte
-	since   int64 // written over the first 8 bytes, relative to the first zxid, if rewatch
-	rewatch bool
-	kills   bool       // the server will close the connection
-	raw     bool       // body is sent as it is, length and all
-	come    int        // not a request but a new connection; see the constants
-	timeout int32      // asked for with it
-	burst   []rawzk.Op // several requests at once instead of one
+	session      int
+	op           int32
+	body         []byte
+	sinceZxid    int64 // if isSetWatches: zxid for the first 8 bytes of body, relative to the first
+	isSetWatches bool
+	closes       bool       // the server will close the connection
+	raw          bool       // body is sent without a length and header
+	connect      int        // if not 0: open a new connection in this way; see the constants
+	timeout      int32      // session timeout for connect, in ms; 0 means 60000
+	burst        []rawzk.Op // several requests at once instead of one
 }
 
 const (
 	resume      = iota + 1 // with the session's id and password
-	resumeWrong            // with the right id and a wrong password
-	resumeAhead            // having seen a zxid that does not exist yet
-	resumeNone             // with an id nobody has
-	fresh                  // without one
+	resumeWrong            // with the session's id and a wrong password
+	resumeAhead            // with a last zxid that is in the future
+	resumeNone             // with an unknown session id
+	fresh                  // with a new session
 )
 
-// gen makes random steps; the same seed makes the same steps as long as both
-// servers answer alike.
+// A gen makes random steps. The same seed results in the same steps, as long as both
+// servers give the same replies.
 type gen struct {
 	*rand.Rand
-	made []string // paths the servers have reported as created
-	zxid int64    // the last, relative
-	calm bool     // never several requests at once
+	created  []string // paths the servers have reported as created
+	zxid     int64    // last zxid, relative to the first
+	noBursts bool     // never several requests at once
 }
 
 func pick[T any](g *gen, list ...T) T { return list[g.IntN(len(list))] }
 
-// chance is true in n of 100 cases.
+// chance returns true in n of 100 cases.
 func (g *gen) chance(n int) bool { return g.IntN(100) < n }
 
 var badPaths = []string{
@@ -54,13 +54,13 @@ var badPaths = []string{
 	"/zookeeper/config/x", "/zookeeper/x", "/zookeeper/quota/x", "/no/such/node", "/.../x", "a/b",
 }
 
-// path is mostly one of a few dozen, so that operations meet.
+// path returns mostly one of a few dozen paths, so that operations affect the same nodes.
 func (g *gen) path() string {
 	switch n := g.IntN(100); {
 	case n < 3:
 		return pick(g, badPaths...)
-	case n < 18 && len(g.made) > 0:
-		return g.made[len(g.made)-1-g.IntN(min(len(g.made), 40))]
+	case n < 18 && len(g.created) > 0:
+		return g.created[len(g.created)-1-g.IntN(min(len(g.created), 40))]
 	}
 	var b strings.Builder
 	for range 1 + g.IntN(3) {
@@ -69,9 +69,9 @@ func (g *gen) path() string {
 	return b.String()
 }
 
-// harmless is a path whose data may be anything: text that is no quota in a
-// quota's node ends the real server.
-func (g *gen) harmless() string {
+// safePath returns a path of a node that may have any data. Malformed text in the node of
+// a quota crashes ZooKeeper.
+func (g *gen) safePath() string {
 	if path := g.path(); !strings.Contains(path, "zookeeper_") {
 		return path
 	}
@@ -129,10 +129,10 @@ func (g *gen) acl() []rawzk.ACL {
 	return list
 }
 
-// create makes a create of any kind; inMulti leaves the opcode's body only.
+// create returns a create request of any kind.
 func (g *gen) create() rawzk.Op {
 	op := pick[int32](g, jute.OpCreate, jute.OpCreate, jute.OpCreate2, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL)
-	path := g.harmless()
+	path := g.safePath()
 	if g.chance(15) {
 		path += pick(g, "-", "/")
 	}
@@ -155,7 +155,7 @@ func (g *gen) create() rawzk.Op {
 
 var quotaPaths = []string{"/a", "/b", "/a/b", "/c"}
 
-// quotaOp touches the nodes that make quotas, with well-formed text only.
+// quotaOp returns a write to a node of a quota, with well-formed text only.
 func (g *gen) quotaOp() rawzk.Op {
 	base := "/zookeeper/quota" + pick(g, quotaPaths...)
 	name := pick(g, "", "/zookeeper_limits", "/zookeeper_limits", "/zookeeper_stats", "/zookeeper_stats")
@@ -178,7 +178,7 @@ func (g *gen) quotaOp() rawzk.Op {
 	return rawzk.Op{Op: jute.OpCreate, Body: rawzk.Create(base+name, []byte(text), rawzk.Open, 0)}
 }
 
-// write makes an operation that may also be part of a multi.
+// write returns a write request that a multi may also contain.
 func (g *gen) write() rawzk.Op {
 	switch n := g.IntN(100); {
 	case n < 12:
@@ -188,7 +188,7 @@ func (g *gen) write() rawzk.Op {
 	case n < 80:
 		return rawzk.Op{Op: jute.OpDelete, Body: rawzk.PathInt(g.path(), g.version())}
 	}
-	return rawzk.Op{Op: jute.OpSetData, Body: rawzk.Set(g.harmless(), g.data(), g.version())}
+	return rawzk.Op{Op: jute.OpSetData, Body: rawzk.Set(g.safePath(), g.data(), g.version())}
 }
 
 func (g *gen) multi() []byte {
@@ -225,16 +225,16 @@ func (g *gen) paths() []string {
 	return list
 }
 
-// next makes one step of a session.
+// next returns the next step for a session.
 func (g *gen) next(session int) step {
-	if g.calm || g.chance(96) {
+	if g.noBursts || g.chance(96) {
 		return g.single(session)
 	}
 	s := step{session: session}
 	for range 2 + g.IntN(8) {
-		// On the real server credentials overtake other requests, and writes
-		// overtake a setACL ahead of them as far as permissions go.
-		if one := g.single(session); !one.kills && !one.rewatch && one.come == 0 && one.op != jute.OpAuth && one.op != jute.OpSetACL && one.op != jute.OpSASL && one.op != jute.OpPing {
+		// In ZooKeeper, credentials can overtake other requests, and a write may be checked
+		// against the ACL before the preceding setACL.
+		if one := g.single(session); !one.closes && !one.isSetWatches && one.connect == 0 && one.op != jute.OpAuth && one.op != jute.OpSetACL && one.op != jute.OpSASL && one.op != jute.OpPing {
 			s.burst = append(s.burst, rawzk.Op{Op: one.op, Body: one.body})
 		}
 	}
@@ -279,7 +279,7 @@ func (g *gen) single(session int) step {
 	case n < 865:
 		set(pick[int32](g, jute.OpCheckWatches, jute.OpRemoveWatches), rawzk.PathInt(g.path(), pick[int32](g, 1, 2, 3, 3, 1, 2, 0)))
 	case n < 880:
-		s.rewatch, s.since = true, g.Int64N(g.zxid+5)
+		s.isSetWatches, s.sinceZxid = true, g.Int64N(g.zxid+5)
 		if g.chance(50) {
 			set(jute.OpSetWatches, rawzk.SetWatches(0, g.paths(), g.paths(), g.paths()))
 		} else {
@@ -294,36 +294,37 @@ func (g *gen) single(session int) step {
 	case n < 945:
 		set(jute.OpAuth, rawzk.Auth(pick(g, "digest", "digest", "digest", "ip"), pick(g, "u1:p1", "u2:p2", "u1:p1", "nocolon", "x:y:z")))
 	case n < 950:
-		set(pick[int32](g, jute.OpReconfig, jute.OpSASL, jute.OpDeleteContainer), append(rawzk.SetWatches(0), make([]byte, 16)...)) // reads as null strings and zeros
+		set(pick[int32](g, jute.OpReconfig, jute.OpSASL, jute.OpDeleteContainer), append(rawzk.SetWatches(0), make([]byte, 16)...)) // decodes as null strings and zeros
 	case n < 953:
 		set(jute.OpAuth, rawzk.Auth(pick(g, "bogus", "world", "x509", "sasl", ""), "a:b"))
-		s.kills = true
+		s.closes = true
 	case n < 956:
 		set(pick[int32](g, 0, -1, 10, 23, 99, 108, 1000, jute.OpSASL), nil)
-		s.kills = true
+		s.closes = true
 	case n < 959:
-		s.raw, s.kills = true, true
+		s.raw, s.closes = true, true
 		s.body = pick(g, []byte{0, 0, 0, 0}, []byte{0, 0, 0, 3, 1, 2, 3}, []byte{0, 0x10, 0, 0}, []byte{0xff, 0xff, 0xff, 0xff},
 			[]byte("GET / HTTP/1.0\r\n\r\n"))
 	case n < 968:
 		set(jute.OpCloseSession, nil)
-		s.kills = true
+		s.closes = true
 	case n < 980:
-		s.come = pick(g, resume, resume, resume, resumeWrong, resumeAhead, resumeNone)
+		s.connect = pick(g, resume, resume, resume, resumeWrong, resumeAhead, resumeNone)
 		s.timeout = pick[int32](g, 30000, 45678, 60000, 60001, 1<<31-1)
 	default:
 		set(jute.OpPing, nil)
 	}
-	if !s.kills && len(s.body) > 0 && g.chance(1) {
+	if !s.closes && len(s.body) > 0 && g.chance(1) {
 		s.body = s.body[:g.IntN(len(s.body))]
-		s.rewatch = s.rewatch && len(s.body) >= 8
+		s.isSetWatches = s.isSetWatches && len(s.body) >= 8
 	}
 	return s
 }
 
-// rewatchFrom completes a setWatches for one server.
-func (s step) rewatchFrom(base int64) []byte {
+// setWatchesBody returns the body of a setWatches request for a server whose first zxid is
+// base.
+func (s step) setWatchesBody(base int64) []byte {
 	var e jute.Encoder
-	e.Long(base + s.since)
+	e.Long(base + s.sinceZxid)
 	return append(e.B, s.body[8:]...)
 }

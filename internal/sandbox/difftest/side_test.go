@@ -15,43 +15,43 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// patience is how long a server may take to answer or to close.
-const patience = 10 * time.Second
+// ioTimeout is the longest time that a server may take to answer or to close a connection.
+const ioTimeout = 10 * time.Second
 
-// side is one of the two servers.
+// A side is one of the two servers, with one connection for each session.
 type side struct {
-	show
-	name, addr string
-	conns      [users + 1]*rawzk.Conn
-	last       [users + 1]rawzk.Session
+	formatter
+	name, addr   string
+	conns        [users + 1]*rawzk.Conn
+	lastSessions [users + 1]rawzk.Session
 }
 
 func newSide(name, addr string) *side {
-	return &side{name: name, addr: addr, show: show{sessions: map[int64]int{}}}
+	return &side{name: name, addr: addr, formatter: formatter{sessions: map[int64]int{}}}
 }
 
-// quiet are operations that tell other sessions nothing. Should one all the
-// same, it shows when these are next asked.
-var quiet = []int32{
+// quietOps lists operations that cause no events in other sessions. If one does, the event
+// is found when the other sessions are pinged after a later step.
+var quietOps = []int32{
 	jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpSync, jute.OpPing, jute.OpCheckWatches, jute.OpRemoveWatches,
 	jute.OpMultiRead, jute.OpGetEphemerals, jute.OpGetAllChildrenNumber, jute.OpAddWatch, jute.OpWhoAmI,
 }
 
-// do takes one step and returns what all sessions see of it.
-func (v *side) do(s step) []string {
+// run executes one step and returns the frames that all sessions receive, as text.
+func (v *side) run(s step) []string {
 	var seen []string
-	if s.come != 0 {
+	if s.connect != 0 {
 		seen = v.connect(s)
 	} else {
 		seen = v.request(s)
 	}
-	if slices.Contains(quiet, s.op) && !s.kills {
+	if slices.Contains(quietOps, s.op) && !s.closes {
 		return seen
 	}
-	var pings [users + 1]error // all are sent before any answer is awaited: that is quicker
+	var pings [users + 1]error // all pings are sent before the first reply is read, to save time
 	for i, c := range v.conns {
 		if c != nil && i != s.session {
-			_ = c.SetDeadline(time.Now().Add(patience))
+			_ = c.SetDeadline(time.Now().Add(ioTimeout))
 			pings[i] = c.Ping()
 		}
 	}
@@ -63,17 +63,17 @@ func (v *side) do(s step) []string {
 		if err == nil {
 			frames, err = c.Pong()
 		}
-		lines := v.lines(i, 0, frames, err)
-		if s.op == jute.OpCloseSession || s.come == fresh {
-			slices.Sort(lines) // its ephemeral nodes go in any order
+		lines := v.format(i, 0, frames, err)
+		if s.op == jute.OpCloseSession || s.connect == fresh {
+			slices.Sort(lines) // a session's ephemeral nodes are deleted in any order
 		}
 		seen = append(seen, lines...)
-		v.mind(i, err)
+		v.dropIfFailed(i, err)
 	}
 	return seen
 }
 
-func (v *side) lines(session int, op int32, frames []rawzk.Frame, err error, burst ...rawzk.Op) []string {
+func (v *side) format(session int, op int32, frames []rawzk.Frame, err error, burst ...rawzk.Op) []string {
 	var lines []string
 	for _, f := range frames {
 		if n := int(f.Xid); n > 0 && n <= len(burst) {
@@ -82,42 +82,42 @@ func (v *side) lines(session int, op int32, frames []rawzk.Frame, err error, bur
 		lines = append(lines, fmt.Sprintf("%d: %s", session, v.frame(op, f)))
 	}
 	if err != nil {
-		lines = append(lines, fmt.Sprintf("%d: %s", session, ending(err)))
+		lines = append(lines, fmt.Sprintf("%d: %s", session, errorText(err)))
 	}
 	return lines
 }
 
-// ending names an error: how exactly a connection ends depends on timing.
-func ending(err error) string {
+// errorText returns "closed" for every error of a closed connection, because timing decides
+// which of them occurs.
+func errorText(err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return "closed"
 	}
 	return err.Error()
 }
 
-// mind forgets a connection that has failed.
-func (v *side) mind(session int, err error) {
+// dropIfFailed closes and removes the session's connection if err is not nil.
+func (v *side) dropIfFailed(session int, err error) {
 	if err != nil {
 		_ = v.conns[session].Close()
 		v.conns[session] = nil
 	}
 }
 
-// connect brings a session to a new connection.
+// connect opens a new connection for a session.
 func (v *side) connect(s step) []string {
-	want, last := v.last[s.session], int64(0)
+	want, last := v.lastSessions[s.session], int64(0)
 	var seen []string
-	switch s.come {
+	switch s.connect {
 	case resumeWrong:
 		want.Passwd = make([]byte, 16)
 	case resumeAhead:
-		last = v.base + 1<<40
+		last = v.firstZxid + 1<<40
 	case resumeNone:
 		want.ID = 12345
 	case fresh:
-		// The old session must not expire in the midst of it, on each server in
-		// its own time.
-		seen = v.bury(s.session)
+		// Otherwise the old session would expire later, at different times on the servers.
+		seen = v.closeLastSession(s.session)
 		want = rawzk.Session{}
 	}
 	want.Timeout = s.timeout
@@ -128,33 +128,33 @@ func (v *side) connect(s step) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	_ = nc.SetDeadline(time.Now().Add(patience))
+	_ = nc.SetDeadline(time.Now().Add(ioTimeout))
 	c, err := rawzk.Connect(nc, want, last)
 	switch {
 	case err != nil:
-		seen = append(seen, "refused: "+ending(err))
+		seen = append(seen, "refused: "+errorText(err))
 	case c.Session.ID == 0:
 		seen = append(seen, fmt.Sprintf("no session, timeout %d, password %x", c.Session.Timeout, c.Session.Passwd))
-		frames, err := toTheEnd(c)
-		seen = append(seen, v.lines(s.session, 0, frames, err)...)
+		frames, err := readToEOF(c)
+		seen = append(seen, v.format(s.session, 0, frames, err)...)
 	default:
 		if _, known := v.sessions[c.Session.ID]; !known {
 			v.sessions[c.Session.ID] = len(v.sessions)
 		}
 		seen = append(seen, fmt.Sprintf("session %s, timeout %d", v.owner(c.Session.ID), c.Session.Timeout))
 	}
-	if old := v.conns[s.session]; old != nil && s.come != resumeAhead && s.come != resumeNone {
-		_ = old.SetDeadline(time.Now().Add(patience))
-		frames, err := toTheEnd(old)
-		seen = append(seen, v.lines(s.session, 0, frames, err)...)
-		v.mind(s.session, err)
+	if old := v.conns[s.session]; old != nil && s.connect != resumeAhead && s.connect != resumeNone {
+		_ = old.SetDeadline(time.Now().Add(ioTimeout))
+		frames, err := readToEOF(old)
+		seen = append(seen, v.format(s.session, 0, frames, err)...)
+		v.dropIfFailed(s.session, err)
 	}
 	if err != nil || c.Session.ID == 0 {
 		_ = nc.Close()
 		return seen
 	}
-	v.conns[s.session], v.last[s.session] = c, c.Session
-	if len(v.sessions) == 1 && v.base == 0 {
+	v.conns[s.session], v.lastSessions[s.session] = c, c.Session
+	if len(v.sessions) == 1 && v.firstZxid == 0 {
 		if err := c.Send(-2, jute.OpPing, nil); err != nil {
 			return []string{err.Error()}
 		}
@@ -162,14 +162,14 @@ func (v *side) connect(s step) []string {
 		if err != nil {
 			return []string{err.Error()}
 		}
-		v.base = f.Zxid - 1
+		v.firstZxid = f.Zxid - 1
 	}
 	return seen
 }
 
-// bury closes a session that is about to be given up.
-func (v *side) bury(session int) []string {
-	if v.last[session].ID == 0 {
+// closeLastSession closes the session that is about to be replaced by a new one.
+func (v *side) closeLastSession(session int) []string {
+	if v.lastSessions[session].ID == 0 {
 		return nil
 	}
 	nc, err := net.Dial("tcp", v.addr)
@@ -177,21 +177,21 @@ func (v *side) bury(session int) []string {
 		return []string{err.Error()}
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(patience))
-	c, err := rawzk.Connect(nc, v.last[session], 0)
+	_ = nc.SetDeadline(time.Now().Add(ioTimeout))
+	c, err := rawzk.Connect(nc, v.lastSessions[session], 0)
 	if err != nil || c.Session.ID == 0 {
 		return []string{fmt.Sprint("not there any more: ", err)}
 	}
 	if err := c.Send(1, jute.OpCloseSession, nil); err != nil {
 		return []string{err.Error()}
 	}
-	frames, err := toTheEnd(c)
-	lines := v.lines(session, jute.OpCloseSession, frames, err)
+	frames, err := readToEOF(c)
+	lines := v.format(session, jute.OpCloseSession, frames, err)
 	slices.Sort(lines)
 	return lines
 }
 
-func toTheEnd(c *rawzk.Conn) ([]rawzk.Frame, error) {
+func readToEOF(c *rawzk.Conn) ([]rawzk.Frame, error) {
 	var frames []rawzk.Frame
 	for {
 		f, err := c.Recv()
@@ -202,13 +202,14 @@ func toTheEnd(c *rawzk.Conn) ([]rawzk.Frame, error) {
 	}
 }
 
-// request sends a request and reads all that comes of it on its connection.
+// request sends the request or requests of a step and returns the frames that its session
+// receives, as text.
 func (v *side) request(s step) []string {
 	c := v.conns[s.session]
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(ioTimeout))
 	body := s.body
-	if s.rewatch {
-		body = s.rewatchFrom(v.base)
+	if s.isSetWatches {
+		body = s.setWatchesBody(v.firstZxid)
 	}
 	var frames []rawzk.Frame
 	var err error
@@ -223,29 +224,29 @@ func (v *side) request(s step) []string {
 			b = append(binary.BigEndian.AppendUint32(b, uint32(one.Op)), one.Body...)
 		}
 		_, err = c.Conn.Write(b)
-	case s.op == jute.OpPing: // the flush below is one
+	case s.op == jute.OpPing: // Flush below sends a ping
 	default:
 		err = c.Send(1, s.op, body)
 	}
 	if err == nil {
-		if s.kills {
-			frames, err = toTheEnd(c)
+		if s.closes {
+			frames, err = readToEOF(c)
 		} else {
 			frames, err = c.Flush()
 		}
 	}
-	lines := v.lines(s.session, s.op, frames, err, s.burst...)
+	lines := v.format(s.session, s.op, frames, err, s.burst...)
 	if s.op == jute.OpCloseSession && len(lines) > 2 {
 		slices.Sort(lines[:len(lines)-2])
 	}
-	v.mind(s.session, err)
+	v.dropIfFailed(s.session, err)
 	return lines
 }
 
-// children returns a node's children, for the walk at the end.
+// children returns the paths of a node's children.
 func (v *side) children(path string) []string {
 	c := v.conns[users]
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(ioTimeout))
 	frames, err := c.Call(jute.OpGetChildren, rawzk.PathWatch(path, false))
 	if err != nil || len(frames) == 0 {
 		return nil

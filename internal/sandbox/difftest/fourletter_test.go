@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// same are mntr's keys whose values must be equal.
-var same = []string{
+// comparedKeys lists the keys of mntr whose values must be equal.
+var comparedKeys = []string{
 	"zk_server_state", "zk_ephemerals_count", "zk_znode_count", "zk_global_sessions", "zk_watch_count",
 	"zk_outstanding_requests", "zk_local_sessions",
 	"zk_sum_node_created_watch_count", "zk_sum_node_deleted_watch_count", "zk_sum_node_changed_watch_count", "zk_sum_node_children_watch_count",
 	"zk_cnt_node_deleted_watch_count", "zk_max_node_deleted_watch_count", "zk_min_node_children_watch_count",
 }
 
-// words compares what the four-letter words tell of the same state.
-func (p *pair) words() {
+// compareFourLetterCommands compares the output of four-letter commands on both servers.
+func (p *pair) compareFourLetterCommands() {
 	for _, word := range []string{"ruok", "isro", "srvr", "wchs", "wchp", "wchc", "dump", "conf", "mntr", "abcd"} {
 		var seen [2][]string
 		var all [2]string
 		for i, side := range p.sides {
 			text, err := ask(side.addr, word)
 			if err != nil {
-				text = ending(err)
+				text = errorText(err)
 			}
-			all[i], seen[i] = text, side.word(word, text)
+			all[i], seen[i] = text, side.normalize(word, text)
 		}
 		if !slices.Equal(seen[0], seen[1]) {
 			p.t.Errorf("%s differs:\nreal:\n%s\nsandbox:\n%s", word, strings.Join(seen[0], "\n"), strings.Join(seen[1], "\n"))
@@ -42,7 +42,7 @@ func ask(addr, word string) (string, error) {
 		return "", err
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(patience))
+	_ = nc.SetDeadline(time.Now().Add(ioTimeout))
 	if _, err := io.WriteString(nc, word); err != nil {
 		return "", err
 	}
@@ -55,9 +55,9 @@ var (
 	block     = regexp.MustCompile(`\n(\S)`)
 )
 
-// word brings an answer into an order of its own, and leaves out what cannot be
-// equal.
-func (v *side) word(word, text string) []string {
+// normalize sorts the output of a four-letter command, and removes the parts that differ
+// between servers.
+func (v *side) normalize(word, text string) []string {
 	text = sessionID.ReplaceAllStringFunc(text, func(s string) string {
 		var id int64
 		_, _ = fmt.Sscanf(s, "0x%x", &id)
@@ -69,18 +69,18 @@ func (v *side) word(word, text string) []string {
 	case "conf":
 		return pickLines(text, "tickTime=", "minSessionTimeout=", "maxSessionTimeout=", "maxClientCnxns=", "serverId=", "secureClientPort=")
 	case "mntr":
-		return pickLines(text, same...)
+		return pickLines(text, comparedKeys...)
 	case "dump":
-		// When sessions expire goes by each server's own ticks.
+		// The times at which sessions expire depend on each server's ticks.
 		from, to := strings.Index(text, "ephemeral nodes dump:"), strings.Index(text, "Connections dump:")
 		if from < 0 || to < from {
 			return []string{text}
 		}
 		text = text[from:to]
 	}
-	text = strings.ReplaceAll(text, "\x00", `\0`) // some paths have one
-	// A head line and indented lines below it are one block; blocks come in any
-	// order, and so do the lines in them.
+	text = strings.ReplaceAll(text, "\x00", `\0`) // some paths contain NUL
+	// A block is a line and the indented lines after it. Blocks, and the lines in them,
+	// come in any order.
 	blocks := strings.Split(block.ReplaceAllString(text, "\n\x00$1"), "\x00")
 	for i, b := range blocks {
 		lines := strings.Split(strings.TrimRight(b, "\n"), "\n")
@@ -91,8 +91,8 @@ func (v *side) word(word, text string) []string {
 	return blocks
 }
 
-// pickLines keeps the lines that start with one of the words; of counters that
-// depend on more than the sequence, only the name.
+// pickLines returns the lines that start with one of the given prefixes. For counters that
+// depend on more than the sequence of operations, it returns only the prefix.
 func pickLines(text string, starts ...string) []string {
 	var list []string
 	for line := range strings.Lines(text) {

@@ -9,30 +9,30 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// show writes frames down in a form in which equal behaviour is equal text, and
-// keeps the times they hold apart: these may differ a little.
-type show struct {
-	base     int64         // zxid before the first session
-	sessions map[int64]int // by id: the order they were opened in
-	times    []int64
-	made     []string // paths of creations
+// A formatter turns frames into text that is equal for equal behaviour. It collects the
+// times in them separately, because these may differ a little.
+type formatter struct {
+	firstZxid int64         // zxid before the first session
+	sessions  map[int64]int // by id: number in the order of opening
+	times     []int64
+	created   []string // created paths
 }
 
-func (v *show) zxid(z int64) string {
+func (v *formatter) zxid(z int64) string {
 	if z <= 0 {
 		return fmt.Sprint(z)
 	}
-	return fmt.Sprintf("+%d", z-v.base)
+	return fmt.Sprintf("+%d", z-v.firstZxid)
 }
 
-func (v *show) owner(id int64) string {
+func (v *formatter) owner(id int64) string {
 	if n, ok := v.sessions[id]; ok {
 		return fmt.Sprintf("s%d", n)
 	}
 	return fmt.Sprintf("0x%x", uint64(id))
 }
 
-func (v *show) time(t int64) string {
+func (v *formatter) time(t int64) string {
 	if t == 0 {
 		return "0"
 	}
@@ -40,23 +40,23 @@ func (v *show) time(t int64) string {
 	return "t"
 }
 
-func (v *show) stat(d *jute.Decoder) string {
+func (v *formatter) stat(d *jute.Decoder) string {
 	return fmt.Sprintf("{cz %s mz %s ct %s mt %s v %d cv %d av %d own %s len %d kids %d pz %s}",
 		v.zxid(d.Long()), v.zxid(d.Long()), v.time(d.Long()), v.time(d.Long()), d.Int(), d.Int(), d.Int(),
 		v.owner(d.Long()), d.Int(), d.Int(), v.zxid(d.Long()))
 }
 
-func (v *show) buffer(d *jute.Decoder) string {
+func (v *formatter) buffer(d *jute.Decoder) string {
 	b := d.Buffer()
 	if b == nil {
 		return "null"
 	}
-	return fmt.Sprintf("%q", javaEmoji.Replace(string(b)))
+	return fmt.Sprintf("%q", fixSurrogates.Replace(string(b)))
 }
 
-func (v *show) path(d *jute.Decoder) string {
+func (v *formatter) path(d *jute.Decoder) string {
 	p := d.String()
-	v.made = append(v.made, p)
+	v.created = append(v.created, p)
 	return p
 }
 
@@ -65,16 +65,17 @@ func sorted(list []string) string {
 	return fmt.Sprintf("%q", list)
 }
 
-// javaEmoji is how Java writes what is beyond 16 bits: as two surrogates.
-var javaEmoji = strings.NewReplacer("\xed\xa0\xbd\xed\xb8\x80", "😀")
+// fixSurrogates replaces the two surrogates that Java writes for a character beyond 16
+// bits. The character is the only such one in badPaths.
+var fixSurrogates = strings.NewReplacer("\xed\xa0\xbd\xed\xb8\x80", "😀")
 
-// frame writes down a reply to op, or an event.
-func (v *show) frame(op int32, f rawzk.Frame) string {
+// frame formats a reply to op, or an event.
+func (v *formatter) frame(op int32, f rawzk.Frame) string {
 	d := jute.NewDecoder(f.Body)
 	var body string
 	switch {
 	case f.Xid == -1:
-		body = fmt.Sprintf("type %d state %d %q", d.Int(), d.Int(), javaEmoji.Replace(d.String()))
+		body = fmt.Sprintf("type %d state %d %q", d.Int(), d.Int(), fixSurrogates.Replace(d.String()))
 	case f.Xid == -2:
 	case len(f.Body) > 0:
 		body = v.body(op, d)
@@ -88,7 +89,7 @@ func (v *show) frame(op int32, f rawzk.Frame) string {
 	return fmt.Sprintf("xid %d zxid %s err %d %s", f.Xid, v.zxid(f.Zxid), f.Err, body)
 }
 
-func (v *show) body(op int32, d *jute.Decoder) string {
+func (v *formatter) body(op int32, d *jute.Decoder) string {
 	switch op {
 	case jute.OpCreate:
 		return v.path(d)
@@ -124,7 +125,7 @@ func (v *show) body(op int32, d *jute.Decoder) string {
 	return ""
 }
 
-func (v *show) results(d *jute.Decoder) string {
+func (v *formatter) results(d *jute.Decoder) string {
 	var b strings.Builder
 	for d.Err() == nil {
 		typ, done, err := d.Int(), d.Bool(), d.Int()
