@@ -1,5 +1,6 @@
-// Package rawzk speaks ZooKeeper's protocol frame by frame, so that a test can
-// send a server what no client library would, and see every byte of the answer.
+// Package rawzk speaks ZooKeeper's protocol frame by frame. With it, a test can send
+// requests that no client library would send, and see every byte of the reply. Begin with
+// Connect and Conn.Call; the functions at the end encode the bodies of requests.
 package rawzk
 
 import (
@@ -12,15 +13,14 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Session is what a client needs to come back to a session. The zero value asks
-// for a new one.
+// A Session identifies a session to resume. The zero value requests a new session.
 type Session struct {
 	ID      int64
 	Passwd  []byte
-	Timeout int32 // milliseconds; in an answer, 0 means the session is not known
+	Timeout int32 // milliseconds; 0 in a connect reply means that the session is unknown
 }
 
-// Frame is one reply or event.
+// A Frame is a reply or an event.
 type Frame struct {
 	Xid  int32 // -1 for an event
 	Zxid int64
@@ -28,7 +28,7 @@ type Frame struct {
 	Body []byte
 }
 
-// Conn is a connection with a session.
+// A Conn is a connection with a session. Use its methods from one goroutine at a time.
 type Conn struct {
 	net.Conn
 	Session Session
@@ -36,7 +36,8 @@ type Conn struct {
 	xid     int32
 }
 
-// Connect opens or resumes a session over nc.
+// Connect opens or resumes a session over nc. lastZxid is the last zxid that the client has
+// seen.
 func Connect(nc net.Conn, s Session, lastZxid int64) (*Conn, error) {
 	c := &Conn{Conn: nc, r: bufio.NewReader(nc)}
 	var e jute.Encoder
@@ -70,7 +71,7 @@ func (c *Conn) WriteFrame(b []byte) error {
 	return err
 }
 
-// ReadFrame returns the next frame's content.
+// ReadFrame returns the content of the next frame, without its length.
 func (c *Conn) ReadFrame() ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
@@ -85,7 +86,7 @@ func (c *Conn) ReadFrame() ([]byte, error) {
 	return b, err
 }
 
-// Send sends a request.
+// Send sends a request with a given xid.
 func (c *Conn) Send(xid, op int32, body []byte) error {
 	var e jute.Encoder
 	e.Int(xid)
@@ -104,8 +105,8 @@ func (c *Conn) Recv() (Frame, error) {
 	return f, d.Err()
 }
 
-// Call sends a request and returns the frames up to its reply: the events that
-// came before, then the reply itself.
+// Call sends a request and returns the events that arrive before its reply, and then the
+// reply.
 func (c *Conn) Call(op int32, body []byte) ([]Frame, error) {
 	c.xid++
 	if err := c.Send(c.xid, op, body); err != nil {
@@ -122,7 +123,7 @@ const (
 // Ping sends a ping.
 func (c *Conn) Ping() error { return c.Send(pingXid, opPing, nil) }
 
-// Pong returns the frames that come before a ping's answer.
+// Pong waits for the reply to Ping and returns the frames that arrive before it.
 func (c *Conn) Pong() ([]Frame, error) {
 	frames, err := c.until(pingXid)
 	if err != nil {
@@ -131,7 +132,7 @@ func (c *Conn) Pong() ([]Frame, error) {
 	return frames[:len(frames)-1], nil
 }
 
-// Flush is Ping and Pong.
+// Flush calls Ping and Pong.
 func (c *Conn) Flush() ([]Frame, error) {
 	if err := c.Ping(); err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ type ACL struct {
 	Scheme, ID string
 }
 
-// Open lets everybody do everything.
+// Open grants everybody all permissions.
 var Open = []ACL{{31, "world", "anyone"}}
 
 func acls(e *jute.Encoder, list []ACL) {
@@ -171,7 +172,7 @@ func acls(e *jute.Encoder, list []ACL) {
 	}
 }
 
-// Create is the body of opcodes 1, 15 and 19.
+// Create returns the body of opcodes 1, 15 and 19.
 func Create(path string, data []byte, list []ACL, flags int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -181,14 +182,14 @@ func Create(path string, data []byte, list []ACL, flags int32) []byte {
 	return e.B
 }
 
-// CreateTTL is the body of opcode 21.
+// CreateTTL returns the body of opcode 21.
 func CreateTTL(path string, data []byte, list []ACL, flags int32, ttl int64) []byte {
 	e := jute.Encoder{B: Create(path, data, list, flags)}
 	e.Long(ttl)
 	return e.B
 }
 
-// Set is the body of setData.
+// Set returns the body of setData.
 func Set(path string, data []byte, version int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -197,7 +198,7 @@ func Set(path string, data []byte, version int32) []byte {
 	return e.B
 }
 
-// SetACL is the body of setACL.
+// SetACL returns the body of setACL.
 func SetACL(path string, list []ACL, version int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -206,8 +207,7 @@ func SetACL(path string, list []ACL, version int32) []byte {
 	return e.B
 }
 
-// PathInt is the body of delete, check, addWatch, removeWatches and
-// checkWatches.
+// PathInt returns the body of delete, check, addWatch, removeWatches and checkWatches.
 func PathInt(path string, n int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -215,7 +215,7 @@ func PathInt(path string, n int32) []byte {
 	return e.B
 }
 
-// PathWatch is the body of exists, getData and getChildren.
+// PathWatch returns the body of exists, getData and getChildren.
 func PathWatch(path string, watch bool) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -223,14 +223,14 @@ func PathWatch(path string, watch bool) []byte {
 	return e.B
 }
 
-// Path is the body of sync, getACL, getEphemerals and getAllChildrenNumber.
+// Path returns the body of sync, getACL, getEphemerals and getAllChildrenNumber.
 func Path(path string) []byte {
 	var e jute.Encoder
 	e.String(path)
 	return e.B
 }
 
-// Auth is the body of opcode 100.
+// Auth returns the body of opcode 100.
 func Auth(scheme, cred string) []byte {
 	var e jute.Encoder
 	e.Int(0)
@@ -239,13 +239,13 @@ func Auth(scheme, cred string) []byte {
 	return e.B
 }
 
-// Op is one operation of a multi.
+// An Op is one operation of a multi.
 type Op struct {
 	Op   int32
 	Body []byte
 }
 
-// Multi is the body of multi and multiRead.
+// Multi returns the body of multi and multiRead.
 func Multi(ops ...Op) []byte {
 	var e jute.Encoder
 	for _, op := range ops {
@@ -260,7 +260,7 @@ func Multi(ops ...Op) []byte {
 	return e.B
 }
 
-// SetWatches is the body of opcode 101 with three lists, of 105 with five.
+// SetWatches returns the body of opcode 101 with three lists, or of opcode 105 with five.
 func SetWatches(zxid int64, lists ...[]string) []byte {
 	var e jute.Encoder
 	e.Long(zxid)
