@@ -17,31 +17,32 @@ import (
 	"time"
 )
 
-// Authority signs certificates, as PEM files below a directory.
+// An Authority is a certificate authority. It writes certificates as PEM files to a
+// directory.
 type Authority struct {
 	dir    string
 	cert   *x509.Certificate
 	key    *ecdsa.PrivateKey
 	issued atomic.Int64
-	File   string // its own certificate
+	File   string // path of the authority's own certificate
 }
 
-// Cert is what an Authority certifies.
+// A Cert describes a certificate to issue.
 type Cert struct {
-	Name  string // the common name
+	Name  string // common name
 	DNS   []string
 	IPs   []net.IP
-	From  time.Time // zero: an hour ago
-	Until time.Time // zero: in a year
+	From  time.Time // start of validity; zero means an hour ago
+	Until time.Time // end of validity; zero means in a year
 }
 
 // Issued is a certificate with its key.
 type Issued struct {
 	tls.Certificate
-	File string // the key, the certificate, and that of the authority
+	File string // path of the PEM file with the key, the certificate and the authority's certificate
 }
 
-// NewAuthority makes one whose files are in dir.
+// NewAuthority creates an authority that writes its files to dir.
 func NewAuthority(dir, name string) (*Authority, error) {
 	a := &Authority{dir: dir}
 	own := Cert{Name: name}.template()
@@ -58,7 +59,7 @@ func NewAuthority(dir, name string) (*Authority, error) {
 	return a, os.WriteFile(a.File, block("CERTIFICATE", der), 0o600)
 }
 
-// Issue makes a key and its certificate.
+// Issue creates a key and its certificate.
 func (a *Authority) Issue(c Cert) (*Issued, error) {
 	der, key, err := sign(c.template(), a.cert, a.key)
 	if err != nil {
@@ -78,7 +79,7 @@ func (a *Authority) Issue(c Cert) (*Issued, error) {
 	return i, os.WriteFile(i.File, text, 0o600)
 }
 
-// Pool has the authority alone.
+// Pool returns a pool that contains only the authority's certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)
@@ -100,7 +101,8 @@ func (c Cert) template() *x509.Certificate {
 	return t
 }
 
-// sign is by the key of the parent, or by the certificate's own.
+// sign creates a key and returns the certificate for it, signed with the parent's key by.
+// If parent is nil, the certificate is self-signed.
 func sign(t, parent *x509.Certificate, by *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -119,7 +121,7 @@ func sign(t, parent *x509.Certificate, by *ecdsa.PrivateKey) ([]byte, *ecdsa.Pri
 func block(kind string, der []byte) []byte {
 	var b strings.Builder
 	if err := pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}); err != nil {
-		panic(err) // writing to memory
+		panic(err) // writing to memory cannot fail
 	}
 	return []byte(b.String())
 }

@@ -9,20 +9,21 @@ import (
 	"sync"
 )
 
-// Option changes how Start sets up a server.
+// An Option changes the configuration of a server.
 type Option func(*config)
 
-// config is what the options add up to.
+// config is a server's configuration.
 type config struct {
 	heapMB   int
-	props    []string // key=value, for -D
-	lines    []string // of zoo.cfg
-	members  int      // of the ensemble
+	props    []string // Java system properties, key=value
+	lines    []string // additional lines of zoo.cfg
+	members  int      // number of members of the ensemble
 	quorum   bool
 	readOnly bool
-	secure   bool // a port with TLS as well
+	secure   bool // has a port for TLS as well
 
-	// view is how one member sees another: its ports. Nil: as they are.
+	// view returns the member other with the ports that member self connects to. If it is
+	// nil, these are other's own ports.
 	view func(self, other member) member
 }
 
@@ -34,8 +35,7 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// EnforceQuota makes the server refuse writes over a quota; by default it only
-// logs them.
+// EnforceQuota makes the server reject writes over a quota. By default it only logs them.
 func EnforceQuota() Option {
 	return func(c *config) { c.lines = append(c.lines, "enforceQuota=true") }
 }
@@ -44,9 +44,9 @@ func EnforceQuota() Option {
 // enabled. Add SkipACL to reconfigure without the super user.
 func Quorum() Option { return func(c *config) { c.quorum = true } }
 
-// Secure gives the server another port, with TLS, which Server.Secure names. It shows
-// the certificate of one PEM file, with its key, and wants one of the authority in
-// another.
+// Secure adds a port for TLS, whose address Server.Secure returns. The server uses the
+// certificate and key in the PEM file own, and requires client certificates that are signed
+// by the authority in the PEM file authority.
 func Secure(own, authority string) Option {
 	return func(c *config) {
 		c.secure = true
@@ -65,30 +65,31 @@ func Line(line string) Option {
 	return func(c *config) { c.lines = append(c.lines, line) }
 }
 
-// SkipACL makes the server check no ACL.
+// SkipACL makes the server ignore ACLs.
 func SkipACL() Option {
 	return func(c *config) { c.lines = append(c.lines, "skipACL=yes") }
 }
 
-// MaxConnections is how many connections of one address the server takes, any
-// number by default.
+// MaxConnections limits the number of connections from one address. By default there is
+// no limit.
 func MaxConnections(n int) Option {
 	return func(c *config) { c.lines = append(c.lines, fmt.Sprintf("maxClientCnxns=%d", n)) }
 }
 
-// Words is the list of four-letter words that the server answers, all by default.
+// Words limits the four-letter commands that the server answers to a comma-separated
+// list. By default it answers all.
 func Words(list string) Option {
 	return func(c *config) { c.lines = append(c.lines, "4lw.commands.whitelist="+list) }
 }
 
-// ReadOnlyEnsemble makes the server one of two members of which the other does
-// not run: without a majority it serves clients that accept read-only mode, and
-// is empty. Peer().Restart() makes the majority, for writing something to read;
-// Peer().Stop() takes it away again, and some 3 s later the server is read-only.
+// ReadOnlyEnsemble makes the server one of two members, of which the other does not run.
+// Without a majority, the server is empty and serves only clients that accept read-only
+// mode. Peer().Restart() establishes a majority, so that a test can write data.
+// Peer().Stop() ends it again, and some 3 s later the server is read-only.
 func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly, c.members = true, 2 } }
 
-// Ticks sets the unit of the server's time, in milliseconds, and how many of them
-// a member may take to join and to answer. Sessions last from 2 ticks to 20.
+// Ticks sets the server's tick in milliseconds, and the limits for members to join and to
+// answer, in ticks. Session timeouts are from 2 to 20 ticks.
 func Ticks(tickTime, initLimit, syncLimit int) Option {
 	return func(c *config) {
 		c.lines = append(c.lines, fmt.Sprintf("tickTime=%d\ninitLimit=%d\nsyncLimit=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d",
@@ -96,7 +97,7 @@ func Ticks(tickTime, initLimit, syncLimit int) Option {
 	}
 }
 
-// Heap sets the largest heap of the server's Java machine in MiB, 256 by default.
+// Heap sets the maximum heap of the server's Java virtual machine in MiB, by default 256.
 func Heap(mb int) Option { return func(c *config) { c.heapMB = mb } }
 
 // JavaProperty sets a Java system property, such as "jute.maxbuffer".
@@ -108,22 +109,22 @@ func JavaProperty(key, value string) Option {
 func (c config) javaArgs(cfgPath string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + strconv.Itoa(c.heapMB) + "m",
-		// A server that lives for seconds gains from a quick start, not from
-		// the optimising compiler or a parallel collector.
+		// A server that runs for seconds benefits from a quick start, not from the
+		// optimizing compiler or a parallel garbage collector.
 		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Djava.net.preferIPv4Stack=true",
 		"-Dzookeeper.jmx.log4j.disable=true",
 		"-Dzookeeper.admin.enableServer=false",
 		"-Dzookeeper.forceSync=no",
-		"-Dzookeeper.preAllocSize=64", // KiB; 64 MiB for each log by default
-		// By default it looks each minute for containers to remove, and comes once in a
-		// while between a test's release of a lock and its look at the lock's folder.
+		"-Dzookeeper.preAllocSize=64", // KiB for each transaction log; the default is 64 MiB
+		// By default the server deletes empty containers each minute, which may happen
+		// between a test's release of a lock and its check of the lock's folder.
 		"-Dznode.container.checkIntervalMs=3600000",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
 	if archive := classArchive(); archive != "" {
-		// Ignored by a java of which that is not.
+		// A different version of java ignores the archive.
 		args = append(args, "-XX:+IgnoreUnrecognizedVMOptions", "-Xshare:auto", "-XX:SharedArchiveFile="+archive)
 	}
 	if c.readOnly {
@@ -135,12 +136,12 @@ func (c config) javaArgs(cfgPath string) []string {
 	return append(args, "-cp", c.classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfgPath)
 }
 
-// classArchive is the file of .ci/archive-classes, which spares a server a fourth of its
-// start; "" if there is none.
+// classArchive returns the path of the archive that .ci/archive-classes creates, or "" if it
+// does not exist. With it, a server needs a fourth less time to start.
 var classArchive = sync.OnceValue(func() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "" // no home: none was made
+		return "" // without a home directory, there is no archive
 	}
 	archive := filepath.Join(dir, "zksh-tests", "zookeeper.jsa")
 	if _, err := os.Stat(archive); err != nil {
@@ -149,7 +150,8 @@ var classArchive = sync.OnceValue(func() string {
 	return archive
 })
 
-// nettyJars are what TLS needs; the server's manifest does not name all of them.
+// nettyJars lists the jars that TLS needs. The manifest of the server's jar does not name all
+// of them.
 var nettyJars = strings.Fields("buffer codec common handler resolver transport transport-native-epoll transport-native-unix-common")
 
 func nettyJar(name string) string { return "/usr/share/java/netty-" + name + ".jar" }
@@ -164,20 +166,20 @@ func (c config) classPath() string {
 	return path
 }
 
-// ZkCliPath is the class path of zkCli, ready for TLS.
+// ZkCliPath returns the class path of zkCli, including the jars for TLS.
 func ZkCliPath() string { return config{secure: true}.classPath() }
 
-// member is one server's place in an ensemble.
+// A member is the id and the ports of a server in an ensemble.
 type member struct {
 	id                               int
 	client, quorum, election, secure int // ports
 }
 
-// zooCfg returns the text of zoo.cfg for the member self of an ensemble, with
-// its data in dir.
+// zooCfg returns the text of zoo.cfg for the member self of an ensemble. Its data are below
+// dir.
 func (c config) zooCfg(dir string, self member, all []member) string {
 	lines := []string{
-		// Sessions expire on whole ticks; the shortest timeout is one.
+		// Sessions expire on whole ticks. The shortest session timeout is one tick.
 		"tickTime=500",
 		"minSessionTimeout=500",
 		"maxSessionTimeout=60000",
@@ -202,8 +204,8 @@ func (c config) zooCfg(dir string, self member, all []member) string {
 		lines = append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", self.client))
 	}
 	if c.readOnly {
-		// Without a majority only local sessions can be made. Upgrading lets
-		// them own ephemeral nodes once there is one.
+		// Without a majority, only local sessions can be created. Upgrading allows them to
+		// own ephemeral nodes once there is a majority.
 		lines = append(lines, "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
 	}
 	if c.secure {

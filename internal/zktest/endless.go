@@ -14,29 +14,31 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Endless starts a server that tries to fill the memory of its client. It says that it
-// is ZooKeeper 3.9, takes every session, and answers everything else as a mode says:
+// Endless starts a server that tries to exhaust the memory of its client. It claims to be
+// ZooKeeper 3.9, opens every requested session, and answers other requests according to a
+// mode:
 //
-//	events        half a million changes of a znode that nobody watches, 450 MB
-//	watched       changes of the znode that the client watches, without end
-//	below         changes of one znode after the other below it, without end
-//	over          each reply has 250 MiB
-//	empty         lists of 11 million empty names, 45 MiB like those that follow
-//	short, long   lists of 9 million names of one character, of 200,000 of 230
-//	many          lists of 2 million names of 19
-//	million       lists of a million names of 40 characters, which is no attack
-//	slash, dots, nameless   lists of one name, which is a/b, .. or empty
-//	acl           access control lists of 4 million entries
-//	identities    6 million identities, of a client that asks who it is
-//	data          45 MiB of data
-//	claim         a length of 200 MiB, and nothing behind it
+//	events        sends half a million events of a znode that nobody watches, 450 MB
+//	watched       sends events of the watched znode without end
+//	below         sends events of ever new descendants of the watched znode without end
+//	over          replies have 250 MiB
+//	empty         lists have 11 million empty names, 45 MiB
+//	short         lists have 9 million names of one character, 45 MiB
+//	many          lists have 2 million names of 19 characters, 45 MiB
+//	long          lists have 200,000 names of 230 characters, 45 MiB
+//	million       lists of children have a million names of 40 characters, which is not an attack
+//	slash, dots, nameless   lists have one name: a/b, .. or empty
+//	acl           access control lists have 4 million entries
+//	identities    replies to whoAmI have 6 million identities
+//	data          data have 45 MiB
+//	claim         replies consist of a length of 200 MiB and nothing else
 //	deep          every znode has one child
 //	heavy         every znode has one child, whose name has 4000 characters
 //	wide          every znode has 10,000 children
 //	crowded       every znode has 400,000 children, 20 MB of names, and the version is 3.4
-//	words         four-letter commands are answered without end
+//	words         answers to four-letter commands have no end
 //
-// It ends with tb, and each connection with its client.
+// The server ends with tb, and each connection when its client disconnects.
 func Endless(tb testing.TB, mode string) string {
 	tb.Helper()
 	s := &endless{mode: mode}
@@ -58,7 +60,7 @@ func Endless(tb testing.TB, mode string) string {
 			names = make([]string, 400_000)
 		}
 		for i := range names {
-			names[i] = base26(i, len(names)/10_000)
+			names[i] = childName(i, len(names)/10_000)
 		}
 		e.Strings(names)
 	case "events", "watched", "below", "over", "empty", "short", "long", "many", "million", "acl", "identities", "data", "claim", "words":
@@ -67,11 +69,11 @@ func Endless(tb testing.TB, mode string) string {
 		tb.Fatalf("zktest: unknown mode %q", mode)
 	}
 	s.children = e.B
-	return serve(tb, s.talk)
+	return serve(tb, s.serveClient)
 }
 
-// base26 is a name for a number: four letters, and a tail.
-func base26(n, tail int) string {
+// childName returns the name of child number n: four letters and tail more.
+func childName(n, tail int) string {
 	b := []byte("aaaa" + strings.Repeat("t", tail))
 	for i := 3; i >= 0; i-- {
 		b[i] += byte(n % 26)
@@ -82,18 +84,18 @@ func base26(n, tail int) string {
 
 type endless struct {
 	mode     string
-	children []byte // of every znode, but for modes of which it would be too long
+	children []byte // encoded list of the children of every znode; empty for the longest lists
 }
 
-// talk serves one client until it leaves.
-func (s *endless) talk(c net.Conn) {
+// serveClient serves one client until it disconnects.
+func (s *endless) serveClient(c net.Conn) {
 	r, w := bufio.NewReader(c), bufio.NewWriterSize(c, 1<<16)
-	if first, err := r.Peek(4); err != nil || first[0] != 0 { // letters
-		s.word(c, err)
+	if first, err := r.Peek(4); err != nil || first[0] != 0 { // a four-letter command
+		s.answerFourLetter(c, err)
 		return
 	}
 	for n := 0; ; n++ {
-		request, err := frameFrom(r)
+		request, err := readFrame(r)
 		if err != nil {
 			return
 		}
@@ -103,7 +105,7 @@ func (s *endless) talk(c net.Conn) {
 			e.Long(7)
 			e.Buffer(make([]byte, 16))
 			e.Bool(false)
-			err = frameTo(w, piece{e.B, 1})
+			err = writeFrame(w, repeated{e.B, 1})
 			if s.mode == "events" {
 				err = flood(w, "/"+strings.Repeat("x", 899), 500_000)
 			}
@@ -119,13 +121,13 @@ func (s *endless) talk(c net.Conn) {
 	}
 }
 
-// word answers a four-letter command.
-func (s *endless) word(c net.Conn, err error) {
+// answerFourLetter answers a four-letter command.
+func (s *endless) answerFourLetter(c net.Conn, err error) {
 	if err != nil {
 		return
 	}
 	version := "3.9.3"
-	if s.mode == "crowded" { // of which a multiRead would be too long
+	if s.mode == "crowded" { // a version without multiRead, whose replies would be too long
 		version = "3.4.14"
 	}
 	text := "Zookeeper version: " + version + "-0, built on 2024-01-01\nLatency min/avg/max: 0/0/0\nMode: standalone\nNode count: 5\n"
@@ -135,14 +137,14 @@ func (s *endless) word(c net.Conn, err error) {
 		}
 		return
 	}
-	say(c, text)
+	writeString(c, text)
 	_ = c.Close()
 }
 
-// answer answers a request. Nothing long is put together in memory: to the kernel, a
-// program has taken at least as much as the one that started it.
+// answer answers a request. It never builds a long reply in memory: the kernel counts the
+// peak memory of a test process also for the programs that it starts, which tests measure.
 func (s *endless) answer(w *bufio.Writer, request []byte) error {
-	const most = 45 << 20 // bytes of an answer
+	const most = 45 << 20 // bytes of a reply
 	d := jute.NewDecoder(request)
 	xid, op := d.Int(), d.Int()
 	var e jute.Encoder
@@ -151,16 +153,16 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 	e.Int(0)
 	many := func(unit string, n int) error {
 		e.Int(int32(n))
-		return frameTo(w, piece{e.B, 1}, piece{[]byte(unit), n}, piece{s.stat(), 1})
+		return writeFrame(w, repeated{e.B, 1}, repeated{[]byte(unit), n}, repeated{s.stat(), 1})
 	}
 	switch op {
 	case jute.OpPing, jute.OpSync, jute.OpAuth, jute.OpCloseSession, jute.OpSetWatches, jute.OpSetWatches2, jute.OpDelete:
-		return frameTo(w, piece{e.B, 1})
+		return writeFrame(w, repeated{e.B, 1})
 	case jute.OpMulti:
 		e.MultiHeader(-1, true, -1)
-		return frameTo(w, piece{e.B, 1})
+		return writeFrame(w, repeated{e.B, 1})
 	case jute.OpAddWatch:
-		if err := frameTo(w, piece{e.B, 1}); err != nil || s.mode != "watched" && s.mode != "below" {
+		if err := writeFrame(w, repeated{e.B, 1}); err != nil || s.mode != "watched" && s.mode != "below" {
 			return err
 		}
 		path := d.String()
@@ -201,39 +203,39 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 		e.Int(1, 31)
 		e.String("world")
 		e.String("anyone")
-	case op != jute.OpExists: // lists, of children above all
-		return frameTo(w, piece{e.B, 1}, piece{s.children, 1}, piece{s.stat(), 1})
+	case op != jute.OpExists: // mainly lists of children
+		return writeFrame(w, repeated{e.B, 1}, repeated{s.children, 1}, repeated{s.stat(), 1})
 	}
-	return frameTo(w, piece{e.B, 1}, piece{s.stat(), 1})
+	return writeFrame(w, repeated{e.B, 1}, repeated{s.stat(), 1})
 }
 
-// multiRead answers with the children of every znode that is asked for.
+// multiRead answers a multiRead. Every requested znode has the same children.
 func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error {
 	var list, data, end jute.Encoder
 	list.MultiHeader(jute.OpGetChildren, false, 0)
 	data.MultiHeader(jute.OpGetData, false, 0)
 	data.Buffer(nil)
 	end.MultiHeader(-1, true, -1)
-	pieces := []piece{{head, 1}}
+	pieces := []repeated{{head, 1}}
 	for op, last := d.MultiHeader(); !last && d.Err() == nil; op, last = d.MultiHeader() {
 		_, _ = d.String(), d.Bool()
 		if op == jute.OpGetData {
-			pieces = append(pieces, piece{data.B, 1}, piece{s.stat(), 1})
+			pieces = append(pieces, repeated{data.B, 1}, repeated{s.stat(), 1})
 		} else {
-			pieces = append(pieces, piece{list.B, 1}, piece{s.children, 1})
+			pieces = append(pieces, repeated{list.B, 1}, repeated{s.children, 1})
 		}
 	}
-	return frameTo(w, append(pieces, piece{end.B, 1})...)
+	return writeFrame(w, append(pieces, repeated{end.B, 1})...)
 }
 
-// stat is that of a znode with children.
+// stat returns the encoded Stat of a znode with children.
 func (s *endless) stat() []byte {
 	b := make([]byte, jute.StatLen)
-	b[jute.StatLen-9] = 1 // the number of its children
+	b[jute.StatLen-9] = 1 // numChildren
 	return b
 }
 
-// flood sends n changes of a znode.
+// flood sends n events NodeDataChanged for a path.
 func flood(w *bufio.Writer, path string, n int) error {
 	var e jute.Encoder
 	e.Int(jute.XidEvent)
@@ -250,13 +252,13 @@ func flood(w *bufio.Writer, path string, n int) error {
 	return nil
 }
 
-// piece is bytes of a frame, n times over.
-type piece struct {
+// repeated is a part of a frame: bytes, n times.
+type repeated struct {
 	bytes []byte
 	n     int
 }
 
-func frameTo(w *bufio.Writer, pieces ...piece) error {
+func writeFrame(w *bufio.Writer, pieces ...repeated) error {
 	length := 0
 	for _, p := range pieces {
 		length += len(p.bytes) * p.n
@@ -278,8 +280,8 @@ func frameTo(w *bufio.Writer, pieces ...piece) error {
 	return nil
 }
 
-// frameFrom reads a frame.
-func frameFrom(r io.Reader) ([]byte, error) {
+// readFrame reads a frame and returns its content.
+func readFrame(r io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Ensemble starts servers that replicate one another, and returns them once they
-// all serve clients. They end as one of Start's does.
+// Ensemble starts an ensemble, and returns its servers once all of them serve clients.
+// They end like a server of Start.
 func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	tb.Helper()
 	c := newConfig(opts)
@@ -23,15 +23,15 @@ func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	return startMembers(tb, c)
 }
 
-// startMembers starts all the servers of an ensemble.
+// startMembers starts all servers of an ensemble, or ends the test.
 func startMembers(tb testing.TB, c config) []*Server {
 	tb.Helper()
 	if err := installed(config{}); err != nil {
-		giveUp(tb, err)
+		skipOrFail(tb, err)
 	}
 	made, err := launchAll(tb.TempDir(), c)
 	if err != nil {
-		giveUp(tb, err)
+		skipOrFail(tb, err)
 	}
 	var servers []*Server
 	for _, inst := range made {
@@ -42,7 +42,8 @@ func startMembers(tb testing.TB, c config) []*Server {
 	return servers
 }
 
-// launchAll starts all the members of an ensemble, with other ports if one was taken.
+// launchAll starts all members of an ensemble. If another program takes one of their
+// ports, it tries again with other ports.
 func launchAll(dir string, c config) ([]*instance, error) {
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
@@ -67,16 +68,17 @@ func launchAll(dir string, c config) ([]*instance, error) {
 	}
 }
 
-// leads is what a leader says of itself when it is asked with srvr.
-const leads = "\nMode: leader"
+// leaderMode is the line in a leader's answer to srvr.
+const leaderMode = "\nMode: leader"
 
-// Leads reports whether the server is its ensemble's leader.
+// Leads reports whether the server is the leader of its ensemble.
 func (s *Server) Leads() bool {
 	s.tb.Helper()
-	return strings.Contains(Ask(s.tb, s.Addr(), "srvr"), leads)
+	return strings.Contains(Ask(s.tb, s.Addr(), "srvr"), leaderMode)
 }
 
-// Ask sends a server a four letter word and returns the answer, however late that is.
+// Ask sends a four-letter command to a server and returns the answer. It waits up to
+// Patience and ends the test if it fails.
 func Ask(tb testing.TB, addr, word string) string {
 	tb.Helper()
 	answer, err := FourLetter(addr, word, Patience)
@@ -86,7 +88,8 @@ func Ask(tb testing.TB, addr, word string) string {
 	return answer
 }
 
-// FourLetter sends a four-letter command to a server, and returns what it answers in time.
+// FourLetter sends a four-letter command to a server, and returns the part of the answer
+// that arrives within limit, even with an error.
 func FourLetter(addr, word string, limit time.Duration) (answer string, err error) {
 	conn, err := net.DialTimeout("tcp", addr, limit)
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// Faulty starts a sandbox that misbehaves as a mode says:
+// Faulty starts a sandbox that misbehaves according to a mode:
 //
-//	newid       a reconnect gets another session; the old one ended with its connection
-//	newidkeep   the same, but the old session's ephemerals stay until its timeout
-//	expired     a reconnect is answered with the timeout -1 and the id it asked for
-//	leaderless  each connect request is answered with protocol version 42
-//	moved       a multi fails with SessionMoved in its parts, and the connection stays
+//	newid       a client that reconnects gets a new session; the old one ends with its connection
+//	newidkeep   the same, but the old session and its ephemerals last until the session timeout
+//	expired     replies to a reconnect with timeout -1 and the requested session id
+//	leaderless  replies to each connect request with protocol version 42
+//	moved       a multi fails with SessionMoved in its results; the connection stays open
 //	hangop:N,N  closes the connection instead of answering these opcodes
 //	ignore:N,N  never answers these opcodes
-//	code:N      answers each request but pings and closes with this error
+//	code:N      answers each request except pings and closeSession with this error
 //	silent      answers connect requests only
 //	pings       answers connect requests and pings only
-//	clickhouse, raftkeeper   as the sandbox imitates them
+//	clickhouse, raftkeeper   imitates that product
 //
-// Its timings are those of Sandbox. Cut cuts its connections.
+// It has the same timings as Sandbox. Cut closes its connections.
 func Faulty(tb testing.TB, mode string) *Box {
 	tb.Helper()
 	var opt sandbox.Options
@@ -81,7 +81,7 @@ func Faulty(tb testing.TB, mode string) *Box {
 	return box
 }
 
-// Cut cuts all connections to the sandbox. It takes new ones at once.
+// Cut closes all connections to the sandbox. The sandbox accepts new ones at once.
 func (b *Box) Cut() {
 	b.Pause()
 	b.Resume()

@@ -8,7 +8,7 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-// rawSession connects frame by frame.
+// rawSession opens or resumes a session without a client library.
 func rawSession(t *testing.T, addr string, s rawzk.Session) (*rawzk.Conn, error) {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Front ends TLS before a server that has none, and passes on what it finds inside. It
-// returns its address, and ends with tb.
+// Front starts a proxy that terminates TLS for a server without TLS. It returns the
+// address of the proxy, which ends with tb.
 func Front(tb testing.TB, target string, cfg *tls.Config) (addr string) {
 	tb.Helper()
 	ln, err := listen()
@@ -46,8 +46,9 @@ func (f *front) accept(ln net.Listener) {
 	}
 }
 
-// keep notes a connection for closeAll, and reports whether it may live.
-func (f *front) keep(c net.Conn) bool {
+// track registers a connection for closeAll. It returns false if closeAll has already been
+// called.
+func (f *front) track(c net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.closed {
@@ -56,7 +57,7 @@ func (f *front) keep(c net.Conn) bool {
 	return !f.closed
 }
 
-func (f *front) drop(c net.Conn) {
+func (f *front) untrack(c net.Conn) {
 	c.Close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,29 +74,29 @@ func (f *front) closeAll() {
 }
 
 func (f *front) serve(raw net.Conn) {
-	defer f.drop(raw)
-	if !f.keep(raw) {
+	defer f.untrack(raw)
+	if !f.track(raw) {
 		return
 	}
 	client := tls.Server(raw, f.cfg)
-	if client.Handshake() != nil { // which has told the client
+	if client.Handshake() != nil { // has sent the client an alert
 		return
 	}
 	server, err := net.Dial("tcp", f.target)
 	if err != nil {
 		return
 	}
-	defer f.drop(server)
-	if !f.keep(server) {
+	defer f.untrack(server)
+	if !f.track(server) {
 		return
 	}
 	done := make(chan struct{})
-	go func() { // ends with either connection
+	go func() { // ends when either connection is closed
 		defer close(done)
 		_, _ = io.Copy(server, client)
 		server.Close()
 	}()
 	_, _ = io.Copy(client, server)
-	_ = client.Close() // with TLS's own farewell
+	_ = client.Close() // sends TLS's close_notify
 	<-done
 }

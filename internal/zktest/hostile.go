@@ -7,33 +7,33 @@ import (
 	"testing"
 )
 
-// Silent returns the address of a peer that accepts and never says anything.
+// Silent returns the address of a server that accepts connections and never sends anything.
 func Silent(tb testing.TB) string {
 	tb.Helper()
 	return serve(tb, func(net.Conn) {})
 }
 
-// SSHBanner returns the address of a peer that greets as an SSH server does.
-// Read as a frame's length, its first four bytes ask for 1.3 GB.
+// SSHBanner returns the address of a server that sends the greeting of an SSH server.
+// Its first four bytes, read as the length of a frame, mean 1.3 GB.
 func SSHBanner(tb testing.TB) string {
 	tb.Helper()
-	return serve(tb, func(c net.Conn) { say(c, "SSH-2.0-OpenSSH_9.2\r\n") })
+	return serve(tb, func(c net.Conn) { writeString(c, "SSH-2.0-OpenSSH_9.2\r\n") })
 }
 
-// HTTP returns the address of a peer that answers anything with HTTP status 400
-// and closes.
+// HTTP returns the address of a server that answers any request with HTTP status 400 and
+// closes the connection.
 func HTTP(tb testing.TB) string {
 	tb.Helper()
 	return serve(tb, func(c net.Conn) {
 		if _, err := c.Read(make([]byte, 4096)); err != nil {
 			return
 		}
-		say(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+		writeString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		_ = c.(*net.TCPConn).CloseWrite() // the client may have left already
 	})
 }
 
-// Refused returns an address where nobody listens.
+// Refused returns an address where no server listens.
 func Refused(tb testing.TB) string {
 	tb.Helper()
 	port, err := freePort()
@@ -43,11 +43,12 @@ func Refused(tb testing.TB) string {
 	return loopback(port)
 }
 
-// say writes to a client that may have left already, which is no matter.
-func say(c net.Conn, text string) { _, _ = io.WriteString(c, text) }
+// writeString writes to a client. It ignores errors, because the client may have
+// disconnected.
+func writeString(c net.Conn, text string) { _, _ = io.WriteString(c, text) }
 
-// serve accepts connections until tb ends, does greet on each, and then reads
-// whatever comes until the client closes.
+// serve accepts connections until tb ends. On each it calls greet, and then reads and
+// discards data until the client closes the connection.
 func serve(tb testing.TB, greet func(net.Conn)) string {
 	tb.Helper()
 	ln, err := listen()
@@ -57,7 +58,7 @@ func serve(tb testing.TB, greet func(net.Conn)) string {
 	var (
 		wg       sync.WaitGroup
 		conns    []net.Conn
-		complete = make(chan struct{}) // closed when conns grows no more
+		complete = make(chan struct{}) // closed once conns no longer grows
 	)
 	tb.Cleanup(func() {
 		_ = ln.Close()

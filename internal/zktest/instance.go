@@ -18,25 +18,25 @@ import (
 
 const (
 	serverJar = "/usr/share/java/zookeeper.jar"
-	// The jar's manifest names all it needs but a place to log to.
+	// The jar's manifest names all other jars except one for logging.
 	classPath = serverJar + ":/usr/share/java/slf4j-simple.jar"
 
-	// startLimit is far more than a start takes, even on a busy machine.
+	// startLimit is much longer than a start takes, even on a busy machine.
 	startLimit = 60 * time.Second
 )
 
 var errNotInstalled = errors.New("the ZooKeeper server or java was not found; install them with: apt-get install zookeeper libnetty-java")
 
-// errShort is the error of a server that is not started because of go test -short.
+// errShort is returned if a server is not started because of go test -short.
 var errShort = errors.New("go test -short starts no ZooKeeper server")
 
-// instance is one server: its directory, its address, and its process if it runs.
+// An instance is a server: its directory, its address, and its process if it is running.
 type instance struct {
 	dir  string
 	addr string
-	args []string // of java
+	args []string // arguments of java
 
-	secure string // the address with TLS, if it has one
+	secure string // address for TLS, or ""
 
 	mu   sync.Mutex
 	proc *process // nil when stopped
@@ -58,14 +58,14 @@ func installed(c config) error {
 	return nil
 }
 
-// launch starts a server with its files below dir. The second instance is the
-// peer of a read-only ensemble, not started; nil otherwise.
+// launch starts a server with its files below dir. For a read-only ensemble, the second
+// result is the other member, not started; otherwise it is nil.
 func launch(dir string, opts []Option) (*instance, *instance, error) {
 	c := newConfig(opts)
 	if err := installed(c); err != nil {
 		return nil, nil, err
 	}
-	// A program that is no test can take a port before the server binds it.
+	// Another program can take a port before the server binds it.
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
 		if err != nil {
@@ -83,8 +83,7 @@ func launch(dir string, opts []Option) (*instance, *instance, error) {
 	}
 }
 
-// prepare writes the files of a server, and of the other members of its ensemble
-// if it has any.
+// prepare writes the files of a server, or of all members of an ensemble.
 func prepare(dir string, c config) ([]*instance, error) {
 	var all []member
 	for id := 1; id <= c.members; id++ {
@@ -120,7 +119,7 @@ func prepare(dir string, c config) ([]*instance, error) {
 	return made, nil
 }
 
-// start starts the process and returns once it serves clients.
+// start starts the process and returns once the server serves clients.
 func (in *instance) start() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -137,7 +136,7 @@ func (in *instance) start() error {
 		return err
 	}
 	deadline := time.Now().Add(startLimit)
-	for !serves(in.addr) || in.secure != "" && !listens(in.secure) { // there a little later
+	for !serves(in.addr) || in.secure != "" && !listens(in.secure) { // the port for TLS is opened a little later
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the server did not start serving within %s", startLimit)
 		}
@@ -150,7 +149,7 @@ func (in *instance) start() error {
 	return nil
 }
 
-// stop kills the process, if there is one, and waits until it is gone.
+// stop kills the process, if there is one, and waits until it has ended.
 func (in *instance) stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -160,7 +159,7 @@ func (in *instance) stop() {
 	}
 }
 
-// signal does something to the running process.
+// signal calls do with the running process.
 func (in *instance) signal(do func(*os.Process) error) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -172,20 +171,20 @@ func (in *instance) signal(do func(*os.Process) error) error {
 
 func (in *instance) logPath() string { return filepath.Join(in.dir, "server.log") }
 
-// portTaken reports whether somebody else listened on a port of the server's.
+// portTaken reports whether the server failed because another program had one of its ports.
 func (in *instance) portTaken() bool { return bytes.Contains(in.logTail(), []byte("BindException")) }
 
 // logTail returns the last 4 KiB of the log.
 func (in *instance) logTail() []byte {
-	text, _ := os.ReadFile(in.logPath()) // no log yet: nothing to show
+	text, _ := os.ReadFile(in.logPath()) // an error means that there is no log yet
 	return text[max(0, len(text)-4096):]
 }
 
-// serves reports whether the server at addr takes clients, by its answer to
-// "srvr": it names no mode before.
-func serves(addr string) bool { return says(addr, "\nMode: ") }
+// serves reports whether the server at addr serves clients: only then does its answer to
+// srvr name a mode.
+func serves(addr string) bool { return answersWith(addr, "\nMode: ") }
 
-// listens reports whether somebody takes connections at addr.
+// listens reports whether a server accepts connections at addr.
 func listens(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, 300*time.Millisecond)
 	if err == nil {
@@ -194,22 +193,21 @@ func listens(addr string) bool {
 	return err == nil
 }
 
-// says asks a server with srvr, and reports whether that is in its answer. Half an
-// answer is judged like a whole one. It does not wait long, because a question in
-// the wrong moment of a server's start is never answered: it fails inside, and
-// leaves the connection open.
-func says(addr, what string) bool {
+// answersWith reports whether a server's answer to srvr contains what, even if the answer
+// is incomplete. It does not wait long, because a server that is starting may fail on srvr
+// internally, and then neither answers nor closes the connection.
+func answersWith(addr, what string) bool {
 	answer, _ := FourLetter(addr, "srvr", 300*time.Millisecond)
 	return strings.Contains(answer, what)
 }
 
-// process is a started child; done closes when it has ended and been reaped.
+// A process is a started child process.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{}
+	done chan struct{} // closed once the process has ended and been reaped
 }
 
-// startProcess starts cmd. Its one goroutine ends with the process.
+// startProcess starts cmd. It starts one goroutine, which ends with the process.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -222,14 +220,14 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // killed, always; its log says more than its status
+			_ = cmd.Wait() // the process is always killed; its log says more than its status
 		}
 	}()
 	return p, <-started
 }
 
-// kill ends the process and waits until it is gone.
+// kill kills the process and waits until it has ended.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails only if it has ended already
+	_ = p.cmd.Process.Kill() // fails only if the process has already ended
 	<-p.done
 }

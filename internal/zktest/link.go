@@ -11,61 +11,63 @@ import (
 )
 
 const (
-	// longestFrame is above any frame that a ZooKeeper sends, and below what any
-	// four letters are when read as a length.
-	longestFrame = 64 << 20
-	// queueLength is how many frames may be on their way in one direction.
+	// maxFrame is larger than any frame of ZooKeeper, in bytes, and smaller than any
+	// four-letter command read as a length.
+	maxFrame = 64 << 20
+	// queueLength is the maximum number of delayed frames in one direction.
 	queueLength = 4096
 )
 
-// link is one client's connection and the one to the server it stands for.
+// A link is a client's connection to the proxy and the corresponding connection to the
+// server.
+
 type link struct {
-	p      *Proxy
-	client *net.TCPConn
-	ctx    context.Context // ends when the link is cut
-	cancel context.CancelFunc
-	reset  bool // when it is cut
+	p          *Proxy
+	client     *net.TCPConn
+	ctx        context.Context // canceled when the link is cut
+	cancel     context.CancelFunc
+	resetOnCut bool // cutting resets the client's connection
 
 	mu      sync.Mutex
-	server  *net.TCPConn // nil until there is one
-	trap    *trap        // sprung; nil if none
-	trapXid int32        // of the request that sprang it
+	server  *net.TCPConn // nil until connected
+	trap    *trap        // trap that a request of this link has sprung, or nil
+	trapXid int32        // xid of that request
 }
 
-// newLink is called with the proxy's mu held.
+// newLink must be called with the proxy's mu held.
 func newLink(p *Proxy, client *net.TCPConn) *link {
-	l := &link{p: p, client: client, reset: p.resets}
+	l := &link{p: p, client: client, resetOnCut: p.resetNew}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// run serves the link until both directions have ended or it is cut.
+// run forwards data until both directions have ended or the link is cut.
 func (l *link) run() {
-	defer l.p.forget(l)
+	defer l.p.removeLink(l)
 	defer l.cut()
 	conn := l.dial()
 	if conn == nil {
-		return // the client sees its connection closed
+		return // closes the client's connection
 	}
 	server := conn.(*net.TCPConn)
 	l.mu.Lock()
 	l.server = server
 	l.mu.Unlock()
 	if l.ctx.Err() != nil {
-		return // cut before it had this connection to close
+		return // cut has not seen this connection; the deferred cut closes it
 	}
 	var wg sync.WaitGroup
-	l.pass(&wg, l.client, server, l.checkRequest)
-	l.pass(&wg, server, l.client, l.checkReply)
+	l.forward(&wg, l.client, server, l.checkRequest)
+	l.forward(&wg, server, l.client, l.checkReply)
 	wg.Wait()
-	if t := l.sprung(); t != nil {
+	if t := l.sprungTrap(); t != nil {
 		close(t.cut)
 	}
 }
 
-// dial connects to the target, or returns nil. A member of an ensemble that is
-// refused tries again soon, but one that a proxy let in would take an end for the
-// leader's; so the proxy tries again itself.
+// dial connects to the target, or returns nil. Between the members of an ensemble
+// (p.stream is set) it retries for a while: a member whose connection is refused retries
+// soon, but one whose connection is accepted and then closed takes the leader for dead.
 func (l *link) dial() net.Conn {
 	const limit = 5 * time.Second
 	d := net.Dialer{Timeout: limit}
@@ -81,11 +83,11 @@ func (l *link) dial() net.Conn {
 	return nil
 }
 
-// cut closes both connections, which wakes whoever reads or writes them.
+// cut closes both connections, which ends all reads and writes on them.
 func (l *link) cut() {
 	l.cancel()
-	if l.reset {
-		_ = l.client.SetLinger(0) // one that is closed needs none
+	if l.resetOnCut {
+		_ = l.client.SetLinger(0) // fails only if the connection is already closed
 	}
 	_ = l.client.Close()
 	l.mu.Lock()
@@ -95,27 +97,27 @@ func (l *link) cut() {
 	}
 }
 
-// sprung returns the trap that a request of this link has sprung, or nil.
-func (l *link) sprung() *trap {
+// sprungTrap returns the trap that a request of this link has sprung, or nil.
+func (l *link) sprungTrap() *trap {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.trap
 }
 
-// parcel is a frame on its way, or bytes outside any frame.
-type parcel struct {
+// A chunk is a frame to forward, or bytes outside any frame.
+type chunk struct {
 	bytes  []byte
-	header []byte // what follows the length, in a whole frame after the first
-	due    time.Time
+	header []byte    // bytes after the length, if this is a complete frame but not the first; else nil
+	due    time.Time // earliest time to deliver it
 }
 
-// pass carries parcels from src to dst, those for which check is true, with two
-// goroutines that end with src or with the link.
-func (l *link) pass(wg *sync.WaitGroup, src, dst *net.TCPConn, check func(parcel) bool) {
-	queue := make(chan parcel, queueLength)
+// forward copies the chunks for which check returns true from src to dst. Its two
+// goroutines end when src is closed or the link is cut.
+func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, check func(chunk) bool) {
+	queue := make(chan chunk, queueLength)
 	wg.Go(func() {
 		defer close(queue)
-		in := parcelReader{r: bufio.NewReader(src), unframed: l.p.stream != nil}
+		in := chunkReader{r: bufio.NewReader(src), unframed: l.p.stream != nil}
 		for {
 			p, err := in.next()
 			p.due = time.Now().Add(l.p.latency())
@@ -148,15 +150,15 @@ func (l *link) pass(wg *sync.WaitGroup, src, dst *net.TCPConn, check func(parcel
 				return
 			}
 		}
-		// src has said all it had to say; dst may still be speaking.
+		// src has closed its direction; dst may still send.
 		if l.wait(time.Now().Add(l.p.latency())) {
 			_ = dst.CloseWrite() // fails only if dst is gone, too
 		}
 	})
 }
 
-// wait returns true when a parcel due at a time may be delivered, false when the
-// link has been cut.
+// wait waits until a chunk with the given due time may be delivered. It returns false if
+// the link has been cut.
 func (l *link) wait(due time.Time) bool {
 	if d := time.Until(due); d > 0 {
 		select {
@@ -164,12 +166,12 @@ func (l *link) wait(due time.Time) bool {
 		case <-l.ctx.Done():
 		}
 	}
-	return l.passes(&l.p.all)
+	return l.waitOpen(&l.p.all)
 }
 
-// passes waits for a gate to open, and reports whether the link still stands.
-func (l *link) passes(g *gate) bool {
-	for held := l.p.holding(g); held != nil; held = l.p.holding(g) {
+// waitOpen waits until a gate is open. It returns false if the link has been cut.
+func (l *link) waitOpen(g *gate) bool {
+	for held := l.p.whenOpen(g); held != nil; held = l.p.whenOpen(g) {
 		select {
 		case <-held:
 		case <-l.ctx.Done():
@@ -179,19 +181,19 @@ func (l *link) passes(g *gate) bool {
 	return l.ctx.Err() == nil
 }
 
-// checkRequest looks for the request that a trap waits for, and passes all but
-// one that must not arrive.
-func (l *link) checkRequest(p parcel) bool {
+// checkRequest checks whether a request springs the proxy's trap. It returns false for a
+// request that must not reach the server.
+func (l *link) checkRequest(p chunk) bool {
 	if l.p.stream != nil {
 		l.p.stream(p.bytes)
 	}
 	if p.header == nil {
-		l.p.forgetSession(p.bytes)
+		l.p.clearSession(p.bytes)
 	}
-	if len(p.header) < 8 || l.sprung() != nil {
+	if len(p.header) < 8 || l.sprungTrap() != nil {
 		return true
 	}
-	if t := l.p.spring(int32(binary.BigEndian.Uint32(p.header[4:]))); t != nil {
+	if t := l.p.countRequest(int32(binary.BigEndian.Uint32(p.header[4:]))); t != nil {
 		l.mu.Lock()
 		l.trap, l.trapXid = t, int32(binary.BigEndian.Uint32(p.header))
 		l.mu.Unlock()
@@ -203,9 +205,9 @@ func (l *link) checkRequest(p parcel) bool {
 	return true
 }
 
-// checkReply cuts the link at the reply that was waited for, and otherwise
-// passes what is not to be dropped.
-func (l *link) checkReply(p parcel) bool {
+// checkReply cuts the link when the reply to the request that sprang the trap arrives. It
+// returns false for a reply that must not reach the client.
+func (l *link) checkReply(p chunk) bool {
 	l.mu.Lock()
 	cut := l.trap != nil && len(p.header) >= 4 && int32(binary.BigEndian.Uint32(p.header)) == l.trapXid
 	l.mu.Unlock()
@@ -213,39 +215,40 @@ func (l *link) checkReply(p parcel) bool {
 		l.cut()
 		return false
 	}
-	return l.passes(&l.p.replies) && !l.p.dropping()
+	return l.waitOpen(&l.p.replies) && !l.p.dropping()
 }
 
-// parcelReader takes a stream apart into frames. Once it meets a length that no
-// frame has (a four letter word, another protocol) it takes bytes as they come.
-type parcelReader struct {
+// A chunkReader splits a stream into frames. From a length above maxFrame on (a four-letter
+// command or another protocol) it returns bytes as they arrive.
+type chunkReader struct {
 	r         *bufio.Reader
 	connected bool // the first frame, which has no header, has been read
-	unframed  bool
+	unframed  bool // bytes are returned as they arrive
 }
 
-// next returns what comes next, which with an error may be the begin of a frame.
-func (in *parcelReader) next() (parcel, error) {
+// next returns the next chunk. With an error, it also returns the bytes that were read
+// before the error.
+func (in *chunkReader) next() (chunk, error) {
 	if in.unframed {
 		buf := make([]byte, 32<<10)
 		n, err := in.r.Read(buf)
-		return parcel{bytes: buf[:n]}, err
+		return chunk{bytes: buf[:n]}, err
 	}
 	length, err := in.r.Peek(4)
 	if err != nil {
-		return parcel{bytes: append([]byte(nil), length...)}, err
+		return chunk{bytes: append([]byte(nil), length...)}, err
 	}
 	size := binary.BigEndian.Uint32(length)
-	if size > longestFrame {
+	if size > maxFrame {
 		in.unframed = true
 		return in.next()
 	}
 	frame := make([]byte, 4+size)
 	n, err := io.ReadFull(in.r, frame)
 	if err != nil {
-		return parcel{bytes: frame[:n]}, err
+		return chunk{bytes: frame[:n]}, err
 	}
-	p := parcel{bytes: frame}
+	p := chunk{bytes: frame}
 	if in.connected {
 		p.header = frame[4:]
 	}

@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// The ports handed out lie below the range that systems take the ports of
-// outgoing connections from. Otherwise a client that dials a stopped server
-// again and again is some day given the server's own port and connects to
-// itself, and the server cannot come back.
+// The ports are below the range of ephemeral ports, which systems use for outgoing
+// connections. Otherwise a client that dials a stopped server again and again would at some
+// time get the server's own port as its local port and connect to itself, and the server
+// could not listen again.
 //
-// They come in blocks. Each process with tests has its own: it listens on the first
-// port of a block for as long as it lives. A port that was free a moment ago can so
-// be taken only by programs that are no tests.
+// The ports are divided into blocks. Each test process reserves blocks for itself: it
+// listens on the first port of a block until it exits. So only programs that are not tests
+// can take a port between freePort and its use.
 const (
 	lowestPort = 20000
 	blockSize  = 200
 	blockCount = 60
 )
 
-// portBlocks are those of this process.
+// portBlocks holds the blocks that a process has reserved.
 type portBlocks struct {
 	sync.Mutex
-	next, end int            // of the latest block: what has not been handed out
-	marks     []net.Listener // what keeps others from the blocks
+	next, end int            // unused ports of the latest block
+	listeners []net.Listener // listeners that reserve the blocks
 }
 
 var ports portBlocks
 
-// freePort returns a loopback port that nobody listens on, never the same twice
-// in one process.
+// freePort returns a free loopback port. It never returns the same port twice in one
+// process.
 func freePort() (int, error) { return ports.free() }
 
 func (b *portBlocks) free() (int, error) {
@@ -42,7 +42,7 @@ func (b *portBlocks) free() (int, error) {
 	defer b.Unlock()
 	for {
 		if b.next == b.end {
-			if err := b.take(); err != nil {
+			if err := b.reserve(); err != nil {
 				return 0, err
 			}
 		}
@@ -50,22 +50,22 @@ func (b *portBlocks) free() (int, error) {
 		b.next++
 		ln, err := net.Listen("tcp", loopback(port))
 		if err != nil {
-			continue // a stranger's
+			continue // taken by a program that is not a test
 		}
 		return port, ln.Close()
 	}
 }
 
-// take makes one more block the process's own. Called with the lock held.
-func (b *portBlocks) take() error {
+// reserve reserves one more block for the process. It must be called with the lock held.
+func (b *portBlocks) reserve() error {
 	start := rand.IntN(blockCount)
 	for i := range blockCount {
 		first := lowestPort + (start+i)%blockCount*blockSize
 		mark, err := net.Listen("tcp", loopback(first))
 		if err != nil {
-			continue // another process's, or ours
+			continue // reserved by this process or another one
 		}
-		b.marks = append(b.marks, mark)
+		b.listeners = append(b.listeners, mark)
 		b.next, b.end = first+1, first+blockSize
 		return nil
 	}
@@ -86,8 +86,9 @@ func listen() (net.Listener, error) {
 	}
 }
 
-// listenAgain listens where a listener was closed. A program that is being started has what
-// this process has open until it has begun, and with it the port.
+// listenAgain listens on the address of a closed listener. It retries while the port is in
+// use: a child process that is being started has copies of this process's open files,
+// including the listener, until it calls exec.
 func listenAgain(addr string) (net.Listener, error) {
 	for end := time.Now().Add(Patience); ; time.Sleep(time.Millisecond) {
 		ln, err := net.Listen("tcp", addr)

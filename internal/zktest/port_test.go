@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Processes with tests that run side by side are never given the same port, though
-// neither listens there yet.
+// Test processes that run in parallel never get the same port, even if they do not listen on
+// it yet.
 func TestPortsOfProcesses(t *testing.T) {
 	processes := make([]portBlocks, 3)
 	given := make([][]int, len(processes))
 	var asking sync.WaitGroup
 	for i := range processes {
 		t.Cleanup(func() {
-			for _, mark := range processes[i].marks {
-				_ = mark.Close() // nobody else has it
+			for _, mark := range processes[i].listeners {
+				_ = mark.Close() // no other goroutine uses it
 			}
 		})
 		asking.Go(func() {
@@ -43,14 +43,14 @@ func TestPortsOfProcesses(t *testing.T) {
 	}
 }
 
-// A port that a stranger listens on is left out.
+// free skips a port on which another program listens.
 func TestPortOfAStranger(t *testing.T) {
 	var b portBlocks
 	first, err := b.free()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.marks[0].Close()
+	defer b.listeners[0].Close()
 	stranger, err := net.Listen("tcp", loopback(first+1))
 	if err != nil {
 		t.Skipf("another stranger was quicker: %v", err)
@@ -61,7 +61,7 @@ func TestPortOfAStranger(t *testing.T) {
 	}
 }
 
-// A program that is being started holds a port for a moment longer than its listener.
+// listenAgain succeeds although a copy of the closed listener holds the port for a moment.
 func TestListenAgain(t *testing.T) {
 	ln, err := listen()
 	if err != nil {
@@ -69,7 +69,7 @@ func TestListenAgain(t *testing.T) {
 	}
 	held, err := ln.(*net.TCPListener).File()
 	if err != nil {
-		t.Skip(err) // on Windows programs do not have it
+		t.Skip(err) // Windows does not support it
 	}
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)

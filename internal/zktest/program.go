@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// MainWithProgram is Main for tests that run the program zksh: it builds the program
-// with that version and puts it first on the path. If no test is selected, it builds
-// nothing, so that a mistyped name is reported at once.
+// MainWithProgram is Main for tests that run the program zksh. It builds the program with
+// the given version and puts its directory first in PATH. If -run selects no test, it builds
+// nothing, so that go test reports a mistyped name at once.
 func MainWithProgram(m *testing.M, version string) {
 	flag.Parse()
 	if !anySelected() {
@@ -36,8 +36,8 @@ func MainWithProgram(m *testing.M, version string) {
 	Main(m)
 }
 
-// anySelected reports whether -run selects a test, or -bench a benchmark. The testing package does not say which
-// tests there are, but lists them when the test binary is run with -test.list.
+// anySelected reports whether -run selects a test, or -bench is set. The testing package
+// has no function that lists tests, so anySelected runs the test binary with -test.list.
 func anySelected() bool {
 	if flag.Lookup("test.list").Value.String() != "" {
 		return false
@@ -50,19 +50,20 @@ func anySelected() bool {
 		return true
 	}
 	names, err := exec.Command(os.Args[0], "-test.list", pattern).Output()
-	return err != nil || len(names) > 0 // go test explains an invalid pattern
+	return err != nil || len(names) > 0 // go test reports an invalid pattern
 }
 
-// ProgramEnv has the program end at once, not a second later as those of the race
-// detector do, and look names up in the same way everywhere. It is for those that
-// do not pass on their own environment.
+// ProgramEnv returns environment variables for the program zksh: with the race detector, the
+// program exits at once instead of a second later, and it resolves names in the same way
+// everywhere. Tests need it if they start the program without their own environment.
 func ProgramEnv() []string { return []string{"GORACE=atexit_sleep_ms=0", "GODEBUG=netdns=go"} }
 
-// build makes the program at the root of the module, two levels up from a test's
-// directory: under the race detector if the test is, or else without C, as it is published.
+// build builds the program at the root of the module, two levels above the directory of a
+// test. If the test runs under the race detector, so does the program; otherwise it is built
+// without cgo, like the published program.
 func build(version string) (dir string, err error) {
 	const root = "../.."
-	if err := lookAtSources(root); err != nil {
+	if err := statSources(root); err != nil {
 		return "", err
 	}
 	if dir, err = os.MkdirTemp("", "zktest-program-"); err != nil {
@@ -82,16 +83,16 @@ func build(version string) (dir string, err error) {
 	return dir, nil
 }
 
-// UnderRace reports whether this test runs under the race detector, with which all that
-// the test itself computes takes ten times as long.
+// UnderRace reports whether this test runs under the race detector, which makes the code of
+// the test about ten times slower.
 func UnderRace() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// lookAtSources looks at all that the program is made of, so that go test knows
-// when a cached result is stale: it does not see what go build reads.
-func lookAtSources(root string) error {
+// statSources calls os.Stat for all source files of the program. It makes go test notice
+// when a cached result is stale, because go test does not see the files that go build reads.
+func statSources(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name := ""
 		if d != nil {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Proxy is a TCP proxy on loopback in front of a server. It passes ZooKeeper's
-// frames whole, and makes faults when told to. A setting is in force for every
-// frame that comes after the call has returned.
+// A Proxy is a TCP proxy on loopback in front of a server. It forwards complete frames of
+// ZooKeeper's protocol, and injects the faults that its methods set. A setting applies to
+// every frame that arrives after the call has returned.
 type Proxy struct {
 	tb     testing.TB
 	addr   string
 	target string
 	wg     sync.WaitGroup // accept loops and links
 
-	// stream, if any, makes it pass bytes as they come, not a client's frames. It
-	// sees what is sent to the target, and may change it in place.
+	// stream is called with the bytes sent to the target, and may change them in place. If it
+	// is not nil, the proxy forwards bytes as they arrive instead of frames.
 	stream func(sent []byte)
 
 	mu          sync.Mutex
@@ -27,11 +27,11 @@ type Proxy struct {
 	all         gate
 	replies     gate
 	dropReplies bool
-	dropped     int // parts of replies, so far
-	resets      bool
-	forgets     bool // see Forget
+	dropped     int // number of dropped frames
+	resetNew    bool
+	newSessions bool // see Forget
 	delay       time.Duration
-	trap        *trap // nil when there is no request to wait for
+	trap        *trap // nil if none is set
 	requests    []int32
 }
 
@@ -41,24 +41,23 @@ const (
 	pingOpcode int32 = 11
 )
 
-// trap waits for a request with an opcode; cut closes when its connection has
-// been cut.
+// A trap cuts the connection of a request with a given opcode.
 type trap struct {
 	opcode int32
-	skip   int  // so many pass before
-	before bool // the request itself is not passed
-	refuse bool // new connections fail from then on
-	cut    chan struct{}
+	skip   int           // number of such requests to forward first
+	before bool          // cut before the request is forwarded, not at its reply
+	refuse bool          // reject new connections from then on
+	cut    chan struct{} // closed once the connection is cut
 }
 
-// NewProxy starts a proxy in front of target ("host:port"). It ends with tb, and
-// its connections with it.
+// NewProxy starts a proxy in front of target ("host:port"). The proxy and its connections
+// end with tb.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	return startProxy(tb, &Proxy{target: target})
 }
 
-// startProxy starts one that has its target.
+// startProxy starts a proxy whose target, and stream if needed, are set.
 func startProxy(tb testing.TB, p *Proxy) *Proxy {
 	tb.Helper()
 	ln, err := listen()
@@ -71,10 +70,11 @@ func startProxy(tb testing.TB, p *Proxy) *Proxy {
 	return p
 }
 
-// Addr returns the address to connect to, "127.0.0.1:port".
+// Addr returns the address of the proxy as "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.addr }
 
-// Cut closes all connections now, with what was on its way. New ones are welcome.
+// Cut closes all connections at once and drops delayed frames. The proxy still accepts new
+// connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,16 +83,16 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Reset has each cut of a later connection be a reset for the client, as when a server
-// ends that has not read all.
+// Reset makes every cut of a later connection a TCP reset for the client, as when a server
+// exits that has not read all data.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.resets = true
+	p.resetNew = true
 }
 
-// Refuse(true) makes new connections fail with "connection refused" until
-// Refuse(false). Those that exist go on.
+// Refuse(true) makes new connections fail with "connection refused" until Refuse(false).
+// Existing connections stay open.
 func (p *Proxy) Refuse(on bool) {
 	p.tb.Helper()
 	p.mu.Lock()
@@ -112,24 +112,24 @@ func (p *Proxy) Refuse(on bool) {
 	p.accept(ln)
 }
 
-// Hold(true) keeps connections, also new ones, but passes nothing in either
-// direction until Hold(false), which delivers all that has come meanwhile.
+// Hold(true) stops forwarding in both directions until Hold(false), which delivers the data
+// that have arrived meanwhile. Connections stay open, and new ones are accepted.
 func (p *Proxy) Hold(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all.hold(on)
 }
 
-// HoldReplies is Hold for what the server sends.
+// HoldReplies is Hold for the direction from the server to the client only.
 func (p *Proxy) HoldReplies(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.replies.hold(on)
 }
 
-// gate is closed while something is held back.
+// A gate is closed while data are held.
 type gate struct {
-	opened chan struct{} // closes when the gate opens; nil while it is open
+	opened chan struct{} // closed when the gate opens; nil while it is open
 }
 
 func (g *gate) hold(on bool) {
@@ -142,43 +142,41 @@ func (g *gate) hold(on bool) {
 	}
 }
 
-// DropReplies(true) passes what clients send and swallows what the server sends,
-// for good, until DropReplies(false).
+// DropReplies(true) drops all data that the server sends until DropReplies(false). Requests
+// are still forwarded.
 func (p *Proxy) DropReplies(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropReplies = on
 }
 
-// CutAfterRequest waits for the next request with this opcode, passes it on, and
-// when the server has answered it cuts that connection instead of delivering the
-// answer: the server has done it, the client cannot know. It works once; another
-// call replaces one that still waits. The returned channel closes when the
+// CutAfterRequest sets a trap for the next request with this opcode. The proxy forwards the
+// request and, when the server answers, cuts the connection instead of delivering the reply:
+// the server has executed the request, but the client does not know it. The trap works once;
+// a new trap replaces one that has not been sprung. The returned channel is closed when the
 // connection is cut.
 func (p *Proxy) CutAfterRequest(opcode int32) <-chan struct{} {
 	return p.set(&trap{opcode: opcode})
 }
 
-// CutAfterSkipping is CutAfterRequest for a request that follows so many others
-// with the same opcode.
+// CutAfterSkipping is CutAfterRequest, but first forwards skip requests with this opcode.
 func (p *Proxy) CutAfterSkipping(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip})
 }
 
-// CutBeforeRequest is CutAfterRequest, but the server does not see the request,
-// nor what was sent behind it.
+// CutBeforeRequest is like CutAfterRequest, but cuts the connection before the request
+// reaches the server. Later requests on the connection do not reach it either.
 func (p *Proxy) CutBeforeRequest(opcode int32) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, before: true})
 }
 
-// CutBeforeSkipping is CutBeforeRequest for a request that follows so many others
-// with the same opcode.
+// CutBeforeSkipping is CutBeforeRequest, but first forwards skip requests with this opcode.
 func (p *Proxy) CutBeforeSkipping(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip, before: true})
 }
 
-// CutAfterAndRefuse is CutAfterSkipping. When the client learns of the cut, the proxy refuses
-// new connections already, until Refuse(false).
+// CutAfterAndRefuse is CutAfterSkipping, but also rejects new connections until
+// Refuse(false). It does so before the connection is cut.
 func (p *Proxy) CutAfterAndRefuse(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip, refuse: true})
 }
@@ -191,8 +189,8 @@ func (p *Proxy) set(t *trap) <-chan struct{} {
 	return t.cut
 }
 
-// Requests takes the opcodes of the requests that have been passed since it was
-// called last, connect requests excepted, in order.
+// Requests returns the opcodes of the requests that arrived since it was last called, in
+// order, without connect requests.
 func (p *Proxy) Requests() []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,24 +199,24 @@ func (p *Proxy) Requests() []int32 {
 	return passed
 }
 
-// Delay makes every frame arrive d later, in each direction, from now on. Frames
-// do not wait for one another: it is latency, not less bandwidth.
+// Delay delays every frame by d in each direction from now on. It adds latency and does not
+// reduce bandwidth: frames do not wait for one another.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// stopListening makes new connections fail. Called with mu held.
+// stopListening makes new connections fail. It must be called with mu held.
 func (p *Proxy) stopListening() {
 	if p.listener != nil {
-		_ = p.listener.Close() // an error would leave nothing to undo
+		_ = p.listener.Close() // an error changes nothing: the listener is unusable
 		p.listener = nil
 	}
 }
 
-// accept takes clients from ln until it is closed. The caller holds mu, or is
-// NewProxy.
+// accept starts accepting clients from ln until it is closed. The caller holds mu, or is
+// startProxy.
 func (p *Proxy) accept(ln net.Listener) {
 	p.listener = ln
 	p.wg.Go(func() {
@@ -253,28 +251,28 @@ func (p *Proxy) close() {
 	p.wg.Wait()
 }
 
-// forget is a link's last word.
-func (p *Proxy) forget(l *link) {
+// removeLink removes a link that has ended.
+func (p *Proxy) removeLink(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.links, l)
 }
 
-// holding returns a channel that closes when a gate opens, or nil if it is open.
-func (p *Proxy) holding(g *gate) <-chan struct{} {
+// whenOpen returns a channel that is closed when the gate opens, or nil if it is open.
+func (p *Proxy) whenOpen(g *gate) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return g.opened
 }
 
-// latency returns the present delay of one way.
+// latency returns the current delay of one direction.
 func (p *Proxy) latency() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.delay
 }
 
-// dropping reports whether replies are swallowed at present, as one is then.
+// dropping reports whether a reply must be dropped, and counts it if so.
 func (p *Proxy) dropping() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,9 +282,9 @@ func (p *Proxy) dropping() bool {
 	return p.dropReplies
 }
 
-// spring counts a request and returns the trap if opcode is what it waits for,
-// disarmed.
-func (p *Proxy) spring(opcode int32) *trap {
+// countRequest records a request. If it springs the trap, countRequest removes the trap
+// from the proxy and returns it.
+func (p *Proxy) countRequest(opcode int32) *trap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.requests = append(p.requests, opcode)

@@ -40,7 +40,7 @@ func TestProxyRefuse(t *testing.T) {
 		conn.Close()
 		t.Error("a refusing proxy accepts")
 	}
-	c.wantReply(c.exists("/none")) // the old connection goes on
+	c.wantReply(c.exists("/none")) // the existing connection still works
 	p.Refuse(false)
 	p.Refuse(false)
 	dialRaw(t, p.Addr(), false)
@@ -93,11 +93,11 @@ func TestProxyDropReplies(t *testing.T) {
 }
 
 func TestProxyCutAfterRequest(t *testing.T) {
-	node := fmt.Sprintf("/cut-%d", time.Now().UnixNano()) // new with -count=2, too
+	node := fmt.Sprintf("/cut-%d", time.Now().UnixNano()) // differs between runs with -count=2
 	p := NewProxy(t, Shared(t).Addr())
 	c, other := dialRaw(t, p.Addr(), false), dialRaw(t, p.Addr(), false)
 	cut := p.CutAfterRequest(opCreate)
-	before := c.exists(node) // goes before it, and is answered
+	before := c.exists(node) // sent before the create, so it is answered
 	c.create(node)
 	c.exists(node)
 	if code := c.wantReply(before); code != errNoNode {
@@ -112,7 +112,7 @@ func TestProxyCutAfterRequest(t *testing.T) {
 	if code := other.wantReply(other.exists(node)); code != 0 {
 		t.Errorf("exists: code %d; the request did not pass", code)
 	}
-	other.wantReply(other.create(node + "-once")) // it works once
+	other.wantReply(other.create(node + "-once")) // the trap works only once
 }
 
 func TestProxyCutAfterSkipping(t *testing.T) {
@@ -165,7 +165,7 @@ func TestProxyHoldReplies(t *testing.T) {
 	c.wantReply(created)
 }
 
-// Many frames delayed together arrive together.
+// Frames that are sent together are delayed together, not one after the other.
 func TestProxyDelay(t *testing.T) {
 	const delay, frames = 200 * time.Millisecond, 100
 	p := NewProxy(t, Shared(t).Addr())
@@ -184,10 +184,10 @@ func TestProxyDelay(t *testing.T) {
 }
 
 func TestProxyClosesBothSides(t *testing.T) {
-	target := serve(t, func(c net.Conn) { say(c, "bye") })
+	target := serve(t, func(c net.Conn) { writeString(c, "bye") })
 	p := NewProxy(t, target)
 	c := dialOnly(t, p.Addr())
-	c.write([]byte{0, 0, 0, 9, 1, 2}) // not a whole frame
+	c.write([]byte{0, 0, 0, 9, 1, 2}) // an incomplete frame
 	if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestProxyClosesBothSides(t *testing.T) {
 	dialOnly(t, nobody.Addr()).wantCut()
 }
 
-// The settings are safe to change while traffic flows, and frames stay whole.
+// Settings can be changed while data flow, and frames stay complete and in order.
 func TestProxyUnderLoad(t *testing.T) {
 	echo, err := listen()
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// rawClient speaks just enough of ZooKeeper's protocol to see what passes.
+// A rawClient speaks just enough of ZooKeeper's protocol to test the proxy.
 type rawClient struct {
 	tb   testing.TB
 	conn net.Conn
@@ -112,7 +112,7 @@ func (c *rawClient) wantReply(xid int32) int32 {
 	return int32(binary.BigEndian.Uint32(frame[12:]))
 }
 
-// wantNothing fails if anything arrives, or the connection ends.
+// wantNothing fails the test if a frame arrives or the connection is closed.
 func (c *rawClient) wantNothing() {
 	c.tb.Helper()
 	frame, err := c.readFrame(150 * time.Millisecond)
@@ -121,7 +121,7 @@ func (c *rawClient) wantNothing() {
 	}
 }
 
-// wantCut fails if anything but the connection's end arrives.
+// wantCut fails the test unless the connection is closed and no frame arrives before.
 func (c *rawClient) wantCut() {
 	c.tb.Helper()
 	frame, err := c.readFrame(Patience)
@@ -134,8 +134,8 @@ func (c *rawClient) create(path string) int32 {
 	c.tb.Helper()
 	b := appendString(nil, path)
 	b = appendString(b, "data")
-	b = binary.BigEndian.AppendUint32(b, 1)  // one ACL:
-	b = binary.BigEndian.AppendUint32(b, 31) // all
+	b = binary.BigEndian.AppendUint32(b, 1)  // one ACL entry
+	b = binary.BigEndian.AppendUint32(b, 31) // all permissions
 	b = appendString(appendString(b, "world"), "anyone")
 	b = binary.BigEndian.AppendUint32(b, 0) // persistent
 	return c.send(opCreate, b)
@@ -150,7 +150,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
-// ask sends a four letter word and returns the answer.
+// ask sends a four-letter command and returns the answer.
 func ask(tb testing.TB, addr, word string, limit time.Duration) (string, error) {
 	tb.Helper()
 	c := dialOnly(tb, addr)
@@ -162,7 +162,7 @@ func ask(tb testing.TB, addr, word string, limit time.Duration) (string, error) 
 	return string(answer), err
 }
 
-// wantAnswer asks until the answer contains want.
+// wantAnswer sends a four-letter command until the answer contains want.
 func wantAnswer(tb testing.TB, addr, word, want string) {
 	tb.Helper()
 	Eventually(tb, word+" answers "+want, func() bool {

@@ -8,15 +8,16 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// Box is a sandbox under one test's control.
+// A Box is a sandbox that a test controls.
 type Box struct {
 	*sandbox.Server
 	addr string
 }
 
-// Sandbox starts a sandbox with the timings of the real servers here, also that of
-// containers' end, unless opt has one. It ends with tb. The products of others have their
-// own shortest timeout only if opt has it: tests would wait for it.
+// Sandbox starts a sandbox with the tick and session timeouts of the servers that Start
+// starts. It ends with tb. Unless opt sets ReapEvery, empty containers stay. Unless opt sets
+// MinTimeout, the shortest session timeout is 500 ms, even for products, whose own 10 s
+// would make tests slow.
 func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	tb.Helper()
 	opt.ReapEvery = cmp.Or(opt.ReapEvery, time.Hour)
@@ -30,5 +31,5 @@ func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	return &Box{s, addr.String()}
 }
 
-// Addr is where it listens, "127.0.0.1:port".
+// Addr returns the address of the sandbox as "127.0.0.1:port".
 func (b *Box) Addr() string { return b.addr }

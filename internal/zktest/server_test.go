@@ -36,7 +36,7 @@ func TestServerLife(t *testing.T) {
 		conn.Close()
 		t.Fatal("a stopped server accepts")
 	}
-	s.Stop() // a second time does nothing
+	s.Stop() // a second call does nothing
 
 	begin = time.Now()
 	s.Restart()
@@ -106,7 +106,7 @@ func TestSharedIsOne(t *testing.T) {
 	}
 }
 
-// A test binary that is killed runs no clean-up; its server must end all the same.
+// The server of a test binary ends even if the binary is killed and runs no cleanup.
 func TestServerDiesWithItsTest(t *testing.T) {
 	const mark = "ZKTEST_ORPHAN"
 	if os.Getenv(mark) != "" {
@@ -117,7 +117,7 @@ func TestServerDiesWithItsTest(t *testing.T) {
 		t.Skip("only Linux kills a child with its parent")
 	}
 	t.Parallel()
-	Shared(t) // skips where there is no server
+	Shared(t) // skips the test if ZooKeeper is not installed
 	cmd := exec.Command(os.Args[0], "-test.run=^TestServerDiesWithItsTest$")
 	cmd.Env = append(os.Environ(), mark+"=1", "TMPDIR="+t.TempDir())
 	cmd.SysProcAttr = dieWithParent()
@@ -137,7 +137,7 @@ func TestServerDiesWithItsTest(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // always fails, because the process was killed
 	if addr == "" {
 		t.Fatal("the other test binary started no server")
 	}

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// Servers of a Split meet through its proxies alone, whoever calls whom, and a
-// member that is cut off stops serving until the network is mended.
+// The members of a Split connect to each other only through its proxies, and an isolated
+// member stops serving clients until Heal.
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	s := StartSplit(t, Heap(64), Ticks(500, 10, 2))
-	s.wantNoDetour()
+	s.wantOnlyProxies()
 	leader := s.Leader()
 	for i := range 3 {
 		s.Isolate(i)
-		// One that only takes its time to answer may serve yet.
+		// A member that has not answered at all may still be serving.
 		Eventually(t, "nobody serves alone", func() bool {
 			answer, err := FourLetter(s.Addr(i), "srvr", Patience)
 			return err == nil && answer != "" && !strings.Contains(answer, "\nMode: ")
@@ -28,37 +28,39 @@ func TestSplit(t *testing.T) {
 			t.Errorf("member %d, led by %d, serves without the others", i, leader)
 		}
 		s.Heal()
-		s.wantNoDetour()
+		s.wantOnlyProxies()
 		leader = s.Leader()
 	}
 }
 
-// wantNoDetour wants no connection to a server's ports for its like but those of
-// the proxies, but one that just begins, of which the proxy does not know yet.
-func (s *Split) wantNoDetour() {
+// wantOnlyProxies waits until all connections to the members' quorum and election ports
+// come from the proxies. It waits because a proxy may have just opened a connection that
+// it has not recorded yet.
+func (s *Split) wantOnlyProxies() {
 	s.tb.Helper()
-	Eventually(s.tb, "no connection around the proxies", func() bool { return s.detour() == "" })
+	Eventually(s.tb, "no connection around the proxies", func() bool { return s.directConnection() == "" })
 }
 
-// detour is what wantNoDetour does not want.
-func (s *Split) detour() string {
+// directConnection returns a description of a connection that bypasses the proxies, or ""
+// if there is none.
+func (s *Split) directConnection() string {
 	s.tb.Helper()
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		s.tb.Skip(err)
 	}
 	ours, theirs := map[string]bool{}, map[string]bool{}
-	for _, p := range s.roads {
+	for _, p := range s.routes {
 		addr, err := net.ResolveTCPAddr("tcp", p.target)
 		if err != nil {
 			s.tb.Fatal(err)
 		}
-		theirs[inTable(addr)] = true
+		theirs[procNetAddr(addr)] = true
 		p.mu.Lock()
 		for l := range p.links {
 			l.mu.Lock()
 			if l.server != nil {
-				ours[inTable(l.server.LocalAddr().(*net.TCPAddr))] = true
+				ours[procNetAddr(l.server.LocalAddr().(*net.TCPAddr))] = true
 			}
 			l.mu.Unlock()
 		}
@@ -74,11 +76,11 @@ func (s *Split) detour() string {
 			}
 		}
 	}
-	if seen < 4 { // two of followers to the leader, and two or more for elections
+	if seen < 4 { // two from followers to the leader, and at least two for elections
 		return fmt.Sprintf("%d connections between the members", seen)
 	}
 	return ""
 }
 
-// inTable is how the kernel writes an address of loopback in /proc/net/tcp.
-func inTable(a *net.TCPAddr) string { return fmt.Sprintf("0100007F:%04X", a.Port) }
+// procNetAddr formats a loopback address as in /proc/net/tcp.
+func procNetAddr(a *net.TCPAddr) string { return fmt.Sprintf("0100007F:%04X", a.Port) }

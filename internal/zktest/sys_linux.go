@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// dieWithParent has the child killed when this process ends in any way.
+// dieWithParent makes the kernel kill the child when this process ends in any way.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// pauseProcess stops a process and returns once all its threads have stopped,
-// which on a busy machine is some time after the signal.
+// pauseProcess stops a process and waits until all its threads have stopped. On a busy
+// machine this takes a while.
 func pauseProcess(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -43,7 +43,7 @@ func stopped(pid int) (bool, error) {
 	for _, file := range threads {
 		stat, err := os.ReadFile(file)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		if err != nil {
 			return false, err
@@ -55,10 +55,11 @@ func stopped(pid int) (bool, error) {
 	return true, nil
 }
 
-// Runs reports whether a process still does something: it is there, it has not ended, and
-// is not about to. A busy machine lists what was killed for a while.
+// Runs reports whether a process exists and still executes code. It returns false for a
+// zombie, for a process that is exiting, and for one with a pending SIGKILL: on a busy machine,
+// a killed process exists for a while.
 func Runs(pid int) bool {
-	if killed(pid) { // asked first: once it is over, nothing says so any more
+	if killed(pid) { // checked first, because SIGKILL is no longer pending once the process exits
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -77,12 +78,12 @@ func Runs(pid int) bool {
 	return state != "Z" && state != "X" && flags&exiting == 0
 }
 
-// killed reports whether a KILL is under way to a process, which runs nothing of its own
-// any more.
+// killed reports whether a process has a pending SIGKILL, and so executes no more of its
+// own code, or does not exist.
 func killed(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return true // gone since
+		return true // does not exist
 	}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come, on the slowest machine.
+// Patience is the longest time that a test waits for an expected event. It is enough for
+// the slowest machine.
 const Patience = time.Minute
 
-// Eventually polls until ok is true; what is told when that takes too long.
+// Eventually polls until ok returns true. After Patience, it fails the test with a message
+// that contains what.
 func Eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(Patience); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -19,7 +21,7 @@ func Eventually(tb testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Within gives a context that ends when tb's patience does.
+// Within returns a context with the timeout Patience. It is canceled at the end of tb.
 func Within(tb testing.TB) context.Context {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)

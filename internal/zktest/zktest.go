@@ -1,7 +1,12 @@
-// Package zktest has what tests need around ZooKeeper: real servers started
-// from Debian's package, a TCP proxy that makes faults to order, and peers that
-// are not ZooKeeper at all. Everything listens on loopback only and ends with
-// the test that asked for it.
+// Package zktest helps to test with ZooKeeper:
+//
+//   - Start, Shared, Ensemble and StartSplit run real servers from Debian's package;
+//   - Sandbox, Faulty and Endless run imitations, including faulty and hostile ones;
+//   - NewProxy runs a TCP proxy that injects network faults;
+//   - Silent, SSHBanner, HTTP and Refused return addresses that are not ZooKeeper's;
+//   - Eventually and Within wait for expected events.
+//
+// Everything listens on loopback only and ends with the test that started it.
 package zktest
 
 import (
@@ -16,24 +21,24 @@ import (
 	"testing"
 )
 
-// Server is a real ZooKeeper server under one test's control. Its methods end
-// the test when they fail, so call them from the test's own goroutine.
+// A Server is a real ZooKeeper server that a test controls. Its methods end the test if
+// they fail, so call them from the goroutine of the test.
 type Server struct {
 	tb   testing.TB
 	inst *instance
-	peer *instance
+	peer *instance // second member of a ReadOnlyEnsemble, or nil
 }
 
-// Start starts a server of its own for tb and returns once it serves clients.
-// It is killed and its data removed when tb ends. With -short the test is skipped. Without
-// an installed ZooKeeper it is skipped, too, or fails if the environment variable CI is set.
+// Start starts a server for tb and returns once it serves clients. At the end of tb, the
+// server is killed and its data are removed. With -short the test is skipped. If ZooKeeper
+// is not installed, the test is skipped too, or fails if the environment variable CI is set.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	// TempDir comes first: clean-ups run last to first, and the directory must
-	// outlive the server.
+	// TempDir is called before Cleanup, because cleanups run last to first, and the
+	// directory must outlive the server.
 	inst, peer, err := launch(tb.TempDir(), opts)
 	if err != nil {
-		giveUp(tb, err)
+		skipOrFail(tb, err)
 	}
 	s := &Server{tb: tb, inst: inst, peer: peer}
 	tb.Cleanup(func() {
@@ -46,24 +51,24 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// Addr returns the server's client address as "127.0.0.1:port". It stays the
-// same over Stop and Restart.
+// Addr returns the server's client address as "127.0.0.1:port". Stop and Restart do not
+// change it.
 func (s *Server) Addr() string { return s.inst.addr }
 
-// Secure returns the address with TLS, which Secure has asked for.
+// Secure returns the address for TLS of a server with the option Secure.
 func (s *Server) Secure() string { return s.inst.secure }
 
-// Snapshots is the directory of the server's snapshots.
+// Snapshots returns the directory of the server's snapshots.
 func (s *Server) Snapshots() string { return filepath.Join(s.inst.dir, "data", "version-2") }
 
-// Logs is the directory of the server's transaction logs.
+// Logs returns the directory of the server's transaction logs.
 func (s *Server) Logs() string { return filepath.Join(s.inst.dir, "log", "version-2") }
 
-// Stop kills the server as a crash would. Its data stay for Restart.
+// Stop kills the server, as in a crash. Its data stay for Restart.
 func (s *Server) Stop() { s.inst.stop() }
 
-// Restart kills the server if it runs, starts it again with the same data and
-// port, and returns once it serves clients.
+// Restart kills the server if it is running, starts it again with the same data and port,
+// and returns once it serves clients.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.inst.stop()
@@ -72,7 +77,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause freezes the server's process: connections stay open and unanswered.
+// Pause stops the server's process. Its connections stay open, but it answers nothing.
 func (s *Server) Pause() {
 	s.tb.Helper()
 	if err := s.inst.signal(pauseProcess); err != nil {
@@ -80,7 +85,7 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	if err := s.inst.signal(resumeProcess); err != nil {
@@ -88,8 +93,8 @@ func (s *Server) Resume() {
 	}
 }
 
-// Peer returns the second member of a ReadOnlyEnsemble, which is not running
-// until its Restart is called; with any other server it ends the test.
+// Peer returns the second member of a ReadOnlyEnsemble, which does not run until its
+// Restart is called. For any other server, Peer ends the test.
 func (s *Server) Peer() *Server {
 	s.tb.Helper()
 	if s.peer == nil {
@@ -98,7 +103,7 @@ func (s *Server) Peer() *Server {
 	return &Server{tb: s.tb, inst: s.peer}
 }
 
-// Log returns all the server has logged so far, over all its restarts.
+// Log returns the server's whole log, including that from before restarts.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.inst.logPath())
 	if err != nil {
@@ -107,17 +112,17 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// shared is the server behind Shared, one for each test binary.
+// shared is the server that Shared returns, one for each test binary.
 var shared struct {
-	dir  string // made by M.Run before any test; empty: nobody would clean up
+	dir  string // created by M.Run before any test; empty if M.Run was not used
 	once sync.Once
 	inst *instance
 	err  error
 }
 
-// Shared returns a server that all tests of a package use together, started by
-// the first that asks, with default options. Keep each test below a root znode
-// of its own, and leave the server running. The package must have
+// Shared returns a server that all tests of a package share. The first call starts it, with
+// default options. Each test must use its own root znode, and must not stop the server. The
+// package must contain
 //
 //	func TestMain(m *testing.M) { zktest.Main(m) }
 func Shared(tb testing.TB) *Server {
@@ -127,19 +132,19 @@ func Shared(tb testing.TB) *Server {
 	}
 	shared.once.Do(func() { shared.inst, _, shared.err = launch(shared.dir, nil) })
 	if shared.err != nil {
-		giveUp(tb, shared.err)
+		skipOrFail(tb, shared.err)
 	}
 	logIfFailed(tb, shared.inst)
 	return &Server{tb: tb, inst: shared.inst}
 }
 
-// M is a testing.M whose Run also cleans up the Shared server. It fits wherever
-// a Run() int is wanted, such as testscript.Main and goleak.VerifyTestMain.
+// M is a testing.M whose Run also cleans up the Shared server. Use it with functions that
+// need a Run() int, such as testscript.Main and goleak.VerifyTestMain.
 type M struct{ *testing.M }
 
-// atOnce is how many parallel tests of a package run together unless -parallel
-// says otherwise: they wait for servers and programs most of the time.
-const atOnce = 8
+// defaultParallel is the default of the flag -parallel. It is higher than Go's on small
+// machines, because these tests mostly wait for servers and programs.
+const defaultParallel = 8
 
 // Run runs the tests, stops the Shared server, and returns the exit status.
 func (m M) Run() int {
@@ -147,13 +152,13 @@ func (m M) Run() int {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
-		if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		if err := flag.Set("test.parallel", strconv.Itoa(defaultParallel)); err != nil {
 			panic(err) // a number always fits
 		}
 	}
 	dir, err := os.MkdirTemp("", "zktest-")
 	if err != nil {
-		panic(err) // no temporary directory: no test could run
+		panic(err) // without a temporary directory no test can run
 	}
 	shared.dir = dir
 	defer os.RemoveAll(dir)
@@ -165,12 +170,12 @@ func (m M) Run() int {
 	return m.M.Run()
 }
 
-// Main is the body of a TestMain in a package that uses Shared. The testing
-// package takes the exit status from m, so nothing else is needed.
+// Main is the body of TestMain in a package that uses Shared. It need not call os.Exit,
+// because the testing package takes the exit status from m.
 func Main(m *testing.M) { M{m}.Run() }
 
-// giveUp ends a test that cannot have its server.
-func giveUp(tb testing.TB, err error) {
+// skipOrFail ends a test because its server could not be started.
+func skipOrFail(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errShort) {
 		tb.Skip("NOT TESTED: ", err)
@@ -179,9 +184,8 @@ func giveUp(tb testing.TB, err error) {
 	tb.Fatalf("zktest: %v", err)
 }
 
-// Need ends a test that needs what is not installed: in CI, which has the
-// environment variable CI, it fails, elsewhere it is skipped. The packages are
-// Debian's.
+// Need ends a test if installed is false: the test fails if the environment variable CI is
+// set, and is skipped otherwise. packages names the missing Debian packages.
 func Need(tb testing.TB, installed bool, packages string) {
 	tb.Helper()
 	switch {
@@ -193,7 +197,7 @@ func Need(tb testing.TB, installed bool, packages string) {
 	}
 }
 
-// logIfFailed shows the end of the server's log below a failed test.
+// logIfFailed logs the end of the server's log if the test fails.
 func logIfFailed(tb testing.TB, inst *instance) {
 	tb.Cleanup(func() {
 		if tb.Failed() {
@@ -202,8 +206,8 @@ func logIfFailed(tb testing.TB, inst *instance) {
 	})
 }
 
-// Private reports whether a file, or a folder, is its user's to read and to write, and nobody
-// else's, as far as a mode can tell: on Windows the folder says who may read.
+// Private reports whether only the owner has access to a file (mode 0600) or a directory
+// (mode 0700). It returns true on Windows, where the mode does not show access rights.
 func Private(info fs.FileInfo) bool {
 	want := fs.FileMode(0o600)
 	if info.IsDir() {

@@ -1,5 +1,5 @@
-// Package zksession opens the sessions of tests. It is not part of zktest because
-// the tests of zkconn itself use that.
+// Package zksession opens ZooKeeper sessions for tests. It is separate from package zktest
+// because it imports zkconn, and the tests of zkconn import zktest.
 package zksession
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// Open starts a session, waits until it is there, and closes it when tb ends.
+// Open opens a session, waits until it is ready, and closes it at the end of tb.
 func Open(tb testing.TB, cfg zkconn.Config) *zkconn.Session {
 	tb.Helper()
 	s, err := zkconn.Open(cfg)

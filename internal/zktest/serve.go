@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Serve starts a server for a program that is not a test, with its files below
-// dir, and returns once it serves clients. The caller stops it; where the system
-// allows, it also ends with the caller's process. Unlike a test's server it has
-// java's own choice of compiler and collector, as one that lives for weeks.
+// Serve starts a server for a program that is not a test, with its files below dir, and
+// returns once it serves clients. The caller must call stop; on Linux the server also ends
+// with the caller's process. Unlike the servers of tests, which are tuned for a quick start,
+// it runs with Java's default compiler and garbage collector, as in production.
 func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	inst, err := serveProgram(dir, opts)
 	if err != nil {
@@ -18,8 +18,8 @@ func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	return inst.addr, inst.stop, nil
 }
 
-// ServeSecure is Serve for a server with the option Secure, whose address with TLS it
-// returns as well.
+// ServeSecure is Serve for a server with the option Secure. It also returns the address
+// for TLS.
 func ServeSecure(dir string, opts ...Option) (addr, secure string, stop func(), err error) {
 	inst, err := serveProgram(dir, opts)
 	if err != nil {
