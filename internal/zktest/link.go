@@ -20,7 +20,6 @@ const (
 
 // A link is a client's connection to the proxy and the corresponding connection to the
 // server.
-
 type link struct {
 	p          *Proxy
 	client     *net.TCPConn
