@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// archive writes the program and what goes with it in one folder: a zip for Windows, else
-// a tar.
-func (w workshop) archive(p program) error {
+// archive writes an archive with the program and its extras in one directory: a zip file
+// for Windows, otherwise a compressed tar file.
+func (w builder) archive(p program) error {
 	top := w.name(p.target)
 	var members []file
-	for _, f := range append([]file{p.file}, p.with...) {
+	for _, f := range append([]file{p.file}, p.extras...) {
 		f.name = top + "/" + f.name
 		members = append(members, f)
 	}
@@ -39,18 +39,18 @@ func (w workshop) archive(p program) error {
 	return w.write(top+".tar.gz", data)
 }
 
-// name is that of what is made for a target, without its ending.
-func (w workshop) name(t target) string {
+// name returns the name of the files for a target, without the extension.
+func (w builder) name(t target) string {
 	return "zksh_" + w.version.number() + "_" + t.os + "_" + t.arch
 }
 
-// sorted returns the files in the order of their names.
+// sorted returns the files sorted by name.
 func sorted(files []file) []file {
 	return slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 }
 
-// withFolders adds the folders that files are in, which belong to root, where they are not
-// among them. In the order of names each comes before what is in it.
+// withFolders adds the missing parent directories of files, owned by root, and sorts by
+// name. So each directory comes before its contents.
 func withFolders(files []file) []file {
 	has := map[string]bool{}
 	for _, f := range files {
@@ -66,7 +66,7 @@ func withFolders(files []file) []file {
 	return sorted(all)
 }
 
-// tarred packs files with the folders that they are in.
+// tarred returns a tar file with the files and their parent directories.
 func tarred(files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
@@ -92,7 +92,7 @@ func tarred(files []file, at time.Time) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// compressed is data as gzip has it, without a name or a time.
+// compressed returns data compressed by gzip, without a name and a time in the header.
 func compressed(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -111,7 +111,7 @@ func zipped(files []file, at time.Time) ([]byte, error) {
 	z := zip.NewWriter(&b)
 	for _, f := range sorted(files) {
 		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: at}
-		h.SetMode(f.mode) // Unix, too, can unpack it
+		h.SetMode(f.mode) // counts if the archive is unpacked on Unix
 		member, err := z.CreateHeader(h)
 		if err != nil {
 			return nil, err

@@ -10,23 +10,24 @@ import (
 	"slices"
 )
 
-// file is one of an archive or package.
+// A file is a member of an archive or package.
 type file struct {
 	name  string
 	mode  fs.FileMode
-	owner int // user and group; root unless it is said
+	owner int // user and group id; 0 is root
 	data  []byte
 }
 
-// program is zksh, built for a target.
+// A program is zksh, built for a target.
 type program struct {
 	target
-	file file
-	info *debug.BuildInfo
-	with []file // that go with it
+	file   file
+	info   *debug.BuildInfo
+	extras []file // files to distribute together with the program
 }
 
-// settings are those for Go: everything that could change what is built is fixed.
+// settings returns environment variables for the go command. They fix every setting that
+// could change the result of a build.
 func (t target) settings() []string {
 	return []string{
 		"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOAMD64=v1", "GOARM64=v8.0",
@@ -34,8 +35,9 @@ func (t target) settings() []string {
 	}
 }
 
-// build builds zksh for a target, and adds to shared what goes with that alone.
-func (w workshop) build(t target, shared []file) (program, error) {
+// build builds zksh for a target. The program's extras are the shared files and the licences
+// of its dependencies, which depend on the target.
+func (w builder) build(t target, shared []file) (program, error) {
 	p := program{target: t, file: file{name: "zksh", mode: 0o755}}
 	if t.os == "windows" {
 		p.file.name += ".exe"
@@ -51,18 +53,19 @@ func (w workshop) build(t target, shared []file) (program, error) {
 		return p, err
 	}
 	text, err := w.notices(p)
-	p.with = append(slices.Clone(shared), file{name: notices, mode: 0o644, data: text})
+	p.extras = append(slices.Clone(shared), file{name: notices, mode: 0o644, data: text})
 	return p, err
 }
 
-// compile returns the path of the program.
-func (w workshop) compile(t target) (path string, err error) {
-	dir := filepath.Join(w.stage, t.os+"-"+t.arch)
+// compile compiles zksh for a target, unless it has already done so, and returns the path
+// of the program.
+func (w builder) compile(t target) (path string, err error) {
+	dir := filepath.Join(w.staging, t.os+"-"+t.arch)
 	if path, err = filepath.Abs(filepath.Join(dir, "zksh")); err != nil {
 		return "", err
 	}
 	if _, err = os.Stat(path); err == nil {
-		return path, nil // it has written its pages already
+		return path, nil // compiled by shared, which runs the program
 	}
 	if err = os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
@@ -72,11 +75,11 @@ func (w workshop) compile(t target) (path string, err error) {
 	return path, err
 }
 
-// shared are the files that are the same for every target. What the program writes of
-// itself comes from one that runs here.
-func (w workshop) shared() ([]file, error) {
+// shared returns the files that are the same for every target. For the generated ones, it
+// runs a program that is built for this machine.
+func (w builder) shared() ([]file, error) {
 	var all []file
-	for _, name := range []string{licence, about, changes} {
+	for _, name := range []string{licence, readme, changelog} {
 		data, err := os.ReadFile(filepath.Join(w.root, name))
 		if err != nil {
 			return nil, err
@@ -88,7 +91,7 @@ func (w workshop) shared() ([]file, error) {
 		return nil, err
 	}
 	for _, page := range pages {
-		data, err := run(w.stage, nil, native, page.args...)
+		data, err := run(w.staging, nil, native, page.args...)
 		if err != nil {
 			return nil, err
 		}
@@ -97,19 +100,19 @@ func (w workshop) shared() ([]file, error) {
 	return all, nil
 }
 
-// What goes with a program, by its names in an archive.
+// Names of the extras in an archive.
 const (
-	licence = "LICENSE"
-	about   = "README.md"
-	changes = "CHANGELOG.md"
-	notices = "THIRD-PARTY-LICENSES"
-	manual  = "zksh.1"
-	bash    = "completions/zksh.bash"
-	zsh     = "completions/_zksh"
-	fish    = "completions/zksh.fish"
+	licence   = "LICENSE"
+	readme    = "README.md"
+	changelog = "CHANGELOG.md"
+	notices   = "THIRD-PARTY-LICENSES"
+	manual    = "zksh.1"
+	bash      = "completions/zksh.bash"
+	zsh       = "completions/_zksh"
+	fish      = "completions/zksh.fish"
 )
 
-// pages are what the program writes of itself.
+// pages lists the files that the program generates, with its arguments for each.
 var pages = []struct {
 	name string
 	args []string

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	sums      = "SHA256SUMS"
-	signature = sums + ".minisig"
+	sumsFile      = "SHA256SUMS"
+	signatureFile = sumsFile + ".minisig"
 )
 
-// key reads the secret key, if there is one.
+// key reads the secret key. It returns nil if no key file is set.
 func (o options) key() (*minisign.PrivateKey, error) {
 	if o.keyFile == "" {
 		return nil, nil
@@ -40,33 +40,33 @@ func (o options) key() (*minisign.PrivateKey, error) {
 	return &key, nil
 }
 
-// sum writes the checksums of all that is published, and signs them: who has checked
-// that signature has checked everything.
-func (w workshop) sum(key *minisign.PrivateKey) error {
-	entries, err := os.ReadDir(w.made) // in the order of their names
+// checksums writes the checksums of all files of the distribution, and signs them. So one
+// signature protects all files.
+func (w builder) checksums(key *minisign.PrivateKey) error {
+	entries, err := os.ReadDir(w.outDir) // sorted by name
 	if err != nil {
 		return err
 	}
 	var list bytes.Buffer
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(w.made, e.Name()))
+		data, err := os.ReadFile(filepath.Join(w.outDir, e.Name()))
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(&list, "%x  %s\n", sha256.Sum256(data), e.Name())
 	}
-	if err := w.write(sums, list.Bytes()); err != nil {
+	if err := w.write(sumsFile, list.Bytes()); err != nil {
 		return err
 	}
 	if key == nil {
 		fmt.Fprintln(w.log, "NOTHING IS SIGNED, because MINISIGN_KEY_FILE is not set")
 		return nil
 	}
-	// No time but the commit's: signatures, too, are the same each time.
-	trusted := fmt.Sprintf("timestamp:%d\tfile:%s\tversion:%s", w.time.Unix(), sums, w.version.text)
+	// The timestamp is that of the commit, so that signatures are reproducible too.
+	trusted := fmt.Sprintf("timestamp:%d\tfile:%s\tversion:%s", w.time.Unix(), sumsFile, w.version.text)
 	hashed := minisign.NewReader(bytes.NewReader(list.Bytes()))
 	if _, err := io.Copy(io.Discard, hashed); err != nil {
 		return err
 	}
-	return w.write(signature, hashed.SignWithComments(*key, trusted, "signature of zksh "+w.version.text))
+	return w.write(signatureFile, hashed.SignWithComments(*key, trusted, "signature of zksh "+w.version.text))
 }

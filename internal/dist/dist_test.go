@@ -22,19 +22,19 @@ import (
 
 var all = flag.Bool("all", false, "make everything, for every system, from two copies of the tree, the second compiled anew; minutes")
 
-// testVersion is that of a commit behind a tag, with all that such a version has.
+// testVersion is the version of an untagged commit, which has the most parts.
 const (
 	testVersion = "v9.8.7-3-g1a2b3c4"
 	testNumber  = "9.8.7+20261122083000.g1a2b3c4"
 )
 
 var (
-	made      string // the folder with what the tests look at
+	madeDir   string // directory with the distribution that the tests check
 	publicKey minisign.PublicKey
 )
 
-// TestMain makes a distribution for Linux on this machine's processor, signed, and all
-// tests look at that.
+// TestMain builds a signed distribution for Linux on this machine's architecture, which all
+// tests check. With -all it is for all targets.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(func() int {
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		made = filepath.Join(dir, "made")
+		madeDir = filepath.Join(dir, "made")
 		if err := makeSigned(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -63,7 +63,7 @@ func makeSigned(dir string) error {
 	if err != nil {
 		return err
 	}
-	o := testOptions(made)
+	o := testOptions(madeDir)
 	o.keyFile = filepath.Join(dir, "key")
 	if err := os.WriteFile(o.keyFile, text, 0o600); err != nil {
 		return err
@@ -82,8 +82,9 @@ func testOptions(out string) options {
 	return o
 }
 
-// Another run makes the same bytes, whatever the time zone, the mask of permissions and
-// the settings for Go; and with -all from a copy of the tree, compiled anew.
+// Builds are reproducible: a second one results in the same bytes, despite another time
+// zone, umask and settings for Go. With -all, it also uses a copy of the tree and an empty
+// build cache.
 func TestTwice(t *testing.T) {
 	t.Setenv("TZ", "Asia/Kathmandu")
 	t.Setenv("GOFLAGS", "-race")
@@ -91,7 +92,7 @@ func TestTwice(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	o := testOptions(filepath.Join(t.TempDir(), "again"))
-	o.keyFile = filepath.Join(filepath.Dir(made), "key")
+	o.keyFile = filepath.Join(filepath.Dir(madeDir), "key")
 	if *all {
 		o.root = t.TempDir()
 		for _, name := range tracked(t) {
@@ -102,7 +103,7 @@ func TestTwice(t *testing.T) {
 	if err := o.make(); err != nil {
 		t.Fatal(err)
 	}
-	want, got := contents(t, made), contents(t, o.out)
+	want, got := contents(t, madeDir), contents(t, o.out)
 	if len(want) < 8 {
 		t.Errorf("only %d files", len(want))
 	}
@@ -117,29 +118,29 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// The checksums are those of all the rest, as other programs see them, and so is their
-// signature.
+// sha256sum and minisign accept the checksums and their signature, and the checksums cover
+// all other files.
 func TestSums(t *testing.T) {
-	out, err := run(made, nil, "sha256sum", "--check", "--strict", sums)
+	out, err := run(madeDir, nil, "sha256sum", "--check", "--strict", sumsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := contents(t, made)
+	files := contents(t, madeDir)
 	if n := strings.Count(string(out), ": OK\n"); n != len(files)-2 {
 		t.Errorf("%d of %d files checked:\n%s", n, len(files), out)
 	}
 	need(t, "minisign")
 	verify := func(dir string) error {
-		_, err := run(dir, nil, "minisign", "-V", "-H", "-P", publicKey.String(), "-m", sums)
+		_, err := run(dir, nil, "minisign", "-V", "-H", "-P", publicKey.String(), "-m", sumsFile)
 		return err
 	}
-	if err := verify(made); err != nil {
+	if err := verify(madeDir); err != nil {
 		t.Error(err)
 	}
 	forged := t.TempDir()
-	for _, name := range []string{sums, signature} {
+	for _, name := range []string{sumsFile, signatureFile} {
 		data := files[name]
-		if name == sums {
+		if name == sumsFile {
 			data = append(bytes.Clone(data), ' ')
 		}
 		if err := os.WriteFile(filepath.Join(forged, name), data, 0o644); err != nil {
@@ -151,8 +152,8 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Without a key it is said that nothing is signed, and a key that cannot be used is an error
-// before anything is made.
+// Without a key, dist prints that nothing is signed. A missing key file is an error before
+// anything is built.
 func TestKey(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	o := testOptions(out)
@@ -164,16 +165,16 @@ func TestKey(t *testing.T) {
 		t.Error("something was made")
 	}
 	var log bytes.Buffer
-	w := workshop{options: options{log: &log}, made: t.TempDir()}
-	if err := w.sum(nil); err != nil || !strings.Contains(log.String(), "NOTHING IS SIGNED") {
+	w := builder{options: options{log: &log}, outDir: t.TempDir()}
+	if err := w.checksums(nil); err != nil || !strings.Contains(log.String(), "NOTHING IS SIGNED") {
 		t.Error(err, log.String())
 	}
-	if _, err := os.Stat(filepath.Join(w.made, signature)); err == nil {
+	if _, err := os.Stat(filepath.Join(w.outDir, signatureFile)); err == nil {
 		t.Error("there is a signature")
 	}
 }
 
-// The page on installation names files that are made, and all kinds of them.
+// The files named in the installation page exist, and the page names a file of each kind.
 func TestInstallPage(t *testing.T) {
 	text, err := os.ReadFile("../../shell/manual/install.md")
 	if err != nil {
@@ -184,12 +185,12 @@ func TestInstallPage(t *testing.T) {
 		name = strings.TrimPrefix(name, "zksh_0.1.0")
 		named[name[strings.Index(name, "."):]] = true
 		if *all || strings.HasPrefix(name, here) || strings.HasPrefix(name, "_image") {
-			if _, err := os.Stat(filepath.Join(made, "zksh_"+testNumber+name)); err != nil {
+			if _, err := os.Stat(filepath.Join(madeDir, "zksh_"+testNumber+name)); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	for name := range contents(t, made) {
+	for name := range contents(t, madeDir) {
 		name = strings.TrimPrefix(name, "zksh_"+testNumber)
 		if at := strings.Index(name, "."); strings.HasPrefix(name, "_") && !named[name[at:]] {
 			t.Errorf("install.md names nothing that ends with %s", name[at:])
@@ -197,7 +198,7 @@ func TestInstallPage(t *testing.T) {
 	}
 }
 
-// What was not made here is not removed.
+// clear does not remove a directory that is not the output of an earlier run.
 func TestClear(t *testing.T) {
 	o := options{out: t.TempDir()}
 	precious := filepath.Join(o.out, "precious")
@@ -212,7 +213,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// contents are the files in dir.
+// contents returns the contents of all files below dir, by path.
 func contents(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -228,20 +229,21 @@ func contents(t *testing.T, dir string) map[string][]byte {
 	return all
 }
 
-// only returns the one file of the distribution for this machine that ends so.
+// only returns the path of the only file of the distribution whose name has this ending.
 func only(t *testing.T, ending string) string {
 	t.Helper()
-	matches, err := filepath.Glob(filepath.Join(made, "*"+ending))
+	matches, err := filepath.Glob(filepath.Join(madeDir, "*"+ending))
 	if err != nil || len(matches) != 1 {
 		t.Fatal(matches, err)
 	}
 	return matches[0]
 }
 
-// here is the ending of what is made for this machine.
+// here is the end of the name of files for this machine, without the extension.
 var here = "_linux_" + runtime.GOARCH
 
-// need skips a test where a program is missing; with CI set, that is a failure.
+// need skips a test if a program is missing. If the environment variable CI is set, the
+// test fails instead.
 func need(t *testing.T, program string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err != nil {
@@ -257,8 +259,8 @@ func missing(t *testing.T, what string) {
 	t.Skip(what)
 }
 
-// tracked are the files of the tree, as they are now; where git does not know the tree, as
-// in what an archive left, all but hidden ones and what is made.
+// tracked returns the source files of zksh, tracked by git or not yet committed. If the tree
+// is not a git repository, it returns all files except hidden ones and build output.
 func tracked(t *testing.T) (names []string) {
 	t.Helper()
 	out, err := run("../..", nil, "git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard")

@@ -14,14 +14,15 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// treeFile is a file of the tree, as package zip wants one.
-type treeFile string
+// A sourceFile is a file of zksh's source tree. It implements modzip.File.
+type sourceFile string
 
-func (f treeFile) Path() string                 { return string(f) }
-func (f treeFile) Lstat() (fs.FileInfo, error)  { return os.Lstat(filepath.Join("../..", string(f))) }
-func (f treeFile) Open() (io.ReadCloser, error) { return os.Open(filepath.Join("../..", string(f))) }
+func (f sourceFile) Path() string                 { return string(f) }
+func (f sourceFile) Lstat() (fs.FileInfo, error)  { return os.Lstat(filepath.Join("../..", string(f))) }
+func (f sourceFile) Open() (io.ReadCloser, error) { return os.Open(filepath.Join("../..", string(f))) }
 
-// go install takes a version from a proxy, here a folder, and the program knows it.
+// A program that go install builds from a module proxy prints its version. The proxy is a
+// directory here.
 func TestGoInstall(t *testing.T) {
 	const path, version = "github.com/zksh/zksh", "v0.98.7"
 	proxy, work := t.TempDir(), t.TempDir()
@@ -31,8 +32,8 @@ func TestGoInstall(t *testing.T) {
 	}
 	var files []modzip.File
 	for _, name := range tracked(t) {
-		if _, err := os.Lstat(filepath.Join("../..", name)); err == nil { // or it was just removed
-			files = append(files, treeFile(name))
+		if _, err := os.Lstat(filepath.Join("../..", name)); err == nil { // skip files that were removed and not committed
+			files = append(files, sourceFile(name))
 		}
 	}
 	out, err := os.Create(filepath.Join(dir, version+".zip"))
@@ -54,7 +55,7 @@ func TestGoInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What zksh needs is in the cache already; what is made here must not get there.
+	// The dependencies come from the module cache, but this version must not get into it.
 	downloads := filepath.Join(strings.TrimSpace(string(cache)), "cache", "download")
 	env := []string{
 		"GOPROXY=file://" + proxy + ",file://" + downloads, "GOSUMDB=off", "GOMODCACHE=" + filepath.Join(work, "mod"),

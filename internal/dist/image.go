@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// The parts of the OCI image format that are used here.
+// Media types of the OCI image format. The types below contain only the fields that are
+// used here.
 const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -68,16 +69,18 @@ type imageEvent struct {
 	CreatedBy string `json:"created_by"`
 }
 
-// nobody is who zksh runs as in a container, nonroot in images without a system.
+// nobody is the id of the user and group that zksh runs as in a container. Images without an
+// operating system usually name it nonroot.
 const nobody = 65532
 
-// layout is an image layout in the making.
+// A layout is an incomplete OCI image layout.
 type layout struct {
 	blobs []file
 }
 
-// image makes one image layout, in a tar as tools take it, for the programs for Linux.
-func (w workshop) image(programs []program) error {
+// image writes an image layout as a tar file, with an image for each of the programs for
+// Linux.
+func (w builder) image(programs []program) error {
 	var l layout
 	var manifests []descriptor
 	for _, p := range programs {
@@ -111,8 +114,8 @@ func (w workshop) image(programs []program) error {
 	return w.write("zksh_"+w.version.number()+"_image.tar", data)
 }
 
-// add keeps a blob under the name of its content.
-func (l *layout) add(mediaType string, data []byte) descriptor {
+// addBlob adds a blob, which is named after the checksum of its content.
+func (l *layout) addBlob(mediaType string, data []byte) descriptor {
 	digest := sha256.Sum256(data)
 	l.blobs = append(l.blobs, file{name: fmt.Sprintf("blobs/sha256/%x", digest), mode: 0o644, data: data})
 	return descriptor{MediaType: mediaType, Digest: fmt.Sprintf("sha256:%x", digest), Size: len(data)}
@@ -120,12 +123,12 @@ func (l *layout) add(mediaType string, data []byte) descriptor {
 
 func (l *layout) addJSON(mediaType string, v any) (descriptor, error) {
 	data, err := json.Marshal(v)
-	return l.add(mediaType, data), err
+	return l.addBlob(mediaType, data), err
 }
 
 // manifest adds the image for one program.
-func (l *layout) manifest(w workshop, p program) (descriptor, error) {
-	root, err := rootOf(p, w.time)
+func (l *layout) manifest(w builder, p program) (descriptor, error) {
+	root, err := rootFilesystem(p, w.time)
 	if err != nil {
 		return descriptor{}, err
 	}
@@ -151,14 +154,14 @@ func (l *layout) manifest(w workshop, p program) (descriptor, error) {
 	if err != nil {
 		return descriptor{}, err
 	}
-	d, err := l.addJSON(typeManifest, manifest{2, typeManifest, config, []descriptor{l.add(typeLayer, packed)}})
+	d, err := l.addJSON(typeManifest, manifest{2, typeManifest, config, []descriptor{l.addBlob(typeLayer, packed)}})
 	d.Platform = &on
 	return d, err
 }
 
-// rootOf is the file system of an image: the program, its user, the licences, and
-// folders that this user may write to.
-func rootOf(p program, at time.Time) ([]byte, error) {
+// rootFilesystem returns a tar file with the file system of an image: the program, its user,
+// the licences, and directories that this user may write to.
+func rootFilesystem(p program, at time.Time) ([]byte, error) {
 	all := []file{
 		{name: "usr/bin/zksh", mode: p.file.mode, data: p.file.data},
 		{name: "etc/passwd", mode: 0o644, data: fmt.Appendf(nil, "nonroot:x:%d:%d::/home/nonroot:/sbin/nologin\n", nobody, nobody)},
@@ -166,7 +169,7 @@ func rootOf(p program, at time.Time) ([]byte, error) {
 		{name: "home/nonroot", mode: fs.ModeDir | 0o700, owner: nobody},
 		{name: "tmp", mode: fs.ModeDir | fs.ModeSticky | 0o777},
 	}
-	for _, f := range p.with {
+	for _, f := range p.extras {
 		if f.name == licence || f.name == notices {
 			f.name = "usr/share/licenses/zksh/" + f.name
 			all = append(all, f)

@@ -17,8 +17,8 @@ import (
 	"testing"
 )
 
-// The image is read back as its format says, and run as the user that it names: as a
-// probe, too.
+// The image has the OCI format, and its program runs as the image's user, also as a health
+// check (servers -q).
 func TestImage(t *testing.T) {
 	data, err := os.ReadFile(only(t, "_image.tar"))
 	if err != nil {
@@ -59,7 +59,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// blob returns what a descriptor describes, if it is that.
+// blob returns the blob of a descriptor. It ends the test if media type, size or checksum
+// differ.
 func blob(t *testing.T, files map[string][]byte, d descriptor, mediaType string) []byte {
 	t.Helper()
 	data := files["blobs/"+strings.Replace(d.Digest, ":", "/", 1)]
@@ -69,7 +70,7 @@ func blob(t *testing.T, files map[string][]byte, d descriptor, mediaType string)
 	return data
 }
 
-// decode reads JSON that has nothing else than v has.
+// decode decodes JSON into v, which must have all its fields.
 func decode(t *testing.T, data []byte, v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -90,7 +91,7 @@ func runImage(t *testing.T, layer []byte, c runConfig) {
 		cmd.Dir, cmd.Env = c.WorkingDir, c.Env
 		return cmd
 	}
-	tellsVersion(t, container())
+	wantVersion(t, container())
 	server := serve(t, container("--sandbox", "--listen", "127.0.0.1:0"))
 	if out, err := container("--server", server, "servers", "-q").CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("a server that serves: %v\n%s", err, out)
@@ -99,12 +100,12 @@ func runImage(t *testing.T, layer []byte, c runConfig) {
 	if err == nil {
 		t.Errorf("no server: %v\n%s", err, out)
 	}
-	t.Run("lock", func(t *testing.T) { underLock(t, root, c) })
+	t.Run("lock", func(t *testing.T) { testLock(t, root, c) })
 }
 
-// underLock has the image run a command under a lock, which takes /proc and /dev, as
-// containers have them.
-func underLock(t *testing.T, root string, c runConfig) {
+// testLock makes the program in the image run a command under a lock. For this it mounts
+// /proc and /dev, as container runtimes do.
+func testLock(t *testing.T, root string, c runConfig) {
 	if err := exec.Command("unshare", "-m", "mount", "--bind", "/proc", "/mnt").Run(); err != nil {
 		t.Skipf("NOT TESTED: a command under a lock in the image, as nothing can be mounted here, which no package changes: %v", err)
 	}
@@ -135,7 +136,7 @@ func serve(t *testing.T, cmd *exec.Cmd) (addr string) {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // which tells of the signal
+		_ = cmd.Wait() // reports the signal as an error
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	_, rest, _ := strings.Cut(line, " on ")
@@ -146,7 +147,8 @@ func serve(t *testing.T, cmd *exec.Cmd) (addr string) {
 	return addr
 }
 
-// The bill of materials has the modules that the program itself names.
+// The bill of materials contains the modules in the program's build information, and the
+// licences of all of them are in the archive.
 func TestBill(t *testing.T) {
 	data, err := os.ReadFile(only(t, here+".cdx.json"))
 	if err != nil {
@@ -192,7 +194,7 @@ func TestBill(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	// 16 MB is what the program may weigh.
+	// The program must not be larger than 16 MB.
 	if len(text) > 16_000_000 {
 		t.Errorf("the program has %d bytes", len(text))
 	}

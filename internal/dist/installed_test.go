@@ -28,7 +28,7 @@ func TestArchive(t *testing.T) {
 	root := t.TempDir()
 	top := unpack(t, gunzip(t, data), root)
 	got := contents(t, filepath.Join(root, top))
-	for _, name := range []string{licence, about, changes, notices, manual, bash, zsh, fish} {
+	for _, name := range []string{licence, readme, changelog, notices, manual, bash, zsh, fish} {
 		if len(got[name]) == 0 {
 			t.Errorf("%s is missing", name)
 		}
@@ -38,7 +38,7 @@ func TestArchive(t *testing.T) {
 	for name := range got {
 		t.Errorf("there is %s, too", name)
 	}
-	tellsVersion(t, inRoot(t, root, 0, "/"+top+"/zksh"))
+	wantVersion(t, inRoot(t, root, 0, "/"+top+"/zksh"))
 }
 
 func TestZip(t *testing.T) {
@@ -56,8 +56,8 @@ func TestZip(t *testing.T) {
 	}
 }
 
-// A package is installed into an empty root, works there, and leaves nothing when it is
-// removed.
+// The package for Debian can be installed into an empty root directory, works there, and
+// leaves nothing when it is removed.
 func TestDeb(t *testing.T) {
 	need(t, "dpkg")
 	root := t.TempDir()
@@ -78,12 +78,13 @@ func TestDeb(t *testing.T) {
 		}
 	}
 	dpkg("--install", only(t, here+".deb"))
-	installed(t, root, "/usr/share/zsh/vendor-completions/_zksh")
+	checkInstalled(t, root, "/usr/share/zsh/vendor-completions/_zksh")
 	dpkg("--purge", "zksh")
-	nothingLeft(t, root)
+	checkRemoved(t, root)
 }
 
-// In CI, whose machine is nobody's, the package is installed on the machine itself.
+// The package can be installed on the machine itself. This test runs only in CI, whose
+// machines are temporary.
 func TestDebHere(t *testing.T) {
 	if os.Getenv("CI") == "" {
 		t.Skip("a package is installed on the machine itself in CI only")
@@ -112,7 +113,7 @@ func TestDebHere(t *testing.T) {
 	if changed := dpkg("--verify", "zksh"); changed != "" {
 		t.Errorf("not as it was packed:\n%s", changed)
 	}
-	tellsVersion(t, exec.CommandContext(t.Context(), program))
+	wantVersion(t, exec.CommandContext(t.Context(), program))
 }
 
 func TestRPM(t *testing.T) {
@@ -128,19 +129,19 @@ func TestRPM(t *testing.T) {
 	rpm("--initdb")
 	rpm("--install", only(t, here+".rpm"))
 	rpm("--verify", "zksh")
-	installed(t, root, "/usr/share/zsh/site-functions/_zksh")
+	checkInstalled(t, root, "/usr/share/zsh/site-functions/_zksh")
 	rpm("--erase", "zksh")
-	nothingLeft(t, root)
+	checkRemoved(t, root)
 }
 
-// An apk is two archives, one behind the other, the first of which has the checksum of
-// the second.
+// The package for Alpine consists of two archives, one after the other. The first contains
+// the checksum of the second.
 func TestAPK(t *testing.T) {
 	data, err := os.ReadFile(only(t, here+".apk"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := bytes.NewReader(data) // of which gzip takes no more than it needs
+	r := bytes.NewReader(data) // an io.ByteReader, so gzip does not read beyond the first archive
 	var parts [2]string
 	var second int
 	for i := range parts {
@@ -169,14 +170,14 @@ func TestAPK(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", line, about)
 		}
 	}
-	installed(t, parts[1], "/usr/share/zsh/site-functions/_zksh")
+	checkInstalled(t, parts[1], "/usr/share/zsh/site-functions/_zksh")
 }
 
-// installed looks for what a package has, and runs the program there.
-func installed(t *testing.T, root, zshCompletion string) {
+// checkInstalled checks the files of an installed package and runs the program.
+func checkInstalled(t *testing.T, root, zshCompletion string) {
 	t.Helper()
 	names := []string{
-		"/usr/bin/zksh", docs + "/" + about, docs + "/" + changes, docs + "/" + notices, zshCompletion, "/usr/share/man/man1/zksh.1.gz",
+		"/usr/bin/zksh", docs + "/" + readme, docs + "/" + changelog, docs + "/" + notices, zshCompletion, "/usr/share/man/man1/zksh.1.gz",
 		"/usr/share/bash-completion/completions/zksh", "/usr/share/fish/vendor_completions.d/zksh.fish",
 	}
 	for _, name := range names {
@@ -187,19 +188,19 @@ func installed(t *testing.T, root, zshCompletion string) {
 			t.Errorf("%s: %v, %d bytes", name, info.Mode(), info.Size())
 		}
 	}
-	tellsVersion(t, inRoot(t, root, 0, "/usr/bin/zksh"))
+	wantVersion(t, inRoot(t, root, 0, "/usr/bin/zksh"))
 	sandbox := inRoot(t, root, 0, "/usr/bin/zksh", "--sandbox")
 	sandbox.Stdin = strings.NewReader("create /a 1\nget /a\n")
 	if out, err := sandbox.CombinedOutput(); err != nil || string(out) != "Created /a\n1\n" {
 		t.Errorf("the sandbox: %v\n%s", err, out)
 	}
-	if err := os.RemoveAll(filepath.Join(root, userHome)); err != nil { // where the sandbox has met
+	if err := os.RemoveAll(filepath.Join(root, userHome)); err != nil { // created by the sandbox
 		t.Error(err)
 	}
 }
 
-// nothingLeft looks for what a removed package has left.
-func nothingLeft(t *testing.T, root string) {
+// checkRemoved checks that a removed package has left no files.
+func checkRemoved(t *testing.T, root string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, _ fs.DirEntry, err error) error {
 		if strings.Contains(name, "zksh") && !strings.HasPrefix(name, "var/lib/") {
@@ -212,8 +213,8 @@ func nothingLeft(t *testing.T, root string) {
 	}
 }
 
-// tellsVersion runs zksh --version.
-func tellsVersion(t *testing.T, cmd *exec.Cmd) {
+// wantVersion runs cmd with --version and checks its output.
+func wantVersion(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.Args = append(cmd.Args, "--version")
 	out, err := cmd.CombinedOutput()
@@ -222,10 +223,10 @@ func tellsVersion(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// userHome is the user's in an empty root.
+// userHome is the home directory of the user in a root directory.
 const userHome = "/userHome/user"
 
-// inRoot is a program that sees nothing but root, as a user.
+// inRoot returns a command that runs a program as a user, with root as its root directory.
 func inRoot(t *testing.T, root string, user uint32, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	asRoot(t)
@@ -255,8 +256,8 @@ func gunzip(t *testing.T, data []byte) []byte {
 	return text
 }
 
-// unpack unpacks a tar with its owners and modes, and returns the name that stands first.
-// Each member has the time of the distribution, if it has one, and an owner that is meant.
+// unpack unpacks a tar file with owners and modes, and returns the first name in it. It fails
+// the test if a member has another time than the distribution or an unexpected owner.
 func unpack(t *testing.T, data []byte, root string) (first string) {
 	t.Helper()
 	r := tar.NewReader(bytes.NewReader(data))

@@ -1,11 +1,12 @@
-// Dist makes what is published of a version: archives, packages for Debian, Red Hat and
-// Alpine, an image for containers, what they are made of (SBOM), checksums, and their
-// signature. It is a module of its own, so that zksh itself depends on none of what
-// writes packages.
+// Dist builds the files of a release: archives, packages for Debian, Red Hat and Alpine, a
+// container image, bills of materials (SBOM), checksums, and their signature. It is a
+// separate module, so that zksh itself does not depend on the libraries that write packages.
 //
-// Of one commit it makes the same bytes on every machine that has the same Go: times are
-// those of the commit, owners are root, orders are fixed, and the environment's settings
-// for Go are not looked at.
+// Builds are reproducible: a commit results in the same bytes on every machine with the same
+// version of Go. All times are that of the commit, files belong to root and are sorted, and
+// Go's settings in the environment are ignored.
+//
+// Begin with options.make and builder.
 package main
 
 import (
@@ -43,30 +44,30 @@ func main() {
 	}
 }
 
-// options are what a distribution is made by.
+// options configure a distribution, which is the set of files of a release.
 type options struct {
-	root, out string
-	version   string
-	time      time.Time // of everything
+	root, out string    // directories of zksh's sources and of the distribution
+	version   string    // in the format of git describe
+	time      time.Time // time of all files
 	targets   []target
-	keyFile   string // minisign's secret key; without one nothing is signed
-	password  string // of the key
+	keyFile   string // path of minisign's secret key; "" signs nothing
+	password  string // password of the key
 	log       io.Writer
 }
 
-// target is a system that zksh is built for.
+// A target is an operating system and architecture that zksh is built for.
 type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// targets are all of them.
+// targets lists all targets.
 var targets = []target{
 	{"linux", "amd64"}, {"linux", "arm64"},
 	{"darwin", "amd64"}, {"darwin", "arm64"},
 	{"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// choose returns the targets that are named, or all.
+// choose returns the targets in a comma-separated list, or all targets if names is "".
 func choose(names string) ([]target, error) {
 	if names == "" {
 		return targets, nil
@@ -87,8 +88,9 @@ func choose(names string) ([]target, error) {
 	return chosen, nil
 }
 
-// fromEnvironment takes what no command line should have, and the time. The time of the
-// last commit is what reproduces a distribution; SOURCE_DATE_EPOCH is for trees without git.
+// fromEnvironment sets the key file, the password and the time. Secrets are not taken from
+// the command line, where other users could see them. The time is that of the last commit,
+// or SOURCE_DATE_EPOCH, which source trees without git need.
 func (o *options) fromEnvironment(getenv func(string) string) error {
 	seconds := getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
@@ -114,7 +116,7 @@ func (o *options) fromEnvironment(getenv func(string) string) error {
 	return nil
 }
 
-// make fills a new folder and puts it in the place of the old one when all is done.
+// make builds the distribution in a new directory, which replaces o.out at the end.
 func (o options) make() (err error) {
 	v, err := parseVersion(o.version, o.time)
 	if err != nil {
@@ -123,11 +125,11 @@ func (o options) make() (err error) {
 	if err := v.checkNotes(filepath.Join(o.root, "CHANGELOG.md")); err != nil {
 		return err
 	}
-	key, err := o.key() // a wrong password shows before minutes of building
+	key, err := o.key() // before the build, to report a wrong password without delay
 	if err != nil {
 		return err
 	}
-	// Beside the folder, so that it can take its place.
+	// In the parent directory of o.out, so that Rename works.
 	work, err := os.MkdirTemp(filepath.Dir(filepath.Clean(o.out)), ".dist-")
 	if err != nil {
 		return err
@@ -137,11 +139,11 @@ func (o options) make() (err error) {
 	if err := os.Mkdir(made, 0o755); err != nil {
 		return err
 	}
-	w := workshop{options: o, version: v, stage: filepath.Join(work, "stage"), made: made}
+	w := builder{options: o, version: v, staging: filepath.Join(work, "stage"), outDir: made}
 	if err := w.makeAll(); err != nil {
 		return err
 	}
-	if err := w.sum(key); err != nil {
+	if err := w.checksums(key); err != nil {
 		return err
 	}
 	if err := o.clear(); err != nil {
@@ -150,7 +152,8 @@ func (o options) make() (err error) {
 	return os.Rename(made, o.out)
 }
 
-// clear removes what an earlier run has made, and nothing else.
+// clear removes the output directory. It is an error if the directory contains files that
+// are not the output of an earlier run.
 func (o options) clear() error {
 	entries, err := os.ReadDir(o.out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,22 +162,22 @@ func (o options) clear() error {
 	if err != nil {
 		return err
 	}
-	made := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == sums })
+	made := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == sumsFile })
 	if len(entries) > 0 && !made {
-		return fmt.Errorf("%s contains no %s, so it is not the output of an earlier run; remove it, or choose another folder", o.out, sums)
+		return fmt.Errorf("%s contains no %s, so it is not the output of an earlier run; remove it, or choose another folder", o.out, sumsFile)
 	}
 	return os.RemoveAll(o.out)
 }
 
-// workshop makes the files of a distribution.
-type workshop struct {
+// A builder builds the files of a distribution.
+type builder struct {
 	options
 	version version
-	stage   string // for files on their way into packages
-	made    string // for what is published
+	staging string // directory for intermediate files
+	outDir  string // directory for the files of the distribution
 }
 
-func (w workshop) makeAll() error {
+func (w builder) makeAll() error {
 	shared, err := w.shared()
 	if err != nil {
 		return err
@@ -186,7 +189,7 @@ func (w workshop) makeAll() error {
 		if err != nil {
 			return err
 		}
-		for _, step := range []func(program) error{w.archive, w.bill, w.packages} {
+		for _, step := range []func(program) error{w.archive, w.sbom, w.packages} {
 			if err := step(p); err != nil {
 				return fmt.Errorf("%s: %w", t, err)
 			}
@@ -196,10 +199,10 @@ func (w workshop) makeAll() error {
 	return w.image(programs)
 }
 
-// write adds a file to what is published.
-func (w workshop) write(name string, data []byte) error {
+// write adds a file to the distribution.
+func (w builder) write(name string, data []byte) error {
 	fmt.Fprintf(w.log, "%10d  %s\n", len(data), name)
-	return os.WriteFile(filepath.Join(w.made, name), data, 0o644)
+	return os.WriteFile(filepath.Join(w.outDir, name), data, 0o644)
 }
 
 // run runs a program in dir and returns its output.

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// notices are the licences of all that is in a program besides zksh itself: most of them
-// ask to go with every copy. A part without one is an error.
-func (w workshop) notices(p program) ([]byte, error) {
+// notices returns the licences of Go and of all modules in a program except zksh. Most of
+// these licences demand that every copy contains them. A module without a licence is an
+// error.
+func (w builder) notices(p program) ([]byte, error) {
 	goroot, err := run(w.root, p.settings(), "go", "env", "GOROOT")
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func (w workshop) notices(p program) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// licencesIn appends the licences in a module's folder, under its name.
+// licencesIn appends the licences in a module's directory to b, with the module's name.
 func licencesIn(dir, name string, b *bytes.Buffer) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

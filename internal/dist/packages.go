@@ -17,69 +17,69 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// summary is the first line of what packages say of zksh, and story the rest.
+// summary is the first line of the description in packages, and description the rest.
 const (
-	summary = "ZooKeeper shell with locks, scripts and completion"
-	story   = "zksh takes the commands of zkCli.sh and prints the same text, interactively and in\n" +
+	summary     = "ZooKeeper shell with locks, scripts and completion"
+	description = "zksh takes the commands of zkCli.sh and prints the same text, interactively and in\n" +
 		"scripts, without Java. Commands can run under locks that they share with\n" +
 		"Curator, kazoo and go-zookeeper; an in-memory server is there to try it with."
 	home = "https://github.com/zksh/zksh"
 )
 
-// The folders that are a package's own, which go with it.
+// Directories that belong to the package and are removed with it.
 const (
 	docs     = "/usr/share/doc/zksh"
 	licences = "/usr/share/licenses/zksh"
 )
 
-// kind is a form of packages.
-type kind struct {
-	ending   string
-	packager nfpm.Packager
-	zsh      string // where its systems have completions for zsh
-	licence  string // and a package's licence
+// A packageFormat is a format of packages for Linux.
+type packageFormat struct {
+	extension string
+	packager  nfpm.Packager
+	zsh       string // path of the completion for zsh
+	licence   string // path of the licence
 }
 
-var kinds = []kind{
+var packageFormats = []packageFormat{
 	{".deb", deb.Default, "/usr/share/zsh/vendor-completions/_zksh", docs + "/copyright"},
 	{".rpm", rpm.DefaultRPM, "/usr/share/zsh/site-functions/_zksh", licences + "/LICENSE"},
 	{".apk", apk.Default, "/usr/share/zsh/site-functions/_zksh", licences + "/LICENSE"},
 }
 
-// packages makes those for a program, if it is for Linux.
-func (w workshop) packages(p program) error {
+// packages writes the packages for a program if it is built for Linux.
+func (w builder) packages(p program) error {
 	if p.os != "linux" {
 		return nil
 	}
-	for _, k := range kinds {
+	for _, k := range packageFormats {
 		info, err := w.describe(k, p)
 		if err != nil {
 			return err
 		}
 		var b bytes.Buffer
 		if err := k.packager.Package(info, &b); err != nil {
-			return fmt.Errorf("%s: %w", k.ending, err)
+			return fmt.Errorf("%s: %w", k.extension, err)
 		}
-		if err := w.write(w.name(p.target)+k.ending, b.Bytes()); err != nil {
+		if err := w.write(w.name(p.target)+k.extension, b.Bytes()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// describe says what is in a package.
-func (w workshop) describe(k kind, p program) (*nfpm.Info, error) {
+// describe returns the metadata and the contents of a package.
+func (w builder) describe(k packageFormat, p program) (*nfpm.Info, error) {
 	info := &nfpm.Info{
 		Name: "zksh", Platform: "linux", Arch: p.arch, MTime: w.time, DisableGlobbing: true,
-		Version: w.version.base, Prerelease: w.version.pre, VersionMetadata: w.version.after, Release: "1",
+		Version: w.version.base, Prerelease: w.version.pre, VersionMetadata: w.version.suffix, Release: "1",
 		Section: "utils", Priority: "optional", License: "Apache-2.0", Homepage: home,
-		Maintainer: "The zksh developers <zksh@users.noreply.github.com>", Description: summary + "\n" + story,
+		Maintainer: "The zksh developers <zksh@users.noreply.github.com>", Description: summary + "\n" + description,
 	}
-	info.RPM.BuildHost = "zksh" // not the machine's
+	info.RPM.BuildHost = "zksh" // the default is the name of this machine
 	info.RPM.Summary = summary
-	switch k.ending {
+	switch k.extension {
 	case ".deb":
-		info.License = "" // in its copyright; there is no such field
+		info.License = "" // Debian has no such field; the licence is in the file copyright
 	case ".apk":
 		info.Version, info.Prerelease, info.VersionMetadata, info.Release = w.version.alpine(), "", "", "0"
 	}
@@ -97,7 +97,7 @@ func (w workshop) describe(k kind, p program) (*nfpm.Info, error) {
 			content.Type = files.TypeDir
 			continue
 		}
-		content.Source = filepath.Join(w.stage, p.os+"-"+p.arch, k.ending+strconv.Itoa(i))
+		content.Source = filepath.Join(w.staging, p.os+"-"+p.arch, k.extension+strconv.Itoa(i))
 		if err := os.WriteFile(content.Source, f.data, 0o644); err != nil {
 			return nil, err
 		}
@@ -105,20 +105,20 @@ func (w workshop) describe(k kind, p program) (*nfpm.Info, error) {
 	return info, nil
 }
 
-// place names where a package of this kind puts each file.
-func (k kind) place(p program) ([]file, error) {
+// place returns the files of a package with their paths on the target system.
+func (k packageFormat) place(p program) ([]file, error) {
 	where := map[string]string{
-		licence: k.licence,
-		notices: docs + "/" + notices,
-		about:   docs + "/" + about,
-		changes: docs + "/" + changes,
-		manual:  "/usr/share/man/man1/zksh.1.gz",
-		bash:    "/usr/share/bash-completion/completions/zksh",
-		zsh:     k.zsh,
-		fish:    "/usr/share/fish/vendor_completions.d/zksh.fish",
+		licence:   k.licence,
+		notices:   docs + "/" + notices,
+		readme:    docs + "/" + readme,
+		changelog: docs + "/" + changelog,
+		manual:    "/usr/share/man/man1/zksh.1.gz",
+		bash:      "/usr/share/bash-completion/completions/zksh",
+		zsh:       k.zsh,
+		fish:      "/usr/share/fish/vendor_completions.d/zksh.fish",
 	}
 	placed := []file{{name: "/usr/bin/zksh", mode: 0o755, data: p.file.data}}
-	for _, f := range p.with {
+	for _, f := range p.extras {
 		f.name = where[f.name]
 		if filepath.Ext(f.name) == ".gz" {
 			data, err := compressed(f.data)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// The parts of a CycloneDX bill of materials that are used here.
+// A bom is a CycloneDX bill of materials. This and the following types contain only the
+// fields that are used here.
 type bom struct {
 	Format       string       `json:"bomFormat"`
 	Spec         string       `json:"specVersion"`
@@ -46,22 +47,23 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn"`
 }
 
-// bill writes what a program is made of, as the program itself tells it.
-func (w workshop) bill(p program) error {
-	data, err := json.MarshalIndent(billOf(p, w.version, w.time), "", "  ")
+// sbom writes the bill of materials of a program, from the build information in the program.
+func (w builder) sbom(p program) error {
+	data, err := json.MarshalIndent(newBOM(p, w.version, w.time), "", "  ")
 	if err != nil {
 		return err
 	}
 	return w.write(w.name(p.target)+".cdx.json", append(data, '\n'))
 }
 
-func billOf(p program, v version, at time.Time) bom {
+func newBOM(p program, v version, at time.Time) bom {
 	sum := sha256.Sum256(p.file.data)
 	self := part("application", p.info.Main.Path, v.text)
 	self.Purl += "?goos=" + p.os + "&goarch=" + p.arch
 	self.Ref = self.Purl
 	self.Hashes = []bomHash{{"SHA-256", hex.EncodeToString(sum[:])}}
-	// Go's own packages are a part like others, as their flaws are found by its version.
+	// The standard library is a component too, because scanners look up its vulnerabilities
+	// by version.
 	parts := []component{part("library", "std", strings.TrimPrefix(p.info.GoVersion, "go"))}
 	for _, m := range p.info.Deps {
 		parts = append(parts, part("library", m.Path, replaced(m).Version))
@@ -90,7 +92,8 @@ func part(kind, module, version string) component {
 	return component{Ref: purl, Type: kind, Name: module, Version: version, Purl: purl}
 }
 
-// serial is a UUID by what it tells of (version 8: bits of one's own), the same each time.
+// serial returns a UUID that is derived from a checksum, so that it is the same in each
+// build. Its version is 8, for custom contents.
 func serial(sum [sha256.Size]byte) string {
 	sum[6] = sum[6]&0x0f | 0x80
 	sum[8] = sum[8]&0x3f | 0x80

@@ -8,72 +8,72 @@ import (
 	"time"
 )
 
-// version is that of what is made, in the forms that it is written in. What is no tagged
-// commit comes after the tag before it, and such commits come in the order of their times.
+// A version is the version of a distribution, in several formats. An untagged commit sorts
+// after the preceding tag, and untagged commits sort by time.
 type version struct {
-	text  string // as git describe tells it, and zksh --version
-	base  string // 1.2.3
-	pre   string // rc1, before 1.2.3
-	time  string // of a commit behind the tag, as digits
-	after string // the same with the commit's hash
+	text       string // in the format of git describe; zksh --version prints it
+	base       string // 1.2.3
+	pre        string // rc1, for a release candidate of 1.2.3
+	commitTime string // digits of the time, for an untagged commit; else ""
+	suffix     string // commitTime with the commit's hash, or ""
 }
 
-var described = regexp.MustCompile(`^v(\d+\.\d+\.\d+)(?:-(rc\d+))?(?:-\d+-g([0-9a-f]{7,}))?(-dirty)?$`)
+var describePattern = regexp.MustCompile(`^v(\d+\.\d+\.\d+)(?:-(rc\d+))?(?:-\d+-g([0-9a-f]{7,}))?(-dirty)?$`)
 
-// hash matches what git describe tells where there is no tag.
-var hash = regexp.MustCompile(`^([0-9a-f]{7,40})(-dirty)?$`)
+// hashPattern matches the output of git describe --always if there is no tag.
+var hashPattern = regexp.MustCompile(`^([0-9a-f]{7,40})(-dirty)?$`)
 
 func parseVersion(text string, at time.Time) (version, error) {
 	v := version{text: text, base: "0.0.0"}
 	commit, dirty := "", ""
-	if m := described.FindStringSubmatch(text); m != nil {
+	if m := describePattern.FindStringSubmatch(text); m != nil {
 		v.base, v.pre, commit, dirty = m[1], m[2], m[3], m[4]
 		if commit == "" && dirty == "" {
 			return v, nil
 		}
-	} else if m := hash.FindStringSubmatch(text); m != nil {
+	} else if m := hashPattern.FindStringSubmatch(text); m != nil {
 		commit, dirty = m[1], m[2]
 	} else {
 		return version{}, fmt.Errorf("invalid version %q: want a release (v1.2.3), a release candidate (v1.2.3-rc1), or the output of git describe", text)
 	}
-	v.time = at.UTC().Format("20060102150405")
-	v.after = v.time
+	v.commitTime = at.UTC().Format("20060102150405")
+	v.suffix = v.commitTime
 	if commit != "" {
-		v.after += ".g" + commit
+		v.suffix += ".g" + commit
 	}
 	if dirty != "" {
-		v.after += ".dirty"
+		v.suffix += ".dirty"
 	}
 	return v, nil
 }
 
-// number is what names files: the version without its v, as packages have it.
+// number returns the version in file names and packages, without the leading v.
 func (v version) number() string {
 	text := v.base
 	if v.pre != "" {
 		text += "-" + v.pre
 	}
-	if v.after != "" {
-		text += "+" + v.after
+	if v.suffix != "" {
+		text += "+" + v.suffix
 	}
 	return text
 }
 
-// alpine is the version by the rules of apk, which knows no hashes.
+// alpine returns the version in the format of apk, which does not allow hashes.
 func (v version) alpine() string {
 	text := v.base
 	if v.pre != "" {
 		text += "_" + v.pre
 	}
-	if v.time != "" {
-		text += "_git" + v.time
+	if v.commitTime != "" {
+		text += "_git" + v.commitTime
 	}
 	return text
 }
 
-// checkNotes refuses a release that the changelog does not tell of.
+// checkNotes returns an error if this is a release and the changelog has no section for it.
 func (v version) checkNotes(changelog string) error {
-	if v.pre != "" || v.after != "" {
+	if v.pre != "" || v.suffix != "" {
 		return nil
 	}
 	text, err := os.ReadFile(changelog)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// versions are in the order in which they follow each other.
+// versions is sorted from the oldest to the newest.
 var versions = []struct{ text, number, alpine string }{
 	{"1a2b3c4", "0.0.0+20261122083000.g1a2b3c4", "0.0.0_git20261122083000"},
 	{"v1.2.3-rc1", "1.2.3-rc1", "1.2.3_rc1"},
@@ -35,7 +35,7 @@ func TestParseVersion(t *testing.T) {
 	}
 }
 
-// dpkg, too, has them in that order.
+// dpkg sorts the versions in the same order.
 func TestVersionsGrow(t *testing.T) {
 	need(t, "dpkg")
 	debian := func(text string) string {
@@ -55,7 +55,7 @@ func TestVersionsGrow(t *testing.T) {
 	}
 }
 
-// A release has its section in the changelog.
+// A release needs a section in the changelog; other versions do not.
 func TestNotes(t *testing.T) {
 	notes := filepath.Join(t.TempDir(), "notes")
 	if err := os.WriteFile(notes, []byte("# Changelog\n\n## Unreleased\n\n## 1.2.3 - 2026-11-22\n"), 0o644); err != nil {
