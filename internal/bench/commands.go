@@ -2,15 +2,16 @@ package main
 
 import "time"
 
-// measureCommands measures single commands, and creates one after the other.
+// measureCommands measures single commands, and sequential creates.
 func (b *bench) measureCommands() (all []*figure) {
 	defer b.serve()()
-	creates, small, large := b.of(1000, 100), b.of(20_000, 2000), b.of(100_000, 10_000)
+	creates, small, large := b.size(1000, 100), b.size(20_000, 2000), b.size(100_000, 10_000)
 	one := tree{"/one", 1, 1}
 	nested, flat := tree{"/nested", small, 20}, tree{"/flat", small, small}
 	wide, deep := tree{"/wide", large + 1, large}, tree{"/large", large, 20}
 
-	// both returns a command of zksh and of zkCli, which has a turn in one round of every.
+	// both returns a job for a command in zksh and one in zkCli. zkCli runs only in one of
+	// every rounds.
 	both := func(every int, expect string, times int, args ...string) []job {
 		ours := b.shell(b.zksh, args...)
 		ours.expect, ours.times = expect, times
@@ -19,7 +20,7 @@ func (b *bench) measureCommands() (all []*figure) {
 		return []job{ours, theirs}
 	}
 	beside := func(what string, got [][]sample, goal time.Duration, faster float64, goalMB int64) *figure {
-		f := (&figure{what: what}).time(median(times(got[0])), goal).also("fastest %s", duration(hundredth(times(got[0]), 0)))
+		f := (&figure{name: what}).time(median(times(got[0])), goal).add("fastest %s", duration(percentile(times(got[0]), 0)))
 		if theirs := median(times(got[1])); theirs > 0 {
 			f.atLeast(float64(theirs)/float64(median(times(got[0]))), faster, "zkCli.sh's "+duration(theirs))
 		}
@@ -28,7 +29,7 @@ func (b *bench) measureCommands() (all []*figure) {
 	lists := func(t tree, every int) []job { return both(every, "\n"+t.root, t.nodes, "ls", "-R", t.root) }
 	deletes := func(t tree, every int) []job {
 		jobs := both(every, "", 0, "deleteall", t.root)
-		return []job{b.fresh(t, jobs[0], b.gone), b.fresh(t, jobs[1], b.gone)}
+		return []job{b.onFreshTree(t, jobs[0], b.checkRemoved), b.onFreshTree(t, jobs[1], b.checkRemoved)}
 	}
 	list := both(6, "zookeeper]", 1, "ls", "/")
 	lines := both(10, "Created "+one.root+"/", creates)
@@ -39,15 +40,15 @@ func (b *bench) measureCommands() (all []*figure) {
 		if i < 2 {
 			lines[i].input = createLines(one.root, creates)
 		}
-		lines[i] = b.fresh(one, lines[i], b.remove)
+		lines[i] = b.onFreshTree(one, lines[i], b.remove)
 	}
 
-	for range b.of(8, 1) { // Java compiles what will be measured: until then its compiler takes a core away
-		for _, j := range []job{list[0], lines[0], deletes(nested, 1)[0], deletes(flat, 1)[0], b.fresh(nested, lists(nested, 1)[0], b.remove)} {
-			b.once(j)
+	for range b.size(8, 1) { // warm up the server: while Java compiles, its compiler uses one core
+		for _, j := range []job{list[0], lines[0], deletes(nested, 1)[0], deletes(flat, 1)[0], b.onFreshTree(nested, lists(nested, 1)[0], b.remove)} {
+			b.runOnce(j)
 		}
 	}
-	got := b.byTurns(b.of(41, 1), list...)
+	got := b.byTurns(b.size(41, 1), list...)
 	var first [2][]sample
 	for i, runs := range got {
 		for _, s := range runs {
@@ -56,11 +57,11 @@ func (b *bench) measureCommands() (all []*figure) {
 	}
 	all = append(all, beside("`ls /` as a single command, first output", first[:], 10*time.Millisecond, 20, 15),
 		beside("the same, until exit", got, 0, 0, 15))
-	got = b.byTurns(b.of(21, 1), lines...)
+	got = b.byTurns(b.size(21, 1), lines...)
 	all = append(all, beside(thousands(creates)+" piped creates", got, 0, 0, 15).
-		atMost(over(got[0], got[2]), 1.1, "the bare loop's "+duration(median(times(got[2])))))
+		atMost(medianRatio(got[0], got[2]), 1.1, "the bare loop's "+duration(median(times(got[2])))))
 
-	rounds := b.of(9, 1)
+	rounds := b.size(9, 1)
 	onTree := func(what string, t tree, jobs []job, goal time.Duration, faster float64) {
 		if jobs[0].before == nil {
 			b.make(t)
@@ -74,7 +75,7 @@ func (b *bench) measureCommands() (all []*figure) {
 		onTree("`ls -R`"+of, t, lists(t, 3), 200*time.Millisecond, 0)
 	}
 	children := both(3, ", ", large-1, "ls", wide.root)
-	children[1].env = "CLIENT_JVMFLAGS=-Djute.maxbuffer=67108864" // zkCli fails without
+	children[1].env = "CLIENT_JVMFLAGS=-Djute.maxbuffer=67108864" // without this, zkCli fails
 	onTree("`ls`, "+thousands(large)+" children", wide, children, 0, 0)
 	onTree("`ls -R`, "+thousands(large)+" znodes, nested", deep, lists(deep, rounds), 0, 0)
 	onTree("`deleteall`, "+thousands(large)+" znodes, nested", deep, deletes(deep, rounds), 0, 0)

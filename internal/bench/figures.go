@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// figure is a row of a table: what was measured, beside its goals.
+// A figure is a row of a table: a measurement and its goals.
 type figure struct {
-	what, got, goals string
-	missed           bool
+	name, measured, goals string
+	missed                bool
 }
 
 func table(figures []*figure) string {
@@ -25,14 +25,14 @@ func table(figures []*figure) string {
 		case goals == "":
 			goals, met = "–", "–"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.what, f.got, goals, met)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.name, f.measured, goals, met)
 	}
 	return b.String()
 }
 
-// also adds a measured text to the row.
-func (f *figure) also(format string, args ...any) *figure {
-	f.got = strings.TrimPrefix(f.got+"; "+fmt.Sprintf(format, args...), "; ")
+// add adds a measured value to the row.
+func (f *figure) add(format string, args ...any) *figure {
+	f.measured = strings.TrimPrefix(f.measured+"; "+fmt.Sprintf(format, args...), "; ")
 	return f
 }
 
@@ -43,45 +43,46 @@ func (f *figure) goal(text string, met bool) *figure {
 	return f
 }
 
-// time adds a time, with a goal unless that is 0.
+// time adds a time, with a goal unless goal is 0.
 func (f *figure) time(got, goal time.Duration) *figure {
-	if f.also("%s", duration(got)); goal > 0 {
+	if f.add("%s", duration(got)); goal > 0 {
 		f.goal("≤ "+duration(goal), got <= goal)
 	}
 	return f
 }
 
-// atMost and atLeast add a ratio, with a goal unless that is 0.
+// atMost adds a ratio with an upper bound as the goal, atLeast one with a lower bound. If
+// goal is 0, they add no goal.
 func (f *figure) atMost(got, goal float64, of string) *figure {
-	if f.also("%.2f × %s", got, of); goal > 0 {
+	if f.add("%.2f × %s", got, of); goal > 0 {
 		f.goal(fmt.Sprintf("≤ %.1f ×", goal), got <= goal)
 	}
 	return f
 }
 
 func (f *figure) atLeast(got, goal float64, of string) *figure {
-	if f.also("%.1f × as fast as %s", got, of); goal > 0 {
+	if f.add("%.1f × as fast as %s", got, of); goal > 0 {
 		f.goal(fmt.Sprintf("≥ %.1f ×", goal), got >= goal)
 	}
 	return f
 }
 
-// rate adds how many a second there were, with a goal unless that is 0.
+// rate adds the number of operations per second, with a goal unless goal is 0.
 func (f *figure) rate(n int, took time.Duration, goal int) *figure {
 	got := int(float64(n) / took.Seconds())
-	if f.also("%s/s", thousands(got)); goal > 0 {
+	if f.add("%s/s", thousands(got)); goal > 0 {
 		f.goal("≥ "+thousands(goal)+"/s", got >= goal)
 	}
 	return f
 }
 
-// memory adds the peak memory of runs.
+// memory adds the highest peak memory of runs, with a goal.
 func (f *figure) memory(runs []sample, goalMB int64) *figure {
 	var got int64
 	for _, s := range runs {
 		got = max(got, s.memory)
 	}
-	f.also("%.1f MiB", float64(got)/(1<<20))
+	f.add("%.1f MiB", float64(got)/(1<<20))
 	return f.goal(fmt.Sprintf("≤ %d MiB", goalMB), got <= goalMB<<20)
 }
 
@@ -93,12 +94,12 @@ func median[T int64 | float64 | time.Duration](v []T) T {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// hundredth returns the value that so many of a hundred are not above.
-func hundredth(v []time.Duration, n int) time.Duration {
+// percentile returns the n-th percentile of v, for n from 0 to 99.
+func percentile(v []time.Duration, n int) time.Duration {
 	return slices.Sorted(slices.Values(v))[len(v)*n/100]
 }
 
-// times returns the times until exit of the runs that took place.
+// times returns the times until exit, without the samples of skipped runs.
 func times(runs []sample) (v []time.Duration) {
 	for _, s := range runs {
 		if s.total > 0 {
@@ -108,8 +109,9 @@ func times(runs []sample) (v []time.Duration) {
 	return v
 }
 
-// over returns the median of one time over the other, of the rounds in which both had a turn.
-func over(above, below []sample) float64 {
+// medianRatio returns the median of the ratios of times, over the rounds in which both
+// jobs were run.
+func medianRatio(above, below []sample) float64 {
 	var v []float64
 	for i := range above {
 		if above[i].total > 0 && below[i].total > 0 {
@@ -129,7 +131,7 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%.2f s", d.Seconds())
 }
 
-// thousands writes n with commas.
+// thousands formats n with commas between groups of three digits.
 func thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -1,7 +1,9 @@
-// Bench measures zksh beside zkCli.sh, where it is installed, and beside a bare
-// loop over go-zookeeper, by turns against the same server, and prints tables.
+// Bench compares zksh with zkCli.sh, if it is installed, and with a bare loop over
+// go-zookeeper. It runs them in turn against the same server, and prints tables with goals.
 //
 //	go -C internal/bench run . [-quick] [-commands] [-scripts] [-tls] [-trees]
+//
+// The table sections names the measurements; job and byTurns run the programs.
 package main
 
 import (
@@ -22,11 +24,11 @@ import (
 )
 
 const (
-	zkCliPath = "/usr/share/zookeeper/bin/zkCli.sh" // where Debian's package installs it
-	heapMB    = 1024                                // of each server
+	zkCliPath = "/usr/share/zookeeper/bin/zkCli.sh" // path in Debian's package
+	heapMB    = 1024                                // maximum heap of each server, in MiB
 )
 
-// sections are the tables, in the order in which they are measured and printed.
+// sections lists the tables in the order in which they are measured and printed.
 var sections = []struct {
 	flag, title, conditions string
 	measure                 func(*bench) []*figure
@@ -37,18 +39,18 @@ var sections = []struct {
 	{"trees", "Trees of a million znodes", "On the sandbox, in a process of its own.", (*bench).measureTrees},
 }
 
-// bench is a measurement in progress.
+// A bench is a run of the measurements.
 type bench struct {
 	ctx             context.Context
-	dir             string // for files, removed at the end
-	addr            string // of the server
-	self, zksh, cli string // programs; cli is empty if zkCli is not installed
+	dir             string // directory for files, removed at the end
+	addr            string // address of the current server
+	self, zksh, cli string // paths of this program, zksh and zkCli; cli is "" if it is not installed
 	quick           bool
 }
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == helperArg {
-		exit(caught(func() { help(os.Args[2:]) }))
+		exit(caught(func() { runHelper(os.Args[2:]) }))
 	}
 	quick := flag.Bool("quick", false, "smoke run: use small trees, and run each command once")
 	chosen := map[string]*bool{}
@@ -60,7 +62,7 @@ func main() {
 	for _, on := range chosen {
 		all = all && !*on
 	}
-	debug.SetGCPercent(10) // see helperArg: this process stays smaller than the programs that it measures
+	debug.SetGCPercent(10) // keeps this process smaller than the programs that it measures; see helperArg
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	exit(caught(func() {
@@ -79,24 +81,24 @@ func main() {
 	}))
 }
 
-// failure is an error that ends the measurement.
+// A failure is a panic value: an error that ends the measurement.
 type failure struct{ error }
 
-// check ends the measurement with an error, after the deferred clean-up: a bench
-// has no use for half a result.
+// check panics if err is not nil. This ends the measurement after the deferred cleanup,
+// because an incomplete result is useless.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// must returns v, or ends the measurement.
+// must returns v. It ends the measurement if err is not nil.
 func must[T any](v T, err error) T {
 	check(err)
 	return v
 }
 
-// caught calls f, and returns the error with which it ended the measurement.
+// caught calls f, and returns the error if check ended the measurement.
 func caught(f func()) (err error) {
 	defer func() {
 		switch got := recover().(type) {
@@ -119,7 +121,7 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// prepare builds zksh. done removes all files.
+// prepare builds zksh. The function done removes all files.
 func prepare(ctx context.Context, quick bool) (b *bench, done func()) {
 	dir := must(os.MkdirTemp("", "zksh-bench-"))
 	b = &bench{ctx: ctx, dir: dir, self: must(os.Executable()), zksh: filepath.Join(dir, "zksh"), quick: quick}
@@ -135,7 +137,8 @@ func prepare(ctx context.Context, quick bool) (b *bench, done func()) {
 	return b, func() { os.RemoveAll(dir) }
 }
 
-// serve starts a real server, on which b measures until stop.
+// serve starts a ZooKeeper server and makes it the current server of b. The caller must
+// call stop.
 func (b *bench) serve(options ...zktest.Option) (stop func()) {
 	addr, stop, err := zktest.Serve(must(os.MkdirTemp(b.dir, "server-")), append(options, zktest.Heap(heapMB))...)
 	check(err)
@@ -143,18 +146,19 @@ func (b *bench) serve(options ...zktest.Option) (stop func()) {
 	return stop
 }
 
-// of returns how much of something to do, which is less in a smoke run.
-func (b *bench) of(full, quick int) int {
+// size returns how much of something to do, which is less in a smoke run.
+func (b *bench) size(full, quick int) int {
 	if b.quick {
 		return quick
 	}
 	return full
 }
 
-// describe returns what a reader must know of the machine, before anything starts.
+// describe returns a description of the machine and its load. It is called before the
+// measurements start.
 func describe() string {
 	find := func(file, pattern string) string {
-		text, _ := os.ReadFile(file) // not every system has it
+		text, _ := os.ReadFile(file) // some systems do not have the file
 		if m := regexp.MustCompile(pattern).FindSubmatch(text); m != nil {
 			return string(m[1])
 		}

@@ -14,54 +14,57 @@ import (
 	"time"
 )
 
-// runLimit is longer than any run takes.
+// runLimit is a limit that no run should reach.
 const runLimit = 10 * time.Minute
 
-// job is a program to run, and the output to expect of it.
+// A job is a program to run, and its expected output.
 type job struct {
-	path          string // empty: the program is not installed
+	path          string // "" if the program is not installed
 	args          []string
 	env, input    string
-	expect        string // occurs in the output so many times
-	times         int
-	every         int    // by turns with others: only in one round of so many
-	before, after func() // each run
+	expect        string // text in the output
+	times         int    // number of times that expect must occur
+	every         int    // byTurns runs the job only in one of so many rounds; 0 means 1
+	before, after func() // called before and after each run by runOnce; may be nil
 }
 
-// sample is one run of a program. All is 0 if the program had no turn.
+// A sample is the measurement of one run of a program. All fields are 0 if the job was
+// skipped in its round.
 type sample struct {
 	first  time.Duration // until the expected text appeared
 	total  time.Duration // until exit
 	memory int64         // peak, in bytes; 0 if the system does not report it
 }
 
-// watcher counts a text in the output written to it, and notes when it came first.
-type watcher struct {
+// A matchCounter counts the occurrences of a text in the output that is written to it, and
+// records the time of the first one.
+type matchCounter struct {
 	text  string
 	start time.Time
 	first time.Duration
 	count int
-	end   []byte // of the output, for error messages, and in which the text may have begun
+	tail  []byte // last bytes of the output, for error messages and for a text that spans two writes
 }
 
 // Write never fails.
-func (w *watcher) Write(p []byte) (int, error) {
+func (w *matchCounter) Write(p []byte) (int, error) {
 	const kept = 500
 	if w.text != "" {
-		// Only the seam between two writes needs a copy.
-		seam := append(bytes.Clone(w.end[max(0, len(w.end)-len(w.text)+1):]), p[:min(len(p), len(w.text)-1)]...)
+		// Search the seam between two writes separately, so that only the seam is copied.
+		seam := append(bytes.Clone(w.tail[max(0, len(w.tail)-len(w.text)+1):]), p[:min(len(p), len(w.text)-1)]...)
 		found := bytes.Count(seam, []byte(w.text)) + bytes.Count(p, []byte(w.text))
 		if found > 0 && w.count == 0 {
 			w.first = time.Since(w.start)
 		}
 		w.count += found
 	}
-	w.end = append(w.end, p[max(0, len(p)-kept):]...)
-	w.end = w.end[max(0, len(w.end)-kept):]
+	w.tail = append(w.tail, p[max(0, len(p)-kept):]...)
+	w.tail = w.tail[max(0, len(w.tail)-kept):]
 	return len(p), nil
 }
 
-// environment is the same for all programs: nobody's configuration and history.
+// environment returns the environment for a program, without the user's configuration and
+// history.
 func (b *bench) environment(more ...string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "LANG=C.UTF-8", "USER=bench"}, more...)
 }
@@ -72,7 +75,7 @@ func (b *bench) run(j job) sample {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, j.path, j.args...)
 	cmd.Env = b.environment(j.env)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // zkCli.sh starts Java, which must end with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // zkCli.sh starts Java, which Cancel must kill too
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if j.input != "" {
 		cmd.Stdin = strings.NewReader(j.input)
@@ -81,7 +84,7 @@ func (b *bench) run(j job) sample {
 	check(err)
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = in, in
-	w := &watcher{text: j.expect, end: []byte{'\n'}, start: time.Now()} // a line begins at the start, too
+	w := &matchCounter{text: j.expect, tail: []byte{'\n'}, start: time.Now()} // the newline lets expect match at the start of a line
 	err = cmd.Start()
 	in.Close() // the child has its own copy
 	check(err)
@@ -92,13 +95,13 @@ func (b *bench) run(j job) sample {
 		err = fmt.Errorf("want %q %d times in the output, got it %d times", j.expect, j.times, w.count)
 	}
 	if err != nil {
-		check(fmt.Errorf("%s %q: %w; the output ended with %q", j.path, j.args, err, w.end))
+		check(fmt.Errorf("%s %q: %w; the output ended with %q", j.path, j.args, err, w.tail))
 	}
 	return s
 }
 
-// once runs a job with what must happen before it and after it.
-func (b *bench) once(j job) sample {
+// runOnce runs a job, and calls its functions before and after.
+func (b *bench) runOnce(j job) sample {
 	if j.before != nil {
 		j.before()
 	}
@@ -109,8 +112,8 @@ func (b *bench) once(j job) sample {
 	return s
 }
 
-// byTurns runs each job once a round, and returns the samples of each job, one
-// for each round. No job always has the first turn.
+// byTurns runs each job once per round, and returns the samples of each job, one for each
+// round. It reverses the order of the jobs in every other round.
 func (b *bench) byTurns(rounds int, jobs ...job) [][]sample {
 	all := make([][]sample, len(jobs))
 	for i := range rounds {
@@ -120,26 +123,26 @@ func (b *bench) byTurns(rounds int, jobs ...job) [][]sample {
 			}
 			var s sample
 			if j := jobs[k]; j.path != "" && i%cmp.Or(j.every, 1) == 0 {
-				s = b.once(j)
+				s = b.runOnce(j)
 			}
 			all[k] = append(all[k], s)
 		}
 	}
 	for k, j := range jobs {
 		if v := times(all[k]); len(v) > 0 {
-			fmt.Fprintf(os.Stderr, "  %s %.60q: %d runs, %s to %s\n", j.path, j.args, len(v), duration(hundredth(v, 0)), duration(hundredth(v, 99)))
+			fmt.Fprintf(os.Stderr, "  %s %.60q: %d runs, %s to %s\n", j.path, j.args, len(v), duration(percentile(v, 0)), duration(percentile(v, 99)))
 		}
 	}
 	return all
 }
 
-// shell is zksh, or zkCli, with these arguments.
+// shell returns a job that runs zksh or zkCli with these arguments.
 func (b *bench) shell(path string, args ...string) job {
 	return job{path: path, args: append([]string{"-server", b.addr}, args...)}
 }
 
-// peakMemory is the largest resident set of an ended process and its children, as
-// Linux counts it.
+// peakMemory returns the largest resident set of a process that has ended and of its
+// children, in bytes, as counted by Linux.
 func peakMemory(s *os.ProcessState) int64 {
 	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
 		return u.Maxrss << 10

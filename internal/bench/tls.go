@@ -8,8 +8,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// measureTLS measures on a server that takes clients with certificates on one
-// port, and others on another.
+// measureTLS measures on a server with a port for TLS with client certificates and another
+// port without TLS.
 func (b *bench) measureTLS() []*figure {
 	dir := must(os.MkdirTemp(b.dir, "tls-"))
 	authority := must(zktest.NewAuthority(dir, "ca"))
@@ -28,29 +28,29 @@ func (b *bench) measureTLS() []*figure {
 	java := list
 	java.path, java.every, java.args = "java", 8, []string{"-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", zktest.ZkCliPath(),
 		"org.apache.zookeeper.ZooKeeperMain", "-server", secure, "-client-configuration", properties, "ls", "/"}
-	for range b.of(400, 1) { // Java compiles what a handshake needs
+	for range b.size(400, 1) { // warm up: Java compiles the code of the handshake
 		b.run(list)
 	}
-	lists := b.byTurns(b.of(21, 1), list, java)
+	lists := b.byTurns(b.size(21, 1), list, java)
 
 	const count = 1000
 	root := tree{"/one", 1, 1}
 	with := job{path: b.zksh, args: options, input: createLines(root.root, count), expect: "Created /one/", times: count}
 	without := with
 	without.args = []string{"-server", plain}
-	with, without = b.fresh(root, with, b.remove), b.fresh(root, without, b.remove)
-	for range b.of(12, 1) { // Java compiles meanwhile
-		b.once(with)
-		b.once(without)
+	with, without = b.onFreshTree(root, with, b.remove), b.onFreshTree(root, without, b.remove)
+	for range b.size(12, 1) { // warm up
+		b.runOnce(with)
+		b.runOnce(without)
 	}
-	creates := b.byTurns(b.of(11, 1), with, without)
+	creates := b.byTurns(b.size(11, 1), with, without)
 
 	ours, theirs := median(times(lists[0])), median(times(lists[1]))
 	size := float64(must(os.Stat(b.zksh)).Size()) / (1 << 20)
 	return []*figure{
-		(&figure{what: "`ls /` as a single command, until exit"}).time(ours, 25*time.Millisecond).atLeast(float64(theirs)/float64(ours), 25, "zkCli's "+duration(theirs)),
-		(&figure{what: thousands(count) + " piped creates"}).time(median(times(creates[0])), 0).
-			atMost(over(creates[0], creates[1]), 1.3, "the "+duration(median(times(creates[1])))+" without TLS"),
-		(&figure{what: "size of the program"}).also("%.1f MiB", size),
+		(&figure{name: "`ls /` as a single command, until exit"}).time(ours, 25*time.Millisecond).atLeast(float64(theirs)/float64(ours), 25, "zkCli's "+duration(theirs)),
+		(&figure{name: thousands(count) + " piped creates"}).time(median(times(creates[0])), 0).
+			atMost(medianRatio(creates[0], creates[1]), 1.3, "the "+duration(median(times(creates[1])))+" without TLS"),
+		(&figure{name: "size of the program"}).add("%.1f MiB", size),
 	}
 }

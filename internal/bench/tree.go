@@ -14,43 +14,45 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// The bench runs itself for all that needs a connection. On Linux a child's peak
-// memory is never below its parent's when it was started, so the parent, whose
-// children are measured, holds no trees and no connection.
+// helperArg is the first argument of a helper, a process of this program that connects to
+// a server or runs a sandbox. Linux never reports a lower peak memory for a child than its
+// parent had when it started the child. So the parent, whose children are measured, stays
+// small: it holds no trees and no connection.
 const helperArg = "helper"
 
-// tree is a subtree with a number of znodes, the root included, each with up to
-// fan children, filled level by level.
+// A tree is a subtree of znodes, filled level by level.
 type tree struct {
-	root       string
-	nodes, fan int
+	root  string
+	nodes int // number of znodes, including the root
+	fan   int // maximum number of children of a znode
 }
 
-// helper is a run of this program that does one of the jobs of help.
+// helper returns a job that runs a helper; see runHelper for the verbs.
 func (b *bench) helper(verb string, t tree, n int) job {
 	return job{path: b.self, args: []string{helperArg, verb, b.addr, t.root, strconv.Itoa(n), strconv.Itoa(t.fan)}}
 }
 
-// make makes the tree, which must not exist.
+// make creates the tree, which must not exist.
 func (b *bench) make(t tree) { b.run(b.helper("make", t, t.nodes)) }
 
 // remove removes the tree.
 func (b *bench) remove(t tree) {
 	b.run(b.shell(b.zksh, "deleteall", t.root))
-	b.gone(t)
+	b.checkRemoved(t)
 }
 
-// gone checks that the tree has been removed.
-func (b *bench) gone(t tree) { b.run(b.helper("gone", t, 0)) }
+// checkRemoved checks that the tree does not exist.
+func (b *bench) checkRemoved(t tree) { b.run(b.helper("gone", t, 0)) }
 
-// fresh has the tree made anew for each run of j, and removed or missed after it.
-func (b *bench) fresh(t tree, j job, after func(tree)) job {
+// onFreshTree returns the job j, with functions that create the tree before each run and
+// call after(t) after it. The function after is remove or checkRemoved.
+func (b *bench) onFreshTree(t tree, j job, after func(tree)) job {
 	j.before, j.after = func() { b.make(t) }, func() { after(t) }
 	return j
 }
 
-// help does a job: VERB SERVER ROOT N FAN.
-func help(args []string) {
+// runHelper does a job: VERB SERVER ROOT N FAN.
+func runHelper(args []string) {
 	if len(args) == 1 && args[0] == "sandbox" {
 		serveSandbox()
 		return
@@ -96,22 +98,22 @@ func (t tree) make(conn *zk.Conn) {
 	}
 }
 
-// creates is the bare loop: it creates the root's children, with so many requests
-// in flight, and reports them in order.
+// creates is the bare loop. It creates children of the root, with window requests in flight,
+// and prints the created paths in order.
 func (t tree) creates(conn *zk.Conn, window int) {
-	type answer struct {
+	type reply struct {
 		made string
 		err  error
 	}
-	answers := make(chan chan answer, window-1) // with the one that is waited for
-	go func() {                                 // ends with the tree, or with the program
+	answers := make(chan chan reply, window-1) // plus the one that the loop below waits for
+	go func() {                                // ends after the last create, or with the program
 		defer close(answers)
 		for i := range t.nodes {
-			a := make(chan answer, 1)
+			a := make(chan reply, 1)
 			answers <- a
 			go func() {
 				made, err := conn.Create(childPath(t.root, i), []byte("data"), 0, zk.WorldACL(zk.PermAll))
-				a <- answer{made, err}
+				a <- reply{made, err}
 			}()
 		}
 	}()
@@ -122,10 +124,10 @@ func (t tree) creates(conn *zk.Conn, window int) {
 	}
 }
 
-// childPath names the znodes that the loop and the shells create.
+// childPath returns the path of child i that the loop and the shells create.
 func childPath(root string, i int) string { return fmt.Sprintf("%s/node-%d", root, i) }
 
-// createLines is the script that creates n children of root.
+// createLines returns a script that creates n children of root.
 func createLines(root string, n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// measureTrees measures walks over a tree of a million znodes, copies, and dumps.
+// measureTrees measures walks over a tree of a million znodes, copies, exports and imports,
+// on a sandbox.
 func (b *bench) measureTrees() []*figure {
 	addr, stop := b.onSandbox()
 	defer stop()
 	b.addr = addr
-	fan, runs := b.of(1000, 100), b.of(5, 1)
+	fan, runs := b.size(1000, 100), b.size(5, 1)
 	t := tree{"/million", 1 + fan + fan*fan, fan}
 	sevens := 0
 	for i := 1; i < t.nodes; i++ {
@@ -41,16 +42,16 @@ func (b *bench) measureTrees() []*figure {
 		for _, s := range got {
 			first = append(first, s.first)
 		}
-		all = append(all, (&figure{what: "`" + w.args[0] + "`, " + thousands(t.nodes) + " znodes; first line"}).
+		all = append(all, (&figure{name: "`" + w.args[0] + "`, " + thousands(t.nodes) + " znodes; first line"}).
 			rate(t.nodes, median(times(got)), 250_000).time(median(first), 50*time.Millisecond).memory(got, 64))
 	}
 	s := b.run(b.shell(b.zksh, "deleteall", t.root))
-	b.gone(t)
-	all = append(all, (&figure{what: "`deleteall`, " + thousands(t.nodes) + " znodes"}).rate(t.nodes, s.total, 0).memory([]sample{s}, 96))
+	b.checkRemoved(t)
+	all = append(all, (&figure{name: "`deleteall`, " + thousands(t.nodes) + " znodes"}).rate(t.nodes, s.total, 0).memory([]sample{s}, 96))
 	return append(append(all, b.copies(runs)), b.dumps()...)
 }
 
-// copies measures a copy from this server to another one.
+// copies measures copies of a tree from the current server to another one.
 func (b *bench) copies(runs int) *figure {
 	other, stop := b.onSandbox()
 	defer stop()
@@ -60,12 +61,12 @@ func (b *bench) copies(runs int) *figure {
 	j := b.shell(b.zksh, "cp", "-R", t.root, other+":/copy")
 	j.expect, j.times = "Copied 10000 znodes", 1
 	j.after = func() { b.run(job{path: b.zksh, args: []string{"-server", other, "deleteall", "/copy"}}) }
-	return (&figure{what: "`cp -R`, 10,000 znodes to another server"}).time(median(times(b.byTurns(runs, j)[0])), 2*time.Second)
+	return (&figure{name: "`cp -R`, 10,000 znodes to another server"}).time(median(times(b.byTurns(runs, j)[0])), 2*time.Second)
 }
 
-// dumps measures how a tree is exported to a file, and imported again.
+// dumps measures the export of a tree to a file and the import of that file.
 func (b *bench) dumps() []*figure {
-	t := tree{"/kept", b.of(100_000, 10_000), 1000}
+	t := tree{"/kept", b.size(100_000, 10_000), 1000}
 	file := filepath.Join(b.dir, "dump")
 	list, export, imports := b.shell(b.zksh, "ls", "-R", t.root), b.shell(b.zksh, "export", "-R", t.root, file), b.shell(b.zksh, "import", "-R", file)
 	list.expect, list.times = "\n"+t.root, t.nodes
@@ -74,16 +75,17 @@ func (b *bench) dumps() []*figure {
 	imports.before = func() { b.remove(t) }
 	b.make(t)
 	defer b.remove(t)
-	b.run(export) // so that import has a file, whoever has the first turn
-	got := b.byTurns(b.of(9, 1), list, export, imports)
+	b.run(export) // import needs the file even if it runs before export
+	got := b.byTurns(b.size(9, 1), list, export, imports)
 	of := ", " + thousands(t.nodes) + " znodes"
 	return []*figure{
-		(&figure{what: "`export -R`" + of}).time(median(times(got[1])), 0).atMost(over(got[1], got[0]), 2, "`ls -R`").memory(got[1], 64),
-		(&figure{what: "`import -R`" + of}).rate(t.nodes, median(times(got[2])), 20_000).memory(got[2], 64),
+		(&figure{name: "`export -R`" + of}).time(median(times(got[1])), 0).atMost(medianRatio(got[1], got[0]), 2, "`ls -R`").memory(got[1], 64),
+		(&figure{name: "`import -R`" + of}).rate(t.nodes, median(times(got[2])), 20_000).memory(got[2], 64),
 	}
 }
 
-// onSandbox starts a sandbox that is a process of its own until stop.
+// onSandbox starts a sandbox in a separate process, and returns its address. The caller must
+// call stop.
 func (b *bench) onSandbox() (addr string, stop func()) {
 	host := exec.CommandContext(b.ctx, b.self, helperArg, "sandbox")
 	host.Stderr = os.Stderr
