@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// answer is what zksh prints for one step, and the status it has for it.
+// An answer is the output and the exit status of zksh for one step.
 type answer struct {
 	out, err []string
 	status   int
@@ -18,12 +18,12 @@ func (a answer) equal(b answer) bool {
 	return slices.Equal(a.out, b.out) && slices.Equal(a.err, b.err) && a.status == b.status
 }
 
-// normal is the answer as the table has it.
+// normal returns the normalized answer, as in the table.
 func (a answer) normal() answer {
 	return answer{split(normal(joined(a.out))), split(normal(joined(a.err))), a.status}
 }
 
-// The rules that are worked out from the recording alone.
+// Mechanical rules: predict and expect derive their effects from the recording alone.
 const (
 	createdToStdout    = "created-to-stdout"
 	errorPrefix        = "error-prefix"
@@ -35,25 +35,25 @@ const (
 )
 
 var (
-	// A remark is no error: zksh prints it as it is.
-	remark   = regexp.MustCompile(`^('.*' has been deprecated|The command '.*' has been deprecated|absolute path is )`)
-	missing  = regexp.MustCompile(`^Command not found: Command not found (.*)$`)
-	statLine = regexp.MustCompile(`^([cmp]Zxid|[cm]time|(c|data|acl)[vV]ersion|ephemeralOwner|dataLength|numChildren) = `)
-	lost     = regexp.MustCompile(`ConnectionLoss|Session expired|^Not connected$`)
-	soft     = regexp.MustCompile(`^(quota for .* does not exist\.|Quota does not exist for .*|Not connected)$`)
+	// A notice on standard error is not an error. zksh prints it unchanged.
+	notice              = regexp.MustCompile(`^('.*' has been deprecated|The command '.*' has been deprecated|absolute path is )`)
+	unknownCommandError = regexp.MustCompile(`^Command not found: Command not found (.*)$`)
+	statLine            = regexp.MustCompile(`^([cmp]Zxid|[cm]time|(c|data|acl)[vV]ersion|ephemeralOwner|dataLength|numChildren) = `)
+	connectionLost      = regexp.MustCompile(`ConnectionLoss|Session expired|^Not connected$`)
+	softError           = regexp.MustCompile(`^(quota for .* does not exist\.|Quota does not exist for .*|Not connected)$`)
 )
 
-// predict says how zksh answers a step, going by the recording and by the rules
-// that say where an answer moves without changing, and names the rules it used.
+// predict returns the answer that zksh should give to a step, from the recording and the
+// mechanical rules, and the names of the rules that made a difference.
 func predict(r *recording, i int) (answer, []string) {
 	var a answer
 	var used, errs []string
 	rec := r.steps[i]
-	if r.old() {
-		rec, used = r.newer(i)
+	if r.isVersion34() {
+		rec, used = r.asNewerVersion(i)
 	}
 	for _, line := range rec.out {
-		if soft.MatchString(line) {
+		if softError.MatchString(line) {
 			used, errs = append(used, softFailure), append(errs, line)
 		} else {
 			a.out = append(a.out, line)
@@ -63,10 +63,10 @@ func predict(r *recording, i int) (answer, []string) {
 		switch {
 		case strings.HasPrefix(line, "Created "):
 			used, a.out = append(used, createdToStdout), append(a.out, line)
-		case remark.MatchString(line):
+		case notice.MatchString(line):
 			a.err = append(a.err, line)
 		default:
-			if soft.MatchString(line) {
+			if softError.MatchString(line) {
 				used = append(used, softFailure)
 			}
 			errs = append(errs, line)
@@ -77,11 +77,11 @@ func predict(r *recording, i int) (answer, []string) {
 	}
 	a.status = 1
 	cmd := r.command(i)
-	if m := missing.FindStringSubmatch(errs[len(errs)-1]); m != nil && m[1] == cmd {
+	if m := unknownCommandError.FindStringSubmatch(errs[len(errs)-1]); m != nil && m[1] == cmd {
 		used, a.status = append(used, unknownCommand), 127
 		errs = []string{fmt.Sprintf("unknown command %q (to list all commands, run: help)", cmd)}
 	}
-	if lost.MatchString(errs[0]) {
+	if connectionLost.MatchString(errs[0]) {
 		a.status = 69
 		if !slices.Contains(used, softFailure) {
 			used = append(used, statusNoServer)
@@ -97,12 +97,12 @@ func predict(r *recording, i int) (answer, []string) {
 	return a, used
 }
 
-// old recordings are of zkCli 3.4.
-func (r *recording) old() bool { return strings.HasPrefix(r.name, "v34/") }
+// isVersion34 reports whether the recording is of zkCli 3.4.
+func (r *recording) isVersion34() bool { return strings.HasPrefix(r.name, "v34/") }
 
-// newer rewrites a step of 3.4 as later versions print it: 3.4 has stats on
-// standard error, also where nobody asks for one.
-func (r *recording) newer(i int) (step, []string) {
+// asNewerVersion returns a step of 3.4 with the output of later versions. zkCli 3.4 prints
+// stats on standard error, even for commands that need not print one.
+func (r *recording) asNewerVersion(i int) (step, []string) {
 	s, cmd := r.steps[i], r.command(i)
 	var used, errs []string
 	for _, line := range s.err {
@@ -122,11 +122,11 @@ func (r *recording) newer(i int) (step, []string) {
 	return s, used
 }
 
-// command is the name of the command in a step.
+// command returns the name of the command in a step.
 func (r *recording) command(i int) string {
 	line := r.steps[i].line
 	if r.oneShot() {
-		return r.plainArgs()
+		return r.firstPlainArg()
 	}
 	line = strings.TrimSpace(line)
 	if line == "" {
@@ -142,8 +142,9 @@ func (r *recording) command(i int) string {
 	return strings.Fields(line)[0]
 }
 
-// plainArgs is the first argument that is no option, as zkCli sees it.
-func (r *recording) plainArgs() string {
+// firstPlainArg returns the first argument that zkCli does not treat as an option or the
+// value of an option.
+func (r *recording) firstPlainArg() string {
 	for i := 0; i < len(r.args); i++ {
 		switch arg := r.args[i]; {
 		case arg == "-server" || arg == "-timeout":
@@ -155,15 +156,15 @@ func (r *recording) plainArgs() string {
 	return ""
 }
 
-// expectation is all that zksh should do with a recording.
+// An expectation is the expected behaviour of zksh for a recording.
 type expectation struct {
-	answers  []answer
-	rules    []string // the mechanical ones that made a difference
-	problems []string // in the table
+	answers  []answer // one for each step
+	rules    []string // mechanical rules that made a difference
+	problems []string // errors in the table
 }
 
-// expect puts together what the recording, the mechanical rules and the table
-// say. A step of the table that says what the recording says is stale.
+// expect derives the expectation from the recording, the mechanical rules and the table. A
+// step of the table that equals the prediction is stale, which is a problem.
 func expect(r *recording, row *row) expectation {
 	var e expectation
 	rules := map[string]bool{}
@@ -173,13 +174,13 @@ func expect(r *recording, row *row) expectation {
 		a, mechanical := predict(r, i)
 		if d := row.step(i + 1); d != nil {
 			used[i+1] = true
-			if d.line != r.shown(i) {
-				e.problems = append(e.problems, fmt.Sprintf("line %d is %q, the table has %q", i+1, r.shown(i), d.line))
+			if d.line != r.tableLine(i) {
+				e.problems = append(e.problems, fmt.Sprintf("line %d is %q, the table has %q", i+1, r.tableLine(i), d.line))
 			}
 			if d.answer.equal(a.normal()) {
 				e.problems = append(e.problems, fmt.Sprintf("line %d: stale: %s makes no difference any more", i+1, d.rule))
 			}
-			if why := explain(d.rule, difference{r: r, i: i, got: d.answer, earlier: earlier}); why != "" {
+			if why := whyNotCovered(d.rule, difference{r: r, i: i, got: d.answer, earlier: earlier}); why != "" {
 				e.problems = append(e.problems, fmt.Sprintf("line %d: %s", i+1, why))
 			}
 			earlier = append(earlier, d.rule)
@@ -199,7 +200,7 @@ func expect(r *recording, row *row) expectation {
 	if why := r.lastStatus(row, e.answers); why != "" {
 		e.problems = append(e.problems, why)
 	}
-	if e.status() != e.answers[len(e.answers)-1].status {
+	if e.exitStatus() != e.answers[len(e.answers)-1].status {
 		rules[firstFailureStatus] = true
 	}
 	for _, name := range mechanicalRules {
@@ -210,8 +211,9 @@ func expect(r *recording, row *row) expectation {
 	return e
 }
 
-// lastStatus checks the recorded status, that of the last command, where the
-// answer to that command is the same and no rule changes its status.
+// lastStatus compares the recorded exit status, which is that of the last command, with the
+// status of the last answer. It returns a problem, or "" if they are equal or if a rule or
+// the table changes the answer to the last command.
 func (r *recording) lastStatus(row *row, answers []answer) string {
 	last := len(r.steps) - 1
 	for !r.oneShot() && last > 0 && (r.command(last) == "quit" || r.command(last) == "") {
@@ -220,22 +222,22 @@ func (r *recording) lastStatus(row *row, answers []answer) string {
 	_, rules := predict(r, last)
 	ended := slices.ContainsFunc(row.steps, func(s tableStep) bool { return s.rule == "script-ends" })
 	moved := ended || slices.Contains(rules, softFailure) || slices.Contains(rules, statusNoServer)
-	if row.step(last+1) != nil || moved || r.old() || strconv.Itoa(answers[last].status) == r.status {
+	if row.step(last+1) != nil || moved || r.isVersion34() || strconv.Itoa(answers[last].status) == r.status {
 		return ""
 	}
 	return fmt.Sprintf("line %d: zkCli's status is %s, zksh's would be %d", last+1, r.status, answers[last].status)
 }
 
-// shown is a step's line as the table repeats it.
-func (r *recording) shown(i int) string {
+// tableLine returns a step's line in the format of the table.
+func (r *recording) tableLine(i int) string {
 	if r.oneShot() {
 		return strings.Join(r.args, " ")
 	}
 	return strconv.Quote(r.steps[i].line)
 }
 
-// status is that of the first failure.
-func (e *expectation) status() int {
+// exitStatus returns the status of the first failure, or 0.
+func (e *expectation) exitStatus() int {
 	for _, a := range e.answers {
 		if a.status != 0 {
 			return a.status
@@ -244,7 +246,7 @@ func (e *expectation) status() int {
 	return 0
 }
 
-// streams joins the answers of the first n steps.
+// streams returns the normalized outputs of the first n steps.
 func (e *expectation) streams(n int) (out, errs string) {
 	var o, x []string
 	for _, a := range e.answers[:n] {

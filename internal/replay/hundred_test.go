@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	hundred = "../../testdata/hundred.txt"
-	zkCli   = "/usr/share/zookeeper/bin/zkCli.sh" // of Debian's package, which the server comes from too
+	hundredScript = "../../testdata/hundred.txt"
+	zkCli         = "/usr/share/zookeeper/bin/zkCli.sh" // path in the Debian package zookeeper, which also contains the server
 )
 
-// TestHundred pipes a hundred mixed commands into the real zkCli and into zksh,
-// on one server, and compares answers, complaints and events.
+// TestHundred pipes a hundred mixed commands into the real zkCli and into zksh, on one
+// server, and compares answers, errors and events.
 func TestHundred(t *testing.T) {
-	script, err := os.ReadFile(hundred)
+	script, err := os.ReadFile(hundredScript)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestHundred(t *testing.T) {
 	}
 	cliOut, cliErr := run(zkCli)
 	out, errs := run("zksh")
-	want, have := told(cliOut, cliErr), told(out, errs)
+	want, have := classify(cliOut, cliErr), classify(out, errs)
 	if len(want["answers"]) < 100 {
 		t.Fatalf("zkCli answered with %d lines only:\n%s\n%s", len(want["answers"]), cliOut, cliErr)
 	}
@@ -51,17 +51,18 @@ func TestHundred(t *testing.T) {
 }
 
 var (
-	banner  = regexp.MustCompile(`^(Connecting to .*|Welcome to ZooKeeper!|JLine support is .*)$`)
-	varying = regexp.MustCompile(`0x[0-9a-f]+|^[cm]time = .*`)
-	prefix  = regexp.MustCompile(`^stdin:\d+: \w+: `)
-	// event is each of the two texts of one. zkCli has a thread for them, so that they can
-	// stand in the middle of a line of an answer.
+	banner             = regexp.MustCompile(`^(Connecting to .*|Welcome to ZooKeeper!|JLine support is .*)$`)
+	varying            = regexp.MustCompile(`0x[0-9a-f]+|^[cm]time = .*`)
+	errorPrefixPattern = regexp.MustCompile(`^stdin:\d+: \w+: `)
+	// event matches each of the two lines that zkCli prints for an event. A separate thread of
+	// zkCli prints them, so they can occur in the middle of a line of an answer.
 	event = regexp.MustCompile(`\n(WATCHER::|WatchedEvent .*)\n`)
 )
 
-// told sorts what a shell printed: zkCli prints events whenever they come and
-// "Created" on standard error, zksh has a prefix on its errors and no banner.
-func told(out, errs string) map[string][]string {
+// classify returns the lines that a shell printed, grouped into answers, created znodes and
+// events, without prefixes and banners. It removes these differences: zkCli prints events at
+// any time, and "Created" on standard error; zksh prints a prefix before errors.
+func classify(out, errs string) map[string][]string {
 	m := map[string][]string{}
 	out = event.ReplaceAllStringFunc(out, func(text string) string {
 		if l := strings.TrimSpace(text); l != "WATCHER::" && !strings.Contains(l, "type:None") {
@@ -70,7 +71,7 @@ func told(out, errs string) map[string][]string {
 		return ""
 	})
 	for _, l := range strings.Split(out+errs, "\n") {
-		l = varying.ReplaceAllString(prefix.ReplaceAllString(l, ""), "…")
+		l = varying.ReplaceAllString(errorPrefixPattern.ReplaceAllString(l, ""), "…")
 		switch {
 		case l == "" || banner.MatchString(l) || strings.HasPrefix(l, "SLF4J:"):
 		case strings.HasPrefix(l, "Created "):
@@ -79,7 +80,7 @@ func told(out, errs string) map[string][]string {
 			m["answers"] = append(m["answers"], l)
 		}
 	}
-	// whoami lists in the order of a hash table.
+	// The order of the lines of whoami depends on a hash table.
 	if i := slices.Index(m["answers"], "Auth scheme: User"); i >= 0 {
 		slices.Sort(m["answers"][i+1 : i+3])
 	}

@@ -13,26 +13,26 @@ import (
 
 const recordings = "../../testdata/zkcli"
 
-// recording is one run of the real zkCli.
+// A recording is a recorded run of the real zkCli.
 type recording struct {
 	name   string
-	args   []string // of the command line
-	input  string   // what was sent on standard input, byte for byte
+	args   []string // arguments of the command line
+	input  string   // standard input, byte for byte; "" for a one-shot run
 	steps  []step
-	status string
+	status string // exit status
 }
 
-// step is one line of input, or all of a one-shot run, with what zkCli printed.
+// A step is a line of input, or a whole one-shot run, and the output of zkCli for it.
 type step struct {
 	line     string
-	before   []string // what happened to the server before the line was sent
-	out, err []string
+	before   []string // remarks: commands executed before the line was sent, such as stopping the server
+	out, err []string // lines of standard output and standard error
 }
 
 func (r *recording) oneShot() bool { return r.input == "" }
 
-// load reads a recording. Its log has all of both streams, by steps; the files
-// README.md tells of are kept because of what a log cannot show.
+// load reads a recording. The log contains standard input, output and error in the order of
+// steps. The file .in contains the input with exact bytes, which the log cannot show.
 func load(name string) (*recording, error) {
 	r := &recording{name: name}
 	var text [3]string
@@ -43,7 +43,7 @@ func load(name string) (*recording, error) {
 		}
 		text[i] = string(data)
 	}
-	r.args, r.input = words(text[0]), text[1]
+	r.args, r.input = splitArgs(text[0]), text[1]
 	if r.oneShot() {
 		r.steps = []step{{}}
 	}
@@ -88,8 +88,8 @@ func load(name string) (*recording, error) {
 	return r, nil
 }
 
-// withoutBanner drops what zksh leaves out of pipes and one-shots: the lines at
-// the start, and the blocks about the session.
+// withoutBanner removes the lines that zksh does not print in pipes and one-shot runs: the
+// banner at the start and the events about the session's state.
 func withoutBanner(lines []string) []string {
 	var kept []string
 	for i := 0; i < len(lines); i++ {
@@ -105,8 +105,8 @@ func withoutBanner(lines []string) []string {
 	return kept
 }
 
-// words splits recorded arguments; single quotes are the only quotes in them.
-func words(line string) []string {
+// splitArgs splits recorded arguments. They contain single quotes only.
+func splitArgs(line string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`'([^']*)'|([^\s']+)`).FindAllStringSubmatch(line, -1) {
 		all = append(all, m[1]+m[2])
@@ -118,14 +118,14 @@ var (
 	zoneDate  = regexp.MustCompile(`(?m)^([cm]time = )(\w{3} \w{3} \d\d \d\d:\d\d:\d\d) (\w+) (\d{4})$`)
 	zxidTrio  = regexp.MustCompile(`cZxid = (0x[0-9a-f]+)\n(ctime = .*\n)mZxid = (0x[0-9a-f]+)\n(mtime = .*\n)pZxid = (0x[0-9a-f]+)\n`)
 	ownerLine = regexp.MustCompile(`(?m)^ephemeralOwner = 0x[0-9a-f]{2,}$`)
-	// The help screen is tested elsewhere, and long lists are compared by digest.
+	// helpScreen is removed because other tests check it. Long lists are compared by digest.
 	helpScreen = regexp.MustCompile(`(?s)Reading\n  ls .*\\uHHHH\.\n`)
-	manyLines  = regexp.MustCompile(`(?:/x05v38/child-name-\d{5}\n){2,}|(?:child-name-\d{5}, ){2,}`)
+	longList   = regexp.MustCompile(`(?:/x05v38/child-name-\d{5}\n){2,}|(?:child-name-\d{5}, ){2,}`)
 	confLine   = regexp.MustCompile(`(?m)^version=[0-9a-f]+$`)
 )
 
-// normal makes two runs comparable: times, but not that of 1970; zxids, but not
-// their order within a stat; sessions. A zone keeps its name.
+// normal replaces text that differs between two runs: times except those in 1970, zxids,
+// and session ids. It keeps the name of the time zone and the order of the zxids in a stat.
 func normal(text string) string {
 	text = zoneDate.ReplaceAllStringFunc(text, func(s string) string {
 		if strings.HasSuffix(s, " 1970") {
@@ -153,7 +153,7 @@ func normal(text string) string {
 	})
 	text = ownerLine.ReplaceAllString(text, "ephemeralOwner = <session>")
 	text = helpScreen.ReplaceAllString(text, "<help>\n")
-	text = manyLines.ReplaceAllStringFunc(text, digest)
+	text = longList.ReplaceAllStringFunc(text, digest)
 	text = confLine.ReplaceAllString(text, "version=<zxid>")
 	return printable(text)
 }
@@ -162,7 +162,7 @@ func digest(list string) string {
 	return fmt.Sprintf("<%d bytes, %x>\n", len(list), sha256.Sum256([]byte(list)))
 }
 
-// printable shows what is no UTF-8 as the logs of the recordings do.
+// printable escapes invalid UTF-8 and control characters like the logs of the recordings.
 func printable(text string) string {
 	var b strings.Builder
 	for text != "" {

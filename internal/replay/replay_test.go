@@ -1,5 +1,10 @@
-// Package replay runs what was once typed into the real zkCli through zksh, and
-// compares. It holds tests only.
+// Package replay tests zksh with recordings of the real zkCli, which are in testdata/zkcli.
+// It sends the recorded input to zksh and compares the output with the recorded one. The
+// file differences.txt there declares all deliberate differences, and each needs a rule that
+// explains it.
+//
+// Begin with TestRecordings. The function predict derives the expected output from a
+// recording; rules lists the deliberate differences. The package contains only tests.
 package replay
 
 import (
@@ -21,8 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write the table of differences anew; a difference without a rule stays an error")
 
-// recorded is what the recordings call the server.
-const recorded = "127.0.0.1:21811"
+// recordedAddr is the address of the server in the recordings.
+const recordedAddr = "127.0.0.1:21811"
 
 func TestRecordings(t *testing.T) {
 	rows, err := readTable()
@@ -45,8 +50,7 @@ func TestRecordings(t *testing.T) {
 	}
 }
 
-// TestBatches sees to it that no recording is left out, and that the table knows
-// no others.
+// Each recording is in exactly one batch, and the table has no rows for other recordings.
 func TestBatches(t *testing.T) {
 	in := map[string]int{}
 	for _, b := range batches {
@@ -83,15 +87,15 @@ func TestBatches(t *testing.T) {
 
 func TestMain(m *testing.M) { zktest.MainWithProgram(m, "<version>") }
 
-// suite is what the batches share.
+// A suite holds the table, which the batches share.
 type suite struct {
 	mu   sync.Mutex
-	rows map[string]*row
+	rows map[string]*row // by name of the recording; guarded by mu
 }
 
-// run replays the cases of a batch against one server, in the recorded order.
+// run replays the recordings of a batch against one server, in the recorded order.
 func (s *suite) run(t *testing.T, b batch) {
-	w := newWorld(t, b)
+	w := newBatchServer(t, b)
 	for _, name := range b.names(t) {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			r, err := load(name)
@@ -106,7 +110,7 @@ func (s *suite) run(t *testing.T, b batch) {
 				old = &row{}
 			}
 			if *update {
-				s.record(t, w, r, old)
+				s.updateRow(t, w, r, old)
 			} else {
 				s.check(t, w, r, old)
 			}
@@ -114,8 +118,8 @@ func (s *suite) run(t *testing.T, b batch) {
 	}
 }
 
-// check replays one case and compares.
-func (s *suite) check(t *testing.T, w *world, r *recording, declared *row) {
+// check replays one recording and compares the output with the expectation.
+func (s *suite) check(t *testing.T, w *batchServer, r *recording, declared *row) {
 	want := expect(r, declared)
 	for _, p := range want.problems {
 		t.Error(p)
@@ -124,28 +128,28 @@ func (s *suite) check(t *testing.T, w *world, r *recording, declared *row) {
 		t.Errorf("rules in use: %v; declared: %v", want.rules, declared.rules)
 	}
 	p := s.start(t, w, r)
-	if !r.eventful() {
-		p.send(w.live(r.input))
+	if !r.hasRemarks() {
+		p.send(w.toCurrent(r.input))
 	} else {
 		for i, step := range r.steps {
 			out, errs := want.streams(i)
 			for _, remark := range step.before {
 				p.await(t, out, errs)
-				w.act(t, p, remark)
+				w.perform(t, p, remark)
 			}
-			p.send(w.live(step.line + "\n"))
+			p.send(w.toCurrent(step.line + "\n"))
 		}
 	}
 	status := p.end(t)
 	out, errs := want.streams(len(want.answers))
 	compare(t, "standard output", p.out.normal(), out)
 	compare(t, "standard error", p.err.normal(), errs)
-	if status != want.status() {
-		t.Errorf("status %d, want %d (zkCli: %s)", status, want.status(), r.status)
+	if status != want.exitStatus() {
+		t.Errorf("status %d, want %d (zkCli: %s)", status, want.exitStatus(), r.status)
 	}
 }
 
-// compare shows the first lines that differ.
+// compare fails the test if got differs from want, and shows the first lines that differ.
 func compare(t *testing.T, what, got, want string) {
 	if got == want {
 		return
@@ -161,20 +165,20 @@ func compare(t *testing.T, what, got, want string) {
 	t.Errorf("%s differs in line %d\ngot:\n\t%s\nwant:\n\t%s", what, i+1, show(g), show(w))
 }
 
-// record finds out what zksh answers to each line by waiting after each, and
-// puts the differences into the table.
-func (s *suite) record(t *testing.T, w *world, r *recording, old *row) {
+// updateRow replays one recording, waiting for the answer to each line, and puts the
+// differences from the prediction into the table.
+func (s *suite) updateRow(t *testing.T, w *batchServer, r *recording, old *row) {
 	p := s.start(t, w, r)
 	got := make([]answer, len(r.steps))
 	lines := strings.SplitAfter(r.input, "\n")
-	var out, errs int   // how much was seen before
-	var out0, errs0 int // the same before normalising
+	var out, errs int   // lengths of the normalized outputs after the previous step
+	var out0, errs0 int // lengths of the raw outputs after the previous step
 	for i, step := range r.steps {
 		for _, remark := range step.before {
-			w.act(t, p, remark)
+			w.perform(t, p, remark)
 		}
 		if !r.oneShot() {
-			p.send(w.live(lines[i]))
+			p.send(w.toCurrent(lines[i]))
 			predicted, _ := predict(r, i)
 			p.settle(out0+errs0, len(predicted.out)+len(predicted.err) > 0)
 			out0, errs0 = p.out.len(), p.err.len()
@@ -184,7 +188,7 @@ func (s *suite) record(t *testing.T, w *world, r *recording, old *row) {
 		}
 		o, e := p.out.normal(), p.err.normal()
 		got[i] = answer{out: split(o[out:]), err: split(e[errs:])}
-		got[i].status = statusOf(r, got[i].err)
+		got[i].status = statusFromError(r, got[i].err)
 		out, errs = len(o), len(e)
 	}
 	fresh := &row{}
@@ -195,17 +199,17 @@ func (s *suite) record(t *testing.T, w *world, r *recording, old *row) {
 			continue
 		}
 		d := difference{r: r, i: i, got: a, earlier: earlier}
-		name := guess(d)
-		if was := old.step(i + 1); was != nil && explain(was.rule, d) == "" {
+		name := coveringRule(d)
+		if was := old.step(i + 1); was != nil && whyNotCovered(was.rule, d) == "" {
 			name = was.rule
 		}
 		if name == "?" {
-			t.Errorf("%s line %d, %s: no rule explains\nzkCli: %q %q\nzksh:  %q %q", r.name, i+1, r.shown(i),
+			t.Errorf("%s line %d, %s: no rule explains\nzkCli: %q %q\nzksh:  %q %q", r.name, i+1, r.tableLine(i),
 				predicted.out, predicted.err, a.out, a.err)
 			continue
 		}
 		earlier = append(earlier, name)
-		fresh.steps = append(fresh.steps, tableStep{number: i + 1, rule: name, line: r.shown(i), answer: a})
+		fresh.steps = append(fresh.steps, tableStep{number: i + 1, rule: name, line: r.tableLine(i), answer: a})
 	}
 	fresh.rules = expect(r, fresh).rules
 	s.mu.Lock()
@@ -223,10 +227,10 @@ func split(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// statusOf is the status behind an error message. Only record needs it: the
-// program's own status tells but of the first failure.
-func statusOf(r *recording, errs []string) int {
-	text := complaints(errs)
+// statusFromError returns the exit status that belongs to an error message. updateRow needs
+// it because the exit status of the program is only that of the first failure.
+func statusFromError(r *recording, errs []string) int {
+	text := errorText(errs)
 	switch {
 	case text == "":
 		return 0
@@ -241,23 +245,23 @@ func statusOf(r *recording, errs []string) int {
 	return 1
 }
 
-// process is a running zksh.
+// A process is a running zksh.
 type process struct {
 	cmd      *exec.Cmd
 	in       io.WriteCloser
 	out, err *stream
 }
 
-func (s *suite) start(t *testing.T, w *world, r *recording) *process {
+func (s *suite) start(t *testing.T, w *batchServer, r *recording) *process {
 	args := make([]string, len(r.args))
 	for i, a := range r.args {
-		args[i] = w.live(a)
+		args[i] = w.toCurrent(a)
 	}
 	p := &process{cmd: exec.Command("zksh", args...), out: &stream{w: w}, err: &stream{w: w}}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.err
 	home := t.TempDir()
 	zone := "UTC"
-	if z := zones[r.name]; z != "" {
+	if z := timeZones[r.name]; z != "" {
 		zone = z
 	}
 	p.cmd.Dir = home
@@ -269,17 +273,18 @@ func (s *suite) start(t *testing.T, w *world, r *recording) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended unless the test failed
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // fails if zksh has ended, which it has unless the test failed
 	return p
 }
 
-// send fails only when zksh has ended, which its output and status show.
+// send writes to zksh's standard input. It ignores errors: they mean that zksh has ended,
+// which its output and status show.
 func (p *process) send(text string) { _, _ = io.WriteString(p.in, text) }
 
 // end closes the input and returns the exit status.
 func (p *process) end(t *testing.T) int {
-	_ = p.in.Close() // closed already if zksh has ended
-	timer := time.AfterFunc(limit, func() { _ = p.cmd.Process.Kill() })
+	_ = p.in.Close() // fails if zksh has ended
+	timer := time.AfterFunc(timeout, func() { _ = p.cmd.Process.Kill() })
 	defer timer.Stop()
 	err := p.cmd.Wait()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -288,21 +293,21 @@ func (p *process) end(t *testing.T) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// limit is more than anything takes here, even on a busy machine.
-const limit = 60 * time.Second
+// timeout is longer than any wait takes here, even on a busy machine.
+const timeout = 60 * time.Second
 
-// await waits until the answers so far have come.
+// await waits until the normalized outputs equal out and errs.
 func (p *process) await(t *testing.T, out, errs string) {
-	told := func() bool { return p.out.normal() == out && p.err.normal() == errs }
-	for end := time.Now().Add(limit); !told(); time.Sleep(10 * time.Millisecond) {
+	complete := func() bool { return p.out.normal() == out && p.err.normal() == errs }
+	for end := time.Now().Add(timeout); !complete(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited for\n%s%s\nhave\n%s%s", out, errs, p.out.normal(), p.err.normal())
 		}
 	}
 }
 
-// sockets are those that zksh has open.
-func (p *process) sockets(t *testing.T) []string {
+// openSockets returns the sockets that zksh has open.
+func (p *process) openSockets(t *testing.T) []string {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
 	files, err := os.ReadDir(dir)
@@ -311,7 +316,7 @@ func (p *process) sockets(t *testing.T) []string {
 	}
 	var open []string
 	for _, f := range files {
-		// One that is closed meanwhile has no target.
+		// Readlink fails for a file that has been closed meanwhile.
 		if target, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && strings.HasPrefix(target, "socket:") {
 			open = append(open, target)
 		}
@@ -319,8 +324,8 @@ func (p *process) sockets(t *testing.T) []string {
 	return open
 }
 
-// settle waits until something is printed, if that is likely, and then until
-// nothing more is.
+// settle waits until zksh prints nothing more for 0.3 s. If likely is true, it first waits up
+// to 3 s until there is more output than before bytes.
 func (p *process) settle(before int, likely bool) {
 	const tick, quiet, patience = 20 * time.Millisecond, 15, 150
 	had, still := before, 0

@@ -2,7 +2,7 @@ package replay
 
 import "testing"
 
-// TestUndeclared sees to it that the table cannot explain away what no rule allows.
+// No rule covers an arbitrary wrong answer, so the table cannot declare one.
 func TestUndeclared(t *testing.T) {
 	r := &recording{name: "x", input: "get /a\n", steps: []step{{line: "get /a", out: []string{"data"}}}}
 	wrong := []answer{
@@ -15,18 +15,19 @@ func TestUndeclared(t *testing.T) {
 	}
 	for _, got := range wrong {
 		d := difference{r: r, got: got}
-		if name := guess(d); name != "?" {
+		if name := coveringRule(d); name != "?" {
 			t.Errorf("%s explains %q", name, got.out)
 		}
 		for _, rule := range append(mechanicalRules, "?", "") {
-			if rule != softFailure && rule != unknownCommand && explain(rule, d) == "" {
+			if rule != softFailure && rule != unknownCommand && whyNotCovered(rule, d) == "" {
 				t.Errorf("%q explains %q", rule, got.out)
 			}
 		}
 	}
 }
 
-// TestStale sees to it that a row outlives its difference only as a failure.
+// A row of the table is an error if zksh's answer no longer differs from the prediction, or
+// if the recording has no such step.
 func TestStale(t *testing.T) {
 	r := &recording{name: "x", status: "0", input: "create /a\n", steps: []step{{line: "create /a", err: []string{"Created /a"}}}}
 	stale := &row{steps: []tableStep{{number: 1, rule: "usage", line: `"create /a"`, answer: answer{out: []string{"Created /a"}}}}}

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// table has every difference between zkCli and zksh that the recordings show,
-// by case. Its form, with a line each:
+// tableFile is the table of all differences between zkCli and zksh in the recordings. It has
+// these lines:
 //
-//	== case: the mechanical rules
-//	-- line rule | the line as sent
-//	O| what zksh prints on standard output
-//	E| and on standard error
-//	=  its status, if not 0
+//	== recording: mechanical rules
+//	-- number rule | input line
+//	O| line of zksh's standard output
+//	E| line of zksh's standard error
+//	=  exit status, if not 0
 const tableFile = recordings + "/differences.txt"
 
-// row is what the table has for one case.
+// A row is the entry of the table for one recording.
 type row struct {
 	rules []string
 	steps []tableStep
 }
 
-// tableStep is one line of input that zksh answers otherwise.
+// A tableStep is an input line to which zksh gives another answer than predicted.
 type tableStep struct {
 	number int
 	rule   string
@@ -91,7 +91,7 @@ func readTable() (map[string]*row, error) {
 	return rows, nil
 }
 
-// writeTable writes the table anew, keeping the comment at its head.
+// writeTable writes the table. It keeps the comment at its beginning.
 func writeTable(rows map[string]*row) error {
 	old, err := os.ReadFile(tableFile)
 	if err != nil {
