@@ -16,88 +16,88 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// contestant is a client that takes a lock again and again, in one trip of a program
-// after another. All its servers are behind proxies of its own.
-type contestant struct {
-	c        *chaos
-	o        *oracle
-	mode     mode
-	name     string
-	proxies  []*zktest.Proxy
-	r        *rand.Rand // for its goroutine alone
-	sections int        // so many it has tried to come into
-	trip     func(z *contestant, calm bool) (held bool)
-	noStop   bool        // it is never stopped
-	atFault  atomic.Bool // a fault of its own is under way
-	done     atomic.Bool
+// A chaosClient is a client that takes a lock again and again. Each run of its program is a
+// trip. It connects to the servers through its own proxies.
+type chaosClient struct {
+	chaos        *chaos
+	oracle       *oracle
+	mode         mode
+	name         string
+	proxies      []*zktest.Proxy
+	rand         *rand.Rand // used only by the goroutine of run
+	sectionCount int        // number of sections begun so far
+	trip         func(z *chaosClient, final bool) (held bool)
+	neverStopped bool        // the client is never stopped by SIGSTOP
+	faulty       atomic.Bool // a fault of this client has not been repaired yet
+	done         atomic.Bool
 
-	mu      sync.Mutex
-	now     *trip       // nil without one
-	process *os.Process // of the trip, or the driver's; nil without one
-	driver  *driver     // of Curator or kazoo
+	mu          sync.Mutex
+	currentTrip *trip       // nil between trips
+	process     *os.Process // process of the trip or the driver, or nil
+	driver      *driver     // driver of Curator or kazoo, or nil
 }
 
-// run has the client make trips, and once all is mended one more until it has had
-// the lock.
-func (z *contestant) run() {
+// run makes trips until the faults are repaired, and then repeats the final trip until the
+// client has had the lock.
+func (z *chaosClient) run() {
 	defer z.done.Store(true)
-	for calm := false; !calm; {
+	for final := false; !final; {
 		select {
-		case <-z.c.calm:
-			calm = true
+		case <-z.chaos.repaired:
+			final = true
 		default:
 			z.trip(z, false)
 		}
 	}
-	for range 20 { // of which one is enough, but on a very busy machine
+	for range 20 { // one final trip is enough unless the machine is very busy
 		if z.trip(z, true) {
 			return
 		}
 	}
-	z.c.t.Errorf("%s does not get the lock any more", z.name)
+	z.chaos.t.Errorf("%s does not get the lock any more", z.name)
 }
 
-// section begins the next one.
-func (z *contestant) section() section {
-	z.sections++
-	return section{z.name, z.sections}
+// section returns the client's next section.
+func (z *chaosClient) section() section {
+	z.sectionCount++
+	return section{z.name, z.sectionCount}
 }
 
-// mark tells the client's processes.
-func (z *contestant) mark() string { return z.o.dir + "/" + z.name }
+// mark returns the value of markName in the environment of the client's processes.
+func (z *chaosClient) mark() string { return z.oracle.dir + "/" + z.name }
 
-// stays is a file that keeps the client in its section.
-func (z *contestant) stays() string { return z.o.stay(z.name) }
+// holdFile returns the path of a file that keeps the client in its section while it exists.
+func (z *chaosClient) holdFile() string { return z.oracle.holdFile(z.name) }
 
-// servers is a connect string, of one server or of all.
-func (z *contestant) servers(all bool) string {
+// servers returns a connect string with a random server or with all of them.
+func (z *chaosClient) servers(all bool) string {
 	var addrs []string
 	for _, p := range z.proxies {
 		addrs = append(addrs, p.Addr())
 	}
 	if !all {
-		return addrs[z.r.IntN(len(addrs))]
+		return addrs[z.rand.IntN(len(addrs))]
 	}
 	return strings.Join(addrs, ",")
 }
 
-func (z *contestant) oneIn(n int) bool { return z.r.IntN(n) == 0 }
+func (z *chaosClient) oneIn(n int) bool { return z.rand.IntN(n) == 0 }
 
-// during is how long a section lasts.
-func (z *contestant) during(calm bool) time.Duration {
+// sectionLength returns a random duration of a section.
+func (z *chaosClient) sectionLength(final bool) time.Duration {
 	switch {
-	case calm || z.c.over.Err() != nil:
+	case final || z.chaos.faultCtx.Err() != nil:
 		return 100 * time.Millisecond
 	case z.oneIn(4):
-		return between(z.r, chaosTimeout/2, 2*longCut)
+		return randomDuration(z.rand, chaosTimeout/2, 2*longCut)
 	}
-	return between(z.r, 50*time.Millisecond, time.Second)
+	return randomDuration(z.rand, 50*time.Millisecond, time.Second)
 }
 
-// lock is the command that takes the lock.
-func (z *contestant) lock() []string {
+// lockCommand returns the command of zksh that takes the lock.
+func (z *chaosClient) lockCommand() []string {
 	switch {
-	case z.o.path == "/alone":
+	case z.oracle.path == "/alone":
 		return []string{"lock", "--as", "all"} // excludes Curator's and kazoo's
 	case z.mode == shared:
 		return []string{"rlock"}
@@ -105,13 +105,13 @@ func (z *contestant) lock() []string {
 	return []string{"wlock"}
 }
 
-// oneShot runs a command under the lock.
-func (z *contestant) oneShot(calm bool) (held bool) {
+// oneShot runs zksh with a single command under the lock.
+func (z *chaosClient) oneShot(final bool) (held bool) {
 	s := z.section()
-	t := &trip{z: z, sections: []section{s}, own: []int{0, 3, 42}[z.r.IntN(3)]}
-	flags := z.lock()
+	t := &trip{client: z, sections: []section{s}, commandStatus: []int{0, 3, 42}[z.rand.IntN(3)]}
+	flags := z.lockCommand()
 	flag := func(often int, set *bool, words ...string) {
-		if *set = !calm && z.oneIn(often); *set {
+		if *set = !final && z.oneIn(often); *set {
 			flags = append(flags, words...)
 		}
 	}
@@ -122,97 +122,98 @@ func (z *contestant) oneShot(calm bool) (held bool) {
 	if flag(12, &try, "-n"); !try {
 		flag(6, &wait, "-w", "3")
 	}
-	t.busy = try || wait
-	args := append(z.options(calm || !z.oneIn(3)), flags...)
-	args = append(args, z.o.path, "--", "sh")
-	args = append(args, z.o.witness(z.c.t, s, z.mode, z.during(calm), t.own, !calm && z.oneIn(3))...)
-	z.travel(t, "", args)
-	return z.o.saw(s, "end")
+	t.mayGiveUp = try || wait
+	args := append(z.options(final || !z.oneIn(3)), flags...)
+	args = append(args, z.oracle.path, "--", "sh")
+	args = append(args, z.oracle.witnessArgs(z.chaos.t, s, z.mode, z.sectionLength(final), t.commandStatus, !final && z.oneIn(3))...)
+	z.runTrip(t, "", args)
+	return z.oracle.saw(s, "end")
 }
 
-// batch runs a few commands under the lock, in one session.
-func (z *contestant) batch(calm bool) (held bool) {
-	t := &trip{z: z}
+// batch runs zksh with a script of a few commands under the lock, all in one session.
+func (z *chaosClient) batch(final bool) (held bool) {
+	t := &trip{client: z}
 	var script strings.Builder
-	for range 2 + z.r.IntN(3) {
+	for range 2 + z.rand.IntN(3) {
 		s := z.section()
 		t.sections = append(t.sections, s)
-		words := append(z.lock(), "-t", "1", z.o.path, "--", "sh")
-		words = append(words, z.o.witness(z.c.t, s, z.mode, z.during(calm), 0, z.oneIn(3))...)
+		words := append(z.lockCommand(), "-t", "1", z.oracle.path, "--", "sh")
+		words = append(words, z.oracle.witnessArgs(z.chaos.t, s, z.mode, z.sectionLength(final), 0, z.oneIn(3))...)
 		script.WriteString(strings.Join(words, " ") + "\n")
 	}
-	z.travel(t, script.String(), append(z.options(true), "-q"))
-	return z.o.saw(t.sections[len(t.sections)-1], "end")
+	z.runTrip(t, script.String(), append(z.options(true), "-q"))
+	return z.oracle.saw(t.sections[len(t.sections)-1], "end")
 }
 
-// options are zksh's own.
-func (z *contestant) options(all bool) []string {
+// options returns the options of zksh before the command.
+func (z *chaosClient) options(all bool) []string {
 	return []string{"-server", z.servers(all), "-timeout", fmt.Sprint(chaosTimeout.Milliseconds())}
 }
 
-// zksh is the program, to be started by set.
-func (z *contestant) zksh(args ...string) *exec.Cmd {
+// zksh returns a command that runs zksh, for startTrip.
+func (z *chaosClient) zksh(args ...string) *exec.Cmd {
 	cmd := exec.Command("zksh", args...)
-	cmd.Env = append(os.Environ(), "HOME="+z.o.dir, "XDG_CONFIG_HOME="+z.o.dir, markName+"="+z.mark(), "GOTRACEBACK=all")
+	cmd.Env = append(os.Environ(), "HOME="+z.oracle.dir, "XDG_CONFIG_HOME="+z.oracle.dir, markName+"="+z.mark(), "GOTRACEBACK=all")
 	return cmd
 }
 
-// travel runs a zksh to its end. Its errors go into a file: a pipe would be its
-// command's, too, and not end with it.
-func (z *contestant) travel(t *trip, script string, args []string) {
-	errs, err := os.CreateTemp(z.o.dir, z.name)
+// runTrip runs zksh until it exits. Standard error is a file, because the command under the
+// lock would inherit a pipe and keep it open after the end of zksh.
+func (z *chaosClient) runTrip(t *trip, script string, args []string) {
+	errs, err := os.CreateTemp(z.oracle.dir, z.name)
 	if err != nil {
-		z.c.t.Error(err)
+		z.chaos.t.Error(err)
 		return
 	}
 	defer errs.Close()
 	cmd := z.zksh(args...)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(script), errs
-	if err := z.set(t, cmd); err != nil {
-		z.c.t.Error(err)
+	if err := z.startTrip(t, cmd); err != nil {
+		z.chaos.t.Error(err)
 		return
 	}
 	_ = cmd.Wait() // its status is judged later
-	z.arrived(t, cmd)
+	z.finishTrip(t, cmd)
 	text, err := os.ReadFile(errs.Name())
 	if err != nil {
-		z.c.t.Error(err)
+		z.chaos.t.Error(err)
 	}
 	t.errs = string(text)
 }
 
-// set starts a trip.
-func (z *contestant) set(t *trip, cmd *exec.Cmd) error {
+// startTrip starts the program of a trip.
+func (z *chaosClient) startTrip(t *trip, cmd *exec.Cmd) error {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	z.now, z.process = t, cmd.Process
+	z.currentTrip, z.process = t, cmd.Process
 	return nil
 }
 
-// arrived ends one, and looks for what it leaves. When zksh has ended nothing of its command runs, but for a
-// moment what the command has killed as it ended by itself; when zksh was killed
-// there is the keeper, which has until the end of the lease.
-func (z *contestant) arrived(t *trip, cmd *exec.Cmd) {
+// finishTrip records the end of a trip and the processes of its command that still run. No
+// such process may outlive zksh, with two exceptions: processes that the command itself has
+// killed may exist for a moment, and after zksh was killed the keeper has until the end of the
+// lease to end the command.
+func (z *chaosClient) finishTrip(t *trip, cmd *exec.Cmd) {
 	z.mu.Lock()
-	z.now, z.process, t.exit = nil, nil, cmd.ProcessState.Sys().(syscall.WaitStatus)
+	z.currentTrip, z.process, t.exit = nil, nil, cmd.ProcessState.Sys().(syscall.WaitStatus)
 	z.mu.Unlock()
 	end := time.Now()
-	switch last := (section{z.name, z.sections}); {
+	switch last := (section{z.name, z.sectionCount}); {
 	case t.killed:
 		end = end.Add(chaosTimeout)
-	case z.o.saw(last, "end"), z.o.saw(last, "term"):
+	case z.oracle.saw(last, "end"), z.oracle.saw(last, "term"):
 		end = end.Add(10 * time.Second)
 	}
 	for {
-		if t.left = survivors(z.c.t, z.mark()); len(t.left) == 0 || time.Now().After(end) {
+		if t.survivors = survivors(z.chaos.t, z.mark()); len(t.survivors) == 0 || time.Now().After(end) {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	z.c.mu.Lock()
-	defer z.c.mu.Unlock()
-	z.c.trips = append(z.c.trips, t)
+	z.chaos.mu.Lock()
+	defer z.chaos.mu.Unlock()
+	z.chaos.trips = append(z.chaos.trips, t)
 }

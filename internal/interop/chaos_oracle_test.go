@@ -18,43 +18,42 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// oracle sees who is in the critical section of one lock, without a word from a
-// ZooKeeper: what runs there writes lines into a log. See testdata/witness.sh.
+// An oracle records which clients are in the critical section of a lock, without asking
+// ZooKeeper: the code in the section writes entries to a log. See testdata/witness.sh.
 //
-// A lock is handed on in the order of the numbers in the names of its znodes. So a
-// line with an older number after one with a newer number is of somebody who goes
-// on though the lock is another's. If that is a zksh, it is an overlap. A lock of
-// the kernel's, which the commands under zksh's locks take, finds out those, too,
-// that leave no such line.
+// Clients get a lock in the order of the numbers in the names of its znodes. So an entry with
+// a lower number after one with a higher number is from a client that has continued after it
+// lost the lock. If that client is zksh, the oracle reports an overlap. In addition, commands
+// under zksh's locks take a lock of the kernel, which finds overlaps that leave no such entry.
 //
-// Curator and kazoo believe every server, also one that is cut off from the leader,
-// and have no lease: their overlaps are theirs, and are counted only. When one is
-// still there as a zksh begins, its number is the older one, so the line that is
-// wrong is not of the zksh. When a zksh is still there as one of them begins, it is.
+// Curator and kazoo have no lease and trust every server, even one that is cut off from the
+// leader. Their overlaps are only counted. If such a client is still in its section when zksh
+// begins, the client has the lower number, so its entry is the wrong one. In the opposite
+// case it is the entry of zksh.
 type oracle struct {
 	dir  string
-	path string // of the lock
+	path string // path of the lock in ZooKeeper
 }
 
 func newOracle(t *testing.T, path string) *oracle { return &oracle{t.TempDir(), path} }
 
-// mode is how a section excludes others.
+// A mode says which other sections a section excludes.
 type mode string
 
 const (
 	exclusive mode = "x"
 	shared    mode = "s"
-	foreign   mode = "f" // exclusive, of a client that has no lease
+	foreign   mode = "f" // exclusive, of a client without a lease (Curator, kazoo)
 )
 
-// section is one stay of a client in the critical section, counted by client.
+// A section is one stay of a client in the critical section, numbered per client.
 type section struct {
-	name string
-	n    int
+	name   string
+	number int
 }
 
-// sight is a line of the log.
-type sight struct {
+// A logEntry is a line of the log.
+type logEntry struct {
 	section
 	mode   mode
 	number int64
@@ -63,8 +62,8 @@ type sight struct {
 	at     float64
 }
 
-// say writes a line from the test's own process.
-func (o *oracle) say(s sight) error {
+// record writes an entry for a section in the process of the test.
+func (o *oracle) record(s logEntry) error {
 	f, err := os.OpenFile(o.log(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -73,23 +72,23 @@ func (o *oracle) say(s sight) error {
 	uptime, err := os.ReadFile("/proc/uptime")
 	if err == nil {
 		now, _, _ := strings.Cut(string(uptime), " ")
-		_, err = fmt.Fprintln(f, s.name, s.n, s.mode, s.number, s.token, s.what, now)
+		_, err = fmt.Fprintln(f, s.name, s.number, s.mode, s.number, s.token, s.what, now)
 	}
 	return err
 }
 
 func (o *oracle) log() string { return filepath.Join(o.dir, "log") }
 
-// sights are the lines of the log so far.
-func (o *oracle) sights(t *testing.T) (all []sight) {
+// readLog returns the entries of the log so far.
+func (o *oracle) readLog(t *testing.T) (all []logEntry) {
 	text, err := os.ReadFile(o.log())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		var s sight
-		var number string // with zeros in front, which is no octal
-		_, err := fmt.Sscan(line, &s.name, &s.n, &s.mode, &number, &s.token, &s.what, &s.at)
+		var s logEntry
+		var number string // decimal with leading zeros, which Sscan would read as octal
+		_, err := fmt.Sscan(line, &s.name, &s.number, &s.mode, &number, &s.token, &s.what, &s.at)
 		if err == nil {
 			s.number, err = strconv.ParseInt(number, 10, 64)
 		}
@@ -101,25 +100,25 @@ func (o *oracle) sights(t *testing.T) (all []sight) {
 	return all
 }
 
-// saw reports whether something is in the log.
+// saw reports whether the log contains an entry of a section with the given what.
 func (o *oracle) saw(in section, what string) bool {
 	text, err := os.ReadFile(o.log())
 	if err != nil {
-		return false // nobody was there yet
+		return false // no entries yet
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, fmt.Sprint(in.name, " ", in.n, " ")) && strings.Contains(line, " "+what+" ") {
+		if strings.HasPrefix(line, fmt.Sprint(in.name, " ", in.number, " ")) && strings.Contains(line, " "+what+" ") {
 			return true
 		}
 	}
 	return false
 }
 
-// inside is the client that was in the critical section just now, if any was.
-func (o *oracle) inside() string {
+// lastInside returns the client of the last entry, or "" if that is the end of a section.
+func (o *oracle) lastInside() string {
 	text, err := os.ReadFile(o.log())
 	if err != nil {
-		return "" // nobody was yet
+		return "" // no entries yet
 	}
 	last := text[bytes.LastIndexByte(bytes.TrimSuffix(text, []byte("\n")), '\n')+1:]
 	name, rest, _ := strings.Cut(string(last), " ")
@@ -129,32 +128,32 @@ func (o *oracle) inside() string {
 	return name
 }
 
-// verdict is what the oracle has seen.
+// A verdict is the result of checking the log.
 type verdict struct {
 	overlaps []string // of zksh's
 	late     map[section]bool
-	last     map[section]sight
+	last     map[section]logEntry
 }
 
 func (o *oracle) judge(t *testing.T) verdict {
-	v := verdict{late: map[section]bool{}, last: map[section]sight{}}
-	var newest, newestExclusive, newestOurs sight
-	wrong := func(s, newer sight) {
+	v := verdict{late: map[section]bool{}, last: map[section]logEntry{}}
+	var newest, newestExclusive, newestOurs logEntry
+	wrong := func(s, newer logEntry) {
 		if v.late[s.section] {
 			return
 		}
 		v.late[s.section] = true
 		if s.mode != foreign {
 			v.overlaps = append(v.overlaps, fmt.Sprintf("%s %d (%s, number %d): %s at %.2f, after %s at %.2f of %s %d (%s, number %d)",
-				s.name, s.n, s.mode, s.number, s.what, s.at, newer.what, newer.at, newer.name, newer.n, newer.mode, newer.number))
+				s.name, s.number, s.mode, s.number, s.what, s.at, newer.what, newer.at, newer.name, newer.number, newer.mode, newer.number))
 		}
 	}
-	for _, s := range o.sights(t) {
+	for _, s := range o.readLog(t) {
 		ahead := newest
 		switch s.mode {
 		case shared:
 			ahead = newestExclusive
-		case foreign: // Curator's and kazoo's do not exclude each other
+		case foreign: // locks of Curator and of kazoo do not exclude each other
 			ahead = newestOurs
 		}
 		if s.number < ahead.number || s.what == "taken" {
@@ -168,7 +167,7 @@ func (o *oracle) judge(t *testing.T) verdict {
 		}
 		if s.mode != foreign && s.number > newestOurs.number {
 			if token(t, s) <= token(t, newestOurs) {
-				v.overlaps = append(v.overlaps, fmt.Sprintf("%s %d has token %s after %s", s.name, s.n, s.token, newestOurs.token))
+				v.overlaps = append(v.overlaps, fmt.Sprintf("%s %d has token %s after %s", s.name, s.number, s.token, newestOurs.token))
 			}
 			newestOurs = s
 		}
@@ -177,9 +176,9 @@ func (o *oracle) judge(t *testing.T) verdict {
 	return v
 }
 
-func token(t *testing.T, s sight) int64 {
+func token(t *testing.T, s logEntry) int64 {
 	if s.token == "" {
-		return 0 // nobody's
+		return 0 // the zero logEntry
 	}
 	n, err := strconv.ParseInt(s.token, 0, 64)
 	if err != nil {
@@ -188,15 +187,15 @@ func token(t *testing.T, s sight) int64 {
 	return n
 }
 
-// began and ended are what a client can have done in a section.
+// began reports whether a section has begun, ended whether it has ended normally.
 func (v verdict) began(s section) bool { _, ok := v.last[s]; return ok }
 func (v verdict) ended(s section) bool { return v.last[s].what == "end" }
 
-// markName is the variable of the environment that tells whose a process is.
+// markName is an environment variable that identifies the client of a process.
 const markName = "CHAOS_CLIENT"
 
-// survivors are the processes that still run of commands under locks of a client,
-// or of any if who is empty, by what the environment of each says.
+// survivors returns the running processes of commands under locks of a client. It identifies
+// them by their environment, where who is the value of markName.
 func survivors(t *testing.T, who string) (left []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -207,7 +206,7 @@ func survivors(t *testing.T, who string) (left []string) {
 		dir := filepath.Dir(file)
 		env, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended, or is not ours
+			continue // the process has ended, or belongs to another user
 		}
 		text := "\x00" + string(env)
 		if strings.Contains(text, "\x00ZK_LOCK_NODE=") && strings.Contains(text, "\x00"+markName+"="+who+"\x00") {
@@ -216,17 +215,17 @@ func survivors(t *testing.T, who string) (left []string) {
 				t.Fatal(err)
 			}
 			if !zktest.Runs(pid) {
-				continue // it has been killed
+				continue // the process has been killed
 			}
-			cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it may end just now
+			cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // fails if the process has just ended
 			left = append(left, filepath.Base(dir)+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
 	}
 	return left
 }
 
-// The oracle sees clients that do not exclude each other: who ignores the lock, who
-// believes in a znode that is gone, what survives its zksh, and who tells a lie.
+// The oracle finds clients that do not exclude each other: clients that ignore the lock or
+// continue without their znode. survivors finds commands that outlive their zksh.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
@@ -270,9 +269,9 @@ func TestOracle(t *testing.T) {
 	})
 	t.Run("Foreign", func(t *testing.T) {
 		o := newOracle(t, "/l")
-		theirs := sight{section{"theirs", 1}, foreign, 4, "-", "begin", 0}
-		for _, s := range []sight{theirs, {section{"ours", 1}, exclusive, 5, "0x5", "begin", 0}, theirs} {
-			if err := o.say(s); err != nil {
+		theirs := logEntry{section{"theirs", 1}, foreign, 4, "-", "begin", 0}
+		for _, s := range []logEntry{theirs, {section{"ours", 1}, exclusive, 5, "0x5", "begin", 0}, theirs} {
+			if err := o.record(s); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -280,8 +279,8 @@ func TestOracle(t *testing.T) {
 			t.Errorf("late: %v, and blamed: %q", v.late, v.overlaps)
 		}
 		theirs.number = 6
-		for _, s := range []sight{theirs, {section{"ours", 1}, exclusive, 5, "0x5", "beat", 0}} {
-			if err := o.say(s); err != nil {
+		for _, s := range []logEntry{theirs, {section{"ours", 1}, exclusive, 5, "0x5", "beat", 0}} {
+			if err := o.record(s); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -293,7 +292,7 @@ func TestOracle(t *testing.T) {
 		o := newOracle(t, "/l")
 		cmd := o.start(t, "killed", exclusive, 4)
 		o.waitFor(t, "killed", "beat")
-		_ = cmd.Process.Kill() // not its child, which is in a session of its own
+		_ = cmd.Process.Kill() // does not kill its child
 		_ = cmd.Wait()
 		left := survivors(t, o.dir+"/killed")
 		if len(left) == 0 {
@@ -304,18 +303,18 @@ func TestOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = syscall.Kill(pid, syscall.SIGKILL) // a sleep may have ended
+			_ = syscall.Kill(pid, syscall.SIGKILL) // fails if the process has ended
 		}
 		zktest.Eventually(t, "all are gone", func() bool { return len(survivors(t, o.dir+"/killed")) == 0 })
 	})
 }
 
-// start runs a witness with a znode that no server has, which stays until wantEnds.
+// start runs witness.sh with the name of a znode that does not exist. It runs until wantEnds.
 func (o *oracle) start(t *testing.T, name string, m mode, number int) *exec.Cmd {
-	cmd := exec.Command("sh", o.witness(t, section{name, 1}, m, 100*time.Millisecond, 0, false)...)
+	cmd := exec.Command("sh", o.witnessArgs(t, section{name, 1}, m, 100*time.Millisecond, 0, false)...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("ZK_LOCK_NODE=%s/x-lock-%010d", o.path, number), fmt.Sprintf("ZK_LOCK_TOKEN=%#x", number),
 		markName+"="+o.dir+"/"+name)
-	if err := os.WriteFile(o.stay(name), nil, 0o600); err != nil {
+	if err := os.WriteFile(o.holdFile(name), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
@@ -324,8 +323,8 @@ func (o *oracle) start(t *testing.T, name string, m mode, number int) *exec.Cmd 
 	return cmd
 }
 
-// witness are the arguments of sh.
-func (o *oracle) witness(t *testing.T, s section, m mode, during time.Duration, status int, stubborn bool) []string {
+// witnessArgs returns the arguments of sh that run witness.sh.
+func (o *oracle) witnessArgs(t *testing.T, s section, m mode, during time.Duration, status int, stubborn bool) []string {
 	script, err := filepath.Abs("testdata/witness.sh")
 	if err != nil {
 		t.Error(err)
@@ -334,18 +333,18 @@ func (o *oracle) witness(t *testing.T, s section, m mode, during time.Duration, 
 	if stubborn {
 		term = "ignore"
 	}
-	return []string{script, o.dir, s.name, strconv.Itoa(s.n), string(m), fmt.Sprint(during.Seconds()), strconv.Itoa(status), term}
+	return []string{script, o.dir, s.name, strconv.Itoa(s.number), string(m), fmt.Sprint(during.Seconds()), strconv.Itoa(status), term}
 }
 
 func (o *oracle) waitFor(t *testing.T, name, what string) {
 	zktest.Eventually(t, name+" "+what, func() bool { return o.saw(section{name, 1}, what) })
 }
 
-// stay is a file that keeps a client in its section.
-func (o *oracle) stay(name string) string { return filepath.Join(o.dir, "stay-"+name) }
+// holdFile returns the path of a file that keeps a client in its section while it exists.
+func (o *oracle) holdFile(name string) string { return filepath.Join(o.dir, "stay-"+name) }
 
 func (o *oracle) wantEnds(t *testing.T, cmds ...*exec.Cmd) {
-	names, err := filepath.Glob(o.stay("*"))
+	names, err := filepath.Glob(o.holdFile("*"))
 	for _, name := range names {
 		err = errors.Join(err, os.Remove(name))
 	}

@@ -26,8 +26,8 @@ var (
 	chaosSeed = flag.Uint64("chaosseed", 0, "of TestChaos's faults; 0 takes one by chance")
 )
 
-// The leader ends a session that it has not heard of for chaosTimeout, and a
-// follower that is cut off goes on answering its clients for longer than that.
+// The leader expires a session after chaosTimeout. A follower that is cut off from the leader
+// continues to answer its clients for longer than that.
 const (
 	chaosTick      = 500 * time.Millisecond
 	chaosSyncLimit = 16 // ticks
@@ -35,30 +35,30 @@ const (
 	longCut        = chaosSyncLimit*chaosTick + time.Second
 )
 
-// chaos is an ensemble, its clients, and how far it is.
+// chaos is the state of TestChaos: the ensemble, its clients and the progress of the test.
 type chaos struct {
-	t       *testing.T
-	split   *zktest.Split
-	locks   []*oracle // one for each path
-	clients []*contestant
-	over    context.Context // no more faults are made
-	calm    chan struct{}   // closed when they are mended, and sessions that had ended are gone
-	mending sync.WaitGroup
+	t        *testing.T
+	split    *zktest.Split
+	locks    []*oracle // one for each lock
+	clients  []*chaosClient
+	faultCtx context.Context // done at the end of the faults
+	repaired chan struct{}   // closed when the faults are repaired and lost sessions have expired
+	repairs  sync.WaitGroup
 
 	mu     sync.Mutex
 	trips  []*trip
 	faults map[string]int
 }
 
-// Three servers, of which one or another is killed or cut off; clients of all kinds
-// for a lock, and for one of readers and writers, each on proxies of its own, of
-// which one or another is cut off, stopped, told to end or killed: no two are in
-// the critical section together, no command outlives its zksh, no status tells a
-// lie, and when all is mended everybody gets the lock, and nothing is left.
+// Locks are safe under faults. Clients of all kinds compete for an exclusive lock and a
+// read-write lock on an ensemble of three servers. The test kills and isolates servers; it
+// cuts off, stops, terminates and kills clients. No two clients are in the critical section
+// together, no command outlives its zksh, and every exit status is correct. After the
+// repairs, every client gets the lock, and nothing is left in the queues.
 //
-// A server that stands still is not among the faults: see the package comment of
-// zklock for what two such in a row can do. Nor does a zksh stand still that holds a
-// lock between two lines of a batch, where there is no command that could be ended.
+// The test does not stop servers: the package comment of zklock says what two such pauses in
+// a row can do. It also does not stop a zksh that holds a lock between two lines of a script,
+// because there is no command that could be ended.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
@@ -71,44 +71,44 @@ func TestChaos(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("-chaosseed %d", seed)
-	c := &chaos{t: t, calm: make(chan struct{}), faults: map[string]int{}}
+	c := &chaos{t: t, repaired: make(chan struct{}), faults: map[string]int{}}
 	c.split = zktest.StartSplit(t, zktest.Heap(64), zktest.Ticks(int(chaosTick.Milliseconds()), 20, chaosSyncLimit))
 	var stop context.CancelFunc
-	c.over, stop = context.WithTimeout(t.Context(), *chaosTime)
+	c.faultCtx, stop = context.WithTimeout(t.Context(), *chaosTime)
 	defer stop()
 
 	alone := c.newLock("/alone")
 	for i := range 4 {
-		c.join(alone, exclusive, fmt.Sprint("command-", i), seed).trip = (*contestant).oneShot
+		c.join(alone, exclusive, fmt.Sprint("command-", i), seed).trip = (*chaosClient).oneShot
 	}
-	c.join(alone, exclusive, "batch", seed).trip = (*contestant).batch
+	c.join(alone, exclusive, "batch", seed).trip = (*chaosClient).batch
 	told := c.join(alone, exclusive, "lines", seed)
-	told.trip, told.noStop = (*contestant).byLines, true
-	c.join(alone, foreign, "curator", seed).trip = (&stranger{kind: "C-mutex", program: curator}).hold
-	c.join(alone, foreign, "kazoo", seed).trip = (&stranger{kind: "K-lock", program: kazoo}).hold
+	told.trip, told.neverStopped = (*chaosClient).lineBatch, true
+	c.join(alone, foreign, "curator", seed).trip = (&foreignClient{kind: "C-mutex", program: curator}).hold
+	c.join(alone, foreign, "kazoo", seed).trip = (&foreignClient{kind: "K-lock", program: kazoo}).hold
 	both := c.newLock("/both")
-	c.join(both, exclusive, "writer", seed).trip = (*contestant).oneShot
+	c.join(both, exclusive, "writer", seed).trip = (*chaosClient).oneShot
 	for i := range 3 {
-		c.join(both, shared, fmt.Sprint("reader-", i), seed).trip = (*contestant).oneShot
+		c.join(both, shared, fmt.Sprint("reader-", i), seed).trip = (*chaosClient).oneShot
 	}
 
 	var running sync.WaitGroup
 	for _, z := range c.clients {
 		running.Go(z.run)
 	}
-	c.mending.Go(func() { c.breakClients(rand.New(rand.NewPCG(seed, 1))) })
+	c.repairs.Go(func() { c.breakClients(rand.New(rand.NewPCG(seed, 1))) })
 	c.breakServers(rand.New(rand.NewPCG(seed, 2)))
-	c.mending.Wait()
-	// Sessions of clients that were killed, and of those that are not heard of.
+	c.repairs.Wait()
+	// Wait until the sessions of killed and unreachable clients have expired.
 	time.Sleep(chaosTimeout + 2*chaosTick)
-	close(c.calm)
-	c.await(&running)
+	close(c.repaired)
+	c.waitForClients(&running)
 	c.wantNothingLeft()
 	c.judge()
 }
 
-// newLock makes the path of a lock, which stays, so that the numbers of its znodes
-// only grow.
+// newLock creates the path of a lock. It is permanent, so that the numbers of the znodes
+// below it only grow.
 func (c *chaos) newLock(path string) *oracle {
 	o := newOracle(c.t, path)
 	s := zksession.Open(c.t, zkconn.Config{Servers: c.split.Addr(0), Timeout: chaosTimeout})
@@ -119,8 +119,8 @@ func (c *chaos) newLock(path string) *oracle {
 	return o
 }
 
-func (c *chaos) join(o *oracle, m mode, name string, seed uint64) *contestant {
-	z := &contestant{c: c, o: o, mode: m, name: name, r: rand.New(rand.NewPCG(seed, uint64(100+len(c.clients))))}
+func (c *chaos) join(o *oracle, m mode, name string, seed uint64) *chaosClient {
+	z := &chaosClient{chaos: c, oracle: o, mode: m, name: name, rand: rand.New(rand.NewPCG(seed, uint64(100+len(c.clients))))}
 	for i := range 3 {
 		z.proxies = append(z.proxies, zktest.NewProxy(c.t, c.split.Addr(i)))
 	}
@@ -128,10 +128,11 @@ func (c *chaos) join(o *oracle, m mode, name string, seed uint64) *contestant {
 	return z
 }
 
-// await waits for the clients, each of which ends when it has had the lock once more.
-func (c *chaos) await(running *sync.WaitGroup) {
+// waitForClients waits until every client has had the lock once more. If this takes too long,
+// it makes the hanging programs dump their goroutines.
+func (c *chaos) waitForClients(running *sync.WaitGroup) {
 	done := make(chan struct{})
-	go func() { running.Wait(); close(done) }() // ends with the clients
+	go func() { running.Wait(); close(done) }() // ends when all clients have ended
 	select {
 	case <-done:
 		return
@@ -146,13 +147,13 @@ func (c *chaos) await(running *sync.WaitGroup) {
 			continue
 		}
 		c.t.Errorf("%s hangs", z.name)
-		z.signal(syscall.SIGABRT) // tells where
+		z.signal(syscall.SIGABRT) // makes the program dump its goroutines
 	}
 	<-done
 }
 
-// wantNothingLeft wants the queues to be empty when all clients have ended, at the
-// latest with their sessions, and no command to run.
+// wantNothingLeft checks that no commands run and that the queues are empty. It waits, because
+// some znodes disappear only when their sessions expire.
 func (c *chaos) wantNothingLeft() {
 	s := zksession.Open(c.t, zkconn.Config{Servers: c.split.Addr(0), Timeout: chaosTimeout})
 	if err := s.Sync(zktest.Within(c.t), "/"); err != nil {
@@ -182,15 +183,15 @@ func (c *chaos) wantNothingLeft() {
 	}
 }
 
-// judge compares what the oracles have seen with what was said.
+// judge checks the logs of the oracles, and compares them with the results of the trips.
 func (c *chaos) judge() {
-	lost := 0 // locks, by zksh's
+	lost := 0 // number of locks that zksh lost
 	for _, o := range c.locks {
 		v := o.judge(c.t)
 		for _, overlap := range v.overlaps {
 			c.t.Errorf("%s: %s", o.path, overlap)
 		}
-		if by, err := os.ReadFile(filepath.Join(o.dir, "taken")); err == nil { // there is none if nobody found it so
+		if by, err := os.ReadFile(filepath.Join(o.dir, "taken")); err == nil { // the file exists only if a client found the kernel's lock taken
 			c.t.Logf("%s: found taken:\n%s", o.path, by)
 		}
 		held, late := map[string]int{}, map[string]int{}
@@ -203,24 +204,24 @@ func (c *chaos) judge() {
 		c.t.Logf("%s: held %v; Curator's and kazoo's that believed in it for too long: %v", o.path, held, late)
 		statuses := map[string]int{}
 		for _, trip := range c.trips {
-			if trip.z.o != o {
+			if trip.client.oracle != o {
 				continue
 			}
 			statuses[trip.status()]++
-			if lie := trip.lie(v); lie != "" {
+			if lie := trip.mismatch(v); lie != "" {
 				c.t.Errorf("%s tells a lie: %s\n%s", trip, lie, trip.errs)
 			}
 			if trip.killed || trip.exit.ExitStatus() == commands.StatusLockLost {
 				lost++
 			}
-			if len(trip.left) > 0 {
-				c.t.Errorf("%s: its command goes on: %q", trip, trip.left)
+			if len(trip.survivors) > 0 {
+				c.t.Errorf("%s: its command goes on: %q", trip, trip.survivors)
 			}
 		}
 		c.t.Logf("%s: statuses %v", o.path, statuses)
 	}
 	c.t.Logf("faults: %v", c.faults)
-	if lost == 0 && *chaosTime >= time.Minute { // in less there may be faults of other kinds alone
+	if lost == 0 && *chaosTime >= time.Minute { // a shorter run may have only faults of other kinds
 		c.t.Error("no lock was lost, and no holder killed: it was not chaos")
 	}
 }

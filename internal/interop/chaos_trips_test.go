@@ -13,30 +13,29 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// trip is one run of a zksh, which takes the lock once or a few times, and what it
-// claims by its status.
+// A trip is one run of zksh, which takes the lock once or several times.
 type trip struct {
-	z        *contestant
-	sections []section
-	own      int  // the status of its commands
-	busy     bool // it need not get the lock
-	confirm  bool
-	strict   bool
-	claim    func(status int) (lie string) // what its answers say of its status; nil for those of commands
+	client        *chaosClient
+	sections      []section
+	commandStatus int  // exit status of its commands
+	mayGiveUp     bool // the lock command gives up if the lock is taken
+	confirm       bool
+	strict        bool
+	checkStatus   func(status int) (mismatch string) // checks the status of a lineBatch; nil for other trips
 
-	killed, termed bool // by the test; guarded by the client's lock
+	killed, terminated bool // signals sent by the test; guarded by client.mu
 
-	exit syscall.WaitStatus
-	errs string   // what it told
-	left []string // of its commands
+	exit      syscall.WaitStatus
+	errs      string   // standard error
+	survivors []string // processes of its commands that outlived it
 }
 
-// String tells which trip it is.
+// String returns the client, the sections and the statuses of the trip.
 func (t *trip) String() string {
-	return fmt.Sprintf("%s %v, own status %d, status %s", t.z.name, t.sections, t.own, t.status())
+	return fmt.Sprintf("%s %v, own status %d, status %s", t.client.name, t.sections, t.commandStatus, t.status())
 }
 
-// status is the word for it.
+// status returns the exit status, or the signal that ended zksh.
 func (t *trip) status() string {
 	if t.exit.Signaled() {
 		return t.exit.Signal().String()
@@ -44,27 +43,27 @@ func (t *trip) status() string {
 	return strconv.Itoa(t.exit.ExitStatus())
 }
 
-// lie compares the status with what the oracle has seen. That nobody else was there
-// while a command ran is its verdict in any case.
-func (t *trip) lie(v verdict) string {
+// mismatch compares the exit status with the sections that the oracle has seen. It returns a
+// description of a contradiction, or "". The verdict itself lists the overlaps.
+func (t *trip) mismatch(v verdict) string {
 	ran := slices.IndexFunc(t.sections, func(s section) bool { return !v.ended(s) })
 	whole := ran < 0
-	begun := !whole && v.began(t.sections[ran]) // what has not ended
+	begun := !whole && v.began(t.sections[ran]) // a section has begun and not ended
 	status := t.exit.ExitStatus()
 	switch {
 	case !whole && slices.ContainsFunc(t.sections[ran+1:], v.began):
 		return "it went on after a section that had not ended"
 	case t.exit.Signaled():
-		early := t.termed && t.exit.Signal() == syscall.SIGTERM && !whole && !begun // before zksh heeds it
+		early := t.terminated && t.exit.Signal() == syscall.SIGTERM && !whole && !begun // before zksh handles SIGTERM
 		if !early && !(t.killed && t.exit.Signal() == syscall.SIGKILL) {
 			return "it was not killed"
 		}
 		return ""
-	case t.claim != nil:
-		return t.claim(status)
-	case status == t.own && whole:
+	case t.checkStatus != nil:
+		return t.checkStatus(status)
+	case status == t.commandStatus && whole:
 		return ""
-	case status == t.own || status == commands.StatusOK:
+	case status == t.commandStatus || status == commands.StatusOK:
 		return "its command has not run to the end"
 	}
 	switch status {
@@ -73,18 +72,18 @@ func (t *trip) lie(v verdict) string {
 			return "it did not tell of a loss"
 		}
 	case commands.StatusNotLocked:
-		if begun || whole || !t.busy {
+		if begun || whole || !t.mayGiveUp {
 			return "it got the lock, or had to wait"
 		}
 	case commands.StatusNoServer:
-		// A batch waits for the lock again in a new session, and tells at its end that
-		// it had to.
+		// After an expired session, a script waits for the lock again in a new session, and
+		// ends with this status.
 		again := len(t.sections) > 1 && strings.Contains(t.errs, "the session expired")
 		if (begun || whole) && !again {
 			return "it got the lock"
 		}
 	case commands.StatusUnconfirmed:
-		if !t.confirm || !whole && !(begun && t.termed) { // the end by a signal is its own, too
+		if !t.confirm || !whole && !(begun && t.terminated) { // a command that SIGTERM ended has ended too
 			return "nothing was to be confirmed"
 		}
 	case commands.StatusCannotRun:
@@ -92,7 +91,7 @@ func (t *trip) lie(v verdict) string {
 			return "there is such a program"
 		}
 	case commands.StatusTerminated:
-		if !t.termed {
+		if !t.terminated {
 			return "it was not terminated"
 		}
 	default:
@@ -101,14 +100,14 @@ func (t *trip) lie(v verdict) string {
 	return ""
 }
 
-// Each status that does not fit what was seen is a lie.
-func TestLies(t *testing.T) {
+// mismatch finds each exit status that contradicts the log.
+func TestTripMismatches(t *testing.T) {
 	first, second := section{"c", 1}, section{"c", 2}
 	seen := func(first, second string) verdict {
-		v := verdict{last: map[section]sight{}}
+		v := verdict{last: map[section]logEntry{}}
 		for s, what := range map[section]string{{"c", 1}: first, {"c", 2}: second} {
 			if what != "" {
-				v.last[s] = sight{section: s, what: what}
+				v.last[s] = logEntry{section: s, what: what}
 			}
 		}
 		return v
@@ -122,38 +121,38 @@ func TestLies(t *testing.T) {
 		v    verdict
 		lies bool
 	}{
-		"own":                         {trip{sections: one, own: 3, exit: exit(3)}, whole, false},
-		"own, cut short":              {trip{sections: one, own: 3, exit: exit(3)}, cut, true},
+		"own":                         {trip{sections: one, commandStatus: 3, exit: exit(3)}, whole, false},
+		"own, cut short":              {trip{sections: one, commandStatus: 3, exit: exit(3)}, cut, true},
 		"0, cut short":                {trip{sections: one, exit: exit(0)}, cut, true},
 		"0, never begun":              {trip{sections: one, exit: exit(0)}, none, true},
-		"0 for 3":                     {trip{sections: one, own: 3, exit: exit(0)}, whole, true},
+		"0 for 3":                     {trip{sections: one, commandStatus: 3, exit: exit(0)}, whole, true},
 		"two":                         {trip{sections: two, exit: exit(0)}, seen("end", "end"), false},
 		"two, one missing":            {trip{sections: two, exit: exit(0)}, whole, true},
 		"went on":                     {trip{sections: two, exit: exit(74)}, seen("beat", "end"), true},
 		"lost":                        {trip{sections: one, exit: exit(74), errs: "it is lost"}, cut, false},
 		"lost, of two":                {trip{sections: two, exit: exit(74), errs: "it is lost"}, seen("end", "beat"), false},
 		"lost, without a word":        {trip{sections: one, exit: exit(74)}, cut, true},
-		"busy":                        {trip{sections: one, exit: exit(75), busy: true}, none, false},
-		"busy, but begun":             {trip{sections: one, exit: exit(75), busy: true}, cut, true},
+		"busy":                        {trip{sections: one, exit: exit(75), mayGiveUp: true}, none, false},
+		"busy, but begun":             {trip{sections: one, exit: exit(75), mayGiveUp: true}, cut, true},
 		"busy, but waits":             {trip{sections: one, exit: exit(75)}, none, true},
 		"no server":                   {trip{sections: one, exit: exit(69)}, none, false},
 		"no server, but begun":        {trip{sections: one, exit: exit(69)}, cut, true},
 		"another session":             {trip{sections: two, exit: exit(69), errs: "the session expired"}, seen("end", "end"), false},
 		"unconfirmed":                 {trip{sections: one, exit: exit(76), confirm: true}, whole, false},
 		"unconfirmed, cut short":      {trip{sections: one, exit: exit(76), confirm: true}, cut, true},
-		"unconfirmed, terminated":     {trip{sections: one, exit: exit(76), confirm: true, termed: true}, seen("term", ""), false},
+		"unconfirmed, terminated":     {trip{sections: one, exit: exit(76), confirm: true, terminated: true}, seen("term", ""), false},
 		"unconfirmed, not asked":      {trip{sections: one, exit: exit(76)}, whole, true},
 		"refused":                     {trip{sections: one, exit: exit(126), strict: true, errs: "--strict"}, none, false},
 		"refused, but begun":          {trip{sections: one, exit: exit(126), strict: true, errs: "--strict"}, cut, true},
-		"terminated":                  {trip{sections: one, exit: exit(143), termed: true}, cut, false},
+		"terminated":                  {trip{sections: one, exit: exit(143), terminated: true}, cut, false},
 		"terminated by nobody":        {trip{sections: one, exit: exit(143)}, cut, true},
 		"killed":                      {trip{sections: one, exit: killed, killed: true}, cut, false},
-		"terminated early":            {trip{sections: one, exit: terminated, termed: true}, none, false},
-		"terminated without care":     {trip{sections: one, exit: terminated, termed: true}, cut, true},
+		"terminated early":            {trip{sections: one, exit: terminated, terminated: true}, none, false},
+		"terminated without care":     {trip{sections: one, exit: terminated, terminated: true}, cut, true},
 		"killed by nobody":            {trip{sections: one, exit: killed}, cut, true},
 		"failed for no reason at all": {trip{sections: one, exit: exit(1)}, cut, true},
 	} {
-		if lie := c.t.lie(c.v); (lie != "") != c.lies {
+		if lie := c.t.mismatch(c.v); (lie != "") != c.lies {
 			t.Errorf("%s: %q", name, lie)
 		}
 	}

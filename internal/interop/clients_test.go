@@ -16,24 +16,24 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// client has a session of its own and at most one lock at a time.
+// A client has its own session and holds at most one lock at a time.
 type client interface {
-	// acquire waits for a lock until ctx ends. It returns the fencing token of our
-	// own locks, and 0 of others.
+	// acquire waits for a lock until ctx ends. It returns the fencing token of zksh's locks,
+	// and 0 for other locks.
 	acquire(ctx context.Context, kind, path string) (token int64, err error)
 	release(ctx context.Context) error
 }
 
-// sessionTimeout outlasts any pause of a slow machine: sessions end by a close.
+// sessionTimeout is longer than any pause of a slow machine, so that sessions do not expire.
 const sessionTimeout = 30 * time.Second
 
-// drivers are the programs whose clients the tests share.
+// drivers are the programs that run the clients of Curator and kazoo. The tests share them.
 type drivers struct {
 	curator, kazoo *driver
 	names          atomic.Int64
 }
 
-// jars are Debian's; their manifests name what else they need.
+// jars lists jars of Debian's packages. Their manifests name the other required jars.
 const jars = "/usr/share/java/curator-recipes.jar:/usr/share/java/zookeeper-recipes-lock.jar:/usr/share/java/slf4j-nop.jar"
 
 func startDrivers(t *testing.T) *drivers {
@@ -41,7 +41,7 @@ func startDrivers(t *testing.T) *drivers {
 	return &drivers{curator: startDriver(t, curator), kazoo: startDriver(t, kazoo)}
 }
 
-// driverPrograms are the command lines of the drivers.
+// driverPrograms returns the command lines of the drivers. It compiles the one in Java.
 func driverPrograms(t *testing.T) (curator, kazoo []string) {
 	zktest.Need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
 	_, err := exec.LookPath("javac")
@@ -58,10 +58,10 @@ func driverPrograms(t *testing.T) (curator, kazoo []string) {
 	return []string{"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", cp, "Locks"}, []string{python, "testdata/locks.py"}
 }
 
-// open makes a client that can take locks of a kind, see testdata/locks.txt.
+// open returns a client that can take locks of a kind. The kinds are in testdata/locks.txt.
 func (d *drivers) open(ctx context.Context, t *testing.T, addr, kind string) (client, error) {
 	name := fmt.Sprint("c", d.names.Add(1))
-	switch maker(kind) {
+	switch library(kind) {
 	case "C":
 		return d.curator.client(ctx, t, name, addr)
 	case "K":
@@ -72,26 +72,27 @@ func (d *drivers) open(ctx context.Context, t *testing.T, addr, kind string) (cl
 	return openOurs(ctx, t, addr, nil)
 }
 
-// maker tells kinds apart by the client they need: C, K, G, or none for ours.
-func maker(kind string) string {
+// library returns the client library that a kind of lock needs: C (Curator), K (kazoo),
+// G (go-zookeeper), or "" for zksh.
+func library(kind string) string {
 	m, _, found := strings.Cut(kind, "-")
 	switch {
 	case !found:
 		return ""
-	case m == "Z": // in the same program as Curator
+	case m == "Z": // ZooKeeper's own recipe, which is in the same program as Curator
 		return "C"
 	}
 	return m
 }
 
-// ours is a client that locks with zklock.
-type ours struct {
+// A zkshClient locks with package zklock.
+type zkshClient struct {
 	*zkconn.Session
 	notify func(zklock.Status)
 	lease  *zklock.Lease
 }
 
-func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock.Status)) (*ours, error) {
+func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock.Status)) (*zkshClient, error) {
 	s, err := zkconn.Open(zkconn.Config{Servers: addr, Timeout: sessionTimeout})
 	if err != nil {
 		return nil, err
@@ -103,17 +104,19 @@ func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock
 			t.Errorf("close: %v", err)
 		}
 	})
-	return &ours{Session: s, notify: notify}, s.WaitReady(ctx)
+	return &zkshClient{Session: s, notify: notify}, s.WaitReady(ctx)
 }
 
-// pinner makes a client into what zklock wants.
-type pinner struct{ s *zkconn.Session }
+// A sessionPinner provides zklock with sessions of a zkconn.Session.
+type sessionPinner struct{ s *zkconn.Session }
 
-func (p pinner) Session(ctx context.Context) (zklock.Session, error) { return p.s.Stay().Pin(ctx) }
+func (p sessionPinner) Session(ctx context.Context) (zklock.Session, error) {
+	return p.s.Stay().Pin(ctx)
+}
 
-func (o *ours) acquire(ctx context.Context, kind, path string) (int64, error) {
+func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, error) {
 	family, mode, _ := strings.Cut(kind, ".")
-	lock := zklock.New(pinner{o.Session}, path, zklock.Options{Family: zklock.Family(family), Notify: o.notify})
+	lock := zklock.New(sessionPinner{o.Session}, path, zklock.Options{Family: zklock.Family(family), Notify: o.notify})
 	take := lock.Lock
 	if mode == "s" {
 		take = lock.RLock
@@ -126,8 +129,8 @@ func (o *ours) acquire(ctx context.Context, kind, path string) (int64, error) {
 	return lease.Token(), o.check(ctx)
 }
 
-// check compares a lock's token with what the server knows.
-func (o *ours) check(ctx context.Context) error {
+// check compares the token of the lock with the czxid of its znode.
+func (o *zkshClient) check(ctx context.Context) error {
 	st, err := o.Exists(ctx, o.lease.Node(), false)
 	if err == nil && st.Czxid != o.lease.Token() {
 		err = fmt.Errorf("token %#x of a znode made by %#x", o.lease.Token(), st.Czxid)
@@ -135,9 +138,9 @@ func (o *ours) check(ctx context.Context) error {
 	return err
 }
 
-func (o *ours) release(ctx context.Context) error { return o.lease.Unlock(ctx) }
+func (o *zkshClient) release(ctx context.Context) error { return o.lease.Unlock(ctx) }
 
-// goClient locks with go-zookeeper.
+// A goClient locks with go-zookeeper.
 type goClient struct {
 	conn *zk.Conn
 	lock *zk.Lock
@@ -162,8 +165,8 @@ func openGo(t *testing.T, addr string) (*goClient, error) {
 	}
 }
 
-// acquire cannot give up its wait: when ctx ends first it goes on until the
-// connection is closed, with the test.
+// acquire returns when ctx ends, but go-zookeeper cannot cancel the wait. The goroutine keeps
+// waiting until the connection is closed at the end of the test.
 func (g *goClient) acquire(ctx context.Context, _, path string) (int64, error) {
 	g.lock = zk.NewLock(g.conn, path, zk.WorldACL(zk.PermAll))
 	got := make(chan error, 1)

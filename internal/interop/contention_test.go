@@ -14,11 +14,11 @@ import (
 
 var contend = flag.Duration("contend", 5*time.Second, "how long each group of clients contends for a lock; all groups at once")
 
-// groups are clients that contend for one lock.
-var groups = []struct {
+// contentionGroups lists groups of clients that contend for one lock.
+var contentionGroups = []struct {
 	name    string
-	members []string // their kinds
-	broken  bool     // a control: they do not exclude each other
+	members []string // kinds of locks, one for each client
+	broken  bool     // a control, whose locks do not exclude each other
 }{
 	{"Mutex", []string{"C-mutex", "C-mutex", "G-lock", "G-lock", "mutex.x", "mutex.x"}, false},
 	{"Kazoo", []string{"K-lock", "K-lock", "K-write", "kazoo.x", "kazoo.x"}, false},
@@ -30,7 +30,7 @@ var groups = []struct {
 
 func testContention(t *testing.T, d *drivers, addr string) {
 	m := readMatrix(t)
-	for _, g := range groups {
+	for _, g := range contentionGroups {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel()
 			exclude := m.exclude
@@ -39,7 +39,7 @@ func testContention(t *testing.T, d *drivers, addr string) {
 			}
 			judge := newJudge(g.members, exclude)
 			path := "/contention-" + g.name
-			fight(t, d, addr, path, judge)
+			contendAll(t, d, addr, path, judge)
 			t.Log(judge)
 			if g.broken && judge.count == 0 {
 				t.Error("locks that ignore each other are not found out")
@@ -56,9 +56,9 @@ func testContention(t *testing.T, d *drivers, addr string) {
 	}
 }
 
-// fight has all members take the lock, hold it for a moment and release it, over
-// and over. Nothing may be left behind.
-func fight(t *testing.T, d *drivers, addr, path string, j *judge) {
+// contendAll makes all members take the lock, hold it for a moment and release it, again and
+// again. At the end, it checks that no znodes are left.
+func contendAll(t *testing.T, d *drivers, addr, path string, j *judge) {
 	ctx, cancel := context.WithTimeout(t.Context(), *contend+zktest.Patience)
 	defer cancel()
 	clients := make([]client, len(j.kinds))
@@ -85,31 +85,31 @@ func fight(t *testing.T, d *drivers, addr, path string, j *judge) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := watcher.unused(ctx, path); err != nil {
+	if err := watcher.checkEmpty(ctx, path); err != nil {
 		t.Error(err)
 	}
 }
 
-// judge sees who holds a lock, from after each acquire to before each release.
+// A judge tracks the holders of a lock, from after each acquire until before each release.
 type judge struct {
 	kinds   []string // of the members
 	exclude func(a, b string) bool
 
 	mu     sync.Mutex
-	inside map[int]bool
-	shares []int // how often each has held the lock
-	count  int   // of violations
-	first  string
+	inside map[int]bool // members that hold the lock
+	shares []int        // number of times that each member has held the lock
+	count  int          // number of violations
+	first  string       // description of the first violation
 
-	token, exclusive int64 // the largest token of ours, and that of an exclusive lock
+	token, exclusive int64 // largest token of zksh's locks, and of its exclusive locks
 }
 
 func newJudge(kinds []string, exclude func(a, b string) bool) *judge {
 	return &judge{kinds: kinds, exclude: exclude, inside: map[int]bool{}, shares: make([]int, len(kinds))}
 }
 
-// moment is how long a lock is held.
-const moment = time.Millisecond
+// holdTime is the time for which a lock is held.
+const holdTime = time.Millisecond
 
 func (j *judge) round(ctx context.Context, c client, member int, path string) error {
 	token, err := c.acquire(ctx, j.kinds[member], path)
@@ -117,7 +117,7 @@ func (j *judge) round(ctx context.Context, c client, member int, path string) er
 		return err
 	}
 	j.enter(member, token)
-	time.Sleep(moment)
+	time.Sleep(holdTime)
 	j.leave(member)
 	return c.release(ctx)
 }
@@ -134,13 +134,13 @@ func (j *judge) enter(member int, token int64) {
 	j.inside[member] = true
 	j.shares[member]++
 	if token != 0 {
-		j.fence(kind, token)
+		j.checkToken(kind, token)
 	}
 }
 
-// fence checks that tokens grow. Those of shared locks that are held together
-// may come in any order.
-func (j *judge) fence(kind string, token int64) {
+// checkToken checks that tokens grow. Only shared locks that are held together may get their
+// tokens in any order.
+func (j *judge) checkToken(kind string, token int64) {
 	shared := strings.HasSuffix(kind, ".s")
 	if token <= j.exclusive || !shared && token <= j.token {
 		j.violation("%s has token %#x after %#x", kind, token, j.token)
@@ -164,7 +164,7 @@ func (j *judge) violation(format string, args ...any) {
 	}
 }
 
-// String tells how often each member has held the lock.
+// String returns the number of times that each member has held the lock, and the violations.
 func (j *judge) String() string {
 	sum := 0
 	var shares []string

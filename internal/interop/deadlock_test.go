@@ -18,9 +18,9 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// testDeadlock has two clients of another make and one of ours wait for each other
-// over three queues, each holding one. The circle is found, and nothing else, and the
-// command that it comes with ends it.
+// testDeadlock lets two clients of another library and one of zksh deadlock: each holds one
+// of three locks and waits for another. locks --deadlocks reports this cycle and nothing
+// else, and the command that it suggests breaks the cycle.
 func testDeadlock(t *testing.T, d *drivers, addr string) {
 	for _, c := range []struct{ theirs, ours string }{{"C-mutex", "mutex.x"}, {"K-lock", "kazoo.x"}} {
 		t.Run(c.theirs, func(t *testing.T) {
@@ -43,20 +43,21 @@ func testDeadlock(t *testing.T, d *drivers, addr string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			crossed(ctx, t, clients, kinds, root, watcher)
+			waitInCycle(ctx, t, clients, kinds, root, watcher)
 		})
 	}
 }
 
-// crossed has each client wait for the next one's lock.
-func crossed(ctx context.Context, t *testing.T, clients []client, kinds []string, root string, watcher *ours) {
-	waiting, give := context.WithTimeout(ctx, 20*time.Second) // kazoo's and Curator's wait cannot be ended sooner
-	defer give()
+// waitInCycle makes each client wait for the next one's lock, and checks and breaks the
+// deadlock.
+func waitInCycle(ctx context.Context, t *testing.T, clients []client, kinds []string, root string, watcher *zkshClient) {
+	waiting, cancel := context.WithTimeout(ctx, 20*time.Second) // waits of kazoo and Curator cannot be cancelled
+	defer cancel()
 	got := make(chan int, len(clients))
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i, c := range clients {
-		all.Go(func() { // ends with waiting
+		all.Go(func() { // ends when the context waiting ends
 			next := (i + 1) % len(clients)
 			if _, err := c.acquire(waiting, kinds[i], fmt.Sprintf("%s/q%d", root, next)); err == nil {
 				got <- i
@@ -65,7 +66,7 @@ func crossed(ctx context.Context, t *testing.T, clients []client, kinds []string
 	}
 	var found *queue.Deadlocks
 	zktest.Eventually(t, "the circle", func() bool {
-		found = search(ctx, t, watcher, root) // a server may be late to tell, and a client to watch
+		found = findDeadlocks(ctx, t, watcher, root) // repeated, because the dump of a server may be late, and a client may not watch yet
 		return len(found.Findings) == 1 && found.Findings[0].Kind == "circle" && len(found.NotTold) == 0
 	})
 	f := found.Findings[0]
@@ -75,7 +76,7 @@ func crossed(ctx context.Context, t *testing.T, clients []client, kinds []string
 	if len(got) > 0 {
 		t.Fatal("somebody got on before it was ended")
 	}
-	if err := command(ctx, watcher, &commandtest.Screen{}, strings.Fields(f.Command)...); err != nil {
+	if err := runCommand(ctx, watcher, &commandtest.Screen{}, strings.Fields(f.Command)...); err != nil {
 		t.Fatalf("%s: %v", f.Command, err)
 	}
 	select {
@@ -85,11 +86,11 @@ func crossed(ctx context.Context, t *testing.T, clients []client, kinds []string
 	}
 }
 
-// search runs locks --deadlocks.
-func search(ctx context.Context, t *testing.T, o *ours, root string) *queue.Deadlocks {
+// findDeadlocks runs locks --deadlocks and decodes its JSON output.
+func findDeadlocks(ctx context.Context, t *testing.T, o *zkshClient, root string) *queue.Deadlocks {
 	t.Helper()
 	screen := &commandtest.Screen{Format: render.JSON}
-	err := command(ctx, o, screen, "locks", "--deadlocks", root)
+	err := runCommand(ctx, o, screen, "locks", "--deadlocks", root)
 	var all struct {
 		Queues   int
 		NotTold  []string
@@ -111,8 +112,8 @@ func search(ctx context.Context, t *testing.T, o *ours, root string) *queue.Dead
 	return d
 }
 
-// command carries a command line out.
-func command(ctx context.Context, o *ours, screen *commandtest.Screen, words ...string) error {
+// runCommand runs a lock command of zksh in this process.
+func runCommand(ctx context.Context, o *zkshClient, screen *commandtest.Screen, words ...string) error {
 	for _, c := range lockcmd.New().Commands() {
 		if c.Name == words[0] {
 			return commandtest.Run(ctx, c, &commands.Env{Session: o.Session, Screen: screen}, words[1:]...)

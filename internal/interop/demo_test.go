@@ -18,8 +18,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/demo"
 )
 
-// TestDemoCurator has lockdemo's curator cost what the real InterProcessMutex does,
-// frame by frame.
+// lockdemo's recipe "curator" sends exactly as many requests as the real InterProcessMutex.
 func TestDemoCurator(t *testing.T) {
 	const n = 8
 	ctx := zktest.Within(t)
@@ -38,7 +37,7 @@ func TestDemoCurator(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan error)
-	for i, c := range clients[1:] { // one after another, each with its watch
+	for i, c := range clients[1:] { // one after another, each when the previous one has set its watch
 		go func() {
 			_, err := c.acquire(ctx, "C-mutex", path)
 			got <- err
@@ -47,7 +46,7 @@ func TestDemoCurator(t *testing.T) {
 			return strings.Count(zktest.Ask(t, zktest.Shared(t).Addr(), "wchp"), path+"/") == i+1
 		})
 	}
-	sent(p) // all have queued: it counts from here
+	countRequests(p) // discard the requests so far: all clients have queued
 	for _, c := range clients {
 		if err := c.release(ctx); err != nil {
 			t.Fatal(err)
@@ -58,7 +57,7 @@ func TestDemoCurator(t *testing.T) {
 			}
 		}
 	}
-	cost, all := sent(p), 0
+	cost, all := countRequests(p), 0
 	for _, count := range cost {
 		all += count
 	}
@@ -85,9 +84,9 @@ func TestDemoCurator(t *testing.T) {
 	}
 }
 
-// sent counts the requests since it was asked last by opcode, without pings. The two ways to list
-// are one.
-func sent(p *zktest.Proxy) map[int32]int {
+// countRequests returns the number of requests for each opcode since its last call, without
+// pings. It counts getChildren2 as getChildren.
+func countRequests(p *zktest.Proxy) map[int32]int {
 	ops := map[int32]int{}
 	for _, op := range slices.DeleteFunc(p.Requests(), func(op int32) bool { return op == jute.OpPing }) {
 		if op == jute.OpGetChildren2 {

@@ -17,31 +17,32 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// driver is a program of many clients: it reads a line for each command, CLIENT
-// COMMAND ARG…, and answers CLIENT ANSWER, when it is done. See testdata.
+// A driver is a program that runs many clients. It reads commands, one per line, in the format
+// CLIENT COMMAND ARG…, and answers CLIENT ANSWER when a command is done. The programs are in
+// testdata.
 type driver struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	errs bytes.Buffer
-	done chan struct{} // closed when there is nothing more to read
+	done chan struct{} // closed at the end of the program's output
 
-	again atomic.Int32 // locks that were got by looking a second time
+	retries atomic.Int32 // number of locks that were acquired only by a second check, without a watch event
 
 	mu      sync.Mutex
-	killed  bool // as was asked for
+	killed  bool // kill was called
 	in      io.WriteCloser
 	remotes map[string]*remote
 }
 
-// remote is one client of a driver. It takes one command at a time.
+// A remote is a client of a driver. It executes one command at a time.
 type remote struct {
 	d       *driver
 	name    string
 	answers chan string
-	asked   chan struct{} // receives when the holder is asked to let go
+	revoked chan struct{} // receives a value when the holder is asked to release the lock
 }
 
-// startDriver starts a driver, which ends with the test.
+// startDriver starts a driver. It ends with the test.
 func startDriver(t *testing.T, args []string) *driver {
 	t.Helper()
 	d, err := newDriver(t, args)
@@ -51,7 +52,7 @@ func startDriver(t *testing.T, args []string) *driver {
 	return d
 }
 
-// newDriver is startDriver for any goroutine.
+// newDriver is startDriver for goroutines other than that of the test.
 func newDriver(t *testing.T, args []string) (*driver, error) {
 	d := &driver{t: t, cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{}), remotes: map[string]*remote{}}
 	d.cmd.Stderr = &d.errs
@@ -65,17 +66,17 @@ func newDriver(t *testing.T, args []string) (*driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	go d.read(out) // ends with the program, which stop waits for
+	go d.read(out) // ends with the program
 	t.Cleanup(d.stop)
 	return d, nil
 }
 
-// kill ends the program as a crash would.
+// kill kills the program, as in a crash.
 func (d *driver) kill() {
 	d.mu.Lock()
 	d.killed = true
 	d.mu.Unlock()
-	_ = d.cmd.Process.Kill() // it may have ended
+	_ = d.cmd.Process.Kill() // fails if the program has ended
 }
 
 // ended reports whether the program has ended.
@@ -88,12 +89,12 @@ func (d *driver) ended() bool {
 	}
 }
 
-// stop ends the input, at which the program ends.
+// stop closes the program's input, which makes the program exit.
 func (d *driver) stop() {
 	if err := d.in.Close(); err != nil {
 		d.t.Error(err)
 	}
-	late := time.AfterFunc(zktest.Patience, func() { _ = d.cmd.Process.Kill() }) // Wait tells of it
+	late := time.AfterFunc(zktest.Patience, func() { _ = d.cmd.Process.Kill() }) // Wait reports it
 	defer late.Stop()
 	<-d.done
 	if err := d.cmd.Wait(); err != nil && !d.killed {
@@ -117,22 +118,22 @@ func (d *driver) read(out io.Reader) {
 			continue
 		}
 		select {
-		case r.asked <- struct{}{}:
-		default: // once is enough
+		case r.revoked <- struct{}{}:
+		default: // one value is enough
 		}
 	}
 }
 
-// remote makes a client, which is not connected yet.
+// remote creates a client without a connection.
 func (d *driver) remote(name string) *remote {
-	r := &remote{d: d, name: name, answers: make(chan string, 1), asked: make(chan struct{}, 1)}
+	r := &remote{d: d, name: name, answers: make(chan string, 1), revoked: make(chan struct{}, 1)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.remotes[name] = r
 	return r
 }
 
-// client makes a client, which is connected until the test ends.
+// client creates a client that is connected until the end of the test.
 func (d *driver) client(ctx context.Context, t *testing.T, name, addr string) (*remote, error) {
 	r := d.remote(name)
 	if err := r.want(ctx, "ok", "open", addr, fmt.Sprint(sessionTimeout.Milliseconds())); err != nil {
@@ -148,7 +149,7 @@ func (d *driver) client(ctx context.Context, t *testing.T, name, addr string) (*
 	return r, nil
 }
 
-// want sends a command, to which there is one good answer.
+// want sends a command, and returns an error if the answer is not want.
 func (r *remote) want(ctx context.Context, want string, words ...string) error {
 	answer, err := r.ask(ctx, words...)
 	if err == nil && answer != want {
@@ -175,7 +176,7 @@ func (r *remote) ask(ctx context.Context, words ...string) (answer string, err e
 	}
 }
 
-// acquire gives up on its own a little before ctx ends.
+// acquire waits for the lock. The driver gives up a little before ctx ends.
 func (r *remote) acquire(ctx context.Context, kind, path string) (int64, error) {
 	wait := zktest.Patience
 	if end, ok := ctx.Deadline(); ok {
@@ -184,7 +185,7 @@ func (r *remote) acquire(ctx context.Context, kind, path string) (int64, error) 
 	answer, err := r.ask(ctx, "acquire", kind, path, fmt.Sprint(wait.Milliseconds()))
 	switch {
 	case err == nil && answer == "got again":
-		r.d.again.Add(1)
+		r.d.retries.Add(1)
 	case err == nil && answer != "got":
 		err = fmt.Errorf("acquire %s %s: %s", kind, path, answer)
 	}

@@ -29,32 +29,33 @@ import (
 
 var fenceTime = flag.Duration("fence", 20*time.Second, "how long TestFence makes faults; a minute in make full")
 
-// fencePatience is how long it waits, on a busy machine, for a write that comes too late.
+// fencePatience is the additional time that TestFence waits, on a busy machine, for a write
+// after the loss of the lock.
 const fencePatience = 5 * time.Minute
 
-// fenceTimeout is that of the sessions of TestFence.
+// fenceTimeout is the session timeout of the scripts in TestFence.
 const fenceTimeout = 2 * time.Second
 
-// tally is two rivals that increment one number, each in scripts under the lock, one
-// after another, and what breaks them.
-type tally struct {
+// A fenceTest is two rivals that increment the same number. Each runs one script under the
+// lock after another, while the test injects faults.
+type fenceTest struct {
 	t      *testing.T
 	addr   string
 	chroot string
 	dir    string
-	option string // of zksh; may be empty
+	option string // additional option of zksh, or ""
 	expire func(node string, session int64)
 	counter
-	rivals [2]*rivalry
-	over   context.Context // no more faults are made
+	rivals   [2]*rival
+	faultCtx context.Context // done at the end of the faults
 
-	faults  map[string]int
-	refused atomic.Int32 // writes whose lock was gone
-	done    atomic.Int32 // writes that were said to be done
-	unknown atomic.Int32 // scripts of which neither is known
+	faults   map[string]int
+	rejected atomic.Int32 // writes that failed because the lock was lost
+	done     atomic.Int32 // writes that were reported as done
+	unknown  atomic.Int32 // scripts whose write has an unknown outcome
 }
 
-// counter is the number, and how often it was written.
+// A counter reads the number and the number of its writes.
 type counter struct{ *zkconn.Session }
 
 func (c counter) read(t *testing.T) (number, writes int) {
@@ -69,23 +70,25 @@ func (c counter) read(t *testing.T) (number, writes int) {
 	return number, int(st.Version)
 }
 
-// rivalry is one of the two.
-type rivalry struct {
-	c     *tally
+// A rival is one of the two clients.
+type rival struct {
+	test  *fenceTest
 	name  string
 	proxy *zktest.Proxy
-	r     *rand.Rand
+	rand  *rand.Rand
 
 	mu   sync.Mutex
-	stem string // of the files of the script that is under way
+	stem string // prefix of the names of the files of the running script, or ""
 }
 
-// Two scripts that increment a number under a lock, whose sessions are cut off, stopped
-// for longer than they last, and ended, while zksh and what it has beside its command
-// stand still, so that they cannot end that in time: with the fence no increment is
-// ever lost, nor done twice. Each writes what it has read and one more, so that the
-// number is how often it was written; once it is less it stays less. Without the fence it
-// becomes that, which shows that there is something to be fenced.
+// With the fence, no increment is lost or done twice. Two rivals increment a number under a
+// lock. The test cuts their connections, stops them for longer than the session timeout, and
+// ends their sessions, while zksh and its keeper are stopped, so that they cannot end the
+// script in time.
+//
+// Each script reads the number and writes the number plus one. So the number equals the
+// number of writes, unless an increment was lost; then it stays smaller. Without the fence
+// this happens, which shows that the test would find it.
 func TestFence(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes long")
@@ -95,7 +98,7 @@ func TestFence(t *testing.T) {
 		"server": func(t *testing.T) (string, func(string, int64)) {
 			addr := zktest.Shared(t).Addr()
 			s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
-			return addr, func(node string, _ int64) { // what else the end of a session does is not to be seen here
+			return addr, func(node string, _ int64) { // deleting the znode has the same effect on the lock as the end of the session
 				if err := s.Delete(zktest.Within(t), node, -1); err != nil && !errors.Is(err, zkconn.NoNode) {
 					t.Error(err)
 				}
@@ -109,13 +112,13 @@ func TestFence(t *testing.T) {
 		t.Run(name+"/fenced", func(t *testing.T) {
 			t.Parallel()
 			addr, expire := start(t)
-			c := newTally(t, addr, expire, "")
+			c := newFenceTest(t, addr, expire, "")
 			begin := time.Now()
-			number, writes := c.run(*fenceTime+fencePatience, func() bool { return c.refused.Load() > 0 && time.Since(begin) > *fenceTime })
+			number, writes := c.run(*fenceTime+fencePatience, func() bool { return c.rejected.Load() > 0 && time.Since(begin) > *fenceTime })
 			if number != writes {
 				t.Errorf("%d increments are lost", writes-number)
 			}
-			if c.refused.Load() == 0 {
+			if c.rejected.Load() == 0 {
 				t.Error("no write came too late: nothing is proven")
 			}
 			if done, unknown := int(c.done.Load()), int(c.unknown.Load()); writes < done || writes > done+unknown {
@@ -125,7 +128,7 @@ func TestFence(t *testing.T) {
 		t.Run(name+"/control", func(t *testing.T) {
 			t.Parallel()
 			addr, expire := start(t)
-			c := newTally(t, addr, expire, "--no-fence")
+			c := newFenceTest(t, addr, expire, "--no-fence")
 			number, writes := c.run(*fenceTime+fencePatience, func() bool {
 				number, writes := c.read(t)
 				return number < writes
@@ -137,8 +140,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-func newTally(t *testing.T, addr string, expire func(string, int64), option string) *tally {
-	c := &tally{t: t, addr: addr, chroot: "/" + strings.ReplaceAll(t.Name(), "/", "-") + fmt.Sprint(time.Now().UnixNano()), dir: t.TempDir(),
+func newFenceTest(t *testing.T, addr string, expire func(string, int64), option string) *fenceTest {
+	c := &fenceTest{t: t, addr: addr, chroot: "/" + strings.ReplaceAll(t.Name(), "/", "-") + fmt.Sprint(time.Now().UnixNano()), dir: t.TempDir(),
 		option: option, faults: map[string]int{}}
 	c.expire = func(node string, session int64) { expire(c.chroot+node, session) }
 	for _, path := range []string{"", "/n"} {
@@ -149,23 +152,24 @@ func newTally(t *testing.T, addr string, expire func(string, int64), option stri
 	}
 	c.counter = counter{zksession.Open(t, zkconn.Config{Servers: addr + c.chroot, Timeout: zktest.Patience})}
 	for i := range c.rivals {
-		c.rivals[i] = &rivalry{c: c, name: fmt.Sprint("rival-", i), proxy: zktest.NewProxy(t, addr), r: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+		c.rivals[i] = &rival{test: c, name: fmt.Sprint("rival-", i), proxy: zktest.NewProxy(t, addr), rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 	}
 	return c
 }
 
-// run has the rivals increment until enough has been seen, for so long at the most.
-func (c *tally) run(most time.Duration, enough func() bool) (number, writes int) {
+// run makes the rivals increment, and injects faults, until enough returns true or the time
+// most has passed.
+func (c *fenceTest) run(most time.Duration, enough func() bool) (number, writes int) {
 	var stop context.CancelFunc
-	c.over, stop = context.WithTimeout(c.t.Context(), most)
+	c.faultCtx, stop = context.WithTimeout(c.t.Context(), most)
 	defer stop()
 	var running sync.WaitGroup
 	for _, z := range c.rivals {
 		running.Go(z.run)
 	}
 	kinds := []string{"cut", "cut off", "stopped", "ended"}
-	for r := rand.New(rand.NewPCG(rand.Uint64(), 0)); c.over.Err() == nil && !enough(); {
-		c.rivals[r.IntN(len(c.rivals))].fault(kinds[r.IntN(len(kinds))], r)
+	for r := rand.New(rand.NewPCG(rand.Uint64(), 0)); c.faultCtx.Err() == nil && !enough(); {
+		c.rivals[r.IntN(len(c.rivals))].injectFault(kinds[r.IntN(len(kinds))], r)
 	}
 	stop()
 	running.Wait()
@@ -176,90 +180,90 @@ func (c *tally) run(most time.Duration, enough func() bool) (number, writes int)
 	}
 	number, writes = c.read(c.t)
 	c.t.Logf("%d after %d writes; said to be done: %d, refused: %d, unknown: %d; faults: %v",
-		number, writes, c.done.Load(), c.refused.Load(), c.unknown.Load(), c.faults)
+		number, writes, c.done.Load(), c.rejected.Load(), c.unknown.Load(), c.faults)
 	return number, writes
 }
 
-// run makes one increment after another.
-func (z *rivalry) run() {
-	for n := 0; z.c.over.Err() == nil; n++ {
-		stem := filepath.Join(z.c.dir, fmt.Sprint(z.name, "-", n))
-		z.set(stem)
-		z.increment(stem, fmt.Sprintf("0.%02d", z.r.IntN(50)))
-		z.set("")
+// run increments the number again and again until the end of the faults.
+func (z *rival) run() {
+	for n := 0; z.test.faultCtx.Err() == nil; n++ {
+		stem := filepath.Join(z.test.dir, fmt.Sprint(z.name, "-", n))
+		z.setStem(stem)
+		z.increment(stem, fmt.Sprintf("0.%02d", z.rand.IntN(50)))
+		z.setStem("")
 	}
 }
 
-func (z *rivalry) set(stem string) {
+func (z *rival) setStem(stem string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.stem = stem
 }
 
-func (z *rivalry) now() string {
+func (z *rival) currentStem() string {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	return z.stem
 }
 
-// increment runs the script under the lock, to its end.
-func (z *rivalry) increment(stem, pause string) {
+// increment runs a script under the lock until zksh exits.
+func (z *rival) increment(stem, pause string) {
 	script, err := filepath.Abs("testdata/increment.sh")
 	if err != nil {
-		z.c.t.Error(err)
+		z.test.t.Error(err)
 		return
 	}
 	args := []string{"-timeout", fmt.Sprint(fenceTimeout.Milliseconds()), "lock", "/l", "--", "sh", script, stem, pause}
-	if z.c.option != "" {
-		args = append([]string{z.c.option}, args...)
+	if z.test.option != "" {
+		args = append([]string{z.test.option}, args...)
 	}
 	errs, err := os.Create(stem + ".errs")
 	if err != nil {
-		z.c.t.Error(err)
+		z.test.t.Error(err)
 		return
 	}
 	defer errs.Close()
 	cmd := exec.Command("zksh", args...)
 	cmd.Stderr = errs
-	cmd.Env = append(os.Environ(), "HOME="+z.c.dir, "XDG_CONFIG_HOME="+z.c.dir, markName+"="+z.mark(),
-		"ZKSH_SERVER="+z.proxy.Addr()+z.c.chroot)
+	cmd.Env = append(os.Environ(), "HOME="+z.test.dir, "XDG_CONFIG_HOME="+z.test.dir, markName+"="+z.mark(),
+		"ZKSH_SERVER="+z.proxy.Addr()+z.test.chroot)
 	if err := cmd.Start(); err != nil {
-		z.c.t.Error(err)
+		z.test.t.Error(err)
 		return
 	}
-	hangs := time.AfterFunc(limit, func() {
-		z.c.t.Errorf("%s hangs", filepath.Base(stem))
+	hangs := time.AfterFunc(clientTimeout, func() {
+		z.test.t.Errorf("%s hangs", filepath.Base(stem))
 		_ = cmd.Process.Signal(syscall.SIGABRT)
 	})
-	_ = cmd.Wait() // what counts is what the script has written
+	_ = cmd.Wait() // the result is in the files of the script
 	hangs.Stop()
-	zktest.Eventually(z.c.t, "the script has ended with its zksh", func() bool {
+	zktest.Eventually(z.test.t, "the script has ended with its zksh", func() bool {
 		left, _ := z.processes()
 		return len(left) == 0
 	})
 	status, err := os.ReadFile(stem + ".wrote")
 	switch told := strings.TrimSpace(string(status)); {
 	case err == nil && told == "0":
-		z.c.done.Add(1)
+		z.test.done.Add(1)
 	case err == nil && told == fmt.Sprint(commands.StatusLockLost):
-		z.c.refused.Add(1)
-	case hasFile(stem + ".read"):
-		z.c.unknown.Add(1)
+		z.test.rejected.Add(1)
+	case fileExists(stem + ".read"):
+		z.test.unknown.Add(1)
 	}
 }
 
-func hasFile(file string) bool {
+func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-func (z *rivalry) mark() string { return z.c.dir + "/" + z.name }
+func (z *rival) mark() string { return z.test.dir + "/" + z.name }
 
-// processes are those of the script, and zksh with what it has beside the script.
-func (z *rivalry) processes() (script, guards []int) {
+// processes returns the processes of the script, and zksh with its keeper as guards.
+func (z *rival) processes() (script, guards []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
-		z.c.t.Error(err)
+		z.test.t.Error(err)
 	}
 	for _, file := range all {
 		env, _ := os.ReadFile(file)
@@ -268,7 +272,7 @@ func (z *rivalry) processes() (script, guards []int) {
 			continue
 		}
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline")) // it may end just now
+		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline")) // fails if the process has just ended
 		if !strings.Contains(text, "\x00ZK_LOCK_NODE=") || strings.HasPrefix(string(cmdline), "lock-keeper\x00") {
 			guards = append(guards, pid)
 		} else {
@@ -280,14 +284,14 @@ func (z *rivalry) processes() (script, guards []int) {
 
 func signalAll(pids []int, sig syscall.Signal) {
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, sig) // it may have ended
+		_ = syscall.Kill(pid, sig) // fails if the process has ended
 	}
 }
 
-// await waits for something, not longer than there are faults, nor than twice as long as
-// a session lasts.
-func (c *tally) await(what func() bool) bool {
-	ctx, cancel := context.WithTimeout(c.over, 2*fenceTimeout)
+// await waits until what returns true. It returns false after the end of the faults, or after
+// two session timeouts.
+func (c *fenceTest) await(what func() bool) bool {
+	ctx, cancel := context.WithTimeout(c.faultCtx, 2*fenceTimeout)
 	defer cancel()
 	for !what() {
 		select {
@@ -299,25 +303,25 @@ func (c *tally) await(what func() bool) bool {
 	return true
 }
 
-// fault breaks a script in the middle of its increment, and mends it.
-func (z *rivalry) fault(kind string, r *rand.Rand) {
+// injectFault injects a fault into a script in the middle of its increment, and repairs it.
+func (z *rival) injectFault(kind string, r *rand.Rand) {
 	var stem string
-	if !z.c.await(func() bool {
-		stem = z.now()
-		return stem != "" && hasFile(stem+".read") && !hasFile(stem+".wrote")
+	if !z.test.await(func() bool {
+		stem = z.currentStem()
+		return stem != "" && fileExists(stem+".read") && !fileExists(stem+".wrote")
 	}) {
 		return
 	}
-	z.c.faults[kind]++
+	z.test.faults[kind]++
 	if kind == "ended" {
 		if err := os.WriteFile(stem+".hold", nil, 0o600); err != nil {
-			z.c.t.Error(err)
+			z.test.t.Error(err)
 		}
 	}
-	time.Sleep(between(r, 0, 200*time.Millisecond)) // so that it is at any point
-	_, before := z.c.read(z.c.t)
+	time.Sleep(randomDuration(r, 0, 200*time.Millisecond)) // so that the script is at a random point
+	_, before := z.test.read(z.test.t)
 	another := func() bool {
-		_, writes := z.c.read(z.c.t)
+		_, writes := z.test.read(z.test.t)
 		return writes > before
 	}
 	switch kind {
@@ -325,36 +329,36 @@ func (z *rivalry) fault(kind string, r *rand.Rand) {
 		z.proxy.Cut()
 	case "cut off":
 		z.proxy.Hold(true)
-		z.c.await(another)
+		z.test.await(another)
 		z.proxy.Hold(false)
-	case "stopped": // all of it, and what would end the script comes to itself last
+	case "stopped": // stop all processes; continue those that would end the script last
 		script, guards := z.processes()
 		signalAll(guards, syscall.SIGSTOP)
 		signalAll(script, syscall.SIGSTOP)
-		z.c.await(another)
+		z.test.await(another)
 		signalAll(script, syscall.SIGCONT)
-		z.c.await(func() bool { return hasFile(stem + ".wrote") })
+		z.test.await(func() bool { return fileExists(stem + ".wrote") })
 		signalAll(guards, syscall.SIGCONT)
 	case "ended":
 		place, err := os.ReadFile(stem + ".read")
 		if err != nil {
-			z.c.t.Error(err)
+			z.test.t.Error(err)
 			return
 		}
 		words := strings.Fields(string(place))
 		session, err := strconv.ParseUint(words[1], 0, 64)
 		if err != nil {
-			z.c.t.Error(err)
+			z.test.t.Error(err)
 			return
 		}
 		_, guards := z.processes()
 		signalAll(guards, syscall.SIGSTOP)
-		z.c.expire(words[0], int64(session))
-		z.c.await(another)
+		z.test.expire(words[0], int64(session))
+		z.test.await(another)
 		if err := os.Remove(stem + ".hold"); err != nil {
-			z.c.t.Error(err)
+			z.test.t.Error(err)
 		}
-		z.c.await(func() bool { return hasFile(stem + ".wrote") })
+		z.test.await(func() bool { return fileExists(stem + ".wrote") })
 		signalAll(guards, syscall.SIGCONT)
 	}
 }

@@ -1,5 +1,11 @@
-// Package interop runs other people's clients against the sandbox and against a
-// real ZooKeeper: they must not be able to tell them apart.
+// Package interop tests zksh together with clients of other projects.
+//
+//   - TestKazoo, TestCurator, TestZkCli and TestKazooSuite run these clients against the
+//     sandbox and ZooKeeper, which must give the same results.
+//   - TestLocks, TestChaos and TestFence check that zksh's locks work together with those of
+//     Curator, kazoo and go-zookeeper, also under faults.
+//
+// The package contains only tests.
 package interop
 
 import (
@@ -24,23 +30,23 @@ import (
 
 func TestMain(m *testing.M) { zktest.MainWithProgram(m, "dev") }
 
-// python is Debian's, which has Debian's kazoo.
+// python is Debian's interpreter, which finds Debian's package of kazoo.
 const python = "/usr/bin/python3"
 
-// limit is how long a client may take, on a machine under load.
-const limit = 2 * time.Minute
+// clientTimeout is the longest time that a client may run, on a machine under load.
+const clientTimeout = 2 * time.Minute
 
-// bed is a server, and what cuts its clients off for a moment.
-type bed struct {
+// A testServer is a server and a function that disconnects its clients for a moment.
+type testServer struct {
 	addr string
 	cut  func()
 }
 
 const cutTime = 300 * time.Millisecond
 
-func realBed(t *testing.T) bed {
+func realServer(t *testing.T) testServer {
 	p := zktest.NewProxy(t, zktest.Shared(t).Addr())
-	return bed{p.Addr(), func() {
+	return testServer{p.Addr(), func() {
 		p.Refuse(true)
 		p.Cut()
 		time.Sleep(cutTime)
@@ -48,25 +54,26 @@ func realBed(t *testing.T) bed {
 	}}
 }
 
-func sandboxBed(t *testing.T) bed {
+func sandboxServer(t *testing.T) testServer {
 	s := zktest.Sandbox(t, sandbox.Options{})
-	return bed{s.Addr(), func() {
+	return testServer{s.Addr(), func() {
 		s.Pause()
 		time.Sleep(cutTime)
 		s.Resume()
 	}}
 }
 
-// compare runs a client on both servers at once; tidy takes out of what it
-// prints what differs between any two runs. It must print so many lines.
-func compare(t *testing.T, lines int, tidy func(out string) []string, stdin string, name string, args ...string) {
+// compare runs a client on both servers in parallel, and compares the outputs. normalize
+// removes what differs between any two runs. The client must print at least the given number
+// of lines.
+func compare(t *testing.T, lines int, normalize func(out string) []string, stdin string, name string, args ...string) {
 	var outs [2]string
 	var wg sync.WaitGroup
-	for i, b := range []bed{realBed(t), sandboxBed(t)} {
+	for i, b := range []testServer{realServer(t), sandboxServer(t)} {
 		wg.Go(func() { outs[i] = run(t, b, stdin, name, args...) })
 	}
 	wg.Wait()
-	want, have := tidy(outs[0]), tidy(outs[1])
+	want, have := normalize(outs[0]), normalize(outs[1])
 	if len(want) < lines {
 		t.Errorf("%d lines with the real server, want %d:\n%s", len(want), lines, outs[0])
 	}
@@ -75,14 +82,14 @@ func compare(t *testing.T, lines int, tidy func(out string) []string, stdin stri
 	}
 }
 
-// run runs a client, with ADDR among its arguments replaced, and returns what it
-// prints. When it prints @cut, it is cut off and gets a line of input.
-func run(t *testing.T, b bed, stdin, name string, args ...string) string {
+// run runs a client, with ADDR in its arguments replaced by the server's address, and returns
+// its output. When the client prints @cut, run disconnects it and then sends it a line.
+func run(t *testing.T, b testServer, stdin, name string, args ...string) string {
 	args = slices.Clone(args)
 	for i, arg := range args {
 		args[i] = strings.ReplaceAll(arg, "ADDR", b.addr)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = 5 * time.Second
@@ -102,7 +109,7 @@ func run(t *testing.T, b bed, stdin, name string, args ...string) string {
 		return ""
 	}
 	if stdin != "" {
-		go func() { // ends with the client
+		go func() { // ends when the client exits
 			_, _ = io.WriteString(in, stdin)
 			_ = in.Close()
 		}()
@@ -117,7 +124,7 @@ func run(t *testing.T, b bed, stdin, name string, args ...string) string {
 			}
 		}
 	}
-	// zkCli's status is that of its last command.
+	// Ignore the exit status of zkCli, which is that of its last command.
 	if err := cmd.Wait(); err != nil && stdin == "" {
 		t.Errorf("%s: %v\n%s\n%s", name, err, text.String(), errs.String())
 	}
@@ -127,7 +134,7 @@ func run(t *testing.T, b bed, stdin, name string, args ...string) string {
 	return text.String()
 }
 
-func plain(out string) []string { return strings.Split(strings.TrimSuffix(out, "\n"), "\n") }
+func splitLines(out string) []string { return strings.Split(strings.TrimSuffix(out, "\n"), "\n") }
 
 func exists(name string) bool {
 	_, err := os.Stat(name)
@@ -137,7 +144,7 @@ func exists(name string) bool {
 func TestKazoo(t *testing.T) {
 	t.Parallel()
 	zktest.Need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
-	compare(t, 31, plain, "", python, "testdata/client.py", "ADDR")
+	compare(t, 31, splitLines, "", python, "testdata/client.py", "ADDR")
 }
 
 func TestCurator(t *testing.T) {
@@ -150,11 +157,11 @@ func TestCurator(t *testing.T) {
 	if out, err := exec.Command("javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", cp, "testdata/Client.java").CombinedOutput(); err != nil {
 		t.Fatalf("javac: %v\n%s", err, out)
 	}
-	compare(t, 35, plain, "", "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", cp, "Client", "ADDR")
+	compare(t, 35, splitLines, "", "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", cp, "Client", "ADDR")
 }
 
-// zkCli prints the same to everybody but ids and times, and events between the
-// answers as they come: their head may be apart from them.
+// eventHead is the line that zkCli prints before an event. zkCli prints events between the
+// answers, at any time, and the two lines of an event may be separated.
 const eventHead = "WATCHER::"
 
 var (
@@ -162,9 +169,9 @@ var (
 	varying = regexp.MustCompile(`0x[0-9a-f]+|(?m)^[cm]time = .*|127\.0\.0\.1:\d+`)
 )
 
-func tidyCli(out string) []string {
+func normalizeCli(out string) []string {
 	events := slices.DeleteFunc(event.FindAllString(out, -1), func(e string) bool {
-		// The last one races with the end of the program.
+		// zkCli may exit before it prints the last event.
 		return e == eventHead || strings.Contains(e, "state:Closed")
 	})
 	var answers []string
@@ -173,7 +180,7 @@ func tidyCli(out string) []string {
 			answers = append(answers, l)
 		}
 	}
-	// whoami lists in the order of a hash table.
+	// The order of the lines of whoami depends on a hash table.
 	if i := slices.Index(answers, "Auth scheme: User"); i >= 0 && i+3 <= len(answers) {
 		slices.Sort(answers[i+1 : i+3])
 	}
@@ -188,5 +195,5 @@ func TestZkCli(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compare(t, 60, tidyCli, string(script), zkCli, "-server", "ADDR")
+	compare(t, 60, normalizeCli, string(script), zkCli, "-server", "ADDR")
 }

@@ -22,31 +22,31 @@ import (
 
 var wholeSuite = flag.Bool("kazoo", false, "run those of kazoo's tests too that take minutes")
 
-// slowTests are out of place with a single server: TestReconfig waits for the
-// members of an ensemble until its time is up, and the tests of SASL send
-// credentials until their session has expired.
+// slowTests lists tests that do not work with a single server and take long: TestReconfig
+// waits for the members of an ensemble until its timeout, and the tests of SASL send
+// credentials until their session expires.
 var slowTests = []string{"kazoo/tests/test_client.py::TestReconfig", "kazoo/tests/test_sasl.py"}
 
 const (
 	suiteLimit  = 15 * time.Minute
-	suiteTests  = 400                                  // at least so many pass with the real server
-	superDigest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // of "super:test", as kazoo's tests have it
+	suiteTests  = 400                                  // minimum number of tests that pass with the real server
+	superDigest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // digest of "super:test", which kazoo's tests use
 )
 
-// suiteBed is a server as kazoo's tests want it: an ensemble of three, whose
-// members they stop and start. All three are doors to one server, and a member
-// that is stopped is a door that is shut.
-type suiteBed struct {
-	doors   []*zktest.Proxy
-	control *httptest.Server
+// A suiteServer imitates the ensemble of three that kazoo's tests expect, and whose members
+// they stop and start. Each member is a proxy to the same server, and a stopped member is a
+// proxy that refuses connections.
+type suiteServer struct {
+	proxies []*zktest.Proxy
+	control *httptest.Server // stops and starts members for testdata/kazoo_cluster.py
 }
 
-func newSuiteBed(t *testing.T, addr string) *suiteBed {
-	b := &suiteBed{}
+func newSuiteServer(t *testing.T, addr string) *suiteServer {
+	b := &suiteServer{}
 	mux := http.NewServeMux()
 	for i := range 3 {
 		door := zktest.NewProxy(t, addr)
-		b.doors = append(b.doors, door)
+		b.proxies = append(b.proxies, door)
 		mux.HandleFunc(fmt.Sprintf("/%d/stop", i), func(http.ResponseWriter, *http.Request) {
 			door.Refuse(true)
 			door.Cut()
@@ -58,19 +58,19 @@ func newSuiteBed(t *testing.T, addr string) *suiteBed {
 	return b
 }
 
-// suite is kazoo's tests on one server. They wait more than they work, so several
-// processes share them, each with a bed of its own.
-type suite [6]*suiteBed
+// A suite runs kazoo's tests on one server. Several processes share the tests, because these
+// mostly wait. Each process has its own suiteServer.
+type suite [6]*suiteServer
 
 func newSuite(t *testing.T, addr string) (s suite) {
 	for i := range s {
-		s[i] = newSuiteBed(t, addr)
+		s[i] = newSuiteServer(t, addr)
 	}
 	return s
 }
 
-// run runs tests, or whole files of them, and returns those that pass, and what
-// pytest says.
+// run runs tests, or whole files of tests. It returns the tests that passed, and the output
+// of pytest.
 func (s suite) run(t *testing.T, dir string, tests []string) (passed map[string]bool, text string) {
 	var texts [len(s)]string
 	var wg sync.WaitGroup
@@ -90,7 +90,7 @@ func (s suite) run(t *testing.T, dir string, tests []string) (passed map[string]
 		switch what, id, _ := strings.Cut(strings.TrimSpace(line), " "); what {
 		case "PASSED":
 			passed[id] = true
-		case "ERROR": // in its clean-up
+		case "ERROR": // in the teardown of a test that passed
 			id, _, _ = strings.Cut(id, " ")
 			delete(passed, id)
 		}
@@ -98,8 +98,8 @@ func (s suite) run(t *testing.T, dir string, tests []string) (passed map[string]
 	return passed, text
 }
 
-// run runs tests and returns what pytest says.
-func (b *suiteBed) run(t *testing.T, dir string, tests []string) string {
+// run runs tests and returns the output of pytest.
+func (b *suiteServer) run(t *testing.T, dir string, tests []string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), suiteLimit)
 	defer cancel()
 	args := []string{"-m", "pytest", "-p", "kazoo_cluster", "-p", "no:cacheprovider", "-q", "-rpfE", "--tb=short", "--timeout=60", "--rootdir=."}
@@ -116,23 +116,22 @@ func (b *suiteBed) run(t *testing.T, dir string, tests []string) string {
 		return ""
 	}
 	var addrs []string
-	for _, door := range b.doors {
+	for _, door := range b.proxies {
 		addrs = append(addrs, door.Addr())
 	}
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+here+"/testdata",
 		"KAZOO_SERVERS="+strings.Join(addrs, ","), "KAZOO_CONTROL="+b.control.URL)
 	out, err := cmd.CombinedOutput()
 	switch cmd.ProcessState.ExitCode() {
-	case 0, 1, 5: // all passed, some failed, there were none
+	case 0, 1, 5: // all tests passed, some failed, no tests found
 	default:
 		t.Errorf("pytest: %v\n%s", err, out)
 	}
 	return string(out)
 }
 
-// TestKazooSuite runs kazoo's own tests: what passes with the real server must
-// pass with the sandbox. Timing decides some, so what fails gets another try, on
-// both servers.
+// Kazoo's own tests that pass with ZooKeeper also pass with the sandbox. Tests that fail only
+// with the sandbox are repeated once on both servers, because some depend on timing.
 func TestKazooSuite(t *testing.T) {
 	t.Parallel()
 	dir, err := exec.Command(python, "-c", "import kazoo, pytest, pytest_timeout, mock, objgraph, os; print(os.path.dirname(os.path.dirname(kazoo.__file__)), end='')").Output()
@@ -162,11 +161,11 @@ func TestKazooSuite(t *testing.T) {
 	t.Errorf("of kazoo's tests %d fail with the sandbox only", len(tests))
 }
 
-// longFiles are the files of tests that wait most. They come first, which is how
-// no process gets two of them.
+// longFiles lists the files with the slowest tests. They are run first, so that each process
+// gets at most one of them.
 var longFiles = []string{"partitioner", "watchers", "eventlet_handler", "lock", "client", "cache"}
 
-// testFiles are the files of kazoo's tests, below dir.
+// testFiles returns the paths of kazoo's test files, relative to dir.
 func testFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "kazoo/tests/test_*.py"))

@@ -17,35 +17,35 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// TestLocks has our locks and those of other clients meet on the same paths. All
-// its parts use the same two programs.
+// zksh's locks and those of other clients exclude each other on the same paths, as
+// testdata/locks.txt declares. All subtests share two driver programs.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	d := startDrivers(t)
 	t.Run("Real", func(t *testing.T) {
 		t.Parallel()
-		addr := realBed(t).addr
-		testTogether(t, d, addr)
+		addr := realServer(t).addr
+		testAllLocks(t, d, addr)
 		t.Run("Contention", func(t *testing.T) { testContention(t, d, addr) })
 	})
 	t.Run("Sandbox", func(t *testing.T) {
 		t.Parallel()
-		testTogether(t, d, sandboxBed(t).addr)
+		testAllLocks(t, d, sandboxServer(t).addr)
 	})
 }
 
-func testTogether(t *testing.T, d *drivers, addr string) {
+func testAllLocks(t *testing.T, d *drivers, addr string) {
 	t.Run("Matrix", func(t *testing.T) { testMatrix(t, d, addr) })
 	t.Run("Revoke", func(t *testing.T) { testRevoke(t, d, addr) })
 	t.Run("Deadlock", func(t *testing.T) { testDeadlock(t, d, addr) })
 }
 
-// cell is a meeting of two kinds of locks on a path.
+// A cell is a case of the matrix: a contender for a lock that a holder holds.
 type cell struct{ holder, contender string }
 
 func (c cell) String() string { return c.holder + " holds, " + c.contender + " comes" }
 
-// matrix tells what becomes of each contender: see testdata/locks.txt.
+// A matrix maps cells to the outcomes for their contenders: see testdata/locks.txt.
 type matrix map[cell]string
 
 func readMatrix(t *testing.T) matrix {
@@ -74,16 +74,17 @@ func readMatrix(t *testing.T) matrix {
 	return m
 }
 
-// exclude reports whether two kinds exclude each other, both ways: a kind that does
+// exclude reports whether two kinds exclude each other in both directions. A kind that does
 // not wait for the other can overtake it in the queue.
 func (m matrix) exclude(a, b string) bool { return m[cell{a, b}] == "X" && m[cell{b, a}] == "X" }
 
-// fewAgain is how often ZooKeeper's own recipe may miss one that goes while it looks about.
-// A wake-up that our locks owe it would be missed in each of their cells, which are more.
-const fewAgain = 5
+// maxRetries is the number of times that ZooKeeper's own recipe may miss the end of another
+// lock because of a race in the recipe. If zksh's locks failed to wake it, it would miss more:
+// once in each cell with zksh.
+const maxRetries = 5
 
-// pairs is how many cells of the matrix are tried at the same time.
-const pairs = 16
+// parallelPairs is the number of cells of the matrix that are tested in parallel.
+const parallelPairs = 16
 
 func testMatrix(t *testing.T, d *drivers, addr string) {
 	m := readMatrix(t)
@@ -94,14 +95,14 @@ func testMatrix(t *testing.T, d *drivers, addr string) {
 	}
 	close(todo)
 	var workers sync.WaitGroup
-	for range pairs {
+	for range parallelPairs {
 		workers.Go(func() { tryAll(t, d, addr, m, todo) })
 	}
 	workers.Wait()
 	if left := len(todo); left > 0 {
 		t.Errorf("%d cells are not tried", left)
 	}
-	if again := d.curator.again.Load(); again > fewAgain {
+	if again := d.curator.retries.Load(); again > maxRetries {
 		t.Errorf("%d times ZooKeeper's own recipe was not woken", again)
 	}
 	t.Logf("%d cells in %v", len(m)-len(todo), time.Since(start).Round(time.Millisecond))
@@ -117,7 +118,7 @@ func tryAll(t *testing.T, d *drivers, addr string, m matrix, todo <-chan cell) {
 		got, err := p.try(t.Context(), c, m[c])
 		if err != nil {
 			t.Errorf("%v: %v", c, err)
-			return // its clients are in an unknown state
+			return // the clients of p are in an unknown state
 		}
 		if got.is != m[c] {
 			t.Errorf("%v: %s %v, want %s", c, got.is, got.why, m[c])
@@ -125,10 +126,10 @@ func tryAll(t *testing.T, d *drivers, addr string, m matrix, todo <-chan cell) {
 	}
 }
 
-// pair tries one cell of the matrix at a time, each on a path of its own.
+// A pair tests one cell of the matrix at a time, each on a separate path.
 type pair struct {
 	holders, contenders map[string]client // by maker
-	watcher             *ours
+	watcher             *zkshClient
 }
 
 func newPair(t *testing.T, d *drivers, addr string) (*pair, error) {
@@ -141,7 +142,7 @@ func newPair(t *testing.T, d *drivers, addr string) (*pair, error) {
 	p := &pair{map[string]client{}, map[string]client{}, watcher}
 	for _, kind := range []string{"C-mutex", "K-lock", "G-lock", "mutex.x"} {
 		for _, role := range []map[string]client{p.holders, p.contenders} {
-			if role[maker(kind)], err = d.open(ctx, t, addr, kind); err != nil {
+			if role[library(kind)], err = d.open(ctx, t, addr, kind); err != nil {
 				return nil, err
 			}
 		}
@@ -149,25 +150,25 @@ func newPair(t *testing.T, d *drivers, addr string) (*pair, error) {
 	return p, nil
 }
 
-// A contender counts as excluded when it has not got the lock so long after its
-// znode is there. Where it is not expected to be, it is given more time.
+// Times after which a contender without the lock counts as excluded: from the creation of its
+// znode if it should be excluded, or else from the start.
 const (
-	excluded = 400 * time.Millisecond
-	stuck    = 20 * time.Second
+	excludedAfter = 400 * time.Millisecond
+	heldWithin    = 20 * time.Second
 )
 
-// outcome is what becomes of a contender: X, H or E, and with E why.
+// An outcome is the result for a contender: X (excluded), H (holds the lock) or E (error).
 type outcome struct {
 	is  string
-	why error
+	why error // for E
 }
 
-// try has one lock meet another that is held.
+// try tests a cell: it lets the contender wait for a lock that the holder holds.
 func (p *pair) try(ctx context.Context, c cell, want string) (o outcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, zktest.Patience)
 	defer cancel()
 	path := "/matrix-" + c.holder + "-" + c.contender
-	holder, contender := p.holders[maker(c.holder)], p.contenders[maker(c.contender)]
+	holder, contender := p.holders[library(c.holder)], p.contenders[library(c.contender)]
 	if _, err := holder.acquire(ctx, c.holder, path); err != nil {
 		return o, fmt.Errorf("the holder: %w", err)
 	}
@@ -176,27 +177,27 @@ func (p *pair) try(ctx context.Context, c cell, want string) (o outcome, err err
 		return o, err
 	}
 	got := make(chan error, 1)
-	go func() { // ends with ctx
+	go func() { // ends when ctx ends
 		_, err := contender.acquire(ctx, c.contender, path)
 		got <- err
 	}()
-	long := stuck
+	long := heldWithin
 	if want == "X" {
-		long = excluded
+		long = excludedAfter
 		if err := p.queued(ctx, path, before, got); err != nil {
 			return o, err
 		}
 	}
 	o = await(got, long)
-	if err := part(ctx, holder, contender, o, got); err != nil || o.is == "E" {
-		return o, err // with E go-zookeeper leaves its znode there
+	if err := releaseBoth(ctx, holder, contender, o, got); err != nil || o.is == "E" {
+		return o, err // with E, go-zookeeper does not delete its znode
 	}
-	return o, p.watcher.unused(ctx, path)
+	return o, p.watcher.checkEmpty(ctx, path)
 }
 
-// part has both let go. A contender that is excluded must hold as soon as the
-// holder does not.
-func part(ctx context.Context, holder, contender client, o outcome, got <-chan error) error {
+// releaseBoth makes the holder and the contender release their locks. An excluded contender
+// must get the lock when the holder releases it.
+func releaseBoth(ctx context.Context, holder, contender client, o outcome, got <-chan error) error {
 	if err := holder.release(ctx); err != nil {
 		return fmt.Errorf("the holder's release: %w", err)
 	}
@@ -214,7 +215,7 @@ func part(ctx context.Context, holder, contender client, o outcome, got <-chan e
 	return nil
 }
 
-// await waits until a contender holds, or fails, or has waited long enough.
+// await waits until a contender gets the lock or fails, but not longer than long.
 func await(got <-chan error, long time.Duration) outcome {
 	select {
 	case err := <-got:
@@ -227,7 +228,7 @@ func await(got <-chan error, long time.Duration) outcome {
 	}
 }
 
-// queued waits until there are more znodes than before, or a contender is done.
+// queued waits until the contender's znode exists, or until the contender is done.
 func (p *pair) queued(ctx context.Context, path string, before int, got <-chan error) error {
 	for {
 		n, err := p.watcher.CountChildren(ctx, path)
@@ -242,9 +243,9 @@ func (p *pair) queued(ctx context.Context, path string, before int, got <-chan e
 	}
 }
 
-// unused fails when there is anything below a lock's path but the containers of
-// a semaphore. The path itself may be gone.
-func (o *ours) unused(ctx context.Context, path string) error {
+// checkEmpty returns an error if there are znodes below a lock's path, except the containers
+// of a semaphore. The path itself need not exist.
+func (o *zkshClient) checkEmpty(ctx context.Context, path string) error {
 	names, _, err := o.Children(ctx, path, false)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -256,7 +257,7 @@ func (o *ours) unused(ctx context.Context, path string) error {
 	return err
 }
 
-// testRevoke has Curator ask us to let go, and us Curator.
+// testRevoke checks that Curator can ask a zksh client to release a lock, and vice versa.
 func testRevoke(t *testing.T, d *drivers, addr string) {
 	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience)
 	defer cancel()
@@ -277,7 +278,7 @@ func testRevoke(t *testing.T, d *drivers, addr string) {
 	t.Run("Curator", func(t *testing.T) { revokeCurator(t, us, curator) })
 }
 
-func revokeOurs(t *testing.T, us *ours, curator *remote, asked <-chan zklock.Status) {
+func revokeOurs(t *testing.T, us *zkshClient, curator *remote, asked <-chan zklock.Status) {
 	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience)
 	defer cancel()
 	if _, err := us.acquire(ctx, "mutex.x", "/revoke-ours"); err != nil {
@@ -291,7 +292,7 @@ func revokeOurs(t *testing.T, us *ours, curator *remote, asked <-chan zklock.Sta
 		if string(s.Revoke) != zklock.RevokeMessage || s.State != zklock.Held || s.Node != us.lease.Node() {
 			t.Errorf("asked with %q: %v %s", s.Revoke, s, s.Node)
 		}
-	case <-time.After(stuck):
+	case <-time.After(heldWithin):
 		t.Error("we do not notice that Curator asks us")
 	}
 	if err := us.release(ctx); err != nil {
@@ -299,7 +300,7 @@ func revokeOurs(t *testing.T, us *ours, curator *remote, asked <-chan zklock.Sta
 	}
 }
 
-func revokeCurator(t *testing.T, us *ours, curator *remote) {
+func revokeCurator(t *testing.T, us *zkshClient, curator *remote) {
 	const path = "/revoke-curator"
 	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience)
 	defer cancel()
@@ -314,8 +315,8 @@ func revokeCurator(t *testing.T, us *ours, curator *remote) {
 		t.Fatal(err)
 	}
 	select {
-	case <-curator.asked:
-	case <-time.After(stuck):
+	case <-curator.revoked:
+	case <-time.After(heldWithin):
 		t.Error("Curator does not notice that we ask it")
 	}
 	if err := curator.release(ctx); err != nil {
