@@ -9,72 +9,73 @@ import (
 	"testing"
 )
 
-// published may export what nobody here uses: it is a library for programs that
-// are not in this tree.
-var published = []string{"lockcmd/zklock", "lockcmd/zklock/ensemble"}
+// publicAPI lists the packages that may export names without a use in this tree, because
+// they are libraries for other programs.
+var publicAPI = []string{"lockcmd/zklock", "lockcmd/zklock/ensemble"}
 
-// export is one exported name at the top of a package.
+// An export is an exported package-level name.
 type export struct {
-	pos      token.Pos
-	surface  []string // the package's exported names that whoever uses it meets
-	constant string   // the type of a constant, if it has one of the package's
-	methods  []string // of an interface
+	pos          token.Pos
+	refers       []string // exported names of the package in its signature, fields or methods
+	constantType string   // for a constant: the name of its type, or ""
+	methods      []string // of an interface
 }
 
-// room is what a package exports, by name.
-type room struct {
+// packageExports holds the exported names of a package.
+type packageExports struct {
 	exports map[string]*export
-	types   map[string][]string // the exported methods of each of its types
+	methods map[string][]string // the exported methods of each of its types
 }
 
-// TestExportsAreUsed wants a user outside its package for every exported name at
-// the top of one. A name is used by being named; by standing in the signature,
-// the fields or the methods of a name that is; a constant with its type; an
-// interface by a type of another package that has its methods.
+// Every exported package-level name is used outside its package. A name counts as used if
+// another package mentions it, or if it occurs in the signature, the fields or the methods of
+// a used name. A constant is used if its type is, and an interface if a type of another
+// package has its methods.
 func TestExportsAreUsed(t *testing.T) {
 	fset := token.NewFileSet()
 	files := goFiles(t, fset)
-	rooms := map[string]*room{}
+	exported := map[string]*packageExports{}
 	for _, src := range files {
 		if src.test() || src.file.Name.Name == "main" {
 			continue
 		}
-		if rooms[src.dir] == nil {
-			rooms[src.dir] = &room{map[string]*export{}, map[string][]string{}}
+		if exported[src.dir] == nil {
+			exported[src.dir] = &packageExports{map[string]*export{}, map[string][]string{}}
 		}
-		rooms[src.dir].collect(src.file)
+		exported[src.dir].collect(src.file)
 	}
 	named := map[string]map[string]bool{} // names of a package in files of others
 	for _, src := range files {
-		for dir, names := range selected(t, src) {
+		for dir, names := range usedExports(t, src) {
 			if named[dir] == nil {
 				named[dir] = map[string]bool{}
 			}
 			maps.Copy(named[dir], names)
 		}
 	}
-	for dir, r := range rooms {
-		if slices.Contains(published, dir) {
+	for dir, r := range exported {
+		if slices.Contains(publicAPI, dir) {
 			continue
 		}
-		used := r.used(named[dir])
+		used := r.withImplied(named[dir])
 		for name, e := range r.exports {
-			if !used[name] && !implemented(rooms, dir, e.methods) {
+			if !used[name] && !implemented(exported, dir, e.methods) {
 				t.Errorf("%s: %s has no user outside %s", fset.Position(e.pos), name, dir)
 			}
 		}
 	}
 }
 
-// selected returns what src names of our other packages, by their directories.
-func selected(t *testing.T, src source) map[string]map[string]bool {
+// usedExports returns the names of other packages of this module that src mentions, by their
+// directories.
+func usedExports(t *testing.T, src source) map[string]map[string]bool {
 	t.Helper()
 	found := map[string]map[string]bool{}
 	local := map[string]string{} // directories by what src calls their packages
 	for _, imp := range src.file.Imports {
 		dir, ours := strings.CutPrefix(importPath(t, imp), module+"/")
 		if !ours || dir == src.dir {
-			continue // a test beside its package is no user
+			continue // uses in external tests of the package do not count
 		}
 		name := dir[strings.LastIndex(dir, "/")+1:]
 		if imp.Name != nil {
@@ -93,8 +94,8 @@ func selected(t *testing.T, src source) map[string]map[string]bool {
 	return found
 }
 
-// used adds to names what comes with them.
-func (r *room) used(names map[string]bool) map[string]bool {
+// withImplied returns names and all names that count as used because of them.
+func (r *packageExports) withImplied(names map[string]bool) map[string]bool {
 	used := map[string]bool{}
 	var use func(name string)
 	use = func(name string) {
@@ -103,11 +104,11 @@ func (r *room) used(names map[string]bool) map[string]bool {
 			return
 		}
 		used[name] = true
-		for _, met := range e.surface {
+		for _, met := range e.refers {
 			use(met)
 		}
 		for constant, c := range r.exports {
-			if c.constant == name {
+			if c.constantType == name {
 				use(constant)
 			}
 		}
@@ -118,13 +119,13 @@ func (r *room) used(names map[string]bool) map[string]bool {
 	return used
 }
 
-// implemented reports whether a type outside dir has all the methods.
-func implemented(rooms map[string]*room, dir string, methods []string) bool {
+// implemented reports whether a type of a package outside dir has all the methods.
+func implemented(exported map[string]*packageExports, dir string, methods []string) bool {
 	if len(methods) == 0 {
 		return false
 	}
-	for other, r := range rooms {
-		for _, has := range r.types {
+	for other, r := range exported {
+		for _, has := range r.methods {
 			lacks := slices.ContainsFunc(methods, func(m string) bool { return !slices.Contains(has, m) })
 			if other != dir && !lacks {
 				return true
@@ -134,8 +135,8 @@ func implemented(rooms map[string]*room, dir string, methods []string) bool {
 	return false
 }
 
-// collect adds what file exports.
-func (r *room) collect(file *ast.File) {
+// collect adds the exported names of a file.
+func (r *packageExports) collect(file *ast.File) {
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:
@@ -145,7 +146,7 @@ func (r *room) collect(file *ast.File) {
 			for _, spec := range d.Specs {
 				switch s := spec.(type) {
 				case *ast.TypeSpec:
-					e := r.export(s.Name, s.Type)
+					e := r.add(s.Name, s.Type)
 					if i, ok := s.Type.(*ast.InterfaceType); ok {
 						for _, m := range i.Methods.List {
 							for _, name := range m.Names {
@@ -154,11 +155,11 @@ func (r *room) collect(file *ast.File) {
 						}
 					}
 				case *ast.ValueSpec:
-					if s.Type != nil || len(s.Values) > 0 { // or iota goes on
-						typ = receiver(s.Type)
+					if s.Type != nil || len(s.Values) > 0 { // otherwise the previous type is repeated
+						typ = baseTypeName(s.Type)
 					}
 					for _, name := range s.Names {
-						r.export(name, s.Type).constant = typ
+						r.add(name, s.Type).constantType = typ
 					}
 				}
 			}
@@ -166,25 +167,25 @@ func (r *room) collect(file *ast.File) {
 	}
 }
 
-// collectFunc adds a function, or a method to the surface of its type.
-func (r *room) collectFunc(d *ast.FuncDecl) {
+// collectFunc adds a function, or adds a method to its type.
+func (r *packageExports) collectFunc(d *ast.FuncDecl) {
 	if d.Recv == nil {
-		r.export(d.Name, d.Type)
+		r.add(d.Name, d.Type)
 		return
 	}
 	if !d.Name.IsExported() {
 		return
 	}
-	typ := receiver(d.Recv.List[0].Type)
-	r.types[typ] = append(r.types[typ], d.Name.Name)
+	typ := baseTypeName(d.Recv.List[0].Type)
+	r.methods[typ] = append(r.methods[typ], d.Name.Name)
 	if ast.IsExported(typ) {
-		r.export(ast.NewIdent(typ), d.Type)
+		r.add(ast.NewIdent(typ), d.Type)
 	}
 }
 
-// export notes a name with what it shows of others. A type comes several times,
-// with its methods.
-func (r *room) export(name *ast.Ident, shows ast.Expr) *export {
+// add adds an exported name, and the exported names in the expression shows to its refers. It
+// is called several times for a type: once for each exported method.
+func (r *packageExports) add(name *ast.Ident, shows ast.Expr) *export {
 	if !name.IsExported() {
 		return &export{}
 	}
@@ -199,7 +200,7 @@ func (r *room) export(name *ast.Ident, shows ast.Expr) *export {
 	if shows != nil {
 		ast.Inspect(shows, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok && id.IsExported() {
-				e.surface = append(e.surface, id.Name)
+				e.refers = append(e.refers, id.Name)
 			}
 			return true
 		})
@@ -207,22 +208,21 @@ func (r *room) export(name *ast.Ident, shows ast.Expr) *export {
 	return e
 }
 
-// receiver is the name of a method's type, or of any other expression that is
-// one, behind a star and before type parameters.
-func receiver(typ ast.Expr) string {
+// baseTypeName returns the name of a type, without a star and type parameters, or "".
+func baseTypeName(typ ast.Expr) string {
 	switch x := typ.(type) {
 	case *ast.Ident:
 		return x.Name
 	case *ast.StarExpr:
-		return receiver(x.X)
+		return baseTypeName(x.X)
 	case *ast.IndexExpr:
-		return receiver(x.X)
+		return baseTypeName(x.X)
 	}
 	return ""
 }
 
-// Every exported name tells what it is for. Error and the like need no words,
-// nor do methods that nobody can name because their type is not exported.
+// Every exported name has a comment. Exceptions are methods such as Error, and methods of
+// types that are not exported.
 func TestExportsAreDocumented(t *testing.T) {
 	plain := []string{"Error", "String", "Unwrap", "Is"}
 	fset := token.NewFileSet()
@@ -231,11 +231,11 @@ func TestExportsAreDocumented(t *testing.T) {
 			t.Errorf("%s: %s.%s has no comment", fset.Position(name.Pos()), src.dir, name.Name)
 		}
 	}
-	for _, src := range sources(t, fset) {
+	for _, src := range nonTestSources(t, fset) {
 		for _, decl := range src.file.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				if d.Recv == nil || ast.IsExported(receiver(d.Recv.List[0].Type)) && !slices.Contains(plain, d.Name.Name) {
+				if d.Recv == nil || ast.IsExported(baseTypeName(d.Recv.List[0].Type)) && !slices.Contains(plain, d.Name.Name) {
 					want(src, d.Name, d.Doc)
 				}
 			case *ast.GenDecl:

@@ -1,4 +1,5 @@
-// Package archtest holds the house rules that a compiler does not check.
+// Package archtest contains tests of rules for the source code that the compiler does not
+// check: allowed imports, file sizes, exported names, and wording.
 package archtest
 
 import (
@@ -19,9 +20,9 @@ const (
 	root   = "../.."
 )
 
-// arrows lists every package, by its directory, with those of ours it may
-// import. Tests may import what they like.
-var arrows = map[string][]string{
+// allowedImports maps the directory of every package to the packages of this module that it
+// may import. Tests may import any package.
+var allowedImports = map[string][]string{
 	".": {
 		"shell", "commands", "commands/transfer", "commands/undo", "lockcmd", "lockcmd/child", "history",
 		"internal/app", "internal/peer", "internal/playground", "internal/render", "internal/tty", "internal/tutorial", "internal/zkconn", "shell/exit",
@@ -35,7 +36,7 @@ var arrows = map[string][]string{
 	"shell/line":                {"history", "internal/render", "internal/tty"},
 	"shell/manual":              {"internal/render"},
 	"commands":                  {"internal/dump", "internal/jute", "internal/render", "internal/tty", "internal/unpack", "internal/userfile", "internal/zkconn", "internal/zktree"},
-	"commands/commandtest":      free,
+	"commands/commandtest":      anything,
 	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/demo", "lockcmd/queue", "lockcmd/zklock", "internal/cluster", "internal/render", "internal/zkconn", "internal/zktree"},
 	"commands/transfer":         {"commands", "internal/dump", "internal/jute", "internal/peer", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"commands/undo":             {"commands", "internal/dump", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
@@ -59,45 +60,46 @@ var arrows = map[string][]string{
 	"internal/zkconn":           {"lockcmd/zklock", "internal/jute", "internal/secure", "internal/zkconn/wire"},
 	"internal/zkconn/wire":      {"internal/jute", "internal/peer", "internal/secure"},
 	"internal/zktree":           {"internal/dump", "internal/jute", "internal/zkconn"},
-	"internal/archtest":         free,
-	"internal/sandbox/difftest": free,
-	"internal/sandbox/rawzk":    free,
-	"internal/e2e":              free,
-	"internal/bench":            free,
-	"internal/dist":             free,
-	"internal/interop":          free,
-	"internal/replay":           free,
-	"internal/zktest":           free,
-	"internal/zktest/zksession": free,
+	"internal/archtest":         anything,
+	"internal/sandbox/difftest": anything,
+	"internal/sandbox/rawzk":    anything,
+	"internal/e2e":              anything,
+	"internal/bench":            anything,
+	"internal/dist":             anything,
+	"internal/interop":          anything,
+	"internal/replay":           anything,
+	"internal/zktest":           anything,
+	"internal/zktest/zksession": anything,
 }
 
-// free marks a package that serves development only: it may import anything,
-// and what we ship never imports it.
-var free = []string{"anything"}
+// anything marks a package that is only for development: it may import any package, and the
+// packages of the program must not import it.
+var anything = []string{"anything"}
 
-// topLevel is all that the top of the tree may hold, besides dot files.
+// topLevel lists the files and directories that may be at the top of the tree, besides those
+// whose names begin with a dot.
 var topLevel = strings.Fields(`
 	go.mod go.sum main.go shell commands lockcmd history internal testdata
 	README.md Makefile CHANGELOG.md CONTRIBUTING.md LICENSE`)
 
-// source is one Go file.
+// A source is a Go file.
 type source struct {
-	dir  string // of its package, relative to the root, with slashes
+	dir  string // directory of its package, relative to the root, with slashes
 	name string
 	file *ast.File
 }
 
 func (s source) test() bool { return strings.HasSuffix(s.name, "_test.go") }
 
-// sources is what we ship, and what serves development besides tests.
-func sources(t *testing.T, fset *token.FileSet) []source {
+// nonTestSources returns all Go files except tests.
+func nonTestSources(t *testing.T, fset *token.FileSet) []source {
 	t.Helper()
 	return slices.DeleteFunc(goFiles(t, fset), source.test)
 }
 
-// goFiles parses what `go list ./...` would name, for all systems at once, and
-// its tests. It reads the tree itself so that go test knows when its cached
-// result is stale.
+// goFiles parses the Go files of all packages, tests included, for all operating systems. It
+// reads the tree itself instead of running `go list ./...`, so that go test notices when its
+// cached result is stale.
 func goFiles(t *testing.T, fset *token.FileSet) []source {
 	t.Helper()
 	var all []source
@@ -132,10 +134,10 @@ func goFiles(t *testing.T, fset *token.FileSet) []source {
 
 func TestImports(t *testing.T) {
 	fset := token.NewFileSet()
-	for _, src := range sources(t, fset) {
-		allowed, known := arrows[src.dir]
+	for _, src := range nonTestSources(t, fset) {
+		allowed, known := allowedImports[src.dir]
 		if !known {
-			t.Errorf("%s/%s: the package is missing in the table of arrows", src.dir, src.name)
+			t.Errorf("%s/%s: the package is missing in allowedImports", src.dir, src.name)
 			continue
 		}
 		for _, imp := range src.file.Imports {
@@ -144,7 +146,7 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s: only shell/line may import %s", fset.Position(imp.Pos()), path)
 			}
 			dir, ours := strings.CutPrefix(path, module+"/")
-			if ours && !isFree(src.dir) && !slices.Contains(allowed, dir) {
+			if ours && !mayImportAnything(src.dir) && !slices.Contains(allowed, dir) {
 				t.Errorf("%s: %s may not import %s", fset.Position(imp.Pos()), src.dir, dir)
 			}
 		}
@@ -160,7 +162,7 @@ func TestUses(t *testing.T) {
 	}{
 		{
 			"github.com/go-zookeeper/zk", []string{"Connect", "ConnectWithDialer"},
-			func(s source) bool { return s.dir == "internal/zkconn/wire" || isFree(s.dir) },
+			func(s source) bool { return s.dir == "internal/zkconn/wire" || mayImportAnything(s.dir) },
 			"only internal/zkconn/wire makes connections",
 		},
 		{
@@ -175,20 +177,20 @@ func TestUses(t *testing.T) {
 		},
 	}
 	fset := token.NewFileSet()
-	for _, src := range sources(t, fset) {
+	for _, src := range nonTestSources(t, fset) {
 		for _, rule := range rules {
 			if rule.ok(src) {
 				continue
 			}
-			for _, use := range uses(t, src.file, rule.path, rule.names) {
+			for _, use := range findUses(t, src.file, rule.path, rule.names) {
 				t.Errorf("%s: %s.%s: %s", fset.Position(use.Pos()), rule.path, use.Sel.Name, rule.why)
 			}
 		}
 	}
 }
 
-// uses returns where file names one of the names of the package at path.
-func uses(t *testing.T, file *ast.File, path string, names []string) []*ast.SelectorExpr {
+// findUses returns the uses in file of the given names of the package at path.
+func findUses(t *testing.T, file *ast.File, path string, names []string) []*ast.SelectorExpr {
 	t.Helper()
 	local := ""
 	for _, imp := range file.Imports {
@@ -226,10 +228,10 @@ func importPath(t *testing.T, imp *ast.ImportSpec) string {
 	return path
 }
 
-func isFree(dir string) bool { return slices.Equal(arrows[dir], free) }
+func mayImportAnything(dir string) bool { return slices.Equal(allowedImports[dir], anything) }
 
 func TestTopLevel(t *testing.T) {
-	// -c: a checkout that belongs to another user is ours to look at all the same.
+	// safe.directory allows git to read a checkout that belongs to another user.
 	cmd := exec.Command("git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = root
 	out, err := cmd.Output()

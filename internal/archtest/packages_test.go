@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// maxLines is the most lines that a Go file may have. Tests count, too.
+// maxLines is the maximum number of lines of a Go file, tests included.
 const maxLines = 400
 
 func TestFileSizes(t *testing.T) {
@@ -21,23 +21,23 @@ func TestFileSizes(t *testing.T) {
 	}
 }
 
-// row matches a line of the table of rooms, cell a name in its first.
+// tableRow matches a row of the table of packages in CONTRIBUTING.md and captures its first
+// cell. codeSpan matches the names of packages in that cell.
 var (
-	row  = regexp.MustCompile("(?m)^\\| (`.*?) \\|")
-	cell = regexp.MustCompile("`([^`]+)`")
+	tableRow = regexp.MustCompile("(?m)^\\| (`.*?) \\|")
+	codeSpan = regexp.MustCompile("`([^`]+)`")
 )
 
-// CONTRIBUTING tells a newcomer what each package is for, and of nothing that is
-// gone.
-func TestTableOfRooms(t *testing.T) {
+// The table of packages in CONTRIBUTING.md lists exactly the packages that exist.
+func TestTableOfPackages(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]bool{}
-	for _, r := range row.FindAllStringSubmatch(string(text), -1) {
-		for _, name := range cell.FindAllStringSubmatch(r[1], -1) {
-			told[strings.TrimSuffix(name[1], "/")] = true
+	listed := map[string]bool{}
+	for _, r := range tableRow.FindAllStringSubmatch(string(text), -1) {
+		for _, name := range codeSpan.FindAllStringSubmatch(r[1], -1) {
+			listed[strings.TrimSuffix(name[1], "/")] = true
 		}
 	}
 	packages := map[string]bool{}
@@ -49,13 +49,13 @@ func TestTableOfRooms(t *testing.T) {
 		packages[dir] = true
 	}
 	for dir := range packages {
-		if !told[dir] {
-			t.Errorf("CONTRIBUTING's table of rooms lacks %s", dir)
+		if !listed[dir] {
+			t.Errorf("the table of packages in CONTRIBUTING.md lacks %s", dir)
 		}
 	}
-	for dir := range told {
+	for dir := range listed {
 		if !packages[dir] && dir != "testdata" {
-			t.Errorf("CONTRIBUTING's table of rooms has %s, which is no package", dir)
+			t.Errorf("the table of packages in CONTRIBUTING.md contains %s, which does not exist", dir)
 		}
 	}
 }

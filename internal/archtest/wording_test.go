@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// retired is wording that the project no longer uses for its readers.
+// retired lists wording that the project no longer uses.
 var retired = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -42,7 +42,8 @@ var retired = []struct {
 	{regexp.MustCompile(`(?i)\bas far as\b`), "unless", nil},
 }
 
-// inUse is wording that looks retired and is not, by file, with the reason.
+// inUse lists exceptions by file: wording that a pattern of retired matches, but that is
+// correct there.
 var inUse = []struct{ file, text, why string }{
 	{"lockcmd/demo/export.go", "refused", refusedWrites},
 	{"lockcmd/demo/lanes.go", "refused", refusedWrites},
@@ -58,8 +59,7 @@ const (
 	place         = "a place in a queue"
 )
 
-// TestRetiredWording finds retired wording in documents, and in the texts that the program
-// prints.
+// Documents and the texts that the program prints contain no retired wording.
 func TestRetiredWording(t *testing.T) {
 	used := map[string]bool{}
 	check := func(file, at, text string) {
@@ -102,7 +102,7 @@ func TestRetiredWording(t *testing.T) {
 			continue
 		}
 		name := path.Join(src.dir, src.name)
-		for pos, text := range texts(src.file) {
+		for pos, text := range stringTexts(src.file) {
 			check(name, name+":"+strconv.Itoa(fset.Position(pos).Line), text)
 		}
 	}
@@ -113,15 +113,15 @@ func TestRetiredWording(t *testing.T) {
 	}
 }
 
-// around returns what was found, with a few words before and after it.
+// around returns the match with a few words before and after it.
 func around(text string, found []int) string {
 	const more = 30
 	return strings.ToValidUTF8(text[max(0, found[0]-more):min(len(text), found[1]+more)], "")
 }
 
-// texts returns the string literals below n that contain a space, by their positions. The
-// parts of a text that is put together with + are one text.
-func texts(n ast.Node) map[token.Pos]string {
+// stringTexts returns the string literals below n that contain a space, by their positions.
+// String literals that are joined with + are one text.
+func stringTexts(n ast.Node) map[token.Pos]string {
 	all := map[token.Pos]string{}
 	ast.Inspect(n, func(n ast.Node) bool {
 		if _, is := n.(*ast.ImportSpec); is {
@@ -137,15 +137,15 @@ func texts(n ast.Node) map[token.Pos]string {
 		}
 		all[e.Pos()] = text
 		for _, other := range others {
-			maps.Copy(all, texts(other))
+			maps.Copy(all, stringTexts(other))
 		}
 		return false
 	})
 	return all
 }
 
-// joined returns the text of a literal, or of several that are put together with +. The
-// other operands are returned, too, and stand in the text as an ellipsis.
+// joined returns the text of a literal, or of several that are joined with +. It also returns
+// the other operands, which appear in the text as an ellipsis.
 func joined(e ast.Expr) (text string, others []ast.Expr) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -164,8 +164,8 @@ func joined(e ast.Expr) (text string, others []ast.Expr) {
 	return "…", []ast.Expr{e}
 }
 
-// TestTextsAreRead reads the texts of a source as they are printed.
-func TestTextsAreRead(t *testing.T) {
+// stringTexts returns the texts as the program prints them.
+func TestStringTexts(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "p.go", `package p
 import "a b"
 var x = "one " + "text" + name + (" of " + "four")
@@ -174,7 +174,7 @@ var y = f("two words", "word", 1+2, "no"+name, f("more words")+" and " + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := slices.Sorted(maps.Values(texts(file)))
+	got := slices.Sorted(maps.Values(stringTexts(file)))
 	if want := []string{"more words", "one text… of four", "two words", "… and …"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
