@@ -18,13 +18,13 @@ type export struct {
 	pos          token.Pos
 	refers       []string // exported names of the package in its signature, fields or methods
 	constantType string   // for a constant: the name of its type, or ""
-	methods      []string // of an interface
+	methods      []string // methods of an interface
 }
 
 // packageExports holds the exported names of a package.
 type packageExports struct {
 	exports map[string]*export
-	methods map[string][]string // the exported methods of each of its types
+	methods map[string][]string // exported methods, by type
 }
 
 // Every exported package-level name is used outside its package. A name counts as used if
@@ -44,7 +44,7 @@ func TestExportsAreUsed(t *testing.T) {
 		}
 		exported[src.dir].collect(src.file)
 	}
-	named := map[string]map[string]bool{} // names of a package in files of others
+	named := map[string]map[string]bool{} // by package: names that other packages mention
 	for _, src := range files {
 		for dir, names := range usedExports(t, src) {
 			if named[dir] == nil {
@@ -71,7 +71,7 @@ func TestExportsAreUsed(t *testing.T) {
 func usedExports(t *testing.T, src source) map[string]map[string]bool {
 	t.Helper()
 	found := map[string]map[string]bool{}
-	local := map[string]string{} // directories by what src calls their packages
+	local := map[string]string{} // directory of each package, by its name in src
 	for _, imp := range src.file.Imports {
 		dir, ours := strings.CutPrefix(importPath(t, imp), module+"/")
 		if !ours || dir == src.dir {

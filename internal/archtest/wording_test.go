@@ -19,7 +19,7 @@ import (
 var retired = []struct {
 	pattern *regexp.Regexp
 	instead string
-	except  *regexp.Regexp // phrases that contain it and are in use; nil: none
+	except  *regexp.Regexp // longer phrases that are in use although pattern matches; nil if none
 }{
 	{regexp.MustCompile(`(?i)\btells (of|whether)\b|\btell of\b`), "reports, reports whether", nil},
 	{regexp.MustCompile(`(?i)\b(is|are|was|were|been|be) told\b`), "is reported, is printed", nil},

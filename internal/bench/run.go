@@ -86,7 +86,7 @@ func (b *bench) run(j job) sample {
 	cmd.Stdout, cmd.Stderr = in, in
 	w := &matchCounter{text: j.expect, tail: []byte{'\n'}, start: time.Now()} // the newline lets expect match at the start of a line
 	err = cmd.Start()
-	in.Close() // the child has its own copy
+	in.Close() // the child process has its own copy
 	check(err)
 	_, copyErr := io.CopyBuffer(w, struct{ io.Reader }{out}, make([]byte, 64<<10))
 	err = errors.Join(copyErr, cmd.Wait())

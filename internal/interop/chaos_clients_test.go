@@ -172,7 +172,7 @@ func (z *chaosClient) runTrip(t *trip, script string, args []string) {
 		z.chaos.t.Error(err)
 		return
 	}
-	_ = cmd.Wait() // its status is judged later
+	_ = cmd.Wait() // mismatch checks the status later
 	z.finishTrip(t, cmd)
 	text, err := os.ReadFile(errs.Name())
 	if err != nil {

@@ -151,7 +151,7 @@ func (z *chaosClient) signal(sig syscall.Signal) *os.Process {
 	if z.driver != nil && sig == syscall.SIGKILL {
 		z.driver.kill()
 	}
-	_ = z.process.Signal(sig) // it may have ended
+	_ = z.process.Signal(sig) // fails if the process has ended
 	return z.process
 }
 

@@ -57,7 +57,7 @@ type logEntry struct {
 	section
 	mode   mode
 	number int64
-	token  string // of zksh's
+	token  string // fencing token of zksh's lock; "-" for other clients
 	what   string // begin, beat, taken, term, end
 	at     float64
 }
@@ -130,7 +130,7 @@ func (o *oracle) lastInside() string {
 
 // A verdict is the result of checking the log.
 type verdict struct {
-	overlaps []string // of zksh's
+	overlaps []string // overlaps caused by zksh
 	late     map[section]bool
 	last     map[section]logEntry
 }

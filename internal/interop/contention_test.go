@@ -92,7 +92,7 @@ func contendAll(t *testing.T, d *drivers, addr, path string, j *judge) {
 
 // A judge tracks the holders of a lock, from after each acquire until before each release.
 type judge struct {
-	kinds   []string // of the members
+	kinds   []string // kinds of locks of the members
 	exclude func(a, b string) bool
 
 	mu     sync.Mutex

@@ -128,7 +128,7 @@ func tryAll(t *testing.T, d *drivers, addr string, m matrix, todo <-chan cell) {
 
 // A pair tests one cell of the matrix at a time, each on a separate path.
 type pair struct {
-	holders, contenders map[string]client // by maker
+	holders, contenders map[string]client // by library
 	watcher             *zkshClient
 }
 

@@ -286,7 +286,8 @@ func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	return codeOK
 }
 
-// getEphemerals lists the session's own ephemeral nodes below a prefix.
+// getEphemerals lists the ephemeral nodes of the caller's session whose paths begin with a
+// prefix.
 func (s *Server) getEphemerals(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	prefix := d.String()
 	if d.Err() != nil {

@@ -92,7 +92,7 @@ type Server struct {
 	nextReap    time.Time
 	paused      bool
 	closed      bool
-	leaderless  bool // see SetLeaderless
+	leaderless  bool // set by SetLeaderless
 }
 
 // New returns a server that accepts no connections until Listen is called.

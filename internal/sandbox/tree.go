@@ -34,7 +34,7 @@ func isSession(owner int64) bool { return owner != 0 && owner != ownerContainer 
 type node struct {
 	data         []byte // nil is null, which the protocol distinguishes from empty
 	acl          *aclList
-	children     map[string]*node // nil until the first one
+	children     map[string]*node // nil if there are none
 	czxid, mzxid int64
 	pzxid        int64
 	ctime, mtime int64
@@ -64,13 +64,13 @@ func (n *node) encodeStat(e *jute.Encoder) {
 // which parentOf returns for "/a".
 type tree struct {
 	nodes          map[string]*node
-	ephemerals     map[int64]map[string]struct{} // by session
+	ephemerals     map[int64]map[string]struct{} // paths, by session id
 	reapable       map[string]struct{}           // containers and nodes with a TTL
 	quotas         map[string]struct{}           // paths that have a limits node
-	lastParent     *node                         // the parent of what was found last; nil if there is none any more
-	lastParentPath []byte                        // of that
+	lastParent     *node                         // parent of the node that find returned last; nil if deleted
+	lastParentPath []byte                        // path of lastParent
 	acls           aclCache
-	bytes          int64 // about what all of this takes
+	bytes          int64 // estimated memory of the tree
 	dataBytes      int64 // paths and data, as mntr counts it
 	as             Version
 	watches        [2]watchTable

@@ -73,7 +73,7 @@ const (
 	modesTogether                // a connection may have watches of several modes on one path
 	persistentTypes              // removeWatches knows types 4 and 5, for persistent watches
 	eventZxids                   // an event carries the zxid of its transaction
-	checkRefused                 // a check outside a multi is an unknown request
+	checkRefused                 // a check outside a multi is rejected as an unknown request
 	newModes                     // a create's flags may be a container or TTL mode
 )
 

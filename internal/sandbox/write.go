@@ -133,7 +133,7 @@ func (b *batch) prepare(r *request) (txn, code) {
 	case r.op == jute.OpSetACL:
 		return b.setACL(r)
 	}
-	n, err := b.permitted(r.path, permRead) // of a check
+	n, err := b.permitted(r.path, permRead) // the only other operation is a check
 	return txn{op: jute.OpCheck, path: r.path}, cmp.Or(err, r.versionMatches(n.version))
 }
 

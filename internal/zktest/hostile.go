@@ -29,7 +29,7 @@ func HTTP(tb testing.TB) string {
 			return
 		}
 		writeString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
-		_ = c.(*net.TCPConn).CloseWrite() // the client may have left already
+		_ = c.(*net.TCPConn).CloseWrite() // fails if the client has disconnected
 	})
 }
 

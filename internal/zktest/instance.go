@@ -127,7 +127,7 @@ func (in *instance) start() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the child has its own copy
+	defer log.Close() // the child process has its own copy
 	cmd := exec.Command("java", in.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = in.dir, log, log
 	cmd.SysProcAttr = dieWithParent()

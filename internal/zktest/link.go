@@ -151,7 +151,7 @@ func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, check func(chu
 		}
 		// src has closed its direction; dst may still send.
 		if l.wait(time.Now().Add(l.p.latency())) {
-			_ = dst.CloseWrite() // fails only if dst is gone, too
+			_ = dst.CloseWrite() // fails only if dst is closed too
 		}
 	})
 }

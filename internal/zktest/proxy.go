@@ -35,7 +35,7 @@ type Proxy struct {
 	requests    []int32
 }
 
-// AnyRequest stands for the opcode of any request but a ping.
+// AnyRequest stands for the opcode of any request except a ping.
 const (
 	AnyRequest int32 = -1000
 	pingOpcode int32 = 11

@@ -153,7 +153,7 @@ func (m M) Run() int {
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
 		if err := flag.Set("test.parallel", strconv.Itoa(defaultParallel)); err != nil {
-			panic(err) // a number always fits
+			panic(err) // a number is always valid
 		}
 	}
 	dir, err := os.MkdirTemp("", "zktest-")
