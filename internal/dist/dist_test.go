@@ -85,7 +85,7 @@ func testOptions(out string) options {
 // Builds are reproducible: a second one results in the same bytes, despite another time
 // zone, umask and settings for Go. With -all, it also uses a copy of the tree and an empty
 // build cache.
-func TestTwice(t *testing.T) {
+func TestReproducible(t *testing.T) {
 	t.Setenv("TZ", "Asia/Kathmandu")
 	t.Setenv("GOFLAGS", "-race")
 	t.Setenv("CGO_ENABLED", "1")
@@ -120,7 +120,7 @@ func TestTwice(t *testing.T) {
 
 // sha256sum and minisign accept the checksums and their signature, and the checksums cover
 // all other files.
-func TestSums(t *testing.T) {
+func TestChecksums(t *testing.T) {
 	out, err := run(madeDir, nil, "sha256sum", "--check", "--strict", sumsFile)
 	if err != nil {
 		t.Fatal(err)

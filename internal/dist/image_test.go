@@ -149,7 +149,7 @@ func serve(t *testing.T, cmd *exec.Cmd) (addr string) {
 
 // The bill of materials contains the modules in the program's build information, and the
 // licences of all of them are in the archive.
-func TestBill(t *testing.T) {
+func TestSBOM(t *testing.T) {
 	data, err := os.ReadFile(only(t, here+".cdx.json"))
 	if err != nil {
 		t.Fatal(err)

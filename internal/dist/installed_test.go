@@ -85,7 +85,7 @@ func TestDeb(t *testing.T) {
 
 // The package can be installed on the machine itself. This test runs only in CI, whose
 // machines are temporary.
-func TestDebHere(t *testing.T) {
+func TestDebOnThisMachine(t *testing.T) {
 	if os.Getenv("CI") == "" {
 		t.Skip("a package is installed on the machine itself in CI only")
 	}

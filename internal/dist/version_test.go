@@ -36,7 +36,7 @@ func TestParseVersion(t *testing.T) {
 }
 
 // dpkg sorts the versions in the same order.
-func TestVersionsGrow(t *testing.T) {
+func TestVersionOrder(t *testing.T) {
 	need(t, "dpkg")
 	debian := func(text string) string {
 		v, err := parseVersion(text, time.Unix(0, 0))
@@ -56,7 +56,7 @@ func TestVersionsGrow(t *testing.T) {
 }
 
 // A release needs a section in the changelog; other versions do not.
-func TestNotes(t *testing.T) {
+func TestReleaseNeedsNotes(t *testing.T) {
 	notes := filepath.Join(t.TempDir(), "notes")
 	if err := os.WriteFile(notes, []byte("# Changelog\n\n## Unreleased\n\n## 1.2.3 - 2026-11-22\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@ package replay
 import "testing"
 
 // No rule covers an arbitrary wrong answer, so the table cannot declare one.
-func TestUndeclared(t *testing.T) {
+func TestWrongAnswersAreNotCovered(t *testing.T) {
 	r := &recording{name: "x", input: "get /a\n", steps: []step{{line: "get /a", out: []string{"data"}}}}
 	wrong := []answer{
 		{},
@@ -28,7 +28,7 @@ func TestUndeclared(t *testing.T) {
 
 // A row of the table is an error if zksh's answer no longer differs from the prediction, or
 // if the recording has no such step.
-func TestStale(t *testing.T) {
+func TestStaleRows(t *testing.T) {
 	r := &recording{name: "x", status: "0", input: "create /a\n", steps: []step{{line: "create /a", err: []string{"Created /a"}}}}
 	stale := &row{steps: []tableStep{{number: 1, rule: "usage", line: `"create /a"`, answer: answer{out: []string{"Created /a"}}}}}
 	if e := expect(r, stale); len(e.problems) == 0 {

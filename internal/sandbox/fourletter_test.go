@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
-func TestWords(t *testing.T) {
+func TestFourLetterCommands(t *testing.T) {
 	s := New(Options{})
 	defer s.Close()
 	c := open(t, s)

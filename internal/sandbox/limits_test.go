@@ -17,7 +17,7 @@ import (
 )
 
 // The server survives requests that crash ZooKeeper.
-func TestWhatKillsTheRealOne(t *testing.T) {
+func TestSurvivesCrashInput(t *testing.T) {
 	bubble(t, Options{EnforceQuota: true}, func(t *testing.T, s *Server) {
 		c := open(t, s)
 		for _, ttl := range []int64{-1, -5} {
@@ -80,7 +80,7 @@ func TestSilentConnectionIsCut(t *testing.T) {
 	})
 }
 
-func TestUnreadAnswerIsGivenUp(t *testing.T) {
+func TestUnreadReplyIsDropped(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		nc, err := s.Dial()
 		if err == nil {
@@ -298,7 +298,7 @@ func TestConcurrentSessions(t *testing.T) {
 // The server's state stays consistent under load over TCP: requests of all kinds,
 // connections that come and go, clients that do not read, pauses, faults, and Close while
 // requests arrive.
-func TestStorm(t *testing.T) {
+func TestConsistentUnderLoad(t *testing.T) {
 	s := New(Options{Tick: 20 * time.Millisecond, ReapEvery: 10 * time.Millisecond, MaxQueue: 1 << 14, MaxSessions: 50})
 	addr, err := s.Listen("127.0.0.1:0")
 	if err != nil {

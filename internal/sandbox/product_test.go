@@ -164,7 +164,7 @@ func TestZnodesOfProducts(t *testing.T) {
 	})
 }
 
-func TestWordsOfProducts(t *testing.T) {
+func TestFourLetterCommandsOfProducts(t *testing.T) {
 	for as, want := range map[Version][]string{
 		ClickHouse: {"ClickHouse Keeper version: v24.3", "\nSent: 2\n", "\nZxid: 0x"},
 		RaftKeeper: {"RaftKeeper version: RaftKeeper 2.1", "\nSent : 2\n", "\nZxid: 4065980"},

@@ -23,7 +23,7 @@ func num(n int32) []byte {
 
 // The expected errors were recorded from ZooKeeper 3.8.0. Package difftest compares many
 // more replies if a real server is installed.
-func TestErrorsAreTheRealOnes(t *testing.T) {
+func TestErrorCodes(t *testing.T) {
 	path, create := rawzk.Path, func(p string, flags int32) []byte { return rawzk.Create(p, nil, rawzk.Open, flags) }
 	for _, tt := range []struct {
 		name string

@@ -39,7 +39,7 @@ func TestSessionExpires(t *testing.T) {
 }
 
 // As in ZooKeeper, sending credentials does not keep a session alive.
-func TestCredentialsKeepNoSession(t *testing.T) {
+func TestCredentialsDoNotExtendSession(t *testing.T) {
 	for _, op := range []int32{jute.OpAuth, jute.OpSASL} {
 		bubble(t, Options{}, func(t *testing.T, s *Server) {
 			c := open(t, s)
@@ -100,7 +100,7 @@ func TestReconnectKeepsSession(t *testing.T) {
 	})
 }
 
-func TestClientFromTheFutureIsCut(t *testing.T) {
+func TestFutureZxidIsRejected(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
 		nc, err := s.Dial()
 		if err != nil {

@@ -46,7 +46,7 @@ func TestUnknownOpcodesHangUp(t *testing.T) {
 	})
 }
 
-func TestVersionsTell(t *testing.T) {
+func TestVersionText(t *testing.T) {
 	eachVersion(t, func(t *testing.T, s *Server, as Version) {
 		if text := fourLetterCommands["srvr"](s); !strings.HasPrefix(text, "Zookeeper version: "+string(as)+".") {
 			t.Error(text)
@@ -77,7 +77,7 @@ func eventsAndError(c *client, op int32, body []byte) (text string) {
 	return text + fmt.Sprint(frames[len(frames)-1].Err)
 }
 
-func TestWhoMaySeeWhatByVersion(t *testing.T) {
+func TestReadPermissionByVersion(t *testing.T) {
 	eachVersion(t, func(t *testing.T, s *Server, as Version) {
 		owner, other := open(t, s), open(t, s)
 		owner.must(jute.OpAuth, rawzk.Auth("digest", "u:p"))
@@ -147,7 +147,7 @@ func TestEventZxids(t *testing.T) {
 	})
 }
 
-func TestCheckAloneIsUnknownFrom39On(t *testing.T) {
+func TestCheckOutsideMultiSince39(t *testing.T) {
 	bubble(t, Options{As: "3.9"}, func(t *testing.T, s *Server) {
 		c := open(t, s)
 		multi := rawzk.Multi(rawzk.Op{Op: jute.OpCheck, Body: rawzk.PathInt("/", -1)})
@@ -159,7 +159,7 @@ func TestCheckAloneIsUnknownFrom39On(t *testing.T) {
 	})
 }
 
-func TestModesOfCreateBefore35(t *testing.T) {
+func TestCreateModesBefore35(t *testing.T) {
 	bubble(t, Options{As: "3.4"}, func(t *testing.T, s *Server) {
 		c := open(t, s)
 		if got := code(c.call(jute.OpCreate, rawzk.Create("/c", nil, rawzk.Open, modeContainer)).Err); got != codeBadArguments {
@@ -189,7 +189,7 @@ func TestEnforcedAuthentication(t *testing.T) {
 	})
 }
 
-func TestThrottledIsNotDone(t *testing.T) {
+func TestThrottledRequestIsNotExecuted(t *testing.T) {
 	left := 2
 	throttle := func(int32) bool { left--; return left >= 0 }
 	bubble(t, Options{Throttle: throttle}, func(t *testing.T, s *Server) {

@@ -10,7 +10,7 @@ import (
 
 // Test processes that run in parallel never get the same port, even if they do not listen on
 // it yet.
-func TestPortsOfProcesses(t *testing.T) {
+func TestPortsDifferBetweenProcesses(t *testing.T) {
 	processes := make([]portBlocks, 3)
 	given := make([][]int, len(processes))
 	var asking sync.WaitGroup
@@ -44,7 +44,7 @@ func TestPortsOfProcesses(t *testing.T) {
 }
 
 // free skips a port on which another program listens.
-func TestPortOfAStranger(t *testing.T) {
+func TestPortInUseIsSkipped(t *testing.T) {
 	var b portBlocks
 	first, err := b.free()
 	if err != nil {

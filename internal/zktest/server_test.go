@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestServerLife(t *testing.T) {
+func TestServerLifeCycle(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
 	s := Start(t, Heap(64), JavaProperty("zktest.mark", "seen"))
@@ -96,7 +96,7 @@ func TestReadOnlyEnsemble(t *testing.T) {
 	}
 }
 
-func TestSharedIsOne(t *testing.T) {
+func TestSharedReturnsOneServer(t *testing.T) {
 	if a, b := Shared(t), Shared(t); a.Addr() != b.Addr() {
 		t.Errorf("two shared servers: %s and %s", a.Addr(), b.Addr())
 	}
