@@ -24,7 +24,7 @@ type job struct {
 	env, input    string
 	expect        string // text in the output
 	times         int    // number of times that expect must occur
-	every         int    // byTurns runs the job only in one of so many rounds; 0 means 1
+	every         int    // byTurns runs the job in every n-th round only; 0 means 1
 	before, after func() // called before and after each run by runOnce; may be nil
 }
 

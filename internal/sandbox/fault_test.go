@@ -6,7 +6,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// An Action is what a Fault does to a request.
+// An Action is the effect of a Fault on a request.
 type Action int
 
 // The possible actions.

@@ -14,8 +14,8 @@ type Quirks struct {
 	React func(op int32) Reaction
 }
 
-// A Reaction is what the server does with a request: one of the constants below, or the
-// negative code of the error to answer with.
+// A Reaction is the handling of a request: one of the constants below, or the negative code
+// of the error to answer with.
 type Reaction int32
 
 // Values of Reaction.

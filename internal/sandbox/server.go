@@ -4,9 +4,9 @@
 // loopback only. Begin with New, Server and Options.
 //
 // The server imitates ZooKeeper 3.8, oddities included; package difftest compares
-// the two, reply by reply. With Options.As it imitates another version, as far as
-// version.go lists the differences, or a compatible server (product.go). It differs
-// from ZooKeeper on purpose where ZooKeeper would crash or grow without limit:
+// the two, reply by reply. With Options.As it imitates another version (version.go lists
+// the differences) or a compatible server (product.go). It differs from ZooKeeper on
+// purpose where ZooKeeper would crash or grow without limit:
 //
 //   - a create with opcode 21 (createTTL) and a mode without a time to live fails
 //     with BadArguments;
