@@ -48,8 +48,8 @@ const (
 
 // A section is one stay of a client in the critical section, numbered per client.
 type section struct {
-	name   string
-	number int
+	name  string
+	index int
 }
 
 // A logEntry is a line of the log.
@@ -72,7 +72,7 @@ func (o *oracle) record(s logEntry) error {
 	uptime, err := os.ReadFile("/proc/uptime")
 	if err == nil {
 		now, _, _ := strings.Cut(string(uptime), " ")
-		_, err = fmt.Fprintln(f, s.name, s.number, s.mode, s.number, s.token, s.what, now)
+		_, err = fmt.Fprintln(f, s.name, s.index, s.mode, s.number, s.token, s.what, now)
 	}
 	return err
 }
@@ -88,7 +88,7 @@ func (o *oracle) readLog(t *testing.T) (all []logEntry) {
 	for line := range strings.Lines(string(text)) {
 		var s logEntry
 		var number string // decimal with leading zeros, which Sscan would read as octal
-		_, err := fmt.Sscan(line, &s.name, &s.number, &s.mode, &number, &s.token, &s.what, &s.at)
+		_, err := fmt.Sscan(line, &s.name, &s.index, &s.mode, &number, &s.token, &s.what, &s.at)
 		if err == nil {
 			s.number, err = strconv.ParseInt(number, 10, 64)
 		}
@@ -107,7 +107,7 @@ func (o *oracle) saw(in section, what string) bool {
 		return false // no entries yet
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, fmt.Sprint(in.name, " ", in.number, " ")) && strings.Contains(line, " "+what+" ") {
+		if strings.HasPrefix(line, fmt.Sprint(in.name, " ", in.index, " ")) && strings.Contains(line, " "+what+" ") {
 			return true
 		}
 	}
@@ -145,7 +145,7 @@ func (o *oracle) judge(t *testing.T) verdict {
 		v.late[s.section] = true
 		if s.mode != foreign {
 			v.overlaps = append(v.overlaps, fmt.Sprintf("%s %d (%s, number %d): %s at %.2f, after %s at %.2f of %s %d (%s, number %d)",
-				s.name, s.number, s.mode, s.number, s.what, s.at, newer.what, newer.at, newer.name, newer.number, newer.mode, newer.number))
+				s.name, s.index, s.mode, s.number, s.what, s.at, newer.what, newer.at, newer.name, newer.index, newer.mode, newer.number))
 		}
 	}
 	for _, s := range o.readLog(t) {
@@ -167,7 +167,7 @@ func (o *oracle) judge(t *testing.T) verdict {
 		}
 		if s.mode != foreign && s.number > newestOurs.number {
 			if token(t, s) <= token(t, newestOurs) {
-				v.overlaps = append(v.overlaps, fmt.Sprintf("%s %d has token %s after %s", s.name, s.number, s.token, newestOurs.token))
+				v.overlaps = append(v.overlaps, fmt.Sprintf("%s %d has token %s after %s", s.name, s.index, s.token, newestOurs.token))
 			}
 			newestOurs = s
 		}
@@ -333,7 +333,7 @@ func (o *oracle) witnessArgs(t *testing.T, s section, m mode, during time.Durati
 	if stubborn {
 		term = "ignore"
 	}
-	return []string{script, o.dir, s.name, strconv.Itoa(s.number), string(m), fmt.Sprint(during.Seconds()), strconv.Itoa(status), term}
+	return []string{script, o.dir, s.name, strconv.Itoa(s.index), string(m), fmt.Sprint(during.Seconds()), strconv.Itoa(status), term}
 }
 
 func (o *oracle) waitFor(t *testing.T, name, what string) {
