@@ -15,12 +15,18 @@ import (
 	"testing"
 )
 
-// retired lists wording that the project no longer uses.
-var retired = []struct {
+// A wording is retired wording.
+type wording struct {
 	pattern *regexp.Regexp
-	instead string
+	instead string         // wording to use instead
 	except  *regexp.Regexp // longer phrases that are in use although pattern matches; nil if none
-}{
+}
+
+// An exception is a text in a file that a pattern matches, but that is correct there.
+type exception struct{ file, text, why string }
+
+// retired lists wording that documents and the texts of the program must not contain.
+var retired = []wording{
 	{regexp.MustCompile(`(?i)\btells (of|whether)\b|\btell of\b`), "reports, reports whether", nil},
 	{regexp.MustCompile(`(?i)\b(is|are|was|were|been|be) told\b`), "is reported, is printed", nil},
 	{regexp.MustCompile(`(?i)\b(give|gives|gave|given) (it )?back\b`), "returns; releases (a lock)", nil},
@@ -42,9 +48,8 @@ var retired = []struct {
 	{regexp.MustCompile(`(?i)\bas far as\b`), "unless", nil},
 }
 
-// inUse lists exceptions by file: wording that a pattern of retired matches, but that is
-// correct there.
-var inUse = []struct{ file, text, why string }{
+// inUse lists the exceptions from retired.
+var inUse = []exception{
 	{"lockcmd/demo/export.go", "refused", refusedWrites},
 	{"lockcmd/demo/lanes.go", "refused", refusedWrites},
 	{"shell/manual/lockdemo.md", "refused", refusedWrites},
@@ -61,22 +66,10 @@ const (
 
 // Documents and the texts that the program prints contain no retired wording.
 func TestRetiredWording(t *testing.T) {
-	used := map[string]bool{}
+	used := map[exception]bool{}
 	check := func(file, at, text string) {
-		for _, r := range retired {
-			rest := text
-			if r.except != nil {
-				rest = r.except.ReplaceAllString(rest, "…")
-			}
-			for _, e := range inUse {
-				if e.file == file && strings.Contains(rest, e.text) {
-					used[e.file+e.text] = true
-					rest = strings.ReplaceAll(rest, e.text, "…")
-				}
-			}
-			if found := r.pattern.FindStringIndex(rest); found != nil {
-				t.Errorf("%s: %q: write %q", at, around(rest, found), r.instead)
-			}
+		for _, f := range findRetired(retired, inUse, used, file, text) {
+			t.Errorf("%s: %q: write %q", at, around(text, f.at), f.instead)
 		}
 	}
 	documents := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
@@ -106,8 +99,42 @@ func TestRetiredWording(t *testing.T) {
 			check(name, name+":"+strconv.Itoa(fset.Position(pos).Line), text)
 		}
 	}
-	for _, e := range inUse {
-		if !used[e.file+e.text] {
+	wantUsed(t, inUse, used)
+}
+
+// A finding is a match of retired wording.
+type finding struct {
+	at      []int // start and end in the text
+	instead string
+}
+
+// findRetired returns the first match in text of each wording in list. It ignores matches in
+// exceptions, and adds the exceptions that occur to used.
+func findRetired(list []wording, exceptions []exception, used map[exception]bool, file, text string) (all []finding) {
+	blanked := func(s string) string { return strings.Repeat("_", len(s)) }
+	for _, w := range list {
+		rest := text
+		if w.except != nil {
+			rest = w.except.ReplaceAllStringFunc(rest, blanked)
+		}
+		for _, e := range exceptions {
+			if e.file == file && strings.Contains(rest, e.text) {
+				used[e] = true
+				rest = strings.ReplaceAll(rest, e.text, blanked(e.text))
+			}
+		}
+		if at := w.pattern.FindStringIndex(rest); at != nil {
+			all = append(all, finding{at, w.instead})
+		}
+	}
+	return all
+}
+
+// wantUsed checks that all exceptions are needed.
+func wantUsed(t *testing.T, exceptions []exception, used map[exception]bool) {
+	t.Helper()
+	for _, e := range exceptions {
+		if !used[e] {
 			t.Errorf("%s does not contain %q any more", e.file, e.text)
 		}
 	}
