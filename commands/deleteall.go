@@ -71,7 +71,7 @@ func wouldDelete(ctx context.Context, env *Env, name, path string) error {
 	if err := sweepable(env, name, path); err != nil {
 		return err
 	}
-	s, err := surveyOf(ctx, env, env.Session, path, false, zktree.Options{Stat: true})
+	s, err := surveyOf(ctx, env, server{env.Session}, path, false, zktree.Options{Stat: true})
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 // confirm tells what would be deleted, and asks. The server counts where it can;
 // for how many are ephemeral the subtree is looked through, up to a bound.
 func confirm(ctx context.Context, env *Env, path string) (bool, error) {
-	n, err := countBelow(ctx, env, env.Session, path)
+	n, err := countBelow(ctx, env, server{env.Session}, path)
 	if err != nil {
 		return false, err
 	}

@@ -154,7 +154,7 @@ func (w *condition) look(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.E
 }
 
 func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
-	_, err = p.WatchExists(ctx, w.path, wake)
+	err = zkconn.Exec(ctx, p, zkconn.Exists(w.path).Wake(wake))
 	// ZooKeeper 3.8.4, 3.9.2 and later ask for the permission to read a znode, but only where
 	// there is one.
 	w.blind = errors.Is(err, zkconn.NoAuth)
@@ -175,7 +175,7 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 // compare wants a znode that exists.
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
-		names, err := p.WatchChildren(ctx, w.path, wake)
+		names, err := zkconn.Do(ctx, p, zkconn.GetChildren(w.path).Wake(wake))
 		w.found = fmt.Sprintf("the znode has %d children", len(names))
 		if err != nil || !w.children.fits(len(names)) {
 			return false, err

@@ -216,7 +216,7 @@ func (f *follower) read(path string) {
 func (f *follower) lookAround(ctx context.Context) error {
 	f.stale = false
 	if !f.begun { // the server may be behind the one that the shell's own session has written to
-		if err := f.own.Sync(ctx, f.path); err != nil {
+		if err := zkconn.Exec(ctx, f.own, zkconn.Sync(f.path)); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 		}
 		return map[string]*zk.Stat{f.path: st}, err
 	}
-	err := f.own.AddWatch(ctx, f.path, true)
+	err := zkconn.Exec(ctx, f.own, zkconn.AddWatch(f.path, true))
 	if errors.Is(err, zkconn.Unimplemented) {
 		return nil, fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
@@ -262,15 +262,15 @@ func (f *follower) all(ctx context.Context) (map[string]*zk.Stat, error) {
 // change where no other covers it. One that is not there has no Stat.
 func (f *follower) get(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
-		data, st, err = f.own.Get(ctx, path, !f.recurse)
+		node, err := zkconn.Do(ctx, f.own, zkconn.GetData(path).Watch(!f.recurse))
 		if !errors.Is(err, zkconn.NoNode) {
-			return st, data, err
+			return node.Stat, node.Data, err
 		}
-		if _, err = f.own.Exists(ctx, path, !f.recurse); err != nil {
+		if err = zkconn.Exec(ctx, f.own, zkconn.Exists(path).Watch(!f.recurse)); err != nil {
 			return nil, nil, ignore(err, zkconn.NoNode)
 		}
 	}
-	st, err = f.own.Exists(ctx, path, !f.recurse)
+	st, err = zkconn.Do(ctx, f.own, zkconn.Exists(path).Watch(!f.recurse))
 	if errors.Is(err, zkconn.NoAuth) {
 		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients with permission to read the znode)", err)
 	}

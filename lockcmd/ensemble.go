@@ -22,8 +22,8 @@ var _ queue.Whole = ensemble{}
 
 // Children is part of queue.Ensemble.
 func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
-	names, _, err := e.s.Children(ctx, path, false)
-	return names, err
+	list, err := zkconn.Do(ctx, e.s, zkconn.List(path))
+	return list.Names, err
 }
 
 // oneReading is how many znodes are read by one multiRead. The answer stays within
@@ -47,7 +47,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		n := queue.Node{Data: got.Data, Stat: got.Stat}
 		if errors.Is(err, zkconn.NoAuth) {
 			n.Hidden = true
-			stats[len(nodes)] = p.Exists(paths[len(nodes)])
+			stats[len(nodes)] = zkconn.Add(p, zkconn.Exists(paths[len(nodes)]))
 		} else if err != nil && !errors.Is(err, zkconn.NoNode) {
 			return err
 		}
@@ -75,7 +75,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 func readInCuts(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
 	var asked []*zkconn.Pending[[]zkconn.Reading]
 	for some := range slices.Chunk(paths, oneReading) {
-		asked = append(asked, p.MultiGet(some))
+		asked = append(asked, zkconn.Add(p, zkconn.MultiGetData(some)))
 	}
 	for _, a := range asked {
 		got, err := a.Wait(ctx)
@@ -92,7 +92,7 @@ func readInCuts(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zk
 }
 
 func readSingly(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
-	return eachAnswer(ctx, paths, p.Get, add)
+	return eachAnswer(ctx, p, paths, zkconn.GetData, add)
 }
 
 // Hosts is part of cluster.Ensemble.
@@ -147,7 +147,7 @@ func listInCuts(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]s
 		for ; n < len(dirs) && size < oneCut; n++ {
 			size += len(dirs[n]) + 16
 		}
-		got, err := p.MultiChildren(dirs[:n]).Wait(ctx)
+		got, err := zkconn.Add(p, zkconn.MultiGetChildren(dirs[:n])).Wait(ctx)
 		if err != nil {
 			return err
 		}
@@ -162,14 +162,14 @@ func listInCuts(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]s
 }
 
 func listSingly(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
-	return eachAnswer(ctx, dirs, func(dir string) *zkconn.Pending[[]string] { return p.Children(dir) }, add)
+	return eachAnswer(ctx, p, dirs, zkconn.GetChildren, add)
 }
 
 // eachAnswer asks something of each path, all at once, and takes the answers in order.
-func eachAnswer[T any](ctx context.Context, paths []string, ask func(string) *zkconn.Pending[T], add func(T, error) error) error {
+func eachAnswer[T any](ctx context.Context, p *zkconn.Pipe, paths []string, ask func(string) zkconn.Op[T], add func(T, error) error) error {
 	asked := make([]*zkconn.Pending[T], len(paths))
 	for i, path := range paths {
-		asked[i] = ask(path)
+		asked[i] = zkconn.Add(p, ask(path))
 	}
 	for _, a := range asked {
 		if err := add(a.Wait(ctx)); err != nil {
@@ -207,11 +207,11 @@ func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
 
 // Config is part of cluster.Ensemble.
 func (e ensemble) Config(ctx context.Context) (string, error) {
-	config, _, err := e.s.Absolute().Get(ctx, zkconn.ConfigPath, false)
+	node, err := zkconn.Do(ctx, e.s.Absolute(), zkconn.GetData(zkconn.ConfigPath))
 	if e.s.Secure().TLS == nil {
-		return string(config), err
+		return string(node.Data), err
 	}
-	return plainPort.ReplaceAllString(string(config), ""), err
+	return plainPort.ReplaceAllString(string(node.Data), ""), err
 }
 
 // plainPort is what a member's line says of the port without TLS, the only one that it

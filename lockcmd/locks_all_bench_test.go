@@ -31,7 +31,7 @@ func crowded(b *testing.B, addr string) *bed {
 	}
 	var made []*zkconn.Pending[zkconn.Written]
 	for q := range benchQueues {
-		made = append(made, pipe.Create(fmt.Sprintf("%s/%d", bed.root, q), nil, zkconn.OpenACL()))
+		made = append(made, zkconn.Add(pipe, zkconn.Create(fmt.Sprintf("%s/%d", bed.root, q), nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 	}
 	for _, m := range made {
 		if _, err := m.Wait(zktest.Within(b)); err != nil {
@@ -52,7 +52,7 @@ func crowded(b *testing.B, addr string) *bed {
 		if place == 0 {
 			return
 		}
-		if _, err := s.Exists(zktest.Within(b), bed.root+name(q, i-1), true); err != nil {
+		if err := zkconn.Exec(zktest.Within(b), s, zkconn.Exists(bed.root+name(q, i-1)).Watch(true)); err != nil {
 			b.Error(err)
 		}
 	})

@@ -133,11 +133,11 @@ func (f *follower) Children(ctx context.Context, path string) ([]string, error) 
 		f.dirs = append(f.dirs, path)
 	}
 	for {
-		names, err := f.p.WatchChildren(ctx, path, f.wake)
+		names, err := zkconn.Do(ctx, f.p, zkconn.GetChildren(path).Wake(f.wake))
 		if !errors.Is(err, zkconn.NoNode) {
 			return names, err
 		}
-		if _, err := f.p.WatchExists(ctx, path, f.wake); err != nil {
+		if err := zkconn.Exec(ctx, f.p, zkconn.Exists(path).Wake(f.wake)); err != nil {
 			return nil, err
 		}
 	}

@@ -141,11 +141,11 @@ func (c *copying) begin(ctx context.Context, command string, src, dst *side) err
 
 // free reports whether there is nothing at a side yet. What nothing is above cannot be made.
 func free(ctx context.Context, s *side) (bool, error) {
-	_, err := s.session.Exists(ctx, s.Path, false)
+	err := zkconn.Exec(ctx, s.session, zkconn.Exists(s.Path))
 	if !errors.Is(err, zkconn.NoNode) {
 		return false, s.wrap(unlessHidden(err))
 	}
-	_, err = s.session.Exists(ctx, path.Dir(s.Path), false)
+	err = zkconn.Exec(ctx, s.session, zkconn.Exists(path.Dir(s.Path)))
 	if err = unlessHidden(err); err != nil {
 		return true, fmt.Errorf("cannot create %s: %w", s.word, s.wrap(err))
 	}

@@ -136,7 +136,7 @@ func (f *following) step(ctx context.Context) error {
 // all leaves the watch and compares everything.
 func (f *following) all(ctx context.Context) error {
 	f.stale, f.due = false, nil
-	err := f.events.AddWatch(ctx, f.src.Path, true)
+	err := zkconn.Exec(ctx, f.events, zkconn.AddWatch(f.src.Path, true))
 	if errors.Is(err, zkconn.Unimplemented) {
 		return fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit --watch, and run mirror repeatedly instead", f.src.word)
 	}

@@ -76,7 +76,7 @@ func (h *hand) run(ctx context.Context, words []string) error {
 
 // make makes a znode of which a line cannot tell.
 func (h *hand) make(path string, data []byte, acl []zk.ACL) error {
-	_, err := h.env.Session.Create(h.t.Context(), path, data, acl, zkconn.CreateMode{})
+	err := zkconn.Exec(h.t.Context(), h.env.Session, zkconn.Create(path, data, acl, zkconn.CreateMode{}))
 	return err
 }
 
@@ -189,7 +189,7 @@ func TestKeptIsDestroyed(t *testing.T) {
 	h.env.Keeper = keeper
 	overtake := func(path string) func() {
 		return func() {
-			if _, err := other.Set(t.Context(), path, []byte("theirs"), -1); err != nil {
+			if err := zkconn.Exec(t.Context(), other, zkconn.SetData(path, []byte("theirs"), -1)); err != nil {
 				t.Fatal(err)
 			}
 		}

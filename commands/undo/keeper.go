@@ -49,7 +49,7 @@ func (k *Keeper) Around(ctx context.Context, env *commands.Env, l commands.Loss,
 	for synced := false; ; {
 		e, version, err := k.keep(ctx, env, l)
 		if stale, is := errors.AsType[*staleError](err); is && !synced {
-			if err := env.Session.Sync(ctx, l.Path); err != nil {
+			if err := zkconn.Exec(ctx, env.Session, zkconn.Sync(l.Path)); err != nil {
 				return err
 			}
 			synced = true
@@ -279,7 +279,7 @@ func (g *keeping) comesBack(z *dump.Znode) bool {
 func (g *keeping) read(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 	if !g.ofOne() {
 		return func(yield func(*dump.Znode, error) bool) {
-			if err := g.env.Session.Sync(ctx, g.Path); err != nil { // what others have just written is to be kept as well
+			if err := zkconn.Exec(ctx, g.env.Session, zkconn.Sync(g.Path)); err != nil { // what others have just written is to be kept as well
 				yield(nil, err)
 				return
 			}
@@ -327,7 +327,9 @@ func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	case e.Of == commands.LostParts:
 		e.Zxid, err = endZxid(ctx, s)
 	case aclsOnly(e.Of) && !e.ofUndo() && e.State == done:
-		if e.Left, _, err = s.ACL(ctx, e.Path); errors.Is(err, zkconn.NoAuth) || errors.Is(err, zkconn.NoNode) {
+		var access zkconn.Access
+		access, err = zkconn.Do(ctx, s, zkconn.GetACL(e.Path))
+		if e.Left = access.ACL; errors.Is(err, zkconn.NoAuth) || errors.Is(err, zkconn.NoNode) {
 			err = nil
 		}
 	}
@@ -342,8 +344,8 @@ func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 		if err = s.WaitReady(ctx); err != nil {
 			return 0, err
 		}
-		if err = s.Absolute().Sync(ctx, "/"); err == nil {
-			zxid, err = s.Zxid(ctx)
+		if err = zkconn.Exec(ctx, s.Absolute(), zkconn.Sync("/")); err == nil {
+			zxid, err = zkconn.Do(ctx, s, zkconn.Zxid())
 		}
 		if !errors.Is(err, zkconn.ConnectionLoss) {
 			break

@@ -20,27 +20,27 @@ func (u *undoing) data(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, st, err := u.env.Session.Get(ctx, u.Path, false)
+	node, err := zkconn.Do(ctx, u.env.Session, zkconn.GetData(u.Path))
 	switch {
 	case errors.Is(err, zkconn.NoNode):
 		u.conflicts = append(u.conflicts, deleted(u.Path))
 		return u.refuse()
 	case err != nil:
 		return err
-	case zktree.SameData(data, was.Data): // whoever has written it
+	case zktree.SameData(node.Data, was.Data): // whoever has written it
 		return nil
-	case hashed(data) != u.Wrote && !u.overwrite:
-		u.differs(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: data, Stat: st}, B: was, Aspect: zktree.DataDiffers})
+	case hashed(node.Data) != u.Wrote && !u.overwrite:
+		u.differs(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: node.Data, Stat: node.Stat}, B: was, Aspect: zktree.DataDiffers})
 		return u.refuse()
 	}
 	u.plan = []string{"set " + u.Path}
 	if u.dry {
 		return nil
 	}
-	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostData, Version: st.Version, Data: was.Data}
+	loss := commands.Loss{Command: u.name(), Path: u.Path, Of: commands.LostData, Version: node.Stat.Version, Data: was.Data}
 	u.counts.Changed = 1
 	return u.losing(ctx, loss, func(ctx context.Context, version int32) error {
-		_, err := u.env.Session.Set(ctx, u.Path, was.Data, version)
+		err := zkconn.Exec(ctx, u.env.Session, zkconn.SetData(u.Path, was.Data, version))
 		return err
 	})
 }

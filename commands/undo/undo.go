@@ -177,10 +177,10 @@ func (u *undoing) run(ctx context.Context) (err error) {
 // behind is an error if the ensemble has not come as far as what was kept: another one has
 // got the servers' names, or it was set back.
 func (u *undoing) behind(ctx context.Context) error {
-	if err := u.env.Session.Absolute().Sync(ctx, "/"); err != nil {
+	if err := zkconn.Exec(ctx, u.env.Session.Absolute(), zkconn.Sync("/")); err != nil {
 		return err
 	}
-	zxid, err := u.env.Session.Zxid(ctx)
+	zxid, err := zkconn.Do(ctx, u.env.Session, zkconn.Zxid())
 	if err != nil || zxid >= u.Seen {
 		return err
 	}

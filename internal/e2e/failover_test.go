@@ -106,12 +106,12 @@ func (d *desertion) prepare(t *testing.T, truth *zkconn.Session, others string) 
 }
 
 func (d *desertion) znodes(t *testing.T, truth *zkconn.Session) []string {
-	names, _, err := truth.Children(zktest.Within(t), d.path, false)
+	list, err := zkconn.Do(zktest.Within(t), truth, zkconn.List(d.path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(list.Names)
+	return list.Names
 }
 
 // wait waits until the silent server could have kept nobody's session.

@@ -60,7 +60,7 @@ func muteAndIsolate(t *testing.T, s *zktest.Split, victim int) {
 	// then what this client asks is passed on to the leader: a sign of life.
 	for range 2*syncLimit - 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), tick/2)
-		if err := other.Sync(ctx, "/"); err == nil {
+		if err := zkconn.Exec(ctx, other, zkconn.Sync("/")); err == nil {
 			t.Error("a muted leader has answered")
 		}
 		cancel()

@@ -128,7 +128,7 @@ func (o *ours) acquire(ctx context.Context, kind, path string) (int64, error) {
 
 // check compares a lock's token with what the server knows.
 func (o *ours) check(ctx context.Context) error {
-	st, err := o.Exists(ctx, o.lease.Node(), false)
+	st, err := zkconn.Do(ctx, o, zkconn.Exists(o.lease.Node()))
 	if err == nil && st.Czxid != o.lease.Token() {
 		err = fmt.Errorf("token %#x of a znode made by %#x", o.lease.Token(), st.Czxid)
 	}

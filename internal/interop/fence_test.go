@@ -59,14 +59,14 @@ type counter struct{ *zkconn.Session }
 
 func (c counter) read(t *testing.T) (number, writes int) {
 	t.Helper()
-	data, st, err := c.Get(zktest.Within(t), "/n", false)
+	node, err := zkconn.Do(zktest.Within(t), c, zkconn.GetData("/n"))
 	if err == nil {
-		number, err = strconv.Atoi(string(data))
+		number, err = strconv.Atoi(string(node.Data))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return number, int(st.Version)
+	return number, int(node.Stat.Version)
 }
 
 // rivalry is one of the two.
@@ -96,7 +96,7 @@ func TestFence(t *testing.T) {
 			addr := zktest.Shared(t).Addr()
 			s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
 			return addr, func(node string, _ int64) { // what else the end of a session does is not to be seen here
-				if err := s.Delete(zktest.Within(t), node, -1); err != nil && !errors.Is(err, zkconn.NoNode) {
+				if err := zkconn.Exec(zktest.Within(t), s, zkconn.Delete(node, -1)); err != nil && !errors.Is(err, zkconn.NoNode) {
 					t.Error(err)
 				}
 			}
@@ -143,7 +143,7 @@ func newTally(t *testing.T, addr string, expire func(string, int64), option stri
 	c.expire = func(node string, session int64) { expire(c.chroot+node, session) }
 	for _, path := range []string{"", "/n"} {
 		s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
-		if _, err := s.Create(zktest.Within(t), c.chroot+path, []byte("0"), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create(c.chroot+path, []byte("0"), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -145,7 +145,7 @@ func gone(of string) check {
 // version wants the data to have been written so often.
 func version(of string, least int32) check {
 	return func(ctx context.Context, l *line) (bool, error) {
-		stat, err := l.session.Exists(ctx, l.path(of), false)
+		stat, err := zkconn.Do(ctx, l.session, zkconn.Exists(l.path(of)))
 		if errors.Is(err, zkconn.NoNode) {
 			return false, nil
 		}
@@ -159,7 +159,7 @@ func watching(_ context.Context, l *line) (bool, error) { return l.session.Watch
 func ownBelow(of string) check {
 	return func(ctx context.Context, l *line) (bool, error) {
 		dir := l.path(of)
-		names, _, err := l.session.Children(ctx, dir, false)
+		list, err := zkconn.Do(ctx, l.session, zkconn.List(dir))
 		if errors.Is(err, zkconn.NoNode) {
 			return false, nil
 		}
@@ -167,8 +167,8 @@ func ownBelow(of string) check {
 		if err != nil {
 			return false, err
 		}
-		for _, name := range names {
-			stat, err := l.session.Exists(ctx, path.Join(dir, name), false)
+		for _, name := range list.Names {
+			stat, err := zkconn.Do(ctx, l.session, zkconn.Exists(path.Join(dir, name)))
 			switch {
 			case err == nil && stat.EphemeralOwner == id:
 				return true, nil

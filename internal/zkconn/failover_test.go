@@ -68,7 +68,7 @@ func TestFailoverSilence(t *testing.T) {
 		return ok
 	}}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
-		if _, err := p.WatchExists(limited(t), "/watched", make(chan zk.EventType, 1)); err != nil {
+		if err := Exec(limited(t), p, Exists("/watched").Wake(make(chan zk.EventType, 1))); err != nil {
 			t.Fatal(err)
 		}
 		pipe, err := c.Pipe(limited(t), "/")
@@ -78,9 +78,9 @@ func TestFailoverSilence(t *testing.T) {
 		s.late(never)
 		begin := time.Now()
 		lost := make(chan error, 1)
-		go func() { lost <- p.Delete(limited(t), "/x") }()
+		go func() { lost <- Exec(limited(t), p, Delete("/x", -1)) }()
 		<-s.heard
-		queued := pipe.Delete("/y")
+		queued := Add(pipe, Delete("/y", -1))
 		if err := p.Sync(limited(t), "/"); err != nil { // waits for the move
 			t.Errorf("asked meanwhile: %v", err)
 		}
@@ -138,7 +138,7 @@ func TestFailoverInVain(t *testing.T) {
 								got <- p.Sync(limited(t), "/")
 								return
 							}
-							_, err := pipe.Exists("/").Wait(limited(t))
+							_, err := Add(pipe, Exists("/")).Wait(limited(t))
 							got <- err
 						}()
 					}
@@ -201,7 +201,7 @@ func TestFailoverWhileWriting(t *testing.T) {
 		var sent [3]error
 		var all [3]*Pending[Written]
 		for i := range all {
-			all[i] = pipe.Delete("/x")
+			all[i] = Add(pipe, Delete("/x", -1))
 			synctest.Wait()
 		}
 		for i, a := range all {

@@ -16,17 +16,20 @@ type target struct {
 	root chroot
 }
 
-// sender is what a single request goes through.
-type sender interface {
+// A Sender sends single operations: a Client, a Session, or a Pinned.
+type Sender interface {
 	// connection waits for the connection to send on. The path is for its error.
 	connection(ctx context.Context, path string) (target, error)
 	// fencedBy is what its writes depend on; nil without one.
 	fencedBy() Fence
 }
 
-// do sends one request and waits for its answer. It gives up when ctx ends. If the server
-// hangs up over a request newer than 3.4, do finds out whether the server knows it.
-func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
+// Do sends one operation and returns its result. It waits until ctx ends. A malformed path
+// is an error before anything is sent. Other errors are *Error for a refusal; *NoServerError
+// or *UnsentError when nothing was sent; *LostError when the connection broke after sending
+// and *AbandonedError when ctx ended then; ErrNotConnected after Close. If the server
+// hangs up over a request newer than 3.4, Do finds out whether the server knows it.
+func Do[T any](ctx context.Context, s Sender, o Op[T]) (T, error) {
 	v, err := once(ctx, s, o)
 	h, ok := errors.AsType[*hangUp](err)
 	if _, joined := ctx.Value(transactionKey{}).(*Transaction); !ok || joined {
@@ -38,8 +41,14 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	return v, err
 }
 
-// once is do for a request over which no server hangs up.
-func once[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
+// Exec is Do without the result.
+func Exec[T any](ctx context.Context, s Sender, o Op[T]) error {
+	_, err := Do(ctx, s, o)
+	return err
+}
+
+// once is Do for a request over which no server hangs up.
+func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 	if o.err != nil {
 		return none, o.err
 	}
@@ -70,7 +79,7 @@ func once[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 }
 
 // dispatch sends an operation, fenced if need be.
-func dispatch[T any](ctx context.Context, to target, o op[T], g guard) *Pending[T] {
+func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	switch {
 	case !g.guards(o.code):
 	case o.changes == nil:
@@ -84,7 +93,7 @@ func dispatch[T any](ctx context.Context, to target, o op[T], g guard) *Pending[
 }
 
 // begin binds an operation to a connection and sends it.
-func begin[T any](ctx context.Context, to target, o op[T]) *Pending[T] {
+func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := bind(ctx, to, o)
 	if o.err == nil {
 		p.renew = func() *call { return bind(ctx, to, o).call }
@@ -110,7 +119,7 @@ func (to target) send(calls ...*call) {
 }
 
 // bind makes an operation a request, which is not sent any more once ctx has ended.
-func bind[T any](ctx context.Context, to target, o op[T]) *Pending[T] {
+func bind[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	c := &call{to: to, path: o.path, write: o.write, done: make(chan reply, 1)}
 	c.Request = wire.Request{Context: ctx, Op: o.code, End: c.end}
 	if c.trip = TripOf(ctx); c.trip != nil {

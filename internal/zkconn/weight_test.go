@@ -37,10 +37,10 @@ func TestNamesOfNoChild(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = p.Children("/a").Wait(limited(t))
-			_, _, listed := s.Children(limited(t), "/a", false)
-			_, together := p.MultiChildren([]string{"/a"}).Wait(limited(t))
-			each := p.EachList([]string{"/a"}).Each(limited(t), func(Listed, error) { t.Error("it was taken") })
+			_, err = Add(p, GetChildren("/a")).Wait(limited(t))
+			listed := Exec(limited(t), s, List("/a"))
+			_, together := Add(p, MultiGetChildren([]string{"/a"})).Wait(limited(t))
+			each := AddEach(p, []string{"/a"}, List).Each(limited(t), func(Listed, error) { t.Error("it was taken") })
 			for _, err := range []error{err, listed, together, each} {
 				if want := fmt.Sprintf("malformed reply: %q is not", name); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%q: %v", name, err)
@@ -60,9 +60,9 @@ func TestListsOfTooMany(t *testing.T) {
 	}
 	r := wire.Reply{Body: list(12)}
 	for name, got := range map[string]error{
-		"children":   second(read(answerTo(r, ""), getChildren("/", nil).decode)),
-		"ACL":        second(read(answerTo(r, ""), getACL("/").decode)),
-		"multiRead":  second(read(answerTo(wire.Reply{Body: append(make([]byte, 9), r.Body...)}, ""), multiChildren([]string{"/"}).decode)),
+		"children":   second(read(answerTo(r, ""), GetChildren("/").decode)),
+		"ACL":        second(read(answerTo(r, ""), GetACL("/").decode)),
+		"multiRead":  second(read(answerTo(wire.Reply{Body: append(make([]byte, 9), r.Body...)}, ""), MultiGetChildren([]string{"/"}).decode)),
 		"ephemerals": second(read(answerTo(r, ""), (*answer).Strings)),
 	} {
 		if !errors.Is(got, jute.ErrTooMany) {
@@ -100,7 +100,7 @@ func TestRepliesThatHaveNoRoom(t *testing.T) {
 		for i := range paths {
 			paths[i] = fmt.Sprintf("/%d", i)
 		}
-		several := p.EachChildren(paths, false)
+		several := AddEach(p, paths, GetChildren)
 		took := 0
 		err = several.Each(limited(t), func(names []string, refusal error) {
 			if refusal != nil || len(names) != 1 || len(names[0]) != size {
@@ -123,7 +123,7 @@ func TestLongAnswersToWrites(t *testing.T) {
 		p.host(func(xid, op int32) bool { return p.answer(xid, make([]byte, 100<<10)) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		err := s.Delete(limited(t), "/a", -1)
+		err := Exec(limited(t), s, Delete("/a", -1))
 		if err == nil || !strings.Contains(err.Error(), "which exceeds the limit") || !strings.Contains(err.Error(), "unknown whether it took effect") {
 			t.Errorf("got %v", err)
 		}
@@ -132,7 +132,7 @@ func TestLongAnswersToWrites(t *testing.T) {
 		p.host(func(xid, op int32) bool { return p.event("/" + strings.Repeat("e", jute.MaxPath+1<<13)) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		_, err := s.Exists(limited(t), "/a", false)
+		err := Exec(limited(t), s, Exists("/a"))
 		if err == nil || !strings.Contains(err.Error(), "which exceeds the limit") {
 			t.Errorf("got %v", err)
 		}

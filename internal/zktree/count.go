@@ -72,7 +72,7 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	defer air.close()
 	for s, err := range w.Steps() {
 		if err == nil && s.Kind == Enter && len(s.Names) == 0 {
-			err = air.add(struct{}{}, p.Exists(s.Path()))
+			err = air.add(struct{}{}, zkconn.Add(p, zkconn.Exists(s.Path())))
 		}
 		if err != nil {
 			return found, hidden, err

@@ -200,14 +200,14 @@ func (j *job) remove(batch int) error {
 		for i, t := range next {
 			paths[i] = t.path
 		}
-		err := air.add(next, j.p.MultiDelete(paths))
+		err := air.add(next, zkconn.Add(j.p, zkconn.MultiDelete(paths)))
 		next, size = nil, 0
 		return err
 	}
 	if batch < 1 {
 		single := j.oneByOne()
 		defer single.close()
-		err := j.leavesFirst(func(t target) error { return single.add(t, j.p.Delete(t.path)) })
+		err := j.leavesFirst(func(t target) error { return single.add(t, zkconn.Add(j.p, zkconn.Delete(t.path, -1))) })
 		return cmp.Or(err, single.rest())
 	}
 	err := j.leavesFirst(func(t target) error {
@@ -236,7 +236,7 @@ func (j *job) removed(batch []target, _ zkconn.Written, err error) error {
 	single := j.oneByOne()
 	defer single.close()
 	for _, t := range batch {
-		if err := single.add(t, j.p.Delete(t.path)); err != nil {
+		if err := single.add(t, zkconn.Add(j.p, zkconn.Delete(t.path, -1))); err != nil {
 			return err
 		}
 	}
@@ -252,7 +252,7 @@ func (j *job) oneByOne() *flights[target, zkconn.Written] {
 		if f.slowed && errors.Is(refusal, zkconn.NotEmpty) {
 			var err error
 			var outcome zkconn.Outcome
-			if _, refusal, outcome, err = f.wait(j.p.Delete(t.path)); err != nil {
+			if _, refusal, outcome, err = f.wait(zkconn.Add(j.p, zkconn.Delete(t.path, -1))); err != nil {
 				j.tally(outcome)
 				return interrupted(j.ctx, err)
 			}
@@ -301,7 +301,7 @@ func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, ver
 	air := inFlight(ctx, graceful, singleWindow, j.changed)
 	air.lost = func(_ target, outcome zkconn.Outcome) { j.tally(outcome) }
 	defer air.close()
-	err := j.leavesFirst(func(t target) error { return air.add(t, j.p.SetACL(t.path, acl, version)) })
+	err := j.leavesFirst(func(t target) error { return air.add(t, zkconn.Add(j.p, zkconn.SetACL(t.path, acl, version))) })
 	if err != nil && j.found == 0 {
 		return 0, err
 	}

@@ -94,23 +94,23 @@ func (s *Server) Ask(paths []string, want Want) Answer {
 	case want.Names && want.ACL:
 		return &folders{s: s, paths: paths, first: s.Ask(paths, Want{ACL: true})}
 	case want.Names && want.Stat:
-		return &group[zkconn.Listed]{s: s, paths: paths, stat: true, reply: s.p.EachList(paths), entry: func(l zkconn.Listed, err error) Entry {
+		return &group[zkconn.Listed]{s: s, paths: paths, stat: true, reply: zkconn.AddEach(s.p, paths, zkconn.List), entry: func(l zkconn.Listed, err error) Entry {
 			return Entry{Names: l.Names, Stat: l.Stat, Err: err}
 		}}
 	case want.Stat:
 		return s.stats(paths)
 	case want.Small && len(paths) > 1 && s.p.HasMultiRead(s.ctx):
-		return &together[zkconn.Reading]{s.p.MultiGet(paths), func() Answer { return s.data(paths) }, func(r zkconn.Reading) Entry {
+		return &together[zkconn.Reading]{zkconn.Add(s.p, zkconn.MultiGetData(paths)), func() Answer { return s.data(paths) }, func(r zkconn.Reading) Entry {
 			return dataEntry(r.Node, r.Err)
 		}}
 	case want.Data:
 		return s.data(paths)
 	case want.ACL:
-		return &group[zkconn.Access]{reply: s.p.EachACL(paths), entry: func(a zkconn.Access, err error) Entry {
+		return &group[zkconn.Access]{reply: zkconn.AddEach(s.p, paths, zkconn.GetACL), entry: func(a zkconn.Access, err error) Entry {
 			return Entry{ACL: a.ACL, Stat: a.Stat, Kind: dump.KindOf(a.Stat), Err: err}
 		}}
 	case len(paths) > 1 && !s.watch && s.p.HasMultiRead(s.ctx):
-		return &together[zkconn.Listing]{s.p.MultiChildren(paths), func() Answer { return s.lists(paths) }, func(l zkconn.Listing) Entry {
+		return &together[zkconn.Listing]{zkconn.Add(s.p, zkconn.MultiGetChildren(paths)), func() Answer { return s.lists(paths) }, func(l zkconn.Listing) Entry {
 			return Entry{Names: l.Names, Err: l.Err}
 		}}
 	}
@@ -119,7 +119,8 @@ func (s *Server) Ask(paths []string, want Want) Answer {
 
 // lists asks for the children of each of the paths.
 func (s *Server) lists(paths []string) Answer {
-	return &group[[]string]{reply: s.p.EachChildren(paths, s.watch), entry: func(names []string, err error) Entry {
+	list := func(path string) zkconn.Op[[]string] { return zkconn.GetChildren(path).Watch(s.watch) }
+	return &group[[]string]{reply: zkconn.AddEach(s.p, paths, list), entry: func(names []string, err error) Entry {
 		return Entry{Names: names, Err: err}
 	}}
 }
@@ -127,14 +128,14 @@ func (s *Server) lists(paths []string) Answer {
 // stats asks for the Stat of each of the paths. Newer servers tell it to whoever may
 // read, older ones to all.
 func (s *Server) stats(paths []string) Answer {
-	return &group[*zk.Stat]{reply: s.p.EachExists(paths), entry: func(st *zk.Stat, err error) Entry {
+	return &group[*zk.Stat]{reply: zkconn.AddEach(s.p, paths, zkconn.Exists), entry: func(st *zk.Stat, err error) Entry {
 		return Entry{Stat: st, Err: err}
 	}}
 }
 
 // data asks for the data of each of the paths.
 func (s *Server) data(paths []string) Answer {
-	return &group[zkconn.Node]{reply: s.p.EachGet(paths), entry: dataEntry}
+	return &group[zkconn.Node]{reply: zkconn.AddEach(s.p, paths, zkconn.GetData), entry: dataEntry}
 }
 
 func dataEntry(n zkconn.Node, err error) Entry {

@@ -221,7 +221,7 @@ func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
 	for i, t := range batch {
 		changes[i] = w.change(t)
 	}
-	return w.p.Multi(changes)
+	return zkconn.Add(w.p, zkconn.Multi(changes))
 }
 
 // written takes the answer to a multi. One that was refused is repeated one by one.
@@ -276,7 +276,7 @@ func (w *Writer) alone(f *flights[Edit, zkconn.Written], t Edit, refusal error) 
 		}
 	}
 	if t.Does == Creates && w.exists != Refuse && errors.Is(refusal, zkconn.NoAuth) { // it is refused even if there is nothing to create
-		look := w.p.Exists(t.Path)
+		look := zkconn.Add(w.p, zkconn.Exists(t.Path))
 		switch _, err := look.Wait(f.waiting); {
 		case err == nil:
 			return w.there(t)

@@ -42,9 +42,9 @@ func TestForeignChildren(t *testing.T) {
 // contender makes somebody else's znode.
 func (s *scene) contender(prefix string, acl []zookeeper.ACL) string {
 	s.Helper()
-	path, err := s.truth.Create(zktest.Within(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
+	path, err := zkconn.Do(zktest.Within(s.T), s.truth, zkconn.Create(s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true}))
 	must(s.T, err)
-	return path
+	return path.Path()
 }
 
 // CASES.md, case 32 (trap 12): the znode ahead may not be read.
@@ -59,7 +59,7 @@ func TestPredecessorWithPrivateACL(t *testing.T) {
 	if st := a.log.state(t, zklock.Queued); st.Ahead.Node != node || st.Ahead.Data != nil || time.Since(st.Ahead.Since).Abs() > time.Hour {
 		t.Errorf("ahead is %+v", st.Ahead)
 	}
-	must(t, s.truth.Delete(zktest.Within(t), node, -1))
+	must(t, zkconn.Exec(zktest.Within(t), s.truth, zkconn.Delete(node, -1)))
 	a.give(w.got())
 }
 
@@ -75,11 +75,11 @@ func TestOwnPrivateACL(t *testing.T) {
 	a.give(lease)
 	other := w.got()
 	w = a.wait(zklock.Exclusive)
-	must(t, s.truth.Delete(zktest.Within(t), a.log.from(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1))
+	must(t, zkconn.Exec(zktest.Within(t), s.truth, zkconn.Delete(a.log.from(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1)))
 	a.log.state(t, zklock.Requeued)
 	s.plain().give(other)
 	lease = w.got()
-	must(t, s.truth.Delete(zktest.Within(t), lease.Node(), -1))
+	must(t, zkconn.Exec(zktest.Within(t), s.truth, zkconn.Delete(lease.Node(), -1)))
 	a.lost(lease)
 }
 
@@ -99,7 +99,7 @@ func TestReleaseForbidden(t *testing.T) {
 		t.Errorf("the state is %s", st)
 	}
 	zktest.Eventually(t, "it is watched over again", func() bool { return s.watches() == 1 })
-	_, err = s.truth.SetACL(zktest.Within(t), s.path, zkconn.OpenACL(), -1)
+	err = zkconn.Exec(zktest.Within(t), s.truth, zkconn.SetACL(s.path, zkconn.OpenACL(), -1))
 	must(t, err)
 	a.give(lease)
 }
@@ -146,7 +146,7 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 			if at == "later" {
 				zktest.Eventually(t, "the own znode is watched", func() bool { return s.watches() == 1 })
 			}
-			must(t, s.truth.Delete(zktest.Within(t), lease.Node(), -1))
+			must(t, zkconn.Exec(zktest.Within(t), s.truth, zkconn.Delete(lease.Node(), -1)))
 			a.lost(lease)
 			if st := lease.State(); st.State != zklock.Lost || st.Err == nil {
 				t.Errorf("state %+v", st)
@@ -174,7 +174,7 @@ func TestWaitersZnodeRemoved(t *testing.T) {
 			held := a.take(zklock.Exclusive)
 			w := b.wait(zklock.Exclusive)
 			node := b.log.state(t, zklock.Queued).Node
-			must(t, s.truth.Delete(zktest.Within(t), node, -1))
+			must(t, zkconn.Exec(zktest.Within(t), s.truth, zkconn.Delete(node, -1)))
 			if st := b.log.state(t, zklock.Requeued); st.Node != node || st.Err == nil {
 				t.Errorf("requeued: %+v", st)
 			}
@@ -198,7 +198,7 @@ func TestRevocation(t *testing.T) {
 	w := b.wait(zklock.Exclusive)
 	for _, request := range []string{zklock.RevokeMessage, "unlock", zklock.RevokeMessage + " by ops"} {
 		seen := a.log.len()
-		_, err := s.truth.Set(zktest.Within(t), lease.Node(), []byte(request), -1)
+		err := zkconn.Exec(zktest.Within(t), s.truth, zkconn.SetData(lease.Node(), []byte(request), -1))
 		must(t, err)
 		st := a.log.from(t, seen, "the request", func(st zklock.Status) bool { return st.Revoke != nil })
 		if st.State != zklock.Held || !bytes.Equal(st.Revoke, []byte(request)) {
@@ -219,7 +219,7 @@ func TestRevocationOfAWaiter(t *testing.T) {
 	held := a.take(zklock.Exclusive)
 	w := b.wait(zklock.Exclusive)
 	requests(b)
-	_, err := s.truth.Set(zktest.Within(t), b.log.state(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1)
+	err := zkconn.Exec(zktest.Within(t), s.truth, zkconn.SetData(b.log.state(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1))
 	must(t, err)
 	zktest.Eventually(t, "it has been looked at", func() bool { return slices.Contains(requests(b), jute.OpGetData) })
 	w.waits()

@@ -11,6 +11,7 @@ import (
 	zookeeper "github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -80,10 +81,10 @@ func (a *actor) quarrel(r *rand.Rand) {
 
 // removeOthers takes away the znode of whoever waits.
 func (a *actor) removeOthers(own string) {
-	names, _, err := a.s.truth.Children(zktest.Within(a.s.T), a.s.path, false)
-	for _, name := range names {
+	list, err := zkconn.Do(zktest.Within(a.s.T), a.s.truth, zkconn.List(a.s.path))
+	for _, name := range list.Names {
 		if node := a.s.path + "/" + name; err == nil && node != own {
-			err = a.s.truth.Delete(zktest.Within(a.s.T), node, -1)
+			err = zkconn.Exec(zktest.Within(a.s.T), a.s.truth, zkconn.Delete(node, -1))
 		}
 	}
 	if err != nil && !errors.Is(err, zookeeper.ErrNoNode) {

@@ -89,8 +89,8 @@ func (w *window) fenceMayFall() bool {
 func (w *window) hasQuotas() bool {
 	session := w.b.env.Session
 	if now := session.Stay(); now != w.quotasAt {
-		names, _, err := session.Absolute().Children(w.ctx, zkconn.QuotaPath, false)
-		w.quotasAt, w.quotas = now, err == nil && len(names) > 0
+		list, err := zkconn.Do(w.ctx, session.Absolute(), zkconn.List(zkconn.QuotaPath))
+		w.quotasAt, w.quotas = now, err == nil && len(list.Names) > 0
 	}
 	return w.quotas
 }

@@ -150,7 +150,7 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	}
 	c := &Client{s}
 	if err = s.Ready(ctx); err == nil && len(opt.Credentials) > 0 {
-		err = s.Sync(ctx, "/") // is answered behind them
+		err = zkconn.Exec(ctx, s, zkconn.Sync("/")) // is answered behind them
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -185,7 +185,7 @@ func TestRemovedZnode(t *testing.T) {
 	held := lease.Context()
 	must(t, held.Err())
 	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
-	must(t, other.Delete(zktest.Within(t), lease.Node(), -1))
+	must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Delete(lease.Node(), -1)))
 	ended(t, held)
 	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "another client deleted") {
 		t.Errorf("the context ended with %v", cause)
@@ -211,9 +211,9 @@ func TestReleaseFindsTheLoss(t *testing.T) {
 	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
 	lock := open(t, box, of(usual)).Mutex(path)
 	err := lock.Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
-		names, _, err := other.Children(zktest.Within(t), path, false)
+		list, err := zkconn.Do(zktest.Within(t), other, zkconn.List(path))
 		must(t, err)
-		must(t, other.Delete(zktest.Within(t), path+"/"+names[0], -1))
+		must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Delete(path+"/"+list.Names[0], -1)))
 		return nil // before or after the holder has heard of it
 	})
 	if !errors.Is(err, zklock.ErrLost) {
@@ -339,7 +339,7 @@ func TestCredentialsAndChroot(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	root := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: usual})
-	_, err := root.Create(zktest.Within(t), "/app", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	err := zkconn.Exec(zktest.Within(t), root, zkconn.Create("/app", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 	must(t, err)
 	proxy := zktest.NewProxy(t, box.Addr())
 	c := dial(t, proxy.Addr()+"/app", ensemble.Options{Timeout: short,
@@ -348,13 +348,13 @@ func TestCredentialsAndChroot(t *testing.T) {
 	for range 2 {
 		lease, err := lock.Lock(zktest.Within(t))
 		must(t, err)
-		if _, _, err := root.Get(zktest.Within(t), "/app"+lease.Node(), false); !errors.Is(err, zk.ErrNoAuth) {
+		if err := zkconn.Exec(zktest.Within(t), root, zkconn.GetData("/app"+lease.Node())); !errors.Is(err, zk.ErrNoAuth) {
 			t.Errorf("somebody else reads the znode: %v", err)
 		}
 		proxy.Refuse(true)
 		proxy.Cut()
 		zktest.Eventually(t, "the session expires", func() bool {
-			_, err := root.Exists(zktest.Within(t), "/app"+lease.Node(), false)
+			err := zkconn.Exec(zktest.Within(t), root, zkconn.Exists("/app"+lease.Node()))
 			return errors.Is(err, zk.ErrNoNode)
 		})
 		proxy.Refuse(false)
