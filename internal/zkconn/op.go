@@ -7,7 +7,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
-	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // An Op is an operation of ZooKeeper with its arguments: how its request is encoded, how its
@@ -103,11 +102,10 @@ func (o *Op[T]) trialOp() int32 {
 // paths in it begin with.
 type answer struct {
 	*jute.Decoder
-	code  Code
-	zxid  int64
-	root  chroot
-	parts []wire.Part // of several
-	err   error       // of an answer that is itself a refusal, such as a multi's
+	code Code
+	zxid int64
+	root chroot
+	err  error // of an answer that is itself a refusal, such as a multi's
 
 	fenced bool // err is that of the Fence
 

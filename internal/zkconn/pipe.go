@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zkconn/wire"
@@ -41,6 +40,39 @@ func Add[T any](p *Pipe, o Op[T]) *Pending[T] {
 	return dispatch(p.ctx, p.to, o, p.g)
 }
 
+// AddEach sends an operation for each path, after those that were added before. All must have
+// the same type. This costs much less than an Add for each.
+func AddEach[T any](p *Pipe, paths []string, ask func(path string) Op[T]) *Several[T] {
+	s := &Several[T]{batch[T]{paths: paths, ask: ask, repeats: true}}
+	size := 0
+	for _, path := range paths {
+		size += len(path) + len(p.to.root) + 17
+	}
+	var err error
+	frames, effects := jute.Encoder{B: make([]byte, 0, size)}, false
+	for _, path := range paths {
+		s.op = ask(path)
+		s.op.frame(&frames, p.to.root)
+		effects = effects || s.op.effect != nil
+		err = cmp.Or(err, s.op.err)
+	}
+	s.op.path, s.op.err, s.op.effect = paths[0], err, nil
+	s.call = newCall(p.ctx, p.to, &s.op)
+	if err != nil {
+		return s
+	}
+	s.call.Frames, s.call.Several = frames.B, len(paths)
+	if effects {
+		s.call.Answered = func(at int, r wire.Reply) {
+			if o := ask(paths[at]); o.effect != nil {
+				o.effect(p.to.l, answerTo(r, p.to.root))
+			}
+		}
+	}
+	p.to.send(s.call)
+	return s
+}
+
 // HasMultiRead reports whether the server of this pipe knows multiRead, as ZooKeeper
 // from 3.6 on does. Others might drop the connection over it, so a server of another
 // product or without a known version counts as old. One that drops the connection although
@@ -73,114 +105,4 @@ func (p *Pipe) HasMultiRead(ctx context.Context) bool {
 func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
 	v, err := p.to.Version(ctx)
 	return err == nil && v.Product != "" && !v.AtLeast(7)
-}
-
-// maxSeveral is how many bytes the answers to requests that go together may take.
-const maxSeveral = 96 << 20
-
-// Several are requests that go together and are waited for together. That costs much less
-// than one by one: they share what keeps the books of a request, and wake who waits once.
-type Several[T any] struct {
-	pending *Pending[[]wire.Part]
-	paths   []string
-	ask     func(path string) Op[T]
-	decode  func(*answer) T
-	slowed  bool
-	size    int // bytes of the answers that have been read
-}
-
-// AddEach sends an operation for each path, after those that were added before. All have
-// the same type.
-func AddEach[T any](p *Pipe, paths []string, ask func(path string) Op[T]) *Several[T] {
-	s := &Several[T]{paths: paths, ask: ask}
-	all := Op[[]wire.Part]{path: paths[0], decode: func(a *answer) []wire.Part { return a.parts }}
-	size := 0
-	for _, path := range paths {
-		size += len(path) + len(p.to.root) + 17
-	}
-	frames, effects := jute.Encoder{B: make([]byte, 0, size)}, false
-	for _, path := range paths {
-		o := ask(path)
-		o.frame(&frames, p.to.root)
-		effects = effects || o.effect != nil
-		all.code, all.err, s.decode = o.code, cmp.Or(all.err, o.err), o.decode
-	}
-	s.pending = bind(p.ctx, p.to, all)
-	if all.err != nil {
-		return s
-	}
-	c := s.pending.call
-	c.Frames, c.Several = frames.B, len(paths)
-	if effects {
-		c.Answered = func(at int, r wire.Reply) {
-			if o := ask(paths[at]); o.effect != nil {
-				o.effect(p.to.l, answerTo(r, p.to.root))
-			}
-		}
-	}
-	p.to.send(c)
-	return s
-}
-
-// Ready is that of Pending.
-func (s *Several[T]) Ready() bool { return s.pending.Ready() }
-
-// Slowed is that of Pending, of any of them.
-func (s *Several[T]) Slowed() bool { return s.slowed }
-
-// Len is how many there are.
-func (s *Several[T]) Len() int { return len(s.paths) }
-
-// Each waits for the answers to all, and has take note each in its turn, or why it was
-// refused. When ctx ends first, it reports whether they had been sent. What the server has
-// no time for is sent again.
-func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) error {
-	replies, err := s.pending.Wait(ctx)
-	if err != nil {
-		return err
-	}
-	a := answerTo(wire.Reply{}, s.pending.root)
-	a.more = len(replies)
-	for i, r := range replies {
-		replies[i].Body = nil // which has been read when the next one is
-		v, err := s.one(ctx, a, i, r)
-		if err != nil && !errors.As(err, new(*Error)) {
-			return err
-		}
-		take(v, err)
-	}
-	return nil
-}
-
-// decoded reads an answer. All of them are in memory until the last one has been read.
-func (s *Several[T]) decoded(a *answer) (none T, err error) {
-	if s.size += len(a.Rest()); s.size > maxSeveral {
-		return none, fmt.Errorf("the server's replies to %d requests are larger than %d MiB in total", len(s.paths), maxSeveral>>20)
-	}
-	return read(a, s.decode)
-}
-
-// one reads an answer by way of a, or has the request sent again alone.
-func (s *Several[T]) one(ctx context.Context, a *answer, at int, r wire.Part) (none T, err error) {
-	if r.Code == wire.OK {
-		a.err = nil
-		a.Next(r.Body)
-		return s.decoded(a)
-	}
-	o := s.ask(s.paths[at])
-	err = s.pending.root.refusal(Code(r.Code), o.code, o.path)
-	if r.Code != wire.Throttled {
-		return none, err
-	}
-	c := s.pending.call
-	alone := &Pending[T]{call: c, root: s.pending.root, decode: func(own *answer) T { // within the same limits
-		a.err = nil
-		a.Next(own.Rest())
-		v, err := s.decoded(a)
-		own.err = err
-		return v
-	}}
-	alone.renew = func() *call { return bind(c.Context, c.to, o).call }
-	s.slowed = true
-	return alone.again(ctx, none, err)
 }
