@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
 
@@ -107,8 +108,8 @@ var getACLCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			acl, st, err := from.ACL(ctx, args[0])
-			return env.answer(err, aclAnswer(args[0], acl, statIfWanted(*stat, st)))
+			access, err := from.ACL(ctx, args[0])
+			return env.answer(err, aclAnswer(args[0], access.ACL, statIfWanted(*stat, access.Stat)))
 		})
 	},
 }
@@ -156,7 +157,7 @@ var setACLCommand = &Command{
 			var st *zk.Stat
 			loss := Loss{Command: "setAcl", Path: args[0], Of: LostACL, Version: v}
 			err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
-				st, err = env.Session.SetACL(ctx, args[0], acl, version)
+				st, err = zkconn.Do(ctx, env.Session, zkconn.SetACL(args[0], acl, version))
 				return err
 			})
 			if err == nil {

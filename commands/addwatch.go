@@ -28,7 +28,7 @@ var addWatchCommand = &Command{
 			default:
 				return Misuse("unknown mode %q; the modes are PERSISTENT and PERSISTENT_RECURSIVE", *mode)
 			}
-			return env.answer(env.Session.AddWatch(ctx, args[0], recursive), done("addWatch", args[0]))
+			return env.answer(zkconn.Exec(ctx, env.Session, zkconn.AddWatch(args[0], recursive)), done("addWatch", args[0]))
 		}
 	},
 }

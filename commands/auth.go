@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 var addauthCommand = &Command{
@@ -41,7 +42,7 @@ var whoamiCommand = &Command{
 	Limits:   []string{"whoami needs ZooKeeper 3.7 or later."},
 	Examples: []string{"whoami"},
 	Flags: NoFlags(func(ctx context.Context, env *Env, _ []string) error {
-		ids, err := env.Session.WhoAmI(ctx)
+		ids, err := zkconn.Do(ctx, env.Session, zkconn.WhoAmI())
 		answer := render.Answer{Words: "Auth scheme: User\n", Grid: render.Grid{Header: []string{"scheme", "user"}}, JSON: ids}
 		for _, id := range ids {
 			answer.Words += id.Scheme + ": " + id.User + "\n"

@@ -31,15 +31,15 @@ var configCommand = &Command{
 		watch := fs.BoolP("watch", "w", false, "set a watch on the configuration")
 		stat := fs.BoolP("stat", "s", false, "also print the configuration's stat")
 		return func(ctx context.Context, env *Env, _ []string) error {
-			data, st, err := env.Session.Absolute().Get(ctx, zkconn.ConfigPath, *watch)
+			node, err := zkconn.Do(ctx, env.Session.Absolute(), zkconn.GetData(zkconn.ConfigPath).Watch(*watch))
 			if errors.Is(err, zkconn.NoNode) {
 				err = fmt.Errorf("%w (config requires ZooKeeper 3.5 or later)", err)
 			}
-			config := string(data)
+			config := string(node.Data)
 			if *client {
 				config = clientConfig(config)
 			}
-			return env.answer(err, configAnswer("", config, statIfWanted(*stat, st)))
+			return env.answer(err, configAnswer("", config, statIfWanted(*stat, node.Stat)))
 		}
 	},
 }
@@ -79,7 +79,7 @@ var reconfigCommand = &Command{
 		add := fs.StringArray("add", nil, "add or change these `members`")
 		remove := fs.StringArray("remove", nil, "remove the members with these `ids`")
 		return func(ctx context.Context, env *Env, _ []string) error {
-			r := zkconn.Reconfig{
+			r := zkconn.Reconfiguration{
 				Joining: strings.ToLower(strings.Join(*add, ",")),
 				Leaving: strings.ToLower(strings.Join(*remove, ",")),
 				Members: strings.ToLower(*members),
@@ -105,8 +105,8 @@ var reconfigCommand = &Command{
 					return err
 				}
 			}
-			config, st, err := env.Session.Reconfig(ctx, r)
-			return env.answer(err, configAnswer("Committed new configuration:\n", string(config), statIfWanted(*stat, st)))
+			node, err := zkconn.Do(ctx, env.Session, zkconn.Reconfig(r))
+			return env.answer(err, configAnswer("Committed new configuration:\n", string(node.Data), statIfWanted(*stat, node.Stat)))
 		}
 	},
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
@@ -70,18 +69,18 @@ var createCommand = &Command{
 			if err := guardQuota(env, args[0], data); err != nil {
 				return err
 			}
-			create := env.Session.Create
-			if *parents {
-				create = withParents{env.Session.Client}.Create
+			op := zkconn.Create(args[0], data, acl, mode)
+			made, err := zkconn.Do(ctx, env.Session, op)
+			if *parents && errors.Is(err, zkconn.NoNode) {
+				made, err = createBelow(ctx, env.Session, args[0], op)
 			}
-			path, err := create(ctx, args[0], data, acl, mode)
 			if errors.Is(err, zkconn.LocalSession) {
 				env.Screen.Note("Unable to create ephemeral node on a local session")
 			}
 			if err == nil {
 				noteNoHash(env, acl)
 			}
-			return env.answer(err, render.Answer{Words: "Created " + path + "\n", JSON: render.Facts{"created", path}})
+			return env.answer(err, render.Answer{Words: "Created " + made.Path() + "\n", JSON: render.Facts{"created", made.Path()}})
 		}
 	},
 }
@@ -100,44 +99,35 @@ func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	return nil
 }
 
-// withParents is a Client that creates missing parents.
-type withParents struct{ zkconn.Client }
-
-// Create creates a znode and its missing parents. If the znode was certainly not created, it
-// deletes the parents that it created.
-func (c withParents) Create(
-	ctx context.Context, path string, data []byte, acl []zk.ACL, mode zkconn.CreateMode,
-) (string, error) {
-	made, err := c.Client.Create(ctx, path, data, acl, mode)
-	if !errors.Is(err, zkconn.NoNode) {
-		return made, err
-	}
+// createBelow creates the missing parents of path, and then path by op. It deletes the parents
+// that it has created if op fails.
+func createBelow(ctx context.Context, s *zkconn.Session, path string, op zkconn.Op[zkconn.Written]) (none zkconn.Written, err error) {
 	var created []string
 	for i := 1; i < len(path); i++ {
 		if path[i] != '/' {
 			continue
 		}
-		switch _, err := c.Client.Create(ctx, path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{}); {
+		switch err := zkconn.Exec(ctx, s, zkconn.Create(path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})); {
 		case err == nil:
 			created = append(created, path[:i])
 		case !errors.Is(err, zkconn.NodeExists):
-			return "", errors.Join(err, removeCreated(ctx, c.Client, created))
+			return none, errors.Join(err, removeCreated(ctx, s, created))
 		}
 	}
 	trip := zkconn.NewTrip()
 	trip.Alone = true
-	made, err = c.Client.Create(trip.Context(ctx), path, data, acl, mode)
+	made, err := zkconn.Do(trip.Context(ctx), s, op)
 	if err != nil && !trip.Outcome.MayHaveHappened() {
-		return "", errors.Join(err, removeCreated(ctx, c.Client, created))
+		return none, errors.Join(err, removeCreated(ctx, s, created))
 	}
 	return made, err
 }
 
 // removeCreated deletes parents that were created in vain, except those that others use by now.
-func removeCreated(ctx context.Context, c zkconn.Client, created []string) error {
+func removeCreated(ctx context.Context, s *zkconn.Session, created []string) error {
 	return CleanUp(ctx, func(ctx context.Context) error {
 		for _, path := range slices.Backward(created) {
-			err := ignore(c.Delete(ctx, path, 0), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
+			err := ignore(zkconn.Exec(ctx, s, zkconn.Delete(path, 0)), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
 			if err != nil {
 				return fmt.Errorf("cannot delete a parent znode that zksh created and no longer needs: %w", err)
 			}

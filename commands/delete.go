@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 var deleteCommand = &Command{
@@ -24,7 +26,7 @@ var deleteCommand = &Command{
 			}
 			loss := Loss{Command: "delete", Path: args[0], Of: LostNode, Version: v}
 			err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) error {
-				return env.Session.Delete(ctx, args[0], version)
+				return zkconn.Exec(ctx, env.Session, zkconn.Delete(args[0], version))
 			})
 			return env.answer(err, done("delete", args[0]))
 		}

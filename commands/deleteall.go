@@ -71,7 +71,7 @@ func listDeletions(ctx context.Context, env *Env, name, path string) error {
 	if err := checkDeletable(env, name, path); err != nil {
 		return err
 	}
-	s, err := surveyOf(ctx, env, env.Session, path, false, zktree.Options{Stat: true})
+	s, err := surveyOf(ctx, env, server{env.Session}, path, false, zktree.Options{Stat: true})
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 // confirmDelete asks the user whether to delete a subtree. The question says how many znodes it
 // has, and, up to maxExamined znodes, how many of them are ephemeral.
 func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
-	n, err := countBelow(ctx, env, env.Session, path)
+	n, err := countBelow(ctx, env, server{env.Session}, path)
 	if err != nil {
 		return false, err
 	}

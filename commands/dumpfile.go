@@ -19,10 +19,33 @@ import (
 
 // reader reads znodes from a session or from a file.
 type reader interface {
-	Get(ctx context.Context, path string, watch bool) ([]byte, *zk.Stat, error)
+	Get(ctx context.Context, path string, watch bool) (zkconn.Node, error)
 	Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error)
-	Children(ctx context.Context, path string, watch bool) ([]string, *zk.Stat, error)
-	ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error)
+	Children(ctx context.Context, path string, watch bool) (zkconn.Listed, error)
+	ACL(ctx context.Context, path string) (zkconn.Access, error)
+}
+
+// server is the reader of a session.
+type server struct{ *zkconn.Session }
+
+// Get is part of reader.
+func (s server) Get(ctx context.Context, path string, watch bool) (zkconn.Node, error) {
+	return zkconn.Do(ctx, s, zkconn.GetData(path).Watch(watch))
+}
+
+// Exists is part of reader.
+func (s server) Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error) {
+	return zkconn.Do(ctx, s, zkconn.Exists(path).Watch(watch))
+}
+
+// Children is part of reader.
+func (s server) Children(ctx context.Context, path string, watch bool) (zkconn.Listed, error) {
+	return zkconn.Do(ctx, s, zkconn.List(path).Watch(watch))
+}
+
+// ACL is part of reader.
+func (s server) ACL(ctx context.Context, path string) (zkconn.Access, error) {
+	return zkconn.Do(ctx, s, zkconn.GetACL(path))
 }
 
 // inFlag is the name of the flag whose value is a file to be read instead of the server.
@@ -36,7 +59,7 @@ func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from 
 	most := FlagMaxSize(fs)
 	return func(ctx context.Context, env *Env, args []string) error {
 		if !fs.Changed(inFlag) {
-			return run(ctx, env, env.Session, args)
+			return run(ctx, env, server{env.Session}, args)
 		}
 		if fs.Changed("watch") {
 			return Misuse("-w cannot be combined with --in, because a file never changes")
@@ -64,12 +87,12 @@ type fileReader struct {
 	name string // name of the file
 }
 
-func (f *fileReader) Get(_ context.Context, path string, _ bool) ([]byte, *zk.Stat, error) {
+func (f *fileReader) Get(_ context.Context, path string, _ bool) (zkconn.Node, error) {
 	z, err := f.znode(path)
 	if err != nil {
-		return nil, nil, err
+		return zkconn.Node{}, err
 	}
-	return z.Data, z.Stat, nil
+	return zkconn.Node{Data: z.Data, Stat: z.Stat}, nil
 }
 
 // Exists returns a nil stat if the file's format does not contain stats.
@@ -81,24 +104,24 @@ func (f *fileReader) Exists(_ context.Context, path string, _ bool) (*zk.Stat, e
 	return z.Stat, nil
 }
 
-func (f *fileReader) Children(_ context.Context, path string, _ bool) ([]string, *zk.Stat, error) {
+func (f *fileReader) Children(_ context.Context, path string, _ bool) (zkconn.Listed, error) {
 	z, err := f.znode(path)
 	if err != nil {
-		return nil, nil, err
+		return zkconn.Listed{}, err
 	}
 	names, _ := f.tree.Names(path)
-	return names, z.Stat, nil
+	return zkconn.Listed{Names: names, Stat: z.Stat}, nil
 }
 
-func (f *fileReader) ACL(_ context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
+func (f *fileReader) ACL(_ context.Context, path string) (zkconn.Access, error) {
 	z, err := f.znode(path)
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return zkconn.Access{}, err
 	case z.ACL == nil:
-		return nil, nil, fmt.Errorf("the file %s does not contain the ACL of %s", f.name, path)
+		return zkconn.Access{}, fmt.Errorf("the file %s does not contain the ACL of %s", f.name, path)
 	}
-	return z.ACL, z.Stat, nil
+	return zkconn.Access{ACL: z.ACL, Stat: z.Stat}, nil
 }
 
 // printStat prints the result of stat: first the kind and time to live, which only files

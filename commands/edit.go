@@ -37,11 +37,11 @@ var editCommand = &Command{
 			if editorOf() == "" && !env.Streams.atTerminal() {
 				return &UsageError{Problem: "standard input is not a terminal; set EDITOR to a program that does not need one, or use get -f and set -f"}
 			}
-			data, stat, err := env.Session.Get(ctx, args[0], false)
+			node, err := zkconn.Do(ctx, env.Session, zkconn.GetData(args[0]))
 			if err != nil {
 				return err
 			}
-			e := &edit{path: args[0], data: data, stat: stat, json: *pretty}
+			e := &edit{path: args[0], data: node.Data, stat: node.Stat, json: *pretty}
 			if err := e.prepare(); err != nil {
 				return err
 			}
@@ -183,18 +183,18 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 // conflict prints the other client's change and the user's, after the write has failed because
 // the versions differ.
 func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
-	now, stat, err := env.Session.Get(ctx, e.path, false)
+	node, err := zkconn.Do(ctx, env.Session, zkconn.GetData(e.path))
 	if err != nil {
 		return errors.Join(refusal, err)
 	}
-	theirs := string(now)
-	if e.json && json.Valid(now) {
+	theirs := string(node.Data)
+	if e.json && json.Valid(node.Data) {
 		theirs = reformat(theirs, indentJSON)
 	}
 	words := fmt.Sprintf("their change (version %d to %d):\n%syour change:\n%s",
-		e.stat.Version, stat.Version, textDiff(e.before, theirs), textDiff(e.before, e.after))
+		e.stat.Version, node.Stat.Version, textDiff(e.before, theirs), textDiff(e.before, e.after))
 	if err := env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"path", e.path, "before", e.before, "theirs", theirs,
-		"yours", e.after, "version", stat.Version}}); err != nil {
+		"yours", e.after, "version", node.Stat.Version}}); err != nil {
 		return err
 	}
 	return fmt.Errorf("nothing was written, because someone else changed the znode in the meantime: %w", refusal)

@@ -50,7 +50,8 @@ var getCommand = &Command{
 			if err != nil {
 				return err
 			}
-			data, st, err := from.Get(ctx, args[0], w)
+			node, err := from.Get(ctx, args[0], w)
+			data := node.Data
 			if err == nil && *decode {
 				data, err = decodeLayers(env, args[0], data)
 			}
@@ -84,7 +85,7 @@ var getCommand = &Command{
 					cell = words
 				}
 			}
-			return env.Screen.Print(getAnswer(args[0], data, words, cell, statIfWanted(*stat, st)))
+			return env.Screen.Print(getAnswer(args[0], data, words, cell, statIfWanted(*stat, node.Stat)))
 		})
 	},
 }

@@ -44,7 +44,7 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 		return 0, err
 	}
 	if p.HasMultiRead(ctx) { // almost all servers with this request also know getAllChildrenNumber
-		n, err := env.Session.CountChildren(ctx, path)
+		n, err := zkconn.Do(ctx, env.Session, zkconn.GetAllChildrenNumber(path))
 		if !errors.Is(err, zkconn.Unimplemented) {
 			return n, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 var getEphemeralsCommand = &Command{
@@ -22,7 +23,7 @@ var getEphemeralsCommand = &Command{
 		if len(args) > 0 {
 			prefix = args[0]
 		}
-		paths, err := env.Session.Ephemerals(ctx, prefix)
+		paths, err := zkconn.Do(ctx, env.Session, zkconn.GetEphemerals(prefix))
 		return env.answer(err, render.Answer{Words: render.JavaList(paths) + "\n", Grid: oneColumn("path", paths),
 			JSON: render.Facts{"prefix", prefix, "ephemerals", paths}})
 	}),

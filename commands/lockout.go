@@ -30,13 +30,13 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	if env.Mode != ByHand || !lockedOut(acl, digests) {
 		return nil
 	}
-	now, st, err := env.Session.ACL(ctx, path)
+	access, err := zkconn.Do(ctx, env.Session, zkconn.GetACL(path))
 	switch {
 	case errors.Is(err, zkconn.NoAuth): // no permission to read the ACL, so none to change it: the server rejects the write
 		return nil
 	case err != nil:
 		return err
-	case version != -1 && st.Aversion != version, lockedOut(now, digests):
+	case version != -1 && access.Stat.Aversion != version, lockedOut(access.ACL, digests):
 		return nil
 	}
 	return env.AskToContinue(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))

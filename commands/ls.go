@@ -103,12 +103,12 @@ var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   r
 	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
 
 func list(ctx context.Context, env *Env, from reader, path string, watch, stat, decode bool) error {
-	names, st, err := from.Children(ctx, path, watch)
-	slices.Sort(names)
-	l := &listing{Path: path, Children: names, Stat: statIfWanted(stat, st)}
+	node, err := from.Children(ctx, path, watch)
+	slices.Sort(node.Names)
+	l := &listing{Path: path, Children: node.Names, Stat: statIfWanted(stat, node.Stat)}
 	if decode {
-		l.Decoded = make([]string, len(names))
-		for i, name := range names {
+		l.Decoded = make([]string, len(node.Names))
+		for i, name := range node.Names {
 			l.Decoded[i] = unescape(name)
 		}
 	}
@@ -169,7 +169,7 @@ var ls2Command = &Command{
 		if err != nil {
 			return err
 		}
-		return list(ctx, env, env.Session, args[0], w, true, false)
+		return list(ctx, env, server{env.Session}, args[0], w, true, false)
 	}),
 }
 

@@ -71,11 +71,11 @@ func (n quotaNodes) limits() string { return zkconn.Join(n.dir, limitsName) }
 func (n quotaNodes) stats() string  { return zkconn.Join(n.dir, statsName) }
 
 func (n quotaNodes) read(ctx context.Context, node string) (jute.Quota, error) {
-	data, _, err := n.c.Get(ctx, node, false)
+	got, err := zkconn.Do(ctx, n.c, zkconn.GetData(node))
 	if err != nil {
 		return nil, err
 	}
-	q, err := parseQuota(data)
+	q, err := parseQuota(got.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", node, err)
 	}
@@ -139,7 +139,7 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	if strings.HasPrefix(env.Session.ServerPath(path), quotaRoot) {
 		return errors.New("cannot set a quota under the path: " + quotaRoot)
 	}
-	switch _, err := env.Session.Exists(ctx, path, false); {
+	switch err := zkconn.Exec(ctx, env.Session, zkconn.Exists(path)); {
 	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
 	case ignore(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists, although newer servers do not return its stat
@@ -155,9 +155,9 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	}
 	q[key] = v
 	if fresh {
-		_, err = n.c.Create(ctx, n.limits(), []byte(q.String()), zkconn.OpenACL(), zkconn.CreateMode{})
+		err = zkconn.Exec(ctx, n.c, zkconn.Create(n.limits(), []byte(q.String()), zkconn.OpenACL(), zkconn.CreateMode{}))
 	} else {
-		_, err = n.c.Set(ctx, n.limits(), []byte(q.String()), -1)
+		err = zkconn.Exec(ctx, n.c, zkconn.SetData(n.limits(), []byte(q.String()), -1))
 	}
 	if err != nil {
 		return err
@@ -178,13 +178,13 @@ func (n quotaNodes) createParents(ctx context.Context) error {
 		if i < len(n.dir) && n.dir[i] != '/' {
 			continue
 		}
-		_, err := n.c.Create(ctx, n.dir[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
+		err := zkconn.Exec(ctx, n.c, zkconn.Create(n.dir[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 		if err := ignore(err, zkconn.NodeExists); err != nil {
 			return err
 		}
 	}
 	zero := jute.Quota{"count": 0, "bytes": 0}
-	_, err := n.c.Create(ctx, n.stats(), []byte(zero.String()), zkconn.OpenACL(), zkconn.CreateMode{})
+	err := zkconn.Exec(ctx, n.c, zkconn.Create(n.stats(), []byte(zero.String()), zkconn.OpenACL(), zkconn.CreateMode{}))
 	return ignore(err, zkconn.NodeExists)
 }
 
@@ -193,7 +193,7 @@ func (n quotaNodes) checkNoneAbove(ctx context.Context) error {
 		if n.dir[i] != '/' {
 			continue
 		}
-		_, err := n.c.Exists(ctx, zkconn.Join(n.dir[:i], limitsName), false)
+		err := zkconn.Exec(ctx, n.c, zkconn.Exists(zkconn.Join(n.dir[:i], limitsName)))
 		if err == nil || errors.Is(err, zkconn.NoAuth) {
 			return fmt.Errorf("%s has a parent %s which has a quota", n.path, n.clientPath(n.dir[:i]))
 		}
@@ -326,17 +326,17 @@ func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 			return err
 		}
 		q[limits[chosen].key] = -1
-		_, err = n.c.Set(ctx, n.limits(), []byte(q.String()), -1)
+		err = zkconn.Exec(ctx, n.c, zkconn.SetData(n.limits(), []byte(q.String()), -1))
 		return err
 	}
-	if err := n.c.Delete(ctx, n.limits(), -1); err != nil {
+	if err := zkconn.Exec(ctx, n.c, zkconn.Delete(n.limits(), -1)); err != nil {
 		return err
 	}
-	if err := ignore(n.c.Delete(ctx, n.stats(), -1), zkconn.NoNode); err != nil {
+	if err := ignore(zkconn.Exec(ctx, n.c, zkconn.Delete(n.stats(), -1)), zkconn.NoNode); err != nil {
 		return err
 	}
 	for dir := n.dir; dir != quotaRoot; dir = dir[:strings.LastIndexByte(dir, '/')] {
-		err := n.c.Delete(ctx, dir, -1)
+		err := zkconn.Exec(ctx, n.c, zkconn.Delete(dir, -1))
 		if errors.Is(err, zkconn.NotEmpty) {
 			return nil
 		}

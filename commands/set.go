@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 var setCommand = &Command{
@@ -73,7 +74,7 @@ var setCommand = &Command{
 func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte, version int32) (st *zk.Stat, err error) {
 	loss := Loss{Command: command, Path: path, Of: LostData, Version: version, Data: data}
 	err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
-		st, err = env.Session.Set(ctx, path, data, version)
+		st, err = zkconn.Do(ctx, env.Session, zkconn.SetData(path, data, version))
 		return err
 	})
 	return st, err

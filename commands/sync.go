@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 var syncCommand = &Command{
@@ -12,6 +13,6 @@ var syncCommand = &Command{
 	Examples: []string{"sync /", "sync /app"},
 	Params:   []Param{pathParam},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		return env.answer(env.Session.Sync(ctx, args[0]), render.Answer{Words: "Sync is OK\n", JSON: done("sync", args[0])})
+		return env.answer(zkconn.Exec(ctx, env.Session, zkconn.Sync(args[0])), render.Answer{Words: "Sync is OK\n", JSON: done("sync", args[0])})
 	}),
 }

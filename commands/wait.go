@@ -154,7 +154,7 @@ func (w *condition) check(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.
 }
 
 func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
-	_, err = p.WatchExists(ctx, w.path, wake)
+	err = zkconn.Exec(ctx, p, zkconn.Exists(w.path).Wake(wake))
 	// ZooKeeper 3.8.4, 3.9.2 and later answer NoAuth if the znode exists and we may not read it.
 	w.unreadable = errors.Is(err, zkconn.NoAuth)
 	if err == nil && w.gone { // earlier servers set the watch, but since 3.8 they do not send its event without permission
@@ -174,7 +174,7 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 // compare checks the children and the data of a znode. It returns NoNode if there is no znode.
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
-		names, err := p.WatchChildren(ctx, w.path, wake)
+		names, err := zkconn.Do(ctx, p, zkconn.GetChildren(w.path).Wake(wake))
 		w.lastSeen = fmt.Sprintf("the znode has %d children", len(names))
 		if err != nil || !w.children.fits(len(names)) {
 			return false, err

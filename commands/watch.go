@@ -219,7 +219,7 @@ func (f *follower) markDue(path string) {
 func (f *follower) resync(ctx context.Context) error {
 	f.reconnected = false
 	if !f.hasBaseline { // the server may lag behind the one that the shell's own session wrote to
-		if err := f.own.Sync(ctx, f.path); err != nil {
+		if err := zkconn.Exec(ctx, f.own, zkconn.Sync(f.path)); err != nil {
 			return err
 		}
 	}
@@ -251,7 +251,7 @@ func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 		}
 		return map[string]*zk.Stat{f.path: st}, err
 	}
-	err := f.own.AddWatch(ctx, f.path, true)
+	err := zkconn.Exec(ctx, f.own, zkconn.AddWatch(f.path, true))
 	if errors.Is(err, zkconn.Unimplemented) {
 		return nil, fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit -r to watch only the znode itself", f.path)
 	}
@@ -265,15 +265,15 @@ func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 // covers it, readOne also watches for its next change. The stat is nil if the znode does not exist.
 func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
-		data, st, err = f.own.Get(ctx, path, !f.recurse)
+		node, err := zkconn.Do(ctx, f.own, zkconn.GetData(path).Watch(!f.recurse))
 		if !errors.Is(err, zkconn.NoNode) {
-			return st, data, err
+			return node.Stat, node.Data, err
 		}
-		if _, err = f.own.Exists(ctx, path, !f.recurse); err != nil {
+		if err = zkconn.Exec(ctx, f.own, zkconn.Exists(path).Watch(!f.recurse)); err != nil {
 			return nil, nil, ignore(err, zkconn.NoNode)
 		}
 	}
-	st, err = f.own.Exists(ctx, path, !f.recurse)
+	st, err = zkconn.Do(ctx, f.own, zkconn.Exists(path).Watch(!f.recurse))
 	if errors.Is(err, zkconn.NoAuth) {
 		return nil, nil, fmt.Errorf("%w (ZooKeeper 3.8.4, 3.9.2 and later report changes only to clients with permission to read the znode)", err)
 	}

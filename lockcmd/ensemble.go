@@ -22,8 +22,8 @@ var _ queue.TreeEnsemble = ensemble{}
 
 // Children implements queue.Ensemble.
 func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
-	names, _, err := e.s.Children(ctx, path, false)
-	return names, err
+	list, err := zkconn.Do(ctx, e.s, zkconn.List(path))
+	return list.Names, err
 }
 
 // readBatch is the number of znodes in one multiRead. An answer is at most 64 MiB, whatever
@@ -47,7 +47,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		n := queue.Node{Data: got.Data, Stat: got.Stat}
 		if errors.Is(err, zkconn.NoAuth) {
 			n.Hidden = true
-			stats[len(nodes)] = p.Exists(paths[len(nodes)])
+			stats[len(nodes)] = zkconn.Add(p, zkconn.Exists(paths[len(nodes)]))
 		} else if err != nil && !errors.Is(err, zkconn.NoNode) {
 			return err
 		}
@@ -75,7 +75,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 func readInBatches(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
 	var asked []*zkconn.Pending[[]zkconn.Reading]
 	for some := range slices.Chunk(paths, readBatch) {
-		asked = append(asked, p.MultiGet(some))
+		asked = append(asked, zkconn.Add(p, zkconn.MultiGetData(some)))
 	}
 	for _, a := range asked {
 		got, err := a.Wait(ctx)
@@ -92,7 +92,7 @@ func readInBatches(ctx context.Context, p *zkconn.Pipe, paths []string, add func
 }
 
 func readSingly(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
-	return pipeline(ctx, paths, p.Get, add)
+	return pipeline(ctx, p, paths, zkconn.GetData, add)
 }
 
 // Hosts implements cluster.Ensemble. The connected server comes first.
@@ -149,7 +149,7 @@ func listInBatches(ctx context.Context, p *zkconn.Pipe, dirs []string, add func(
 		for ; n < len(dirs) && size < listBatchBytes; n++ {
 			size += len(dirs[n]) + 16
 		}
-		got, err := p.MultiChildren(dirs[:n]).Wait(ctx)
+		got, err := zkconn.Add(p, zkconn.MultiGetChildren(dirs[:n])).Wait(ctx)
 		if err != nil {
 			return err
 		}
@@ -164,15 +164,15 @@ func listInBatches(ctx context.Context, p *zkconn.Pipe, dirs []string, add func(
 }
 
 func listSingly(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]string, error) error) error {
-	return pipeline(ctx, dirs, func(dir string) *zkconn.Pending[[]string] { return p.Children(dir) }, add)
+	return pipeline(ctx, p, dirs, zkconn.GetChildren, add)
 }
 
 // pipeline sends a request for each path without waiting, and passes the answers to add in the
 // order of the paths.
-func pipeline[T any](ctx context.Context, paths []string, ask func(string) *zkconn.Pending[T], add func(T, error) error) error {
+func pipeline[T any](ctx context.Context, p *zkconn.Pipe, paths []string, ask func(string) zkconn.Op[T], add func(T, error) error) error {
 	asked := make([]*zkconn.Pending[T], len(paths))
 	for i, path := range paths {
-		asked[i] = ask(path)
+		asked[i] = zkconn.Add(p, ask(path))
 	}
 	for _, a := range asked {
 		if err := add(a.Wait(ctx)); err != nil {
@@ -210,11 +210,11 @@ func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
 
 // Config implements cluster.Ensemble. With TLS, it removes the ports from the configuration.
 func (e ensemble) Config(ctx context.Context) (string, error) {
-	config, _, err := e.s.Absolute().Get(ctx, zkconn.ConfigPath, false)
+	node, err := zkconn.Do(ctx, e.s.Absolute(), zkconn.GetData(zkconn.ConfigPath))
 	if e.s.Secure().TLS == nil {
-		return string(config), err
+		return string(node.Data), err
 	}
-	return plainPort.ReplaceAllString(string(config), ""), err
+	return plainPort.ReplaceAllString(string(node.Data), ""), err
 }
 
 // plainPort matches the client port in a member's configuration line. That port is the one

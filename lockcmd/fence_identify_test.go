@@ -37,7 +37,7 @@ func openBelow(t *testing.T, servers, lines string) *zkconn.Session {
 // this text and exit status 74.
 func write(t *testing.T, s *zkconn.Session, node, refusal string) {
 	t.Helper()
-	_, err := s.Set(zktest.Within(t), node, []byte("written"), -1)
+	err := zkconn.Exec(zktest.Within(t), s, zkconn.SetData(node, []byte("written"), -1))
 	switch {
 	case refusal == "":
 		if err != nil {
@@ -53,11 +53,11 @@ func write(t *testing.T, s *zkconn.Session, node, refusal string) {
 // removeAll deletes a znode and all znodes below it.
 func (b *fixture) removeAll(node string) {
 	b.t.Helper()
-	names, _, err := b.Children(zktest.Within(b.t), node, false)
+	list, err := zkconn.Do(zktest.Within(b.t), b, zkconn.List(node))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for _, name := range names {
+	for _, name := range list.Names {
 		b.removeAll(zkconn.Join(node, name))
 	}
 	b.deleteNode(node)
@@ -115,7 +115,7 @@ func TestFenceByAnyName(t *testing.T) {
 				write(t, openBelow(t, by.servers, lines), by.node, fenceGone)
 			})
 		}
-		if st, err := b.Exists(zktest.Within(t), b.root+"/w", false); err != nil || st.Version != 6 {
+		if st, err := zkconn.Do(zktest.Within(t), b, zkconn.Exists(b.root+"/w")); err != nil || st.Version != 6 {
 			t.Errorf("written all the same: %+v, %v", st, err)
 		}
 	})
@@ -148,7 +148,7 @@ func TestFenceOfAnotherEnsemble(t *testing.T) {
 		lines := strings.ReplaceAll(hand.fenceVariable(), addr, proxy.Addr())
 		twin := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 		for _, node := range []string{b.root, b.root + "/locks", b.root + "/locks/total"} { // the same paths in the other ensemble
-			if _, err := twin.Create(zktest.Within(t), node, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), twin, zkconn.Create(node, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -237,7 +237,7 @@ func TestFenceAfterTheSession(t *testing.T) {
 	holder.lock(exclusive, "/l")
 	lines := holder.fenceVariable()
 	b.deleteNode(holder.znodes()[0])
-	if _, err := twin.Create(zktest.Within(t), b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), twin, zkconn.Create(b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 		t.Fatal(err)
 	}
 	road := zktest.NewProxy(t, twin.addr)
@@ -249,7 +249,7 @@ func TestFenceAfterTheSession(t *testing.T) {
 	road.Cut()
 	var err error
 	zktest.Eventually(t, "there is a session in the lock's ensemble", func() bool {
-		_, err = s.Set(zktest.Within(t), b.root, []byte("written"), -1)
+		err = zkconn.Exec(zktest.Within(t), s, zkconn.SetData(b.root, []byte("written"), -1))
 		return !errors.Is(err, zkconn.SessionExpired) && !errors.Is(err, zkconn.ConnectionLoss)
 	})
 	if !errors.As(err, new(*zkconn.FencedError)) || !strings.Contains(err.Error(), fenceGone) {
@@ -372,7 +372,7 @@ func TestFenceByAnotherMember(t *testing.T) {
 
 	split.Isolate(old)
 	zktest.Eventually(t, "the others have another leader", func() bool {
-		_, err := b.Create(zktest.Within(t), "/late", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+		err := zkconn.Exec(zktest.Within(t), b, zkconn.Create("/late", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 		return err == nil || errors.Is(err, zkconn.NodeExists)
 	})
 	t.Setenv(fenceName, "")
@@ -381,20 +381,20 @@ func TestFenceByAnotherMember(t *testing.T) {
 	hand.lock(exclusive, "/l")
 	t.Setenv(fenceName, hand.fenceVariable())
 	New().Fence(stale, false)
-	if _, err := stale.Set(zktest.Within(t), b.root, []byte("stale"), -1); err == nil {
+	if err := zkconn.Exec(zktest.Within(t), stale, zkconn.SetData(b.root, []byte("stale"), -1)); err == nil {
 		t.Error("a leader without others has written")
 	}
 	split.Heal()
 	late.deleteNode(hand.znodes()[0])
 	var err error
 	zktest.Eventually(t, "the old leader is back", func() bool {
-		_, err = stale.Set(zktest.Within(t), b.root, []byte("stale"), -1)
+		err = zkconn.Exec(zktest.Within(t), stale, zkconn.SetData(b.root, []byte("stale"), -1))
 		return err == nil || errors.As(err, new(*zkconn.FencedError))
 	})
 	if err == nil || !strings.Contains(err.Error(), fenceGone) {
 		t.Errorf("written without the lock: %v", err)
 	}
-	if data, _, err := b.Get(zktest.Within(t), b.root, false); err != nil || string(data) != "written" {
-		t.Errorf("%q, %v", data, err)
+	if node, err := zkconn.Do(zktest.Within(t), b, zkconn.GetData(b.root)); err != nil || string(node.Data) != "written" {
+		t.Errorf("%q, %v", node.Data, err)
 	}
 }

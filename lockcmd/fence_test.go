@@ -28,7 +28,7 @@ func (b *fixture) newFencedUser(mode commands.Mode, continueAfterLoss bool) *use
 // contains refusal or one of the other texts.
 func (p *user) write(refusal string, or ...string) {
 	p.t.Helper()
-	_, err := p.Session.Set(zktest.Within(p.t), p.fix.root, []byte("written"), -1)
+	err := zkconn.Exec(zktest.Within(p.t), p.Session, zkconn.SetData(p.fix.root, []byte("written"), -1))
 	switch {
 	case refusal == "":
 		if err != nil {
@@ -62,7 +62,7 @@ func (p *user) fenceVariable() string {
 
 func (b *fixture) deleteNode(node string) {
 	b.t.Helper()
-	if err := b.Delete(zktest.Within(b.t), node, -1); err != nil {
+	if err := zkconn.Exec(zktest.Within(b.t), b, zkconn.Delete(node, -1)); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -230,7 +230,7 @@ func TestFenceOfEnclosingLocks(t *testing.T) {
 		if err := byName.Session.Connect(zktest.Within(t), other.Addr()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := byName.Session.Create(zktest.Within(t), b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), byName.Session, zkconn.Create(b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Errorf("in another ensemble: %v", err)
 		}
 		if err := byName.Session.Connect(zktest.Within(t), addr); err != nil {
@@ -250,11 +250,11 @@ func TestFenceWithoutConnection(t *testing.T) {
 	proxy.Hold(true)
 	ctx, cancel := context.WithCancel(zktest.Within(t))
 	cancel()
-	if _, err := s.Set(ctx, b.root, []byte("written"), -1); !errors.Is(err, context.Canceled) {
+	if err := zkconn.Exec(ctx, s, zkconn.SetData(b.root, []byte("written"), -1)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	proxy.Hold(false)
-	if st, err := b.Exists(zktest.Within(t), b.root, false); err != nil || st.Version != 0 {
+	if st, err := zkconn.Do(zktest.Within(t), b, zkconn.Exists(b.root)); err != nil || st.Version != 0 {
 		t.Error(st, err)
 	}
 	write(t, s, b.root, "")

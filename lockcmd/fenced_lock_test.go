@@ -27,7 +27,7 @@ func TestFenceWithInvalidLine(t *testing.T) {
 		const refusal = "nothing was written: ZK_LOCK_FENCE contains an invalid line: "
 		write(t, s, b.root, refusal)
 		write(t, s, b.root, "to write without the check, use --no-fence")
-		if _, _, err := s.Get(zktest.Within(t), b.root, false); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), s, zkconn.GetData(b.root)); err != nil {
 			t.Errorf("%q: read: %v", line, err)
 		}
 		other, err := s.Elsewhere(b.addr)
@@ -43,7 +43,7 @@ func TestFenceWithInvalidLine(t *testing.T) {
 			t.Errorf("a program below finds %q, %v", lines, err)
 		}
 	}
-	if st, err := b.Exists(zktest.Within(t), b.root, false); err != nil || st.Version != 0 {
+	if st, err := zkconn.Do(zktest.Within(t), b, zkconn.Exists(b.root)); err != nil || st.Version != 0 {
 		t.Errorf("written all the same: %+v, %v", st, err)
 	}
 }

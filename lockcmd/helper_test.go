@@ -72,14 +72,14 @@ func (b *fixture) addContenders(names ...string) {
 
 func (b *fixture) create(s *zkconn.Session, name, data string, acl []zk.ACL, ephemeral bool) {
 	b.t.Helper()
-	if _, err := s.Create(zktest.Within(b.t), b.root+name, []byte(data), acl, zkconn.CreateMode{Ephemeral: ephemeral}); err != nil {
+	if err := zkconn.Exec(zktest.Within(b.t), s, zkconn.Create(b.root+name, []byte(data), acl, zkconn.CreateMode{Ephemeral: ephemeral})); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
 func (b *fixture) remove(name string) {
 	b.t.Helper()
-	if err := b.Delete(zktest.Within(b.t), b.root+"/"+name, -1); err != nil {
+	if err := zkconn.Exec(zktest.Within(b.t), b, zkconn.Delete(b.root+"/"+name, -1)); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -30,7 +30,7 @@ func newCrowdedFixture(b *testing.B, addr string) *fixture {
 	}
 	var made []*zkconn.Pending[zkconn.Written]
 	for q := range benchQueues {
-		made = append(made, pipe.Create(fmt.Sprintf("%s/%d", fix.root, q), nil, zkconn.OpenACL()))
+		made = append(made, zkconn.Add(pipe, zkconn.Create(fmt.Sprintf("%s/%d", fix.root, q), nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 	}
 	for _, m := range made {
 		if _, err := m.Wait(zktest.Within(b)); err != nil {
@@ -51,7 +51,7 @@ func newCrowdedFixture(b *testing.B, addr string) *fixture {
 		if place == 0 {
 			return
 		}
-		if _, err := s.Exists(zktest.Within(b), fix.root+name(q, i-1), true); err != nil {
+		if err := zkconn.Exec(zktest.Within(b), s, zkconn.Exists(fix.root+name(q, i-1)).Watch(true)); err != nil {
 			b.Error(err)
 		}
 	})

@@ -134,11 +134,11 @@ func (f *follower) Children(ctx context.Context, path string) ([]string, error) 
 		f.dirs = append(f.dirs, path)
 	}
 	for {
-		names, err := f.session.WatchChildren(ctx, path, f.wake)
+		names, err := zkconn.Do(ctx, f.session, zkconn.GetChildren(path).Wake(f.wake))
 		if !errors.Is(err, zkconn.NoNode) {
 			return names, err
 		}
-		if _, err := f.session.WatchExists(ctx, path, f.wake); err != nil {
+		if err := zkconn.Exec(ctx, f.session, zkconn.Exists(path).Wake(f.wake)); err != nil {
 			return nil, err
 		}
 	}

@@ -119,7 +119,7 @@ func TestFollow(t *testing.T) {
 		f.expect("holds 1, waits 2, came 3, left 1, got 2, left 2, got 3")
 		f.stop()
 		b.remove(uuid + "-lock-0000000003")
-		if err := f.s.Sync(zktest.Within(t), b.root); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), f.s, zkconn.Sync(b.root)); err != nil {
 			t.Fatal(err)
 		}
 		f.expectNoEvents()
@@ -144,7 +144,7 @@ func TestFollowStats(t *testing.T) {
 		b := newFixture(t, addr)
 		b.addContenders(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
 		for range 3 {
-			if _, err := open(t, addr, usualTimeout).Exists(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000001", true); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), open(t, addr, usualTimeout), zkconn.Exists(b.root+"/"+uuid+"-lock-0000000001").Watch(true)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -206,7 +206,7 @@ func TestFollowMissingPath(t *testing.T) {
 			})
 			b.remove("lock-0000000001")
 			zktest.Eventually(t, "his going", func() bool { return strings.Count(f.printed(), `"left"`) == round+1 })
-			if err := b.Delete(zktest.Within(t), b.root, -1); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), b, zkconn.Delete(b.root, -1)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -256,7 +256,7 @@ func TestFollowOnATerminal(t *testing.T) {
 	}
 	older := regexp.MustCompile(`  ([2-9]|\d\d)s  `) // the machine's speed determines which second is drawn
 	zktest.Eventually(t, "older contenders", func() bool { return older.MatchString(f.lastDrawn()) })
-	if _, err := b.Set(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000000", []byte(zklock.RevokeMessage), -1); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), b, zkconn.SetData(b.root+"/"+uuid+"-lock-0000000000", []byte(zklock.RevokeMessage), -1)); err != nil {
 		t.Fatal(err)
 	}
 	zktest.Eventually(t, "the request to let go", func() bool { return strings.Contains(f.lastDrawn(), "release requested") })
@@ -302,7 +302,7 @@ func TestFollowHiddenHolder(t *testing.T) {
 		f.expect("holds 1")
 		b.addContenders(uuid + "-lock-0000000002")
 		f.expect("holds 1, came 2")
-		if err := other.Delete(zktest.Within(t), b.root+"/"+uuid+"-lock-0000000001", -1); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), other, zkconn.Delete(b.root+"/"+uuid+"-lock-0000000001", -1)); err != nil {
 			t.Fatal(err)
 		}
 		f.expect("holds 1, came 2, left 1, got 2")

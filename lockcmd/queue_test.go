@@ -163,7 +163,7 @@ func BenchmarkQueue1000(b *testing.B) {
 	}
 	var made []*zkconn.Pending[zkconn.Written]
 	for i := range 1000 {
-		made = append(made, pipe.Create(fmt.Sprintf("%s/%s-lock-%010d", fix.root, uuid, i), []byte(`{"host":"web1","pid":1}`), zkconn.OpenACL()))
+		made = append(made, zkconn.Add(pipe, zkconn.Create(fmt.Sprintf("%s/%s-lock-%010d", fix.root, uuid, i), []byte(`{"host":"web1","pid":1}`), zkconn.OpenACL(), zkconn.CreateMode{})))
 	}
 	for _, m := range made {
 		if _, err := m.Wait(zktest.Within(b)); err != nil {

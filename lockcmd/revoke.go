@@ -55,21 +55,21 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 // meanwhile. It works without the fence: the request takes no lock away, and a user who has
 // lost a lock can use it to get the lock back.
 func requestRelease(ctx context.Context, env *commands.Env, node string) error {
-	data, stat, err := env.Session.Get(ctx, node, false)
+	n, err := zkconn.Do(ctx, env.Session, zkconn.GetData(node))
 	if err != nil {
 		return err
 	}
-	message, err := queue.Revoke(data)
+	message, err := queue.Revoke(n.Data)
 	if err != nil {
 		return err
 	}
-	if _, err := env.Session.Unfenced().Set(ctx, node, message, stat.Version); err != nil {
+	if err := zkconn.Exec(ctx, env.Session.Unfenced(), zkconn.SetData(node, message, n.Stat.Version)); err != nil {
 		if errors.Is(err, zkconn.BadVersion) {
 			return fmt.Errorf("another client changed %s before zksh could write to it; try again", node)
 		}
 		return err
 	}
-	return env.Screen.Print(nodeAnswer("asked for the release of", "asked", node, queue.Who(data)))
+	return env.Screen.Print(nodeAnswer("asked for the release of", "asked", node, queue.Who(n.Data)))
 }
 
 // nodeAnswer returns the answer of revoke and unlock --force: what they did to which znode,

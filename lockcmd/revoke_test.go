@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
@@ -21,9 +22,9 @@ func TestRevokeLease(t *testing.T) {
 		if err := revoke(zktest.Within(t), &st.Env, []string{b.root}); err != nil {
 			t.Fatal(err)
 		}
-		data, _, err := b.Get(zktest.Within(t), b.root+"/"+lease, false)
-		if string(data) != "__REVOKE__" || err != nil {
-			t.Errorf("%q, %v", data, err)
+		node, err := zkconn.Do(zktest.Within(t), b, zkconn.GetData(b.root+"/"+lease))
+		if string(node.Data) != "__REVOKE__" || err != nil {
+			t.Errorf("%q, %v", node.Data, err)
 		}
 		if err := New().force(zktest.Within(t), &st.Env, b.root, "1"); err != nil {
 			t.Fatal(err)

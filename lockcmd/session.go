@@ -75,14 +75,14 @@ func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, erro
 	if err != nil {
 		return nil, err
 	}
-	return env.Session.WhoAmI(ctx)
+	return zkconn.Do(ctx, env.Session, zkconn.WhoAmI())
 }
 
 // whichSession returns the session that word names: the owner of an ephemeral znode if word is
 // a path, or the session with this id. Any other word is returned as the address of a client.
 func whichSession(ctx context.Context, env *commands.Env, word string) (id int64, client string, err error) {
 	if strings.HasPrefix(word, "/") {
-		stat, err := env.Session.Exists(ctx, word, false)
+		stat, err := zkconn.Do(ctx, env.Session, zkconn.Exists(word))
 		if err != nil {
 			return 0, "", err
 		}

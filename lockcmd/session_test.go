@@ -38,10 +38,10 @@ func TestSessionArguments(t *testing.T) {
 		proxy := zktest.NewProxy(t, addr)
 		other := open(t, proxy.Addr()+b.root, usualTimeout)
 		second := "/l/" + guid + "-lock-0000000002"
-		if _, err := other.Create(zktest.Within(t), second, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), other, zkconn.Create(second, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.Exists(zktest.Within(t), first, true); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), other, zkconn.Exists(first).Watch(true)); err != nil {
 			t.Fatal(err)
 		}
 		id := render.Hex(other.Info().ID)

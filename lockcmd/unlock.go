@@ -168,25 +168,25 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.currentStatus().Node, node) {
 		return fmt.Errorf("%s is a znode of this shell; to release the lock, run: unlock %s", node, dir)
 	}
-	data, _, err := env.Session.Get(ctx, node, false)
+	n, err := zkconn.Do(ctx, env.Session, zkconn.GetData(node))
 	if err != nil && !errors.Is(err, zkconn.NoAuth) {
 		return err
 	}
-	if err := env.Session.Delete(ctx, node, -1); err != nil {
+	if err := zkconn.Exec(ctx, env.Session, zkconn.Delete(node, -1)); err != nil {
 		return err
 	}
 	folder := path.Dir(node) // for a lease of a semaphore, this is not dir
-	rest, _, err := env.Session.Children(ctx, folder, false)
+	list, err := zkconn.Do(ctx, env.Session, zkconn.List(folder))
 	if err != nil {
 		return err
 	}
-	for _, other := range rest { // a lock of all families has several znodes; remove them, too
+	for _, other := range list.Names { // a lock of all families has several znodes; remove them, too
 		if !zklock.SameOwner(node, other) {
 			continue
 		}
-		if err := env.Session.Unfenced().Delete(ctx, path.Join(folder, other), -1); err != nil && !errors.Is(err, zkconn.NoNode) {
+		if err := zkconn.Exec(ctx, env.Session.Unfenced(), zkconn.Delete(path.Join(folder, other), -1)); err != nil && !errors.Is(err, zkconn.NoNode) {
 			return err
 		}
 	}
-	return env.Screen.Print(nodeAnswer("removed", "removed", node, queue.Who(data)))
+	return env.Screen.Print(nodeAnswer("removed", "removed", node, queue.Who(n.Data)))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 // folder holds the current folder: the znode where relative paths begin. Relative paths are
@@ -128,7 +129,7 @@ func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error 
 			to = strings.TrimSuffix(to, "/") // completion adds a slash
 		}
 	}
-	if _, err := env.Session.Exists(ctx, to, false); err != nil {
+	if err := zkconn.Exec(ctx, env.Session, zkconn.Exists(to)); err != nil {
 		return err
 	}
 	s.folder.move(to)

@@ -244,14 +244,14 @@ func (n sessionNodes) Epoch() string {
 
 // Names returns the sorted names of a znode's children.
 func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) {
-	names, _, err := n.s.Children(ctx, path, false)
-	slices.Sort(names)
-	return names, err
+	list, err := zkconn.Do(ctx, n.s, zkconn.List(path))
+	slices.Sort(list.Names)
+	return list.Names, err
 }
 
 // HasChildren looks only at the znode's Stat.
 func (n sessionNodes) HasChildren(ctx context.Context, path string) (bool, error) {
-	stat, err := n.s.Exists(ctx, path, false)
+	stat, err := zkconn.Do(ctx, n.s, zkconn.Exists(path))
 	return err == nil && stat.NumChildren > 0, err
 }
 

@@ -143,11 +143,11 @@ func (c *copier) check(ctx context.Context, command string, src, dst *endpoint) 
 // isFree reports whether the znode does not exist yet. If its parent does not exist either,
 // isFree returns an error.
 func isFree(ctx context.Context, s *endpoint) (bool, error) {
-	_, err := s.session.Exists(ctx, s.Path, false)
+	err := zkconn.Exec(ctx, s.session, zkconn.Exists(s.Path))
 	if !errors.Is(err, zkconn.NoNode) {
 		return false, s.wrap(ignoreNoAuth(err))
 	}
-	_, err = s.session.Exists(ctx, path.Dir(s.Path), false)
+	err = zkconn.Exec(ctx, s.session, zkconn.Exists(path.Dir(s.Path)))
 	if err = ignoreNoAuth(err); err != nil {
 		return true, fmt.Errorf("cannot create %s: %w", s.word, s.wrap(err))
 	}

@@ -192,10 +192,10 @@ func shareServer(a, b *zkconn.Session) bool {
 
 // lastZxid returns the ensemble's last zxid, or a later one.
 func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
-	if err := s.session.Absolute().Sync(ctx, "/"); err != nil {
+	if err := zkconn.Exec(ctx, s.session.Absolute(), zkconn.Sync("/")); err != nil {
 		return 0, s.wrap(err)
 	}
-	zxid, err := s.session.Zxid(ctx)
+	zxid, err := zkconn.Do(ctx, s.session, zkconn.Zxid())
 	return zxid, s.wrap(err)
 }
 
@@ -205,17 +205,17 @@ func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, error) {
 	c := s.session.Absolute()
 	if path == "/" {
-		names, _, err := c.Children(ctx, "/", false)
+		list, err := zkconn.Do(ctx, c, zkconn.List("/"))
 		if err != nil {
 			return nil, ignoreRejection(s.wrap(err))
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return "/"+name == reserved })
-		if len(names) == 0 {
+		list.Names = slices.DeleteFunc(list.Names, func(name string) bool { return "/"+name == reserved })
+		if len(list.Names) == 0 {
 			return nil, nil
 		}
-		path = "/" + slices.Min(names)
+		path = "/" + slices.Min(list.Names)
 	}
-	st, err := c.Exists(ctx, path, false)
+	st, err := zkconn.Do(ctx, c, zkconn.Exists(path))
 	if err != nil {
 		return nil, ignoreRejection(s.wrap(err))
 	}
@@ -316,7 +316,7 @@ func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 
 // saveAndRun saves the destination, if it exists, and then calls change.
 func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *endpoint, change func(context.Context) error) error {
-	if _, err := dst.session.Exists(ctx, dst.Path, false); errors.Is(err, zkconn.NoNode) {
+	if err := zkconn.Exec(ctx, dst.session, zkconn.Exists(dst.Path)); errors.Is(err, zkconn.NoNode) {
 		return change(ctx)
 	}
 	dstEnv := *env

@@ -77,18 +77,18 @@ var exportCommand = &commands.Command{
 
 // exportOne writes the data of one znode.
 func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, watch bool) error {
-	data, st, err := env.Session.Get(ctx, path, watch)
+	node, err := zkconn.Do(ctx, env.Session, zkconn.GetData(path).Watch(watch))
 	if err != nil {
 		return err
 	}
-	a := render.Answer{JSON: render.Facts{"done", "export", "path", path, "file", file, "bytes", len(data)}}
+	a := render.Answer{JSON: render.Facts{"done", "export", "path", path, "file", file, "bytes", len(node.Data)}}
 	if stat {
-		a.Stat = (*render.Stat)(st)
+		a.Stat = (*render.Stat)(node.Stat)
 		a.JSON = append(a.JSON.(render.Facts), "stat", a.Stat)
 	}
 	if file == "-" {
-		a.Words, a.JSON = string(data), render.Data(data)
-	} else if err := commands.SaveFile(file, data); err != nil {
+		a.Words, a.JSON = string(node.Data), render.Data(node.Data)
+	} else if err := commands.SaveFile(file, node.Data); err != nil {
 		return err
 	}
 	return env.Screen.Print(a)
@@ -98,7 +98,7 @@ func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, 
 func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
 	x := &exporter{env: env, root: path, unread: zktree.UnreadError{Root: path}}
 	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leftOut()}
-	if h.Zxid, err = env.Session.Zxid(ctx); err != nil {
+	if h.Zxid, err = zkconn.Do(ctx, env.Session, zkconn.Zxid()); err != nil {
 		return err
 	}
 	if file == "-" {
@@ -163,7 +163,7 @@ func (x *exporter) write(ctx context.Context, update zktree.Progress, create fun
 	if w == nil {
 		return x.endError()
 	}
-	zxid, err := x.env.Session.Zxid(ctx)
+	zxid, err := zkconn.Do(ctx, x.env.Session, zkconn.Zxid())
 	if err != nil {
 		return err
 	}

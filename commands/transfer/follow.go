@@ -137,7 +137,7 @@ func (f *follower) step(ctx context.Context) error {
 // mirrorAll sets the watch and compares everything.
 func (f *follower) mirrorAll(ctx context.Context) error {
 	f.reconnected, f.changed = false, nil
-	err := f.events.AddWatch(ctx, f.src.Path, true)
+	err := zkconn.Exec(ctx, f.events, zkconn.AddWatch(f.src.Path, true))
 	if errors.Is(err, zkconn.Unimplemented) {
 		return fmt.Errorf("cannot watch %s recursively: this requires ZooKeeper 3.6 or later; omit --watch, and run mirror repeatedly instead", f.src.word)
 	}

@@ -92,7 +92,7 @@ func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	_, err = env.Overwrite(ctx, "import", at, data, -1)
 	made := errors.Is(err, zkconn.NoNode)
 	if made {
-		_, err = env.Session.Create(ctx, at, data, zkconn.OpenACL(), zkconn.CreateMode{})
+		err = zkconn.Exec(ctx, env.Session, zkconn.Create(at, data, zkconn.OpenACL(), zkconn.CreateMode{}))
 	}
 	if err != nil {
 		return err

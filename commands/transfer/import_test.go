@@ -93,9 +93,9 @@ func TestImportBrokenOff(t *testing.T) {
 	if !errors.Is(err, errStopped) || !strings.Contains(err.Error(), "to import the rest, run: import -R --skip") {
 		t.Fatal(err)
 	}
-	names, _, err := s.Children(t.Context(), "/t", false)
-	if err != nil || len(names) == 0 || len(names) >= 3000 {
-		t.Fatalf("%d are there: %v", len(names), err)
+	list, err := zkconn.Do(t.Context(), s, zkconn.List("/t"))
+	if err != nil || len(list.Names) == 0 || len(list.Names) >= 3000 {
+		t.Fatalf("%d are there: %v", len(list.Names), err)
 	}
 	must(t, addr, "import -R --skip "+file)
 	if d := firstDifference(t, tree, s, "/t"); d != "" {
@@ -133,13 +133,13 @@ func TestExportWhileItChanges(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			dir := fmt.Sprintf("/t/d%d", i%5)
 			for _, path := range []string{"/t", dir, dir + "/x", dir + "/x/y"} {
-				_, _ = s.Create(ctx, path, []byte("data"), anyone, zkconn.CreateMode{}) // may fail, because znodes come and go
+				_, _ = zkconn.Do(ctx, s, zkconn.Create(path, []byte("data"), anyone, zkconn.CreateMode{})) // may fail, because znodes come and go
 			}
 			_, _ = zktree.Delete(ctx, s.Client, dir, 10, nil)
 		}
 	}()
 	zktest.Eventually(t, "a tree is there", func() bool {
-		_, err := s.Exists(t.Context(), "/t", false)
+		err := zkconn.Exec(t.Context(), s, zkconn.Exists("/t"))
 		return err == nil
 	})
 	file := filepath.Join(t.TempDir(), "dump")

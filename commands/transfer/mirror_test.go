@@ -41,7 +41,7 @@ func TestMirrorFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 20 {
-			if _, err := s.Set(t.Context(), root, []byte(fmt.Sprint(i)), -1); err != nil {
+			if err := zkconn.Exec(t.Context(), s, zkconn.SetData(root, []byte(fmt.Sprint(i)), -1)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -85,19 +85,19 @@ func TestMirrorOfARoot(t *testing.T) {
 	defer wg.Wait()
 	defer stop()
 	for _, path := range []string{"/first", "/zookeeper/quota/first", "/zookeeper/quota/first/zookeeper_limits", "/last"} {
-		if _, err := s.Create(t.Context(), path, []byte("count=9,bytes=-1"), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(t.Context(), s, zkconn.Create(path, []byte("count=9,bytes=-1"), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(path, "/zookeeper") {
 			continue
 		}
 		zktest.Eventually(t, path+" is mirrored", func() bool { // events arrive in order
-			_, err := other.Exists(t.Context(), path, false)
+			err := zkconn.Exec(t.Context(), other, zkconn.Exists(path))
 			return err == nil
 		})
 	}
-	if names, _, err := other.Children(t.Context(), "/zookeeper/quota", false); err != nil || len(names) > 0 {
-		t.Errorf("%q, %v", names, err)
+	if list, err := zkconn.Do(t.Context(), other, zkconn.List("/zookeeper/quota")); err != nil || len(list.Names) > 0 {
+		t.Errorf("%q, %v", list.Names, err)
 	}
 }
 

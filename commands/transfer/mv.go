@@ -168,7 +168,7 @@ func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	if err := m.copy(ctx); err != nil || m.unread.N+m.leftOut > 0 {
 		return 0, partial(errors.Join(err, m.leftOutError()))
 	}
-	zxid, err := m.src.session.Zxid(ctx)
+	zxid, err := zkconn.Do(ctx, m.src.session, zkconn.Zxid())
 	if err == nil {
 		err = m.compare(ctx)
 	}

@@ -92,7 +92,7 @@ func checkMoved(t *testing.T, what string, all []*dump.Znode, moved bool, from, 
 	if old != "" && now != "" {
 		t.Errorf("the tree is nowhere whole: at the source %s, at the destination %s; %s", old, now, what)
 	}
-	if _, err := from.Exists(t.Context(), all[0].Path, false); moved && (now != "" || !errors.Is(err, zkconn.NoNode)) {
+	if err := zkconn.Exec(t.Context(), from, zkconn.Exists(all[0].Path)); moved && (now != "" || !errors.Is(err, zkconn.NoNode)) {
 		t.Errorf("a move that succeeded: %v, %s; %s", err, now, what)
 	}
 }
@@ -151,7 +151,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 	for n := range 40 {
 		root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
 		for _, path := range []string{root, root + "/a", root + "/a/b", root + "/c"} {
-			if _, err := s.Create(t.Context(), path, nil, anyone, zkconn.CreateMode{}); err != nil {
+			if err := zkconn.Exec(t.Context(), s, zkconn.Create(path, nil, anyone, zkconn.CreateMode{})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -161,7 +161,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		wg.Go(func() { // ends with stop, or when a write fails because the source is gone
 			for i := 0; i < 5+10*n && ctx.Err() == nil; i++ {
 				path, value := root+[]string{"/a", "/a/b", "/c", ""}[i%4], fmt.Sprint(i)
-				if _, err := writer.Set(t.Context(), path, []byte(value), -1); err != nil {
+				if err := zkconn.Exec(t.Context(), writer, zkconn.SetData(path, []byte(value), -1)); err != nil {
 					return
 				}
 				written[path] = value
@@ -178,10 +178,10 @@ func TestMoveWhileItChanges(t *testing.T) {
 			moved++
 		}
 		for path, value := range written {
-			old, _, err := s.Get(t.Context(), path, false)
-			now, _, _ := at.Get(t.Context(), to+strings.TrimPrefix(path, root), false)
-			if err == nil && string(old) != value || err != nil && string(now) != value {
-				t.Errorf("%d: %s was written as %s, and is %s, %v and %s", n, path, value, old, err, now)
+			old, err := zkconn.Do(t.Context(), s, zkconn.GetData(path))
+			now, _ := zkconn.Do(t.Context(), at, zkconn.GetData(to+strings.TrimPrefix(path, root)))
+			if err == nil && string(old.Data) != value || err != nil && string(now.Data) != value {
+				t.Errorf("%d: %s was written as %s, and is %s, %v and %s", n, path, value, old.Data, err, now.Data)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktre
 	if s.tree != nil {
 		t.Nodes = s.tree.Znodes(s.Path)
 	} else {
-		if err := s.session.Sync(ctx, s.Path); err != nil && !errors.Is(err, zkconn.NoNode) {
+		if err := zkconn.Exec(ctx, s.session, zkconn.Sync(s.Path)); err != nil && !errors.Is(err, zkconn.NoNode) {
 			return t, s.wrap(err)
 		}
 		t.Nodes = s.wrapLast(zktree.ServerTree(ctx, s.session.Client, s.Path, progress).Nodes)

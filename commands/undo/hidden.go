@@ -44,7 +44,7 @@ func (u *undoing) compareZnode(ctx context.Context, was *dump.Znode) (d zktree.D
 		refusal = err
 		d.A = nil
 		var stat *zk.Stat
-		if stat, err = u.env.Session.Exists(ctx, was.Path, false); err == nil {
+		if stat, err = zkconn.Do(ctx, u.env.Session, zkconn.Exists(was.Path)); err == nil {
 			d.A = &dump.Znode{Path: was.Path, Kind: dump.KindOf(stat), Stat: stat}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 // oneLine runs commands as operations of a single typed line.
@@ -62,15 +63,15 @@ func TestUndoOfALineThatHasChanged(t *testing.T) {
 	h := newSandboxShell(t)
 	h.do("create /a one", "create /b one", "create /c one")
 	h.oneLine("a", "set /a two", "set /b two", "set /c two")
-	if _, err := h.env.Session.Set(t.Context(), "/b", []byte("other"), -1); err != nil { // another client's write
+	if err := zkconn.Exec(t.Context(), h.env.Session, zkconn.SetData("/b", []byte("other"), -1)); err != nil { // another client's write
 		t.Fatal(err)
 	}
 	now := func(path string) string {
-		data, _, err := h.env.Session.Get(t.Context(), path, false)
+		node, err := zkconn.Do(t.Context(), h.env.Session, zkconn.GetData(path))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(data)
+		return string(node.Data)
 	}
 	h.fails("undo", "nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2")
 	if now("/a") != "two" || now("/c") != "two" {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 // undo ignores files that another user could have put into the store, and FIFOs, and then makes the
@@ -46,7 +48,7 @@ func TestPlantedInTheStore(t *testing.T) {
 	if info, err := os.Stat(h.store.dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if data, _, err := h.env.Session.Get(t.Context(), "/a", false); err != nil || string(data) != "one" {
-		t.Errorf("%q, %v", data, err)
+	if node, err := zkconn.Do(t.Context(), h.env.Session, zkconn.GetData("/a")); err != nil || string(node.Data) != "one" {
+		t.Errorf("%q, %v", node.Data, err)
 	}
 }

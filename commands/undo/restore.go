@@ -20,27 +20,27 @@ func (u *undoing) restoreData(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, st, err := u.env.Session.Get(ctx, u.Path, false)
+	node, err := zkconn.Do(ctx, u.env.Session, zkconn.GetData(u.Path))
 	switch {
 	case errors.Is(err, zkconn.NoNode):
 		u.conflicts = append(u.conflicts, deletedConflict(u.Path))
 		return u.rejectConflicts()
 	case err != nil:
 		return err
-	case zktree.SameData(data, was.Data): // already restored, by whomever
+	case zktree.SameData(node.Data, was.Data): // already restored, by whomever
 		return nil
-	case hashOf(data) != u.Wrote && !u.overwrite:
-		u.addConflict(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: data, Stat: st}, B: was, Aspect: zktree.DataDiffers})
+	case hashOf(node.Data) != u.Wrote && !u.overwrite:
+		u.addConflict(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: node.Data, Stat: node.Stat}, B: was, Aspect: zktree.DataDiffers})
 		return u.rejectConflicts()
 	}
 	u.plan = []string{"set " + u.Path}
 	if u.dry {
 		return nil
 	}
-	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostData, Version: st.Version, Data: was.Data}
+	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostData, Version: node.Stat.Version, Data: was.Data}
 	u.counts.Changed = 1
 	return u.saveAndRun(ctx, loss, func(ctx context.Context, version int32) error {
-		_, err := u.env.Session.Set(ctx, u.Path, was.Data, version)
+		err := zkconn.Exec(ctx, u.env.Session, zkconn.SetData(u.Path, was.Data, version))
 		return err
 	})
 }

@@ -49,7 +49,7 @@ func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Lo
 	for synced := false; ; {
 		e, version, err := s.save(ctx, env, l)
 		if stale, is := errors.AsType[*staleError](err); is && !synced {
-			if err := env.Session.Sync(ctx, l.Path); err != nil {
+			if err := zkconn.Exec(ctx, env.Session, zkconn.Sync(l.Path)); err != nil {
 				return err
 			}
 			synced = true
@@ -282,7 +282,7 @@ func (op *saving) include(z *dump.Znode) bool {
 func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 	if !op.isSingle() {
 		return func(yield func(*dump.Znode, error) bool) {
-			if err := op.env.Session.Sync(ctx, op.Path); err != nil { // include the latest writes of other clients
+			if err := zkconn.Exec(ctx, op.env.Session, zkconn.Sync(op.Path)); err != nil { // include the latest writes of other clients
 				yield(nil, err)
 				return
 			}
@@ -330,7 +330,9 @@ func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	case e.Of == commands.LostParts:
 		e.Zxid, err = endZxid(ctx, s)
 	case aclsOnly(e.Of) && !e.isUndo() && e.State == done:
-		if e.Left, _, err = s.ACL(ctx, e.Path); errors.Is(err, zkconn.NoAuth) || errors.Is(err, zkconn.NoNode) {
+		var access zkconn.Access
+		access, err = zkconn.Do(ctx, s, zkconn.GetACL(e.Path))
+		if e.Left = access.ACL; errors.Is(err, zkconn.NoAuth) || errors.Is(err, zkconn.NoNode) {
 			err = nil
 		}
 	}
@@ -345,8 +347,8 @@ func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 		if err = s.WaitReady(ctx); err != nil {
 			return 0, err
 		}
-		if err = s.Absolute().Sync(ctx, "/"); err == nil {
-			zxid, err = s.Zxid(ctx)
+		if err = zkconn.Exec(ctx, s.Absolute(), zkconn.Sync("/")); err == nil {
+			zxid, err = zkconn.Do(ctx, s, zkconn.Zxid())
 		}
 		if !errors.Is(err, zkconn.ConnectionLoss) {
 			break

@@ -76,7 +76,7 @@ func (h *testShell) run(ctx context.Context, words []string) error {
 
 // create creates a znode with data or an ACL that cannot be written as a word of a line.
 func (h *testShell) create(path string, data []byte, acl []zk.ACL) error {
-	_, err := h.env.Session.Create(h.t.Context(), path, data, acl, zkconn.CreateMode{})
+	err := zkconn.Exec(h.t.Context(), h.env.Session, zkconn.Create(path, data, acl, zkconn.CreateMode{}))
 	return err
 }
 
@@ -188,7 +188,7 @@ func TestKeptIsDestroyed(t *testing.T) {
 	h.env.Saver = saver
 	overtake := func(path string) func() {
 		return func() {
-			if _, err := other.Set(t.Context(), path, []byte("theirs"), -1); err != nil {
+			if err := zkconn.Exec(t.Context(), other, zkconn.SetData(path, []byte("theirs"), -1)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -179,10 +179,10 @@ func (u *undoing) run(ctx context.Context) (err error) {
 // checkZxid returns an error if the ensemble's last zxid is older than the saved copy: then other
 // servers have the same names, or the ensemble was restored from a backup.
 func (u *undoing) checkZxid(ctx context.Context) error {
-	if err := u.env.Session.Absolute().Sync(ctx, "/"); err != nil {
+	if err := zkconn.Exec(ctx, u.env.Session.Absolute(), zkconn.Sync("/")); err != nil {
 		return err
 	}
-	zxid, err := u.env.Session.Zxid(ctx)
+	zxid, err := zkconn.Do(ctx, u.env.Session, zkconn.Zxid())
 	if err != nil || zxid >= u.Seen {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
@@ -238,8 +239,8 @@ func TestMirrorOnCommandLine(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- h.run(ctx, []string{"mirror", "--watch", "/a", "/b"}) }() // ends with cancel
 	zktest.Eventually(t, "/b is not like /a", func() bool {
-		data, _, err := h.env.Session.Get(t.Context(), "/b", false)
-		return err == nil && string(data) == "one"
+		node, err := zkconn.Do(t.Context(), h.env.Session, zkconn.GetData("/b"))
+		return err == nil && string(node.Data) == "one"
 	})
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

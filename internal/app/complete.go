@@ -145,7 +145,7 @@ func (a *znodeLister) names(ctx context.Context, path string) ([]string, error) 
 	}()
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	names, _, err := s.Children(ctx, path, false)
-	slices.Sort(names)
-	return names, err
+	list, err := zkconn.Do(ctx, s, zkconn.List(path))
+	slices.Sort(list.Names)
+	return list.Names, err
 }

@@ -47,7 +47,7 @@ func TestDataDir(t *testing.T) {
 	fill(t, s)
 	server.Restart() // which writes a snapshot
 	zktest.Eventually(t, "the session is back", func() bool {
-		_, err := s.Exists(t.Context(), "/", false)
+		err := zkconn.Exec(t.Context(), s, zkconn.Exists("/"))
 		return err == nil
 	})
 	must := func(errs ...error) {
@@ -59,22 +59,22 @@ func TestDataDir(t *testing.T) {
 		}
 	}
 	create := func(path, data string, mode zkconn.CreateMode) error {
-		_, err := s.Create(t.Context(), path, []byte(data), zkconn.OpenACL(), mode)
+		err := zkconn.Exec(t.Context(), s, zkconn.Create(path, []byte(data), zkconn.OpenACL(), mode))
 		return err
 	}
-	_, setErr := s.Set(t.Context(), "/t/plain", []byte("newest"), -1)
-	_, aclErr := s.SetACL(t.Context(), "/t/a:b", zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
+	setErr := zkconn.Exec(t.Context(), s, zkconn.SetData("/t/plain", []byte("newest"), -1))
+	aclErr := zkconn.Exec(t.Context(), s, zkconn.SetACL("/t/a:b", zk.WorldACL(zk.PermAll&^zk.PermCreate), -1))
 	_, multiErr := s.Multi(t.Context(), []zkconn.Change{zkconn.Creation("/t/m", nil, zkconn.OpenACL(), zkconn.CreateMode{}), zkconn.Removal("/t/big", -1)})
 	must(setErr, aclErr, multiErr,
 		create("/t/new", "x", zkconn.CreateMode{}), create("/t/new/below", "y", zkconn.CreateMode{}),
 		create("/t/new/ttl", "", zkconn.CreateMode{TTL: time.Hour}), create("/t/new/cont", "", zkconn.CreateMode{Container: true}),
 		create("/t/new/e", "", zkconn.CreateMode{Ephemeral: true}),
-		s.Delete(t.Context(), "/t/.hidden/below", -1), s.Delete(t.Context(), "/t/.hidden", -1), create("/t/.hidden", "again", zkconn.CreateMode{}))
-	if err := s.Delete(t.Context(), "/t/none", -1); err == nil { // a rejected request is logged, too
+		zkconn.Exec(t.Context(), s, zkconn.Delete("/t/.hidden/below", -1)), zkconn.Exec(t.Context(), s, zkconn.Delete("/t/.hidden", -1)), create("/t/.hidden", "again", zkconn.CreateMode{}))
+	if err := zkconn.Exec(t.Context(), s, zkconn.Delete("/t/none", -1)); err == nil { // a rejected request is logged, too
 		t.Fatal("it was there")
 	}
 	other := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
-	_, err := other.Create(t.Context(), "/t/gone", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})
+	err := zkconn.Exec(t.Context(), other, zkconn.Create("/t/gone", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}))
 	must(err, other.Close(t.Context()))
 	want := readServer(t, s, "/")
 

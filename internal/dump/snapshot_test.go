@@ -29,7 +29,7 @@ func fill(t *testing.T, s *zkconn.Session) {
 		if acl == nil {
 			acl = zkconn.OpenACL()
 		}
-		if _, err := s.Create(t.Context(), path, data, acl, mode); err != nil {
+		if err := zkconn.Exec(t.Context(), s, zkconn.Create(path, data, acl, mode)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -48,15 +48,15 @@ func fill(t *testing.T, s *zkconn.Session) {
 		{Perms: zk.PermAll, Scheme: "digest", ID: "u:aW52YWxpZA=="},
 	}, zkconn.CreateMode{})
 	for range 3 { // raise the version counters
-		if _, err := s.Set(t.Context(), "/t/plain", []byte("new"), -1); err != nil {
+		if err := zkconn.Exec(t.Context(), s, zkconn.SetData("/t/plain", []byte("new"), -1)); err != nil {
 			t.Fatal(err)
 		}
 		make("/t/plain/gone", nil, nil, zkconn.CreateMode{})
-		if err := s.Delete(t.Context(), "/t/plain/gone", -1); err != nil {
+		if err := zkconn.Exec(t.Context(), s, zkconn.Delete("/t/plain/gone", -1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.SetACL(t.Context(), "/t/plain", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1); err != nil {
+	if err := zkconn.Exec(t.Context(), s, zkconn.SetACL("/t/plain", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,21 +64,21 @@ func fill(t *testing.T, s *zkconn.Session) {
 // readServer returns a znode and its descendants as the server shows them.
 func readServer(t *testing.T, s *zkconn.Session, path string) (all []*dump.Znode) {
 	t.Helper()
-	data, st, err := s.Get(t.Context(), path, false)
+	node, err := zkconn.Do(t.Context(), s, zkconn.GetData(path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	acl, _, err := s.ACL(t.Context(), path)
+	access, err := zkconn.Do(t.Context(), s, zkconn.GetACL(path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, _, err := s.Children(t.Context(), path, false)
+	list, err := zkconn.Do(t.Context(), s, zkconn.List(path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all = append(all, &dump.Znode{Path: path, Kind: dump.KindOf(st), Data: data, ACL: acl, Stat: st})
-	slices.Sort(names)
-	for _, name := range names {
+	all = append(all, &dump.Znode{Path: path, Kind: dump.KindOf(node.Stat), Data: node.Data, ACL: access.ACL, Stat: node.Stat})
+	slices.Sort(list.Names)
+	for _, name := range list.Names {
 		all = append(all, readServer(t, s, zkconn.Join(path, name))...)
 	}
 	return all
@@ -95,7 +95,7 @@ func TestSnapshots(t *testing.T) {
 			fill(t, s)
 			server.Restart() // which writes a snapshot
 			zktest.Eventually(t, "the session is back", func() bool {
-				_, err := s.Exists(t.Context(), "/", false)
+				err := zkconn.Exec(t.Context(), s, zkconn.Exists("/"))
 				return err == nil
 			})
 			want := readServer(t, s, "/")

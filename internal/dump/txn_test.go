@@ -62,37 +62,40 @@ func TestLog(t *testing.T) {
 	var did []error
 	do := func(_ any, err error) { did = append(did, err) }
 	create := func(path, data string, mode zkconn.CreateMode) {
-		do(s.Create(t.Context(), path, []byte(data), zkconn.OpenACL(), mode))
+		do(zkconn.Do(t.Context(), s, zkconn.Create(path, []byte(data), zkconn.OpenACL(), mode)))
 	}
 	before := time.Now().Add(-time.Minute)
 	create("/a", "x", zkconn.CreateMode{})
 	create("/a/e", "", zkconn.CreateMode{Ephemeral: true})
 	create("/a/c", "", zkconn.CreateMode{Container: true})
 	create("/a/t", "", zkconn.CreateMode{TTL: time.Hour})
-	do(s.Set(t.Context(), "/a", []byte("配置"), -1))
-	do(s.SetACL(t.Context(), "/a", zk.WorldACL(zk.PermAll), -1))
+	do(zkconn.Do(t.Context(), s, zkconn.SetData("/a", []byte("配置"), -1)))
+	do(zkconn.Do(t.Context(), s, zkconn.SetACL("/a", zk.WorldACL(zk.PermAll), -1)))
 	create("/a/gone", "", zkconn.CreateMode{})
-	do(nil, s.Delete(t.Context(), "/a/gone", -1))
+	do(nil, zkconn.Exec(t.Context(), s, zkconn.Delete("/a/gone", -1)))
 	tx := s.Begin()
 	done := make(chan error, 2)
 	go func() {
-		_, err := s.Create(tx.Context(t.Context()), "/m", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+		err := zkconn.Exec(tx.Context(t.Context()), s, zkconn.Create("/m", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 		done <- err
 	}()
 	zktest.Eventually(t, "a part joins", func() bool { return tx.Len() == 1 })
-	go func() { _, err := s.Set(tx.Context(t.Context()), "/a", []byte("m"), -1); done <- err }()
+	go func() {
+		err := zkconn.Exec(tx.Context(t.Context()), s, zkconn.SetData("/a", []byte("m"), -1))
+		done <- err
+	}()
 	zktest.Eventually(t, "a part joins", func() bool { return tx.Len() == 2 })
 	_, err := tx.Commit(t.Context())
 	did = append(did, err, <-done, <-done)
 	other := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
-	do(other.Create(t.Context(), "/mine", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}))
+	do(zkconn.Do(t.Context(), other, zkconn.Create("/mine", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
 	do(nil, other.Close(t.Context()))
 	if err := errors.Join(did...); err != nil {
 		t.Fatal(err)
 	}
 	// Close may return before a busy server has closed the session.
 	zktest.Eventually(t, "the session has ended", func() bool {
-		_, err := s.Exists(t.Context(), "/mine", false)
+		err := zkconn.Exec(t.Context(), s, zkconn.Exists("/mine"))
 		return errors.Is(err, zkconn.NoNode)
 	})
 	id := s.Info().ID

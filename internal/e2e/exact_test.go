@@ -106,20 +106,20 @@ func TestCutExact(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			root := fmt.Sprintf("/k%d", i)
-			if _, err := client.Create(zktest.Within(t), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), client, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 				t.Fatal(err)
 			}
 			p := zktest.NewProxy(t, box.Addr())
 			done := cut(p)
 			got := runScript(t, p.Addr()+root, createScript(lines, bad), exactConfig(64))
 			<-done
-			there, _, err := client.Children(zktest.Within(t), root, false)
+			list, err := zkconn.Do(zktest.Within(t), client, zkconn.List(root))
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, wrong := checkCut(got, func(line int) bool { return slices.Contains(there, fmt.Sprintf("n%03d", line)) }, lines, true)
+			_, wrong := checkCut(got, func(line int) bool { return slices.Contains(list.Names, fmt.Sprintf("n%03d", line)) }, lines, true)
 			if len(wrong) > 0 {
-				t.Errorf("%s\n%s\n%s", strings.Join(wrong, "\n"), got, there)
+				t.Errorf("%s\n%s\n%s", strings.Join(wrong, "\n"), got, list.Names)
 			}
 		})
 	}

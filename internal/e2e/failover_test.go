@@ -107,12 +107,12 @@ func (d *silencedHolder) prepare(t *testing.T, observer *zkconn.Session, others 
 }
 
 func (d *silencedHolder) znodes(t *testing.T, observer *zkconn.Session) []string {
-	names, _, err := observer.Children(zktest.Within(t), d.path, false)
+	list, err := zkconn.Do(zktest.Within(t), observer, zkconn.List(d.path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(list.Names)
+	return list.Names
 }
 
 // wait waits until any session at the silent server would have expired.

@@ -120,16 +120,16 @@ func TestLockLossInWindow(t *testing.T) {
 						t.Fatalf("%s behind %d", line, made-1)
 					}
 					if made == 500 {
-						go func() { _ = rival.Delete(zktest.Within(t), node, -1) }()
+						go func() { _ = zkconn.Exec(zktest.Within(t), rival, zkconn.Delete(node, -1)) }()
 					}
 				}
 				wantExit(t, p.cmd, 74)
-				there, _, err := rival.Children(zktest.Within(t), "/n", false)
+				list, err := zkconn.Do(zktest.Within(t), rival, zkconn.List("/n"))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if len(there) != made || made-asked != 0 && made-asked != 1 {
-					t.Errorf("%d are said to be created, %d are there; %d answers to what stands between", made, len(there), asked)
+				if len(list.Names) != made || made-asked != 0 && made-asked != 1 {
+					t.Errorf("%d are said to be created, %d are there; %d answers to what stands between", made, len(list.Names), asked)
 				}
 				reports := strings.Split(strings.TrimSuffix(p.errs.String(), "\n"), "\n")
 				var named []string
@@ -155,11 +155,11 @@ func TestFenceInteractive(t *testing.T) {
 	s.line("lock /l")
 	s.want(`\(CONNECTED, 1 lock\) 2\]$`)
 	rival := zksession.Open(t, zkconn.Config{Servers: s.server, Timeout: zktest.Patience})
-	names, _, err := rival.Children(zktest.Within(t), "/l", false)
+	list, err := zkconn.Do(zktest.Within(t), rival, zkconn.List("/l"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rival.Delete(zktest.Within(t), "/l/"+names[0], -1); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), rival, zkconn.Delete("/l/"+list.Names[0], -1)); err != nil {
 		t.Fatal(err)
 	}
 	s.want(`lock /l is lost: another client deleted the holder's znode`)

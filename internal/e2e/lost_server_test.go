@@ -31,7 +31,7 @@ func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options
 	server := zktest.Shared(t).Addr()
 	observer := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
 	root := fmt.Sprintf("/gone-%d", time.Now().UnixNano())
-	if _, err := observer.Create(zktest.Within(t), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), observer, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 		t.Fatal(err)
 	}
 	proxy := zktest.NewProxy(t, server)
@@ -70,12 +70,12 @@ func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options
 	}
 	status = exitStatus(t, cmd)
 	took = time.Since(begin)
-	made, _, err := observer.Children(zktest.Within(t), root, false)
+	list, err := zkconn.Do(zktest.Within(t), observer, zkconn.List(root))
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(made)
-	return errs.String() + out.String(), status, took, made
+	slices.Sort(list.Names)
+	return errs.String() + out.String(), status, took, list.Names
 }
 
 var notRun = regexp.MustCompile(`cannot connect: .*waited 4s for a server to come back; line (\d+) and all later lines were not run`)

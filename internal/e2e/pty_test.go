@@ -189,7 +189,7 @@ func TestCtrlCWhileDeleting(t *testing.T) {
 	p.Delay(200 * time.Millisecond)
 	c.typeIn("deleteall /tree -b 10 -y\r")
 	zktest.Eventually(t, "some are deleted", func() bool {
-		st, err := client.Exists(zktest.Within(t), "/tree", false)
+		st, err := zkconn.Do(zktest.Within(t), client, zkconn.Exists("/tree"))
 		return err == nil && st.NumChildren < 3000
 	})
 	c.typeIn("\x03")

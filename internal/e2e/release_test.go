@@ -169,7 +169,7 @@ func TestTimedOutWaitNamesTheHolder(t *testing.T) {
 	owner := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 	add := func(node, who string) {
 		t.Helper()
-		if _, err := owner.Create(t.Context(), "/l/"+node, []byte(who), zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+		if err := zkconn.Exec(t.Context(), owner, zkconn.Create("/l/"+node, []byte(who), zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,7 +28,7 @@ func rescue(t *testing.T, blocks []fenced) {
 		{"/shop", ""}, {"/shop/orders", ""}, {"/shop/orders/7", "3 apples"}, {"/shop/orders/8", "12 pears"}, {"/shop/carts", ""}, {"/shop/carts/17", ""},
 	} {
 		mode := zkconn.CreateMode{Ephemeral: z.path == "/shop/carts/17"}
-		if _, err := s.Create(t.Context(), z.path, []byte(z.data), zkconn.OpenACL(), mode); err != nil {
+		if err := zkconn.Exec(t.Context(), s, zkconn.Create(z.path, []byte(z.data), zkconn.OpenACL(), mode)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -151,7 +151,7 @@ func makeNode(server, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Create(ctx, path, nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	err = zkconn.Exec(ctx, s, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 	return errors.Join(err, s.Close(ctx))
 }
 

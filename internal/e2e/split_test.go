@@ -61,7 +61,7 @@ func muteAndIsolate(t *testing.T, s *zktest.Split, victim int) {
 	// takes them as signs of life.
 	for range 2*syncLimit - 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), tick/2)
-		if err := other.Sync(ctx, "/"); err == nil {
+		if err := zkconn.Exec(ctx, other, zkconn.Sync("/")); err == nil {
 			t.Error("a muted leader has answered")
 		}
 		cancel()

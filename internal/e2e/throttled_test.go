@@ -116,9 +116,9 @@ func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
 		t.Fatal(got)
 	}
 	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
-	data, st, err := client.Get(t.Context(), path, false)
-	if want := int32(30 - strings.Count(got.err, "\n")); err != nil || string(data) != "30" || st.Version != want {
-		t.Errorf("%s at version %d, want 30 at %d; %v\n%s", data, st.Version, want, err, got)
+	node, err := zkconn.Do(t.Context(), client, zkconn.GetData(path))
+	if want := int32(30 - strings.Count(got.err, "\n")); err != nil || string(node.Data) != "30" || node.Stat.Version != want {
+		t.Errorf("%s at version %d, want 30 at %d; %v\n%s", node.Data, node.Stat.Version, want, err, got)
 	}
 	if got.err == "" {
 		t.Error("nothing was refused behind another line")

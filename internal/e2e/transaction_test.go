@@ -65,14 +65,14 @@ func TestTransactionOverCuts(t *testing.T) {
 	proxy.Refuse(true)
 	proxy.Cut()
 	zktest.Eventually(t, "the session expires", func() bool {
-		st, _ := client.Exists(zktest.Within(t), "/a", false)
+		st, _ := zkconn.Do(zktest.Within(t), client, zkconn.Exists("/a"))
 		return st == nil
 	})
 	proxy.Refuse(false)
 	c.expect(`the session expired, and its watches`)
 	c.expect(again)
 	c.run("commit", `Session expired for /b`)
-	if st, err := client.Exists(zktest.Within(t), "/b", false); st != nil {
+	if st, err := zkconn.Do(zktest.Within(t), client, zkconn.Exists("/b")); st != nil {
 		t.Errorf("it was carried out in another session: %v", err)
 	}
 	c.typeIn("quit\r")

@@ -125,7 +125,7 @@ func TestUnreadableContender(t *testing.T) {
 					acl, mode = zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: true}
 					acl[0].Scheme, acl[0].ID = "auth", ""
 				}
-				if _, err := owner.Create(t.Context(), path, []byte("x"), acl, mode); err != nil {
+				if err := zkconn.Exec(t.Context(), owner, zkconn.Create(path, []byte("x"), acl, mode)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -153,13 +153,13 @@ func TestUnreadableContender(t *testing.T) {
 				won <- err
 			}()
 			<-queued
-			names, _, err := owner.Children(t.Context(), "/l", false)
+			list, err := zkconn.Do(t.Context(), owner, zkconn.List("/l"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range names {
+			for _, name := range list.Names {
 				if strings.HasPrefix(name, "_c_0a1b") {
-					err = errors.Join(err, owner.Delete(t.Context(), "/l/"+name, -1))
+					err = errors.Join(err, zkconn.Exec(t.Context(), owner, zkconn.Delete("/l/"+name, -1)))
 				}
 			}
 			if err := errors.Join(err, <-won); err != nil {
@@ -231,13 +231,13 @@ func TestBothWatchModesThroughAReconnect(t *testing.T) {
 			other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 			make := func(path string) {
 				t.Helper()
-				if _, err := other.Create(zktest.Within(t), path, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+				if err := zkconn.Exec(zktest.Within(t), other, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 					t.Fatal(err)
 				}
 			}
 			make("/w")
 			for _, recursive := range []bool{!c.recursiveLast, c.recursiveLast} {
-				if err := s.AddWatch(t.Context(), "/w", recursive); err != nil {
+				if err := zkconn.Exec(t.Context(), s, zkconn.AddWatch("/w", recursive)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -267,7 +267,7 @@ func TestBothWatchModesThroughAReconnect(t *testing.T) {
 				}
 			}
 			zktest.Eventually(t, "the watches are set again", func() bool { return throttled.Load() > 3 })
-			if err := s.Sync(zktest.Within(t), "/"); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), s, zkconn.Sync("/")); err != nil {
 				t.Fatal(err)
 			}
 			tell("b")

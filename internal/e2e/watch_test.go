@@ -121,7 +121,7 @@ func testWatchContinues(t *testing.T, server string, client *zkconn.Session, fau
 	}
 	create := func(path, data string) {
 		do(func() error {
-			_, err := client.Create(ctx, path, []byte(data), zkconn.OpenACL(), zkconn.CreateMode{})
+			err := zkconn.Exec(ctx, client, zkconn.Create(path, []byte(data), zkconn.OpenACL(), zkconn.CreateMode{}))
 			return err
 		})
 	}
@@ -135,15 +135,18 @@ func testWatchContinues(t *testing.T, server string, client *zkconn.Session, fau
 			create(root+"/kept", "22")
 			create(root+"/same", "22")
 			p := startWatch(t, proxy.Addr(), slices.DeleteFunc([]string{flag, root}, func(w string) bool { return w == "" })...)
-			do(func() error { _, err := client.Set(ctx, root, []byte("first"), -1); return err })
+			do(func() error { err := zkconn.Exec(ctx, client, zkconn.SetData(root, []byte("first"), -1)); return err })
 			if got, want := p.next(t), "NodeDataChanged "+root+" version=1 size=5 was=1"; got != want {
 				t.Fatalf("%s: %s, want %s", root, got, want)
 			}
 			fault()
-			do(func() error { return client.Delete(ctx, root+"/old", -1) })
+			do(func() error { return zkconn.Exec(ctx, client, zkconn.Delete(root+"/old", -1)) })
 			create(root+"/new", "333")
-			do(func() error { _, err := client.Set(ctx, root+"/kept", []byte("4444"), 0); return err })
-			do(func() error { _, err := client.Set(ctx, root, []byte("2"), 1); return err })
+			do(func() error {
+				err := zkconn.Exec(ctx, client, zkconn.SetData(root+"/kept", []byte("4444"), 0))
+				return err
+			})
+			do(func() error { err := zkconn.Exec(ctx, client, zkconn.SetData(root, []byte("2"), 1)); return err })
 			proxy.Refuse(false)
 			want := []string{
 				"NodeDataChanged " + root + " version=2 size=1 was=5", "NodeDataChanged " + root + "/kept version=1 size=4 was=2",

@@ -199,23 +199,23 @@ func TestCutWindow(t *testing.T) {
 					for k := first * step; k < lines && !t.Failed(); k += 20 * step {
 						cuts.Add(1)
 						root := fmt.Sprintf("/k%d", k)
-						if _, err := client.Create(t.Context(), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+						if err := zkconn.Exec(t.Context(), client, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 							t.Error(err)
 						}
 						p := zktest.NewProxy(t, box.Addr())
 						cut := c.cut(p, k)
 						got := runScript(t, p.Addr()+root, script.String(), shell.Config{Window: 64})
 						<-cut
-						there, _, err := client.Children(t.Context(), root, false)
+						list, err := zkconn.Do(t.Context(), client, zkconn.List(root))
 						if err != nil {
 							t.Error(err)
 						}
-						several, wrong := checkCut(got, func(line int) bool { return slices.Contains(there, fmt.Sprintf("n%03d", line)) }, lines, false)
+						several, wrong := checkCut(got, func(line int) bool { return slices.Contains(list.Names, fmt.Sprintf("n%03d", line)) }, lines, false)
 						if several {
 							together.Add(1)
 						}
 						if len(wrong) > 0 {
-							t.Errorf("cut at %d: %s\n%s\n%s", k, strings.Join(wrong, "\n"), got, there)
+							t.Errorf("cut at %d: %s\n%s\n%s", k, strings.Join(wrong, "\n"), got, list.Names)
 						}
 					}
 				})
@@ -321,7 +321,7 @@ func TestSlowReader(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
 	const size, lines = 500 << 10, 200
-	if _, err := client.Create(t.Context(), "/big", make([]byte, size), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	if err := zkconn.Exec(t.Context(), client, zkconn.Create("/big", make([]byte, size), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 		t.Fatal(err)
 	}
 	p := zktest.NewProxy(t, box.Addr())

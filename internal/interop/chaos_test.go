@@ -112,7 +112,7 @@ func TestChaos(t *testing.T) {
 func (c *chaos) newLock(path string) *oracle {
 	o := newOracle(c.t, path)
 	s := zksession.Open(c.t, zkconn.Config{Servers: c.split.Addr(0), Timeout: chaosTimeout})
-	if _, err := s.Create(zktest.Within(c.t), path, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	if err := zkconn.Exec(zktest.Within(c.t), s, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 		c.t.Fatal(err)
 	}
 	c.locks = append(c.locks, o)
@@ -156,21 +156,21 @@ func (c *chaos) waitForClients(running *sync.WaitGroup) {
 // some znodes disappear only when their sessions expire.
 func (c *chaos) wantNothingLeft() {
 	s := zksession.Open(c.t, zkconn.Config{Servers: c.split.Addr(0), Timeout: chaosTimeout})
-	if err := s.Sync(zktest.Within(c.t), "/"); err != nil {
+	if err := zkconn.Exec(zktest.Within(c.t), s, zkconn.Sync("/")); err != nil {
 		c.t.Fatal(err)
 	}
 	for _, o := range c.locks {
 		late := time.Now().Add(zktest.Patience)
 		for {
-			names, _, err := s.Children(zktest.Within(c.t), o.path, false)
+			list, err := zkconn.Do(zktest.Within(c.t), s, zkconn.List(o.path))
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			if len(names) == 0 {
+			if len(list.Names) == 0 {
 				break
 			}
 			if time.Now().After(late) {
-				c.t.Errorf("%s: left behind: %q", o.path, names)
+				c.t.Errorf("%s: left behind: %q", o.path, list.Names)
 				break
 			}
 			time.Sleep(50 * time.Millisecond)

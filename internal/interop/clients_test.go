@@ -131,7 +131,7 @@ func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, err
 
 // check compares the token of the lock with the czxid of its znode.
 func (o *zkshClient) check(ctx context.Context) error {
-	st, err := o.Exists(ctx, o.lease.Node(), false)
+	st, err := zkconn.Do(ctx, o, zkconn.Exists(o.lease.Node()))
 	if err == nil && st.Czxid != o.lease.Token() {
 		err = fmt.Errorf("token %#x of a znode made by %#x", o.lease.Token(), st.Czxid)
 	}

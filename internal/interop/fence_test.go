@@ -60,14 +60,14 @@ type counter struct{ *zkconn.Session }
 
 func (c counter) read(t *testing.T) (number, writes int) {
 	t.Helper()
-	data, st, err := c.Get(zktest.Within(t), "/n", false)
+	node, err := zkconn.Do(zktest.Within(t), c, zkconn.GetData("/n"))
 	if err == nil {
-		number, err = strconv.Atoi(string(data))
+		number, err = strconv.Atoi(string(node.Data))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return number, int(st.Version)
+	return number, int(node.Stat.Version)
 }
 
 // A rival is one of the two clients.
@@ -99,7 +99,7 @@ func TestFence(t *testing.T) {
 			addr := zktest.Shared(t).Addr()
 			s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
 			return addr, func(node string, _ int64) { // deleting the znode has the same effect on the lock as the end of the session
-				if err := s.Delete(zktest.Within(t), node, -1); err != nil && !errors.Is(err, zkconn.NoNode) {
+				if err := zkconn.Exec(zktest.Within(t), s, zkconn.Delete(node, -1)); err != nil && !errors.Is(err, zkconn.NoNode) {
 					t.Error(err)
 				}
 			}
@@ -146,7 +146,7 @@ func newFenceTest(t *testing.T, addr string, expire func(string, int64), option 
 	c.expire = func(node string, session int64) { expire(c.chroot+node, session) }
 	for _, path := range []string{"", "/n"} {
 		s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
-		if _, err := s.Create(zktest.Within(t), c.chroot+path, []byte("0"), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create(c.chroot+path, []byte("0"), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -172,7 +173,7 @@ func (p *pair) try(ctx context.Context, c cell, want string) (o outcome, err err
 	if _, err := holder.acquire(ctx, c.holder, path); err != nil {
 		return o, fmt.Errorf("the holder: %w", err)
 	}
-	before, err := p.watcher.CountChildren(ctx, path)
+	before, err := zkconn.Do(ctx, p.watcher, zkconn.GetAllChildrenNumber(path))
 	if err != nil {
 		return o, err
 	}
@@ -231,7 +232,7 @@ func await(got <-chan error, long time.Duration) outcome {
 // queued waits until the contender's znode exists, or until the contender is done.
 func (p *pair) queued(ctx context.Context, path string, before int, got <-chan error) error {
 	for {
-		n, err := p.watcher.CountChildren(ctx, path)
+		n, err := zkconn.Do(ctx, p.watcher, zkconn.GetAllChildrenNumber(path))
 		if err != nil || n > before || len(got) > 0 {
 			return err
 		}
@@ -246,11 +247,11 @@ func (p *pair) queued(ctx context.Context, path string, before int, got <-chan e
 // checkEmpty returns an error if there are znodes below a lock's path, except the containers
 // of a semaphore. The path itself need not exist.
 func (o *zkshClient) checkEmpty(ctx context.Context, path string) error {
-	names, _, err := o.Children(ctx, path, false)
+	list, err := zkconn.Do(ctx, o, zkconn.List(path))
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
-	left := slices.DeleteFunc(names, func(n string) bool { return n == "locks" || n == "leases" })
+	left := slices.DeleteFunc(list.Names, func(n string) bool { return n == "locks" || n == "leases" })
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("%q are left behind", left)
 	}
@@ -307,11 +308,11 @@ func revokeCurator(t *testing.T, us *zkshClient, curator *remote) {
 	if _, err := curator.acquire(ctx, "C-revocable", path); err != nil {
 		t.Fatal(err)
 	}
-	names, _, err := us.Children(ctx, path, false)
-	if err != nil || len(names) != 1 {
-		t.Fatalf("children %q, %v", names, err)
+	list, err := zkconn.Do(ctx, us, zkconn.List(path))
+	if err != nil || len(list.Names) != 1 {
+		t.Fatalf("children %q, %v", list.Names, err)
 	}
-	if _, err := us.Set(ctx, path+"/"+names[0], []byte(zklock.RevokeMessage), -1); err != nil {
+	if err := zkconn.Exec(ctx, us, zkconn.SetData(path+"/"+list.Names[0], []byte(zklock.RevokeMessage), -1)); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -150,7 +150,7 @@ func isGone(of string) check {
 // versionAtLeast returns a check that the data of a znode has at least this version.
 func versionAtLeast(of string, least int32) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) {
-		stat, err := l.session.Exists(ctx, l.path(of), false)
+		stat, err := zkconn.Do(ctx, l.session, zkconn.Exists(l.path(of)))
 		if errors.Is(err, zkconn.NoNode) {
 			return false, nil
 		}
@@ -165,7 +165,7 @@ func hasWatch(_ context.Context, l *finishedLine) (bool, error) { return l.sessi
 func ownsChildOf(of string) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) {
 		dir := l.path(of)
-		names, _, err := l.session.Children(ctx, dir, false)
+		list, err := zkconn.Do(ctx, l.session, zkconn.List(dir))
 		if errors.Is(err, zkconn.NoNode) {
 			return false, nil
 		}
@@ -173,8 +173,8 @@ func ownsChildOf(of string) check {
 		if err != nil {
 			return false, err
 		}
-		for _, name := range names {
-			stat, err := l.session.Exists(ctx, path.Join(dir, name), false)
+		for _, name := range list.Names {
+			stat, err := zkconn.Do(ctx, l.session, zkconn.Exists(path.Join(dir, name)))
 			switch {
 			case err == nil && stat.EphemeralOwner == id:
 				return true, nil

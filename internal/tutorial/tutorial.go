@@ -235,7 +235,7 @@ func (p message) MarshalJSON() ([]byte, error) {
 }
 
 func exists(ctx context.Context, s *zkconn.Session, path string) (bool, error) {
-	_, err := s.Exists(ctx, path, false)
+	err := zkconn.Exec(ctx, s, zkconn.Exists(path))
 	if errors.Is(err, zkconn.NoNode) {
 		return false, nil
 	}

@@ -44,9 +44,9 @@ const barrierPath = "/zookeeper/none"
 // before the call. A sync does not guarantee that: a leader that the other members have left
 // answers a sync alone, but cannot commit a transaction.
 func (e Epoch) Barrier(ctx context.Context) error {
-	o := multi([]string{barrierPath}, func(path string) change { return check(path, -1) })
+	o := Check(barrierPath, -1)
 	o.write = false // it has no effect, so an error never leaves one in doubt
-	_, err := do(ctx, e, o)
+	err := Exec(ctx, e, o)
 	if errors.Is(err, NoNode) {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (e Epoch) Stats(ctx context.Context, paths []string) ([]*zk.Stat, error) {
 	}
 	pending := make([]*Pending[*zk.Stat], len(paths))
 	for i, path := range paths {
-		pending[i] = begin(ctx, to, exists(path, nil))
+		pending[i] = begin(ctx, to, Exists(path))
 	}
 	stats := make([]*zk.Stat, len(paths))
 	for i, p := range pending {

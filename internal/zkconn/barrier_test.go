@@ -15,14 +15,14 @@ import (
 func TestBarrier(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
-		if _, err := rival.Create(ctx, "/x", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(ctx, rival, zkconn.Create("/x", nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Fatal(err)
 		}
 		s.SetFence(nodeFence{s.ServerPath("/gone")})
-		if err := s.Sync(ctx, "/"); err != nil {
+		if err := zkconn.Exec(ctx, s, zkconn.Sync("/")); err != nil {
 			t.Fatal(err)
 		}
-		before, err := s.Zxid(ctx)
+		before, err := zkconn.Do(ctx, s, zkconn.Zxid())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestBarrier(t *testing.T) {
 		if err := at.Barrier(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if after, err := s.Zxid(ctx); err != nil || after <= before {
+		if after, err := zkconn.Do(ctx, s, zkconn.Zxid()); err != nil || after <= before {
 			t.Errorf("from %#x to %#x, %v", before, after, err)
 		}
 		stats, err := at.Stats(ctx, []string{s.ServerPath("/x"), s.ServerPath("/gone"), "/zookeeper"})

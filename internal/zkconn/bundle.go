@@ -14,7 +14,7 @@ import (
 // part is an operation that has joined a transaction. Whoever asked for it gets an
 // answer of its own, as if it had been sent alone.
 type part struct {
-	alone  op[*answer] // the request that it is by itself
+	alone  Op[*answer] // the request that it is by itself
 	answer chan partAnswer
 }
 
@@ -28,7 +28,7 @@ type partAnswer struct {
 }
 
 // partOf makes a part of an operation that has changes.
-func partOf[T any](o op[T]) *part {
+func partOf[T any](o Op[T]) *part {
 	return &part{
 		alone:  reread(o, func(a *answer) *answer { return a }),
 		answer: make(chan partAnswer, 1),
@@ -54,13 +54,13 @@ func (p *part) end(with partAnswer) {
 
 // bundle carries out all parts or none, as one multi. It gives each its own answer, and
 // sees to their effects. The error is an *UndoneError if one of them was refused.
-func bundle(parts []*part) op[[]*answer] {
-	var all []change
+func bundle(parts []*part) Op[[]*answer] {
+	var all []Change
 	for _, p := range parts {
 		all = append(all, p.alone.changes...)
 	}
-	o := multi(all, func(c change) change { return c })
-	return op[[]*answer]{
+	o := Multi(all)
+	return Op[[]*answer]{
 		code: o.code, path: o.path, write: true, err: o.err, changes: all, encode: o.encode,
 		decode: func(a *answer) []*answer { return apart(a, parts) },
 		effect: func(l *link, a *answer) {
@@ -163,8 +163,8 @@ func (t *Transaction) Len() int {
 }
 
 // join puts an operation into the transaction and waits for its end.
-func join[T any](ctx context.Context, t *Transaction, s sender, o op[T]) (none T, err error) {
-	if c, ok := s.(Client); !ok || c.absolute || o.changes == nil {
+func join[T any](ctx context.Context, t *Transaction, s Sender, o Op[T]) (none T, err error) {
+	if c, ok := s.(interface{ mayJoin() bool }); !ok || !c.mayJoin() || o.changes == nil {
 		return none, errNoPart
 	}
 	p := partOf(o)
@@ -222,10 +222,10 @@ func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outc
 	var answers []*answer
 	if alone && len(parts) == 1 {
 		var a *answer
-		a, err = do(ctx, t, parts[0].alone)
+		a, err = Do(ctx, t, parts[0].alone)
 		answers = append(answers, a)
 	} else {
-		answers, err = do(ctx, t, bundle(parts))
+		answers, err = Do(ctx, t, bundle(parts))
 	}
 	ends = make([]partAnswer, len(parts))
 	for i, p := range parts {

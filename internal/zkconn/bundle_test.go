@@ -64,13 +64,14 @@ type write = func(context.Context) (string, error)
 
 func (w writes) create(path string, mode zkconn.CreateMode) write {
 	return func(ctx context.Context) (string, error) {
-		return w.s.Create(ctx, path, []byte("x"), zkconn.OpenACL(), mode)
+		made, err := zkconn.Do(ctx, w.s, zkconn.Create(path, []byte("x"), zkconn.OpenACL(), mode))
+		return made.Path(), err
 	}
 }
 
 func (w writes) set(path string, version int32) write {
 	return func(ctx context.Context) (string, error) {
-		st, err := w.s.Set(ctx, path, []byte("new"), version)
+		st, err := zkconn.Do(ctx, w.s, zkconn.SetData(path, []byte("new"), version))
 		if err != nil {
 			return "", err
 		}
@@ -79,11 +80,15 @@ func (w writes) set(path string, version int32) write {
 }
 
 func (w writes) delete(path string) write {
-	return func(ctx context.Context) (string, error) { return "deleted", w.s.Delete(ctx, path, -1) }
+	return func(ctx context.Context) (string, error) {
+		return "deleted", zkconn.Exec(ctx, w.s, zkconn.Delete(path, -1))
+	}
 }
 
 func (w writes) check(path string, version int32) write {
-	return func(ctx context.Context) (string, error) { return "as expected", w.s.Check(ctx, path, version) }
+	return func(ctx context.Context) (string, error) {
+		return "as expected", zkconn.Exec(ctx, w.s, zkconn.Check(path, version))
+	}
 }
 
 // onSandboxAndServer runs a test against the sandbox and against a real server, each with a new
@@ -100,7 +105,7 @@ func onSandboxAndServer(t *testing.T, test func(t *testing.T, s, rival *zkconn.S
 			addr := addr(t)
 			root := fmt.Sprintf("/%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
 			top := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
-			if _, err := top.Create(zktest.Within(t), root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), top, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 				t.Fatal(err)
 			}
 			p := zktest.NewProxy(t, addr)
@@ -121,12 +126,12 @@ func expect(t *testing.T, got []string, want ...string) {
 
 func names(t *testing.T, s *zkconn.Session, path string) []string {
 	t.Helper()
-	names, _, err := s.Children(zktest.Within(t), path, false)
+	list, err := zkconn.Do(zktest.Within(t), s, zkconn.List(path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(list.Names)
+	return list.Names
 }
 
 // multis returns the number of multi requests that passed the proxy.
@@ -163,12 +168,12 @@ func TestCommit(t *testing.T) {
 		if n := multis(p); n != 1 {
 			t.Errorf("%d multis", n)
 		}
-		st, err := s.Exists(zktest.Within(t), "/e", false)
+		st, err := zkconn.Do(zktest.Within(t), s, zkconn.Exists("/e"))
 		if err != nil || st.EphemeralOwner != s.Info().ID {
 			t.Error(st, err)
 		}
 		late := zkconn.NewTrip()
-		if _, err := s.Set(late.Context(txn.Context(zktest.Within(t))), "/a", nil, -1); err == nil || !strings.Contains(err.Error(), "has already ended") {
+		if err := zkconn.Exec(late.Context(txn.Context(zktest.Within(t))), s, zkconn.SetData("/a", nil, -1)); err == nil || !strings.Contains(err.Error(), "has already ended") {
 			t.Error(err)
 		}
 	})
@@ -198,9 +203,12 @@ func TestAbort(t *testing.T) {
 		w, txn := writes{s}, s.Begin()
 		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{}))
 		for _, ask := range []func(context.Context) error{
-			func(ctx context.Context) error { _, _, err := s.Get(ctx, "/", false); return err },
-			func(ctx context.Context) error { _, err := s.SetACL(ctx, "/", zkconn.OpenACL(), -1); return err },
-			func(ctx context.Context) error { return s.Absolute().Delete(ctx, "/a", -1) },
+			func(ctx context.Context) error { err := zkconn.Exec(ctx, s, zkconn.GetData("/")); return err },
+			func(ctx context.Context) error {
+				err := zkconn.Exec(ctx, s, zkconn.SetACL("/", zkconn.OpenACL(), -1))
+				return err
+			},
+			func(ctx context.Context) error { return zkconn.Exec(ctx, s.Absolute(), zkconn.Delete("/a", -1)) },
 		} {
 			if err := ask(txn.Context(zktest.Within(t))); err == nil || !strings.Contains(err.Error(), "cannot be part of a transaction") {
 				t.Error(err)

@@ -29,7 +29,7 @@ func TestNoWrites(t *testing.T) {
 	if _, _, _, err := pin.CreateAndList(zktest.Within(t), made, "/"); !errors.Is(err, zkconn.ErrNoWrites) {
 		t.Errorf("the znode of a lock: %v", err)
 	}
-	if names, _, err := s.Children(zktest.Within(t), "/", false); err != nil || len(names) != 1 {
-		t.Errorf("there is %v, %v", names, err)
+	if list, err := zkconn.Do(zktest.Within(t), s, zkconn.List("/")); err != nil || len(list.Names) != 1 {
+		t.Errorf("there is %v, %v", list.Names, err)
 	}
 }

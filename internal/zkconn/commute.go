@@ -26,7 +26,7 @@ const (
 
 // footprint returns that of an operation. Reads that leave a watch, and multis, count as
 // unknown.
-func (o *op[T]) footprint() footprint {
+func (o *Op[T]) footprint() footprint {
 	kind, code := otherFootprint, o.code
 	if code == jute.OpMulti && len(o.changes) == 1 { // with the checks of a Fence
 		code = o.changes[0].code

@@ -8,14 +8,14 @@ import (
 
 func TestCommutes(t *testing.T) {
 	acl := OpenACL()
-	created := create("/a/b", nil, acl, CreateMode{})
-	numbered := create("/a/n-", nil, acl, CreateMode{Sequential: true})
-	written, removed := set("/a/b", nil, -1), alone(removal("/a/b", -1))
-	get, list, gone := getData("/a/b", nil), list("/a", nil), getData("/x", nil)
-	watch := getData("/x", waking(make(chan<- zk.EventType)))
+	created := Create("/a/b", nil, acl, CreateMode{})
+	numbered := Create("/a/n-", nil, acl, CreateMode{Sequential: true})
+	written, removed := SetData("/a/b", nil, -1), alone(Removal("/a/b", -1))
+	get, list, gone := GetData("/a/b"), List("/a"), GetData("/x")
+	watch := GetData("/x").Wake(make(chan<- zk.EventType))
 	guarded := fenced(written, guard{nodes: []string{"/l/1"}})
-	sibling, above := create("/a/c", nil, acl, CreateMode{}), set("/a", nil, -1)
-	check, sync := multiOf([]Change{{check("/x", 1)}}), asking(9, "/x", (*answer).nothing, nil)
+	sibling, above := Create("/a/c", nil, acl, CreateMode{}), SetData("/a", nil, -1)
+	check, sync := Check("/x", 1), request(9, "/x", (*answer).nothing, nil)
 	of := map[string]footprint{
 		"create": created.footprint(), "create -s": numbered.footprint(), "set": written.footprint(), "delete": removed.footprint(),
 		"get": get.footprint(), "ls above": list.footprint(), "get elsewhere": gone.footprint(), "get -w": watch.footprint(),

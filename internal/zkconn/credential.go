@@ -26,8 +26,8 @@ func refused(scheme string) error {
 
 // addAuth authenticates the session. A credential that was accepted is kept for
 // the next connection.
-func addAuth(c Credential) op[struct{}] {
-	return op[struct{}]{
+func addAuth(c Credential) Op[struct{}] {
+	return Op[struct{}]{
 		code: jute.OpAuth, decode: (*answer).nothing,
 		encode: func(e *jute.Encoder, _ chroot) {
 			e.Int(0)

@@ -22,10 +22,10 @@ func TestCredentialsComeFirst(t *testing.T) {
 	auth := []Credential{{"digest", []byte("ann:secret")}, {"other", []byte("x")}}
 	bubbleWith(t, Config{Servers: "127.0.0.1:1", Auth: auth}, serve, func(t *testing.T, s *Session) {
 		ctx := testContext(t)
-		if _, err := s.Exists(ctx, "/a", false); !errors.Is(err, ConnectionLoss) {
+		if err := Exec(ctx, s, Exists("/a")); !errors.Is(err, ConnectionLoss) {
 			t.Errorf("the first connection: %v", err)
 		}
-		if _, err := s.Exists(ctx, "/a", false); err != nil {
+		if err := Exec(ctx, s, Exists("/a")); err != nil {
 			t.Error(err)
 		}
 		for _, want := range []int32{jute.OpAuth, jute.OpAuth, jute.OpExists} {
@@ -64,13 +64,13 @@ func TestRefusedCredential(t *testing.T) {
 		bubbleWith(t, Config{Servers: "127.0.0.1:1", Auth: auth}, serve, func(t *testing.T, s *Session) {
 			ctx := testContext(t)
 			if good == 1 {
-				if _, err := s.Exists(ctx, "/a", false); !errors.Is(err, ConnectionLoss) {
+				if err := Exec(ctx, s, Exists("/a")); !errors.Is(err, ConnectionLoss) {
 					t.Errorf("the first connection: %v", err)
 				}
 			}
 			const want = `the server rejected the credentials of scheme "digest" and ended the session`
 			for range 2 {
-				err := s.Delete(ctx, "/a", -1)
+				err := Exec(ctx, s, Delete("/a", -1))
 				if !errors.Is(err, AuthFailed) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("%d: %v", good, err)
 				}
@@ -81,7 +81,7 @@ func TestRefusedCredential(t *testing.T) {
 			if err := s.Connect(ctx, ""); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Delete(ctx, "/a", -1); err != nil || last.Load() != int64(good+1) {
+			if err := Exec(ctx, s, Delete("/a", -1)); err != nil || last.Load() != int64(good+1) {
 				t.Errorf("%d: %v on connection %d", good, err, last.Load())
 			}
 		})

@@ -104,18 +104,18 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Create(ctx, "/mine", nil, OpenACL(), CreateMode{Ephemeral: true}); err != nil {
+		if err := Exec(ctx, s, Create("/mine", nil, OpenACL(), CreateMode{Ephemeral: true})); err != nil {
 			t.Fatal(err)
 		}
 		wake := make(chan zk.EventType, 1)
-		_, _, watched := s.Get(ctx, "/w", true)
+		watched := Exec(ctx, s, GetData("/w").Watch(true))
 		_, _, woken := old.Get(ctx, "/w", wake)
 		if err := errors.Join(watched, woken); err != nil {
 			t.Fatal(err)
 		}
 		open := s.Begin()
 		joined := make(chan error)
-		go func() { joined <- s.Delete(open.Context(ctx), "/q", -1) }() // ends when the transaction does
+		go func() { joined <- Exec(open.Context(ctx), s, Delete("/q", -1)) }() // ends when the transaction does
 		synctest.Wait()
 		waiting := make(chan error, 1)
 		first.Close()
@@ -160,7 +160,7 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 		if s.Watching() || len(asked[1].all()) > 0 {
 			t.Errorf("the new session was asked for %v, and watches: %t", asked[1].all(), s.Watching())
 		}
-		if err := s.Sync(ctx, "/"); err != nil {
+		if err := Exec(ctx, s, Sync("/")); err != nil {
 			t.Errorf("a request in the new session: %v", err)
 		}
 	})

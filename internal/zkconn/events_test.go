@@ -46,12 +46,12 @@ func TestUnwatchedEventsAreDropped(t *testing.T) {
 			ask  func() error
 			want string // paths of the events since the previous step
 		}{
-			{func() error { _, err := s.Exists(testContext(t), "/a", true); return err }, ""},
-			{func() error { _, err := s.Exists(testContext(t), "/a", false); return err }, "/a"},
-			{func() error { return s.AddWatch(testContext(t), "/a", false) }, ""},
-			{func() error { _, err := s.Exists(testContext(t), "/x", false); return err }, "/a"},
-			{func() error { return s.AddWatch(testContext(t), "/a", true) }, "/a"},
-			{func() error { _, err := s.Exists(testContext(t), "/x", false); return err }, "/a /a/b"},
+			{func() error { err := Exec(testContext(t), s, Exists("/a").Watch(true)); return err }, ""},
+			{func() error { err := Exec(testContext(t), s, Exists("/a")); return err }, "/a"},
+			{func() error { return Exec(testContext(t), s, AddWatch("/a", false)) }, ""},
+			{func() error { err := Exec(testContext(t), s, Exists("/x")); return err }, "/a"},
+			{func() error { return Exec(testContext(t), s, AddWatch("/a", true)) }, "/a"},
+			{func() error { err := Exec(testContext(t), s, Exists("/x")); return err }, "/a /a/b"},
 		} {
 			if err := step.ask(); err != nil {
 				t.Fatal(err)
@@ -86,11 +86,11 @@ func TestTooManyWatchedEvents(t *testing.T) {
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := s.AddWatch(testContext(t), "/a", true); err != nil {
+		if err := Exec(testContext(t), s, AddWatch("/a", true)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		_, err := s.Exists(testContext(t), "/x", false)
+		err := Exec(testContext(t), s, Exists("/x"))
 		if !errors.Is(err, ErrNotConnected) || !strings.Contains(err.Error(), "events faster than zksh could process them") || s.Gone() == nil {
 			t.Errorf("got %v", err)
 		}
@@ -107,7 +107,7 @@ func TestTooManyWatchedEvents(t *testing.T) {
 		if err := s.Connect(testContext(t), ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Exists(testContext(t), "/x", false); err != nil {
+		if err := Exec(testContext(t), s, Exists("/x")); err != nil {
 			t.Errorf("after connect: %v", err)
 		}
 		<-ended(first)

@@ -69,7 +69,7 @@ func TestFailoverSilence(t *testing.T) {
 		return ok
 	}}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
-		if _, err := p.WatchExists(testContext(t), "/watched", make(chan zk.EventType, 1)); err != nil {
+		if err := Exec(testContext(t), p, Exists("/watched").Wake(make(chan zk.EventType, 1))); err != nil {
 			t.Fatal(err)
 		}
 		pipe, err := c.Pipe(testContext(t), "/")
@@ -79,9 +79,9 @@ func TestFailoverSilence(t *testing.T) {
 		s.late(never)
 		begin := time.Now()
 		lost := make(chan error, 1)
-		go func() { lost <- p.Delete(testContext(t), "/x") }()
+		go func() { lost <- Exec(testContext(t), p, Delete("/x", -1)) }()
 		<-s.heard
-		queued := pipe.Delete("/y")
+		queued := Add(pipe, Delete("/y", -1))
 		if err := p.Sync(testContext(t), "/"); err != nil { // waits until the session has moved
 			t.Errorf("asked meanwhile: %v", err)
 		}
@@ -139,7 +139,7 @@ func TestFailoverFails(t *testing.T) {
 								got <- p.Sync(testContext(t), "/")
 								return
 							}
-							_, err := pipe.Exists("/").Wait(testContext(t))
+							_, err := Add(pipe, Exists("/")).Wait(testContext(t))
 							got <- err
 						}()
 					}
@@ -202,7 +202,7 @@ func TestFailoverWhileWriting(t *testing.T) {
 		var sent [3]error
 		var all [3]*Pending[Written]
 		for i := range all {
-			all[i] = pipe.Delete("/x")
+			all[i] = Add(pipe, Delete("/x", -1))
 			synctest.Wait()
 		}
 		for i, a := range all {

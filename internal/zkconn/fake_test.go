@@ -29,7 +29,7 @@ func TestSessionWithoutTime(t *testing.T) {
 func TestUnansweredRequest(t *testing.T) {
 	bubble(t, func(_ int, p *remote) { p.host(func(int32, int32) bool { return true }) }, func(t *testing.T, s *Session) {
 		begin := time.Now()
-		_, _, err := s.Get(testContext(t), "/x", false)
+		err := Exec(testContext(t), s, GetData("/x"))
 		if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), "/x (the server did not answer a request within 30s, although it answers pings)") {
 			t.Errorf("got %v", err)
 		}
@@ -61,7 +61,7 @@ func TestSlowProgress(t *testing.T) {
 		time.Sleep(3 * sessionTimeout)
 		var all []*Pending[Node]
 		for range 5 {
-			all = append(all, p.Get("/x"))
+			all = append(all, Add(p, GetData("/x")))
 		}
 		for i, a := range all {
 			if _, err := a.Wait(testContext(t)); err != nil {
@@ -74,7 +74,7 @@ func TestSlowProgress(t *testing.T) {
 func TestReplyNobodyAskedFor(t *testing.T) {
 	for _, xid := range []int32{0, 5, -3, -4, xidBase - 1, xidBase + 99} {
 		bubble(t, func(_ int, p *remote) { p.host(func(int32, int32) bool { return p.reply(xid, codeOK) }) }, func(t *testing.T, s *Session) {
-			_, err := s.Set(testContext(t), "/x", nil, -1)
+			err := Exec(testContext(t), s, SetData("/x", nil, -1))
 			if !errors.As(err, new(*LostError)) || !strings.Contains(err.Error(), fmt.Sprintf("never sent (xid %d)", xid)) {
 				t.Errorf("%d: %v", xid, err)
 			}
@@ -93,7 +93,7 @@ func TestReplyOverTheLimit(t *testing.T) {
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		_, _, err := s.Get(testContext(t), "/big", false)
+		err := Exec(testContext(t), s, GetData("/big"))
 		if err == nil || !strings.Contains(err.Error(), "/big (the server sent a reply of 314572800 bytes, which exceeds the limit of 268435456 bytes)") {
 			t.Errorf("got %v", err)
 		}
@@ -152,7 +152,7 @@ func TestExpiryCostsNoTime(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		for range 5 {
-			if err := s.Sync(testContext(t), "/"); err != nil {
+			if err := Exec(testContext(t), s, Sync("/")); err != nil {
 				t.Fatal(err)
 			}
 			begin := time.Now()
@@ -202,16 +202,16 @@ func TestBlockedSocket(t *testing.T) {
 		}
 		why := errors.New("enough")
 		begin := time.Now()
-		first := p.Delete("/sent") // its write has begun
+		first := Add(p, Delete("/sent", -1)) // its write has begun
 		synctest.Wait()
 		behind := make([]*Pending[Written], 100)
 		for i := range behind {
-			behind[i] = p.Create("/unsent", make([]byte, 1<<15), nil)
+			behind[i] = Add(p, Create("/unsent", make([]byte, 1<<15), nil, CreateMode{}))
 		}
 		got := make(chan error)
 		go func() { got <- s.AddAuth(ctx, "digest", []byte("a:b")) }()
-		go func() { got <- s.Delete(ctx, "/unsent", -1) }()
-		go func() { got <- stay.Delete(ctx, "/unsent") }()
+		go func() { got <- Exec(ctx, s, Delete("/unsent", -1)) }()
+		go func() { got <- Exec(ctx, stay, Delete("/unsent", -1)) }()
 		synctest.Wait()
 		cancel(why)
 		if _, err := first.Wait(ctx); !errors.As(err, new(*AbandonedError)) || !errors.Is(err, why) {
@@ -245,9 +245,9 @@ func TestBrokenWhileQueued(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := p.Delete("/a")
+		first := Add(p, Delete("/a", -1))
 		synctest.Wait()
-		second := p.Delete("/b")
+		second := Add(p, Delete("/b", -1))
 		if err := hangUp(); err != nil {
 			t.Error(err)
 		}
@@ -269,8 +269,8 @@ func TestMissingChroot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, get := s.Get(ctx, "/", false)
-		_, made := s.Create(ctx, "/a", nil, nil, CreateMode{})
+		get := Exec(ctx, s, GetData("/"))
+		made := Exec(ctx, s, Create("/a", nil, nil, CreateMode{}))
 		_, list := stay.Children(ctx, "/")
 		for path, err := range map[string]error{"/": get, "/a": made, "/ ": list, "/c": stay.CreateContainer(ctx, "/c", OpenACL())} {
 			want := "Node does not exist: " + strings.TrimSpace(path) + " (the chroot /app does not exist)"
@@ -278,7 +278,7 @@ func TestMissingChroot(t *testing.T) {
 				t.Errorf("%v; want %q", err, want)
 			}
 		}
-		for path, err := range map[string]error{"/a": s.Delete(ctx, "/a", -1), "/a/b": stay.CreateContainer(ctx, "/a/b", OpenACL())} {
+		for path, err := range map[string]error{"/a": Exec(ctx, s, Delete("/a", -1)), "/a/b": stay.CreateContainer(ctx, "/a/b", OpenACL())} {
 			if err == nil || err.Error() != "Node does not exist: "+path {
 				t.Errorf("%s: %v", path, err)
 			}
@@ -301,7 +301,7 @@ func TestUnansweredNewRequest(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		for range 3 {
-			_, err := s.WhoAmI(t.Context())
+			err := Exec(t.Context(), s, WhoAmI())
 			if !errors.Is(err, Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:1 does not answer whoAmI, which it does not support") {
 				t.Errorf("got %v", err)
 			}

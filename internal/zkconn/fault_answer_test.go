@@ -29,17 +29,17 @@ func FuzzAnswer(f *testing.F) {
 
 // decodeAny decodes a reply as each kind of record. Errors are ignored.
 func decodeAny(r wire.Reply) {
-	decode(r, getData("/", nil))
-	decode(r, getChildren("/", nil))
-	decode(r, list("/", nil))
-	decode(r, getACL("/"))
-	decode(r, exists("/", nil))
-	decode(r, setACL("/", nil, 0))
-	decode(r, multiGet([]string{"/a", "/b"}))
+	decode(r, GetData("/"))
+	decode(r, GetChildren("/"))
+	decode(r, List("/"))
+	decode(r, GetACL("/"))
+	decode(r, Exists("/"))
+	decode(r, SetACL("/", nil, 0))
+	decode(r, MultiGetData([]string{"/a", "/b"}))
 	_ = answerTo(r, "/root").Strings() // the record of getEphemerals
-	decode(r, multiChildren([]string{"/a", "/b"}))
-	decode(r, multi([]string{"/a", "/b"}, func(path string) change { return removal(path, -1) }))
-	decode(r, create("/a", nil, nil, CreateMode{}))
+	decode(r, MultiGetChildren([]string{"/a", "/b"}))
+	decode(r, MultiDelete([]string{"/a", "/b"}))
+	decode(r, Create("/a", nil, nil, CreateMode{}))
 }
 
-func decode[T any](r wire.Reply, o op[T]) { o.decode(answerTo(r, "/root")) }
+func decode[T any](r wire.Reply, o Op[T]) { o.decode(answerTo(r, "/root")) }

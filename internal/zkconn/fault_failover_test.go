@@ -27,7 +27,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		t.Fatal(err)
 	}
 	mode := zkconn.CreateMode{Ephemeral: true}
-	if _, err := s.Create(zktest.Within(t), "/mine", nil, zkconn.OpenACL(), mode); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/mine", nil, zkconn.OpenACL(), mode)); err != nil {
 		t.Fatal(err)
 	}
 	for turn := range 4 {
@@ -39,7 +39,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		release := p.Guard()
 		changed, begin := p.Changed(), time.Now()
 		proxies[silent].Hold(true)
-		err := p.Delete(zktest.Within(t), "/mine/none") // lost with the silent server
+		err := zkconn.Exec(zktest.Within(t), p, zkconn.Delete("/mine/none", -1)) // lost with the silent server
 		<-changed
 		if !errors.As(err, new(*zkconn.LostError)) {
 			t.Errorf("what was asked of the silent server: %v", err)
@@ -56,10 +56,10 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 		if i := s.Info(); i.Addr == silent || i.ID != p.ID() {
 			t.Errorf("session %#x is at %s; it was %#x at %s", i.ID, i.Addr, p.ID(), silent)
 		}
-		if st, err := observer.Exists(zktest.Within(t), "/mine", false); err != nil || st.EphemeralOwner != p.ID() {
+		if st, err := zkconn.Do(zktest.Within(t), observer, zkconn.Exists("/mine")); err != nil || st.EphemeralOwner != p.ID() {
 			t.Errorf("the ephemeral znode: %v, %v", st, err)
 		}
-		if _, err := observer.Set(zktest.Within(t), "/mine", fmt.Append(nil, turn), -1); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), observer, zkconn.SetData("/mine", fmt.Append(nil, turn), -1)); err != nil {
 			t.Error(err)
 		}
 		select {

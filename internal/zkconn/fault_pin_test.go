@@ -52,7 +52,7 @@ func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	default:
 		t.Error("the old session has not ended")
 	}
-	if err := old.Delete(zktest.Within(t), f.root); !errors.Is(err, zkconn.SessionExpired) {
+	if err := zkconn.Exec(zktest.Within(t), old, zkconn.Delete(f.root, -1)); !errors.Is(err, zkconn.SessionExpired) {
 		t.Errorf("a request in the old session: %v", err)
 	}
 	f.must(p.Sync(zktest.Within(t), f.root))
@@ -74,12 +74,12 @@ func TestPinnedCreatesAndLists(t *testing.T) {
 			t.Fatalf("made %q, listed %q", paths, children)
 		}
 		for _, path := range paths {
-			st, err := f.observer.Exists(zktest.Within(t), path, false)
+			st, err := zkconn.Do(zktest.Within(t), f.observer, zkconn.Exists(path))
 			f.must(err)
 			if st.Czxid != czxid || !slices.Contains(children, path[len(f.root)+1:]) {
 				t.Errorf("%s has czxid %#x, want %#x; listed %q", path, st.Czxid, czxid, children)
 			}
-			f.must(p.Delete(zktest.Within(t), path))
+			f.must(zkconn.Exec(zktest.Within(t), p, zkconn.Delete(path, -1)))
 		}
 	}
 	reqs := []*zk.CreateRequest{{Path: f.root + "/no/a", Acl: zkconn.OpenACL()}, {Path: f.root + "/no/b", Acl: zkconn.OpenACL()}}
@@ -97,7 +97,7 @@ func TestWakesAreQuiet(t *testing.T) {
 	f.must(f.create(f.observer, "/a", zkconn.CreateMode{}))
 	wake, none := make(chan zk.EventType, 1), make(chan zk.EventType, 1)
 	change := func() {
-		_, err := f.observer.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
+		err := zkconn.Exec(zktest.Within(t), f.observer, zkconn.SetData(f.root+"/a", []byte("x"), -1))
 		f.must(err)
 	}
 	watch := func(c chan zk.EventType) {
@@ -122,7 +122,7 @@ func TestWakesAreQuiet(t *testing.T) {
 	woken()
 	f.noNodeEvents()
 	watch(wake)
-	_, _, err := f.Get(zktest.Within(t), f.root+"/a", true)
+	err := zkconn.Exec(zktest.Within(t), f, zkconn.GetData(f.root+"/a").Watch(true))
 	f.must(err)
 	change()
 	woken()
@@ -138,11 +138,11 @@ func TestEphemeralRemovedWithoutAnswer(t *testing.T) {
 	f := openFaulty(t, 6*time.Second)
 	f.must(f.create(f.Session, "/gone", zkconn.CreateMode{Ephemeral: true}))
 	f.proxy.CutAfterRequest(jute.OpDelete)
-	if err := f.Delete(zktest.Within(t), f.root+"/gone", -1); !errors.As(err, new(*zkconn.LostError)) {
+	if err := zkconn.Exec(zktest.Within(t), f, zkconn.Delete(f.root+"/gone", -1)); !errors.As(err, new(*zkconn.LostError)) {
 		t.Fatalf("a delete without an answer: %v", err)
 	}
 	f.must(f.WaitReady(zktest.Within(t)))
-	if err := f.Delete(zktest.Within(t), f.root+"/gone", -1); !errors.Is(err, zkconn.NoNode) {
+	if err := zkconn.Exec(zktest.Within(t), f, zkconn.Delete(f.root+"/gone", -1)); !errors.Is(err, zkconn.NoNode) {
 		t.Fatalf("a second delete: %v", err)
 	}
 	f.event("Disconnected")

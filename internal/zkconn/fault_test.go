@@ -36,7 +36,7 @@ func openFaulty(t *testing.T, timeout time.Duration) *faultySession {
 	server := zktest.Shared(t).Addr()
 	f := &faultySession{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
 	f.observer = zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
-	if _, err := f.observer.Create(zktest.Within(t), f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), f.observer, zkconn.Create(f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 		t.Fatal(err)
 	}
 	f.Session = zksession.Open(t, zkconn.Config{Servers: f.proxy.Addr(), Timeout: timeout})
@@ -44,7 +44,7 @@ func openFaulty(t *testing.T, timeout time.Duration) *faultySession {
 }
 
 func (f *faultySession) create(s *zkconn.Session, name string, mode zkconn.CreateMode) error {
-	_, err := s.Create(zktest.Within(f.t), f.root+name, nil, zkconn.OpenACL(), mode)
+	err := zkconn.Exec(zktest.Within(f.t), s, zkconn.Create(f.root+name, nil, zkconn.OpenACL(), mode))
 	return err
 }
 
@@ -86,7 +86,7 @@ func (f *faultySession) name(e zkconn.Event) string {
 // before have arrived.
 func (f *faultySession) noNodeEvents() {
 	f.t.Helper()
-	f.must(f.Sync(zktest.Within(f.t), f.root))
+	f.must(zkconn.Exec(zktest.Within(f.t), f, zkconn.Sync(f.root)))
 	for _, e := range append(f.pending, f.Events()...) {
 		if !e.Session() {
 			f.t.Errorf("unexpected event %s", f.name(e))
@@ -115,7 +115,7 @@ func (f *faultySession) expire() {
 	f.proxy.Cut()
 	f.event("Disconnected")
 	zktest.Eventually(f.t, "the session expires", func() bool {
-		_, err := f.observer.Exists(zktest.Within(f.t), f.root+"/canary", false)
+		err := zkconn.Exec(zktest.Within(f.t), f.observer, zkconn.Exists(f.root+"/canary"))
 		return errors.Is(err, zkconn.NoNode)
 	})
 }
@@ -135,7 +135,7 @@ func TestWriteCutAfterSending(t *testing.T) {
 	}
 	// The write took effect once, and the next request works in the same session.
 	f.must(f.create(f.Session, "/a/child", zkconn.CreateMode{}))
-	st, err := f.observer.Exists(zktest.Within(t), f.root, false)
+	st, err := zkconn.Do(zktest.Within(t), f.observer, zkconn.Exists(f.root))
 	f.must(err)
 	if st.Cversion != 1 {
 		t.Errorf("%d changes, want 1", st.Cversion)
@@ -146,7 +146,7 @@ func TestReadCutAfterSending(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	cut := f.proxy.CutAfterRequest(jute.OpGetData)
-	_, _, err := f.Get(zktest.Within(t), f.root, false)
+	err := zkconn.Exec(zktest.Within(t), f, zkconn.GetData(f.root))
 	<-cut
 	if !errors.As(err, new(*zkconn.LostError)) || !errors.Is(err, zkconn.ConnectionLoss) || strings.Contains(err.Error(), "unknown") {
 		t.Errorf("got %T %v", err, err)
@@ -169,7 +169,7 @@ func TestWriteNotSent(t *testing.T) {
 	}
 	f.proxy.Refuse(false)
 	f.must(f.WaitReady(zktest.Within(t)))
-	if _, err := f.observer.Exists(zktest.Within(t), f.root+"/a", false); !errors.Is(err, zkconn.NoNode) {
+	if err := zkconn.Exec(zktest.Within(t), f.observer, zkconn.Exists(f.root+"/a")); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("it was sent: %v", err)
 	}
 }
@@ -182,7 +182,7 @@ func TestAbandonedWrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(zktest.Within(t))
 	got := make(chan error)
 	go func() { // ends when Create returns
-		_, err := f.Create(ctx, f.root+"/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+		err := zkconn.Exec(ctx, f, zkconn.Create(f.root+"/a", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 		got <- err
 	}()
 	zktest.Eventually(t, "the create is sent", func() bool { return slices.Contains(f.proxy.Requests(), jute.OpCreate) })
@@ -219,7 +219,7 @@ func TestWaitingRequestDiesWithItsSession(t *testing.T) {
 		t.Errorf("gone: %q", e.Gone)
 	}
 	f.must(f.WaitReady(zktest.Within(t)))
-	if _, err := f.observer.Exists(zktest.Within(t), f.root+"/queued", false); !errors.Is(err, zkconn.NoNode) {
+	if err := zkconn.Exec(zktest.Within(t), f.observer, zkconn.Exists(f.root+"/queued")); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("the request ran in the new session: %v", err)
 	}
 	f.must(f.create(f.Session, "/queued", zkconn.CreateMode{}))
@@ -245,7 +245,7 @@ func TestEphemeralsKnownGone(t *testing.T) {
 	f.must(f.create(f.Session, "/b", zkconn.CreateMode{Ephemeral: true}))
 	f.must(f.create(f.Session, "/a-", zkconn.CreateMode{Ephemeral: true, Sequential: true}))
 	f.must(f.create(f.Session, "/deleted", zkconn.CreateMode{Ephemeral: true}))
-	f.must(f.Delete(zktest.Within(t), f.root+"/deleted", -1))
+	f.must(zkconn.Exec(zktest.Within(t), f, zkconn.Delete(f.root+"/deleted", -1)))
 	f.expire()
 	f.proxy.Refuse(false)
 	e := f.event("Expired")
@@ -276,7 +276,7 @@ func TestConnectAndCloseLeakNothing(t *testing.T) {
 		if took := time.Since(begin); took > timeout {
 			t.Errorf("%s: close took %s", servers, took)
 		}
-		if _, _, err := s.Get(zktest.Within(t), "/", false); !errors.Is(err, zkconn.ErrNotConnected) || s.State() != zkconn.StateClosed {
+		if err := zkconn.Exec(zktest.Within(t), s, zkconn.GetData("/")); !errors.Is(err, zkconn.ErrNotConnected) || s.State() != zkconn.StateClosed {
 			t.Errorf("%s: after close: %v, %s", servers, err, s.State())
 		}
 	}

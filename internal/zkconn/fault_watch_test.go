@@ -21,16 +21,16 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 	ctx := zktest.Within(t)
 	for _, when := range []string{"/meanwhile", "/later"} {
 		f.must(f.create(f.observer, when, zkconn.CreateMode{}))
-		_, _, err := f.Get(ctx, f.root+when, true)
+		err := zkconn.Exec(ctx, f, zkconn.GetData(f.root+when).Watch(true))
 		f.must(err)
-		_, _, err = f.Children(ctx, f.root+when, true)
+		err = zkconn.Exec(ctx, f, zkconn.List(f.root+when).Watch(true))
 		f.must(err)
-		if _, err = f.Exists(ctx, f.root+when+"-born", true); !errors.Is(err, zkconn.NoNode) {
+		if err = zkconn.Exec(ctx, f, zkconn.Exists(f.root+when+"-born").Watch(true)); !errors.Is(err, zkconn.NoNode) {
 			t.Fatal(err)
 		}
 	}
 	change := func(when string) {
-		_, err := f.observer.Set(ctx, f.root+when, []byte("x"), -1)
+		err := zkconn.Exec(ctx, f.observer, zkconn.SetData(f.root+when, []byte("x"), -1))
 		f.must(err)
 		f.must(f.create(f.observer, when+"/child", zkconn.CreateMode{}))
 		f.must(f.create(f.observer, when+"-born", zkconn.CreateMode{}))
@@ -49,10 +49,10 @@ func TestOneShotWatchesSurvive(t *testing.T) {
 	// Each watch has fired: neither another change nor another connection fires it again.
 	again := func() {
 		for _, when := range []string{"/meanwhile", "/later"} {
-			_, err := f.observer.Set(ctx, f.root+when, []byte("y"), -1)
+			err := zkconn.Exec(ctx, f.observer, zkconn.SetData(f.root+when, []byte("y"), -1))
 			f.must(err)
-			f.must(f.observer.Delete(ctx, f.root+when+"/child", -1))
-			f.must(f.observer.Delete(ctx, f.root+when+"-born", -1))
+			f.must(zkconn.Exec(ctx, f.observer, zkconn.Delete(f.root+when+"/child", -1)))
+			f.must(zkconn.Exec(ctx, f.observer, zkconn.Delete(f.root+when+"-born", -1)))
 		}
 	}
 	f.cut(again)
@@ -66,16 +66,16 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 	for _, p := range []string{"/p", "/r", "/r/deep"} {
 		f.must(f.create(f.observer, p, zkconn.CreateMode{}))
 	}
-	f.must(f.AddWatch(ctx, f.root+"/p", false))
-	f.must(f.AddWatch(ctx, f.root+"/r", true))
+	f.must(zkconn.Exec(ctx, f, zkconn.AddWatch(f.root+"/p", false)))
+	f.must(zkconn.Exec(ctx, f, zkconn.AddWatch(f.root+"/r", true)))
 	for round := range 2 {
 		f.cut(func() {})
 		// Unlike one-shot watches, persistent ones do not report changes made before the server
 		// has them again.
-		f.must(f.Sync(ctx, f.root))
+		f.must(zkconn.Exec(ctx, f, zkconn.Sync(f.root)))
 		for _, p := range []string{"/p", "/r/deep"} {
 			for range 2 {
-				_, err := f.observer.Set(ctx, f.root+p, []byte("x"), -1)
+				err := zkconn.Exec(ctx, f.observer, zkconn.SetData(f.root+p, []byte("x"), -1))
 				f.must(err)
 				f.event("NodeDataChanged " + p)
 			}
@@ -90,7 +90,7 @@ func TestPersistentWatchesSurvive(t *testing.T) {
 	f.must(f.RemoveWatches(ctx, f.root+"/p", zkconn.AnyWatches, false))
 	f.event("PersistentWatchRemoved /p")
 	f.cut(func() {
-		_, err := f.observer.Set(ctx, f.root+"/p", []byte("x"), -1)
+		err := zkconn.Exec(ctx, f.observer, zkconn.SetData(f.root+"/p", []byte("x"), -1))
 		f.must(err)
 	})
 	f.noNodeEvents()
@@ -100,14 +100,14 @@ func TestWatchesDieWithTheirSession(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, 6*time.Second)
 	f.must(f.create(f.observer, "/a", zkconn.CreateMode{}))
-	f.must(f.AddWatch(zktest.Within(t), f.root+"/a", false))
+	f.must(zkconn.Exec(zktest.Within(t), f, zkconn.AddWatch(f.root+"/a", false)))
 	f.expire()
 	f.proxy.Refuse(false)
 	f.event("Expired")
 	f.must(f.WaitReady(zktest.Within(t)))
-	_, err := f.observer.Set(zktest.Within(t), f.root+"/a", []byte("x"), -1)
+	err := zkconn.Exec(zktest.Within(t), f.observer, zkconn.SetData(f.root+"/a", []byte("x"), -1))
 	f.must(err)
-	for f.Sync(zktest.Within(t), f.root) != nil {
+	for zkconn.Exec(zktest.Within(t), f, zkconn.Sync(f.root)) != nil {
 		f.must(f.WaitReady(zktest.Within(t)))
 	}
 	f.noNodeEvents()
@@ -120,7 +120,7 @@ func TestCredentialsSurvive(t *testing.T) {
 	f.must(f.AddAuth(ctx, "digest", []byte("user:secret")))
 	has := func() {
 		t.Helper()
-		ids, err := f.WhoAmI(ctx)
+		ids, err := zkconn.Do(ctx, f, zkconn.WhoAmI())
 		f.must(err)
 		for _, id := range ids {
 			if id.Scheme == "digest" && id.User == "user" {
@@ -140,7 +140,7 @@ func TestCredentialsSurvive(t *testing.T) {
 	// Connecting to another server drops the credentials.
 	f.must(f.Connect(ctx, zktest.Shared(t).Addr()))
 	f.must(f.WaitReady(ctx))
-	ids, err := f.WhoAmI(ctx)
+	ids, err := zkconn.Do(ctx, f, zkconn.WhoAmI())
 	if err != nil || len(ids) != 1 {
 		t.Errorf("after connect: %v, %v", ids, err)
 	}
@@ -158,12 +158,12 @@ func TestWrongCredentials(t *testing.T) {
 	if s := f.State(); s != zkconn.StateAuthFailed || f.Live() {
 		t.Errorf("state %s", s)
 	}
-	if _, _, err := f.Get(ctx, "/", false); !errors.Is(err, zkconn.ErrNotConnected) {
+	if err := zkconn.Exec(ctx, f, zkconn.GetData("/")); !errors.Is(err, zkconn.ErrNotConnected) {
 		t.Errorf("got %v", err)
 	}
 	f.must(f.Connect(ctx, ""))
 	f.must(f.WaitReady(ctx))
-	_, _, err = f.Get(ctx, "/", false)
+	err = zkconn.Exec(ctx, f, zkconn.GetData("/"))
 	f.must(err)
 }
 
@@ -174,10 +174,10 @@ func TestReadOnlyServer(t *testing.T) {
 	if st := s.State(); st != zkconn.StateConnectedReadOnly {
 		t.Errorf("state %s", st)
 	}
-	if _, _, err := s.Get(zktest.Within(t), "/", false); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), s, zkconn.GetData("/")); err != nil {
 		t.Error(err)
 	}
-	_, err := s.Create(zktest.Within(t), "/a", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/a", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 	if !errors.Is(err, zkconn.NotReadOnly) || !strings.Contains(err.Error(), "Not a read-only call: /a") {
 		t.Errorf("got %v", err)
 	}
@@ -213,19 +213,19 @@ func TestLargeReplies(t *testing.T) {
 	for range n {
 		f.must(<-errs)
 	}
-	names, st, err := f.Children(ctx, f.root, false)
-	if err != nil || len(names) != n || int(st.NumChildren) != n || len(names[0]) != 305 {
-		t.Fatalf("%d names, %v", len(names), err)
+	list, err := zkconn.Do(ctx, f, zkconn.List(f.root))
+	if err != nil || len(list.Names) != n || int(list.Stat.NumChildren) != n || len(list.Names[0]) != 305 {
+		t.Fatalf("%d names, %v", len(list.Names), err)
 	}
 	big := bytes.Repeat([]byte("0123456789"), 100_000)
-	_, err = f.Set(ctx, f.root, big, -1)
+	err = zkconn.Exec(ctx, f, zkconn.SetData(f.root, big, -1))
 	f.must(err)
-	got, _, err := f.Get(ctx, f.root, false)
-	if err != nil || !bytes.Equal(got, big) {
-		t.Errorf("%d bytes, %v", len(got), err)
+	node, err := zkconn.Do(ctx, f, zkconn.GetData(f.root))
+	if err != nil || !bytes.Equal(node.Data, big) {
+		t.Errorf("%d bytes, %v", len(node.Data), err)
 	}
 	// A request that is too large is not sent.
-	_, err = f.Set(ctx, f.root, make([]byte, 1<<20), -1)
+	err = zkconn.Exec(ctx, f, zkconn.SetData(f.root, make([]byte, 1<<20), -1))
 	var tooLarge *zkconn.TooLargeError
 	if !errors.As(err, &tooLarge) || !strings.Contains(err.Error(), "jute.maxbuffer") {
 		t.Errorf("got %v", err)

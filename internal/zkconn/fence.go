@@ -57,7 +57,7 @@ type guard struct {
 }
 
 // fencing is what guards the writes of a sender now.
-func fencing(ctx context.Context, s sender, l *link) (g guard, err error) {
+func fencing(ctx context.Context, s Sender, l *link) (g guard, err error) {
 	if g.fence, g.at = s.fencedBy(), (Stay{l}); g.fence != nil {
 		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if the epoch has changed meanwhile, the sender's connection is dead
 	}
@@ -68,8 +68,8 @@ func fencing(ctx context.Context, s sender, l *link) (g guard, err error) {
 func (g guard) guards(code int32) bool { return len(g.nodes) > 0 && jute.Writes(code) }
 
 // checks are the first changes of a multi that is fenced.
-func (g guard) checks() []change {
-	all := make([]change, len(g.nodes))
+func (g guard) checks() []Change {
+	all := make([]Change, len(g.nodes))
 	for i, node := range g.nodes {
 		all[i] = check(node, -1)
 		all[i].absolute = true
@@ -96,9 +96,9 @@ func (g guard) refusal(node string, code Code) error {
 }
 
 // fenced is an operation in one transaction with its checks.
-func fenced[T any](o op[T], g guard) op[T] {
-	all := multi(append(g.checks(), o.changes...), func(c change) change { return c })
-	f := op[T]{code: all.code, path: o.path, write: true, err: all.err, changes: o.changes, encode: all.encode}
+func fenced[T any](o Op[T], g guard) Op[T] {
+	all := Multi(append(g.checks(), o.changes...))
+	f := Op[T]{code: all.code, path: o.path, write: true, err: all.err, changes: o.changes, encode: all.encode}
 	f.decode = func(a *answer) (none T) {
 		if node, code := g.failed(a); code != codeOK {
 			a.err, a.fenced = g.refusal(node, code), true
@@ -138,8 +138,8 @@ func (a *answer) own(code int32) *answer {
 
 // sendChecked sends an operation that no multi can hold as soon as its checks have been
 // answered, on the same connection or not at all. The lock may go in between.
-func sendChecked[T any](ctx context.Context, to target, o op[T], g guard) *Pending[T] {
-	checks := multi(g.checks(), func(c change) change { return c })
+func sendChecked[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
+	checks := Multi(g.checks())
 	checks.path = o.path
 	check, p := bind(untripped(ctx), to, checks), bind(ctx, to, o)
 	check.call.then = func(r reply) { // where answers are received, or where it turns out that none will come

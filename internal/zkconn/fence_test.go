@@ -57,14 +57,14 @@ func allWrites(s *zkconn.Session, at string) []write {
 		w.check(at, 1), w.check(at, 7),
 		w.delete(at), w.delete(at + "/e"), w.delete(at + "/e"),
 		func(ctx context.Context) (string, error) {
-			st, err := s.SetACL(ctx, at, zkconn.OpenACL(), -1)
+			st, err := zkconn.Do(ctx, s, zkconn.SetACL(at, zkconn.OpenACL(), -1))
 			if err != nil {
 				return "", err
 			}
 			return fmt.Sprint("ACL ", st.Aversion), nil
 		},
 		func(ctx context.Context) (string, error) {
-			_, err := s.SetACL(ctx, at, zkconn.OpenACL(), 7)
+			err := zkconn.Exec(ctx, s, zkconn.SetACL(at, zkconn.OpenACL(), 7))
 			return "", err
 		},
 		func(ctx context.Context) (string, error) {
@@ -72,7 +72,7 @@ func allWrites(s *zkconn.Session, at string) []write {
 			if err != nil {
 				return "", err
 			}
-			first, second := p.SetACL(at, zkconn.OpenACL(), -1), p.SetACL(at+"/c", zkconn.OpenACL(), 7)
+			first, second := zkconn.Add(p, zkconn.SetACL(at, zkconn.OpenACL(), -1)), zkconn.Add(p, zkconn.SetACL(at+"/c", zkconn.OpenACL(), 7))
 			st, err := first.Wait(ctx)
 			if err != nil {
 				return "", err
@@ -80,14 +80,16 @@ func allWrites(s *zkconn.Session, at string) []write {
 			_, err = second.Wait(ctx)
 			return fmt.Sprint("ACL ", st.Aversion), err
 		},
-		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return p.Create(at+"/p", nil, zkconn.OpenACL()) }),
-		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return p.Delete(at + "/p") }),
-		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return p.Delete(at + "/p") }),
 		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] {
-			return p.MultiDelete([]string{at + "/s-0000000001", at + "/no"})
+			return zkconn.Add(p, zkconn.Create(at+"/p", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
+		}),
+		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return zkconn.Add(p, zkconn.Delete(at+"/p", -1)) }),
+		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return zkconn.Add(p, zkconn.Delete(at+"/p", -1)) }),
+		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] {
+			return zkconn.Add(p, zkconn.MultiDelete([]string{at + "/s-0000000001", at + "/no"}))
 		}),
 		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] {
-			return p.MultiDelete([]string{at + "/s-0000000001", at + "/c"})
+			return zkconn.Add(p, zkconn.MultiDelete([]string{at + "/s-0000000001", at + "/c"}))
 		}),
 	}
 }
@@ -97,7 +99,7 @@ func TestFenceIntact(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, _ *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		for _, name := range []string{"/post", "/other"} {
-			if _, err := rival.Create(ctx, name, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+			if err := zkconn.Exec(ctx, rival, zkconn.Create(name, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -106,7 +108,7 @@ func TestFenceIntact(t *testing.T) {
 				text, err := do(ctx)
 				out = append(out, strings.ReplaceAll(fmt.Sprint(text, " ", err), at, "/x"))
 			}
-			names, err := s.Ephemerals(ctx, at)
+			names, err := zkconn.Do(ctx, s, zkconn.GetEphemerals(at))
 			return append(out, strings.ReplaceAll(fmt.Sprint(names, err), at, "/x"))
 		}
 		want := run("/free")
@@ -124,15 +126,15 @@ func TestFenceBroken(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		for _, name := range []string{"/post", "/x"} {
-			if _, err := rival.Create(ctx, name, nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+			if err := zkconn.Exec(ctx, rival, zkconn.Create(name, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 				t.Fatal(err)
 			}
 		}
 		hidden := []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}
-		if _, err := rival.Create(ctx, "/hidden", nil, hidden, zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(ctx, rival, zkconn.Create("/hidden", nil, hidden, zkconn.CreateMode{})); err != nil {
 			t.Fatal(err)
 		}
-		before, _, err := rival.Children(ctx, "/", false)
+		before, err := zkconn.Do(ctx, rival, zkconn.List("/"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,30 +156,30 @@ func TestFenceBroken(t *testing.T) {
 				}
 			}
 		}
-		after, _, err := rival.Children(ctx, "/", false)
+		after, err := zkconn.Do(ctx, rival, zkconn.List("/"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		expect(t, after, before...)
-		if x, err := rival.Exists(ctx, "/x", false); err != nil || x.NumChildren != 0 || x.Version != 0 || x.Aversion != 0 {
+		expect(t, after.Names, before.Names...)
+		if x, err := zkconn.Do(ctx, rival, zkconn.Exists("/x")); err != nil || x.NumChildren != 0 || x.Version != 0 || x.Aversion != 0 {
 			t.Errorf("%+v, %v", x, err)
 		}
 		// Reads and requests about the session itself still work, and so do the writes of lock
 		// operations.
-		if _, _, err := s.Get(ctx, "/x", true); err != nil {
+		if err := zkconn.Exec(ctx, s, zkconn.GetData("/x").Watch(true)); err != nil {
 			t.Error(err)
 		}
 		if err := s.RemoveWatches(ctx, "/x", zkconn.DataWatches, false); err != nil {
 			t.Error(err)
 		}
-		if _, err := s.Unfenced().Set(ctx, "/x", nil, -1); err != nil {
+		if err := zkconn.Exec(ctx, s.Unfenced(), zkconn.SetData("/x", nil, -1)); err != nil {
 			t.Error(err)
 		}
 		pinned, err := s.Stay().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := pinned.Delete(ctx, "/x"); err != nil {
+		if err := zkconn.Exec(ctx, pinned, zkconn.Delete("/x", -1)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -187,7 +189,7 @@ func TestFenceBroken(t *testing.T) {
 func TestFencedTransaction(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx, w := zktest.Within(t), writes{s}
-		if _, err := rival.Create(ctx, "/post", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(ctx, rival, zkconn.Create("/post", nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Fatal(err)
 		}
 		s.SetFence(nodeFence{s.ServerPath("/post")})
@@ -240,7 +242,7 @@ func TestFencedTransaction(t *testing.T) {
 		if !errors.As(all[1].err, new(*zkconn.UnsentError)) || !strings.HasSuffix(all[1].err.Error(), "rejected: "+goneRefusal) {
 			t.Errorf("what was not tried: %v", all[1].err)
 		}
-		if a, err := rival.Exists(ctx, "/a", false); err != nil || a.Version != 1 {
+		if a, err := zkconn.Do(ctx, rival, zkconn.Exists("/a")); err != nil || a.Version != 1 {
 			t.Error(a, err)
 		}
 	})
@@ -251,12 +253,12 @@ func TestFencedTransaction(t *testing.T) {
 func TestCheckedRequest(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
-		if _, err := rival.Create(ctx, "/post", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(ctx, rival, zkconn.Create("/post", nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Fatal(err)
 		}
 		s.SetFence(nodeFence{s.ServerPath("/post")})
 		cut := p.CutAfterRequest(jute.OpMulti)
-		_, err := s.SetACL(ctx, "/post", zkconn.OpenACL(), -1)
+		err := zkconn.Exec(ctx, s, zkconn.SetACL("/post", zkconn.OpenACL(), -1))
 		<-cut
 		if !errors.As(err, new(*zkconn.UnsentError)) || !errors.Is(err, zkconn.ConnectionLoss) {
 			t.Errorf("the connection broke before: %v", err)
@@ -267,14 +269,14 @@ func TestCheckedRequest(t *testing.T) {
 		p.HoldReplies(true)
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
-		if _, err = s.SetACL(short, "/post", zkconn.OpenACL(), -1); !errors.Is(err, context.DeadlineExceeded) {
+		if err = zkconn.Exec(short, s, zkconn.SetACL("/post", zkconn.OpenACL(), -1)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("given up: %v", err)
 		}
 		p.HoldReplies(false)
-		if err := s.Sync(ctx, "/"); err != nil { // waits until the late answer has been processed
+		if err := zkconn.Exec(ctx, s, zkconn.Sync("/")); err != nil { // waits until the late answer has been processed
 			t.Fatal(err)
 		}
-		if st, err := rival.Exists(ctx, "/post", false); err != nil || st.Aversion != 0 {
+		if st, err := zkconn.Do(ctx, rival, zkconn.Exists("/post")); err != nil || st.Aversion != 0 {
 			t.Errorf("written all the same: %+v, %v", st, err)
 		}
 	})

@@ -146,7 +146,7 @@ func (to target) claim(ctx context.Context, op int32) error {
 
 // afterHangUp finds out whether the ensemble knows a request over which the server has
 // hung up, and returns what became of the request.
-func afterHangUp[T any](ctx context.Context, s sender, o op[T], lost error, h *hangUp) (none T, f fate, err error) {
+func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lost error, h *hangUp) (none T, f fate, err error) {
 	ctx = untripped(ctx)
 	if o.write {
 		f, err := h.find(ctx, o.path, lost)
@@ -210,8 +210,8 @@ func (h *hangUp) verdict(path string, lost error) (fate, error) {
 
 // harmless is a request of a kind that changes nothing, whatever the server makes of it:
 // the root is there already. Some kinds have none.
-func harmless(op int32) (op[struct{}], bool) {
-	o := asking(op, "/", (*answer).nothing, func(e *jute.Encoder) {
+func harmless(op int32) (Op[struct{}], bool) {
+	o := request(op, "/", (*answer).nothing, func(e *jute.Encoder) {
 		e.Buffer(nil)
 		writeACL(e, OpenACL())
 		flags := int32(flagContainer)

@@ -38,10 +38,10 @@ func TestInvalidChildNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = p.Children("/a").Wait(testContext(t))
-			_, _, listed := s.Children(testContext(t), "/a", false)
-			_, together := p.MultiChildren([]string{"/a"}).Wait(testContext(t))
-			each := p.EachList([]string{"/a"}).Each(testContext(t), func(Listed, error) { t.Error("it was taken") })
+			_, err = Add(p, GetChildren("/a")).Wait(testContext(t))
+			listed := Exec(testContext(t), s, List("/a"))
+			_, together := Add(p, MultiGetChildren([]string{"/a"})).Wait(testContext(t))
+			each := AddEach(p, []string{"/a"}, List).Each(testContext(t), func(Listed, error) { t.Error("it was taken") })
 			for _, err := range []error{err, listed, together, each} {
 				if want := fmt.Sprintf("malformed reply: %q is not", name); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%q: %v", name, err)
@@ -61,9 +61,9 @@ func TestTooLongLists(t *testing.T) {
 	}
 	r := wire.Reply{Body: list(12)}
 	for name, got := range map[string]error{
-		"children":   errorOf(read(answerTo(r, ""), getChildren("/", nil).decode)),
-		"ACL":        errorOf(read(answerTo(r, ""), getACL("/").decode)),
-		"multiRead":  errorOf(read(answerTo(wire.Reply{Body: append(make([]byte, 9), r.Body...)}, ""), multiChildren([]string{"/"}).decode)),
+		"children":   errorOf(read(answerTo(r, ""), GetChildren("/").decode)),
+		"ACL":        errorOf(read(answerTo(r, ""), GetACL("/").decode)),
+		"multiRead":  errorOf(read(answerTo(wire.Reply{Body: append(make([]byte, 9), r.Body...)}, ""), MultiGetChildren([]string{"/"}).decode)),
 		"ephemerals": errorOf(read(answerTo(r, ""), (*answer).Strings)),
 	} {
 		if !errors.Is(got, jute.ErrTooMany) {
@@ -101,7 +101,7 @@ func TestRepliesOverMemoryLimit(t *testing.T) {
 		for i := range paths {
 			paths[i] = fmt.Sprintf("/%d", i)
 		}
-		several := p.EachChildren(paths, false)
+		several := AddEach(p, paths, GetChildren)
 		took := 0
 		err = several.Each(testContext(t), func(names []string, refusal error) {
 			if refusal != nil || len(names) != 1 || len(names[0]) != size {
@@ -124,7 +124,7 @@ func TestLongAnswersToWrites(t *testing.T) {
 		p.host(func(xid, op int32) bool { return p.answer(xid, make([]byte, 100<<10)) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		err := s.Delete(testContext(t), "/a", -1)
+		err := Exec(testContext(t), s, Delete("/a", -1))
 		if err == nil || !strings.Contains(err.Error(), "which exceeds the limit") || !strings.Contains(err.Error(), "unknown whether it took effect") {
 			t.Errorf("got %v", err)
 		}
@@ -133,7 +133,7 @@ func TestLongAnswersToWrites(t *testing.T) {
 		p.host(func(xid, op int32) bool { return p.event("/" + strings.Repeat("e", jute.MaxPath+1<<13)) })
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		_, err := s.Exists(testContext(t), "/a", false)
+		err := Exec(testContext(t), s, Exists("/a"))
 		if err == nil || !strings.Contains(err.Error(), "which exceeds the limit") {
 			t.Errorf("got %v", err)
 		}

@@ -51,16 +51,19 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 		fenced bool
 		write  func(ctx context.Context, s *Session) error
 	}{
-		"multi":         {false, func(ctx context.Context, s *Session) error { _, err := s.Multi(ctx, changes); return err }},
-		"fenced multi":  {true, func(ctx context.Context, s *Session) error { _, err := s.Multi(ctx, changes); return err }},
-		"set":           {false, func(ctx context.Context, s *Session) error { _, err := s.Set(ctx, "/a", nil, -1); return err }},
-		"fenced set":    {true, func(ctx context.Context, s *Session) error { _, err := s.Set(ctx, "/a", nil, -1); return err }},
-		"fenced setAcl": {true, func(ctx context.Context, s *Session) error { _, err := s.SetACL(ctx, "/a", OpenACL(), -1); return err }},
+		"multi":        {false, func(ctx context.Context, s *Session) error { _, err := s.Multi(ctx, changes); return err }},
+		"fenced multi": {true, func(ctx context.Context, s *Session) error { _, err := s.Multi(ctx, changes); return err }},
+		"set":          {false, func(ctx context.Context, s *Session) error { err := Exec(ctx, s, SetData("/a", nil, -1)); return err }},
+		"fenced set":   {true, func(ctx context.Context, s *Session) error { err := Exec(ctx, s, SetData("/a", nil, -1)); return err }},
+		"fenced setAcl": {true, func(ctx context.Context, s *Session) error {
+			err := Exec(ctx, s, SetACL("/a", OpenACL(), -1))
+			return err
+		}},
 		"transaction": {false, func(ctx context.Context, s *Session) error {
 			open := s.Begin()
 			done := make(chan error)
-			go func() { _, err := s.Set(open.Context(ctx), "/a", nil, -1); done <- err }()
-			go func() { _, err := s.Set(open.Context(ctx), "/b", nil, -1); done <- err }()
+			go func() { err := Exec(open.Context(ctx), s, SetData("/a", nil, -1)); done <- err }()
+			go func() { err := Exec(open.Context(ctx), s, SetData("/b", nil, -1)); done <- err }()
 			synctest.Wait()
 			_, err := open.Commit(ctx)
 			return errors.Join(err, <-done, <-done)
@@ -70,7 +73,7 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = p.MultiDelete([]string{"/a", "/b"}).Wait(ctx)
+			_, err = Add(p, MultiDelete([]string{"/a", "/b"})).Wait(ctx)
 			return err
 		}},
 	} {
@@ -106,7 +109,7 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 				if s.State() == StateConnected && connections == 1 {
 					t.Error("whoever was answered could send on the same connection")
 				}
-				if err := s.Sync(ctx, "/"); err != nil {
+				if err := Exec(ctx, s, Sync("/")); err != nil {
 					t.Errorf("the next request: %v", err)
 				}
 				time.Sleep(2 * tooSoon)
@@ -143,7 +146,7 @@ func TestSentAfterMovedRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, second := p.MultiDelete([]string{"/a", "/b"}), p.Delete("/c")
+		first, second := Add(p, MultiDelete([]string{"/a", "/b"})), Add(p, Delete("/c", -1))
 		if _, err := first.Wait(ctx); !errors.Is(err, SessionMoved) {
 			t.Errorf("the first: %v", err)
 		}
@@ -175,7 +178,7 @@ func TestMovedAmongSeveral(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = p.EachExists([]string{"/a", "/b"}).Each(ctx, func(*zk.Stat, error) {})
+			err = AddEach(p, []string{"/a", "/b"}, Exists).Each(ctx, func(*zk.Stat, error) {})
 			if !errors.As(err, new(*LostError)) {
 				t.Errorf("place %d: %v", last, err)
 			}

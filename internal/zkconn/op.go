@@ -7,22 +7,19 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
-	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// op is one operation of ZooKeeper, written once: how its request is encoded,
-// how its answer is read, and what the answer means for the books the link
-// keeps of watches, ephemeral znodes and credentials. It belongs to no
-// connection yet. Three senders take any op: do with a Client (one request in
-// the present session), do with a Pinned (in one session or in none), and add
-// with a Pipe (many in flight on one connection).
-type op[T any] struct {
+// An Op is an operation of ZooKeeper with its arguments: how its request is encoded, how its
+// answer becomes a T, and what the link remembers of it (watches, ephemeral znodes,
+// credentials). It belongs to no connection. A constructor such as GetData or Create makes it.
+// Do and Exec send it alone; Add and AddEach send it through a Pipe, with many in flight.
+type Op[T any] struct {
 	code  int32
 	path  string // for errors, as the user wrote it; may be empty
 	write bool   // it may change something, so that a lost answer matters
 	err   error  // why it cannot be sent at all, such as a malformed path
 	// changes are what a multi holds to do the same; nil if none can.
-	changes []change
+	changes []Change
 	encode  func(e *jute.Encoder, root chroot)
 	rest    func(e *jute.Encoder) // without encode: what stands behind the path; may be nil
 	decode  func(a *answer) T
@@ -32,15 +29,15 @@ type op[T any] struct {
 }
 
 // reread is the same request, of whose answer something else is taken.
-func reread[T, U any](o op[T], decode func(*answer) U) op[U] {
-	return op[U]{o.code, o.path, o.write, o.err, o.changes, o.encode, o.rest, decode, o.effect}
+func reread[T, U any](o Op[T], decode func(*answer) U) Op[U] {
+	return Op[U]{o.code, o.path, o.write, o.err, o.changes, o.encode, o.rest, decode, o.effect}
 }
 
 // usualFrame has room for most requests but for their path.
 const usualFrame = 96
 
 // frame appends an operation's request, but for the xid.
-func (o *op[T]) frame(e *jute.Encoder, root chroot) {
+func (o *Op[T]) frame(e *jute.Encoder, root chroot) {
 	start := len(e.B)
 	e.Int(0, 0, o.code)
 	if o.encode != nil {
@@ -55,10 +52,10 @@ func (o *op[T]) frame(e *jute.Encoder, root chroot) {
 }
 
 // size returns how many changes an operation has: 1 unless it is a multi.
-func (o *op[T]) size() int { return max(1, len(o.changes)) }
+func (o *Op[T]) size() int { return max(1, len(o.changes)) }
 
 // destroys returns how many of an operation's changes replace or remove something.
-func (o *op[T]) destroys() (n int) {
+func (o *Op[T]) destroys() (n int) {
 	if o.changes == nil && destroys(o.code) {
 		return 1
 	}
@@ -77,7 +74,7 @@ type kind struct {
 }
 
 // newest returns the change that a server may be too old for; without one, the operation.
-func (o *op[T]) newest() kind {
+func (o *Op[T]) newest() kind {
 	for _, c := range o.changes {
 		if _, is := newer[c.code]; is {
 			return kind{c.code, c.path}
@@ -93,7 +90,7 @@ func destroys(code int32) bool {
 
 // trialOp is the opcode of those newer than 3.4 that an operation needs, itself or in a
 // multi; 0 if it needs none.
-func (o *op[T]) trialOp() int32 {
+func (o *Op[T]) trialOp() int32 {
 	newest := o.newest().code
 	if _, is := newer[newest]; is {
 		return newest
@@ -105,11 +102,10 @@ func (o *op[T]) trialOp() int32 {
 // paths in it begin with.
 type answer struct {
 	*jute.Decoder
-	code  Code
-	zxid  int64
-	root  chroot
-	parts []wire.Part // of several
-	err   error       // of an answer that is itself a refusal, such as a multi's
+	code Code
+	zxid int64
+	root chroot
+	err  error // of an answer that is itself a refusal, such as a multi's
 
 	fenced bool // err is that of the Fence
 

@@ -51,7 +51,7 @@ func TestOutcomeOfWrite(t *testing.T) {
 			bubble(t, answer, func(t *testing.T, s *Session) {
 				var recorder Recorder
 				trip := NewTrip()
-				_, err := s.Set(trip.Context(recorder.Context(testContext(t))), "/x", nil, -1)
+				err := Exec(trip.Context(recorder.Context(testContext(t))), s, SetData("/x", nil, -1))
 				if err == nil || trip.Outcome != c.outcome || trip.Cut != c.cut || recorder.Outcome() != c.outcome {
 					t.Errorf("%v: %+v, cut %v, recorded %+v; want %+v", err, trip.Outcome, trip.Cut, recorder.Outcome(), c.outcome)
 				}
@@ -86,10 +86,10 @@ func TestOutcomeWithoutAnswer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent := p.Delete("/sent")
+		sent := Add(p, Delete("/sent", -1))
 		synctest.Wait()
 		cancel()
-		late := p.Delete("/late")
+		late := Add(p, Delete("/late", -1))
 		if got := recorder.Outcome(); got != (Outcome{Unknown: 2}) {
 			t.Errorf("on the way: %+v", got)
 		}
@@ -109,12 +109,12 @@ func TestOutcomeWithoutAnswer(t *testing.T) {
 
 // A Recorder counts only changes that destroy data.
 func TestRecorderCountsDestruction(t *testing.T) {
-	changes := []Change{Creation("/a", nil, OpenACL(), CreateMode{}), NewData("/b", nil, -1), Removal("/c", -1), {check("/d", 1)}}
-	o := multiOf(changes)
+	changes := []Change{Creation("/a", nil, OpenACL(), CreateMode{}), NewData("/b", nil, -1), Removal("/c", -1), check("/d", 1)}
+	o := Multi(changes)
 	if o.size() != 4 || o.destroys() != 2 {
 		t.Errorf("%d changes, of which %d destroy", o.size(), o.destroys())
 	}
-	acl, made, read := setACL("/a", OpenACL(), -1), create("/a", nil, OpenACL(), CreateMode{}), getData("/a", nil)
+	acl, made, read := SetACL("/a", OpenACL(), -1), Create("/a", nil, OpenACL(), CreateMode{}), GetData("/a")
 	if acl.destroys() != 1 || made.destroys() != 0 || read.destroys() != 0 || read.size() != 1 {
 		t.Errorf("setACL %d, create %d, get %d of %d", acl.destroys(), made.destroys(), read.destroys(), read.size())
 	}
@@ -138,7 +138,7 @@ func TestUnknownGroupIsNotSentAgain(t *testing.T) {
 			ended := make(chan error)
 			for i := range 3 {
 				go func() { // ends when CommitEach answers
-					_, err := s.Create(txn.Context(testContext(t)), fmt.Sprintf("/n%d-", i), nil, OpenACL(), CreateMode{Sequential: true})
+					err := Exec(txn.Context(testContext(t)), s, Create(fmt.Sprintf("/n%d-", i), nil, OpenACL(), CreateMode{Sequential: true}))
 					ended <- err
 				}()
 			}
@@ -164,7 +164,7 @@ func TestOutcomeOfHangUp(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		trip := NewTrip()
-		_, err := s.Create(trip.Context(testContext(t)), "/c", nil, OpenACL(), CreateMode{Container: true})
+		err := Exec(trip.Context(testContext(t)), s, Create("/c", nil, OpenACL(), CreateMode{Container: true}))
 		if !errors.Is(err, Unimplemented) || trip.Outcome != (Outcome{Rejected: 1}) || trip.Cut {
 			t.Errorf("%v: %+v, cut %v", err, trip.Outcome, trip.Cut)
 		}

@@ -24,7 +24,7 @@ func TestPatienceIgnoresGrantedTimeout(t *testing.T) {
 				}
 			}, func(t *testing.T, s *Session) {
 				begin := time.Now()
-				_, err := s.Exists(t.Context(), "/x", false)
+				err := Exec(t.Context(), s, Exists("/x"))
 				if took := time.Since(begin); !errors.Is(err, ConnectionLoss) || took > sessionTimeout+sessionTimeout/2 {
 					t.Errorf("%v after %s", err, took)
 				}

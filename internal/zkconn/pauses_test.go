@@ -76,7 +76,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 			return p.Guard()
 		},
 		"a watch": func(t *testing.T, s *Session) func() {
-			if _, err := s.Exists(testContext(t), "/a", true); err != nil {
+			if err := Exec(testContext(t), s, Exists("/a").Watch(true)); err != nil {
 				t.Fatal(err)
 			}
 			return func() {}
@@ -152,13 +152,13 @@ func TestRequestWaitsForAServer(t *testing.T) {
 	withAwayServer(t, func(t *testing.T, s *Session, a *awayServer) {
 		a.leaveFor(longPause * 3 / 4)
 		time.Sleep(shortPause / 2) // the first pass over the servers has failed
-		if _, err := s.Exists(testContext(t), "/a", false); err != nil {
+		if err := Exec(testContext(t), s, Exists("/a")); err != nil {
 			t.Errorf("the server was away for %s: %v", longPause*3/4, err)
 		}
 		a.leaveFor(sessionTimeout)
 		time.Sleep(2 * longPause)
 		begin := time.Now()
-		if _, err := s.Exists(testContext(t), "/a", false); err == nil || time.Since(begin) > longPause+shortPause {
+		if err := Exec(testContext(t), s, Exists("/a")); err == nil || time.Since(begin) > longPause+shortPause {
 			t.Errorf("%v after %s", err, time.Since(begin))
 		}
 	})

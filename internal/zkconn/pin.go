@@ -103,18 +103,12 @@ func (p *Pinned) connection(ctx context.Context, path string) (target, error) {
 // fencedBy has what takes and gives locks depend on none.
 func (p *Pinned) fencedBy() Fence { return nil }
 
-// Create makes a znode and returns its real path.
-func (p *Pinned) Create(ctx context.Context, path string, data []byte, acl []zk.ACL, mode CreateMode) (string, error) {
-	w, err := do(ctx, p, create(path, data, acl, mode))
-	return strings.Join(w.Paths, ""), err
-}
-
 // CreateAndList makes the znodes, all or none, and lists dir right behind, in
 // one round trip. It returns their paths and czxid, and the names of dir's
 // children. With paths and an error, the znodes were made and the list failed. What is to
 // be known of a server that holds something is asked in the same round trip.
 func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error) {
-	making, listing := creations(reqs), getChildren(dir, nil)
+	making, listing := creations(reqs), GetChildren(dir)
 	if err := errors.Join(making.err, listing.err); err != nil {
 		return nil, 0, nil, err
 	}
@@ -128,25 +122,29 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
 	if errors.Is(err, Throttled) { // the list was too early
-		w, err = do(ctx, p, making)
+		w, err = Do(ctx, p, making)
 		listErr = Throttled
 	}
 	if err != nil {
 		return nil, 0, nil, err
 	}
 	if errors.Is(listErr, Throttled) {
-		children, listErr = do(ctx, p, listing)
+		children, listErr = Do(ctx, p, listing)
 	}
 	return w.Paths, w.Zxid, children, cmp.Or(listErr, unknown)
 }
 
 // creations is a create for one znode and a multi for more. Servers of all versions
 // know both, and answer at the transaction that made the znodes, which is their czxid.
-func creations(reqs []*zk.CreateRequest) op[Written] {
+func creations(reqs []*zk.CreateRequest) Op[Written] {
 	if len(reqs) == 1 {
 		return alone(creation(jute.OpCreate, reqs[0], 0))
 	}
-	return multi(reqs, func(r *zk.CreateRequest) change { return creation(jute.OpCreate, r, 0) })
+	changes := make([]Change, len(reqs))
+	for i, r := range reqs {
+		changes[i] = creation(jute.OpCreate, r, 0)
+	}
+	return Multi(changes)
 }
 
 // Multi carries out all operations or none: *zk.CreateRequest (without container
@@ -155,12 +153,14 @@ func creations(reqs []*zk.CreateRequest) op[Written] {
 func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	if len(ops) == 1 {
 		if r, ok := ops[0].(*zk.DeleteRequest); ok {
-			_, err := do(ctx, p, alone(removal(r.Path, r.Version)))
-			return err
+			return Exec(ctx, p, Delete(r.Path, r.Version))
 		}
 	}
-	_, err := do(ctx, p, multi(ops, changeOf))
-	return err
+	changes := make([]Change, len(ops))
+	for i, o := range ops {
+		changes[i] = changeOf(o)
+	}
+	return Exec(ctx, p, Multi(changes))
 }
 
 // CreateContainer makes an empty container znode, or a persistent one where the server
@@ -171,7 +171,7 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 	}
 	if acl == nil {
 		above := path[:max(1, strings.LastIndexByte(path, '/'))]
-		got, err := do(ctx, p, getACL(above))
+		got, err := Do(ctx, p, GetACL(above))
 		if err == nil && slices.ContainsFunc(got.ACL, Masked) {
 			err = &Error{Code: NoAuth, Path: above}
 		}
@@ -187,7 +187,7 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 	if err != nil {
 		return err
 	}
-	_, err = once(ctx, p, create(path, []byte{}, acl, CreateMode{Container: !none}))
+	_, err = once(ctx, p, Create(path, []byte{}, acl, CreateMode{Container: !none}))
 	_, hungUp := errors.AsType[*hangUp](err)
 	if none || !hungUp && !errors.Is(err, Unimplemented) {
 		return err
@@ -217,42 +217,23 @@ func (p *Pinned) lacksContainers(ctx context.Context) (bool, error) {
 // administer the znode. In another ACL it would let nobody in.
 func Masked(a zk.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
 
-// Delete removes a znode, whatever its version.
-func (p *Pinned) Delete(ctx context.Context, path string) error {
-	_, err := do(ctx, p, alone(removal(path, -1)))
-	return err
-}
-
 // Sync waits until the server has caught up with the leader.
-func (p *Pinned) Sync(ctx context.Context, path string) error { return syncPath(ctx, p, path) }
+func (p *Pinned) Sync(ctx context.Context, path string) error { return Exec(ctx, p, Sync(path)) }
 
 // Children returns the names of a znode's children.
 func (p *Pinned) Children(ctx context.Context, path string) ([]string, error) {
-	return p.WatchChildren(ctx, path, nil)
+	return Do(ctx, p, GetChildren(path))
 }
 
-// WatchChildren is Children with a wake channel, as in Get, for the next change
-// of the names.
-func (p *Pinned) WatchChildren(ctx context.Context, path string, wake chan<- zk.EventType) ([]string, error) {
-	return do(ctx, p, getChildren(path, waking(wake)))
-}
-
-// Get returns a znode's data and Stat. With a wake channel, the event's type is
-// sent into it, if there is room, at the next change of the znode.
+// Get returns a znode's data and Stat. With a wake channel, it leaves a watch, as Op.Wake does.
 func (p *Pinned) Get(ctx context.Context, path string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
-	n, err := do(ctx, p, getData(path, waking(wake)))
+	n, err := Do(ctx, p, GetData(path).Wake(wake))
 	return n.Data, n.Stat, err
 }
 
 // Exists returns a znode's Stat, which needs no permission.
 func (p *Pinned) Exists(ctx context.Context, path string) (*zk.Stat, error) {
-	return p.WatchExists(ctx, path, nil)
-}
-
-// WatchExists is Exists with a wake channel, as in Get; where there is no znode, its
-// creation is the next change.
-func (p *Pinned) WatchExists(ctx context.Context, path string, wake chan<- zk.EventType) (*zk.Stat, error) {
-	return do(ctx, p, exists(path, waking(wake)))
+	return Do(ctx, p, Exists(path))
 }
 
 // Unwatch forgets what requests on path were given this wake channel for. The

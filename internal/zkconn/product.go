@@ -48,7 +48,7 @@ func (to target) inquire(ctx context.Context) inquiry {
 		return inquiry{known: known}
 	}
 	ctx, to.root = untripped(ctx), ""
-	return inquiry{to: to, config: begin(ctx, to, getData(ConfigPath, nil)), keeper: begin(ctx, to, exists(keeperVersion, nil))}
+	return inquiry{to: to, config: begin(ctx, to, GetData(ConfigPath)), keeper: begin(ctx, to, Exists(keeperVersion))}
 }
 
 // learn waits for the answers, takes note of them, and returns whether the server is alone.

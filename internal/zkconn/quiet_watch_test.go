@@ -28,19 +28,19 @@ func TestQuietWatches(t *testing.T) {
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
 	f.must(f.create(f.observer, "/dir", zkconn.CreateMode{}))
-	_, _, err := f.Children(ctx, f.root+"/dir", true) // the user has a watch of the same kind
+	err := zkconn.Exec(ctx, f, zkconn.List(f.root+"/dir").Watch(true)) // the user has a watch of the same kind
 	f.must(err)
 	f.must(f.create(f.observer, "/dir/first", zkconn.CreateMode{}))
 	f.event("NodeChildrenChanged /dir")
 	f.must(f.create(f.observer, "/other", zkconn.CreateMode{}))
-	_, _, err = f.Children(ctx, f.root+"/other", true)
+	err = zkconn.Exec(ctx, f, zkconn.List(f.root+"/other").Watch(true))
 	f.must(err)
 	p, err := f.Stay().Pin(ctx)
 	f.must(err)
 	wake := make(chan zk.EventType, 1)
 	watch := func() {
 		t.Helper()
-		_, err := p.WatchChildren(ctx, f.root+"/dir", wake)
+		err := zkconn.Exec(ctx, p, zkconn.GetChildren(f.root+"/dir").Wake(wake))
 		f.must(err)
 	}
 
@@ -58,7 +58,7 @@ func TestQuietWatches(t *testing.T) {
 	woken(t, "a child made on another connection", wake)
 	f.noNodeEvents()
 
-	if _, err := p.WatchExists(ctx, f.root+"/later", wake); !errors.Is(err, zkconn.NoNode) {
+	if err := zkconn.Exec(ctx, p, zkconn.Exists(f.root+"/later").Wake(wake)); !errors.Is(err, zkconn.NoNode) {
 		t.Fatal(err)
 	}
 	f.must(f.create(f.observer, "/later", zkconn.CreateMode{}))
@@ -67,7 +67,7 @@ func TestQuietWatches(t *testing.T) {
 	watch()
 	p.Unwatch(f.root+"/dir", wake)
 	f.must(f.create(f.observer, "/dir/d", zkconn.CreateMode{}))
-	f.must(f.Sync(ctx, f.root))
+	f.must(zkconn.Exec(ctx, f, zkconn.Sync(f.root)))
 	f.noNodeEvents()
 	if len(wake) > 0 {
 		t.Error("a wake after Unwatch")
@@ -75,19 +75,19 @@ func TestQuietWatches(t *testing.T) {
 
 	// A change of the children does not fire the user's data watch, nor the other way round.
 	watch()
-	_, _, err = f.Get(ctx, f.root+"/dir", true)
+	err = zkconn.Exec(ctx, f, zkconn.GetData(f.root+"/dir").Watch(true))
 	f.must(err)
 	f.must(f.create(f.observer, "/dir/e", zkconn.CreateMode{}))
 	woken(t, "a child beside a data watch", wake)
 	f.noNodeEvents()
 	watch()
-	_, err = f.observer.Set(ctx, f.root+"/dir", []byte("x"), -1)
+	err = zkconn.Exec(ctx, f.observer, zkconn.SetData(f.root+"/dir", []byte("x"), -1))
 	f.must(err)
 	f.event("NodeDataChanged /dir")
 	if len(wake) > 0 {
 		t.Error("a wake by data")
 	}
-	_, _, err = f.Children(ctx, f.root+"/dir", true)
+	err = zkconn.Exec(ctx, f, zkconn.List(f.root+"/dir").Watch(true))
 	f.must(err)
 	f.must(f.create(f.observer, "/dir/f", zkconn.CreateMode{}))
 	woken(t, "a child that the user watches too", wake)
@@ -98,11 +98,11 @@ func TestPipeReads(t *testing.T) {
 	t.Parallel()
 	f := openFaulty(t, zktest.Patience)
 	ctx := zktest.Within(t)
-	_, err := f.observer.Set(ctx, f.root, []byte("data"), -1)
+	err := zkconn.Exec(ctx, f.observer, zkconn.SetData(f.root, []byte("data"), -1))
 	f.must(err)
 	p, err := f.Pipe(ctx, f.root)
 	f.must(err)
-	get, stat, none := p.Get(f.root), p.Exists(f.root), p.Get(f.root+"/none")
+	get, stat, none := zkconn.Add(p, zkconn.GetData(f.root)), zkconn.Add(p, zkconn.Exists(f.root)), zkconn.Add(p, zkconn.GetData(f.root+"/none"))
 	n, err := get.Wait(ctx)
 	if err != nil || string(n.Data) != "data" || n.Stat.Version != 1 {
 		t.Errorf("%+v, %v", n, err)

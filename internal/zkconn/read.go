@@ -3,16 +3,14 @@ package zkconn
 import (
 	"bytes"
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
-	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
 // Node is a znode's data and Stat.
@@ -52,22 +50,41 @@ type Reading struct {
 	Err error
 }
 
-// asking is an operation whose request is a path and what stands behind it, which may
-// be nil.
-func asking[T any](code int32, path string, decode func(*answer) T, rest func(*jute.Encoder)) op[T] {
-	return op[T]{code: code, path: path, err: ValidatePath(path, false), decode: decode, rest: rest}
+// request returns an operation whose request is a path and a rest, which may be nil.
+func request[T any](code int32, path string, decode func(*answer) T, rest func(*jute.Encoder)) Op[T] {
+	return Op[T]{code: code, path: path, err: ValidatePath(path, false), decode: decode, rest: rest}
+}
+
+// reading returns an operation whose request is a path and whether to leave a watch.
+func reading[T any](code int32, path string, decode func(*answer) T) Op[T] {
+	return request(code, path, decode, unwatched)
 }
 
 func watched(e *jute.Encoder)   { e.Bool(true) }
 func unwatched(e *jute.Encoder) { e.Bool(false) }
 
-// watching is an operation whose request is a path and whether to leave a watch.
-// The watch is on the creation when exists finds no znode.
-func watching[T any](code int32, path string, w watcher, kind watchKind, decode func(*answer) T) op[T] {
+// Watch returns o as it is, or, if leave is true, an operation that also leaves a watch. The
+// next event of the watch is among the Session's Events. Only GetData, Exists, GetChildren and
+// List can leave one. Exists leaves it even if there is no znode, for the creation.
+func (o Op[T]) Watch(leave bool) Op[T] { return o.watch(shown(leave)) }
+
+// Wake is Watch for one caller: the type of the next event is sent to wake, if there is room,
+// and is not among the Events. A nil channel leaves no watch.
+func (o Op[T]) Wake(wake chan<- zk.EventType) Op[T] { return o.watch(waking(wake)) }
+
+func (o Op[T]) watch(w watcher) Op[T] {
 	if w == nil {
-		return asking(code, path, decode, unwatched)
+		return o
 	}
-	o := asking(code, path, decode, watched)
+	code, path, kind := o.code, o.path, dataWatch
+	switch code {
+	case jute.OpGetData, jute.OpExists:
+	case jute.OpGetChildren, jute.OpGetChildren2:
+		kind = childWatch
+	default:
+		panic("zkconn: an operation that leaves no watch: " + strconv.Itoa(int(code)))
+	}
+	o.rest = watched
 	o.effect = func(l *link, a *answer) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -81,16 +98,15 @@ func watching[T any](code int32, path string, w watcher, kind watchKind, decode 
 	return o
 }
 
-func getData(path string, w watcher) op[Node] {
-	return watching(jute.OpGetData, path, w, dataWatch, (*answer).node)
-}
+// GetData reads a znode's data and Stat.
+func GetData(path string) Op[Node] { return reading(jute.OpGetData, path, (*answer).node) }
 
-func exists(path string, w watcher) op[*zk.Stat] {
-	return watching(jute.OpExists, path, w, dataWatch, (*answer).Stat)
-}
+// Exists reads a znode's Stat, which needs no permission on most servers.
+func Exists(path string) Op[*zk.Stat] { return reading(jute.OpExists, path, (*answer).Stat) }
 
-func getChildren(path string, w watcher) op[[]string] {
-	return watching(jute.OpGetChildren, path, w, childWatch, (*answer).names)
+// GetChildren reads the names of a znode's children, in the server's order.
+func GetChildren(path string) Op[[]string] {
+	return reading(jute.OpGetChildren, path, (*answer).names)
 }
 
 // Listed is a znode's children and its Stat.
@@ -99,8 +115,9 @@ type Listed struct {
 	Stat  *zk.Stat
 }
 
-func list(path string, w watcher) op[Listed] {
-	return watching(jute.OpGetChildren2, path, w, childWatch, func(a *answer) Listed {
+// List reads the names of a znode's children, in the server's order, and its Stat.
+func List(path string) Op[Listed] {
+	return reading(jute.OpGetChildren2, path, func(a *answer) Listed {
 		names := a.names()
 		return Listed{names, a.Stat()}
 	})
@@ -127,19 +144,85 @@ func (a *answer) accessList() []zk.ACL {
 	return acl
 }
 
-func getACL(path string) op[Access] {
-	return asking(jute.OpGetACL, path, func(a *answer) Access {
+// GetACL reads a znode's access control list and its Stat.
+func GetACL(path string) Op[Access] {
+	return request(jute.OpGetACL, path, func(a *answer) Access {
 		return Access{a.accessList(), a.Stat()}
 	}, nil)
 }
 
-func syncPath(ctx context.Context, s sender, path string) error {
-	_, err := do(ctx, s, asking(jute.OpSync, path, (*answer).nothing, nil))
-	return err
+// GetAllChildrenNumber counts a znode's descendants. Servers before 3.6 answer Unimplemented
+// and drop the connection.
+func GetAllChildrenNumber(path string) Op[int] {
+	return request(jute.OpGetAllChildrenNumber, path, func(a *answer) int { return int(a.Int()) }, nil)
 }
 
-// multiChildren lists many znodes by one multiRead.
-func multiChildren(paths []string) op[[]Listing] {
+// GetEphemerals reads the paths of the session's ephemeral znodes that begin with prefix, and
+// sorts them. Below a chroot it returns only those inside: to the server a bare chroot is a
+// prefix of its siblings' names too.
+func GetEphemerals(prefix string) Op[[]string] {
+	return request(jute.OpGetEphemerals, prefix, func(a *answer) []string {
+		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
+		slices.Sort(a.root.clients(paths))
+		return paths
+	}, nil)
+}
+
+// Identity is one authentication of the session.
+type Identity struct {
+	Scheme string `json:"scheme"`
+	User   string `json:"user"`
+}
+
+// WhoAmI reads the session's authentications, and sorts them. Servers before 3.7 answer
+// Unimplemented and drop the connection.
+func WhoAmI() Op[[]Identity] {
+	return Op[[]Identity]{
+		code: jute.OpWhoAmI, encode: func(*jute.Encoder, chroot) {},
+		decode: func(a *answer) (ids []Identity) {
+			for range a.Count(8, 2*jute.StringCost) {
+				ids = append(ids, Identity{Scheme: a.String(), User: a.String()})
+			}
+			slices.SortFunc(ids, func(x, y Identity) int {
+				return cmp.Or(strings.Compare(x.Scheme, y.Scheme), strings.Compare(x.User, y.User))
+			})
+			return ids
+		},
+	}
+}
+
+// Zxid reads the zxid of the latest transaction that the server knows, or knew a moment ago.
+// It asks for the root of the ensemble, whatever the chroot.
+func Zxid() Op[int64] {
+	o := reading(jute.OpExists, "/", func(a *answer) int64 { return a.zxid })
+	o.encode = func(e *jute.Encoder, _ chroot) { e.String("/"); e.Bool(false) }
+	return o
+}
+
+// Sync waits until the server has caught up with the leader.
+func Sync(path string) Op[struct{}] { return request(jute.OpSync, path, (*answer).nothing, nil) }
+
+// AddWatch leaves a persistent watch, on the whole subtree if recursive. Servers before 3.6
+// answer Unimplemented and drop the connection.
+func AddWatch(path string, recursive bool) Op[struct{}] {
+	kind, mode := persistentWatch, int32(0)
+	if recursive {
+		kind, mode = recursiveWatch, 1
+	}
+	o := request(jute.OpAddWatch, path, (*answer).nothing, func(e *jute.Encoder) { e.Int(mode) })
+	o.effect = func(l *link, a *answer) {
+		if a.code == codeOK {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.watches.addMode(kind, a.root.server(path))
+		}
+	}
+	return o
+}
+
+// MultiGetChildren reads the children of many znodes in one multiRead, which servers from 3.6
+// on understand. Its result has one Listing for each path.
+func MultiGetChildren(paths []string) Op[[]Listing] {
 	return multiRead(jute.OpGetChildren, paths, func(a *answer, err error) Listing {
 		if err != nil {
 			return Listing{Err: err}
@@ -148,8 +231,9 @@ func multiChildren(paths []string) op[[]Listing] {
 	})
 }
 
-// multiGet reads many znodes by one multiRead.
-func multiGet(paths []string) op[[]Reading] {
+// MultiGetData reads many znodes in one multiRead, which servers from 3.6 on understand. Its
+// result has one Reading for each path. The answer may be as long as all their data together.
+func MultiGetData(paths []string) Op[[]Reading] {
 	return multiRead(jute.OpGetData, paths, func(a *answer, err error) Reading {
 		if err != nil {
 			return Reading{Err: err}
@@ -160,8 +244,8 @@ func multiGet(paths []string) op[[]Reading] {
 
 // multiRead asks the same of many znodes in one request. one reads what became of
 // the next of them, a refusal included.
-func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op[[]T] {
-	return op[[]T]{
+func multiRead[T any](code int32, paths []string, one func(*answer, error) T) Op[[]T] {
+	return Op[[]T]{
 		code: jute.OpMultiRead, path: paths[0],
 		encode: func(e *jute.Encoder, root chroot) {
 			size := 0
@@ -192,113 +276,4 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) op
 			return out
 		},
 	}
-}
-
-// maxSeveral is how many bytes the answers to requests that go together may take.
-const maxSeveral = 96 << 20
-
-// Several are requests that go together and are waited for together. That costs much less
-// than one by one: they share what keeps the books of a request, and wake who waits once.
-type Several[T any] struct {
-	pending *Pending[[]wire.Part]
-	paths   []string
-	ask     func(path string) op[T]
-	decode  func(*answer) T
-	slowed  bool
-	size    int // bytes of the answers that have been read
-}
-
-// severally sends several requests behind those made before.
-func severally[T any](p *Pipe, paths []string, ask func(path string) op[T]) *Several[T] {
-	s := &Several[T]{paths: paths, ask: ask}
-	all := op[[]wire.Part]{path: paths[0], decode: func(a *answer) []wire.Part { return a.parts }}
-	size := 0
-	for _, path := range paths {
-		size += len(path) + len(p.to.root) + 17
-	}
-	frames, effects := jute.Encoder{B: make([]byte, 0, size)}, false
-	for _, path := range paths {
-		o := ask(path)
-		o.frame(&frames, p.to.root)
-		effects = effects || o.effect != nil
-		all.code, all.err, s.decode = o.code, cmp.Or(all.err, o.err), o.decode
-	}
-	s.pending = bind(p.ctx, p.to, all)
-	if all.err != nil {
-		return s
-	}
-	c := s.pending.call
-	c.Frames, c.Several = frames.B, len(paths)
-	if effects {
-		c.Answered = func(at int, r wire.Reply) {
-			if o := ask(paths[at]); o.effect != nil {
-				o.effect(p.to.l, answerTo(r, p.to.root))
-			}
-		}
-	}
-	p.to.send(c)
-	return s
-}
-
-// Ready is that of Pending.
-func (s *Several[T]) Ready() bool { return s.pending.Ready() }
-
-// Slowed is that of Pending, of any of them.
-func (s *Several[T]) Slowed() bool { return s.slowed }
-
-// Len is how many there are.
-func (s *Several[T]) Len() int { return len(s.paths) }
-
-// Each waits for the answers to all, and has take note each in its turn, or why it was
-// refused. When ctx ends first, it reports whether they had been sent. What the server has
-// no time for is sent again.
-func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) error {
-	replies, err := s.pending.Wait(ctx)
-	if err != nil {
-		return err
-	}
-	a := answerTo(wire.Reply{}, s.pending.root)
-	a.more = len(replies)
-	for i, r := range replies {
-		replies[i].Body = nil // which has been read when the next one is
-		v, err := s.one(ctx, a, i, r)
-		if err != nil && !errors.As(err, new(*Error)) {
-			return err
-		}
-		take(v, err)
-	}
-	return nil
-}
-
-// decoded reads an answer. All of them are in memory until the last one has been read.
-func (s *Several[T]) decoded(a *answer) (none T, err error) {
-	if s.size += len(a.Rest()); s.size > maxSeveral {
-		return none, fmt.Errorf("the server's replies to %d requests are larger than %d MiB in total", len(s.paths), maxSeveral>>20)
-	}
-	return read(a, s.decode)
-}
-
-// one reads an answer by way of a, or has the request sent again alone.
-func (s *Several[T]) one(ctx context.Context, a *answer, at int, r wire.Part) (none T, err error) {
-	if r.Code == wire.OK {
-		a.err = nil
-		a.Next(r.Body)
-		return s.decoded(a)
-	}
-	o := s.ask(s.paths[at])
-	err = s.pending.root.refusal(Code(r.Code), o.code, o.path)
-	if r.Code != wire.Throttled {
-		return none, err
-	}
-	c := s.pending.call
-	alone := &Pending[T]{call: c, root: s.pending.root, decode: func(own *answer) T { // within the same limits
-		a.err = nil
-		a.Next(own.Rest())
-		v, err := s.decoded(a)
-		own.err = err
-		return v
-	}}
-	alone.renew = func() *call { return bind(c.Context, c.to, o).call }
-	s.slowed = true
-	return alone.again(ctx, none, err)
 }

@@ -33,11 +33,11 @@ func TestPingConfirmsConnection(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		_, err := s.Create(testContext(t), "/t", nil, OpenACL(), CreateMode{TTL: sessionTimeout})
+		err := Exec(testContext(t), s, Create("/t", nil, OpenACL(), CreateMode{TTL: sessionTimeout}))
 		if want := "KeeperErrorCode = Unimplemented for /t (create -t needs ZooKeeper 3.5.3 or later, with extendedTypesEnabled=true)"; err == nil || err.Error() != want {
 			t.Errorf("%v", err)
 		}
-		if _, err := s.Set(testContext(t), "/x", nil, -1); err != nil {
+		if err := Exec(testContext(t), s, SetData("/x", nil, -1)); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -68,10 +68,10 @@ func TestRequestsWaitOutHangUp(t *testing.T) {
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if _, err := s.WhoAmI(testContext(t)); !errors.Is(err, Unimplemented) || !strings.Contains(err.Error(), "whoami needs ZooKeeper 3.7") {
+		if err := Exec(testContext(t), s, WhoAmI()); !errors.Is(err, Unimplemented) || !strings.Contains(err.Error(), "whoami needs ZooKeeper 3.7") {
 			t.Errorf("%v", err)
 		}
-		if _, err := s.Set(testContext(t), "/x", nil, -1); err != nil || sets != 1 {
+		if err := Exec(testContext(t), s, SetData("/x", nil, -1)); err != nil || sets != 1 {
 			t.Errorf("%v; %d on the second connection", err, sets)
 		}
 	})
@@ -91,7 +91,7 @@ func TestMissingCredentialsFailQueued(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, a := range []*Pending[Written]{p.Create("/a", nil, OpenACL()), p.Create("/b", nil, OpenACL())} {
+		for _, a := range []*Pending[Written]{Add(p, Create("/a", nil, OpenACL(), CreateMode{})), Add(p, Create("/b", nil, OpenACL(), CreateMode{}))} {
 			if _, err := a.Wait(testContext(t)); !errors.Is(err, sessionNoAuth) {
 				t.Errorf("%v", err)
 			}
@@ -123,13 +123,13 @@ func TestMissingCredentialsFailUnsent(t *testing.T) {
 			t.Fatal(err)
 		}
 		answered := func(w *Pending[Written]) error { _, err := w.Wait(testContext(t)); return err }
-		asked := func(path string) *Pending[Written] { return p.Create(path, nil, OpenACL()) }
+		asked := func(path string) *Pending[Written] { return Add(p, Create(path, nil, OpenACL(), CreateMode{})) }
 		first := asked("/a")
 		synctest.Wait()
 		second := asked("/b") // its write has begun but does not finish
 		synctest.Wait()
 		third := asked("/c")
-		credential := add(p, addAuth(Credential{"digest", []byte("u:p")}))
+		credential := Add(p, addAuth(Credential{"digest", []byte("u:p")}))
 		behind := asked("/d")
 		time.Sleep(2 * time.Second)
 		for path, w := range map[string]*Pending[Written]{"/a": first, "/b": second, "/c": third, "/e": asked("/e")} {
@@ -155,12 +155,12 @@ func TestAnswersBeforeTheHangUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := p.Create("/a", nil, OpenACL())
+		first := Add(p, Create("/a", nil, OpenACL(), CreateMode{}))
 		synctest.Wait()
 		client.cut.Store(true)
-		second := p.Create("/b", nil, OpenACL()) // its write fails
+		second := Add(p, Create("/b", nil, OpenACL(), CreateMode{})) // its write fails
 		synctest.Wait()
-		third := p.Create("/c", nil, OpenACL())
+		third := Add(p, Create("/c", nil, OpenACL(), CreateMode{}))
 		if _, err := first.Wait(testContext(t)); err != nil {
 			t.Error(err)
 		}
@@ -195,7 +195,7 @@ func TestRefusedPing(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(sessionTimeout)
-		if _, err := s.Set(testContext(t), "/x", nil, -1); err != nil {
+		if err := Exec(testContext(t), s, SetData("/x", nil, -1)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -231,7 +231,7 @@ func TestPersistentWatchesGivenUp(t *testing.T) {
 		return false
 	})
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := s.AddWatch(testContext(t), "/w", true); err != nil {
+		if err := Exec(testContext(t), s, AddWatch("/w", true)); err != nil {
 			t.Fatal(err)
 		}
 		close(drop)
@@ -245,7 +245,7 @@ func TestPersistentWatchesGivenUp(t *testing.T) {
 				}
 			}
 		}
-		if err := s.Sync(testContext(t), "/"); err != nil || asked != 1 || reported != 1 {
+		if err := Exec(testContext(t), s, Sync("/")); err != nil || asked != 1 || reported != 1 {
 			t.Errorf("%v; asked %d times, reported %d times", err, asked, reported)
 		}
 	})
@@ -283,7 +283,7 @@ func TestPersistentWatchesOutliveAccidents(t *testing.T) {
 				return p.reply(xid, codeOK)
 			})
 			bubble(t, serve, func(t *testing.T, s *Session) {
-				if err := s.AddWatch(testContext(t), "/w", true); err != nil {
+				if err := Exec(testContext(t), s, AddWatch("/w", true)); err != nil {
 					t.Fatal(err)
 				}
 				close(drop)
@@ -292,7 +292,7 @@ func TestPersistentWatchesOutliveAccidents(t *testing.T) {
 				for _, e := range s.Events() {
 					removed = removed || e.Type == eventPersistentWatchRemoved && e.Path == "/w"
 				}
-				if err := s.Sync(testContext(t), "/"); err != nil || asked != c.asked || removed != c.removed {
+				if err := Exec(testContext(t), s, Sync("/")); err != nil || asked != c.asked || removed != c.removed {
 					t.Errorf("%v; setWatches2 was sent %d times, not %d; removed: %v", err, asked, c.asked, removed)
 				}
 			})

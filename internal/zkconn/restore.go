@@ -98,7 +98,7 @@ func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 func (l *link) settingWatches(to target, code int32, body []byte, behind func() []*wire.Request) *wire.Request {
 	var pause pauses
 	var again func() *wire.Request
-	setting := op[struct{}]{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
+	setting := Op[struct{}]{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
 	again = func() *wire.Request {
 		c := bind(l.wire.Context(), to, setting).call
 		c.Answered = func(_ int, r wire.Reply) {

@@ -56,7 +56,7 @@ func TestSASLAnswers(t *testing.T) {
 		}
 		cfg := Config{Servers: "127.0.0.1:1", Secure: secure.Config{SASL: sasl}, Auth: []Credential{{"digest", []byte("ann:secret")}}}
 		bubbleWith(t, cfg, serve, func(t *testing.T, s *Session) {
-			_, err := s.Exists(testContext(t), "/a", false)
+			err := Exec(testContext(t), s, Exists("/a"))
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v, want %s", err, c.want)
 			}

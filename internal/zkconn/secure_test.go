@@ -184,7 +184,7 @@ func TestTLS(t *testing.T) {
 			case c.want == "" && err != nil:
 				t.Error(err)
 			case c.want == "":
-				if _, err := s.Exists(zktest.Within(t), "/", false); err != nil {
+				if err := zkconn.Exec(zktest.Within(t), s, zkconn.Exists("/")); err != nil {
 					t.Error(err)
 				}
 				if a := s.Info().Agreed; a == nil || a.Own != "CN=alice" || a.Verified != (c.ours.Insecure == false) || !strings.HasPrefix(a.Protocol, "TLS 1.") {
@@ -242,7 +242,7 @@ func TestReconnectUsesTLS(t *testing.T) {
 	id := s.Info().ID
 	proxy.Cut()
 	zktest.Eventually(t, "the session goes on", func() bool {
-		_, err := s.Exists(zktest.Within(t), "/", false)
+		err := zkconn.Exec(zktest.Within(t), s, zkconn.Exists("/"))
 		return err == nil
 	})
 	if i := s.Info(); i.ID != id || i.Agreed == nil {

@@ -16,17 +16,20 @@ type target struct {
 	root chroot
 }
 
-// sender is what a single request goes through.
-type sender interface {
+// A Sender sends single operations: a Client, a Session, or a Pinned.
+type Sender interface {
 	// connection waits for the connection to send on. The path is for its error.
 	connection(ctx context.Context, path string) (target, error)
 	// fencedBy is what its writes depend on; nil without one.
 	fencedBy() Fence
 }
 
-// do sends one request and waits for its answer. It gives up when ctx ends. If the server
-// hangs up over a request newer than 3.4, do finds out whether the server knows it.
-func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
+// Do sends one operation and returns its result. It waits until ctx ends. A malformed path
+// is an error before anything is sent. Other errors are *Error for a refusal; *NoServerError
+// or *UnsentError when nothing was sent; *LostError when the connection broke after sending
+// and *AbandonedError when ctx ended then; ErrNotConnected after Close. If the server
+// hangs up over a request newer than 3.4, Do finds out whether the server knows it.
+func Do[T any](ctx context.Context, s Sender, o Op[T]) (T, error) {
 	v, err := once(ctx, s, o)
 	h, ok := errors.AsType[*hangUp](err)
 	if _, joined := ctx.Value(transactionKey{}).(*Transaction); !ok || joined {
@@ -38,8 +41,14 @@ func do[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	return v, err
 }
 
-// once is do for a request over which no server hangs up.
-func once[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
+// Exec is Do without the result.
+func Exec[T any](ctx context.Context, s Sender, o Op[T]) error {
+	_, err := Do(ctx, s, o)
+	return err
+}
+
+// once is Do for a request over which no server hangs up.
+func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 	if o.err != nil {
 		return none, o.err
 	}
@@ -64,13 +73,13 @@ func once[T any](ctx context.Context, s sender, o op[T]) (none T, err error) {
 	}
 	p := dispatch(ctx, to, o, g)
 	if trip != nil && !trip.Alone { // its order among others is kept by whoever follows it
-		p.renew = nil
+		p.repeats = false
 	}
 	return p.Wait(ctx)
 }
 
 // dispatch sends an operation, fenced if need be.
-func dispatch[T any](ctx context.Context, to target, o op[T], g guard) *Pending[T] {
+func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	switch {
 	case !g.guards(o.code):
 	case o.changes == nil:
@@ -84,10 +93,9 @@ func dispatch[T any](ctx context.Context, to target, o op[T], g guard) *Pending[
 }
 
 // begin binds an operation to a connection and sends it.
-func begin[T any](ctx context.Context, to target, o op[T]) *Pending[T] {
+func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := bind(ctx, to, o)
-	if o.err == nil {
-		p.renew = func() *call { return bind(ctx, to, o).call }
+	if p.repeats = true; o.err == nil {
 		to.send(p.call)
 	}
 	return p
@@ -109,8 +117,15 @@ func (to target) send(calls ...*call) {
 	to.Send(requests...)
 }
 
-// bind makes an operation a request, which is not sent any more once ctx has ended.
-func bind[T any](ctx context.Context, to target, o op[T]) *Pending[T] {
+// bind makes an operation a request that is not sent yet.
+func bind[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
+	p := &Pending[T]{batch[T]{op: o}}
+	p.call = newCall(ctx, to, &p.op)
+	return p
+}
+
+// newCall makes an operation a call, which is not sent any more once ctx has ended.
+func newCall[T any](ctx context.Context, to target, o *Op[T]) *call {
 	c := &call{to: to, path: o.path, write: o.write, done: make(chan reply, 1)}
 	c.Request = wire.Request{Context: ctx, Op: o.code, End: c.end}
 	if c.trip = TripOf(ctx); c.trip != nil {
@@ -125,69 +140,14 @@ func bind[T any](ctx context.Context, to target, o op[T]) *Pending[T] {
 		c.Frames = e.B
 		c.Newer = o.trialOp()
 	}
-	if o.effect != nil {
-		c.Answered = func(_ int, r wire.Reply) { o.effect(to.l, answerTo(r, to.root)) }
+	if effect := o.effect; effect != nil {
+		c.Answered = func(_ int, r wire.Reply) { effect(to.l, answerTo(r, to.root)) }
 	}
 	if n := o.destroys(); o.err == nil && n > 0 {
 		recorder, _ := ctx.Value(recorderKey{}).(*Recorder)
 		c.record = recorder.open(n)
 	}
-	return &Pending[T]{call: c, root: to.root, decode: o.decode, newest: o.newest(), changes: o.size()}
-}
-
-// Pending is an answer that is still to come.
-type Pending[T any] struct {
-	call   *call
-	root   chroot
-	decode func(*answer) T
-	renew  func() *call // makes the request once more; nil if it is not to be sent again
-	slowed bool
-
-	newest   kind // the first change that old servers do not know; without one, the request itself
-	changes  int  // number of changes in the request; 1 for a read
-	fate     fate
-	answered bool
-}
-
-// Outcome returns what became of the request's changes. It may be called once Wait has
-// returned; before that, they are Unknown.
-func (p *Pending[T]) Outcome() Outcome { return p.fate.of(p.changes) }
-
-// Answered reports whether Wait has returned the answer to this very request: a value, the
-// server's refusal, or that the request is too large.
-func (p *Pending[T]) Answered() bool { return p.answered }
-
-// Ready tells that the answer is there, or that there will be none. Where it is that the
-// server has too much to do, Wait waits for another one.
-func (p *Pending[T]) Ready() bool { return len(p.call.done) > 0 }
-
-// Wait returns the answer. When ctx ends first, it reports whether the request had
-// been sent. What the server has no time for is sent again.
-func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
-	v, err := p.wait(ctx)
-	if errors.Is(err, Throttled) {
-		return p.again(ctx, v, err)
-	}
-	return v, err
-}
-
-func (p *Pending[T]) wait(ctx context.Context) (v T, err error) {
-	r, err := p.call.wait(ctx)
-	switch {
-	case err != nil:
-		p.fate, p.answered = r.fate, r.refusal
-	case r.Code != wire.OK:
-		code := Code(r.Code)
-		p.fate, p.answered = code.fate(), true
-		err = p.root.refusal(code, p.newest.code, p.newest.path)
-	default:
-		a := answerTo(r.Reply, p.root)
-		v, err = read(a, p.decode)
-		p.fate, p.answered = fateOf(a), !a.fenced
-	}
-	p.call.record.settle(p.fate)
-	p.call.trip.cameTo(p.Outcome(), r.cut)
-	return v, err
+	return c
 }
 
 // call is one request on its way, or several that go together: made by bind or
@@ -227,7 +187,13 @@ type reply struct {
 func answerTo(r wire.Reply, root chroot) *answer {
 	d := jute.NewDecoder(r.Body)
 	d.Limit(maxLists)
-	return &answer{Decoder: d, code: Code(r.Code), zxid: r.Zxid, root: root, parts: r.Parts}
+	return &answer{Decoder: d, code: Code(r.Code), zxid: r.Zxid, root: root}
+}
+
+// next makes a the answer of the next reply.
+func (a *answer) next(r *wire.Reply) {
+	a.Next(r.Body)
+	a.code, a.zxid, a.err = Code(r.Code), r.Zxid, nil
 }
 
 // wait returns the reply, or the error of a call that has none.

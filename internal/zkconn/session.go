@@ -249,7 +249,7 @@ func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }
 // reconnects, in memory only. A nil auth sends none. When the server refuses it,
 // the session is lost: State becomes StateAuthFailed.
 func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
-	_, err := do(ctx, s.Client, addAuth(Credential{scheme, auth}))
+	err := Exec(ctx, s, addAuth(Credential{scheme, auth}))
 	if errors.As(err, new(*Error)) && !errors.Is(err, SessionExpired) {
 		return refused(scheme)
 	}

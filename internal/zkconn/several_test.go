@@ -39,7 +39,7 @@ func TestSeveral(t *testing.T) {
 		paths := []string{"/a", "/b", "/c"}
 		var got []error
 		note := func(_ *zk.Stat, refusal error) { got = append(got, refusal) }
-		if err := p.EachExists(paths).Each(testContext(t), note); err != nil || len(got) != 3 {
+		if err := AddEach(p, paths, Exists).Each(testContext(t), note); err != nil || len(got) != 3 {
 			t.Fatalf("%v, %v", got, err)
 		}
 		for i, refusal := range got {
@@ -48,10 +48,10 @@ func TestSeveral(t *testing.T) {
 			}
 		}
 		got = nil
-		if err := p.EachExists(paths).Each(testContext(t), note); !errors.As(err, new(*LostError)) || got != nil {
+		if err := AddEach(p, paths, Exists).Each(testContext(t), note); !errors.As(err, new(*LostError)) || got != nil {
 			t.Errorf("%v, %v", got, err)
 		}
-		if err := p.EachExists([]string{"/a", "no path"}).Each(testContext(t), note); err == nil || got != nil {
+		if err := AddEach(p, []string{"/a", "no path"}, Exists).Each(testContext(t), note); err == nil || got != nil {
 			t.Errorf("a path without a slash: %v", got)
 		}
 	})

@@ -2,7 +2,6 @@ package zkconn
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -37,23 +36,3 @@ func (p *pauses) wait(ctx context.Context, k *wire.Conn) bool {
 	}
 	return false
 }
-
-// again sends a request once more that was refused with Throttled, until another
-// answer comes. It gives up after a session's time.
-func (p *Pending[T]) again(ctx context.Context, v T, err error) (T, error) {
-	var pause pauses
-	to := p.call.to
-	limit := time.Now().Add(to.l.wire.Status().Patience)
-	for p.renew != nil && errors.Is(err, Throttled) && time.Now().Before(limit) && pause.wait(ctx, to.Conn) {
-		p.slowed = true
-		p.call = p.renew()
-		p.call.Held = wire.HeldAlways
-		to.send(p.call)
-		v, err = p.wait(ctx)
-	}
-	return v, err
-}
-
-// Slowed tells of a request that has been answered whether it was refused before as
-// the server had too much to do.
-func (p *Pending[T]) Slowed() bool { return p.slowed }

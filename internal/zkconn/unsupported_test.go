@@ -22,20 +22,28 @@ var newRequests = map[string]struct {
 	op int32
 	do func(ctx context.Context, s *zkconn.Session) error
 }{
-	"whoAmI":        {jute.OpWhoAmI, func(ctx context.Context, s *zkconn.Session) error { _, err := s.WhoAmI(ctx); return err }},
-	"getEphemerals": {jute.OpGetEphemerals, func(ctx context.Context, s *zkconn.Session) error { _, err := s.Ephemerals(ctx, "/"); return err }},
-	"getAllChildrenNumber": {jute.OpGetAllChildrenNumber, func(ctx context.Context, s *zkconn.Session) error {
-		_, err := s.CountChildren(ctx, "/")
+	"whoAmI": {jute.OpWhoAmI, func(ctx context.Context, s *zkconn.Session) error {
+		err := zkconn.Exec(ctx, s, zkconn.WhoAmI())
 		return err
 	}},
-	"addWatch":        {jute.OpAddWatch, func(ctx context.Context, s *zkconn.Session) error { return s.AddWatch(ctx, "/", true) }},
+	"getEphemerals": {jute.OpGetEphemerals, func(ctx context.Context, s *zkconn.Session) error {
+		err := zkconn.Exec(ctx, s, zkconn.GetEphemerals("/"))
+		return err
+	}},
+	"getAllChildrenNumber": {jute.OpGetAllChildrenNumber, func(ctx context.Context, s *zkconn.Session) error {
+		err := zkconn.Exec(ctx, s, zkconn.GetAllChildrenNumber("/"))
+		return err
+	}},
+	"addWatch": {jute.OpAddWatch, func(ctx context.Context, s *zkconn.Session) error {
+		return zkconn.Exec(ctx, s, zkconn.AddWatch("/", true))
+	}},
 	"createContainer": {jute.OpCreateContainer, creating("/c", zkconn.CreateMode{Container: true})},
 	"createTTL":       {jute.OpCreateTTL, creating("/t", zkconn.CreateMode{TTL: time.Second})},
 }
 
 func creating(path string, mode zkconn.CreateMode) func(context.Context, *zkconn.Session) error {
 	return func(ctx context.Context, s *zkconn.Session) error {
-		_, err := s.Create(ctx, path, nil, zkconn.OpenACL(), mode)
+		err := zkconn.Exec(ctx, s, zkconn.Create(path, nil, zkconn.OpenACL(), mode))
 		return err
 	}
 }
@@ -129,7 +137,7 @@ func testAccidents(t *testing.T, name string, op, times int32) {
 func TestNothingIsLostAroundAHangUp(t *testing.T) {
 	t.Parallel()
 	s, _ := countingSandbox(t, jute.OpWhoAmI, 1000)
-	if _, err := s.Create(zktest.Within(t), "/q", nil, zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/q", nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 		t.Fatal(err)
 	}
 	p, err := s.Pipe(zktest.Within(t), "/q")
@@ -138,16 +146,16 @@ func TestNothingIsLostAroundAHangUp(t *testing.T) {
 	}
 	var before []*zkconn.Pending[zkconn.Written]
 	for i := range 50 {
-		before = append(before, p.Create(fmt.Sprintf("/q/n%d", i), nil, zkconn.OpenACL()))
+		before = append(before, zkconn.Add(p, zkconn.Create(fmt.Sprintf("/q/n%d", i), nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 	}
 	who := make(chan error, 1)
 	trip := zkconn.NewTrip()
 	go func() { // ends when WhoAmI returns
-		_, err := s.WhoAmI(trip.Context(zktest.Within(t)))
+		err := zkconn.Exec(trip.Context(zktest.Within(t)), s, zkconn.WhoAmI())
 		who <- err
 	}()
 	<-trip.Sent
-	behind := p.Create("/q/behind", nil, zkconn.OpenACL())
+	behind := zkconn.Add(p, zkconn.Create("/q/behind", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 	for i, one := range before {
 		if _, err := one.Wait(zktest.Within(t)); err != nil {
 			t.Errorf("request %d: %v", i, err)
@@ -159,8 +167,8 @@ func TestNothingIsLostAroundAHangUp(t *testing.T) {
 	if err := <-who; !errors.Is(err, zkconn.Unimplemented) {
 		t.Errorf("got %v", err)
 	}
-	if names, _, err := s.Children(zktest.Within(t), "/q", false); err != nil || len(names) != 50 {
-		t.Errorf("%d were created, %v", len(names), err)
+	if list, err := zkconn.Do(zktest.Within(t), s, zkconn.List("/q")); err != nil || len(list.Names) != 50 {
+		t.Errorf("%d were created, %v", len(list.Names), err)
 	}
 }
 
@@ -178,7 +186,7 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			release := held.Guard()
-			_, err = s.WhoAmI(zktest.Within(t))
+			err = zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI())
 			if known && err != nil || !known && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "does not send this request while a lock is held")) {
 				t.Errorf("got %v", err)
 			}
@@ -189,20 +197,20 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 				t.Error("the connection is another one")
 			}
 			release()
-			if err := held.Delete(zktest.Within(t), "/c"); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), held, zkconn.Delete("/c", -1)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Create(zktest.Within(t), "/e", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/e", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
 				t.Fatal(err)
 			}
-			_, err = s.WhoAmI(zktest.Within(t))
+			err = zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI())
 			if product := as == "clickhouse" || as == "raftkeeper"; product && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "does not send this request while the session has ephemeral znodes")) {
 				t.Errorf("with an ephemeral znode: %v", err)
 			}
-			if err := s.Delete(zktest.Within(t), "/e", -1); err != nil {
+			if err := zkconn.Exec(zktest.Within(t), s, zkconn.Delete("/e", -1)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err = s.WhoAmI(zktest.Within(t)); known && err != nil || !known && (!errors.Is(err, zkconn.Unimplemented) || strings.Contains(err.Error(), "while a lock")) {
+			if err = zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI()); known && err != nil || !known && (!errors.Is(err, zkconn.Unimplemented) || strings.Contains(err.Error(), "while a lock")) {
 				t.Errorf("after the lock: %v", err)
 			}
 		})
@@ -224,7 +232,7 @@ func TestLostContainerWhereSessionsEnd(t *testing.T) {
 	err := creating("/c", zkconn.CreateMode{Container: true})(trip.Context(zktest.Within(t)), s)
 	<-cut
 	zktest.Eventually(t, "the znode is there", func() bool {
-		_, err := s.Exists(zktest.Within(t), "/c", false)
+		err := zkconn.Exec(zktest.Within(t), s, zkconn.Exists("/c"))
 		return err == nil
 	})
 	if trip.Outcome != (zkconn.Outcome{Unknown: 1}) || !errors.As(err, new(*zkconn.LostError)) || errors.Is(err, zkconn.Unimplemented) {
@@ -261,11 +269,11 @@ func TestHangUpOnMultiRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := p.Children("/")
+		before := zkconn.Add(p, zkconn.GetChildren("/"))
 		if p.HasMultiRead(zktest.Within(t)) {
 			t.Error("it is said to know it")
 		}
-		for _, one := range []*zkconn.Pending[[]string]{before, p.Children("/")} {
+		for _, one := range []*zkconn.Pending[[]string]{before, zkconn.Add(p, zkconn.GetChildren("/"))} {
 			if _, err := one.Wait(zktest.Within(t)); err != nil {
 				t.Error(err)
 			}
@@ -282,18 +290,18 @@ func TestFailedPartsOfMultiRead(t *testing.T) {
 	t.Parallel()
 	for _, as := range []sandbox.Version{"3.8", "clickhouse", "raftkeeper"} {
 		s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{As: as}).Addr(), Timeout: zktest.Patience})
-		if _, err := s.Create(zktest.Within(t), "/a", []byte("x"), zkconn.OpenACL(), zkconn.CreateMode{}); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/a", []byte("x"), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Fatal(err)
 		}
 		p, err := s.Pipe(zktest.Within(t), "/")
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := p.MultiGet([]string{"/none", "/a", "/none"}).Wait(zktest.Within(t))
+		got, err := zkconn.Add(p, zkconn.MultiGetData([]string{"/none", "/a", "/none"})).Wait(zktest.Within(t))
 		if err != nil || !errors.Is(got[0].Err, zkconn.NoNode) || string(got[1].Data) != "x" || !errors.Is(got[2].Err, zkconn.NoNode) {
 			t.Errorf("%s: %v, %v", as, got, err)
 		}
-		lists, err := p.MultiChildren([]string{"/none", "/a"}).Wait(zktest.Within(t))
+		lists, err := zkconn.Add(p, zkconn.MultiGetChildren([]string{"/none", "/a"})).Wait(zktest.Within(t))
 		if err != nil || !errors.Is(lists[0].Err, zkconn.NoNode) || lists[1].Err != nil || len(lists[1].Names) != 0 {
 			t.Errorf("%s: %v, %v", as, lists, err)
 		}
@@ -309,13 +317,13 @@ func TestUnansweredTrial(t *testing.T) {
 	trip := zkconn.NewTrip()
 	who := make(chan error, 1)
 	go func() { // ends when ctx is cancelled
-		_, err := s.WhoAmI(trip.Context(ctx))
+		err := zkconn.Exec(trip.Context(ctx), s, zkconn.WhoAmI())
 		who <- err
 	}()
 	<-trip.Sent
 	listed := make(chan error, 1)
 	go func() { // ends when the answer arrives
-		_, _, err := s.Children(zktest.Within(t), "/", false)
+		err := zkconn.Exec(zktest.Within(t), s, zkconn.List("/"))
 		listed <- err
 	}()
 	cancel()
@@ -339,7 +347,7 @@ func TestHangUpsNowAndThen(t *testing.T) {
 	}}})
 	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience})
 	for range 4 {
-		if _, err := s.WhoAmI(zktest.Within(t)); err != nil {
+		if err := zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI()); err != nil {
 			t.Fatal(err)
 		}
 		begun := s.Info().Since
@@ -353,11 +361,11 @@ func TestContainerProbeChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr(), Timeout: zktest.Patience})
 	for _, mode := range []zkconn.CreateMode{{Container: true}, {TTL: time.Second}} {
-		if _, err := s.Absolute().Create(zktest.Within(t), "/", nil, zkconn.OpenACL(), mode); !errors.Is(err, zkconn.NodeExists) {
+		if err := zkconn.Exec(zktest.Within(t), s.Absolute(), zkconn.Create("/", nil, zkconn.OpenACL(), mode)); !errors.Is(err, zkconn.NodeExists) {
 			t.Errorf("%+v: %v", mode, err)
 		}
 	}
-	if _, err := s.Exists(zktest.Within(t), "/", false); err != nil {
+	if err := zkconn.Exec(zktest.Within(t), s, zkconn.Exists("/")); err != nil {
 		t.Error(err)
 	}
 }

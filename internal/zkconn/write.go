@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -57,8 +58,11 @@ type Written struct {
 	Zxid  int64    // of the transaction
 }
 
-// change is one create, delete, check or new data: alone, or one of a transaction.
-type change struct {
+// Path returns the path of the created znode; empty if none was created.
+func (w Written) Path() string { return strings.Join(w.Paths, "") }
+
+// A Change is a create, delete, check or new data: alone, or one of a transaction.
+type Change struct {
 	code  int32
 	path  string
 	flags int32               // of a creation
@@ -68,8 +72,8 @@ type change struct {
 	absolute bool // the path is the server's
 }
 
-func creation(code int32, r *zk.CreateRequest, ttl time.Duration) change {
-	return change{code: code, path: r.Path, flags: r.Flags, rest: func(e *jute.Encoder) {
+func creation(code int32, r *zk.CreateRequest, ttl time.Duration) Change {
+	return Change{code: code, path: r.Path, flags: r.Flags, rest: func(e *jute.Encoder) {
 		e.Buffer(r.Data)
 		writeACL(e, r.Acl)
 		e.Int(r.Flags)
@@ -79,40 +83,50 @@ func creation(code int32, r *zk.CreateRequest, ttl time.Duration) change {
 	}}
 }
 
-func removal(path string, version int32) change {
-	return change{code: jute.OpDelete, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
+// Creation makes a znode.
+func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
+	code, flags, err := mode.flags()
+	c := creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL)
+	c.err = err
+	return c
 }
 
-func newData(path string, data []byte, version int32) change {
-	return change{code: jute.OpSetData, path: path, rest: func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }}
+// Removal deletes a znode if it has the version; -1 is any.
+func Removal(path string, version int32) Change {
+	return Change{code: jute.OpDelete, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
+}
+
+// NewData writes a znode's data if it has the version; -1 is any.
+func NewData(path string, data []byte, version int32) Change {
+	return Change{code: jute.OpSetData, path: path, rest: func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }}
 }
 
 // check changes nothing, but is refused if the znode does not have the version.
-func check(path string, version int32) change {
-	return change{code: jute.OpCheck, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
+func check(path string, version int32) Change {
+	return Change{code: jute.OpCheck, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
 // changeOf takes one of go-zookeeper's requests for a multi.
-func changeOf(request any) change {
+func changeOf(request any) Change {
 	switch r := request.(type) {
 	case *zk.CreateRequest:
 		return creation(jute.OpCreate, r, 0)
 	case *zk.DeleteRequest:
-		return removal(r.Path, r.Version)
+		return Removal(r.Path, r.Version)
 	case *zk.SetDataRequest:
-		return newData(r.Path, r.Data, r.Version)
+		return NewData(r.Path, r.Data, r.Version)
 	case *zk.CheckVersionRequest:
 		return check(r.Path, r.Version)
 	}
-	return change{err: fmt.Errorf("a multi request cannot contain a %T", request)}
+	return Change{err: fmt.Errorf("a multi request cannot contain a %T", request)}
 }
 
-func (c change) valid() error {
+func (c Change) valid() error {
 	bits := c.flags < flagContainer && c.flags&zk.FlagSequence != 0
 	return cmp.Or(c.err, ValidatePath(c.path, bits || c.flags == flagSequentialTTL))
 }
 
-func (c change) encode(e *jute.Encoder, root chroot) {
+func (c Change) encode(e *jute.Encoder, root chroot) {
 	if c.absolute {
 		root = ""
 	}
@@ -121,7 +135,7 @@ func (c change) encode(e *jute.Encoder, root chroot) {
 }
 
 // made reads the path of a created znode, as the server knows it.
-func (c change) made(a *answer) string {
+func (c Change) made(a *answer) string {
 	switch {
 	case jute.Creates(c.code):
 		return a.String()
@@ -132,7 +146,7 @@ func (c change) made(a *answer) string {
 }
 
 // done keeps the book of the session's ephemeral znodes. Called with mu held.
-func (c change) done(l *link, root chroot, made string) {
+func (c Change) done(l *link, root chroot, made string) {
 	switch {
 	case c.code == jute.OpDelete:
 		delete(l.ephemerals, root.server(c.path))
@@ -142,19 +156,15 @@ func (c change) done(l *link, root chroot, made string) {
 }
 
 // alone is a change that is a request by itself.
-func alone(c change) op[Written] {
+func alone(c Change) Op[Written] {
 	o := changing(c.code, c)
 	o.encode = c.encode
 	return o
 }
 
-// multi carries out a change for each of a list, all or none. A refusal is that of
-// the first change that could not be made.
-func multi[T any](list []T, of func(T) change) op[Written] {
-	changes := make([]change, len(list))
-	for i, item := range list {
-		changes[i] = of(item)
-	}
+// Multi carries out all changes or none. A refusal is that of the first change that could not
+// be made. The list must not be changed afterwards.
+func Multi(changes []Change) Op[Written] {
 	o := changing(jute.OpMulti, changes...)
 	o.encode = func(e *jute.Encoder, root chroot) {
 		for _, c := range changes {
@@ -166,9 +176,18 @@ func multi[T any](list []T, of func(T) change) op[Written] {
 	return o
 }
 
-// changing is what alone and multi have in common.
-func changing(code int32, changes ...change) op[Written] {
-	o := op[Written]{code: code, path: changes[0].path, write: true, changes: changes}
+// MultiDelete deletes all znodes or none, whatever their versions.
+func MultiDelete(paths []string) Op[Written] {
+	changes := make([]Change, len(paths))
+	for i, path := range paths {
+		changes[i] = Removal(path, -1)
+	}
+	return Multi(changes)
+}
+
+// changing is what alone and Multi have in common.
+func changing(code int32, changes ...Change) Op[Written] {
+	o := Op[Written]{code: code, path: changes[0].path, write: true, changes: changes}
 	for _, c := range changes {
 		o.err = cmp.Or(o.err, c.valid())
 	}
@@ -193,7 +212,7 @@ func changing(code int32, changes ...change) op[Written] {
 // results reads what became of each change: the server's path of what it made,
 // if it makes something. Of a multi that was rolled back it finds the culprit:
 // the changes before it carry OK, those after it RuntimeInconsistency.
-func results(a *answer, code int32, changes []change) []string {
+func results(a *answer, code int32, changes []Change) []string {
 	made := make([]string, len(changes))
 	for i, c := range changes {
 		if code != jute.OpMulti {
@@ -215,7 +234,7 @@ func results(a *answer, code int32, changes []change) []string {
 // result reads what became of a change in a multi, behind the operation its header
 // names: what it made, or its refusal, which is RuntimeInconsistency if another one is
 // to blame.
-func (c change) result(a *answer, op int32) (made string, err error) {
+func (c Change) result(a *answer, op int32) (made string, err error) {
 	switch op {
 	case opError:
 		code := Code(a.Int())
@@ -238,49 +257,54 @@ func (a *answer) part() (op int32) {
 	return op
 }
 
-// Change is one of the changes of a multi.
-type Change struct{ change }
-
-// Creation makes a znode.
-func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
-	code, flags, err := mode.flags()
-	c := creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL)
-	c.err = err
-	return Change{c}
+// Create makes a znode. Nil data is null.
+func Create(path string, data []byte, acl []zk.ACL, mode CreateMode) Op[Written] {
+	return alone(Creation(path, data, acl, mode))
 }
 
-// Removal deletes a znode if it has the version; -1 is any.
-func Removal(path string, version int32) Change { return Change{removal(path, version)} }
+// Delete deletes a znode if it has the version; -1 is any.
+func Delete(path string, version int32) Op[Written] { return alone(Removal(path, version)) }
 
-// NewData writes a znode's data if it has the version; -1 is any.
-func NewData(path string, data []byte, version int32) Change {
-	return Change{newData(path, data, version)}
-}
+// Check fails unless the znode has the version; -1 is any.
+func Check(path string, version int32) Op[Written] { return Multi([]Change{check(path, version)}) }
 
-func multiOf(changes []Change) op[Written] {
-	return multi(changes, func(c Change) change { return c.change })
-}
-
-func create(path string, data []byte, acl []zk.ACL, mode CreateMode) op[Written] {
-	code, flags, err := mode.flags()
-	if err != nil {
-		return op[Written]{err: err}
-	}
-	return alone(creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL))
-}
-
-// set is newData with the znode's new Stat for its answer.
-func set(path string, data []byte, version int32) op[*zk.Stat] {
-	c := newData(path, data, version)
-	o := asking(c.code, path, (*answer).Stat, c.rest)
-	o.write, o.changes = true, []change{c}
+// SetData writes a znode's data if it has the version; -1 is any. Its result is the new Stat.
+func SetData(path string, data []byte, version int32) Op[*zk.Stat] {
+	c := NewData(path, data, version)
+	o := request(c.code, path, (*answer).Stat, c.rest)
+	o.write, o.changes = true, []Change{c}
 	return o
 }
 
-func setACL(path string, acl []zk.ACL, version int32) op[*zk.Stat] {
-	o := asking(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
+// SetACL writes a znode's access control list if its ACL has the version; -1 is any.
+func SetACL(path string, acl []zk.ACL, version int32) Op[*zk.Stat] {
+	o := request(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
 	o.write = true
 	return o
+}
+
+// A Reconfiguration changes the ensemble: Joining and Leaving change the present
+// configuration, Members replaces it. Empty strings are sent as null.
+type Reconfiguration struct {
+	Joining, Leaving, Members string
+	Version                   int64 // of the present configuration; -1 is any
+}
+
+// Reconfig changes the ensemble and returns the resulting configuration.
+func Reconfig(r Reconfiguration) Op[Node] {
+	return Op[Node]{
+		code: jute.OpReconfig, write: true, decode: (*answer).node,
+		encode: func(e *jute.Encoder, _ chroot) {
+			for _, s := range []string{r.Joining, r.Leaving, r.Members} {
+				if s == "" {
+					e.Buffer(nil)
+				} else {
+					e.String(s)
+				}
+			}
+			e.Long(r.Version)
+		},
+	}
 }
 
 func writeACL(e *jute.Encoder, acl []zk.ACL) {

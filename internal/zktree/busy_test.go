@@ -49,7 +49,7 @@ func TestBusyServer(t *testing.T) {
 		if n, err := Delete(t.Context(), s.Client, "/t", batch, nil); n != len(paths) || err != nil {
 			t.Errorf("in batches of %d: %d deleted: %v", batch, n, err)
 		}
-		if _, err := s.Exists(t.Context(), "/t", false); !errors.Is(err, zkconn.NoNode) {
+		if err := zkconn.Exec(t.Context(), s, zkconn.Exists("/t")); !errors.Is(err, zkconn.NoNode) {
 			t.Error(err)
 		}
 	}

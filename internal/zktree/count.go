@@ -74,7 +74,7 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	defer pending.close()
 	for s, err := range w.Steps() {
 		if err == nil && s.Kind == Enter && len(s.Names) == 0 {
-			err = pending.add(struct{}{}, p.Exists(s.Path()))
+			err = pending.add(struct{}{}, zkconn.Add(p, zkconn.Exists(s.Path())))
 		}
 		if err != nil {
 			return found, hidden, err

@@ -200,14 +200,14 @@ func (j *subtreeJob) deleteOnce(batch int) error {
 		for i, t := range next {
 			paths[i] = t.path
 		}
-		err := pending.add(next, j.p.MultiDelete(paths))
+		err := pending.add(next, zkconn.Add(j.p, zkconn.MultiDelete(paths)))
 		next, size = nil, 0
 		return err
 	}
 	if batch < 1 {
 		single := j.singleDeletes()
 		defer single.close()
-		err := j.leavesFirst(func(t target) error { return single.add(t, j.p.Delete(t.path)) })
+		err := j.leavesFirst(func(t target) error { return single.add(t, zkconn.Add(j.p, zkconn.Delete(t.path, -1))) })
 		return cmp.Or(err, single.drain())
 	}
 	err := j.leavesFirst(func(t target) error {
@@ -236,7 +236,7 @@ func (j *subtreeJob) handleBatch(batch []target, _ zkconn.Written, err error) er
 	single := j.singleDeletes()
 	defer single.close()
 	for _, t := range batch {
-		if err := single.add(t, j.p.Delete(t.path)); err != nil {
+		if err := single.add(t, zkconn.Add(j.p, zkconn.Delete(t.path, -1))); err != nil {
 			return err
 		}
 	}
@@ -252,7 +252,7 @@ func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 		if f.slowed && errors.Is(refusal, zkconn.NotEmpty) {
 			var err error
 			var outcome zkconn.Outcome
-			if _, refusal, outcome, err = f.wait(j.p.Delete(t.path)); err != nil {
+			if _, refusal, outcome, err = f.wait(zkconn.Add(j.p, zkconn.Delete(t.path, -1))); err != nil {
 				j.addOutcome(outcome)
 				return interrupted(j.ctx, err)
 			}
@@ -302,7 +302,7 @@ func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, ver
 	pending := newFlights(ctx, writeGrace, singleWindow, j.handleACL)
 	pending.onLost = func(_ target, outcome zkconn.Outcome) { j.addOutcome(outcome) }
 	defer pending.close()
-	err := j.leavesFirst(func(t target) error { return pending.add(t, j.p.SetACL(t.path, acl, version)) })
+	err := j.leavesFirst(func(t target) error { return pending.add(t, zkconn.Add(j.p, zkconn.SetACL(t.path, acl, version))) })
 	if err != nil && j.found == 0 {
 		return 0, err
 	}

@@ -80,7 +80,7 @@ func (w *Writer) writeACLs(left []grant) error {
 	for len(left) > 0 {
 		t := left[len(left)-1]
 		left = left[:len(left)-1]
-		if err := f.add(t, w.p.SetACL(t.path, t.acl, t.version)); err != nil {
+		if err := f.add(t, zkconn.Add(w.p, zkconn.SetACL(t.path, t.acl, t.version))); err != nil {
 			w.deferredACLs = append(w.deferredACLs, left...)
 			return err
 		}

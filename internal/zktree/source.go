@@ -98,23 +98,23 @@ func (s *Server) Ask(paths []string, want Want) Answer {
 	case want.Names && want.ACL:
 		return &folderAnswer{s: s, paths: paths, access: s.Ask(paths, Want{ACL: true})}
 	case want.Names && want.Stat:
-		return &singleAnswers[zkconn.Listed]{s: s, paths: paths, wantStat: true, reply: s.p.EachList(paths), entry: func(l zkconn.Listed, err error) Entry {
+		return &singleAnswers[zkconn.Listed]{s: s, paths: paths, wantStat: true, reply: zkconn.AddEach(s.p, paths, zkconn.List), entry: func(l zkconn.Listed, err error) Entry {
 			return Entry{Names: l.Names, Stat: l.Stat, Err: err}
 		}}
 	case want.Stat:
 		return s.askStats(paths)
 	case want.Small && len(paths) > 1 && s.p.HasMultiRead(s.ctx):
-		return &multiAnswer[zkconn.Reading]{s.p.MultiGet(paths), func() Answer { return s.askData(paths) }, func(r zkconn.Reading) Entry {
+		return &multiAnswer[zkconn.Reading]{zkconn.Add(s.p, zkconn.MultiGetData(paths)), func() Answer { return s.askData(paths) }, func(r zkconn.Reading) Entry {
 			return dataEntry(r.Node, r.Err)
 		}}
 	case want.Data:
 		return s.askData(paths)
 	case want.ACL:
-		return &singleAnswers[zkconn.Access]{reply: s.p.EachACL(paths), entry: func(a zkconn.Access, err error) Entry {
+		return &singleAnswers[zkconn.Access]{reply: zkconn.AddEach(s.p, paths, zkconn.GetACL), entry: func(a zkconn.Access, err error) Entry {
 			return Entry{ACL: a.ACL, Stat: a.Stat, Kind: dump.KindOf(a.Stat), Err: err}
 		}}
 	case len(paths) > 1 && !s.watch && s.p.HasMultiRead(s.ctx):
-		return &multiAnswer[zkconn.Listing]{s.p.MultiChildren(paths), func() Answer { return s.askChildren(paths) }, func(l zkconn.Listing) Entry {
+		return &multiAnswer[zkconn.Listing]{zkconn.Add(s.p, zkconn.MultiGetChildren(paths)), func() Answer { return s.askChildren(paths) }, func(l zkconn.Listing) Entry {
 			return Entry{Names: l.Names, Err: l.Err}
 		}}
 	}
@@ -123,7 +123,8 @@ func (s *Server) Ask(paths []string, want Want) Answer {
 
 // askChildren requests the children of each path.
 func (s *Server) askChildren(paths []string) Answer {
-	return &singleAnswers[[]string]{reply: s.p.EachChildren(paths, s.watch), entry: func(names []string, err error) Entry {
+	list := func(path string) zkconn.Op[[]string] { return zkconn.GetChildren(path).Watch(s.watch) }
+	return &singleAnswers[[]string]{reply: zkconn.AddEach(s.p, paths, list), entry: func(names []string, err error) Entry {
 		return Entry{Names: names, Err: err}
 	}}
 }
@@ -131,14 +132,14 @@ func (s *Server) askChildren(paths []string) Answer {
 // askStats requests the Stat of each path. Newer servers return it only to clients with read
 // permission, older ones to everybody.
 func (s *Server) askStats(paths []string) Answer {
-	return &singleAnswers[*zk.Stat]{reply: s.p.EachExists(paths), entry: func(st *zk.Stat, err error) Entry {
+	return &singleAnswers[*zk.Stat]{reply: zkconn.AddEach(s.p, paths, zkconn.Exists), entry: func(st *zk.Stat, err error) Entry {
 		return Entry{Stat: st, Err: err}
 	}}
 }
 
 // askData requests the data of each path.
 func (s *Server) askData(paths []string) Answer {
-	return &singleAnswers[zkconn.Node]{reply: s.p.EachGet(paths), entry: dataEntry}
+	return &singleAnswers[zkconn.Node]{reply: zkconn.AddEach(s.p, paths, zkconn.GetData), entry: dataEntry}
 }
 
 func dataEntry(n zkconn.Node, err error) Entry {

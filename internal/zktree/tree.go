@@ -88,10 +88,10 @@ func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*d
 		return nil, err
 	}
 	z := &dump.Znode{Path: path}
-	data := p.Get(path)
+	data := zkconn.Add(p, zkconn.GetData(path))
 	if access {
 		var a zkconn.Access
-		if a, err = p.ACL(path).Wait(ctx); err == nil {
+		if a, err = zkconn.Add(p, zkconn.GetACL(path)).Wait(ctx); err == nil {
 			z.ACL, z.Stat = a.ACL, a.Stat
 		}
 	}

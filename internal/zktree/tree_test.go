@@ -126,7 +126,7 @@ func TestWalkWhileTheTreeChanges(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			dir := fmt.Sprintf("/busy/d%02d/m%d", i%40, i%7)
 			for _, path := range []string{dir, dir + "/x", dir + "/y"} {
-				_, _ = other.Create(ctx, path, nil, zkconn.OpenACL(), zkconn.CreateMode{}) // fails when ctx ends
+				_, _ = zkconn.Do(ctx, other, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})) // fails when ctx ends
 			}
 			_, _ = Delete(ctx, other.Client, dir, 1+i%3, nil)
 		}
@@ -146,7 +146,7 @@ func TestWalkPassesWhatIsShut(t *testing.T) {
 	s := open(t, "/shut")
 	create(t, s, "/shut/a", "/shut/a/in", "/shut/b", "/shut/b/in", "/shut/c")
 	for _, path := range []string{"/shut/a", "/shut/c"} {
-		if _, err := s.SetACL(t.Context(), path, zk.WorldACL(zk.PermAll&^zk.PermRead), -1); err != nil {
+		if err := zkconn.Exec(t.Context(), s, zkconn.SetACL(path, zk.WorldACL(zk.PermAll&^zk.PermRead), -1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,7 +175,7 @@ func TestDeleteWhileNodesAppear(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { // creates children of znodes that are about to be deleted
 		for i := 0; i < 300 && ctx.Err() == nil; i++ {
-			_, err := s.Create(ctx, paths[i]+"/late", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+			err := zkconn.Exec(ctx, s, zkconn.Create(paths[i]+"/late", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 			if err != nil && !errors.Is(err, zkconn.NoNode) && ctx.Err() == nil {
 				t.Error(err)
 			}
@@ -187,7 +187,7 @@ func TestDeleteWhileNodesAppear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Exists(t.Context(), "/appear", false); !errors.Is(err, zkconn.NoNode) {
+	if err := zkconn.Exec(t.Context(), s, zkconn.Exists("/appear")); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("the root is still there: %v", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestDeleteNamesWhatRemains(t *testing.T) {
 	s := open(t, "/denied")
 	create(t, s, "/denied/a", "/denied/b", "/denied/b/c", "/denied/b/d")
 	readOnly := zk.WorldACL(zk.PermRead | zk.PermAdmin)
-	if _, err := s.SetACL(t.Context(), "/denied/b", readOnly, -1); err != nil {
+	if err := zkconn.Exec(t.Context(), s, zkconn.SetACL("/denied/b", readOnly, -1)); err != nil {
 		t.Fatal(err)
 	}
 	for _, batch := range []int{DefaultBatch, 0} {
@@ -214,7 +214,7 @@ func TestDeleteNamesWhatRemains(t *testing.T) {
 			t.Errorf("deleted %d: %v", n, err)
 		}
 	}
-	if _, err := s.SetACL(t.Context(), "/denied/b", zkconn.OpenACL(), -1); err != nil {
+	if err := zkconn.Exec(t.Context(), s, zkconn.SetACL("/denied/b", zkconn.OpenACL(), -1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Delete(t.Context(), s.Client, "/denied", 1, nil); err != nil {
@@ -240,12 +240,12 @@ func TestDeleteStopsBetweenBatches(t *testing.T) {
 	if !errors.Is(err, errStop) || n < 500 || !strings.Contains(err.Error(), fmt.Sprintf("deleted %d znodes of /stop; the subtree contains more znodes: ", n)) {
 		t.Errorf("deleted %d: %v", n, err)
 	}
-	left, _, err := s.Children(t.Context(), "/stop", false)
+	list, err := zkconn.Do(t.Context(), s, zkconn.List("/stop"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(left)+n != 5000 {
-		t.Errorf("%d deleted, %d left", n, len(left))
+	if len(list.Names)+n != 5000 {
+		t.Errorf("%d deleted, %d left", n, len(list.Names))
 	}
 }
 
@@ -257,9 +257,9 @@ func TestSetACL(t *testing.T) {
 	if err != nil || n != 3 {
 		t.Fatalf("changed %d: %v", n, err)
 	}
-	got, st, err := s.ACL(t.Context(), "/acl/a/b")
-	if err != nil || !slices.Equal(got, acl) || st.Aversion != 1 {
-		t.Errorf("%v %+v %v", got, st, err)
+	access, err := zkconn.Do(t.Context(), s, zkconn.GetACL("/acl/a/b"))
+	if err != nil || !slices.Equal(access.ACL, acl) || access.Stat.Aversion != 1 {
+		t.Errorf("%v %+v %v", access.ACL, access.Stat, err)
 	}
 	n, err = SetACL(t.Context(), s.Client, "/acl", acl, 7, nil)
 	if n != 0 || !errors.Is(err, zkconn.BadVersion) || !strings.Contains(err.Error(), "/acl/a/b") {
@@ -358,7 +358,7 @@ func create(t *testing.T, s *zkconn.Session, paths ...string) {
 	pending := newFlights(t.Context(), noGrace, singleWindow, func(_ string, _ zkconn.Written, err error) error { return err }) // err names the path
 	defer pending.close()
 	for _, path := range paths {
-		if err := pending.add(path, p.Create(path, nil, zkconn.OpenACL())); err != nil {
+		if err := pending.add(path, zkconn.Add(p, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{}))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -372,7 +372,7 @@ func TestCountEphemerals(t *testing.T) {
 	s := open(t, "/counted")
 	create(t, s, "/counted/a")
 	for i := range 7 {
-		if _, err := s.Create(ctx, fmt.Sprintf("/counted/a/e%d", i), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}); err != nil {
+		if err := zkconn.Exec(ctx, s, zkconn.Create(fmt.Sprintf("/counted/a/e%d", i), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
 			t.Fatal(err)
 		}
 	}

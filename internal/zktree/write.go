@@ -223,7 +223,7 @@ func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
 	for i, t := range batch {
 		changes[i] = w.change(t)
 	}
-	return w.p.Multi(changes)
+	return zkconn.Add(w.p, zkconn.Multi(changes))
 }
 
 // handleMulti handles the answer to a multi. If it was rejected, its edits are repeated one by one.
@@ -278,7 +278,7 @@ func (w *Writer) handleSingle(f *flights[Edit, zkconn.Written], t Edit, refusal 
 		}
 	}
 	if t.Does == Creates && w.onExisting != Refuse && errors.Is(refusal, zkconn.NoAuth) { // the server checks permission before existence
-		look := w.p.Exists(t.Path)
+		look := zkconn.Add(w.p, zkconn.Exists(t.Path))
 		switch _, err := look.Wait(f.waiting); {
 		case err == nil:
 			return w.handleExisting(t)

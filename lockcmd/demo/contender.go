@@ -64,14 +64,15 @@ func (c *contender) create(ctx context.Context, name string, sequential bool) er
 }
 
 func (c *contender) make(ctx context.Context, name string, sequential bool) (path string, err error) {
-	return c.session.Create(ctx, c.path(name), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: sequential})
+	made, err := zkconn.Do(ctx, c.session, zkconn.Create(c.path(name), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: sequential}))
+	return made.Path(), err
 }
 
 // unlock deletes the contender's own znode, which releases the lock in most schemes.
 func (c *contender) unlock(ctx context.Context) error { return c.delete(ctx, c.node) }
 
 func (c *contender) delete(ctx context.Context, name string) error {
-	return c.session.Delete(ctx, c.path(name))
+	return zkconn.Exec(ctx, c.session, zkconn.Delete(c.path(name), -1))
 }
 
 // list returns the names in the folder, sorted by sequence number. With watch, it sets a watch
@@ -81,7 +82,7 @@ func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
 	if watch {
 		wake = c.wake
 	}
-	names, err := c.session.WatchChildren(ctx, c.folder, wake)
+	names, err := zkconn.Do(ctx, c.session, zkconn.GetChildren(c.folder).Wake(wake))
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(sequenceNumber(a), sequenceNumber(b)) })
 	return names, err
 }
@@ -111,7 +112,7 @@ func (c *contender) watchAndWait(ctx context.Context, name string) error {
 
 // watchExists reports whether a znode exists, and sets a watch on its deletion or creation.
 func (c *contender) watchExists(ctx context.Context, name string) (bool, error) {
-	_, err := c.session.WatchExists(ctx, c.path(name), c.wake)
+	err := zkconn.Exec(ctx, c.session, zkconn.Exists(c.path(name)).Wake(c.wake))
 	if isNoNode(err) {
 		return false, nil
 	}

@@ -85,9 +85,9 @@ func (b *fixture) runScenes(t testing.TB, line ...string) *summary {
 // expectNothingLeft checks that lockdemo has left no znodes behind.
 func (b *fixture) expectNothingLeft(t testing.TB) {
 	t.Helper()
-	names, _, err := b.Children(zktest.Within(t), "/", false)
-	if err != nil || slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, "lockdemo") }) {
-		t.Errorf("left behind: %q, %v", names, err)
+	list, err := zkconn.Do(zktest.Within(t), b, zkconn.List("/"))
+	if err != nil || slices.ContainsFunc(list.Names, func(n string) bool { return strings.Contains(n, "lockdemo") }) {
+		t.Errorf("left behind: %q, %v", list.Names, err)
 	}
 }
 

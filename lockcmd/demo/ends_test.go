@@ -136,7 +136,7 @@ func TestStrangers(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			_, _ = other.Exists(ctx, "/", false)
+			_, _ = zkconn.Do(ctx, other, zkconn.Exists("/"))
 		}
 	}()
 	r := b.runScenes(t, "predecessor", "-n", "20", "--hold", "100ms").Results[0]
@@ -262,7 +262,7 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range st.slots {
-		ids, err := s.client.WhoAmI(ctx)
+		ids, err := zkconn.Do(ctx, s.client, zkconn.WhoAmI())
 		if err != nil || !slices.Contains(ids, zkconn.Identity{Scheme: "digest", User: "ann"}) {
 			t.Errorf("%v, %v", ids, err)
 		}

@@ -59,7 +59,7 @@ func TestCreateAnswerLost(t *testing.T) {
 			if len(sent) < 2 || sent[0] != jute.OpSync || sent[1] != jute.OpGetChildren {
 				t.Errorf("sent %v, want a sync and a list first", sent)
 			}
-			st, err := s.observer.Exists(zktest.Within(t), lease.Node(), false)
+			st, err := zkconn.Do(zktest.Within(t), s.observer, zkconn.Exists(lease.Node()))
 			if err != nil || st.Czxid != lease.Token() {
 				t.Errorf("znode %+v, %v; token %#x", st, err, lease.Token())
 			}
@@ -117,13 +117,13 @@ func TestSessionExpiresBeforeTheFirstRequest(t *testing.T) {
 	a := s.proxiedActor(4*time.Second, zklock.Options{})
 	old := a.Info().ID
 	s.createWithParents(s.path, zkconn.OpenACL())
-	mark, err := a.Create(zktest.Within(t), s.path+"/mark", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})
+	mark, err := zkconn.Do(zktest.Within(t), a, zkconn.Create(s.path+"/mark", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}))
 	must(t, err)
 	a.proxy.Refuse(true)
 	a.proxy.Cut()
 	zktest.Eventually(t, "it is suspended", func() bool { return a.Info().Addr == "" })
 	w := a.start(zklock.Exclusive)
-	zktest.Eventually(t, "the session has expired", func() bool { return !s.exists(mark) })
+	zktest.Eventually(t, "the session has expired", func() bool { return !s.exists(mark.Path()) })
 	a.proxy.Refuse(false)
 	lease := w.awaitLease()
 	if lease.SessionID() == old || lease.SessionID() == 0 {

@@ -42,9 +42,9 @@ func TestForeignChildren(t *testing.T) {
 // createForeign creates the znode of another contender.
 func (s *scene) createForeign(prefix string, acl []zookeeper.ACL) string {
 	s.Helper()
-	path, err := s.observer.Create(zktest.Within(s.T), s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true})
+	path, err := zkconn.Do(zktest.Within(s.T), s.observer, zkconn.Create(s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true}))
 	must(s.T, err)
-	return path
+	return path.Path()
 }
 
 // CASES.md, case 32 (trap 12): the znode ahead cannot be read.
@@ -59,7 +59,7 @@ func TestPredecessorWithPrivateACL(t *testing.T) {
 	if st := a.log.waitForState(t, zklock.Queued); st.Ahead.Node != node || st.Ahead.Data != nil || time.Since(st.Ahead.Since).Abs() > time.Hour {
 		t.Errorf("ahead is %+v", st.Ahead)
 	}
-	must(t, s.observer.Delete(zktest.Within(t), node, -1))
+	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(node, -1)))
 	a.release(w.awaitLease())
 }
 
@@ -75,11 +75,11 @@ func TestOwnPrivateACL(t *testing.T) {
 	a.release(lease)
 	other := w.awaitLease()
 	w = a.queue(zklock.Exclusive)
-	must(t, s.observer.Delete(zktest.Within(t), a.log.waitFor(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1))
+	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(a.log.waitFor(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1)))
 	a.log.waitForState(t, zklock.Requeued)
 	s.simpleActor().release(other)
 	lease = w.awaitLease()
-	must(t, s.observer.Delete(zktest.Within(t), lease.Node(), -1))
+	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1)))
 	a.waitForLoss(lease)
 }
 
@@ -99,7 +99,7 @@ func TestReleaseForbidden(t *testing.T) {
 		t.Errorf("the state is %s", st)
 	}
 	zktest.Eventually(t, "it is watched over again", func() bool { return s.watches() == 1 })
-	_, err = s.observer.SetACL(zktest.Within(t), s.path, zkconn.OpenACL(), -1)
+	err = zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetACL(s.path, zkconn.OpenACL(), -1))
 	must(t, err)
 	a.release(lease)
 }
@@ -146,7 +146,7 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 			if at == "later" {
 				zktest.Eventually(t, "our own znode is watched", func() bool { return s.watches() == 1 })
 			}
-			must(t, s.observer.Delete(zktest.Within(t), lease.Node(), -1))
+			must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1)))
 			a.waitForLoss(lease)
 			if st := lease.State(); st.State != zklock.Lost || st.Err == nil {
 				t.Errorf("state %+v", st)
@@ -174,7 +174,7 @@ func TestWaitersZnodeRemoved(t *testing.T) {
 			held := a.take(zklock.Exclusive)
 			w := b.queue(zklock.Exclusive)
 			node := b.log.waitForState(t, zklock.Queued).Node
-			must(t, s.observer.Delete(zktest.Within(t), node, -1))
+			must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(node, -1)))
 			if st := b.log.waitForState(t, zklock.Requeued); st.Node != node || st.Err == nil {
 				t.Errorf("requeued: %+v", st)
 			}
@@ -198,7 +198,7 @@ func TestRevocation(t *testing.T) {
 	w := b.queue(zklock.Exclusive)
 	for _, request := range []string{zklock.RevokeMessage, "unlock", zklock.RevokeMessage + " by ops"} {
 		seen := a.log.len()
-		_, err := s.observer.Set(zktest.Within(t), lease.Node(), []byte(request), -1)
+		err := zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetData(lease.Node(), []byte(request), -1))
 		must(t, err)
 		st := a.log.waitFor(t, seen, "the request", func(st zklock.Status) bool { return st.Revoke != nil })
 		if st.State != zklock.Held || !bytes.Equal(st.Revoke, []byte(request)) {
@@ -220,7 +220,7 @@ func TestRevocationOfAWaiter(t *testing.T) {
 	held := a.take(zklock.Exclusive)
 	w := b.queue(zklock.Exclusive)
 	requests(b)
-	_, err := s.observer.Set(zktest.Within(t), b.log.waitForState(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1)
+	err := zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetData(b.log.waitForState(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1))
 	must(t, err)
 	zktest.Eventually(t, "it has been looked at", func() bool { return slices.Contains(requests(b), jute.OpGetData) })
 	w.stillWaits()

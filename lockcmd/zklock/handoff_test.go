@@ -11,6 +11,7 @@ import (
 	zookeeper "github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -80,10 +81,10 @@ func (a *actor) contendOnce(r *rand.Rand) {
 
 // removeOthers deletes the znodes of all waiters.
 func (a *actor) removeOthers(own string) {
-	names, _, err := a.s.observer.Children(zktest.Within(a.s.T), a.s.path, false)
-	for _, name := range names {
+	list, err := zkconn.Do(zktest.Within(a.s.T), a.s.observer, zkconn.List(a.s.path))
+	for _, name := range list.Names {
 		if node := a.s.path + "/" + name; err == nil && node != own {
-			err = a.s.observer.Delete(zktest.Within(a.s.T), node, -1)
+			err = zkconn.Exec(zktest.Within(a.s.T), a.s.observer, zkconn.Delete(node, -1))
 		}
 	}
 	if err != nil && !errors.Is(err, zookeeper.ErrNoNode) {

@@ -99,19 +99,19 @@ func sharedScene(t *testing.T) *scene {
 // children returns the current children of the lock.
 func (s *scene) children() []string {
 	s.Helper()
-	must(s.T, s.observer.Sync(zktest.Within(s.T), s.path))
-	names, _, err := s.observer.Children(zktest.Within(s.T), s.path, false)
+	must(s.T, zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Sync(s.path)))
+	list, err := zkconn.Do(zktest.Within(s.T), s.observer, zkconn.List(s.path))
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(list.Names)
+	return list.Names
 }
 
 func (s *scene) exists(path string) bool {
 	s.Helper()
-	must(s.T, s.observer.Sync(zktest.Within(s.T), path))
-	_, err := s.observer.Exists(zktest.Within(s.T), path, false)
+	must(s.T, zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Sync(path)))
+	err := zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Exists(path))
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
 	}
@@ -130,13 +130,13 @@ func (s *scene) createWithParents(path string, acl []zookeeper.ACL) {
 	s.Helper()
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {
-			_, err := s.observer.Create(zktest.Within(s.T), path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})
+			err := zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Create(path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 			if err != nil && !errors.Is(err, zkconn.NodeExists) {
 				s.Fatal(err)
 			}
 		}
 	}
-	_, err := s.observer.Create(zktest.Within(s.T), path, nil, acl, zkconn.CreateMode{})
+	err := zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Create(path, nil, acl, zkconn.CreateMode{}))
 	must(s.T, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -24,9 +25,9 @@ func TestMissingParentsAndName(t *testing.T) {
 	if n, ok := zklock.ParseName(name); !ok || n.Kind != "Curator mutex" || n.Number != 0 {
 		t.Errorf("the znode is named %q", name)
 	}
-	data, st, err := s.observer.Get(zktest.Within(t), lease.Node(), false)
-	if err != nil || string(data) != "me" || st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
-		t.Errorf("znode %q %+v, %v; token %#x", data, st, err, lease.Token())
+	node, err := zkconn.Do(zktest.Within(t), s.observer, zkconn.GetData(lease.Node()))
+	if err != nil || string(node.Data) != "me" || node.Stat.Czxid != lease.Token() || node.Stat.EphemeralOwner != a.Info().ID {
+		t.Errorf("znode %q %+v, %v; token %#x", node.Data, node.Stat, err, lease.Token())
 	}
 	if st := lease.State(); st.State != zklock.Held || st.Path != s.path || st.Node != lease.Node() || lease.Path() != s.path ||
 		lease.SessionID() != a.Info().ID || time.Until(st.Until) <= 0 {

@@ -10,6 +10,7 @@ import (
 	zookeeper "github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -231,7 +232,7 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 				t.Errorf("children %q, want three", names)
 			}
 			for _, name := range names {
-				st, err := s.observer.Exists(zktest.Within(t), s.path+"/"+name, false)
+				st, err := zkconn.Do(zktest.Within(t), s.observer, zkconn.Exists(s.path+"/"+name))
 				must(t, err)
 				if st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 					t.Errorf("%s has %+v, want czxid %#x", name, st, lease.Token())
@@ -284,7 +285,7 @@ func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 		s := sharedScene(t)
 		a := s.actor("", longTimeout, zklock.Options{Family: zklock.All})
 		l := a.take(zklock.Exclusive)
-		must(t, s.observer.Delete(zktest.Within(t), s.path+"/"+s.children()[i], -1))
+		must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+"/"+s.children()[i], -1)))
 		a.waitForLoss(l)
 		zktest.Eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
 		l = a.take(zklock.Exclusive) // it does not wait for itself

@@ -42,7 +42,7 @@ func TestReleaseMeetsRemoval(t *testing.T) {
 		var removing sync.WaitGroup
 		removing.Go(func() {
 			randomPause()
-			err := s.observer.Delete(zktest.Within(t), lease.Node(), -1)
+			err := zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1))
 			if err != nil && !errors.Is(err, zkconn.NoNode) {
 				t.Error(err)
 			}
@@ -70,7 +70,7 @@ func TestReleaseMeetsChange(t *testing.T) {
 		change func(a *actor, node string) error
 	}{
 		{"revocation", 1, func(a *actor, node string) error {
-			_, err := a.s.observer.Set(zktest.Within(a.s.T), node, []byte(zklock.RevokeMessage), -1)
+			err := zkconn.Exec(zktest.Within(a.s.T), a.s.observer, zkconn.SetData(node, []byte(zklock.RevokeMessage), -1))
 			return err
 		}},
 		{"cut", 10, func(a *actor, _ string) error { a.proxy.Cut(); return nil }},

@@ -75,7 +75,7 @@ func (t *Transactions) check(ctx context.Context, env *commands.Env, args []stri
 	if !t.isOpen() {
 		return errors.New("check works only in a transaction, and none is open; put check between begin and commit")
 	}
-	if err := env.Session.Check(ctx, args[0], int32(version)); err != nil {
+	if err := zkconn.Exec(ctx, env.Session, zkconn.Check(args[0], int32(version))); err != nil {
 		return err
 	}
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "check", "path", args[0]}})

@@ -92,8 +92,8 @@ func (w *window) continuesUnfenced() bool {
 func (w *window) hasQuotas() bool {
 	session := w.b.env.Session
 	if now := session.Stay(); now != w.quotasSession {
-		names, _, err := session.Absolute().Children(w.ctx, zkconn.QuotaPath, false)
-		w.quotasSession, w.quotas = now, err == nil && len(names) > 0
+		list, err := zkconn.Do(w.ctx, session.Absolute(), zkconn.List(zkconn.QuotaPath))
+		w.quotasSession, w.quotas = now, err == nil && len(list.Names) > 0
 	}
 	return w.quotas
 }

@@ -163,7 +163,7 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	}
 	c := &Client{s}
 	if err = s.Ready(ctx); err == nil && len(opt.Credentials) > 0 {
-		err = s.Sync(ctx, "/") // its answer comes after the answers to the credentials
+		err = zkconn.Exec(ctx, s, zkconn.Sync("/")) // its answer comes after the answers to the credentials
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

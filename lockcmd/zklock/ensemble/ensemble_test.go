@@ -186,7 +186,7 @@ func TestRemovedZnode(t *testing.T) {
 	held := lease.Context()
 	must(t, held.Err())
 	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: longTimeout})
-	must(t, other.Delete(zktest.Within(t), lease.Node(), -1))
+	must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Delete(lease.Node(), -1)))
 	waitDone(t, held)
 	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "another client deleted") {
 		t.Errorf("the context ended with %v", cause)
@@ -212,9 +212,9 @@ func TestReleaseFindsTheLoss(t *testing.T) {
 	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: longTimeout})
 	lock := open(t, box, withTimeout(longTimeout)).Mutex(path)
 	err := lock.Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
-		names, _, err := other.Children(zktest.Within(t), path, false)
+		list, err := zkconn.Do(zktest.Within(t), other, zkconn.List(path))
 		must(t, err)
-		must(t, other.Delete(zktest.Within(t), path+"/"+names[0], -1))
+		must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Delete(path+"/"+list.Names[0], -1)))
 		return nil // before or after the holder has noticed the deletion
 	})
 	if !errors.Is(err, zklock.ErrLost) {
@@ -340,7 +340,7 @@ func TestCredentialsAndChroot(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	root := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: longTimeout})
-	_, err := root.Create(zktest.Within(t), "/app", nil, zkconn.OpenACL(), zkconn.CreateMode{})
+	err := zkconn.Exec(zktest.Within(t), root, zkconn.Create("/app", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 	must(t, err)
 	proxy := zktest.NewProxy(t, box.Addr())
 	c := dial(t, proxy.Addr()+"/app", ensemble.Options{Timeout: shortTimeout,
@@ -349,13 +349,13 @@ func TestCredentialsAndChroot(t *testing.T) {
 	for range 2 {
 		lease, err := lock.Lock(zktest.Within(t))
 		must(t, err)
-		if _, _, err := root.Get(zktest.Within(t), "/app"+lease.Node(), false); !errors.Is(err, zk.ErrNoAuth) {
+		if err := zkconn.Exec(zktest.Within(t), root, zkconn.GetData("/app"+lease.Node())); !errors.Is(err, zk.ErrNoAuth) {
 			t.Errorf("another client reads the znode: %v", err)
 		}
 		proxy.Refuse(true)
 		proxy.Cut()
 		zktest.Eventually(t, "the session expires", func() bool {
-			_, err := root.Exists(zktest.Within(t), "/app"+lease.Node(), false)
+			err := zkconn.Exec(zktest.Within(t), root, zkconn.Exists("/app"+lease.Node()))
 			return errors.Is(err, zk.ErrNoNode)
 		})
 		proxy.Refuse(false)
