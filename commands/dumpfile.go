@@ -28,22 +28,22 @@ type reader interface {
 // server is the reader of a session.
 type server struct{ *zkconn.Session }
 
-// Get is part of reader.
+// Get implements reader.
 func (s server) Get(ctx context.Context, path string, watch bool) (zkconn.Node, error) {
 	return zkconn.Do(ctx, s, zkconn.GetData(path).Watch(watch))
 }
 
-// Exists is part of reader.
+// Exists implements reader.
 func (s server) Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error) {
 	return zkconn.Do(ctx, s, zkconn.Exists(path).Watch(watch))
 }
 
-// Children is part of reader.
+// Children implements reader.
 func (s server) Children(ctx context.Context, path string, watch bool) (zkconn.Listed, error) {
 	return zkconn.Do(ctx, s, zkconn.List(path).Watch(watch))
 }
 
-// ACL is part of reader.
+// ACL implements reader.
 func (s server) ACL(ctx context.Context, path string) (zkconn.Access, error) {
 	return zkconn.Do(ctx, s, zkconn.GetACL(path))
 }

@@ -31,7 +31,7 @@ var variables = []struct{ name, about string }{
 	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "set for a program that watch runs: the event, the path and the version"},
 }
 
-// userFiles are the files that zksh maintains, or reads without being told to.
+// userFiles are the files that zksh maintains, or reads by default.
 var userFiles = []struct{ name, about string }{
 	{"~/.config/zksh/config", "the configuration"},
 	{"~/.local/state/zksh/history", "the lines that were typed, without those that contain credentials; only the user can read this file"},

@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Servers is what the servers of an ensemble report about themselves.
+// Servers is the report of all servers of an ensemble about themselves.
 type Servers struct {
 	Members  int       `json:"members"`  // number of members of the ensemble
 	Voters   int       `json:"voters"`   // number of members with a vote
@@ -24,7 +24,7 @@ type Servers struct {
 	NotTold  []string  `json:"notTold,omitempty"` // what the servers do not report, and how to allow it
 }
 
-// Server is what one member reports about itself.
+// Server is the report of one member about itself.
 type Server struct {
 	Addr        string `json:"server"`
 	Role        string `json:"role"`              // leader, follower, observer, standalone, read-only; empty without an answer

@@ -20,7 +20,7 @@ const (
 	notReported = "not told"
 )
 
-// Session is what the servers report about one session.
+// Session is the report of the servers about one session.
 type Session struct {
 	ID         string   `json:"session"`
 	State      string   `json:"state"`            // connected, no connection or not told

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A session is found on whichever server it is connected to, by its id or its client. What a
-// server does not report is listed, and nothing is guessed.
+// A session is found on whichever server it is connected to, by its id or its client. Data
+// that a server does not report is listed, and nothing is guessed.
 func TestFindSession(t *testing.T) {
 	replies := map[string]string{
 		"a:1 cons": " /h:1[1](queued=0,recved=9,sid=0x1,lop=GETD,est=1795188561000,to=30000,minlat=0,avglat=1,maxlat=2)\n",

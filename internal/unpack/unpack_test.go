@@ -34,7 +34,7 @@ func compress(t testing.TB, form string, data []byte) []byte {
 	return b.Bytes()
 }
 
-// block returns a snappy block, encoded by hand from the description of the format, and its text:
+// block returns a snappy block, encoded manually from the description of the format, and its text:
 // "abcd" as a literal; copies of 8 bytes from 4 before (1-byte offset), of 3 from 12 before (2-byte
 // offset), and of 5 from 1 before (4-byte offset); and a literal with its length in the next byte.
 func block() (packed []byte, plain string) {

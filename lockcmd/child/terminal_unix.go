@@ -59,7 +59,7 @@ func (t *terminal) hasGroup(group int) bool {
 	return err == nil && now == group
 }
 
-// giveTo puts a process group into the foreground. A group that has ended is no error.
+// giveTo puts a process group into the foreground. It is not an error if the group has ended.
 func (t *terminal) giveTo(group int) error {
 	t.given = true
 	if err := tty.SetForeground(t.file, group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {

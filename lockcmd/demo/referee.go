@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// state is what a contender does; it is also the name of the event that begins it.
+// A state is the current activity of a contender, and the name of the event that begins it.
 type state string
 
 // The states and momentary events of a contender.
@@ -22,7 +22,7 @@ const (
 	gaveUp   state = "gave up" // its predecessor disappeared between the list and the watch
 )
 
-// refereeState is what the referee knows about a contender.
+// A refereeState is the referee's knowledge of a contender.
 type refereeState struct {
 	state   state
 	ticket  int  // sequence number of its znode, or noTicket

@@ -36,7 +36,7 @@ func TestWho(t *testing.T) {
 	}
 }
 
-// A second request keeps the owner's original data, whoever made the first request.
+// A second request keeps the owner's original data, no matter which client made the first request.
 func TestRevoke(t *testing.T) {
 	const note = `{"host":"web1","pid":4711,"user":"ann","start":""}`
 	for data, ours := range map[string]bool{

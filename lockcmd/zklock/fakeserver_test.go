@@ -32,7 +32,7 @@ type fakeServer struct {
 	over          chan struct{} // closed when the session ends
 
 	guards             int      // number of calls of Guard that were not released
-	standalone         bool     // the server is no member of an ensemble
+	standalone         bool     // the server is not a member of an ensemble
 	endsWithConnection bool     // the session ends with its connection
 	cutOff             bool     // no leader: answers pings and reads, but no sync and no transaction
 	checkError         error    // result of checks

@@ -33,7 +33,7 @@ func (k promptKeys) Setup() error {
 // TearDown restores the terminal. go-prompt calls it when Input ends, even by a panic.
 func (k promptKeys) TearDown() error { return k.e.tty.restore() }
 
-// Limits of the window size that go-prompt is told. It clears a window that it considers too small,
+// Limits of the window size that is reported to go-prompt. It clears a window that it considers too small,
 // and does not use the number of rows otherwise.
 const (
 	minColumns = 20

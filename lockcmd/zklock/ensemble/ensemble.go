@@ -8,8 +8,8 @@
 //
 // # Guarantees
 //
-// Two owners that exclude each other never hold a lock at the same time, as far as ZooKeeper
-// can tell. The other owner may be a command of zksh, or a client of Curator, go-zookeeper or
+// From ZooKeeper's point of view, two owners that exclude each other never hold a lock at the
+// same time. The other owner may be a command of zksh, or a client of Curator, go-zookeeper or
 // kazoo, if the lock's family uses their znode names.
 //
 // Contenders get the lock in the order in which they arrived, across lost connections. A
