@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -60,6 +61,7 @@ type edit struct {
 
 	before string // text given to the editor
 	after  string // text after editing
+	unread bool   // the editor has run, and its text has not been read
 	file   string // name of the temporary file; empty: there is none
 }
 
@@ -135,13 +137,16 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	e.after = e.before // in case the editor or the reading fails
+	e.unread = true
 	err = env.Screen.Lend(func() error { return runEditor(ctx, env, e.file) })
 	text, readErr := os.ReadFile(e.file)
+	if errors.Is(readErr, fs.ErrNotExist) {
+		e.file = ""
+	}
 	if readErr != nil {
 		return errors.Join(err, readErr)
 	}
-	e.after = string(text)
+	e.after, e.unread = string(text), false
 	if !strings.HasSuffix(e.before, "\n") { // most editors add a line break at the end
 		e.after = strings.TrimSuffix(e.after, "\n")
 	}
@@ -205,7 +210,7 @@ func (e *edit) cleanUp(failure error) error {
 	switch {
 	case e.file == "":
 		return nil
-	case failure != nil && e.after != e.before:
+	case failure != nil && (e.unread || e.after != e.before):
 		return fmt.Errorf("your text is saved in %s", e.file)
 	}
 	return os.Remove(e.file)

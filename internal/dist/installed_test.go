@@ -224,7 +224,7 @@ func wantVersion(t *testing.T, cmd *exec.Cmd) {
 }
 
 // userHome is the home directory of the user in a root directory.
-const userHome = "/userHome/user"
+const userHome = "/home/user"
 
 // inRoot returns a command that runs a program as a user, with root as its root directory.
 func inRoot(t *testing.T, root string, user uint32, program string, args ...string) *exec.Cmd {

@@ -78,6 +78,14 @@ func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options
 	return errs.String() + out.String(), status, took, list.Names
 }
 
+// last returns the last of some names, or "" if there are none.
+func last(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[len(names)-1]
+}
+
 var notRun = regexp.MustCompile(`cannot connect: .*waited 4s for a server to come back; line (\d+) and all later lines were not run`)
 
 // A script that loses its server waits once, for as long as a session lasts, then ends. All
@@ -105,8 +113,8 @@ func TestScriptEndsWithItsServer(t *testing.T) {
 			if _, err := fmt.Sscan(found[0][1], &from); err != nil {
 				t.Fatal(err)
 			}
-			if len(made) == 0 || made[len(made)-1] != fmt.Sprintf("n%04d", len(made)) || len(made) >= from {
-				t.Errorf("%d znodes, the last is %s, and lines from %d on were not run", len(made), made[len(made)-1], from)
+			if last(made) != fmt.Sprintf("n%04d", len(made)) || len(made) >= from {
+				t.Errorf("%d znodes, the last is %q, and lines from %d on were not run", len(made), last(made), from)
 			}
 		})
 	}
@@ -117,8 +125,8 @@ func TestScriptContinuesWhenServerReturns(t *testing.T) {
 	t.Parallel()
 	for _, window := range []string{"1", "64"} {
 		said, status, _, made := runScriptThroughLoss(t, 2*time.Second, true, "-window", window)
-		if status != 69 || strings.Contains(said, "not run") || made[len(made)-1] != fmt.Sprintf("n%04d", lossLines) {
-			t.Errorf("window %s: status %d, the last znode is %s: %s", window, status, made[len(made)-1], said)
+		if status != 69 || strings.Contains(said, "not run") || last(made) != fmt.Sprintf("n%04d", lossLines) {
+			t.Errorf("window %s: status %d, the last znode is %q: %s", window, status, last(made), said)
 		}
 		if missing := lossLines - len(made); missing > 64 {
 			t.Errorf("window %s: %d are missing: %s", window, missing, said)

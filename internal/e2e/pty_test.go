@@ -275,9 +275,7 @@ func TestHistoryFile(t *testing.T) {
 	if want := "create /a\nbogus\nget /a\nquit\n"; err != nil || string(text) != want {
 		t.Errorf("the history is %q, %v; want %q", text, err, want)
 	}
-	if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
-	}
+	wantPrivate(t, name)
 }
 
 // A znode's bytes cannot send control sequences to the terminal, neither on standard output nor
@@ -314,5 +312,15 @@ func TestSignalEndsInteractiveShell(t *testing.T) {
 		}
 		c.wantStatus(143)
 		zktest.Eventually(t, "nothing is left behind", func() bool { return runAt(t, server, "ls", "/") == "[]\n" })
+	}
+}
+
+// wantPrivate fails the test unless the file exists and only its owner has access.
+func wantPrivate(t *testing.T, file string) {
+	t.Helper()
+	if info, err := os.Stat(file); err != nil {
+		t.Error(err)
+	} else if info.Mode().Perm()&0o077 != 0 {
+		t.Errorf("%s has mode %v", file, info.Mode())
 	}
 }

@@ -81,9 +81,7 @@ func TestSandboxAfterAKill(t *testing.T) {
 	if text := readFile(t, file); !strings.HasPrefix(text, "127.0.0.1:") {
 		t.Errorf("the meeting file says %q", text)
 	}
-	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
-	}
+	wantPrivate(t, file)
 	p = openPipelineIn(t, home, "--sandbox")
 	p.ask(t, "ls /", "[zookeeper]")
 	p.leave(t, 0)

@@ -59,9 +59,7 @@ func TestUndoInteractive(t *testing.T) {
 		t.Fatalf("%q, %v", files, err)
 	}
 	for _, file := range append(files, filepath.Dir(files[0])) {
-		if info, err := os.Stat(file); err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v, %v", file, info.Mode(), err)
-		}
+		wantPrivate(t, file)
 	}
 }
 
