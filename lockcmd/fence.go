@@ -64,8 +64,8 @@ func (f *fence) For(s *zkconn.Session) zkconn.Fence {
 func (f *fence) posts() []post {
 	posts := slices.Clone(f.above)
 	for i := range posts {
-		if posts[i].home == (zkconn.Stay{}) {
-			posts[i].home = f.session.Stay()
+		if posts[i].home == (zkconn.Ensemble{}) {
+			posts[i].home = f.session.Ensemble()
 		}
 	}
 	f.table.mu.Lock()
@@ -105,12 +105,12 @@ func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.at == at.Stay {
+		if k.at == at.Ensemble {
 			nodes = append(nodes, nodesOf(k.path, o.leases...)...)
 		}
 	}
 	for _, d := range t.gone {
-		if d.at == at.Stay {
+		if d.at == at.Ensemble {
 			nodes = append(nodes, d.nodes...)
 		}
 	}
@@ -148,7 +148,7 @@ func (f *fence) drop(node string) {
 }
 
 // Refused is part of zkconn.Fence.
-func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
+func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error {
 	which, out := "the enclosing lock", ""
 	t := f.table
 	t.mu.Lock()

@@ -147,16 +147,16 @@ func unknown(p post, why error) error {
 // it saw none, and why.
 func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why error) {
 	left = slices.Clone(posts)
-	see := func(at zkconn.Stay) error {
+	see := func(at zkconn.Ensemble) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, visitTimeout, fmt.Errorf("the servers did not answer within %s", visitTimeout))
 		defer cancel()
 		stats, err := latest(ctx, at.Epoch(), left)
 		left = slices.DeleteFunc(left, func(p post) bool { return p.marked(stats) })
 		return err
 	}
-	var homes []zkconn.Stay
+	var homes []zkconn.Ensemble
 	for _, p := range posts {
-		if p.home != (zkconn.Stay{}) && !p.home.Closed() && !slices.Contains(homes, p.home) {
+		if p.home != (zkconn.Ensemble{}) && !p.home.Closed() && !slices.Contains(homes, p.home) {
 			homes = append(homes, p.home)
 		}
 	}
@@ -168,7 +168,7 @@ func (f *fence) unseen(ctx context.Context, posts []post) (left []post, why erro
 	for _, spec := range slices.Compact([]string{cmp.Or(posts[0].cluster, posts[0].servers()), posts[0].servers()}) {
 		other, err := f.session.Elsewhere(spec)
 		if err == nil {
-			err = see(other.Stay())
+			err = see(other.Ensemble())
 			_ = commands.Closing(ctx, other.Close) // the server ends it later, if it has to
 		}
 		if len(left) == 0 {

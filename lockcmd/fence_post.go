@@ -30,7 +30,7 @@ type post struct {
 	line  string // the line that was read
 	fault error  // why it cannot be parsed; then the other fields are empty
 
-	home    zkconn.Stay // a connection of this program that may be to the lock's ensemble; may be zero
+	home    zkconn.Ensemble // a connection of this program that may be to the lock's ensemble; may be zero
 	session int64       // id of the session on home that holds the lock; 0: another program holds it
 }
 

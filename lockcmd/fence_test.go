@@ -42,7 +42,7 @@ func (p *person) write(refusal string, or ...string) {
 // znodes are those that a person holds.
 func (p *person) znodes() (nodes []string) {
 	p.t.Helper()
-	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Stay().Epoch())
+	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Ensemble().Epoch())
 	if err != nil {
 		p.t.Fatal(err)
 	}

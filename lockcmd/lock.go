@@ -239,7 +239,7 @@ func ready(ctx context.Context, s *zkconn.Session) error {
 // prepare finds or makes the entry of a path, and begins an attempt there. It
 // refuses what would wait for itself.
 func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string) (*owned, error) {
-	at := key{env.Session.Stay(), env.Session.ServerPath(path)}
+	at := key{env.Session.Ensemble(), env.Session.ServerPath(path)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.locks[at]

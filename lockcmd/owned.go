@@ -277,7 +277,7 @@ func taking(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, err
 
 // conn gives the recipe the sessions of one ensemble. What the shell connects to later has
 // nothing to do with a lock that is asked for now.
-type conn struct{ at zkconn.Stay }
+type conn struct{ at zkconn.Ensemble }
 
 // Session is part of zklock.Conn.
 func (c conn) Session(ctx context.Context) (zklock.Session, error) { return c.at.Pin(ctx) }

@@ -43,14 +43,14 @@ type Table struct {
 // departure is a lock that goes without unlock, and without a loss. It counts until Lost
 // has told of it.
 type departure struct {
-	at    zkconn.Stay
+	at    zkconn.Ensemble
 	nodes []string // that stay a fence until then
 	err   error    // what is to be told; nil as long as it is not known
 }
 
 // key is a path in one ensemble.
 type key struct {
-	at   zkconn.Stay
+	at   zkconn.Ensemble
 	path string // on the server
 }
 
@@ -72,7 +72,7 @@ func (t *Table) Commands() []*commands.Command {
 func (t *Table) find(env *commands.Env, path string) *owned {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.locks[key{env.Session.Stay(), env.Session.ServerPath(path)}]
+	return t.locks[key{env.Session.Ensemble(), env.Session.ServerPath(path)}]
 }
 
 // all lists the paths, the one taken last first. What the person has left by

@@ -109,7 +109,7 @@ type Shell struct {
 	txns      *batch.Transactions
 	left      *work // what did not end when it was cancelled; the loop has ended then
 
-	warned zkconn.Stay // the session whose certificates have been looked at
+	warned zkconn.Ensemble // the session whose certificates have been looked at
 
 	eventMu sync.Mutex   // held while events are shown: they keep their order
 	watches atomic.Int32 // an eventForm
@@ -166,7 +166,7 @@ func (s *Shell) verbose(ctx context.Context) {
 
 // warnOfCertificates tells, once for each session, of certificates that end soon.
 func (s *Shell) warnOfCertificates() {
-	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Stay()
+	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Ensemble()
 	if agreed == nil || now == s.warned {
 		return
 	}

@@ -109,7 +109,7 @@ func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock
 // pinner makes a client into what zklock wants.
 type pinner struct{ s *zkconn.Session }
 
-func (p pinner) Session(ctx context.Context) (zklock.Session, error) { return p.s.Stay().Pin(ctx) }
+func (p pinner) Session(ctx context.Context) (zklock.Session, error) { return p.s.Ensemble().Pin(ctx) }
 
 func (o *ours) acquire(ctx context.Context, kind, path string) (int64, error) {
 	family, mode, _ := strings.Cut(kind, ".")

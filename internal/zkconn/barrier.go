@@ -9,24 +9,24 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// An Epoch is one session of a Stay. A fact about the ensemble holds for that session only:
+// An Epoch is one session of a Ensemble. A fact about the ensemble holds for that session only:
 // the next session may be with other servers that have taken over the names.
 type Epoch struct {
-	Stay
+	Ensemble
 	in wire.Epoch
 }
 
 // Epoch returns the present session, or the one that is about to begin.
-func (b Stay) Epoch() Epoch { return Epoch{b, b.l.wire.Status().Epoch} }
+func (en Ensemble) Epoch() Epoch { return Epoch{en, en.l.wire.Status().Epoch} }
 
 // EpochOf returns the present session, and reports whether it has this id.
-func (b Stay) EpochOf(id int64) (e Epoch, present bool) {
-	now := b.l.wire.Status()
-	return Epoch{b, now.Epoch}, id != 0 && now.ID == id && now.Ending == nil
+func (en Ensemble) EpochOf(id int64) (e Epoch, present bool) {
+	now := en.l.wire.Status()
+	return Epoch{en, now.Epoch}, id != 0 && now.ID == id && now.Ending == nil
 }
 
 // Cluster returns the name of the ensemble, with its ClusterMark; empty if it has none.
-func (b Stay) Cluster() string { return b.l.cfg.Cluster }
+func (en Ensemble) Cluster() string { return en.l.cfg.Cluster }
 
 func (e Epoch) connection(ctx context.Context, path string) (target, error) {
 	k, err := e.l.awaitIn(ctx, e.in, path, false)

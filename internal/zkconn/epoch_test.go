@@ -100,7 +100,7 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		ctx := limited(t)
-		old, err := s.Stay().Pin(ctx)
+		old, err := s.Ensemble().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestNoTimeIsAnExpiry(t *testing.T) {
 			}
 		}
 		bubble(t, serve, func(t *testing.T, s *Session) {
-			old, err := s.Stay().Pin(limited(t))
+			old, err := s.Ensemble().Pin(limited(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +245,7 @@ func TestServerWithoutLeader(t *testing.T) {
 			}), nil
 		}
 		bubbleWith(t, cfg, nil, func(t *testing.T, s *Session) {
-			old, err := s.Stay().Pin(limited(t))
+			old, err := s.Ensemble().Pin(limited(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +276,7 @@ func TestRejectingVersionWithOurSession(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		old, err := s.Stay().Pin(limited(t))
+		old, err := s.Ensemble().Pin(limited(t))
 		if err != nil {
 			t.Fatal(err)
 		}

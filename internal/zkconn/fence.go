@@ -18,7 +18,7 @@ type Fence interface {
 	// Refused is the error of a write without effect, because the check of a znode was
 	// refused: by NoNode where it is gone, by NoAuth where it may not be read. It must not
 	// wait for a server.
-	Refused(at Stay, node string, code Code) error
+	Refused(at Ensemble, node string, code Code) error
 	// For is the fence of another session of this program.
 	For(s *Session) Fence
 }
@@ -52,13 +52,13 @@ func (e *FencedError) Unwrap() error { return e.Err }
 // guard is the checks of writes in one ensemble.
 type guard struct {
 	fence Fence
-	at    Stay
+	at    Ensemble
 	nodes []string
 }
 
 // fencing is what guards the writes of a sender now.
 func fencing(ctx context.Context, s Sender, l *link) (g guard, err error) {
-	if g.fence, g.at = s.fencedBy(), (Stay{l}); g.fence != nil {
+	if g.fence, g.at = s.fencedBy(), (Ensemble{l}); g.fence != nil {
 		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if the epoch has changed meanwhile, the sender's connection is dead
 	}
 	return g, err

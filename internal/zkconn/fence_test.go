@@ -20,7 +20,7 @@ type posts []string
 
 func (p posts) Nodes(context.Context, zkconn.Epoch) ([]string, error) { return p, nil }
 
-func (p posts) Refused(_ zkconn.Stay, node string, code zkconn.Code) error {
+func (p posts) Refused(_ zkconn.Ensemble, node string, code zkconn.Code) error {
 	return fmt.Errorf("no %s: %v", node[strings.LastIndexByte(node, '/')+1:], code)
 }
 
@@ -174,7 +174,7 @@ func TestFenceFallen(t *testing.T) {
 		if err := zkconn.Exec(ctx, s.Unfenced(), zkconn.SetData("/x", nil, -1)); err != nil {
 			t.Error(err)
 		}
-		pinned, err := s.Stay().Pin(ctx)
+		pinned, err := s.Ensemble().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

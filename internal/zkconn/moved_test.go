@@ -36,7 +36,7 @@ type fenceOf struct{ t *testing.T }
 func (f fenceOf) Nodes(context.Context, Epoch) ([]string, error) { return []string{"/lock/node"}, nil }
 func (f fenceOf) For(*Session) Fence                             { return f }
 
-func (f fenceOf) Refused(_ Stay, node string, code Code) error {
+func (f fenceOf) Refused(_ Ensemble, node string, code Code) error {
 	f.t.Errorf("%s is blamed: %v", node, code)
 	return code
 }
@@ -94,7 +94,7 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 					s.SetFence(fenceOf{t})
 				}
 				ctx := limited(t)
-				old, err := s.Stay().Pin(ctx)
+				old, err := s.Ensemble().Pin(ctx)
 				if err != nil {
 					t.Fatal(err)
 				}

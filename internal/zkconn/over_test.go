@@ -27,7 +27,7 @@ func TestExpiredAnswerEndsTheSession(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		first, err := s.Stay().Pin(limited(t))
+		first, err := s.Ensemble().Pin(limited(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestExpiredAnswerEndsTheSession(t *testing.T) {
 		if _, _, err := first.Get(limited(t), "/a", nil); !errors.Is(err, SessionExpired) {
 			t.Errorf("another request in that session: %v", err)
 		}
-		next, err := s.Stay().Pin(limited(t))
+		next, err := s.Ensemble().Pin(limited(t))
 		if err != nil || next.ID() == first.ID() {
 			t.Fatalf("session %v, %v", next, err)
 		}

@@ -69,7 +69,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 	const gone, slack = 5300 * time.Millisecond, 10 * time.Millisecond
 	for name, rely := range map[string]func(t *testing.T, s *Session) (end func()){
 		"a lock": func(t *testing.T, s *Session) func() {
-			p, err := s.Stay().Pin(limited(t))
+			p, err := s.Ensemble().Pin(limited(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 			return func() { txn.Abort(errOver); txn.Abort(errOver) }
 		},
 		"a request that waits": func(t *testing.T, s *Session) func() {
-			p, err := s.Stay().Pin(limited(t))
+			p, err := s.Ensemble().Pin(limited(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 // A server that is gone for longer than a session lasts is tried less often.
 func TestReconnectIsNotUrgentForEver(t *testing.T) {
 	withAway(t, func(t *testing.T, s *Session, a *away) {
-		p, err := s.Stay().Pin(limited(t))
+		p, err := s.Ensemble().Pin(limited(t))
 		if err != nil {
 			t.Fatal(err)
 		}

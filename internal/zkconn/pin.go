@@ -37,28 +37,28 @@ var _ interface {
 	zklock.ContainerCreator
 } = (*Pinned)(nil)
 
-// Stay is the ensemble a Session is connected to now. What Connect puts in its
+// Ensemble is the ensemble a Session is connected to now. What Connect puts in its
 // place is another one, even of the same servers.
-type Stay struct{ l *link }
+type Ensemble struct{ l *link }
 
-// Stay binds to the present ensemble.
-func (s *Session) Stay() Stay { return Stay{s.current()} }
+// Ensemble binds to the present ensemble.
+func (s *Session) Ensemble() Ensemble { return Ensemble{s.current()} }
 
 // Servers is the connect string it is reached by.
-func (b Stay) Servers() Servers { return b.l.servers }
+func (en Ensemble) Servers() Servers { return en.l.servers }
 
 // Closed reports whether it was left by Close or Connect.
-func (b Stay) Closed() bool {
-	return stateOf(b.l.wire.Status()) == StateClosed
+func (en Ensemble) Closed() bool {
+	return stateOf(en.l.wire.Status()) == StateClosed
 }
 
 // Pin waits for a session until ctx ends and binds to it.
-func (b Stay) Pin(ctx context.Context) (*Pinned, error) {
+func (en Ensemble) Pin(ctx context.Context) (*Pinned, error) {
 	for {
-		if _, err := b.l.await(ctx, "", true); err != nil && !errors.Is(err, SessionExpired) {
+		if _, err := en.l.await(ctx, "", true); err != nil && !errors.Is(err, SessionExpired) {
 			return nil, err
 		}
-		if p := b.pinned(); p != nil {
+		if p := en.pinned(); p != nil {
 			return p, nil
 		}
 	}
@@ -66,12 +66,12 @@ func (b Stay) Pin(ctx context.Context) (*Pinned, error) {
 
 // pinned binds to the session, or returns nil if the connection has gone again:
 // without one the session may have no id yet.
-func (b Stay) pinned() *Pinned {
-	now := b.l.wire.Status()
+func (en Ensemble) pinned() *Pinned {
+	now := en.l.wire.Status()
 	if now.Conn == nil {
 		return nil
 	}
-	return &Pinned{l: b.l, in: now.Epoch, id: now.ID, timeout: now.Timeout, ended: now.Over}
+	return &Pinned{l: en.l, in: now.Epoch, id: now.ID, timeout: now.Timeout, ended: now.Over}
 }
 
 // ID is the session's id.

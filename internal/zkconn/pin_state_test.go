@@ -9,7 +9,7 @@ import (
 func TestHeard(t *testing.T) {
 	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) }) }
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		pin, err := s.Stay().Pin(limited(t))
+		pin, err := s.Ensemble().Pin(limited(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -110,7 +110,7 @@ func (s *seat) open(ctx context.Context, st *stage) (err error) {
 	if err := s.client.Ready(ctx); err != nil {
 		return err
 	}
-	s.session, err = s.client.Stay().Pin(ctx)
+	s.session, err = s.client.Ensemble().Pin(ctx)
 	return err
 }
 
@@ -169,7 +169,7 @@ func (st *stage) servers() []string {
 
 // build makes a folder.
 func (st *stage) build(ctx context.Context, path string) error {
-	p, err := st.env.Session.Stay().Pin(ctx)
+	p, err := st.env.Session.Ensemble().Pin(ctx)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ type window struct {
 	printing sync.WaitGroup // the printer's goroutine
 	group    *group         // nil unless the batch stops at its first error
 
-	quotasAt zkconn.Stay // the session for which quotas is known
+	quotasAt zkconn.Ensemble // the session for which quotas is known
 	quotas   bool        // the ensemble has quotas
 
 	mu      sync.Mutex // guards these
@@ -88,7 +88,7 @@ func (w *window) fenceMayFall() bool {
 // has run alone. If zksh may not read quotas, it assumes that there are none.
 func (w *window) hasQuotas() bool {
 	session := w.b.env.Session
-	if now := session.Stay(); now != w.quotasAt {
+	if now := session.Ensemble(); now != w.quotasAt {
 		list, err := zkconn.Do(w.ctx, session.Absolute(), zkconn.List(zkconn.QuotaPath))
 		w.quotasAt, w.quotas = now, err == nil && len(list.Names) > 0
 	}
@@ -98,7 +98,7 @@ func (w *window) hasQuotas() bool {
 // ranAlone notes that a line runs outside of the window.
 func (w *window) ranAlone(p *pendingLine) {
 	if p.line.Has(commands.Quotas) {
-		w.quotasAt = zkconn.Stay{}
+		w.quotasAt = zkconn.Ensemble{}
 	}
 }
 

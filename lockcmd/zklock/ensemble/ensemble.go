@@ -161,7 +161,7 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 // Session returns the present session of the client, which makes Client a zklock.Conn:
 // use zklock.New for locks with a note, an ACL or another family of names. A program can
 // also send requests of its own in it, such as a Multi that checks the znode of a lock.
-func (c *Client) Session(ctx context.Context) (zklock.Session, error) { return c.s.Stay().Pin(ctx) }
+func (c *Client) Session(ctx context.Context) (zklock.Session, error) { return c.s.Ensemble().Pin(ctx) }
 
 // Mutex returns a lock on a path, which is created if it does not exist: the same lock
 // as Curator's InterProcessMutex and go-zookeeper's Lock. Nothing is sent yet.
