@@ -43,7 +43,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, in wire.Epoch, pa
 			return nil, &Error{Code: SessionExpired, Path: path}
 		}
 		if once {
-			if err := look(l, func() *NoServerError { return l.givenUp }); err != nil {
+			if err := underLock(l, func() *NoServerError { return l.givenUp }); err != nil {
 				return nil, err
 			}
 		}

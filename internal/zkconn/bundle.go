@@ -62,12 +62,12 @@ func bundle(parts []*part) Op[[]*answer] {
 	o := Multi(all)
 	return Op[[]*answer]{
 		code: o.code, path: o.path, write: true, err: o.err, changes: all, encode: o.encode,
-		decode: func(a *answer) []*answer { return apart(a, parts) },
+		decode: func(a *answer) []*answer { return splitAnswer(a, parts) },
 		effect: func(l *link, a *answer) {
 			if a.code != codeOK {
 				return
 			}
-			answers := apart(a, parts)
+			answers := splitAnswer(a, parts)
 			if cmp.Or(a.err, a.Err()) != nil {
 				return
 			}
@@ -82,7 +82,7 @@ func bundle(parts []*part) Op[[]*answer] {
 
 // apart takes the answer to a bundle to pieces: one for each part, as it would have
 // come to it alone.
-func apart(a *answer, parts []*part) []*answer {
+func splitAnswer(a *answer, parts []*part) []*answer {
 	answers := make([]*answer, len(parts))
 	for i, p := range parts {
 		var own []byte

@@ -28,7 +28,7 @@ const ClusterMark = "@"
 // to is the configuration for a session with another ensemble, or with the same
 // one if spec is empty or says nothing else. What belongs to one ensemble is not
 // carried to another: its credentials, its name, whether it may be written to.
-func (c Config) to(spec string) (Config, error) {
+func (c Config) forSpec(spec string) (Config, error) {
 	if spec == "" || spec == c.Cluster || c.Cluster == "" && spec == c.Servers {
 		return c, nil
 	}

@@ -103,7 +103,7 @@ func (to target) admit(ctx context.Context, op int32, path string) error {
 		return nil
 	}
 	l, guarded, owner := to.l, to.l.wire.Guarded(), false
-	err := look(l, func() error {
+	err := underLock(l, func() error {
 		owner = len(l.ephemerals) > 0
 		return l.lacks(op, path)
 	})
@@ -180,7 +180,7 @@ func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error
 	if !ok {
 		return unknown, lost
 	}
-	for look(h.l, func() error { return h.l.lacks(h.op, path) }) == nil {
+	for underLock(h.l, func() error { return h.l.lacks(h.op, path) }) == nil {
 		k, err := h.l.await(ctx, path, false)
 		to := target{k, h.l, ""}
 		if err != nil || to.claim(ctx, h.op) != nil || to.admit(ctx, h.op, path) != nil {
@@ -193,7 +193,7 @@ func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error
 	}
 	// A single hang-up may be an accident behind a write that took effect. Where it is enough
 	// to send no more of them, it says nothing of this one.
-	if look(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
+	if underLock(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
 		return unknown, lost
 	}
 	return h.verdict(path, lost)
@@ -202,7 +202,7 @@ func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error
 // verdict returns that the request was rejected, if the ensemble is known not to know its
 // kind by now, and otherwise that it is lost.
 func (h *hangUp) verdict(path string, lost error) (fate, error) {
-	if refusal := look(h.l, func() error { return h.l.lacks(h.op, path) }); refusal != nil {
+	if refusal := underLock(h.l, func() error { return h.l.lacks(h.op, path) }); refusal != nil {
 		return rejected, refusal
 	}
 	return unknown, lost

@@ -83,7 +83,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 		},
 		"an ephemeral znode": func(t *testing.T, s *Session) func() {
 			l := s.current()
-			look(l, func() error { l.ephemerals["/a"] = struct{}{}; return nil })
+			underLock(l, func() error { l.ephemerals["/a"] = struct{}{}; return nil })
 			return func() {}
 		},
 		"a transaction": func(_ *testing.T, s *Session) func() {

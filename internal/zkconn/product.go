@@ -44,7 +44,7 @@ type inquiry struct {
 
 // inquire sends an inquiry and returns at once.
 func (to target) inquire(ctx context.Context) inquiry {
-	if known := look(to.l, func() standing { return to.l.standing }); known.of == to.Conn {
+	if known := underLock(to.l, func() standing { return to.l.standing }); known.of == to.Conn {
 		return inquiry{known: known}
 	}
 	ctx, to.root = untripped(ctx), ""

@@ -25,7 +25,7 @@ func (l *link) restore(to target, zxid int64) []*wire.Request {
 func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 	maps.DeleteFunc(l.watches, func(_ watchKey, at watch) bool { return !at.shown && len(at.wakes) == 0 })
 	all := func(op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) []*wire.Request {
-		return l.settingAll(to, zxid, op, these, behind)
+		return l.watchRequests(to, zxid, op, these, behind)
 	}
 	laterModes := func() []*wire.Request {
 		return all(jute.OpSetWatches2, func(at watchKey, w watch) bool { return at.persistent() && !w.older }, nil)
@@ -38,7 +38,7 @@ func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 
 // settingAll makes the requests for some of the watches. Servers before 3.6 do not know
 // setWatches2, which is for persistent ones. behind makes what must come behind them.
-func (l *link) settingAll(to target, zxid int64, op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) (requests []*wire.Request) {
+func (l *link) watchRequests(to target, zxid int64, op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) (requests []*wire.Request) {
 	var paths [watchKinds][]string
 	for at, w := range l.watches {
 		if these(at, w) {
@@ -50,7 +50,7 @@ func (l *link) settingAll(to target, zxid int64, op int32, these func(watchKey, 
 		lists = paths[:persistentWatch]
 	}
 	for body := range watchLists(lists, zxid) {
-		requests = append(requests, l.settingWatches(to, op, body, behind))
+		requests = append(requests, l.watchRequest(to, op, body, behind))
 	}
 	return requests
 }
@@ -95,7 +95,7 @@ func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 // is throttled is sent again, and with it what must come behind it. A
 // server that does not know it, as one of an ensemble of several versions may not, would
 // hang up each time: then the persistent watches are given up, and their user told.
-func (l *link) settingWatches(to target, code int32, body []byte, behind func() []*wire.Request) *wire.Request {
+func (l *link) watchRequest(to target, code int32, body []byte, behind func() []*wire.Request) *wire.Request {
 	var pause pauses
 	var again func() *wire.Request
 	setting := Op[struct{}]{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
@@ -110,7 +110,7 @@ func (l *link) settingWatches(to target, code int32, body []byte, behind func() 
 					}
 					requests := []*wire.Request{again()}
 					if behind != nil {
-						requests = append(requests, look(l, behind)...)
+						requests = append(requests, underLock(l, behind)...)
 					}
 					to.Send(requests...)
 				}()

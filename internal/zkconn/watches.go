@@ -66,7 +66,7 @@ func (w watchTable) has(shown bool, path string, kinds ...watchKind) bool {
 // Watching reports whether there is any watch whose events the user sees.
 func (s *Session) Watching() bool {
 	l := s.current()
-	return look(l, func() bool {
+	return underLock(l, func() bool {
 		for _, w := range l.watches {
 			if w.shown {
 				return true

@@ -39,31 +39,31 @@ type Conn struct {
 	session int64      // the session it asked for; 0: a new one
 	frames  []byte     // what several requests were put together in, for the next ones
 
-	mu      sync.Mutex
-	queue   []*Request     // not sent yet
-	writing bool           // a goroutine is at the queue
-	next    int32          // of our xids
-	pending []*Request     // sent and not answered, in the order in which that was done
-	theirs  map[int32]bool // the library's unanswered requests
-	pings   []time.Time    // send times of unanswered pings
-	heard   time.Time      // when the latest answer to one of ours came, or the first of those pending was sent
-	still   time.Time      // when anything came last, or the first of what is unanswered was sent
-	alarm   *time.Timer    // runs while a guarded session waits for an answer; may be nil
-	frozen  bool           // nothing is taken out of the queue: the session is about to move
-	doubt   bool           // nor while the server may be about to hang up
-	probe   bool           // a ping is to be sent, whose answer ends the doubt
-	until   int            // so many pings' answers from now on; 0: none will
-	barred  bool           // the server wants credentials: what is unanswered was not carried out
-	answers answers
-	version *Version       // nil until somebody has asked
-	trial   *Request       // sent alone, and not answered; may be nil
-	passed  map[int32]bool // the requests newer than 3.4 that were answered
-	dead    error
+	mu              sync.Mutex
+	queue           []*Request     // not sent yet
+	writing         bool           // a goroutine is at the queue
+	next            int32          // of our xids
+	pending         []*Request     // sent and not answered, in the order in which that was done
+	theirs          map[int32]bool // the library's unanswered requests
+	pings           []time.Time    // send times of unanswered pings
+	unansweredSince time.Time      // when the latest answer to one of ours came, or the first of those pending was sent
+	silentSince     time.Time      // when anything came last, or the first of what is unanswered was sent
+	alarm           *time.Timer    // runs while a guarded session waits for an answer; may be nil
+	frozen          bool           // nothing is taken out of the queue: the session is about to move
+	doubt           bool           // nor while the server may be about to hang up
+	probe           bool           // a ping is to be sent, whose answer ends the doubt
+	probePings      int            // so many pings' answers from now on; 0: none will
+	barred          bool           // the server wants credentials: what is unanswered was not carried out
+	answers         answers
+	version         *Version       // nil until somebody has asked
+	trial           *Request       // sent alone, and not answered; may be nil
+	passed          map[int32]bool // the requests newer than 3.4 that were answered
+	dead            error
 }
 
 func newConn(c net.Conn, addr string, l *Link) *Conn {
 	k := &Conn{Server: addr, tcp: c, l: l, theirs: map[int32]bool{}, passed: map[int32]bool{}}
-	k.r = bufio.NewReaderSize(ear{k}, 1<<15)
+	k.r = bufio.NewReaderSize(arrivalReader{k}, 1<<15)
 	k.alive, k.end = context.WithCancel(l.ctx)
 	return k
 }

@@ -18,7 +18,7 @@ func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if k := l.takeSpare(); k != nil {
 		return socket{k.tcp, k}, nil
 	}
-	if err := l.rest(); err != nil {
+	if err := l.backOff(); err != nil {
 		return nil, err
 	}
 	k, err := l.open(l.ctx, network, addr, l.hosts.attempt(l.cfg.Timeout))
@@ -57,13 +57,13 @@ func (l *Link) open(ctx context.Context, network, addr string, limit time.Durati
 
 // The pauses before connecting again to servers that answer without a session.
 const (
-	firstRest = 100 * time.Millisecond
-	longRest  = 5 * time.Second
+	firstBackOff = 100 * time.Millisecond
+	longBackOff  = 5 * time.Second
 )
 
 // rest waits before dialing while servers go on answering without a session: not
 // after the first such answer, which is an expiry, then longer each time.
-func (l *Link) rest() error {
+func (l *Link) backOff() error {
 	l.mu.Lock()
 	again := l.refusals - 2
 	l.mu.Unlock()
@@ -71,7 +71,7 @@ func (l *Link) rest() error {
 		return nil
 	}
 	select {
-	case <-time.After(min(firstRest<<min(again, 10), longRest)):
+	case <-time.After(min(firstBackOff<<min(again, 10), longBackOff)):
 		return nil
 	case <-l.ctx.Done():
 		return l.ctx.Err()

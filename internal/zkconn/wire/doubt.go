@@ -30,11 +30,11 @@ func (k *Conn) refused(code int32) {
 
 // sound takes note of the answer to a ping. It is true if requests may go on with it.
 // Called with mu held.
-func (k *Conn) sound() bool {
-	if k.until == 0 {
+func (k *Conn) probeAnswered() bool {
+	if k.probePings == 0 {
 		return false
 	}
-	if k.until--; k.until > 0 {
+	if k.probePings--; k.probePings > 0 {
 		return false
 	}
 	k.doubt = false
@@ -45,7 +45,7 @@ func (k *Conn) sound() bool {
 // ping is the frame that asks whether the connection stays. Called with mu held.
 func (k *Conn) ping() []byte {
 	k.probe = false
-	k.until = len(k.pings)
+	k.probePings = len(k.pings)
 	var e jute.Encoder
 	e.Int(8, jute.XidPing, jute.OpPing)
 	return e.B

@@ -67,14 +67,14 @@ func (l *Link) sample(took time.Duration) {
 }
 
 // ear notes that something has come.
-type ear struct{ k *Conn }
+type arrivalReader struct{ k *Conn }
 
-func (e ear) Read(p []byte) (int, error) {
+func (e arrivalReader) Read(p []byte) (int, error) {
 	n, err := e.k.tcp.Read(p)
 	if n > 0 {
 		e.k.mu.Lock()
 		defer e.k.mu.Unlock()
-		e.k.still = time.Now()
+		e.k.silentSince = time.Now()
 		e.k.watch()
 	}
 	return n, err
@@ -83,7 +83,7 @@ func (e ear) Read(p []byte) (int, error) {
 // sending runs before a request or ping is counted as sent. Called with mu held.
 func (k *Conn) sending(now time.Time) {
 	if !k.waiting() {
-		k.still = now
+		k.silentSince = now
 	}
 }
 
@@ -111,7 +111,7 @@ func (k *Conn) guarded() bool { return k.l.Guarded() && !k.l.Tied() }
 
 // late is the time left until an answer is late. Called with mu held.
 func (k *Conn) late() time.Duration {
-	return time.Until(k.still.Add(k.l.grace(k.timeout)))
+	return time.Until(k.silentSince.Add(k.l.grace(k.timeout)))
 }
 
 // silent tells since when nothing has come, if an answer is late by now.
@@ -120,7 +120,7 @@ func (k *Conn) silent() (since time.Time, yes bool) {
 	defer k.mu.Unlock()
 	if k.waiting() && k.alive.Err() == nil && k.guarded() {
 		if k.late() <= 0 {
-			return k.still, true
+			return k.silentSince, true
 		}
 		k.watch() // an answer may take longer than when the alarm was set
 	}
@@ -191,7 +191,7 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 func (k *Conn) freeze(since time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.frozen = k.dead == nil && k.still.Equal(since)
+	k.frozen = k.dead == nil && k.silentSince.Equal(since)
 	return k.frozen
 }
 

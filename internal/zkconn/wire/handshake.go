@@ -56,7 +56,7 @@ type welcome struct {
 // request of this connection (credentials, watches) is queued from here.
 func (k *Conn) handshake(body []byte) error {
 	if k.session != k.l.session() {
-		return errBygone
+		return errSessionChanged
 	}
 	w, err := k.l.welcomed(body, k.session)
 	switch {
@@ -102,8 +102,8 @@ func (l *Link) welcomed(body []byte, asked int64) (welcome, error) {
 const rejecting = 42
 
 var (
-	errNoLeader = errors.New("the server has no leader")
-	errBygone   = errors.New("the session ended while zksh was connecting")
+	errNoLeader       = errors.New("the server has no leader")
+	errSessionChanged = errors.New("the session ended while zksh was connecting")
 )
 
 // judged is what a connect reply means for who asked for a session, 0 for a new one. That

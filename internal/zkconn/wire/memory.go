@@ -39,7 +39,7 @@ func (m *Memory) hold(f []byte) {
 // room reports whether there is room for so many bytes. What nobody refers to any more is
 // only known after a collection of garbage. So before it says no it makes some, and gives
 // those who asked a moment to be done.
-func (m *Memory) room(n int) bool {
+func (m *Memory) hasRoom(n int) bool {
 	const collections, moment = 5, 20 // moments are in milliseconds
 	for i := range collections * moment {
 		if m.bytes.Load()+int64(n) <= MaxMemory {
@@ -94,7 +94,7 @@ func (k *Conn) admit(n int) (bool, error) {
 	case req.Held == HeldAlways:
 		k.crowded = false
 		return true, nil
-	case !(k.crowded && req.Held == HeldInLine) && k.l.cfg.Memory.room(n):
+	case !(k.crowded && req.Held == HeldInLine) && k.l.cfg.Memory.hasRoom(n):
 		return true, nil
 	}
 	k.crowded = true // the lines behind this one are printed after it: their answers would wait

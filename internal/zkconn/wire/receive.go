@@ -39,7 +39,7 @@ func (k *Conn) frame() ([]byte, error) {
 		}
 	}
 	const step = 1 << 20
-	f, err := jute.ReadBehind(k.r, append(k.roomFor(4+int(min(n, step))), head[:]...), int(n), step)
+	f, err := jute.ReadBehind(k.r, append(k.frameBuffer(4+int(min(n, step))), head[:]...), int(n), step)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ const (
 
 // roomFor is memory for a frame, or for its beginning. Most frames are short, and there
 // are many of them.
-func (k *Conn) roomFor(n int) []byte {
+func (k *Conn) frameBuffer(n int) []byte {
 	if n > shortFrame {
 		return make([]byte, 0, n)
 	}
@@ -119,8 +119,8 @@ func (k *Conn) answered(xid int32, r Reply) error {
 		return neverAsked(xid)
 	}
 	req := k.pending[i]
-	k.heard = k.still // when it was read, or a part of it
-	k.answers.add(req.sent, k.heard, k.timeout)
+	k.unansweredSince = k.silentSince // when it was read, or a part of it
+	k.answers.add(req.sent, k.unansweredSince, k.timeout)
 	k.doubtful(r.Code)
 	req.put(at, r)
 	left, moved := req.left, movedAway(req.Op, r)
@@ -141,7 +141,7 @@ func (k *Conn) answered(xid int32, r Reply) error {
 		return nil
 	}
 	k.l.contact(req.sent, r.Zxid)
-	k.tried(req, r.Code)
+	k.endTrial(req, r.Code)
 	if req.parts != nil {
 		r = Reply{Zxid: r.Zxid, Parts: req.parts}
 	}
@@ -183,7 +183,7 @@ func (k *Conn) pinged() (sent time.Time) {
 		sent, k.pings = k.pings[0], k.pings[1:]
 		k.answers.add(sent, time.Now(), k.timeout)
 	}
-	sound := k.sound()
+	sound := k.probeAnswered()
 	k.mu.Unlock()
 	if sound {
 		k.l.Wake()
@@ -199,7 +199,7 @@ func (k *Conn) stalled() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	patience := k.l.bounded(k.timeout)
-	if len(k.pending) == 0 || time.Since(k.heard) < patience {
+	if len(k.pending) == 0 || time.Since(k.unansweredSince) < patience {
 		return nil
 	}
 	return Fault{fmt.Sprintf("the server did not answer a request within %s, although it answers pings", patience), true}

@@ -183,9 +183,9 @@ func (k *Conn) take() []byte {
 		frames = slices.Grow(k.frames[:0], sizeOf(k.queue[:some]))
 	}
 	for _, r := range k.queue[:some] {
-		k.begins(r)
+		k.noteTrial(r)
 		if len(k.pending) == 0 {
-			k.heard = now
+			k.unansweredSince = now
 		}
 		k.sending(now)
 		r.sent, r.first = now, k.next

@@ -33,14 +33,14 @@ func (k *Conn) sendable() int {
 }
 
 // begins takes note of a request that is being sent, in case it is a trial. Called with mu held.
-func (k *Conn) begins(req *Request) {
+func (k *Conn) noteTrial(req *Request) {
 	if req.Newer != 0 && !k.passed[req.Newer] {
 		k.trial = req
 	}
 }
 
 // tried takes note of a request that was answered, and sends what has waited for that.
-func (k *Conn) tried(req *Request, code int32) {
+func (k *Conn) endTrial(req *Request, code int32) {
 	k.mu.Lock()
 	passed := req == k.trial && code != Unimplemented
 	if req == k.trial {
