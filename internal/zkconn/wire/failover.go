@@ -109,7 +109,7 @@ func (k *Conn) late() time.Duration {
 	return time.Until(k.silentSince.Add(k.l.grace(k.timeout)))
 }
 
-// silent tells since when nothing has come, if an answer is late by now.
+// silent returns since when no data has come, and reports whether an answer is late by now.
 func (k *Conn) silent() (since time.Time, yes bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,9 +122,9 @@ func (k *Conn) silent() (since time.Time, yes bool) {
 	return time.Time{}, false
 }
 
-// failover tries one server after the other until something comes, the session
-// has moved, or the connection is dead. It runs in the alarm's goroutine, which
-// ends with the connection at the latest, but for the one request in attach.
+// failover tries one server after the other until data comes, the session has moved, or the
+// connection is dead. It runs in the alarm's goroutine, which ends with the connection at the
+// latest, or with attach.
 func (k *Conn) failover() {
 	k.l.moving <- struct{}{}
 	defer func() { <-k.l.moving }()
@@ -151,8 +151,8 @@ func (k *Conn) pause(d time.Duration) {
 	}
 }
 
-// moveTo moves the session to another server, if that one is there and this one
-// stays silent. It is false when the next server is to be tried.
+// moveTo moves the session to the server at addr, if that can be reached and this one stays silent.
+// It returns false if failover should try the next server.
 func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	l := k.l
 	next, err := l.open(k.alive, "tcp", addr, grace)
@@ -160,8 +160,8 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 		return false
 	}
 	if addr == k.Server {
-		// A server that only pauses answers on both connections or on neither: the other
-		// one helps if the path is broken, and costs what is under way if it is not.
+		// A server that only pauses answers on both connections or on neither. A new connection
+		// helps if the network path is broken; if not, it loses the requests in flight.
 		grace = time.Until(since.Add(2 * k.timeout / gracePart))
 	}
 	k.pause(grace)
