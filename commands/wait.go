@@ -77,7 +77,7 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 	if err := s.Ready(ctx); err != nil && !errors.Is(err, zkconn.SessionExpired) {
 		return cmp.Or(context.Cause(ctx), err)
 	}
-	for at := s.Stay(); ; {
+	for at := s.Ensemble(); ; {
 		p, err := at.Pin(ctx)
 		if err == nil {
 			err = w.waitInSession(ctx, p, once)

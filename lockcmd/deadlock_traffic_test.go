@@ -41,7 +41,7 @@ func TestNoDeadlockInTraffic(t *testing.T) {
 		for i := range trafficClients {
 			proxy := zktest.NewProxy(t, addr)
 			locks := make([]*zklock.Lock, len(trafficLocks))
-			at := open(t, proxy.Addr(), usualTimeout).Stay()
+			at := open(t, proxy.Addr(), usualTimeout).Ensemble()
 			for j, l := range trafficLocks {
 				locks[j] = zklock.New(conn{at}, b.root+l.name, zklock.Options{Family: l.family})
 			}

@@ -66,8 +66,8 @@ func (f *fence) For(s *zkconn.Session) zkconn.Fence {
 func (f *fence) allLocks() []fencedLock {
 	locks := slices.Clone(f.enclosing)
 	for i := range locks {
-		if locks[i].home == (zkconn.Stay{}) {
-			locks[i].home = f.session.Stay()
+		if locks[i].home == (zkconn.Ensemble{}) {
+			locks[i].home = f.session.Ensemble()
 		}
 	}
 	f.table.mu.Lock()
@@ -109,12 +109,12 @@ func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.stay == at.Stay {
+		if k.stay == at.Ensemble {
 			nodes = append(nodes, nodesOf(k.path, o.leases...)...)
 		}
 	}
 	for _, d := range t.yielded {
-		if d.stay == at.Stay {
+		if d.stay == at.Ensemble {
 			nodes = append(nodes, d.nodes...)
 		}
 	}
@@ -153,7 +153,7 @@ func (f *fence) drop(node string) {
 
 // Refused implements zkconn.Fence. It returns the error for a write that was rejected because
 // the check of node failed with code.
-func (f *fence) Refused(at zkconn.Stay, node string, code zkconn.Code) error {
+func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error {
 	which, out := "the enclosing lock", ""
 	t := f.table
 	t.mu.Lock()

@@ -150,16 +150,16 @@ func unknownEnsembleError(p fencedLock, why error) error {
 // none, and the reason.
 func (f *fence) visit(ctx context.Context, locks []fencedLock) (left []fencedLock, why error) {
 	left = slices.Clone(locks)
-	see := func(at zkconn.Stay) error {
+	see := func(at zkconn.Ensemble) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, visitTimeout, fmt.Errorf("the servers did not answer within %s", visitTimeout))
 		defer cancel()
 		stats, err := readLatestStats(ctx, at.Epoch(), left)
 		left = slices.DeleteFunc(left, func(p fencedLock) bool { return p.hasMark(stats) })
 		return err
 	}
-	var homes []zkconn.Stay
+	var homes []zkconn.Ensemble
 	for _, p := range locks {
-		if p.home != (zkconn.Stay{}) && !p.home.Closed() && !slices.Contains(homes, p.home) {
+		if p.home != (zkconn.Ensemble{}) && !p.home.Closed() && !slices.Contains(homes, p.home) {
 			homes = append(homes, p.home)
 		}
 	}
@@ -171,7 +171,7 @@ func (f *fence) visit(ctx context.Context, locks []fencedLock) (left []fencedLoc
 	for _, spec := range slices.Compact([]string{cmp.Or(locks[0].cluster, locks[0].servers()), locks[0].servers()}) {
 		other, err := f.session.Elsewhere(spec)
 		if err == nil {
-			err = see(other.Stay())
+			err = see(other.Ensemble())
 			_ = commands.CleanUp(ctx, other.Close) // if this fails, the server expires the session
 		}
 		if len(left) == 0 {

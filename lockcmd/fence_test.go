@@ -43,7 +43,7 @@ func (p *user) write(refusal string, or ...string) {
 // znodes returns the znodes of the locks that the shell holds.
 func (p *user) znodes() (nodes []string) {
 	p.t.Helper()
-	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Stay().Epoch())
+	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Ensemble().Epoch())
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -32,8 +32,8 @@ type fencedLock struct {
 	line     string // the line as read
 	parseErr error  // set if the line cannot be parsed; only line is set then, too
 
-	home    zkconn.Stay // a connection of this program that may lead to the lock's ensemble; zero if there is none
-	session int64       // id of the session on home that holds the lock; 0 if another program holds it
+	home    zkconn.Ensemble // a connection of this program that may lead to the lock's ensemble; zero if there is none
+	session int64           // id of the session on home that holds the lock; 0 if another program holds it
 }
 
 // mark identifies the transaction that created a znode. No two ensembles have the same mark.

@@ -240,7 +240,7 @@ func ready(ctx context.Context, s *zkconn.Session) error {
 // prepare finds or creates the table entry for path and starts the attempt there. It returns
 // an error if the attempt would wait for this shell itself.
 func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string) (*ownedLock, error) {
-	at := key{env.Session.Stay(), env.Session.ServerPath(path)}
+	at := key{env.Session.Ensemble(), env.Session.ServerPath(path)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.locks[at]

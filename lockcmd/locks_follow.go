@@ -46,7 +46,7 @@ func followQueue(ctx context.Context, env *commands.Env, path string, stats bool
 	}
 	for {
 		var err error
-		if f.session, err = env.Session.Stay().Pin(ctx); err == nil {
+		if f.session, err = env.Session.Ensemble().Pin(ctx); err == nil {
 			err = f.followSession(ctx)
 		}
 		switch {

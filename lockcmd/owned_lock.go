@@ -283,7 +283,7 @@ func leaseAcquirer(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lea
 
 // conn provides the recipe with the sessions of one ensemble. A lock stays in that ensemble
 // even if the shell connects to another one later.
-type conn struct{ stay zkconn.Stay }
+type conn struct{ stay zkconn.Ensemble }
 
 // Session implements zklock.Conn.
 func (c conn) Session(ctx context.Context) (zklock.Session, error) { return c.stay.Pin(ctx) }

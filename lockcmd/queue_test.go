@@ -67,7 +67,7 @@ func TestCuratorSemaphore(t *testing.T) {
 func TestAllFamiliesAreOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newFixture(t, addr)
-		p, err := b.Stay().Pin(zktest.Within(t))
+		p, err := b.Ensemble().Pin(zktest.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}

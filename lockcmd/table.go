@@ -50,14 +50,14 @@ type Table struct {
 // yieldedLock is a lock that zksh released at another client's request. It stays in
 // Table.yielded until Lost has reported it.
 type yieldedLock struct {
-	stay  zkconn.Stay
+	stay  zkconn.Ensemble
 	nodes []string // remain part of the fence until then
 	err   error    // error for Lost to return; nil while the release is in progress
 }
 
 // key identifies a lock by its ensemble and its path.
 type key struct {
-	stay zkconn.Stay
+	stay zkconn.Ensemble
 	path string // server path
 }
 
@@ -79,7 +79,7 @@ func (t *Table) Commands() []*commands.Command {
 func (t *Table) find(env *commands.Env, path string) *ownedLock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.locks[key{env.Session.Stay(), env.Session.ServerPath(path)}]
+	return t.locks[key{env.Session.Ensemble(), env.Session.ServerPath(path)}]
 }
 
 // all returns the locks of the table, the most recently acquired first. It first drops the

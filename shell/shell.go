@@ -117,7 +117,7 @@ type Shell struct {
 	transactions *batch.Transactions
 	abandoned    *work // work that did not stop after it was cancelled; set only when the command loop has ended
 
-	certsChecked zkconn.Stay // session whose certificates have been checked
+	certsChecked zkconn.Ensemble // session whose certificates have been checked
 
 	eventMu      sync.Mutex   // held while events are printed, so that they stay in order
 	watches      atomic.Int32 // an eventForm
@@ -176,7 +176,7 @@ func (s *Shell) noteTLS(ctx context.Context) {
 // warnAboutCertificates prints a warning for each certificate that expires soon, once in each
 // session.
 func (s *Shell) warnAboutCertificates() {
-	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Stay()
+	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Ensemble()
 	if agreed == nil || now == s.certsChecked {
 		return
 	}

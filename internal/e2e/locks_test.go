@@ -29,7 +29,9 @@ type rival struct{ *zkconn.Session }
 type rivalConn struct{ s *zkconn.Session }
 
 // Session implements zklock.Conn.
-func (c rivalConn) Session(ctx context.Context) (zklock.Session, error) { return c.s.Stay().Pin(ctx) }
+func (c rivalConn) Session(ctx context.Context) (zklock.Session, error) {
+	return c.s.Ensemble().Pin(ctx)
+}
 
 func newRival(t *testing.T, server string) rival {
 	t.Helper()

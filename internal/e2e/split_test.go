@@ -196,7 +196,7 @@ func newControlContest(t *testing.T, server string, timeout time.Duration) *cont
 	k.control = true
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	p, err := zksession.Open(t, zkconn.Config{Servers: server, Timeout: timeout}).Stay().Pin(ctx)
+	p, err := zksession.Open(t, zkconn.Config{Servers: server, Timeout: timeout}).Ensemble().Pin(ctx)
 	if err == nil {
 		err = p.CreateContainer(ctx, k.path, zkconn.OpenACL())
 	}

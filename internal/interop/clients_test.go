@@ -111,7 +111,7 @@ func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock
 type sessionPinner struct{ s *zkconn.Session }
 
 func (p sessionPinner) Session(ctx context.Context) (zklock.Session, error) {
-	return p.s.Stay().Pin(ctx)
+	return p.s.Ensemble().Pin(ctx)
 }
 
 func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, error) {

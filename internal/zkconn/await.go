@@ -8,16 +8,15 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// await returns the connection to send on. It waits while a server is looked
-// for: until a whole pass over the list has failed, or, if patient, until ctx
-// ends. A session that changes meanwhile is an error, so that nothing meant for
-// one session runs in the next.
+// await returns the connection to send on. Without one it waits until all servers of the list
+// have been tried in vain, or, if patient is true, until ctx ends. It returns an error if the
+// session changes meanwhile, so that no request made for one session runs in the next.
 func (l *link) await(ctx context.Context, path string, patient bool) (*wire.Conn, error) {
 	now := l.wire.Status()
 	return l.awaitFrom(ctx, now, now.Epoch, path, patient)
 }
 
-// awaitIn is await for the session of an epoch.
+// awaitIn is await for the session of epoch in.
 func (l *link) awaitIn(ctx context.Context, in wire.Epoch, path string, patient bool) (*wire.Conn, error) {
 	return l.awaitFrom(ctx, l.wire.Status(), in, path, patient)
 }
@@ -29,7 +28,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, in wire.Epoch, pa
 		l.awaiting.Add(1)
 		defer l.awaiting.Add(-1)
 		l.wire.Expedite()
-		if once && !now.LastSent.IsZero() { // there was a server
+		if once && !now.LastSent.IsZero() { // a server was reached before
 			timer := time.NewTimer(now.Patience)
 			defer timer.Stop()
 			late, patient = timer.C, true
@@ -43,7 +42,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, in wire.Epoch, pa
 			return nil, &Error{Code: SessionExpired, Path: path}
 		}
 		if once {
-			if err := look(l, func() *NoServerError { return l.givenUp }); err != nil {
+			if err := underLock(l, func() *NoServerError { return l.givenUp }); err != nil {
 				return nil, err
 			}
 		}
@@ -69,7 +68,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, in wire.Epoch, pa
 	}
 }
 
-// giveUp ends the wait for a server for all requests of a link that waits once.
+// giveUp ends the wait for a server for all requests of the link, with Config.WaitOnce.
 func (l *link) giveUp(why *NoServerError) {
 	l.mu.Lock()
 	if l.givenUp == nil {
@@ -79,7 +78,7 @@ func (l *link) giveUp(why *NoServerError) {
 	l.wire.Wake()
 }
 
-// lately are the attempts of the pass in progress, or else of the last one.
+// lately returns the attempts of the pass in progress, or of the last one if there are none yet.
 func lately(now wire.Status) []wire.Attempt {
 	if len(now.Trying) > 0 {
 		return now.Trying
@@ -87,7 +86,8 @@ func lately(now wire.Status) []wire.Attempt {
 	return now.Tried
 }
 
-// gaveUp tells a deadline from a cancellation.
+// gaveUp returns the error of a wait whose ctx has ended: the attempts to connect after a
+// deadline, the cause after a cancellation.
 func (l *link) gaveUp(ctx context.Context) error {
 	if context.Cause(ctx) != context.DeadlineExceeded {
 		return context.Cause(ctx)

@@ -9,34 +9,34 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// An Epoch is one session of a Stay. A fact about the ensemble holds for that session only:
-// the next session may be with other servers that have taken over the names.
+// An Epoch is one session on an Ensemble. A fact about the ensemble holds for that session only:
+// in the next one, other servers may have taken over the names.
 type Epoch struct {
-	Stay
+	Ensemble
 	in wire.Epoch
 }
 
-// Epoch returns the present session, or the one that is about to begin.
-func (b Stay) Epoch() Epoch { return Epoch{b, b.l.wire.Status().Epoch} }
+// Epoch returns the current session, or the one that is about to begin.
+func (en Ensemble) Epoch() Epoch { return Epoch{en, en.l.wire.Status().Epoch} }
 
-// EpochOf returns the present session, and reports whether it has this id.
-func (b Stay) EpochOf(id int64) (e Epoch, present bool) {
-	now := b.l.wire.Status()
-	return Epoch{b, now.Epoch}, id != 0 && now.ID == id && now.Ending == nil
+// EpochOf returns the current session, and reports whether it has this id.
+func (en Ensemble) EpochOf(id int64) (e Epoch, present bool) {
+	now := en.l.wire.Status()
+	return Epoch{en, now.Epoch}, id != 0 && now.ID == id && now.Ending == nil
 }
 
 // Cluster returns the name of the ensemble, with its ClusterMark; empty if it has none.
-func (b Stay) Cluster() string { return b.l.cfg.Cluster }
+func (en Ensemble) Cluster() string { return en.l.cfg.Cluster }
 
 func (e Epoch) connection(ctx context.Context, path string) (target, error) {
 	k, err := e.l.awaitIn(ctx, e.in, path, false)
 	return target{k, e.l, ""}, err
 }
 
-// fencedBy returns nil: an Epoch changes nothing.
+// fencedBy returns nil, because an Epoch sends no writes that take effect.
 func (e Epoch) fencedBy() Fence { return nil }
 
-// barrierPath is a znode that nobody creates: below /zookeeper only the server does.
+// barrierPath is a znode that never exists: only the server creates znodes below /zookeeper.
 const barrierPath = "/zookeeper/none"
 
 // Barrier sends a transaction that changes nothing and returns when the ensemble has agreed
@@ -45,7 +45,7 @@ const barrierPath = "/zookeeper/none"
 // answers a sync alone, but cannot commit a transaction.
 func (e Epoch) Barrier(ctx context.Context) error {
 	o := Check(barrierPath, -1)
-	o.write = false // it has no effect, so an error never leaves one in doubt
+	o.write = false // it has no effect, so its outcome is never unknown
 	err := Exec(ctx, e, o)
 	if errors.Is(err, NoNode) {
 		return nil
@@ -53,7 +53,7 @@ func (e Epoch) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Stats returns the Stat of each of these znodes, by the server's paths; nil where there is none.
+// Stats returns the Stat of each znode, by the server's paths; nil if the znode does not exist.
 func (e Epoch) Stats(ctx context.Context, paths []string) ([]*zk.Stat, error) {
 	to, err := e.connection(ctx, paths[0])
 	if err != nil {

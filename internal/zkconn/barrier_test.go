@@ -26,7 +26,7 @@ func TestBarrier(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := s.Stay().Epoch()
+		at := s.Ensemble().Epoch()
 		if err := at.Barrier(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -37,10 +37,10 @@ func TestBarrier(t *testing.T) {
 		if err != nil || len(stats) != 3 || stats[0] == nil || stats[1] != nil || stats[2] == nil {
 			t.Errorf("%v, %v", stats, err)
 		}
-		if now, present := s.Stay().EpochOf(s.Info().ID); now != at || !present {
+		if now, present := s.Ensemble().EpochOf(s.Info().ID); now != at || !present {
 			t.Error("another session than a moment ago")
 		}
-		if _, present := s.Stay().EpochOf(rival.Info().ID); present {
+		if _, present := s.Ensemble().EpochOf(rival.Info().ID); present {
 			t.Error("the rival's session is ours")
 		}
 
@@ -58,7 +58,7 @@ func TestBarrier(t *testing.T) {
 		if err := at.Barrier(ctx); !errors.Is(err, zkconn.ErrNotConnected) {
 			t.Errorf("after the session: %v", err)
 		}
-		if _, present := s.Stay().EpochOf(s.Info().ID); present {
+		if _, present := s.Ensemble().EpochOf(s.Info().ID); present {
 			t.Error("a session that was closed is there")
 		}
 	})

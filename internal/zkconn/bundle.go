@@ -11,23 +11,23 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// part is an operation that has joined a transaction. Whoever asked for it gets an
-// answer of its own, as if it had been sent alone.
+// A part is an operation that has joined a transaction. Its caller gets an answer as if the
+// operation had been sent alone.
 type part struct {
-	alone  Op[*answer] // the request that it is by itself
+	alone  Op[*answer] // the operation outside a transaction
 	answer chan partAnswer
 }
 
-// partAnswer is what a part is answered with.
+// A partAnswer is the answer to a part.
 type partAnswer struct {
 	a       *answer
 	err     error
 	outcome Outcome
-	cut     bool // as in Trip
+	cut     bool // as Trip.Cut
 	events  int  // number of events received before the answer
 }
 
-// partOf makes a part of an operation that has changes.
+// partOf returns a part for an operation that has changes.
 func partOf[T any](o Op[T]) *part {
 	return &part{
 		alone:  reread(o, func(a *answer) *answer { return a }),
@@ -35,7 +35,7 @@ func partOf[T any](o Op[T]) *part {
 	}
 }
 
-// end answers the part. The error is about the part's own path.
+// end answers the part. It puts the part's own path into the error.
 func (p *part) end(with partAnswer) {
 	switch e := with.err.(type) {
 	case *Error:
@@ -52,8 +52,9 @@ func (p *part) end(with partAnswer) {
 	p.answer <- with
 }
 
-// bundle carries out all parts or none, as one multi. It gives each its own answer, and
-// sees to their effects. The error is an *UndoneError if one of them was refused.
+// bundle returns an operation that carries out all parts or none, as one multi, and runs their
+// effects. Its result has one answer for each part. The error is an *UndoneError if the server
+// rejected one of them.
 func bundle(parts []*part) Op[[]*answer] {
 	var all []Change
 	for _, p := range parts {
@@ -62,12 +63,12 @@ func bundle(parts []*part) Op[[]*answer] {
 	o := Multi(all)
 	return Op[[]*answer]{
 		code: o.code, path: o.path, write: true, err: o.err, changes: all, encode: o.encode,
-		decode: func(a *answer) []*answer { return apart(a, parts) },
+		decode: func(a *answer) []*answer { return splitAnswer(a, parts) },
 		effect: func(l *link, a *answer) {
 			if a.code != codeOK {
 				return
 			}
-			answers := apart(a, parts)
+			answers := splitAnswer(a, parts)
 			if cmp.Or(a.err, a.Err()) != nil {
 				return
 			}
@@ -80,9 +81,9 @@ func bundle(parts []*part) Op[[]*answer] {
 	}
 }
 
-// apart takes the answer to a bundle to pieces: one for each part, as it would have
-// come to it alone.
-func apart(a *answer, parts []*part) []*answer {
+// splitAnswer splits the answer to a bundle into one for each part, as the server would send it
+// to the part alone.
+func splitAnswer(a *answer, parts []*part) []*answer {
 	answers := make([]*answer, len(parts))
 	for i, p := range parts {
 		var own []byte
@@ -93,7 +94,7 @@ func apart(a *answer, parts []*part) []*answer {
 				piece = a.Rest()
 			}
 			switch _, err := c.result(a, code); {
-			case errors.Is(err, runtimeInconsistency): // it is not the one; without one this stays
+			case errors.Is(err, runtimeInconsistency): // another part failed; the error stays if none says which
 				a.err = cmp.Or(a.err, err)
 			case err != nil:
 				a.err = &UndoneError{i, err}
@@ -106,34 +107,34 @@ func apart(a *answer, parts []*part) []*answer {
 	return answers
 }
 
-// UndoneError says that an operation of a transaction was not carried out, because
-// another one was refused.
+// An UndoneError reports that an operation of a transaction was not carried out, because the
+// server rejected another one.
 type UndoneError struct {
-	Part int // which one, from 0, in the order in which they joined
-	Err  error
+	Part int   // index of the rejected operation, in the order in which they joined
+	Err  error // its refusal
 }
 
 func (e *UndoneError) Error() string {
 	return fmt.Sprintf("not applied, because operation %d of the transaction failed: %s", e.Part+1, e.Err)
 }
 
-// Unwrap gives the refusal.
+// Unwrap returns the refusal.
 func (e *UndoneError) Unwrap() error { return e.Err }
 
-// Why a request cannot join a transaction.
+// Errors of a request that cannot join a transaction.
 var (
 	errNoPart = errors.New("a request of this type cannot be part of a transaction")
 	errOver   = errors.New("the transaction has already ended")
 )
 
-// Transaction is requests of one session that are carried out together. A request
-// that is made with its Context joins it instead of being sent, and is answered when
-// the transaction ends, whatever becomes of the request's own context. Whoever begins
-// a transaction must end it, by Commit, CommitEach or Abort.
+// A Transaction collects requests of one session that are carried out together. A request that
+// is made with its Context joins it instead of being sent, and is answered when the transaction
+// ends, even if the request's own context ends earlier. Each transaction must be ended by
+// Commit, CommitEach or Abort.
 type Transaction struct {
 	s    *Session
 	l    *link
-	in   wire.Epoch // of the session in which it began
+	in   wire.Epoch // the session in which it began
 	root chroot
 
 	mu    sync.Mutex
@@ -141,7 +142,7 @@ type Transaction struct {
 	over  bool
 }
 
-// Begin begins a transaction in the present session.
+// Begin begins a transaction in the current session.
 func (s *Session) Begin() *Transaction {
 	l := s.current()
 	l.relying.Add(1) // until end
@@ -150,19 +151,20 @@ func (s *Session) Begin() *Transaction {
 
 type transactionKey struct{}
 
-// Context is for the requests that are to join.
+// Context returns a context whose requests join the transaction.
 func (t *Transaction) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, transactionKey{}, t)
 }
 
-// Len is how many requests have joined.
+// Len returns the number of requests that have joined.
 func (t *Transaction) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.parts)
 }
 
-// join puts an operation into the transaction and waits for its end.
+// join adds an operation to the transaction, waits for the end of the transaction, and returns
+// the result.
 func join[T any](ctx context.Context, t *Transaction, s Sender, o Op[T]) (none T, err error) {
 	if c, ok := s.(interface{ mayJoin() bool }); !ok || !c.mayJoin() || o.changes == nil {
 		return none, errNoPart
@@ -193,7 +195,7 @@ func (t *Transaction) add(p *part) error {
 	return nil
 }
 
-// end takes what has joined. Nothing joins any more.
+// end returns the parts that have joined. No more can join after that.
 func (t *Transaction) end() []*part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -205,7 +207,7 @@ func (t *Transaction) end() []*part {
 	return parts
 }
 
-// connection makes it a sender of its session.
+// connection makes the transaction a Sender in its own session.
 func (t *Transaction) connection(ctx context.Context, path string) (target, error) {
 	k, err := t.l.awaitIn(ctx, t.in, path, false)
 	return target{k, t.l, t.root}, err
@@ -213,11 +215,11 @@ func (t *Transaction) connection(ctx context.Context, path string) (target, erro
 
 func (t *Transaction) fencedBy() Fence { return t.s.fence }
 
-// send sends parts as one request: as a multi, or a single part alone if alone is true.
-// It returns the outcome of all of them and what each is to be answered with.
+// send sends parts as one multi. If alone is true, it sends a single part as an ordinary request.
+// It returns the outcome of all changes, and the answer for each part.
 func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcome Outcome, ends []partAnswer, err error) {
 	trip := NewTrip()
-	trip.Alone = true // whoever waits for a transaction sends nothing behind it
+	trip.Alone = true // callers send nothing after a transaction until it is answered
 	ctx = trip.Context(ctx)
 	var answers []*answer
 	if alone && len(parts) == 1 {
@@ -240,9 +242,9 @@ func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outc
 	return trip.Outcome, ends, err
 }
 
-// Commit carries out all that has joined, or nothing of it. The error is an
-// *UndoneError if one request was rejected; that one is answered with its refusal, and
-// all others with the UndoneError.
+// Commit carries out all requests that have joined, or none. If the server rejects one of them,
+// Commit returns an *UndoneError. The rejected request is answered with its refusal, and all
+// others with the UndoneError.
 func (t *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	parts := t.end()
 	if len(parts) == 0 {
@@ -255,13 +257,12 @@ func (t *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	return outcome, err
 }
 
-// CommitEach carries out what has joined as if each request had been sent alone, once
-// the one before had succeeded, up to the first that fails. All behind that one get an
-// *UnsentError.
+// CommitEach carries out the requests as if each had been sent alone after the success of the
+// one before, and stops at the first that fails. All later ones get an *UnsentError.
 //
-// It sends as many as it can in one multi. When that is known to have had no effect, it
-// sends the requests before the rejected one together again, and then one by one. A
-// multi whose outcome is unknown is never sent again.
+// It first sends all in one multi. If the server rejects the multi, CommitEach sends the
+// requests before the rejected one together again, and the others one by one. It never repeats
+// a multi whose outcome is unknown.
 func (t *Transaction) CommitEach(ctx context.Context) {
 	parts := t.end()
 	together, again := len(parts), false
@@ -275,7 +276,7 @@ func (t *Transaction) CommitEach(ctx context.Context) {
 			again = true
 			continue
 		}
-		if together > 1 && !ends[0].cut && err != nil { // all fail alike, and the first is the first that fails
+		if together > 1 && !ends[0].cut && err != nil { // all fail for the same reason, so the first one stops CommitEach
 			together = 1
 		}
 		for i, end := range ends[:together] {
@@ -290,7 +291,7 @@ func (t *Transaction) CommitEach(ctx context.Context) {
 	}
 }
 
-// Abort answers all that has joined with cause. Nothing is sent.
+// Abort fails every request that has joined with cause. Nothing is sent.
 func (t *Transaction) Abort(cause error) { abort(t.end(), partAnswer{err: cause}) }
 
 func abort(parts []*part, with partAnswer) {

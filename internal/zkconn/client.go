@@ -7,12 +7,12 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Client sends operations in a Session, each with Do or Exec, or many at once through a
-// Pipe. Operations take and return paths without the chroot.
+// A Client is a Sender of a Session's operations. Paths are without the chroot, unless the
+// Client is from Absolute. Pipe sends many operations at once.
 type Client struct {
 	s        *Session
-	absolute bool // paths are the server's
-	unfenced bool
+	absolute bool // paths include the chroot
+	unfenced bool // writes do not depend on the Session's Fence
 }
 
 func (c Client) connection(ctx context.Context, path string) (target, error) {
@@ -46,14 +46,14 @@ func (c Client) Multi(ctx context.Context, changes []Change) (Outcome, error) {
 	return trip.Outcome, err
 }
 
-// RemoveWatches removes the session's watches on a path; each kind that was
-// there shows as an event. With local they are forgotten here even when no
-// server can be reached. The error is "No such watcher" when there is none.
+// RemoveWatches removes the session's watches of one type on a path, and puts an event for
+// each removed kind among the Events. If local is true and no server can be reached, it
+// removes them from this side only. If there is no such watch, the error is "No such watcher".
 func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, local bool) error {
 	l := c.s.current()
 	server := c.root(l).server(path)
 	o := request(jute.OpRemoveWatches, path, (*answer).nothing, func(e *jute.Encoder) { e.Int(int32(t)) })
-	if o.err == nil && !look(l, func() bool { return l.watches.has(true, server, covered[t]...) }) {
+	if o.err == nil && !underLock(l, func() bool { return l.watches.has(true, server, covered[t]...) }) {
 		o.err = &Error{Code: noWatcher, Path: path}
 	}
 	o.write = true
@@ -73,9 +73,8 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 	return err
 }
 
-// QuotaPath is where a server keeps quotas, outside any chroot.
+// QuotaPath is the server's path of the quotas. No chroot applies to it.
 const QuotaPath = "/zookeeper/quota"
 
-// ConfigPath is where a server keeps the ensemble's configuration, outside any
-// chroot.
+// ConfigPath is the server's path of the ensemble's configuration. No chroot applies to it.
 const ConfigPath = "/zookeeper/config"

@@ -8,27 +8,26 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Writes says whether an ensemble may be written to.
+// Writes is whether writes to an ensemble are allowed.
 type Writes string
 
-// What may be written.
+// The values of Writes.
 const (
 	WritesAllowed Writes = "allow"
-	WritesAsk     Writes = "ask"   // the shell asks a person first
-	WritesNever   Writes = "never" // no request that changes a znode is sent
+	WritesAsk     Writes = "ask"   // the shell asks the user first
+	WritesNever   Writes = "never" // requests that change znodes are not sent
 )
 
-// ErrNoWrites is the error of a request that would change a znode of an ensemble
-// that is not to be written to. Nothing was sent.
+// ErrNoWrites is the error of a write to an ensemble with WritesNever. Nothing was sent.
 var ErrNoWrites = errors.New("writes are disabled")
 
-// ClusterMark begins the name of a cluster, where a connect string could stand.
+// ClusterMark is the first character of a cluster's name, which can replace a connect string.
 const ClusterMark = "@"
 
-// to is the configuration for a session with another ensemble, or with the same
-// one if spec is empty or says nothing else. What belongs to one ensemble is not
-// carried to another: its credentials, its name, whether it may be written to.
-func (c Config) to(spec string) (Config, error) {
+// forSpec returns the configuration for a session on the ensemble of spec, a connect string or a
+// cluster. It returns c if spec is empty or names the current ensemble. Credentials, name and
+// Writes of the current ensemble do not apply to another one.
+func (c Config) forSpec(spec string) (Config, error) {
 	if spec == "" || spec == c.Cluster || c.Cluster == "" && spec == c.Servers {
 		return c, nil
 	}
@@ -48,7 +47,7 @@ func (c Config) to(spec string) (Config, error) {
 	return next, nil
 }
 
-// refuses is an error if a request is not to be sent for what it would do.
+// refuses returns ErrNoWrites if a request with this opcode must not be sent, and nil otherwise.
 func (c Config) refuses(code int32) error {
 	if c.Writes == WritesNever && jute.Writes(code) {
 		return ErrNoWrites

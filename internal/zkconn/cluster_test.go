@@ -21,7 +21,7 @@ func TestNoWrites(t *testing.T) {
 			t.Errorf("write %d: %v", i, err)
 		}
 	}
-	pin, err := s.Stay().Pin(zktest.Within(t))
+	pin, err := s.Ensemble().Pin(zktest.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// footprint is what a request reads or changes. The zero value stands for a request of
-// which that is not known.
+// A footprint describes which znode a request reads or changes. The zero value means unknown.
 type footprint struct {
 	path string
 	kind int
@@ -17,18 +16,18 @@ type footprint struct {
 
 // The kinds of footprints.
 const (
-	otherFootprint    int = iota // may concern anything
+	otherFootprint    int = iota // unknown: may concern any znode
 	readFootprint                // data, ACL, Stat or children of one znode
 	contentFootprint             // new data of one znode
-	lifeFootprint                // a create or delete of one znode
-	sequenceFootprint            // a create that takes the next number of its parent
+	lifeFootprint                // create or delete of one znode
+	sequenceFootprint            // sequential create, which takes the next number of the parent
 )
 
-// footprint returns that of an operation. Reads that leave a watch, and multis, count as
-// unknown.
+// footprint returns the footprint of an operation. It is unknown for reads that leave a watch and
+// for multis with several changes.
 func (o *Op[T]) footprint() footprint {
 	kind, code := otherFootprint, o.code
-	if code == jute.OpMulti && len(o.changes) == 1 { // with the checks of a Fence
+	if code == jute.OpMulti && len(o.changes) == 1 { // a single change with the checks of a Fence
 		code = o.changes[0].code
 	}
 	switch code {
@@ -49,8 +48,8 @@ func (o *Op[T]) footprint() footprint {
 	return footprint{o.path, kind}
 }
 
-// Commutes reports whether two requests have the same effects and the same answers
-// in either order, if both succeed. Zxids and times do not count.
+// Commutes reports whether two requests have the same effects and results in either order, if
+// both succeed. Differences in zxids and times do not count.
 func (t *Trip) Commutes(other *Trip) bool { return t.footprint.commutes(other.footprint) }
 
 func (f footprint) commutes(g footprint) bool {

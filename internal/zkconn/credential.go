@@ -9,23 +9,22 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Credential authenticates a session by one of ZooKeeper's schemes.
+// A Credential authenticates a session in one of ZooKeeper's schemes.
 type Credential struct {
 	Scheme string
-	Auth   []byte // nil: none given
+	Auth   []byte // nil is sent as null
 }
 
 func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes.Equal(o.Auth, c.Auth) }
 
-// refused is the error of a credential that the server did not accept, which ends
-// the session. What was asked for behind the credential was not carried out.
+// refused returns the error of a credential that the server rejected, which ended the session.
+// Later requests were not carried out.
 func refused(scheme string) error {
 	return fmt.Errorf("%w: the server rejected the credentials of scheme %q and ended the session; to start another session, run: connect",
 		AuthFailed, scheme)
 }
 
-// addAuth authenticates the session. A credential that was accepted is kept for
-// the next connection.
+// addAuth authenticates the session. It keeps an accepted credential for the next connection.
 func addAuth(c Credential) Op[struct{}] {
 	return Op[struct{}]{
 		code: jute.OpAuth, decode: (*answer).nothing,
@@ -44,8 +43,8 @@ func addAuth(c Credential) Op[struct{}] {
 			if a.code == codeOK {
 				return
 			}
-			end := wire.Ending{AuthFailed: true} // a server that rejects credentials drops the connection, and would again
-			if known {                           // sent by restore, so that nobody has its answer
+			end := wire.Ending{AuthFailed: true} // the server drops the connection, and would do so again
+			if known {                           // sent by restore, so no caller gets the error
 				end.Why = refused(c.Scheme)
 			}
 			l.wire.Fail(end)

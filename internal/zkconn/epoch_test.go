@@ -100,7 +100,7 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		ctx := testContext(t)
-		old, err := s.Stay().Pin(ctx)
+		old, err := s.Ensemble().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestZeroTimeoutIsExpiry(t *testing.T) {
 			}
 		}
 		bubble(t, serve, func(t *testing.T, s *Session) {
-			old, err := s.Stay().Pin(testContext(t))
+			old, err := s.Ensemble().Pin(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +248,7 @@ func TestServerWithoutLeader(t *testing.T) {
 			}), nil
 		}
 		bubbleWith(t, cfg, nil, func(t *testing.T, s *Session) {
-			old, err := s.Stay().Pin(testContext(t))
+			old, err := s.Ensemble().Pin(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -279,7 +279,7 @@ func TestRejectingVersionWithOurSession(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		old, err := s.Stay().Pin(testContext(t))
+		old, err := s.Ensemble().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,14 +14,14 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Error is an error code that a server answered a request with. Most codes mean that
-// the request had no effect; the Outcome of the request says so, not the error.
+// An Error is a server's refusal of a request, with an error code. Most codes mean that the
+// request had no effect, but the Outcome of the request decides that, not the error.
 // errors.Is(err, NoNode) reports whether the code is NoNode.
 type Error struct {
 	Code   Code
 	Path   string // as the user wrote it, without the chroot; may be empty
-	Chroot string // set where it is the chroot itself that does not exist
-	hint   string // what to do about it, or why it is; may be empty
+	Chroot string // the chroot, if it does not exist itself; otherwise empty
+	hint   string // remedy or reason; may be empty
 }
 
 func (e *Error) Error() string {
@@ -31,7 +31,7 @@ func (e *Error) Error() string {
 	return e.text()
 }
 
-// text is zkCli's, where it has one.
+// text returns zkCli's message for the code, or Java's if zkCli has none.
 func (e *Error) text() string {
 	text := refusals[e.Code].zkCli
 	switch {
@@ -48,14 +48,14 @@ func (e *Error) text() string {
 	return text
 }
 
-// Unwrap gives the Code.
+// Unwrap returns the Code.
 func (e *Error) Unwrap() error { return e.Code }
 
-// UnsentError says that a request was not sent, and surely had no effect.
+// An UnsentError reports a request that was not sent, and so had no effect.
 type UnsentError struct {
 	Path  string
 	Write bool
-	Cause error // of the context that ended, ConnectionLoss, or the refusal of what was to come first
+	Cause error // cause of the context that ended, ConnectionLoss, or the refusal of the previous request
 }
 
 func (e *UnsentError) Error() string {
@@ -71,11 +71,11 @@ func (e *UnsentError) Error() string {
 	return "interrupted before the request for " + e.Path + " was sent, so it had no effect"
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnsentError) Unwrap() error { return e.Cause }
 
-// AbandonedError says that the wait for a write's answer was given up. The write
-// had been sent, and may still take effect.
+// An AbandonedError reports that the wait for a write's answer was interrupted. The write was
+// sent, and may still take effect.
 type AbandonedError struct {
 	Path  string
 	Cause error
@@ -85,11 +85,11 @@ func (e *AbandonedError) Error() string {
 	return "interrupted while waiting for the server to confirm the change of " + e.Path + "; it is unknown whether the change took effect"
 }
 
-// Unwrap gives the context's error.
+// Unwrap returns the context's cause.
 func (e *AbandonedError) Unwrap() error { return e.Cause }
 
-// LostError says that the connection broke after the request was sent. Whether a
-// write took effect is then unknown.
+// A LostError reports that the connection was lost after the request had been sent. The outcome
+// of a write is then unknown.
 type LostError struct {
 	Path  string
 	Write bool
@@ -97,7 +97,7 @@ type LostError struct {
 	Cause error
 }
 
-// broken is the cause of a call that was not sent because the connection broke.
+// broken returns the cause of a call that was not sent because the connection was lost.
 func broken(cause error) error { return fmt.Errorf("%w: %w", ConnectionLoss, cause) }
 
 func (e *LostError) Error() string {
@@ -121,19 +121,18 @@ func (e *LostError) Error() string {
 	return s
 }
 
-// Unwrap gives ConnectionLoss and the cause.
+// Unwrap returns ConnectionLoss and the cause.
 func (e *LostError) Unwrap() []error { return []error{ConnectionLoss, e.Cause} }
 
-// NoServerError says that no server of the list could be reached: the request
-// was surely not sent.
+// A NoServerError reports that no server of the list could be reached. The request was not sent.
 type NoServerError struct {
-	Attempts []wire.Attempt // one for each address tried, in order
+	Attempts []wire.Attempt // one for each address that was tried, in order
 
-	// Final is set with Config.WaitOnce: a request has waited for a server for as long as a
-	// session lasts, or there never was one. All further requests fail with the same error,
-	// whether or not a server comes back, so that none is made after others are left out.
+	// Final is set with Config.WaitOnce, after a request waited in vain for the session timeout,
+	// or if no server was ever reached. All later requests fail with the same error even if a
+	// server comes back, so that none is carried out after others were skipped.
 	Final  bool
-	Waited time.Duration // for the server to come back; 0 if there never was one
+	Waited time.Duration // time spent waiting for a server to come back; 0 if none was ever reached
 }
 
 func (e *NoServerError) Error() string {
@@ -150,17 +149,17 @@ func (e *NoServerError) Error() string {
 	return "cannot connect: " + strings.Join(parts, "; ")
 }
 
-// Unwrap gives ConnectionLoss.
+// Unwrap returns ConnectionLoss.
 func (e *NoServerError) Unwrap() error { return ConnectionLoss }
 
-// ErrNotConnected is the answer of a session that was closed, or that lost its
-// server because its credentials were refused.
+// ErrNotConnected is the error of requests in a session that was closed, or that ended because
+// the server rejected its credentials.
 var ErrNotConnected = errors.New("Not connected")
 
-// Code is an error code of ZooKeeper's protocol (KeeperException.Code).
+// A Code is an error code of ZooKeeper's protocol (KeeperException.Code).
 type Code int32
 
-// The codes that are told apart, by the names zkCli prints.
+// The codes that zksh handles, by the names that zkCli prints.
 const (
 	codeOK                  Code = wire.OK
 	systemError             Code = -1
@@ -192,12 +191,12 @@ const (
 	quotaExceeded           Code = -125
 	Throttled               Code = wire.Throttled
 
-	requestTooLarge Code = 1 // of this side alone: no server has positive codes
+	requestTooLarge Code = 1 // for TooLargeError; servers send no positive codes
 )
 
-// refusals say what is known of a code: the text of KeeperException.getCodeMessage,
-// zkCli's words where it has its own (CliWrapperException), which end in a colon before
-// a path, and go-zookeeper's error, for callers that know only that.
+// refusals maps a code to its name (the text of KeeperException.getCodeMessage), to zkCli's own
+// message if it has one (CliWrapperException; it ends in a colon before a path), and to
+// go-zookeeper's error, for callers that compare with that.
 var refusals = map[Code]struct {
 	name    string
 	zkCli   string
@@ -210,7 +209,7 @@ var refusals = map[Code]struct {
 	ConnectionLoss:       {"ConnectionLoss", "", zk.ErrConnectionClosed},
 	marshallingError:     {name: "MarshallingError"},
 	Unimplemented:        {name: "Unimplemented"},
-	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // it too leaves open whether the request took effect
+	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // its outcome is unknown, too
 	badArguments:         {"BadArguments", "Arguments are not valid : ", nil},
 	-12:                  {name: "UnknownSession"},
 	newConfigNoQuorum: {"NewConfigNoQuorum", "No quorum of new config is connected and up-to-date with the leader of" +
@@ -240,24 +239,24 @@ var refusals = map[Code]struct {
 	requestTooLarge:         {"TooLarge", "The request is too large: ", nil},
 }
 
-// inconclusive has the codes with which a server does not say whether the request took
-// effect. A part of a multi never has one: ZooKeeper rolls the multi back.
+// inconclusive contains the codes that do not tell whether the request took effect. They do not
+// matter in the answer to a part of a multi: ZooKeeper rolls the multi back.
 var inconclusive = map[Code]bool{
 	systemError: true, runtimeInconsistency: true, dataInconsistency: true, ConnectionLoss: true,
 	operationTimeout: true, apiError: true, requestTimeout: true,
 }
 
-// names are the codes' own, where the text is another.
+// names contains the names of codes whose text in refusals is not a name.
 var names = map[Code]string{
 	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", SessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
 	LocalSession: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", sessionNoAuth: "SessionClosedRequireSaslAuth",
 	quotaExceeded: "QuotaExceeded", Throttled: "Throttled",
 }
 
-// Name is the code's name, as that of its KeeperException, or its number.
+// Name returns the code's name, as used by the matching KeeperException, or its number.
 func (c Code) Name() string { return cmp.Or(names[c], refusals[c].name, strconv.Itoa(int(c))) }
 
-// PathOf is the path that an error is about, as the user wrote it; empty if there is none.
+// PathOf returns the path that an error is about, as the user wrote it; empty if there is none.
 func PathOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Path
@@ -274,17 +273,17 @@ func PathOf(err error) string {
 	return ""
 }
 
-// newRequest is a request that not every server knows: its name in the protocol, the
-// command that makes it, and the version that brought it.
+// A newRequest is a request that old servers do not know: its name in the protocol, the command
+// that sends it, and the first version of ZooKeeper with it.
 type newRequest struct{ name, command, version string }
 
-// minor is the second number of the version.
+// minor returns the second number of the version.
 func (n newRequest) minor() int {
-	minor, _ := strconv.Atoi(strings.Split(n.version, ".")[1]) // which are all digits
+	minor, _ := strconv.Atoi(strings.Split(n.version, ".")[1]) // never fails: they are all digits
 	return minor
 }
 
-// newer are the requests that servers of 3.4 do not know.
+// newer contains the requests that servers of 3.4 do not know, by their opcodes.
 var newer = map[int32]newRequest{
 	jute.OpRemoveWatches:        {"removeWatches", "removewatches", "3.5"},
 	jute.OpReconfig:             {"reconfig", "reconfig", "3.5"},
@@ -298,7 +297,7 @@ var newer = map[int32]newRequest{
 	jute.OpSetWatches2:          {"setWatches2", "a persistent watch", "3.6"},
 }
 
-// hint says why a server does not do a request, where that can be told.
+// hint returns the reason why a server rejects a request; empty if it is unknown.
 func hint(code Code, op int32) string {
 	need, known := newer[op]
 	switch {
@@ -314,7 +313,7 @@ func hint(code Code, op int32) string {
 	return need.command + " needs ZooKeeper " + need.version + " or later"
 }
 
-// Error is the code as KeeperException words it, without a path.
+// Error returns KeeperException's message for the code, without a path.
 func (c Code) Error() string {
 	return "KeeperErrorCode = " + cmp.Or(refusals[c].name, strconv.Itoa(int(c)))
 }

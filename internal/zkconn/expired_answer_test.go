@@ -26,7 +26,7 @@ func TestExpiredAnswerEndsTheSession(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		first, err := s.Stay().Pin(testContext(t))
+		first, err := s.Ensemble().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestExpiredAnswerEndsTheSession(t *testing.T) {
 		if _, _, err := first.Get(testContext(t), "/a", nil); !errors.Is(err, SessionExpired) {
 			t.Errorf("another request in that session: %v", err)
 		}
-		next, err := s.Stay().Pin(testContext(t))
+		next, err := s.Ensemble().Pin(testContext(t))
 		if err != nil || next.ID() == first.ID() {
 			t.Fatalf("session %v, %v", next, err)
 		}

@@ -51,7 +51,7 @@ func (s *scene) play(t *testing.T, servers string, test func(t *testing.T, c *Se
 		return pipeTo(n, s.serve), nil
 	}
 	bubbleWith(t, cfg, nil, func(t *testing.T, c *Session) {
-		p, err := c.Stay().Pin(testContext(t))
+		p, err := c.Ensemble().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -196,7 +196,7 @@ func TestBlockedSocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stay, err := s.Stay().Pin(ctx)
+		stay, err := s.Ensemble().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestMissingChroot(t *testing.T) {
 	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, NoNode) }) }
 	bubbleWith(t, Config{Servers: "127.0.0.1:1/app"}, serve, func(t *testing.T, s *Session) {
 		ctx := testContext(t)
-		stay, err := s.Stay().Pin(ctx)
+		stay, err := s.Ensemble().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +309,7 @@ func TestUnansweredNewRequest(t *testing.T) {
 		if asked != 2 {
 			t.Errorf("it was asked %d times", asked)
 		}
-		pin, err := s.Stay().Pin(t.Context())
+		pin, err := s.Ensemble().Pin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func TestFailoverInAnEnsemble(t *testing.T) {
 	list, proxies := twoProxies(t, servers)
 	s := zksession.Open(t, zkconn.Config{Servers: list, Timeout: 30 * time.Second})
 	observer := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
-	p, err := s.Stay().Pin(zktest.Within(t))
+	p, err := s.Ensemble().Pin(zktest.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestFailoverNotAtHiccups(t *testing.T) {
 				p.Delay(delay)
 			}
 			s := zksession.Open(t, zkconn.Config{Servers: list, Timeout: 30 * time.Second})
-			p, err := s.Stay().Pin(zktest.Within(t))
+			p, err := s.Ensemble().Pin(zktest.Within(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestFailoverNotToTheOnlyServer(t *testing.T) {
 	t.Parallel()
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	s := zksession.Open(t, zkconn.Config{Servers: proxy.Addr(), Timeout: time.Minute})
-	p, err := s.Stay().Pin(zktest.Within(t))
+	p, err := s.Ensemble().Pin(zktest.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func (f *faultySession) pin() *zkconn.Pinned {
 	f.t.Helper()
-	p, err := f.Stay().Pin(zktest.Within(f.t))
+	p, err := f.Ensemble().Pin(zktest.Within(f.t))
 	f.must(err)
 	return p
 }
@@ -28,7 +28,7 @@ func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	f.expire()
 	got := make(chan *zkconn.Pinned)
 	go func() { // ends when Pin returns
-		p, err := f.Stay().Pin(zktest.Within(t))
+		p, err := f.Ensemble().Pin(zktest.Within(t))
 		if err != nil {
 			t.Error(err)
 		}

@@ -8,66 +8,65 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Fence says without what nothing is to be written. Servers themselves see to it: the
-// znodes are checked in one transaction with the write. Its methods may be called from
-// any goroutine.
+// A Fence makes writes depend on znodes: a write takes effect only if they exist. The server
+// checks them in one transaction with the write. The methods may be called from any goroutine.
 type Fence interface {
-	// Nodes returns the znodes, by the server's paths, that must be there in the ensemble
+	// Nodes returns the znodes, by the server's paths, that must exist in the ensemble
 	// of a session. With a *FencedError nothing may be written.
 	Nodes(ctx context.Context, at Epoch) ([]string, error)
-	// Refused is the error of a write without effect, because the check of a znode was
-	// refused: by NoNode where it is gone, by NoAuth where it may not be read. It must not
-	// wait for a server.
-	Refused(at Stay, node string, code Code) error
-	// For is the fence of another session of this program.
+	// Refused returns the error of a write that was rejected because the check of a znode
+	// failed: with NoNode if the znode does not exist, with NoAuth if it is unreadable. It must
+	// not wait for a server.
+	Refused(at Ensemble, node string, code Code) error
+	// For returns the fence of another session of this program.
 	For(s *Session) Fence
 }
 
-// SetFence fences all that is written through Client, Pipe and Transaction. It is called
-// before anything is sent. Neither what is Pinned is fenced nor Another session or a Second one.
+// SetFence fences all writes through the Session, a Pipe or a Transaction. Call it before
+// anything is sent. It does not apply to a Pinned, nor to the sessions of Another and Second.
 func (s *Session) SetFence(f Fence) { s.fence = f }
 
-// Unfenced gives requests that are not fenced.
+// Unfenced returns a Client whose writes are not fenced.
 func (c Client) Unfenced() Client {
 	c.unfenced = true
 	return c
 }
 
-// Fenced reports whether writes are fenced now, or, with an error, may be.
+// Fenced reports whether writes are fenced now. With an error, they may be.
 func (s *Session) Fenced(ctx context.Context) (bool, error) {
-	g, err := fencing(ctx, s.Client, s.current())
+	g, err := currentGuard(ctx, s.Client, s.current())
 	return len(g.nodes) > 0, err
 }
 
-// FencedError says that a write was not carried out because of the Fence.
+// A FencedError reports a write that the Fence rejected.
 type FencedError struct {
-	Err error // what Fence.Refused says, or why Fence.Nodes cannot name the znodes
+	Err error // of Fence.Refused, or the reason why Fence.Nodes cannot name the znodes
 }
 
 func (e *FencedError) Error() string { return e.Err.Error() }
 
-// Unwrap gives the error of the Fence, which is no refusal of the write.
+// Unwrap returns the Fence's error, which is not a server's refusal of the write.
 func (e *FencedError) Unwrap() error { return e.Err }
 
-// guard is the checks of writes in one ensemble.
+// A guard is the znodes that writes in one ensemble depend on.
 type guard struct {
 	fence Fence
-	at    Stay
+	at    Ensemble
 	nodes []string
 }
 
-// fencing is what guards the writes of a sender now.
-func fencing(ctx context.Context, s Sender, l *link) (g guard, err error) {
-	if g.fence, g.at = s.fencedBy(), (Stay{l}); g.fence != nil {
+// currentGuard returns the guard of a Sender's writes; with no nodes if there is no Fence.
+func currentGuard(ctx context.Context, s Sender, l *link) (g guard, err error) {
+	if g.fence, g.at = s.fencedBy(), (Ensemble{l}); g.fence != nil {
 		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if the epoch has changed meanwhile, the sender's connection is dead
 	}
 	return g, err
 }
 
-// guards reports whether an operation is fenced: whether it changes what is stored.
+// guards reports whether operations with this opcode are fenced: all writes are, if g has nodes.
 func (g guard) guards(code int32) bool { return len(g.nodes) > 0 && jute.Writes(code) }
 
-// checks are the first changes of a multi that is fenced.
+// checks returns the first changes of a fenced multi.
 func (g guard) checks() []Change {
 	all := make([]Change, len(g.nodes))
 	for i, node := range g.nodes {
@@ -77,9 +76,8 @@ func (g guard) checks() []Change {
 	return all
 }
 
-// failed reads the answers to the checks, and returns the znode of the one that is to
-// blame and why; without one the code is codeOK. It asks nobody, as it may
-// run where answers are received.
+// failed reads the answers to the checks, and returns the znode of the check that failed and the
+// code; codeOK if none failed. It may run in the receiving goroutine, so it sends nothing.
 func (g guard) failed(a *answer) (node string, code Code) {
 	for _, c := range g.checks() {
 		_, err := c.result(a, a.part())
@@ -90,12 +88,12 @@ func (g guard) failed(a *answer) (node string, code Code) {
 	return "", codeOK
 }
 
-// refusal is the error of a write that was not carried out for a check.
+// refusal returns the error of a write whose check failed.
 func (g guard) refusal(node string, code Code) error {
 	return &FencedError{g.fence.Refused(g.at, node, code)}
 }
 
-// fenced is an operation in one transaction with its checks.
+// fenced returns an operation that carries out o and the checks of g in one transaction.
 func fenced[T any](o Op[T], g guard) Op[T] {
 	all := Multi(append(g.checks(), o.changes...))
 	f := Op[T]{code: all.code, path: o.path, write: true, err: all.err, changes: o.changes, encode: all.encode}
@@ -126,8 +124,8 @@ func fenced[T any](o Op[T], g guard) Op[T] {
 	return f
 }
 
-// own is the answer behind those to the checks, as it would have come to an operation of
-// this code alone.
+// own returns the answer after those to the checks, as the server would send it to a single
+// operation with this opcode.
 func (a *answer) own(code int32) *answer {
 	own := &answer{Decoder: a.Decoder, zxid: a.zxid, root: a.root}
 	if code != jute.OpMulti && a.part() == opError { // alone, it has no header
@@ -136,13 +134,13 @@ func (a *answer) own(code int32) *answer {
 	return own
 }
 
-// sendChecked sends an operation that no multi can hold as soon as its checks have been
-// answered, on the same connection or not at all. The lock may go in between.
+// sendChecked sends an operation that cannot be part of a multi once the server has confirmed
+// its checks, on the same connection or not at all. The lock may be lost between the two.
 func sendChecked[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	checks := Multi(g.checks())
 	checks.path = o.path
 	check, p := bind(untripped(ctx), to, checks), bind(ctx, to, o)
-	check.call.then = func(r reply) { // where answers are received, or where it turns out that none will come
+	check.call.then = func(r reply) { // runs in the receiving goroutine, or where the connection ends
 		a := answerTo(r.Reply, to.root)
 		var node string
 		code := Code(r.Code)

@@ -20,7 +20,7 @@ type nodeFence []string
 
 func (p nodeFence) Nodes(context.Context, zkconn.Epoch) ([]string, error) { return p, nil }
 
-func (p nodeFence) Refused(_ zkconn.Stay, node string, code zkconn.Code) error {
+func (p nodeFence) Refused(_ zkconn.Ensemble, node string, code zkconn.Code) error {
 	return fmt.Errorf("no %s: %v", node[strings.LastIndexByte(node, '/')+1:], code)
 }
 
@@ -175,7 +175,7 @@ func TestFenceBroken(t *testing.T) {
 		if err := zkconn.Exec(ctx, s.Unfenced(), zkconn.SetData("/x", nil, -1)); err != nil {
 			t.Error(err)
 		}
-		pinned, err := s.Stay().Pin(ctx)
+		pinned, err := s.Ensemble().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

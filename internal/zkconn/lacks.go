@@ -10,17 +10,17 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Some servers of others close the connection over a request that they do not know, or never
-// answer it. So a connection sends the first request of each kind that is newer than ZooKeeper
-// 3.4 as a trial, alone.
+// Some servers of other products close the connection over a request that they do not support,
+// or never answer it. So a connection sends the first request of each kind that is newer than
+// ZooKeeper 3.4 alone, as a trial.
 //
-// One such end may be an accident. The second one over the same kind of request is not:
-// the ensemble does not know it. If a server says that it is a ZooKeeper which does, as
-// one of an ensemble that is being restarted, it takes four. A write is not repeated to find
-// that out, as it may have taken effect; a harmless request of the same kind is sent instead.
+// The first hang-up over a kind of request may be an accident. After the second one the ensemble
+// counts as not supporting it. It takes four if a server claims to be a ZooKeeper that supports
+// it, because the ensemble may be restarting. A write is not repeated to find that out, because
+// it may have taken effect: zksh sends a harmless request of the same kind instead.
 
-// hangUp is why a trial is lost: the server closed the connection over it, and over nothing
-// else, or answered pings alone until the connection was given up.
+// A hangUp is the cause of a lost trial: the server closed the connection over that request, or
+// answered only pings until the connection was given up.
 type hangUp struct {
 	l     *link
 	op    int32
@@ -45,7 +45,7 @@ func silent(cause error) bool {
 // Unwrap returns the cause.
 func (h *hangUp) Unwrap() error { return h.cause }
 
-// HungUp takes note of a server that hung up over a request.
+// HungUp counts a hang-up of a server over a request.
 func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,28 +57,28 @@ func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	if silent(cause) {
 		l.hungUpBy = server + " does not answer"
 	}
-	// Whoever granted the persistent watches knows the request, so a few losses are accidents.
+	// A server granted the persistent watches, so it supports the request, and a few losses are accidents.
 	if op == jute.OpSetWatches2 && l.hangUps[op] >= hangUpsOfKnowing {
 		l.forgetPersistent()
 	}
 	return l.hangUps[op] <= hangUpsOfKnowing
 }
 
-// Passed forgets what hung up before: it was an accident.
+// Passed resets the count of hang-ups: they were accidents.
 func (l *link) Passed(op int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.hangUps, op)
 }
 
-// How many hang-ups in a row prove that the ensemble does not know a request.
+// The number of hang-ups in a row that prove that the ensemble does not support a request.
 const (
-	hangUpsOfTied    = 1 // each costs a session
+	hangUpsOfTied    = 1 // if each ends a session
 	hangUpsOfOthers  = 2
-	hangUpsOfKnowing = 4 // of a ZooKeeper that says it knows the request
+	hangUpsOfKnowing = 4 // if a ZooKeeper claims to support the request
 )
 
-// lacks is the refusal of a request that the ensemble is known not to know, or nil. Called
+// lacks returns the error of a request that the ensemble is known not to support, or nil. Called
 // with mu held.
 func (l *link) lacks(op int32, path string) error {
 	enough := hangUpsOfOthers
@@ -94,16 +94,16 @@ func (l *link) lacks(op int32, path string) error {
 	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s, which it does not support", l.hungUpBy, newer[op].name)}
 }
 
-// admit is the error of a request that is not to be sent: one that the ensemble is known
-// not to know; while locks are held, one that the server is not known to know; and while the
-// session has ephemeral znodes, one of which a server that is not ZooKeeper is not known to
-// know. Such a server may end the session over it, and with the session what depends on it.
+// admit returns an error if a request with this opcode must not be sent, and nil otherwise. It
+// must not be sent if the ensemble is known not to support it; while a lock is held, if the
+// server is not known to support it; and while the session has ephemeral znodes, if the server is
+// not ZooKeeper and not known to support it. The server might end the session over it.
 func (to target) admit(ctx context.Context, op int32, path string) error {
 	if op == 0 {
 		return nil
 	}
 	l, guarded, owner := to.l, to.l.wire.Guarded(), false
-	err := look(l, func() error {
+	err := underLock(l, func() error {
 		owner = len(l.ephemerals) > 0
 		return l.lacks(op, path)
 	})
@@ -129,8 +129,8 @@ func (to target) admit(ctx context.Context, op int32, path string) error {
 		"zksh does not send this request while %s, because %s (%s) may not support %s and may then end the session", while, to.Server, what, newer[op].name)}
 }
 
-// claim notes whether the server says that it is a ZooKeeper which knows a request. The
-// error is that of ctx.
+// claim records whether the server says that it is a ZooKeeper with support for a request. The
+// error is ctx's.
 func (to target) claim(ctx context.Context, op int32) error {
 	v, err := to.Version(ctx)
 	if err == nil && v.AtLeast(newer[op].minor()) {
@@ -144,8 +144,8 @@ func (to target) claim(ctx context.Context, op int32) error {
 	return err
 }
 
-// afterHangUp finds out whether the ensemble knows a request over which the server has
-// hung up, and returns what became of the request.
+// afterHangUp finds out whether the ensemble supports a request over which the server hung up.
+// It sends a read again, and returns the fate of the request.
 func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lost error, h *hangUp) (none T, f fate, err error) {
 	ctx = untripped(ctx)
 	if o.write {
@@ -173,14 +173,14 @@ func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lost error, h *h
 	}
 }
 
-// find returns what became of a write over which the server has hung up: it is rejected
-// if the ensemble does not know such writes, and otherwise it may have taken effect.
+// find returns the fate of a write over which the server hung up: rejected if the ensemble does
+// not support such writes, and otherwise unknown.
 func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error) {
 	harmless, ok := harmless(h.op)
 	if !ok {
 		return unknown, lost
 	}
-	for look(h.l, func() error { return h.l.lacks(h.op, path) }) == nil {
+	for underLock(h.l, func() error { return h.l.lacks(h.op, path) }) == nil {
 		k, err := h.l.await(ctx, path, false)
 		to := target{k, h.l, ""}
 		if err != nil || to.claim(ctx, h.op) != nil || to.admit(ctx, h.op, path) != nil {
@@ -191,25 +191,25 @@ func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error
 			return unknown, lost
 		}
 	}
-	// A single hang-up may be an accident behind a write that took effect. Where it is enough
-	// to send no more of them, it says nothing of this one.
-	if look(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
+	// A single hang-up may be an accident after the write took effect. Even where one is enough
+	// to send no more such writes, the outcome of this one is unknown.
+	if underLock(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
 		return unknown, lost
 	}
 	return h.verdict(path, lost)
 }
 
-// verdict returns that the request was rejected, if the ensemble is known not to know its
-// kind by now, and otherwise that it is lost.
+// verdict returns rejected if the ensemble is known not to support the request by now, and
+// otherwise unknown with the error lost.
 func (h *hangUp) verdict(path string, lost error) (fate, error) {
-	if refusal := look(h.l, func() error { return h.l.lacks(h.op, path) }); refusal != nil {
+	if refusal := underLock(h.l, func() error { return h.l.lacks(h.op, path) }); refusal != nil {
 		return rejected, refusal
 	}
 	return unknown, lost
 }
 
-// harmless is a request of a kind that changes nothing, whatever the server makes of it:
-// the root is there already. Some kinds have none.
+// harmless returns a request with this opcode that changes nothing: it creates the root, which
+// exists. It returns false if there is none for the opcode.
 func harmless(op int32) (Op[struct{}], bool) {
 	o := request(op, "/", (*answer).nothing, func(e *jute.Encoder) {
 		e.Buffer(nil)

@@ -16,11 +16,11 @@ import (
 // pathSet is a set of server paths.
 type pathSet map[string]struct{}
 
-// link is one client of one ensemble, from connect to close: its connection, and the books
-// of what the server keeps for its session. It lives through reconnects and, after an expiry,
-// goes on with a new session of the same ensemble.
+// A link is the client of one ensemble from connect to close: its connection, and a record of
+// what the server keeps for the session (watches, ephemeral znodes, credentials). It survives
+// reconnects, and continues with a new session of the same ensemble after an expiry.
 type link struct {
-	cfg     Config // what was asked for
+	cfg     Config
 	servers Servers
 	root    chroot
 	out     *eventQueue
@@ -29,19 +29,19 @@ type link struct {
 	relying  atomic.Int32 // open transactions
 	awaiting atomic.Int32 // requests that wait for a connection
 
-	mu         sync.Mutex     // whoever holds it must not take the lock of wire, which calls Connected and others under its own
-	givenUp    *NoServerError // of the request that has found no server, with Config.WaitOnce
-	unreached  error          // the first failed pass since there was a connection, until somebody takes it
-	readOnly   bool           // so is the latest connection
+	mu         sync.Mutex     // must not be held while calling wire: wire calls the Handler methods with its own lock held
+	givenUp    *NoServerError // final error of all requests, with Config.WaitOnce; nil until a request gave up
+	unreached  error          // for Session.Unreached; nil if there is none
+	readOnly   bool           // the latest connection is read-only
 	creds      []Credential
 	watches    watchTable
 	ephemerals pathSet
 	standing   standing
 
-	noContainers bool           // a server of the ensemble does not know them
-	hangUps      map[int32]int  // trials over which servers hung up; see lacks.go
-	claimed      map[int32]bool // those that a ZooKeeper says it knows
-	hungUpBy     string         // the latest to do so, and how
+	noContainers bool           // a server of the ensemble does not support containers
+	hangUps      map[int32]int  // number of trials over which servers hung up, by opcode; see lacks.go
+	claimed      map[int32]bool // opcodes that a server claims to support by its version
+	hungUpBy     string         // the latest server that hung up, and how, for messages
 }
 
 var _ wire.Handler = (*link)(nil)
@@ -61,14 +61,14 @@ func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 	return l, nil
 }
 
-// look reads something of a link under its lock.
-func look[T any](l *link, read func() T) T {
+// underLock calls read with the link's lock held, and returns its result.
+func underLock[T any](l *link, read func() T) T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return read()
 }
 
-// Connected sends what the server of a new connection must know first.
+// Connected returns the first requests on a new connection: credentials and watches.
 func (l *link) Connected(k *wire.Conn, zxid int64) []*wire.Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *link) Connected(k *wire.Conn, zxid int64) []*wire.Request {
 	return first
 }
 
-// keeperState is that of events while there is a connection. Called with mu held.
+// keeperState returns the state of events while there is a connection. Called with mu held.
 func (l *link) keeperState() KeeperState {
 	if l.readOnly {
 		return connectedReadOnly
@@ -86,12 +86,12 @@ func (l *link) keeperState() KeeperState {
 	return syncConnected
 }
 
-// Disconnected shows as an event.
+// Disconnected adds an event.
 func (l *link) Disconnected() {
 	l.out.put(Event{Type: eventNone, State: disconnected})
 }
 
-// Expired closes the books of a session that is over.
+// Expired clears the record of a session that is over, and adds an event.
 func (l *link) Expired() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *link) Expired() {
 	l.out.put(Event{Type: eventNone, State: Expired, Gone: gone})
 }
 
-// Failed shows as an event.
+// Failed drops the credentials and adds an event.
 func (l *link) Failed(e wire.Ending) {
 	l.forgetCreds()
 	state := eventClosed
@@ -124,10 +124,9 @@ func (l *link) Unreachable(tried []wire.Attempt) {
 	l.out.wake()
 }
 
-// Event passes a watch event on to the user, if they watch the znode. Like Java's
-// client, zksh drops an event that no watch asked for. Older servers do not send the zxid
-// of the transaction. The error is that of a user who takes no events: to drop some would
-// hide changes from them.
+// Event adds a watch event to the Session's Events if the user watches the znode. Like the Java
+// client, zksh drops an event that no watch asked for. Servers before 3.9 send no zxid. Event
+// returns an error if too many events are waiting: dropping one would hide a change.
 func (l *link) Event(typ int32, path string, zxid int64) error {
 	t := cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ))))
 	l.mu.Lock()
@@ -143,10 +142,10 @@ func (l *link) Event(typ int32, path string, zxid int64) error {
 	return nil
 }
 
-// Relies reports whether something depends on the session, or waits for a connection.
+// Relies reports whether something depends on the session, or a request waits for a connection.
 func (l *link) Relies() bool {
 	return l.relying.Load() > 0 || l.awaiting.Load() > 0 ||
-		look(l, func() bool { return len(l.ephemerals) > 0 || len(l.watches) > 0 })
+		underLock(l, func() bool { return len(l.ephemerals) > 0 || len(l.watches) > 0 })
 }
 
 // stop closes the session and the connection, and waits for both until ctx ends.

@@ -38,7 +38,7 @@ func (f oneNodeFence) Nodes(context.Context, Epoch) ([]string, error) {
 }
 func (f oneNodeFence) For(*Session) Fence { return f }
 
-func (f oneNodeFence) Refused(_ Stay, node string, code Code) error {
+func (f oneNodeFence) Refused(_ Ensemble, node string, code Code) error {
 	f.t.Errorf("%s is blamed: %v", node, code)
 	return code
 }
@@ -96,7 +96,7 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 					s.SetFence(oneNodeFence{t})
 				}
 				ctx := testContext(t)
-				old, err := s.Stay().Pin(ctx)
+				old, err := s.Ensemble().Pin(ctx)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -16,27 +16,27 @@ import (
 type Op[T any] struct {
 	code  int32
 	path  string // for errors, as the user wrote it; may be empty
-	write bool   // it may change something, so that a lost answer matters
-	err   error  // why it cannot be sent at all, such as a malformed path
-	// changes are what a multi holds to do the same; nil if none can.
+	write bool   // may change something, so the outcome is unknown if the answer is lost
+	err   error  // why the operation cannot be sent, such as a malformed path; nil if it can
+	// changes are the parts of a multi that does the same; nil if no multi can.
 	changes []Change
 	encode  func(e *jute.Encoder, root chroot)
-	rest    func(e *jute.Encoder) // without encode: what stands behind the path; may be nil
+	rest    func(e *jute.Encoder) // without encode: writes the fields after the path; may be nil
 	decode  func(a *answer) T
-	// effect runs in the receiving goroutine, before any later frame is looked at. It sees
-	// refusals too. It may be nil.
+	// effect updates the link's records after an answer, a refusal included. It runs in the
+	// receiving goroutine, before any later frame is read. It may be nil.
 	effect func(l *link, a *answer)
 }
 
-// reread is the same request, of whose answer something else is taken.
+// reread returns the same operation with another result, which decode reads from the answer.
 func reread[T, U any](o Op[T], decode func(*answer) U) Op[U] {
 	return Op[U]{o.code, o.path, o.write, o.err, o.changes, o.encode, o.rest, decode, o.effect}
 }
 
-// usualFrame has room for most requests but for their path.
+// usualFrame is the initial capacity for a request without its path, in bytes; enough for most.
 const usualFrame = 96
 
-// frame appends an operation's request, but for the xid.
+// frame appends the operation's request with its length. The xid stays 0; the connection sets it.
 func (o *Op[T]) frame(e *jute.Encoder, root chroot) {
 	start := len(e.B)
 	e.Int(0, 0, o.code)
@@ -67,13 +67,14 @@ func (o *Op[T]) destroys() (n int) {
 	return n
 }
 
-// A kind names a request or a change in an error.
+// A kind identifies a request or a change in an error.
 type kind struct {
 	code int32
 	path string
 }
 
-// newest returns the change that a server may be too old for; without one, the operation.
+// newest returns the first change that servers of 3.4 do not know. If there is none, it
+// returns the operation itself.
 func (o *Op[T]) newest() kind {
 	for _, c := range o.changes {
 		if _, is := newer[c.code]; is {
@@ -88,8 +89,8 @@ func destroys(code int32) bool {
 	return code == jute.OpDelete || code == jute.OpSetData || code == jute.OpSetACL
 }
 
-// trialOp is the opcode of those newer than 3.4 that an operation needs, itself or in a
-// multi; 0 if it needs none.
+// trialOp returns the opcode, newer than 3.4, that the operation or one of its changes needs;
+// 0 if there is none.
 func (o *Op[T]) trialOp() int32 {
 	newest := o.newest().code
 	if _, is := newer[newest]; is {
@@ -98,8 +99,7 @@ func (o *Op[T]) trialOp() int32 {
 	return 0
 }
 
-// answer is a reply while it is read: the record behind its header, and what the
-// paths in it begin with.
+// An answer is a reply while it is decoded: the record after its header.
 type answer struct {
 	*jute.Decoder
 	code Code
@@ -107,20 +107,19 @@ type answer struct {
 	root chroot
 	err  error // of an answer that is itself a refusal, such as a multi's
 
-	fenced bool // err is that of the Fence
+	fenced bool // err comes from the Fence
 
-	more     int       // how many are about to be read, at most, together with this one
-	stats    []zk.Stat // for them
-	acl      []zk.ACL  // the latest that was read
-	aclBytes []byte    // which it was read from
+	more     int       // number of answers that will be read, this one included
+	stats    []zk.Stat // room for their Stats
+	acl      []zk.ACL  // the latest ACL that was read
+	aclBytes []byte    // its encoding
 }
 
-// maxLists is how many bytes the elements of lists in an answer may take, besides their
-// own: those of two million names.
+// maxLists bounds the memory for the elements of an answer's lists, in bytes, besides the
+// contents of the elements. Two million names need as much.
 const maxLists = 32 << 20
 
-// Stat is that of the answer. Those of answers that are read one after the other are made
-// together.
+// Stat reads a Stat. The Stats of answers that are read one after the other share an allocation.
 func (a *answer) Stat() *zk.Stat {
 	if len(a.stats) == 0 {
 		a.stats = make([]zk.Stat, max(1, min(a.more, maxStats)))
@@ -131,12 +130,12 @@ func (a *answer) Stat() *zk.Stat {
 	return st
 }
 
-// maxStats is how many Stats are made together.
+// maxStats is the largest number of Stats in one allocation.
 const maxStats = 64
 
 func (a *answer) nothing() struct{} { return struct{}{} }
 
-// read decodes an answer, which may itself be a refusal, or malformed.
+// read decodes an answer. It returns an error if the answer is a refusal, or malformed.
 func read[T any](a *answer, decode func(*answer) T) (none T, err error) {
 	v := decode(a)
 	if err := cmp.Or(a.err, a.Err()); err != nil {

@@ -7,13 +7,13 @@ import (
 
 // An Outcome reports what became of the changes of a request. A create, delete,
 // set or setACL is one change; a multi has as many as it has operations; a read
-// counts as one. Only this package makes an Outcome of a request, where the reply
-// arrives or the wait for it ends. Nobody derives one from an error.
+// counts as one. Only this package determines the Outcome of a request, when the reply
+// arrives or the wait for it ends. It is never derived from an error.
 type Outcome struct {
-	Done     int // the server confirmed them
-	Rejected int // they had no effect: the server, the Fence or the limit on the size rejected them
-	NotSent  int // they had no effect: they never left this program
-	Unknown  int // they were sent, and no answer says what became of them
+	Done     int // confirmed by the server
+	Rejected int // without effect: the server, the Fence or the size limit rejected them
+	NotSent  int // without effect: they were not sent
+	Unknown  int // sent, but it is unknown whether they took effect
 }
 
 // MayHaveHappened reports whether any of the changes took effect or may have.
@@ -27,8 +27,8 @@ func (o Outcome) Plus(p Outcome) Outcome {
 	return Outcome{o.Done + p.Done, o.Rejected + p.Rejected, o.NotSent + p.NotSent, o.Unknown + p.Unknown}
 }
 
-// share returns the outcome of so many of the changes of a request. The changes of one
-// request always share their fate.
+// share returns the outcome of n of a request's changes. All changes of a request have the same
+// fate.
 func (o Outcome) share(n int) Outcome {
 	switch {
 	case o.Done > 0:
@@ -41,17 +41,17 @@ func (o Outcome) share(n int) Outcome {
 	return Outcome{Unknown: n}
 }
 
-// fate is what became of one request.
+// A fate is what became of one request.
 type fate int
 
 const (
-	unknown fate = iota // the zero value claims nothing
+	unknown fate = iota
 	done
 	rejected
 	notSent
 )
 
-// of returns the Outcome of so many changes that share a fate.
+// of returns the Outcome of n changes with this fate.
 func (f fate) of(n int) Outcome {
 	switch f {
 	case done:
@@ -64,9 +64,8 @@ func (f fate) of(n int) Outcome {
 	return Outcome{Unknown: n}
 }
 
-// fate returns what a reply with this code says about its request. With
-// SystemError, OperationTimeout, ConnectionLoss, RequestTimeout and with every code
-// that is not in the table, the server does not say whether it took effect.
+// fate returns the fate of a request that was answered with this code. It is unknown for the
+// codes in inconclusive, and for every code that is not in refusals.
 func (c Code) fate() fate {
 	if c == codeOK {
 		return done
@@ -77,12 +76,12 @@ func (c Code) fate() fate {
 	return unknown
 }
 
-// fateOf returns the fate of a request whose answer has been decoded.
+// fateOf returns the fate of a request after its answer has been decoded.
 func fateOf(a *answer) fate {
 	switch {
 	case a.fenced:
 		return rejected
-	case a.err != nil: // a multi's own refusal: ZooKeeper rolled all of it back
+	case a.err != nil: // refusal of a part of a multi: ZooKeeper rolled the multi back
 		return rejected
 	case a.Err() != nil: // malformed
 		return unknown
@@ -90,11 +89,9 @@ func fateOf(a *answer) fate {
 	return a.code.fate()
 }
 
-// A Recorder adds up the outcomes of the changes that destroy something and that
-// are sent with its Context: new data, a delete, a new ACL. A create or a check
-// destroys nothing. A change counts as Unknown from the moment when it is handed to
-// a connection until its fate is known, so a change that nobody waits for stays
-// Unknown.
+// A Recorder adds up the outcomes of the destructive changes that are sent with its Context: new
+// data, a delete, a new ACL, but no create or check. A change counts as Unknown from the moment
+// its request is made until its fate is known, so a change that nobody waits for stays Unknown.
 type Recorder struct {
 	mu        sync.Mutex
 	destroyed Outcome

@@ -12,9 +12,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// ValidatePath checks a path by the rules of the Java client (PathUtils.validatePath)
-// and words the failure as it does; positions count UTF-16 units from 0. For a
-// sequential create the name still grows, so a trailing slash is allowed.
+// ValidatePath checks a path by the rules of the Java client (PathUtils.validatePath), and returns
+// its messages; positions count UTF-16 units from 0. A path for a sequential create may end with
+// a slash, because the server appends a number.
 func ValidatePath(path string, sequential bool) error {
 	if path == "" {
 		return errors.New("Path length must be > 0")
@@ -41,14 +41,14 @@ func ValidatePath(path string, sequential bool) error {
 	return nil
 }
 
-// Join puts a name below a path.
+// Join returns the path of the child called name.
 func Join(path, name string) string { return strings.TrimSuffix(path, "/") + "/" + name }
 
-// chroot is what a server's paths have before a client's: "", or a path without
-// a trailing slash.
+// A chroot is the prefix of a server's path that a client does not see: "", or a path without a
+// trailing slash.
 type chroot string
 
-// server puts the chroot before a path.
+// server returns the server's path for a client's path.
 func (c chroot) server(path string) string {
 	if path == "/" && c != "" {
 		return string(c)
@@ -56,7 +56,8 @@ func (c chroot) server(path string) string {
 	return string(c) + path
 }
 
-// client takes the chroot off a server's path; a path outside it stays.
+// client returns the client's path for a server's path. It does not change a path outside the
+// chroot.
 func (c chroot) client(path string) string {
 	switch {
 	case c == "" || !c.holds(path):
@@ -67,7 +68,7 @@ func (c chroot) client(path string) string {
 	return path[len(c):]
 }
 
-// clients is client for a list, which it changes.
+// clients applies client to each path, in place, and returns the slice.
 func (c chroot) clients(paths []string) []string {
 	for i, p := range paths {
 		paths[i] = c.client(p)
@@ -75,14 +76,14 @@ func (c chroot) clients(paths []string) []string {
 	return paths
 }
 
-// holds reports whether a server's path is the chroot or below it.
+// holds reports whether a server's path is the chroot or a descendant of it.
 func (c chroot) holds(path string) bool {
 	rest, ok := strings.CutPrefix(path, string(c))
 	return ok && (c == "" || rest == "" || rest[0] == '/')
 }
 
-// refusal is a server's answer to an operation on a path. Where it says that
-// there is no root, or none to create in, the chroot itself is missing.
+// refusal returns the error for a server's refusal of an operation on a path. If the server says
+// that the root, or the parent "/", does not exist, the chroot itself is missing.
 func (c chroot) refusal(code Code, op int32, path string) *Error {
 	e := &Error{Code: code, Path: path, hint: hint(code, op)}
 	if code == NoNode && (path == "/" || jute.Creates(op) && strings.LastIndexByte(path, '/') == 0) {
@@ -91,24 +92,24 @@ func (c chroot) refusal(code Code, op int32, path string) *Error {
 	return e
 }
 
-// defaultPort is the port of a server named without one.
+// defaultPort is the port of a server whose address has none.
 const defaultPort = 2181
 
 // Servers is a parsed connect string, host[:port][,host[:port]…][/chroot].
 type Servers struct {
-	Spec   string   // as written
+	Spec   string   // the connect string itself
 	Hosts  []string // host:port each, IPv6 in brackets
 	Chroot string   // "" or a path without a trailing slash
 }
 
 // Overlap reports whether two lists have a host in common, in the form of Servers.Hosts or as
-// addresses. Two connect strings that do are taken to be of one ensemble.
+// addresses. Connect strings with a common host count as one ensemble.
 func Overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(host string) bool { return slices.Contains(b, host) })
 }
 
-// ParseServers reads a connect string by zkCli's rules, and also takes an IPv6
-// address without brackets when it stands without a port.
+// ParseServers parses a connect string by zkCli's rules. It also accepts an IPv6 address without
+// brackets if it has no port.
 func ParseServers(spec string) (Servers, error) {
 	if strings.HasPrefix(spec, "dns-srv://") {
 		return Servers{}, fmt.Errorf("server %q: DNS SRV records are not supported; write the servers as host[:port][,host[:port]…][/chroot]", spec)
@@ -142,10 +143,10 @@ func ParseServers(spec string) (Servers, error) {
 	return s, nil
 }
 
-// secondServer is a server that stands behind a chroot.
+// secondServer matches a server after a chroot.
 var secondServer = regexp.MustCompile(`,[^/,]+:\d+`)
 
-// hostPort completes one host with the default port.
+// hostPort returns a host with its port, or the default port.
 func hostPort(h string) (string, error) {
 	host, port := h, strconv.Itoa(defaultPort)
 	switch {

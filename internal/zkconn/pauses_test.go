@@ -69,7 +69,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 	const gone, slack = 5300 * time.Millisecond, 10 * time.Millisecond
 	for name, rely := range map[string]func(t *testing.T, s *Session) (end func()){
 		"a lock": func(t *testing.T, s *Session) func() {
-			p, err := s.Stay().Pin(testContext(t))
+			p, err := s.Ensemble().Pin(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 		},
 		"an ephemeral znode": func(t *testing.T, s *Session) func() {
 			l := s.current()
-			look(l, func() error { l.ephemerals["/a"] = struct{}{}; return nil })
+			underLock(l, func() error { l.ephemerals["/a"] = struct{}{}; return nil })
 			return func() {}
 		},
 		"a transaction": func(_ *testing.T, s *Session) func() {
@@ -91,7 +91,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 			return func() { txn.Abort(errOver); txn.Abort(errOver) }
 		},
 		"a request that waits": func(t *testing.T, s *Session) func() {
-			p, err := s.Stay().Pin(testContext(t))
+			p, err := s.Ensemble().Pin(testContext(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 // A server that is unreachable for longer than a session lasts is tried less often.
 func TestReconnectIsNotUrgentForEver(t *testing.T) {
 	withAwayServer(t, func(t *testing.T, s *Session, a *awayServer) {
-		p, err := s.Stay().Pin(testContext(t))
+		p, err := s.Ensemble().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}

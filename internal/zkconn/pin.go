@@ -16,20 +16,18 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Pinned sends requests in one session of the ensemble and in no other: once
-// that session is over, each fails with SessionExpired, or ErrNotConnected after
-// a close. Requests wait for a connection until their context ends, and are sent
-// once. Paths are without the chroot.
+// A Pinned is a Sender for one session of the ensemble. Once that session is over, requests
+// fail with SessionExpired, or with ErrNotConnected after a close. Requests wait for a
+// connection until their context ends. Paths are without the chroot.
 type Pinned struct {
 	l       *link
 	in      wire.Epoch
 	id      int64
-	timeout time.Duration // as it was when it was pinned
+	timeout time.Duration // negotiated timeout at the moment of Pin
 	ended   <-chan struct{}
 }
 
-// What a zklock.Session can have in addition is looked for at run time, so it is checked
-// here that Pinned has it.
+// zklock looks for the optional interfaces at run time, so the compiler must check them here.
 var _ interface {
 	zklock.Session
 	zklock.Guarder
@@ -37,44 +35,44 @@ var _ interface {
 	zklock.ContainerCreator
 } = (*Pinned)(nil)
 
-// Stay is the ensemble a Session is connected to now. What Connect puts in its
-// place is another one, even of the same servers.
-type Stay struct{ l *link }
+// An Ensemble is the ensemble that a Session is connected to until the next Connect. Values are
+// comparable: after Connect the Ensemble is a different one, even with the same servers.
+type Ensemble struct{ l *link }
 
-// Stay binds to the present ensemble.
-func (s *Session) Stay() Stay { return Stay{s.current()} }
+// Ensemble returns the current ensemble.
+func (s *Session) Ensemble() Ensemble { return Ensemble{s.current()} }
 
-// Servers is the connect string it is reached by.
-func (b Stay) Servers() Servers { return b.l.servers }
+// Servers returns the connect string of the ensemble.
+func (en Ensemble) Servers() Servers { return en.l.servers }
 
-// Closed reports whether it was left by Close or Connect.
-func (b Stay) Closed() bool {
-	return stateOf(b.l.wire.Status()) == StateClosed
+// Closed reports whether the Session has left the ensemble, by Close or Connect.
+func (en Ensemble) Closed() bool {
+	return stateOf(en.l.wire.Status()) == StateClosed
 }
 
-// Pin waits for a session until ctx ends and binds to it.
-func (b Stay) Pin(ctx context.Context) (*Pinned, error) {
+// Pin waits for a session until ctx ends, and returns a Pinned for it.
+func (en Ensemble) Pin(ctx context.Context) (*Pinned, error) {
 	for {
-		if _, err := b.l.await(ctx, "", true); err != nil && !errors.Is(err, SessionExpired) {
+		if _, err := en.l.await(ctx, "", true); err != nil && !errors.Is(err, SessionExpired) {
 			return nil, err
 		}
-		if p := b.pinned(); p != nil {
+		if p := en.pinned(); p != nil {
 			return p, nil
 		}
 	}
 }
 
-// pinned binds to the session, or returns nil if the connection has gone again:
-// without one the session may have no id yet.
-func (b Stay) pinned() *Pinned {
-	now := b.l.wire.Status()
+// pinned returns a Pinned for the current session, or nil without a connection: the session may
+// have no id then.
+func (en Ensemble) pinned() *Pinned {
+	now := en.l.wire.Status()
 	if now.Conn == nil {
 		return nil
 	}
-	return &Pinned{l: b.l, in: now.Epoch, id: now.ID, timeout: now.Timeout, ended: now.Over}
+	return &Pinned{l: en.l, in: now.Epoch, id: now.ID, timeout: now.Timeout, ended: now.Over}
 }
 
-// ID is the session's id.
+// ID returns the session's id.
 func (p *Pinned) ID() int64 { return p.id }
 
 // Connected reports whether there is a connection to a server.
@@ -83,10 +81,10 @@ func (p *Pinned) Connected() bool {
 	return now.Conn != nil && now.Epoch == p.in
 }
 
-// Changed is closed when the connection changes next.
+// Changed returns a channel that is closed at the next change of the connection.
 func (p *Pinned) Changed() <-chan struct{} { return p.l.wire.Status().Changed }
 
-// Ended is closed once the session is known to be over.
+// Ended returns a channel that is closed once the session is known to be over.
 func (p *Pinned) Ended() <-chan struct{} { return p.ended }
 
 // Await waits for a connection until ctx or the session ends.
@@ -100,13 +98,13 @@ func (p *Pinned) connection(ctx context.Context, path string) (target, error) {
 	return target{k, p.l, p.l.root}, err
 }
 
-// fencedBy has what takes and gives locks depend on none.
+// fencedBy returns nil, because locks themselves are acquired and released without a fence.
 func (p *Pinned) fencedBy() Fence { return nil }
 
-// CreateAndList makes the znodes, all or none, and lists dir right behind, in
-// one round trip. It returns their paths and czxid, and the names of dir's
-// children. With paths and an error, the znodes were made and the list failed. What is to
-// be known of a server that holds something is asked in the same round trip.
+// CreateAndList creates the znodes, all or none, and lists dir right after that, in one round
+// trip. It returns their paths and czxid, and the names of dir's children. If it returns paths
+// and an error, the znodes were created and the list failed. In the same round trip it asks
+// which product the server is, and whether it is standalone.
 func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error) {
 	making, listing := creations(reqs), GetChildren(dir)
 	if err := errors.Join(making.err, listing.err); err != nil {
@@ -121,7 +119,7 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	_, unknown := to.inquire(ctx).learn(ctx) // the last answer first: one wait instead of several
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
-	if errors.Is(err, Throttled) { // the list was too early
+	if errors.Is(err, Throttled) { // the list came before the creation
 		w, err = Do(ctx, p, making)
 		listErr = Throttled
 	}
@@ -134,8 +132,8 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	return w.Paths, w.Zxid, children, cmp.Or(listErr, unknown)
 }
 
-// creations is a create for one znode and a multi for more. Servers of all versions
-// know both, and answer at the transaction that made the znodes, which is their czxid.
+// creations returns a create for one znode, and a multi for several. Servers of all versions
+// know both. The zxid of the answer is the znodes' czxid.
 func creations(reqs []*zk.CreateRequest) Op[Written] {
 	if len(reqs) == 1 {
 		return alone(creation(jute.OpCreate, reqs[0], 0))
@@ -148,8 +146,8 @@ func creations(reqs []*zk.CreateRequest) Op[Written] {
 }
 
 // Multi carries out all operations or none: *zk.CreateRequest (without container
-// or TTL), *zk.DeleteRequest, *zk.SetDataRequest, *zk.CheckVersionRequest. A single
-// delete is sent as such: servers of all versions know it.
+// or TTL), *zk.DeleteRequest, *zk.SetDataRequest, *zk.CheckVersionRequest. It sends a single
+// delete as an ordinary delete request.
 func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	if len(ops) == 1 {
 		if r, ok := ops[0].(*zk.DeleteRequest); ok {
@@ -163,8 +161,8 @@ func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	return Exec(ctx, p, Multi(changes))
 }
 
-// CreateContainer makes an empty container znode, or a persistent one where the server
-// knows no containers, as before 3.5. Without an ACL it gets that of the znode above it.
+// CreateContainer creates an empty container znode, or a persistent znode if the server does
+// not support containers, as before 3.5. A nil ACL stands for the parent's ACL.
 func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL) error {
 	if err := ValidatePath(path, false); err != nil {
 		return err
@@ -193,16 +191,16 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 		return err
 	}
 	p.l.mu.Lock()
-	p.l.noContainers = true // it hangs up over each request that it does not know, with an answer or without
+	p.l.noContainers = true // the server hangs up over every unknown request, with an answer or without
 	p.l.mu.Unlock()
 	return p.CreateContainer(ctx, path, acl)
 }
 
-// lacksContainers reports whether the server is known not to know containers. It might
-// close the connection over one, and end the session with it. So it is asked for its
-// version, once for each connection; one that does not tell is tried.
+// lacksContainers reports whether the server is known not to support containers. Such a server
+// might close the connection over one, and end the session. So zksh asks for its version, once
+// for each connection. A server that does not report a version counts as supporting them.
 func (p *Pinned) lacksContainers(ctx context.Context) (bool, error) {
-	if look(p.l, func() bool { return p.l.noContainers }) {
+	if underLock(p.l, func() bool { return p.l.noContainers }) {
 		return true, nil
 	}
 	to, err := p.connection(ctx, "")
@@ -213,8 +211,8 @@ func (p *Pinned) lacksContainers(ctx context.Context) (bool, error) {
 	return v.Product != "" && !v.AtLeast(newer[jute.OpCreateContainer].minor()), err
 }
 
-// Masked tells an entry that a server shows without its hash, to all who may not
-// administer the znode. In another ACL it would let nobody in.
+// Masked reports whether the server has hidden the hash of an ACL entry, as it does from clients
+// without admin permission on the znode. Written to an ACL, such an entry would match nobody.
 func Masked(a zk.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
 
 // Sync waits until the server has caught up with the leader.
@@ -236,8 +234,8 @@ func (p *Pinned) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return Do(ctx, p, Exists(path))
 }
 
-// Unwatch forgets what requests on path were given this wake channel for. The
-// server keeps its watches until they fire, which then shows nowhere.
+// Unwatch removes wake from the watches on path, so that their events are not sent to it. The
+// server keeps the watches until they fire.
 func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -246,15 +244,14 @@ func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 	}
 }
 
-// Guard makes the session leave a server that falls silent, until release is called:
-// for as long as something depends on the session that must be given up in time.
-// Silence is noticed by a request or a ping without an answer, so the caller must
-// not be without a request for long. The connection then changes as when it has
-// broken: Changed is closed, and what was sent has an unknown outcome.
+// Guard makes the session leave a server that stops answering, until release is called. A lock
+// needs that, because it must be given up in time. Silence is noticed by a request or a ping
+// without an answer, so the caller must send requests often. Leaving a server is like a
+// connection loss: Changed is closed, and requests in flight have an unknown outcome.
 func (p *Pinned) Guard() (release func()) { return p.l.wire.Guard() }
 
-// State is that of the session and its connection at one moment; see zklock.SessionState.
-// EndsWithConnection is learned by CreateAndList and Standalone.
+// State returns a snapshot of the session and its connection; see zklock.SessionState.
+// CreateAndList and Standalone find out EndsWithConnection.
 func (p *Pinned) State(by time.Time) zklock.SessionState {
 	now := p.l.wire.Status()
 	st := zklock.SessionState{ID: p.id, Timeout: p.timeout, Changed: now.Changed}

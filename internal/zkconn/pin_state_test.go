@@ -9,7 +9,7 @@ import (
 func TestPinnedState(t *testing.T) {
 	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) }) }
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		pin, err := s.Stay().Pin(testContext(t))
+		pin, err := s.Ensemble().Pin(testContext(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Pipe sends many requests without waiting for each answer. It is bound to one
-// TCP connection: the server carries its requests out in the order in which they
-// were added, and when the connection breaks, all that follows fails. No function
-// blocks, so whoever adds very many waits for some answers in between; and none
-// is sent once the context the Pipe was made with has ended. One that a busy server
-// refuses is sent again by its Wait, behind what was sent meanwhile.
+// A Pipe sends many operations without waiting for each answer. It is bound to one TCP
+// connection: the server carries out the operations in the order in which they were added,
+// and once the connection is lost, all later ones fail. Adding never blocks, so callers that
+// add many must wait for answers in between. Nothing is sent once the Pipe's context has
+// ended. An operation that the server throttles is sent again by Wait, and then comes after
+// the ones that were sent in the meantime.
 type Pipe struct {
 	ctx context.Context
 	c   Client
@@ -22,13 +22,14 @@ type Pipe struct {
 	g   guard
 }
 
-// Pipe binds to the present connection.
+// Pipe returns a Pipe on the current connection, and waits for one if there is none. path is
+// for its error.
 func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 	to, err := c.connection(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	g, err := fencing(ctx, c, to.l)
+	g, err := currentGuard(ctx, c, to.l)
 	return &Pipe{ctx, c, to, g}, err
 }
 
@@ -73,14 +74,13 @@ func AddEach[T any](p *Pipe, paths []string, ask func(path string) Op[T]) *Sever
 	return s
 }
 
-// HasMultiRead reports whether the server of this pipe knows multiRead, as ZooKeeper
-// from 3.6 on does. Others might drop the connection over it, so a server of another
-// product or without a known version counts as old. One that drops the connection although
-// it claims to know multiRead costs the pipe's connection: the pipe goes on with the next
-// one, so all that was asked for before must have been answered, and nothing may depend
-// on its being the same.
+// HasMultiRead reports whether the pipe's server supports multiRead, as ZooKeeper 3.6 and
+// later do. Another server might drop the connection over it, so a server of another product,
+// or of unknown version, counts as one without it. If a server that claims to support multiRead
+// drops the connection, the pipe continues on the next connection. So call HasMultiRead only
+// when all earlier operations have been answered, and do not rely on one connection.
 func (p *Pipe) HasMultiRead(ctx context.Context) bool {
-	if l := p.to.l; look(l, func() bool { return l.hangUps[jute.OpMultiRead] > 0 }) {
+	if l := p.to.l; underLock(l, func() bool { return l.hangUps[jute.OpMultiRead] > 0 }) {
 		return false
 	}
 	v, err := p.to.Version(ctx)
@@ -100,8 +100,8 @@ func (p *Pipe) HasMultiRead(ctx context.Context) bool {
 	return false
 }
 
-// LacksWhoAmI reports whether the server of this pipe says that it is too old to know
-// whoAmI, or not ZooKeeper. It might drop the connection over it, and end the session.
+// LacksWhoAmI reports whether the pipe's server says that it is not ZooKeeper, or older than
+// 3.7. Such a server might drop the connection over whoAmI, and end the session.
 func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
 	v, err := p.to.Version(ctx)
 	return err == nil && v.Product != "" && !v.AtLeast(7)

@@ -9,17 +9,17 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// ClickHouse Keeper does not restore a session on another connection: it ends it with its
-// connection, and deletes its ephemeral znodes. Two signs identify it: the first line of
-// its answer to srvr, and its own znode beside a missing configuration.
+// ClickHouse Keeper ends a session with its connection, and deletes its ephemeral znodes. It is
+// identified by the first line of its answer to srvr, or by its own znode together with a missing
+// configuration.
 const (
-	clickHouseKeeper = "ClickHouse Keeper" // in the answer to srvr
-	keeperVersion    = "/keeper/api_version"
+	clickHouseKeeper = "ClickHouse Keeper"   // in the answer to srvr
+	keeperVersion    = "/keeper/api_version" // its own znode
 )
 
-// Standalone reports whether the server of the present connection is one without others:
-// those of an ensemble keep their list in the configuration. Where the answer is a refusal
-// it is not. The server is asked once for each connection, by CreateAndList if not before.
+// Standalone reports whether the current server is standalone: its configuration lists no
+// servers. It returns false if the configuration is unreadable or missing. It asks once for each
+// connection, unless CreateAndList has asked before.
 func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
 	to, err := p.connection(ctx, "")
 	if err != nil {
@@ -28,30 +28,30 @@ func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
 	return to.inquire(ctx).learn(ctx)
 }
 
-// standing is whether the server of a connection stands alone.
+// standing records whether the server of a connection is standalone.
 type standing struct {
 	of    *wire.Conn // nil until one was asked
 	alone bool
 }
 
-// inquiry is what a server is asked to learn which product it is, and whether it is alone.
+// An inquiry is the requests that find out which product a server is, and whether it is standalone.
 type inquiry struct {
 	to     target
-	known  standing // if the server was asked before
+	known  standing // the result, if the server was asked before
 	config *Pending[Node]
 	keeper *Pending[*zk.Stat]
 }
 
-// inquire sends an inquiry and returns at once.
+// inquire sends an inquiry and returns without waiting.
 func (to target) inquire(ctx context.Context) inquiry {
-	if known := look(to.l, func() standing { return to.l.standing }); known.of == to.Conn {
+	if known := underLock(to.l, func() standing { return to.l.standing }); known.of == to.Conn {
 		return inquiry{known: known}
 	}
 	ctx, to.root = untripped(ctx), ""
 	return inquiry{to: to, config: begin(ctx, to, GetData(ConfigPath)), keeper: begin(ctx, to, Exists(keeperVersion))}
 }
 
-// learn waits for the answers, takes note of them, and returns whether the server is alone.
+// learn waits for the answers, records them, and reports whether the server is standalone.
 func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	if q.known.of != nil {
 		return q.known.alone, nil
@@ -74,7 +74,7 @@ func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	return alone, nil
 }
 
-// answerOf waits for an answer of which a refusal is one. An error says that none came.
+// answerOf waits for an answer, and returns a refusal as its code. An error means that none came.
 func answerOf[T any](ctx context.Context, p *Pending[T]) (T, Code, error) {
 	v, err := p.Wait(ctx)
 	if refusal, ok := errors.AsType[*Error](err); ok {
@@ -83,11 +83,11 @@ func answerOf[T any](ctx context.Context, p *Pending[T]) (T, Code, error) {
 	return v, codeOK, err
 }
 
-// recognize notes that the ensemble ends sessions with their connections if it is one of
-// ClickHouse Keeper. keeper and config are the answers to the reads of Keeper's znode, which
-// RaftKeeper has as well, and of ZooKeeper's configuration. Unless only the configuration
-// is there, srvr decides (ZooKeeper before 3.5 has neither). A server with Keeper's znode
-// alone that does not answer srvr counts as Keeper.
+// recognize ties the ensemble, see wire.Link.Tie, if the server is ClickHouse Keeper. keeper and
+// config are the results of reading Keeper's znode, which RaftKeeper has as well, and ZooKeeper's
+// configuration. If only the configuration exists, it is ZooKeeper. Otherwise srvr decides, since
+// ZooKeeper before 3.5 has neither. A server that has only Keeper's znode, and does not answer
+// srvr, counts as Keeper.
 func (to target) recognize(ctx context.Context, keeper, config Code) error {
 	has, configured := keeper == codeOK, config != NoNode
 	if configured && !has {

@@ -62,7 +62,7 @@ func TestKeeperIsRecognized(t *testing.T) {
 			}
 			ctx := testContext(t)
 			defer func() { _ = s.Close(ctx); <-ended(s.current()) }()
-			p, err := s.Stay().Pin(ctx)
+			p, err := s.Ensemble().Pin(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestKeeperIsRecognizedInTime(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		ctx := testContext(t)
-		p, err := s.Stay().Pin(ctx)
+		p, err := s.Ensemble().Pin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func TestQuietWatches(t *testing.T) {
 	f.must(f.create(f.observer, "/other", zkconn.CreateMode{}))
 	err = zkconn.Exec(ctx, f, zkconn.List(f.root+"/other").Watch(true))
 	f.must(err)
-	p, err := f.Stay().Pin(ctx)
+	p, err := f.Ensemble().Pin(ctx)
 	f.must(err)
 	wake := make(chan zk.EventType, 1)
 	watch := func() {

@@ -25,8 +25,8 @@ func (a *answer) node() Node {
 	return n
 }
 
-// names is the names of a znode's children. One that no child can have is an error: it
-// would lead to another znode, or to none.
+// names reads the names of a znode's children. A name that no child can have is an error: the
+// path with it would be that of another znode, or malformed.
 func (a *answer) names() []string {
 	names := a.Strings()
 	for _, name := range names {
@@ -38,13 +38,13 @@ func (a *answer) names() []string {
 	return names
 }
 
-// Listing is the children of one znode, or why they could not be read.
+// A Listing is the names of one znode's children, or why they could not be read.
 type Listing struct {
 	Names []string
 	Err   error
 }
 
-// Reading is one znode, or why it could not be read.
+// A Reading is the data and Stat of one znode, or why they could not be read.
 type Reading struct {
 	Node
 	Err error
@@ -123,14 +123,15 @@ func List(path string) Op[Listed] {
 	})
 }
 
-// Access is a znode's access control list, which is not to be changed, and its Stat.
+// Access is a znode's access control list and its Stat. The list must not be changed, because
+// several answers share it.
 type Access struct {
 	ACL  []zk.ACL
 	Stat *zk.Stat
 }
 
-// accessList is that of the answer. Answers that are read one after the other share equal
-// lists: nearly all znodes of a tree have one of a few.
+// accessList reads an ACL. Answers that are read one after the other share equal lists, because
+// nearly all znodes of a tree have one of a few ACLs.
 func (a *answer) accessList() []zk.ACL {
 	b := a.Rest()
 	if a.acl != nil && bytes.HasPrefix(b, a.aclBytes) {
@@ -242,8 +243,8 @@ func MultiGetData(paths []string) Op[[]Reading] {
 	})
 }
 
-// multiRead asks the same of many znodes in one request. one reads what became of
-// the next of them, a refusal included.
+// multiRead returns an operation that sends one request of this code for each path, all in one
+// multiRead. one reads the result for the next path; its error is the refusal, or nil.
 func multiRead[T any](code int32, paths []string, one func(*answer, error) T) Op[[]T] {
 	return Op[[]T]{
 		code: jute.OpMultiRead, path: paths[0],
@@ -268,7 +269,7 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) Op
 				switch op, _, failed := a.MultiPart(); {
 				case op == opError:
 					err = a.root.refusal(Code(a.Int()), code, path)
-				case failed != 0: // servers of others keep the type, and have no body
+				case failed != 0: // other products keep the type of the request, and send no body
 					err = a.root.refusal(Code(failed), code, path)
 				}
 				out[i] = one(a, err)

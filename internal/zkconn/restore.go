@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// restore makes the requests that give a connection what the one before had:
-// credentials, then watches. Called with mu held.
+// restore returns the requests that set up a new connection like the one before: credentials,
+// then watches. Called with mu held.
 func (l *link) restore(to target, zxid int64) []*wire.Request {
 	var first []*wire.Request
 	for _, c := range l.creds {
@@ -19,13 +19,13 @@ func (l *link) restore(to target, zxid int64) []*wire.Request {
 	return append(first, l.setWatches(to, zxid)...)
 }
 
-// setWatches makes the requests that set all watches again, of two modes on one path the
-// older first. Those that nobody waits for are forgotten: another connection does not
-// have them. Called with mu held.
+// setWatches returns the requests that set all watches again. If a path has persistent watches of
+// both modes, it sets the older one first. It drops watches that are for nobody, because the new
+// connection does not have them. Called with mu held.
 func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 	maps.DeleteFunc(l.watches, func(_ watchKey, at watch) bool { return !at.shown && len(at.wakes) == 0 })
 	all := func(op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) []*wire.Request {
-		return l.settingAll(to, zxid, op, these, behind)
+		return l.watchRequests(to, zxid, op, these, behind)
 	}
 	laterModes := func() []*wire.Request {
 		return all(jute.OpSetWatches2, func(at watchKey, w watch) bool { return at.persistent() && !w.older }, nil)
@@ -36,9 +36,10 @@ func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 		laterModes())
 }
 
-// settingAll makes the requests for some of the watches. Servers before 3.6 do not know
-// setWatches2, which is for persistent ones. behind makes what must come behind them.
-func (l *link) settingAll(to target, zxid int64, op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) (requests []*wire.Request) {
+// watchRequests returns the requests that set the watches which these selects. Servers before 3.6
+// do not know setWatches2, which is for persistent watches. behind returns the requests that must
+// follow; it may be nil.
+func (l *link) watchRequests(to target, zxid int64, op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) (requests []*wire.Request) {
 	var paths [watchKinds][]string
 	for at, w := range l.watches {
 		if these(at, w) {
@@ -50,7 +51,7 @@ func (l *link) settingAll(to target, zxid int64, op int32, these func(watchKey, 
 		lists = paths[:persistentWatch]
 	}
 	for body := range watchLists(lists, zxid) {
-		requests = append(requests, l.settingWatches(to, op, body, behind))
+		requests = append(requests, l.watchRequest(to, op, body, behind))
 	}
 	return requests
 }
@@ -59,8 +60,8 @@ func (l *link) settingAll(to target, zxid int64, op int32, these func(watchKey, 
 // Java client does, well below any server's frame limit.
 const setWatchesLimit = 128 << 10
 
-// watchLists encodes lists of paths, one for each kind of watch, in as many requests
-// as are needed.
+// watchLists encodes lists of paths, one for each kind of watch, as the bodies of as many
+// requests as are needed.
 func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var chunk [watchKinds][]string
@@ -91,11 +92,11 @@ func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 	}
 }
 
-// settingWatches is a request that sets watches again, which nobody waits for. One that
-// is throttled is sent again, and with it what must come behind it. A
-// server that does not know it, as one of an ensemble of several versions may not, would
-// hang up each time: then the persistent watches are given up, and their user told.
-func (l *link) settingWatches(to target, code int32, body []byte, behind func() []*wire.Request) *wire.Request {
+// watchRequest returns a request that sets watches again. Nobody waits for its answer. If the
+// server throttles it, it is sent again, together with the requests of behind. If the server does
+// not know it, as in an ensemble of several versions, the persistent watches are dropped and
+// events report that, because the server would hang up each time.
+func (l *link) watchRequest(to target, code int32, body []byte, behind func() []*wire.Request) *wire.Request {
 	var pause pauses
 	var again func() *wire.Request
 	setting := Op[struct{}]{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
@@ -104,13 +105,13 @@ func (l *link) settingWatches(to target, code int32, body []byte, behind func() 
 		c.Answered = func(_ int, r wire.Reply) {
 			switch {
 			case r.Code == wire.Throttled:
-				go func() { // ends with its pause, or the connection
+				go func() { // ends after the pause, or with the connection
 					if !pause.wait(l.wire.Context(), to.Conn) {
 						return
 					}
 					requests := []*wire.Request{again()}
 					if behind != nil {
-						requests = append(requests, look(l, behind)...)
+						requests = append(requests, underLock(l, behind)...)
 					}
 					to.Send(requests...)
 				}()
@@ -125,7 +126,7 @@ func (l *link) settingWatches(to target, code int32, body []byte, behind func() 
 	return again()
 }
 
-// forgetPersistent is called with mu held.
+// forgetPersistent drops the persistent watches and adds an event for each. Called with mu held.
 func (l *link) forgetPersistent() {
 	for at := range l.watches {
 		if at.persistent() {

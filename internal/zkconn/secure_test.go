@@ -265,7 +265,7 @@ func TestTLSFailover(t *testing.T) {
 	proxies := []*zktest.Proxy{zktest.NewProxy(t, front), zktest.NewProxy(t, front)}
 	s := open(t, "localhost:"+port(proxies[0].Addr())+",localhost:"+port(proxies[1].Addr()),
 		k.load(secure.Settings{CACert: k.ca.File, Cert: k.client.File}), zktest.Patience)
-	p, err := s.Stay().Pin(zktest.Within(t))
+	p, err := s.Ensemble().Pin(zktest.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A target is where requests go: a connection of a link, and the chroot of their paths.
+// A target is the connection that requests go to, with its link and the chroot of their paths.
 type target struct {
 	*wire.Conn
 	l    *link
@@ -20,7 +20,7 @@ type target struct {
 type Sender interface {
 	// connection waits for the connection to send on. The path is for its error.
 	connection(ctx context.Context, path string) (target, error)
-	// fencedBy is what its writes depend on; nil without one.
+	// fencedBy returns the Fence that writes depend on; nil if there is none.
 	fencedBy() Fence
 }
 
@@ -47,7 +47,7 @@ func Exec[T any](ctx context.Context, s Sender, o Op[T]) error {
 	return err
 }
 
-// once is Do for a request over which no server hangs up.
+// once is Do, but does not handle a server that hangs up over the request.
 func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 	if o.err != nil {
 		return none, o.err
@@ -66,19 +66,19 @@ func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 	}
 	var g guard
 	if jute.Writes(o.code) {
-		if g, err = fencing(ctx, s, to.l); err != nil {
+		if g, err = currentGuard(ctx, s, to.l); err != nil {
 			trip.cameTo(notSent.of(o.size()), false)
 			return none, err
 		}
 	}
 	p := dispatch(ctx, to, o, g)
-	if trip != nil && !trip.Alone { // its order among others is kept by whoever follows it
+	if trip != nil && !trip.Alone { // sent again, the request would come after later ones; the caller of NewTrip handles that
 		p.repeats = false
 	}
 	return p.Wait(ctx)
 }
 
-// dispatch sends an operation, fenced if need be.
+// dispatch sends an operation, with the checks of g if it is a write.
 func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	switch {
 	case !g.guards(o.code):
@@ -101,8 +101,7 @@ func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	return p
 }
 
-// send hands calls to the connection, in this order. Those that must not be sent are
-// answered at once.
+// send passes calls to the connection, in this order. It rejects those that must not be sent.
 func (to target) send(calls ...*call) {
 	requests := make([]*wire.Request, 0, len(calls))
 	for _, c := range calls {
@@ -150,21 +149,20 @@ func newCall[T any](ctx context.Context, to target, o *Op[T]) *call {
 	return c
 }
 
-// call is one request on its way, or several that go together: made by bind or
-// severally, sent by target.send, and answered through done exactly once, whatever
-// happens.
+// A call is one request in flight, or several that go together. newCall makes it, target.send
+// sends it, and it is answered through done exactly once, whatever happens.
 type call struct {
 	wire.Request
 	to     target
 	path   string
 	write  bool
 	done   chan reply  // capacity 1
-	then   func(reply) // what follows its end; may be nil
+	then   func(reply) // called after the answer; may be nil
 	trip   *Trip       // may be nil
 	record *record     // may be nil
 }
 
-// longest is the size in bytes of the longest of its requests.
+// longest returns the size of the longest request, in bytes.
 func (c *call) longest() (longest int) {
 	for at := 0; at < len(c.Frames); {
 		size := int(binary.BigEndian.Uint32(c.Frames[at:]))
@@ -174,14 +172,14 @@ func (c *call) longest() (longest int) {
 	return longest
 }
 
-// reply is what came back for a call, or err when there was no answer.
+// A reply is the answer to a call, or err if there was none.
 type reply struct {
 	wire.Reply
 	err     error
-	fate    fate // of a reply with an err
-	cut     bool // err is the end of the connection, or of the wait, before an answer came
-	refusal bool // err is about this very request, like a server's refusal
-	events  int  // how many had come in before
+	fate    fate // if err is set
+	cut     bool // the connection or the wait ended before an answer came
+	refusal bool // err rejects this very request, as a server's refusal does
+	events  int  // number of events received before
 }
 
 func answerTo(r wire.Reply, root chroot) *answer {
@@ -196,17 +194,17 @@ func (a *answer) next(r *wire.Reply) {
 	a.code, a.zxid, a.err = Code(r.Code), r.Zxid, nil
 }
 
-// wait returns the reply, or the error of a call that has none.
+// wait waits for the reply until ctx ends. The error says why there is none.
 func (c *call) wait(ctx context.Context) (reply, error) {
 	select {
 	case r := <-c.done:
-		return c.took(r)
+		return c.received(r)
 	case <-ctx.Done():
 	}
 	c.to.Withdraw(&c.Request, context.Cause(ctx))
 	select {
-	case r := <-c.done: // it has just come, or tells that it was not sent
-		return c.took(r)
+	case r := <-c.done: // the reply has just come, or reports that the call was not sent
+		return c.received(r)
 	default:
 	}
 	if c.write {
@@ -215,9 +213,9 @@ func (c *call) wait(ctx context.Context) (reply, error) {
 	return reply{fate: unknown, cut: true}, context.Cause(ctx)
 }
 
-// took is the reply for whoever waits for it. A connection that broke over a refused
-// credential has that for its reason.
-func (c *call) took(r reply) (reply, error) {
+// received completes a reply for the caller. If the connection was lost because the server
+// rejected a credential, that is the error.
+func (c *call) received(r reply) (reply, error) {
 	c.trip.ended(r)
 	if errors.Is(r.err, ConnectionLoss) {
 		if end := c.to.l.wire.Status().Ending; end != nil && end.Why != nil {
@@ -227,7 +225,7 @@ func (c *call) took(r reply) (reply, error) {
 	return r, r.err
 }
 
-// end takes what the connection says of the call.
+// end answers the call with the reply of the connection.
 func (c *call) end(from wire.Reply) {
 	r := reply{Reply: from, cut: from.Err != nil}
 	switch cause := from.Err; {
@@ -245,7 +243,7 @@ func (c *call) end(from wire.Reply) {
 	c.finish(r)
 }
 
-// unsent is the error of a call that surely stays without effect.
+// unsent returns the error of a call that was not sent, and so had no effect.
 func (c *call) unsent(cause error) error { return &UnsentError{c.path, c.write, cause} }
 
 func (c *call) finish(r reply) {

@@ -16,7 +16,7 @@ func TestStandalone(t *testing.T) {
 	alone := func(server *zktest.Server) bool {
 		t.Helper()
 		s := zksession.Open(t, zkconn.Config{Servers: server.Addr() + "/not/there", Timeout: 10 * time.Second})
-		p, err := s.Stay().Pin(zktest.Within(t))
+		p, err := s.Ensemble().Pin(zktest.Within(t))
 		if err != nil {
 			t.Fatal(err)
 		}

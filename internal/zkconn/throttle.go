@@ -8,23 +8,22 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A server that has too much to do may answer a request with Throttled. It has
-// surely not carried it out, so the request is sent again, on the same connection,
-// after a pause that grows. That would put it behind what was sent after it: who
-// needs their order must not send anything behind a request that is sent again, or
-// ask for it not to be.
+// An overloaded server may answer a request with Throttled. It did not carry out the request,
+// so zksh sends it again on the same connection, after a pause that grows. The request then
+// comes after those that were sent in the meantime. Callers that need the order must not send
+// anything after a request that may be sent again, or prevent that by a Trip.
 
-// The pauses before a request is sent again, of which a random part is waited for.
+// Bounds of the pause before a request is sent again. A random part of it is waited for.
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// pauses grow from one refusal to the next.
+// pauses are the growing pauses between one refusal and the next.
 type pauses struct{ next time.Duration }
 
-// wait pauses, and reports whether the request is to be sent again: not once ctx or
-// the connection has ended.
+// wait pauses, and reports whether to send the request again. It returns false once ctx or the
+// connection has ended.
 func (p *pauses) wait(ctx context.Context, k *wire.Conn) bool {
 	d := max(p.next, firstPause)
 	p.next = min(2*d, maxPause)

@@ -6,12 +6,12 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// UsualMaxRequest is the size in bytes of the largest request that a server with default
-// settings takes (jute.maxbuffer). Over a larger one it closes the connection.
+// UsualMaxRequest is the size, in bytes, of the largest request that a server with default
+// settings accepts (jute.maxbuffer). It closes the connection over a larger one.
 const UsualMaxRequest = 1<<20 - 1
 
-// TooLargeError says that a request was rejected on this side, as the server would close
-// the connection over it. It was not sent, and surely had no effect.
+// A TooLargeError reports a request that was not sent, because the server would close the
+// connection over its size. The request had no effect.
 type TooLargeError struct {
 	Path  string
 	Size  int // of the request in bytes
@@ -30,11 +30,11 @@ func (e *TooLargeError) Error() string {
 	return text + fmt.Sprintf("by default, servers accept at most %d; if jute.maxbuffer is larger on this server, set --max-request to the same value", e.Limit)
 }
 
-// Unwrap makes it a rejection, for those who go on after one.
+// Unwrap returns a refusal, for callers that continue after one.
 func (e *TooLargeError) Unwrap() error { return &Error{Code: requestTooLarge, Path: e.Path} }
 
-// tooLarge is an error if a server would close the connection over one of the requests
-// of a call. Credentials are not looked at.
+// tooLarge returns an error if a server would close the connection over the size of a request
+// of the call. It accepts credentials of any size.
 func (c Config) tooLarge(of *call) error {
 	limit := c.MaxRequest
 	if limit == 0 {

@@ -6,19 +6,19 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Trip follows the request that is made with its context, for somebody who sends
-// others before it is answered. A nil one follows nothing.
+// A Trip follows one request that is made with its Context, for a caller that sends others
+// before the answer comes. A nil Trip follows nothing.
 type Trip struct {
-	Sent  chan struct{} // closed once the request stands behind all that were made before
-	Alone bool          // no other is sent before it is answered, so that it may be sent again
+	Sent  chan struct{} // closed once the request is queued, after all that were made before
+	Alone bool          // no other request is sent before the answer, so this one may be sent again
 
-	// These may be read when the request is over.
+	// The following fields may be read once the request has been answered or given up.
 	Outcome Outcome
-	Cut     bool // the connection was lost, or the wait given up, before an answer came
-	Size    int  // of the answer, in bytes
-	events  int  // number of events received before the answer
-	held    int64
-	in      *wire.Memory // which held is counted in
+	Cut     bool         // the connection was lost, or the wait given up, before an answer came
+	Size    int          // of the answer, in bytes
+	events  int          // number of events received before the answer
+	held    int64        // bytes that Hold has counted
+	in      *wire.Memory // the memory in which held is counted
 
 	footprint footprint
 }
@@ -28,7 +28,7 @@ func NewTrip() *Trip { return &Trip{Sent: make(chan struct{})} }
 
 type tripKey struct{}
 
-// Context is for the request that is to be followed.
+// Context returns a context for the request to follow.
 func (t *Trip) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, t)
 }
@@ -39,7 +39,7 @@ func TripOf(ctx context.Context) *Trip {
 	return t
 }
 
-// untripped is for requests before the one that is followed.
+// untripped returns ctx without its Trip, for requests that are sent before the followed one.
 func untripped(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, (*Trip)(nil))
 }
@@ -50,7 +50,7 @@ func (t *Trip) begun() {
 	}
 }
 
-// holds says how the answer is held in memory.
+// holds returns how the answer is held in memory.
 func (t *Trip) holds() wire.Held {
 	if t.Alone {
 		return wire.HeldAlways
@@ -64,8 +64,8 @@ func (t *Trip) ended(r reply) {
 	}
 }
 
-// Hold counts the answer as one that waits, see wire.MaxMemory, until it is printed: what was
-// made of it takes about as much. Session is that of the request.
+// Hold counts the size of the answer as used memory, see wire.MaxMemory, until Printed is
+// called: the output takes about as much. s is the session of the request.
 func (t *Trip) Hold(s *Session) {
 	t.held, t.in = int64(t.Size), s.current().cfg.waiting
 	t.in.Add(t.held)

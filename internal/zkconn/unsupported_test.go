@@ -181,7 +181,7 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 			t.Parallel()
 			box := zktest.Sandbox(t, sandbox.Options{As: as})
 			s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience})
-			held, err := s.Stay().Pin(zktest.Within(t))
+			held, err := s.Ensemble().Pin(zktest.Within(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,7 +246,7 @@ func TestHangUpOnContainer(t *testing.T) {
 	t.Parallel()
 	s, asked := countingSandbox(t, jute.OpCreateContainer, 1000)
 	for i := range 3 {
-		p, err := s.Stay().Pin(zktest.Within(t))
+		p, err := s.Ensemble().Pin(zktest.Within(t))
 		if err == nil {
 			err = p.CreateContainer(zktest.Within(t), fmt.Sprintf("/c%d", i), zkconn.OpenACL())
 		}

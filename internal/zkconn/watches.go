@@ -12,10 +12,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watchKind is a family of watches on a path.
+// A watchKind is a kind of watch on a path.
 type watchKind int
 
-// The families, in the order in which setWatches2 lists them.
+// The kinds of watches, in the order in which setWatches2 lists them.
 const (
 	dataWatch watchKind = iota
 	existWatch
@@ -25,7 +25,7 @@ const (
 	watchKinds
 )
 
-// watchKey is where a watch is.
+// A watchKey identifies a watch.
 type watchKey struct {
 	kind watchKind
 	path string // the server's
@@ -33,20 +33,19 @@ type watchKey struct {
 
 func (k watchKey) persistent() bool { return k.kind == persistentWatch || k.kind == recursiveWatch }
 
-// watch says whom an event is for. A watch that is for nobody is one that the
-// server still holds.
+// A watch records who gets its event: the user, wake channels, or nobody. The server still holds
+// a watch that is for nobody.
 type watch struct {
 	shown bool                  // the user sees it
-	older bool                  // one of another mode was added behind it, which a server up to 3.8 has in its place
-	wakes []chan<- zk.EventType // each is sent what has happened, if there is room
+	older bool                  // a persistent watch of the other mode was added later; it replaces this one on servers up to 3.8
+	wakes []chan<- zk.EventType // the type of the event is sent to each, if there is room
 }
 
-// watchTable knows which watches the server holds for the session, so that they
-// can be set again on another connection. Not safe for concurrent use; the link's
-// lock guards it.
+// A watchTable holds the watches that the server keeps for the session, so that they can be set
+// again on another connection. The link's lock guards it.
 type watchTable map[watchKey]watch
 
-// usedUp are the kinds of one-shot watches that an event uses up.
+// usedUp maps an event to the kinds of one-shot watches that it triggers and so removes.
 var usedUp = map[EventType][]watchKind{
 	eventNodeCreated:         {dataWatch, existWatch},
 	eventNodeDataChanged:     {dataWatch, existWatch},
@@ -66,7 +65,7 @@ func (w watchTable) has(shown bool, path string, kinds ...watchKind) bool {
 // Watching reports whether there is any watch whose events the user sees.
 func (s *Session) Watching() bool {
 	l := s.current()
-	return look(l, func() bool {
+	return underLock(l, func() bool {
 		for _, w := range l.watches {
 			if w.shown {
 				return true
@@ -76,8 +75,8 @@ func (s *Session) Watching() bool {
 	})
 }
 
-// fire forgets the watches of these kinds on path, tells those who wait for them
-// what has happened and returns which of them were shown.
+// fire removes the watches of these kinds on path, sends the event to their wake channels, and
+// returns the kinds whose events the user sees.
 func (w watchTable) fire(what EventType, path string, kinds ...watchKind) (shown []watchKind) {
 	for _, k := range kinds {
 		fired := w[watchKey{k, path}]
@@ -88,20 +87,19 @@ func (w watchTable) fire(what EventType, path string, kinds ...watchKind) (shown
 		for _, c := range fired.wakes {
 			select {
 			case c <- what.number():
-			default: // it has not looked since the last time
+			default: // the receiver has not taken the last event yet
 			}
 		}
 	}
 	return shown
 }
 
-// seen reports whether the user sees an event of path: whether one of their watches asked
-// for it.
+// seen reports whether the user sees an event of path, because one of the user's watches covers it.
 func (w watchTable) seen(t EventType, path string) bool {
 	if w.has(true, path, append(usedUp[t], persistentWatch)...) {
 		return true
 	}
-	if t == eventNodeChildrenChanged { // a recursive watch hears of the children themselves
+	if t == eventNodeChildrenChanged { // a recursive watch reports the children themselves
 		return false
 	}
 	for above := path; ; above = above[:strings.LastIndexByte(above, '/')] {
@@ -115,11 +113,11 @@ func (w watchTable) seen(t EventType, path string) bool {
 	}
 }
 
-// watcher notes a watch that the server now holds. It runs with the link's lock
-// held. A nil one asks for no watch.
+// A watcher records a watch that the server now holds. It is called with the link's lock held.
+// Nil stands for no watch.
 type watcher func(l *link, at watchKey)
 
-// shown is a watch whose event the user sees.
+// shown returns the watcher for a watch whose event the user sees; nil if wanted is false.
 func shown(wanted bool) watcher {
 	if !wanted {
 		return nil
@@ -131,8 +129,8 @@ func shown(wanted bool) watcher {
 	}
 }
 
-// waking is a quiet watch: the event's type is sent into wake, if there is room,
-// and the user does not see it.
+// waking returns the watcher for a watch whose event is sent to wake, if there is room, and which
+// the user does not see; nil if wake is nil.
 func waking(wake chan<- zk.EventType) watcher {
 	if wake == nil {
 		return nil
@@ -146,7 +144,7 @@ func waking(wake chan<- zk.EventType) watcher {
 	}
 }
 
-// drop takes wake off a watch. The server keeps its watch until it fires.
+// drop removes wake from a watch. The server keeps the watch until it fires.
 func (w watchTable) drop(at watchKey, wake chan<- zk.EventType) {
 	if now, ok := w[at]; ok {
 		now.wakes = slices.DeleteFunc(now.wakes, func(c chan<- zk.EventType) bool { return c == wake })
@@ -154,10 +152,10 @@ func (w watchTable) drop(at watchKey, wake chan<- zk.EventType) {
 	}
 }
 
-// WatcherType says which watches RemoveWatches removes.
+// A WatcherType selects the watches that RemoveWatches removes.
 type WatcherType int32
 
-// The values of Watcher.WatcherType; the persistent ones need a 3.9 server.
+// The values of Watcher.WatcherType in Java. The persistent ones need ZooKeeper 3.9.
 const (
 	ChildrenWatches   WatcherType = 1
 	DataWatches       WatcherType = 2
@@ -166,7 +164,7 @@ const (
 	RecursiveWatches  WatcherType = 5
 )
 
-// covered are the watches of each type, in the order in which their removal shows.
+// covered maps a type to its kinds of watches, in the order of the events of their removal.
 var covered = map[WatcherType][]watchKind{
 	ChildrenWatches:   {childWatch},
 	DataWatches:       {dataWatch, existWatch},
@@ -175,7 +173,7 @@ var covered = map[WatcherType][]watchKind{
 	RecursiveWatches:  {recursiveWatch},
 }
 
-// removedEvents is the event each kind of removed watch shows.
+// removedEvents maps a kind of watch to the event of its removal.
 var removedEvents = map[watchKind]EventType{
 	childWatch:      eventChildWatchRemoved,
 	dataWatch:       eventDataWatchRemoved,
@@ -184,8 +182,8 @@ var removedEvents = map[watchKind]EventType{
 	recursiveWatch:  eventPersistentWatchRemoved,
 }
 
-// forgetWatches shows each kind of removed watch as an event. The server has dropped the
-// quiet watches with the user's, so those who wait for them are woken.
+// forgetWatches removes the watches of a type on path and adds an event for each kind that the
+// user saw. The server has removed the watches with wake channels, too, so fire wakes these.
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -198,9 +196,9 @@ func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	}
 }
 
-// addMode notes a persistent watch. What another mode has left on the path stays with
-// servers from 3.9 on, and is replaced by older ones. Which it was need not be known:
-// set again in the same order, both come to the same.
+// addMode records a persistent watch. A watch of the other mode on the path stays on servers from
+// 3.9 on; older servers replace it. zksh need not know which: setting both again in the same
+// order has the same result.
 func (w watchTable) addMode(kind watchKind, path string) {
 	for _, k := range []watchKind{persistentWatch, recursiveWatch} {
 		if other, ok := w[watchKey{k, path}]; ok {
@@ -211,10 +209,10 @@ func (w watchTable) addMode(kind watchKind, path string) {
 	w[watchKey{kind, path}] = watch{shown: true}
 }
 
-// State is the state of a connection as the prompt shows it.
+// A State is the state of a connection, as the prompt shows it.
 type State string
 
-// The states of ZooKeeper.States that can be seen here.
+// The states of ZooKeeper.States that zksh reports.
 const (
 	StateConnecting        State = "CONNECTING"
 	StateConnected         State = "CONNECTED"
@@ -223,7 +221,7 @@ const (
 	StateAuthFailed        State = "AUTH_FAILED"
 )
 
-// EventType is what happened to a watched znode, by its Java name.
+// An EventType is the kind of a change of a watched znode, by its Java name.
 type EventType string
 
 // The event types of the protocol, and the local ones of removed watches.
@@ -238,12 +236,12 @@ const (
 	eventPersistentWatchRemoved EventType = "PersistentWatchRemoved"
 )
 
-// eventTypes are those that a server sends, by their numbers.
+// eventTypes are the event types that a server sends, by their numbers in the protocol.
 var eventTypes = map[int32]EventType{
 	1: eventNodeCreated, 2: eventNodeDeleted, 3: eventNodeDataChanged, 4: eventNodeChildrenChanged,
 }
 
-// number is go-zookeeper's constant for an event that a server sends.
+// number returns go-zookeeper's constant for an event type that a server sends.
 func (t EventType) number() zk.EventType {
 	for n, name := range eventTypes {
 		if name == t {
@@ -253,7 +251,7 @@ func (t EventType) number() zk.EventType {
 	return zk.EventNotWatching
 }
 
-// KeeperState is the state of the session as an event tells it.
+// A KeeperState is the state of the session in an event.
 type KeeperState string
 
 // The states of Watcher.Event.KeeperState.
@@ -266,27 +264,28 @@ const (
 	eventClosed       KeeperState = "Closed"
 )
 
-// Event is a change of the session (Type eventNone, no Path) or of a watched
-// znode (Path without the chroot).
+// An Event is a change of the session (Type eventNone, no Path) or of a watched znode (Path
+// without the chroot).
 type Event struct {
 	Type  EventType
 	State KeeperState
 	Path  string
-	Zxid  int64    // of the transaction it comes of, where a server tells it, from 3.9 on; else 0
-	Gone  []string // with Expired: the ephemeral znodes the session is known to have had, sorted
+	Zxid  int64    // of the transaction that caused it; 0 from servers before 3.9
+	Gone  []string // with Expired: the known ephemeral znodes of the session, sorted
 
-	Received time.Time // by this machine's clock
+	Received time.Time
 }
 
-// Session reports whether it is about the session rather than a znode.
+// Session reports whether the event is about the session rather than a znode.
 func (e Event) Session() bool { return e.Type == eventNone }
 
-// Connected reports whether it is about a new connection.
+// Connected reports whether the event is about a new connection.
 func (e Event) Connected() bool {
 	return e.Session() && (e.State == syncConnected || e.State == connectedReadOnly)
 }
 
-// String is WatchedEvent.toString of the Java client, which has told the zxid since 3.9.
+// String formats the event as WatchedEvent.toString of the Java client, which includes the zxid
+// since 3.9.
 func (e Event) String() string {
 	path := e.Path
 	if e.Session() {
@@ -299,26 +298,24 @@ func (e Event) String() string {
 	return text
 }
 
-// maxEvents is how many bytes of events are kept until somebody takes them: those of some
-// 200,000 changes.
+// maxEvents bounds the waiting events, in bytes: about 200,000 events.
 const maxEvents = 32 << 20
 
-// errOverflow is why a session ends whose events nobody takes.
+// errOverflow ends a session when too many events are waiting.
 var errOverflow = fmt.Errorf("%w: the server sent events faster than zksh could process them, so zksh closed the session when more than %d MiB of events were waiting; to start another session, run: connect",
 	ErrNotConnected, maxEvents>>20)
 
-// eventQueue holds events until somebody takes them. Unless drop says that nobody
-// will, it never drops one that it took. It never makes the receiving goroutine wait.
+// An eventQueue holds events until take removes them. put never waits, and take loses no event.
 type eventQueue struct {
-	drop  bool
+	drop  bool // put drops every event
 	mu    sync.Mutex
 	list  []Event
-	size  int           // of those in list, in bytes
-	taken int           // how many were there before those in list
+	size  int           // of the events in list, in bytes
+	taken int           // number of events that were removed from list
 	ready chan struct{} // capacity 1: there may be events
 }
 
-// put adds an event, unless it is one of a znode and too many are waiting.
+// put adds an event. It returns false if the event is about a znode and too many are waiting.
 func (q *eventQueue) put(e Event) bool {
 	if q.drop {
 		return true
@@ -335,10 +332,10 @@ func (q *eventQueue) put(e Event) bool {
 	return room
 }
 
-// size is about how many bytes an event takes.
+// size returns about how many bytes an event takes.
 func (e Event) size() int { return 128 + len(e.Path) }
 
-// wake has whoever waits for events look whether there are any.
+// wake sends a value to ready.
 func (q *eventQueue) wake() {
 	select {
 	case q.ready <- struct{}{}:
@@ -346,8 +343,8 @@ func (q *eventQueue) wake() {
 	}
 }
 
-// take takes those among the first events there were, counted from the beginning,
-// that are still here.
+// take removes and returns the waiting events among the first ones, which are counted from the
+// first event that was ever put.
 func (q *eventQueue) take(first int) []Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -361,7 +358,7 @@ func (q *eventQueue) take(first int) []Event {
 	return l
 }
 
-// count is how many there have been.
+// count returns the number of events that were ever put.
 func (q *eventQueue) count() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -13,15 +13,16 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// CreateMode says what kind of znode to create. A TTL of zero means none.
+// CreateMode is the kind of znode to create. A TTL of 0 means none.
 type CreateMode struct {
 	Ephemeral  bool
 	Sequential bool
 	Container  bool
-	TTL        time.Duration // whole milliseconds are used
+	TTL        time.Duration // rounded down to milliseconds
 }
 
-// flags is CreateMode.toFlag of the Java client.
+// flags returns the opcode and the flags of the create request, as CreateMode.toFlag of the Java
+// client does.
 func (m CreateMode) flags() (code, flags int32, err error) {
 	switch {
 	case m.Container && (m.Ephemeral || m.Sequential || m.TTL != 0), m.TTL != 0 && m.Ephemeral, m.TTL < 0:
@@ -42,17 +43,17 @@ func (m CreateMode) flags() (code, flags int32, err error) {
 	return jute.OpCreate, flags, nil
 }
 
-// The flags of a create request that are no bits.
+// Values of the flags of a create request that are not combinations of bits.
 const (
 	flagContainer     = 4
 	flagTTL           = 5
 	flagSequentialTTL = 6
 )
 
-// OpenACL lets everybody do everything: zkCli's default.
+// OpenACL returns the ACL that gives all permissions to everyone, zkCli's default.
 func OpenACL() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 
-// Written is what became of a write.
+// Written is the result of a write.
 type Written struct {
 	Paths []string // of the znodes it created, in the order they were asked for
 	Zxid  int64    // of the transaction
@@ -61,15 +62,15 @@ type Written struct {
 // Path returns the path of the created znode; empty if none was created.
 func (w Written) Path() string { return strings.Join(w.Paths, "") }
 
-// A Change is a create, delete, check or new data: alone, or one of a transaction.
+// A Change is a create, a delete, a check or new data: one request, or a part of a multi.
 type Change struct {
 	code  int32
 	path  string
-	flags int32               // of a creation
-	rest  func(*jute.Encoder) // writes the record behind its path
-	err   error               // why there can be no such change
+	flags int32               // of a create
+	rest  func(*jute.Encoder) // writes the fields after the path
+	err   error               // why the change is impossible; nil if it is possible
 
-	absolute bool // the path is the server's
+	absolute bool // the path includes the chroot
 }
 
 func creation(code int32, r *zk.CreateRequest, ttl time.Duration) Change {
@@ -83,7 +84,7 @@ func creation(code int32, r *zk.CreateRequest, ttl time.Duration) Change {
 	}}
 }
 
-// Creation makes a znode.
+// Creation returns the change that creates a znode. Nil data is null.
 func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
 	code, flags, err := mode.flags()
 	c := creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL)
@@ -91,22 +92,22 @@ func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
 	return c
 }
 
-// Removal deletes a znode if it has the version; -1 is any.
+// Removal returns the change that deletes a znode if it has the version; -1 is any.
 func Removal(path string, version int32) Change {
 	return Change{code: jute.OpDelete, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
-// NewData writes a znode's data if it has the version; -1 is any.
+// NewData returns the change that writes a znode's data if it has the version; -1 is any.
 func NewData(path string, data []byte, version int32) Change {
 	return Change{code: jute.OpSetData, path: path, rest: func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }}
 }
 
-// check changes nothing, but is refused if the znode does not have the version.
+// check returns the change that changes nothing, and fails unless the znode has the version.
 func check(path string, version int32) Change {
 	return Change{code: jute.OpCheck, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
-// changeOf takes one of go-zookeeper's requests for a multi.
+// changeOf returns the change that one of go-zookeeper's requests stands for.
 func changeOf(request any) Change {
 	switch r := request.(type) {
 	case *zk.CreateRequest:
@@ -134,7 +135,8 @@ func (c Change) encode(e *jute.Encoder, root chroot) {
 	c.rest(e)
 }
 
-// made reads the path of a created znode, as the server knows it.
+// made reads the change's answer and returns the server's path of the created znode; empty if it
+// creates none.
 func (c Change) made(a *answer) string {
 	switch {
 	case jute.Creates(c.code):
@@ -145,7 +147,7 @@ func (c Change) made(a *answer) string {
 	return ""
 }
 
-// done keeps the book of the session's ephemeral znodes. Called with mu held.
+// done updates the session's ephemeral znodes after a successful change. Called with mu held.
 func (c Change) done(l *link, root chroot, made string) {
 	switch {
 	case c.code == jute.OpDelete:
@@ -155,15 +157,15 @@ func (c Change) done(l *link, root chroot, made string) {
 	}
 }
 
-// alone is a change that is a request by itself.
+// alone returns the operation that sends a change as a request of its own.
 func alone(c Change) Op[Written] {
 	o := changing(c.code, c)
 	o.encode = c.encode
 	return o
 }
 
-// Multi carries out all changes or none. A refusal is that of the first change that could not
-// be made. The list must not be changed afterwards.
+// Multi carries out all changes or none. A refusal is about the first change that failed. The
+// slice must not be modified afterwards.
 func Multi(changes []Change) Op[Written] {
 	o := changing(jute.OpMulti, changes...)
 	o.encode = func(e *jute.Encoder, root chroot) {
@@ -185,7 +187,7 @@ func MultiDelete(paths []string) Op[Written] {
 	return Multi(changes)
 }
 
-// changing is what alone and Multi have in common.
+// changing returns an operation without its encoding: the common part of alone and Multi.
 func changing(code int32, changes ...Change) Op[Written] {
 	o := Op[Written]{code: code, path: changes[0].path, write: true, changes: changes}
 	for _, c := range changes {
@@ -209,9 +211,9 @@ func changing(code int32, changes ...Change) Op[Written] {
 	return o
 }
 
-// results reads what became of each change: the server's path of what it made,
-// if it makes something. Of a multi that was rolled back it finds the culprit:
-// the changes before it carry OK, those after it RuntimeInconsistency.
+// results reads the result of each change: the server's path of the znode that it created, or
+// "". If a multi was rolled back, it finds the change that failed: the changes before that one
+// carry OK, the later ones RuntimeInconsistency.
 func results(a *answer, code int32, changes []Change) []string {
 	made := make([]string, len(changes))
 	for i, c := range changes {
@@ -231,9 +233,9 @@ func results(a *answer, code int32, changes []Change) []string {
 	return made
 }
 
-// result reads what became of a change in a multi, behind the operation its header
-// names: what it made, or its refusal, which is RuntimeInconsistency if another one is
-// to blame.
+// result reads the result of a change in a multi whose header names the opcode op: the path of
+// the znode that it created, or its refusal. The refusal is RuntimeInconsistency if another
+// change failed.
 func (c Change) result(a *answer, op int32) (made string, err error) {
 	switch op {
 	case opError:
@@ -248,10 +250,10 @@ func (c Change) result(a *answer, op int32) (made string, err error) {
 	return c.made(a), nil
 }
 
-// opError stands for the operation where it was refused.
+// opError takes the place of the opcode in the answer to a rejected part.
 const opError = -1
 
-// part reads the header of a part of an answer.
+// part reads the header of a multi's next part, and returns its opcode.
 func (a *answer) part() (op int32) {
 	op, _ = a.MultiHeader()
 	return op

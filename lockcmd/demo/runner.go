@@ -112,7 +112,7 @@ func (s *sessionSlot) open(ctx context.Context, st *runner) (err error) {
 	if err := s.client.Ready(ctx); err != nil {
 		return err
 	}
-	s.session, err = s.client.Stay().Pin(ctx)
+	s.session, err = s.client.Ensemble().Pin(ctx)
 	return err
 }
 
@@ -171,7 +171,7 @@ func (st *runner) servers() []string {
 
 // createFolder creates a folder znode with the shell's session.
 func (st *runner) createFolder(ctx context.Context, path string) error {
-	p, err := st.env.Session.Stay().Pin(ctx)
+	p, err := st.env.Session.Ensemble().Pin(ctx)
 	if err != nil {
 		return err
 	}

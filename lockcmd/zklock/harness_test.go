@@ -55,7 +55,7 @@ type client struct {
 }
 
 // Session implements zklock.Conn.
-func (c client) Session(ctx context.Context) (zklock.Session, error) { return c.Stay().Pin(ctx) }
+func (c client) Session(ctx context.Context) (zklock.Session, error) { return c.Ensemble().Pin(ctx) }
 
 func open(t *testing.T, servers string, timeout time.Duration) client {
 	t.Helper()

@@ -22,8 +22,8 @@ type window struct {
 	printing sync.WaitGroup // the printer's goroutine
 	group    *group         // nil unless the batch stops at its first error
 
-	quotasSession zkconn.Stay // session in which quotas was determined
-	quotas        bool        // the ensemble has quotas
+	quotasSession zkconn.Ensemble // session in which quotas was determined
+	quotas        bool            // the ensemble has quotas
 
 	mu        sync.Mutex // guards the fields below
 	unprinted int        // number of lines that have started and have not been printed
@@ -91,7 +91,7 @@ func (w *window) continuesUnfenced() bool {
 // hasQuotas assumes that there are none.
 func (w *window) hasQuotas() bool {
 	session := w.b.env.Session
-	if now := session.Stay(); now != w.quotasSession {
+	if now := session.Ensemble(); now != w.quotasSession {
 		list, err := zkconn.Do(w.ctx, session.Absolute(), zkconn.List(zkconn.QuotaPath))
 		w.quotasSession, w.quotas = now, err == nil && len(list.Names) > 0
 	}
@@ -102,7 +102,7 @@ func (w *window) hasQuotas() bool {
 // noteRunAlone forgets whether there are quotas.
 func (w *window) noteRunAlone(p *pendingLine) {
 	if p.line.Has(commands.Quotas) {
-		w.quotasSession = zkconn.Stay{}
+		w.quotasSession = zkconn.Ensemble{}
 	}
 }
 

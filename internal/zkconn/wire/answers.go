@@ -2,19 +2,19 @@ package wire
 
 import "time"
 
-// answers are the answers that have come on one connection, pings' too, thinned
-// out: when each came, and when what it answers had been sent.
+// answers records, for a sample of the answers on one connection, pings included, when the request
+// was sent and when the answer came.
 type answers []struct{ sent, came time.Time }
 
-// maxAnswers, of which all but the newest are a share of the session timeout
-// apart, reach back for nearly half of it.
+// All answers but the newest are 1/thinning of the session timeout apart, so maxAnswers of them
+// cover nearly half of it.
 const (
 	maxAnswers = 16
 	thinning   = 32
 )
 
-// add takes the newest answer. It takes the place of the one before if that was
-// close behind its own predecessor.
+// add adds the newest answer. It replaces the one before if that came shortly after its own
+// predecessor.
 func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	old := *a
 	switch n := len(old); {
@@ -26,8 +26,9 @@ func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	*a = append(old, struct{ sent, came time.Time }{sent, came})
 }
 
-// AnsweredBy returns the latest sending that had been answered by a moment, the connect request's at
-// the least, and when its answer had come at the latest.
+// AnsweredBy returns the latest known send time of a request that had been answered by a moment,
+// and the latest time at which its answer can have come. If no such request is known, it returns
+// the send time of the connect request, and the moment.
 func (k *Conn) AnsweredBy(by time.Time) (sent, came time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,6 +1,6 @@
 package wire
 
-// The error codes of the protocol (KeeperException.Code) that a connection acts on.
+// The error codes of the protocol (KeeperException.Code) that this package handles.
 const (
 	OK               = 0
 	MarshallingError = -5
@@ -13,10 +13,11 @@ const (
 	Throttled        = -127
 )
 
-// A Fault is why this side has given a connection up: the server did what no server may.
+// A Fault is the reason why zksh gave up a connection: the server violated the protocol, or did not
+// answer in time.
 type Fault struct {
 	Text   string
-	Silent bool // it answered pings alone
+	Silent bool // the server answered only pings
 }
 
 func (f Fault) Error() string { return f.Text }

@@ -11,81 +11,80 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// Conn is one TCP connection to one server. Requests are queued by Send and
-// written by a goroutine that lives while there are any, so that a socket which
-// takes nothing holds nobody up.
+// A Conn is one TCP connection to one server. Send queues requests, and a goroutine that runs
+// while there are any writes them, so that a blocked socket does not block callers.
 type Conn struct {
-	Server   string         // its address
+	Server   string         // address of the server
 	Agreed   *secure.Agreed // nil without TLS
-	Asked    time.Time      // when the session was asked for
-	ReadOnly bool           // the server takes no writes
+	Asked    time.Time      // when the connect request was sent
+	ReadOnly bool           // the server is in read-only mode
 
 	tcp    net.Conn
 	l      *Link
-	unbind func() bool     // undoes that the end of dialing closes the connection; nil in tests
+	unbind func() bool     // stops the end of dialing from closing the connection; nil in tests
 	alive  context.Context // ends when the connection is dead
 	end    context.CancelFunc
 
-	// These belong to the library's reading goroutine; see receive.go.
+	// Owned by the library's reading goroutine; see receive.go.
 	r       *bufio.Reader
-	room    []byte        // for the next short frames
+	room    []byte        // shared buffer for the next short frames
 	out     []byte        // the frame the library is reading
-	live    bool          // the connect reply was good
+	live    bool          // the connect reply was accepted
 	timeout time.Duration // negotiated
-	crowded bool          // a long reply was passed over, and has not been asked for again
+	crowded bool          // a long reply was skipped for lack of memory, and has not been requested again
 
 	wmu     sync.Mutex // one writer at a time; taken before mu
 	greeted bool       // the library has written its connect request
-	session int64      // the session it asked for; 0: a new one
-	frames  []byte     // what several requests were put together in, for the next ones
+	session int64      // id of the requested session; 0 for a new one
+	frames  []byte     // buffer to join several requests, for reuse
 
-	mu      sync.Mutex
-	queue   []*Request     // not sent yet
-	writing bool           // a goroutine is at the queue
-	next    int32          // of our xids
-	pending []*Request     // sent and not answered, in the order in which that was done
-	theirs  map[int32]bool // the library's unanswered requests
-	pings   []time.Time    // send times of unanswered pings
-	heard   time.Time      // when the latest answer to one of ours came, or the first of those pending was sent
-	still   time.Time      // when anything came last, or the first of what is unanswered was sent
-	alarm   *time.Timer    // runs while a guarded session waits for an answer; may be nil
-	frozen  bool           // nothing is taken out of the queue: the session is about to move
-	doubt   bool           // nor while the server may be about to hang up
-	probe   bool           // a ping is to be sent, whose answer ends the doubt
-	until   int            // so many pings' answers from now on; 0: none will
-	barred  bool           // the server wants credentials: what is unanswered was not carried out
-	answers answers
-	version *Version       // nil until somebody has asked
-	trial   *Request       // sent alone, and not answered; may be nil
-	passed  map[int32]bool // the requests newer than 3.4 that were answered
-	dead    error
+	mu              sync.Mutex
+	queue           []*Request     // not sent yet
+	writing         bool           // a goroutine drains the queue
+	next            int32          // next xid of our requests, less xidBase
+	pending         []*Request     // sent and not answered, in the order of sending
+	theirs          map[int32]bool // the library's unanswered requests
+	pings           []time.Time    // send times of unanswered pings
+	unansweredSince time.Time      // when the latest answer to our requests came, or the first pending one was sent
+	silentSince     time.Time      // when data came last, or the first unanswered request or ping was sent
+	alarm           *time.Timer    // runs while a guarded session waits for an answer; may be nil
+	frozen          bool           // nothing is sent, because the session is about to move to another server
+	doubt           bool           // nothing but the probe is sent, because the server may be about to hang up
+	probe           bool           // a ping must be sent; its answer ends the doubt
+	probePings      int            // number of answers to pings until that of the probe; 0 if there is no probe
+	barred          bool           // the server demands credentials: it did not carry out the unanswered requests
+	answers         answers
+	version         *Version       // nil until Version has asked
+	trial           *Request       // sent alone, and not answered; may be nil
+	passed          map[int32]bool // opcodes newer than 3.4 whose trials were answered
+	dead            error
 }
 
 func newConn(c net.Conn, addr string, l *Link) *Conn {
 	k := &Conn{Server: addr, tcp: c, l: l, theirs: map[int32]bool{}, passed: map[int32]bool{}}
-	k.r = bufio.NewReaderSize(ear{k}, 1<<15)
+	k.r = bufio.NewReaderSize(arrivalReader{k}, 1<<15)
 	k.alive, k.end = context.WithCancel(l.ctx)
 	return k
 }
 
-// Dead is closed when the connection has ended.
+// Dead returns a channel that is closed when the connection has ended.
 func (k *Conn) Dead() <-chan struct{} { return k.alive.Done() }
 
-// release unbinds the connection from the end of dialing.
+// release calls unbind.
 func (k *Conn) release() {
 	if k.unbind != nil {
 		k.unbind()
 	}
 }
 
-// died reports whether the connection has ended. It may be asked under the link's lock.
+// died reports whether the connection has ended. It may be called with the link's lock held.
 func (k *Conn) died() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.dead != nil
 }
 
-// die ends every request with cause, once.
+// die ends the connection and fails every request with cause. Only the first call counts.
 func (k *Conn) die(cause error) {
 	k.mu.Lock()
 	if k.dead != nil {
@@ -94,7 +93,7 @@ func (k *Conn) die(cause error) {
 	}
 	k.dead = cause
 	lost, unsent, barred := k.pending, k.queue, k.barred
-	hungUp := k.doubt && !barred // over one request, which the next connection has nothing to do with
+	hungUp := k.doubt && !barred // the cause was one rejected request, which does not concern the next connection
 	trial := k.lostTrial(cause)
 	k.pending, k.queue, k.pings = nil, nil, nil
 	k.end()
@@ -112,13 +111,13 @@ func (k *Conn) die(cause error) {
 		}
 	}
 	for _, r := range unsent {
-		barred = barred && !r.authenticates() // nor would what stands behind a credential be refused
+		barred = barred && !r.authenticates() // requests after a credential would not have been rejected
 		r.late(cause, barred)
 	}
 }
 
-// late ends a request that was not sent before its connection ended. On a barred one it
-// would have been refused, as those before it were.
+// late fails a request that was not sent before its connection ended. On a barred connection the
+// server would have rejected it.
 func (r *Request) late(cause error, barred bool) {
 	if barred {
 		r.End(Reply{Code: SessionNoAuth})
@@ -127,7 +126,7 @@ func (r *Request) late(cause error, barred bool) {
 	}
 }
 
-// Close gives the connection up. The Link looks for the next one unless it has ended.
+// Close closes the connection. Unless the Link has ended, it connects again.
 func (k *Conn) Close() error {
 	k.release()
 	k.die(io.ErrClosedPipe)

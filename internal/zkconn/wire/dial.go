@@ -12,13 +12,12 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// dial connects for the library, or gives it the connection to which the session
-// has moved.
+// dial connects for the library. If the session has moved to another connection, it returns that.
 func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if k := l.takeSpare(); k != nil {
 		return socket{k.tcp, k}, nil
 	}
-	if err := l.rest(); err != nil {
+	if err := l.backOff(); err != nil {
 		return nil, err
 	}
 	k, err := l.open(l.ctx, network, addr, l.hosts.attempt(l.cfg.Timeout))
@@ -29,7 +28,7 @@ func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	return socket{k.tcp, k}, nil
 }
 
-// open connects, with a limit for all that comes before the session is there.
+// open connects to a server. limit also covers the handshake.
 func (l *Link) open(ctx context.Context, network, addr string, limit time.Duration) (*Conn, error) {
 	deadline := time.Now().Add(limit)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -51,19 +50,19 @@ func (l *Link) open(ctx context.Context, network, addr string, limit time.Durati
 	}
 	k := newConn(c, addr, l)
 	k.Agreed = agreed
-	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until the session is there
+	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until release
 	return k, nil
 }
 
-// The pauses before connecting again to servers that answer without a session.
+// Bounds of the pause before connecting again to servers that grant no session.
 const (
-	firstRest = 100 * time.Millisecond
-	longRest  = 5 * time.Second
+	firstBackOff = 100 * time.Millisecond
+	longBackOff  = 5 * time.Second
 )
 
-// rest waits before dialing while servers go on answering without a session: not
-// after the first such answer, which is an expiry, then longer each time.
-func (l *Link) rest() error {
+// backOff waits before dialing while servers keep refusing a session. It does not wait after the
+// first refusal, which is an expiry, and then longer each time.
+func (l *Link) backOff() error {
 	l.mu.Lock()
 	again := l.refusals - 2
 	l.mu.Unlock()
@@ -71,7 +70,7 @@ func (l *Link) rest() error {
 		return nil
 	}
 	select {
-	case <-time.After(min(firstRest<<min(again, 10), longRest)):
+	case <-time.After(min(firstBackOff<<min(again, 10), longBackOff)):
 		return nil
 	case <-l.ctx.Done():
 		return l.ctx.Err()
@@ -88,7 +87,7 @@ func (l *Link) attemptFailed(addr string, cause error) {
 func (l *Link) passFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter { // a request waits as long, however short the pauses are
+	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter { // so that requests wait for at least a second, even if pauses are shorter
 		l.passes, l.counted = l.passes+1, now
 	}
 	l.failed, l.attempts = l.attempts, nil
@@ -99,8 +98,7 @@ func (l *Link) passFailed() {
 	l.notify()
 }
 
-// secured makes a connection one with TLS, if the ensemble has it. An error has
-// closed it.
+// secured adds TLS to a connection if it is configured. If it fails, it has closed the connection.
 func (l *Link) secured(ctx context.Context, c net.Conn, addr string) (net.Conn, *secure.Agreed, error) {
 	t := l.cfg.Secure.TLS
 	if t == nil {
@@ -113,7 +111,7 @@ func (l *Link) secured(ctx context.Context, c net.Conn, addr string) (net.Conn, 
 	return over, over.Agreed(), nil
 }
 
-// plainCause shortens a dial error to its reason; the address is named already.
+// plainCause shortens a dial error to its reason, because messages contain the address already.
 func plainCause(err error) error {
 	if _, ok := errors.AsType[*secure.Error](err); ok {
 		return err

@@ -2,14 +2,13 @@ package wire
 
 import "github.com/zksh/zksh/internal/jute"
 
-// A server may close the connection after it has rejected a request: one that it does not
-// know, or one of a client from which it wants credentials. Requests that are sent meanwhile
-// would be lost, and their outcome unknown. So after such a rejection the connection sends a
-// ping and nothing else. With the answer to the ping it goes on; if the connection ends, the
-// requests that wait go to another one.
+// A server may close the connection after it has rejected a request that it does not know, or one
+// for which it demands credentials. Requests sent in the meantime would be lost, with an unknown
+// outcome. So after such a rejection the connection sends only a ping. Once the ping is answered,
+// it sends the waiting requests. If the connection ends instead, they go to the next one.
 
-// doubtful holds requests back if an answer may be the connection's last. Called with
-// mu held.
+// doubtful holds requests back if the server may close the connection after an answer with this
+// code. Called with mu held.
 func (k *Conn) doubtful(code int32) {
 	switch {
 	case code != Unimplemented && code != SessionNoAuth:
@@ -21,20 +20,20 @@ func (k *Conn) doubtful(code int32) {
 	k.barred = k.barred || code == SessionNoAuth
 }
 
-// refused is doubtful for who does not have mu.
+// refused is doubtful for callers that do not hold mu.
 func (k *Conn) refused(code int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.doubtful(code)
 }
 
-// sound takes note of the answer to a ping. It is true if requests may go on with it.
-// Called with mu held.
-func (k *Conn) sound() bool {
-	if k.until == 0 {
+// probeAnswered counts the answer to a ping. It reports whether it was the probe's, so that
+// requests are sent again. Called with mu held.
+func (k *Conn) probeAnswered() bool {
+	if k.probePings == 0 {
 		return false
 	}
-	if k.until--; k.until > 0 {
+	if k.probePings--; k.probePings > 0 {
 		return false
 	}
 	k.doubt = false
@@ -42,10 +41,10 @@ func (k *Conn) sound() bool {
 	return true
 }
 
-// ping is the frame that asks whether the connection stays. Called with mu held.
+// ping returns the frame of the probe. Called with mu held.
 func (k *Conn) ping() []byte {
 	k.probe = false
-	k.until = len(k.pings)
+	k.probePings = len(k.pings)
 	var e jute.Encoder
 	e.Int(8, jute.XidPing, jute.OpPing)
 	return e.B

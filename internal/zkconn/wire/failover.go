@@ -8,24 +8,21 @@ import (
 	"time"
 )
 
-// A server that falls silent is given up by the library after two thirds of the
-// session timeout, which is too late for who must act before the session is over.
-// So, while a session is guarded, an answer that is late makes the link open a
-// second connection to the next server. If something comes from the first one
-// meanwhile, it was a hiccup, and the second is closed unused. If nothing does,
-// no request leaves on the first connection any more, the session is attached to
-// the second, and only when that has worked is the first one dropped. From there
-// on it is a reconnect like any other: the library dials, and is given the
-// connection on which its connect request has been answered already.
+// The library gives up a silent server after two thirds of the session timeout, which is too late
+// for a lock holder, who must act before the session expires. So, while a session is guarded, a
+// late answer makes the link open a second connection to the next server. If data comes on the
+// first connection meanwhile, the link closes the second one unused. Otherwise it stops sending on
+// the first connection, attaches the session to the second, and drops the first one only when
+// that has succeeded. The rest is an ordinary reconnect: the library dials, and gets the
+// connection on which its connect request has already been answered.
 //
-// Attaching is what makes it safe: ZooKeeper's leader refuses the writes that
-// come later through a server which the session has left (SessionMoved), so what
-// was on its way there is as unknown as after any broken connection.
+// Attaching makes this safe. ZooKeeper's leader rejects writes that come later through the server
+// that the session has left (SessionMoved). So requests in flight there have an unknown outcome,
+// as after any connection loss.
 
-// Guard makes the Link leave a server that falls silent, until release is called.
-// Silence is noticed by a request or a ping without an answer. The connection then
-// changes as when it has broken, to a server of the list or to the same one over a new
-// connection; never to one that is read-only.
+// Guard makes the Link leave a server that stops answering, until release is called. Silence is
+// noticed by a request or a ping without an answer. Leaving is like a connection loss: the next
+// connection is to a server of the list, which may be the same one, but never a read-only one.
 func (l *Link) Guard() (release func()) {
 	l.guards.Add(1)
 	l.hosts.expedite()
@@ -35,29 +32,28 @@ func (l *Link) Guard() (release func()) {
 // Guarded reports whether a Guard is in force.
 func (l *Link) Guarded() bool { return l.guards.Load() > 0 }
 
-// What makes an answer late: it takes several times longer than usual. The least
-// is what a busy server, or a collection of garbage, takes now and then. The most,
-// twice, and a few round trips must fit into what a lease has left when it is about
-// to be extended (5/16 of the session timeout), without the time in which a command
-// is ended (1/8).
+// An answer is late if it takes several times longer than usual. leastGrace covers a busy server
+// or a garbage collection. Two of the longest graces and a few round trips must fit into the rest
+// of a lease when it is about to be extended (5/16 of the session timeout), less the time for
+// terminating a command (1/8).
 const (
 	leastGrace  = 300 * time.Millisecond
 	extraGrace  = 200 * time.Millisecond
 	graceTrips  = 4
-	gracePart   = 32 // of the session timeout, at most
-	attachPart  = 16 // the same for the reply of the next server
-	sampleShare = 8  // one sample counts as much as all before it by one in so many
+	gracePart   = 32 // a grace is at most 1/32 of the session timeout
+	attachPart  = 16 // the next server must answer the connect request within 1/16 of it
+	sampleShare = 8  // weight 1/8 of a new sample in the smoothed round-trip time
 )
 
-// grace is how long nothing may come before another server is connected to, and
-// then how long until the session moves there.
+// grace returns how long a server may be silent before the link connects to another one, and then
+// how long until the session moves there.
 func (l *Link) grace(timeout time.Duration) time.Duration {
 	trips := graceTrips * time.Duration(l.rtt.Load())
 	return min(max(trips+extraGrace, leastGrace), timeout/gracePart)
 }
 
-// sample takes note of how long an answer took, or a silence: whoever is often
-// late is waited for longer. One lost to another at the same moment does not matter.
+// sample adds the duration of an answer, or of a silence, to the smoothed round-trip time. So the
+// link waits longer for a server that is often slow. A sample may be lost to a concurrent one.
 func (l *Link) sample(took time.Duration) {
 	usual := l.rtt.Load()
 	if usual == 0 {
@@ -66,32 +62,31 @@ func (l *Link) sample(took time.Duration) {
 	l.rtt.Store(usual + (int64(took)-usual)/sampleShare)
 }
 
-// ear notes that something has come.
-type ear struct{ k *Conn }
+// An arrivalReader records when data comes.
+type arrivalReader struct{ k *Conn }
 
-func (e ear) Read(p []byte) (int, error) {
+func (e arrivalReader) Read(p []byte) (int, error) {
 	n, err := e.k.tcp.Read(p)
 	if n > 0 {
 		e.k.mu.Lock()
 		defer e.k.mu.Unlock()
-		e.k.still = time.Now()
+		e.k.silentSince = time.Now()
 		e.k.watch()
 	}
 	return n, err
 }
 
-// sending runs before a request or ping is counted as sent. Called with mu held.
+// sending is called before a request or ping is counted as sent, with mu held.
 func (k *Conn) sending(now time.Time) {
 	if !k.waiting() {
-		k.still = now
+		k.silentSince = now
 	}
 }
 
-// waiting reports whether anything is unanswered. Called with mu held.
+// waiting reports whether a request or ping is unanswered. Called with mu held.
 func (k *Conn) waiting() bool { return len(k.pending)+len(k.pings) > 0 }
 
-// watch sets the alarm for the time when what is unanswered will be late. Called
-// with mu held.
+// watch sets the alarm for the time when an answer will be late. Called with mu held.
 func (k *Conn) watch() {
 	switch {
 	case !k.waiting() || !k.guarded():
@@ -105,31 +100,31 @@ func (k *Conn) watch() {
 	}
 }
 
-// guarded reports whether to leave a silent server: not for nothing, nor where no server
-// takes the session over.
+// guarded reports whether to leave a silent server: a Guard is in force, and another server can
+// take over the session.
 func (k *Conn) guarded() bool { return k.l.Guarded() && !k.l.Tied() }
 
-// late is the time left until an answer is late. Called with mu held.
+// late returns the time left until an answer is late. Called with mu held.
 func (k *Conn) late() time.Duration {
-	return time.Until(k.still.Add(k.l.grace(k.timeout)))
+	return time.Until(k.silentSince.Add(k.l.grace(k.timeout)))
 }
 
-// silent tells since when nothing has come, if an answer is late by now.
+// silent returns since when no data has come, and reports whether an answer is late by now.
 func (k *Conn) silent() (since time.Time, yes bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.waiting() && k.alive.Err() == nil && k.guarded() {
 		if k.late() <= 0 {
-			return k.still, true
+			return k.silentSince, true
 		}
 		k.watch() // an answer may take longer than when the alarm was set
 	}
 	return time.Time{}, false
 }
 
-// failover tries one server after the other until something comes, the session
-// has moved, or the connection is dead. It runs in the alarm's goroutine, which
-// ends with the connection at the latest, but for the one request in attach.
+// failover tries one server after the other until data comes, the session has moved, or the
+// connection is dead. It runs in the alarm's goroutine, which ends with the connection at the
+// latest, or with attach.
 func (k *Conn) failover() {
 	k.l.moving <- struct{}{}
 	defer func() { <-k.l.moving }()
@@ -156,8 +151,8 @@ func (k *Conn) pause(d time.Duration) {
 	}
 }
 
-// moveTo moves the session to another server, if that one is there and this one
-// stays silent. It is false when the next server is to be tried.
+// moveTo moves the session to the server at addr, if that can be reached and this one stays silent.
+// It returns false if failover should try the next server.
 func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	l := k.l
 	next, err := l.open(k.alive, "tcp", addr, grace)
@@ -165,8 +160,8 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 		return false
 	}
 	if addr == k.Server {
-		// A server that only pauses answers on both connections or on neither: the other
-		// one helps if the path is broken, and costs what is under way if it is not.
+		// A server that only pauses answers on both connections or on neither. A new connection
+		// helps if the network path is broken; if not, it loses the requests in flight.
 		grace = time.Until(since.Add(2 * k.timeout / gracePart))
 	}
 	k.pause(grace)
@@ -187,15 +182,15 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	return true
 }
 
-// freeze keeps requests from being sent, unless something has come.
+// freeze stops the sending of requests and returns true, unless data has come since then.
 func (k *Conn) freeze(since time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.frozen = k.dead == nil && k.still.Equal(since)
+	k.frozen = k.dead == nil && k.silentSince.Equal(since)
 	return k.frozen
 }
 
-// thaw sends what has waited, after all.
+// thaw ends freeze, and sends the waiting requests.
 func (k *Conn) thaw() {
 	k.mu.Lock()
 	k.frozen = false
@@ -204,16 +199,16 @@ func (k *Conn) thaw() {
 	k.l.Wake()
 }
 
-// Leaving reports whether requests are held back, as the connection may be about to end.
-// Status.Changed is closed when they go on.
+// Leaving reports whether requests are held back because the connection may be about to end.
+// Status.Changed is closed when they are sent again.
 func (k *Conn) Leaving() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.frozen || k.doubt
 }
 
-// attach asks the server for the session and waits for its reply, which stays in
-// the stream for the library. The session is in force there from then on.
+// attach sends the connect request for the session and waits for the reply, which it leaves in
+// the stream for the library. The session is attached to that server from then on.
 func (k *Conn) attach(limit time.Duration) error {
 	k.Asked = time.Now()
 	if err := k.tcp.SetDeadline(k.Asked.Add(limit)); err != nil {
@@ -243,8 +238,7 @@ func (k *Conn) attach(limit time.Duration) error {
 	return err
 }
 
-// takeSpare waits for a move that is under way and returns the connection it has
-// left, or nil.
+// takeSpare waits for the end of a move in progress, and returns its connection, or nil.
 func (l *Link) takeSpare() *Conn {
 	l.moving <- struct{}{}
 	defer func() { <-l.moving }()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// maxFourLetter is the longest answer to a four-letter command that is taken: that of a server
-// with a hundred thousand connections, or twice as many ephemeral znodes.
+// maxFourLetter bounds the answer to a four-letter command, in bytes. A server with a hundred
+// thousand connections, or twice as many ephemeral znodes, stays below it.
 const maxFourLetter = 16 << 20
 
 // FourLetter sends a four-letter command (ruok, srvr, …) to a server on a connection of its own,
@@ -51,9 +51,9 @@ func (l *Link) FourLetter(ctx context.Context, addr, command string) (string, er
 
 var versionPattern = regexp.MustCompile(`(?im)^(.*?) version: (?:\D*?)(\d+)\.(\d+)`)
 
-// A Version is what a server says of its own.
+// A Version is the product and version that a server reports.
 type Version struct {
-	Product      string // what stands before " version: "; empty if the server says nothing
+	Product      string // the text before " version: "; empty if the server reports no version
 	Major, Minor int
 }
 
@@ -81,8 +81,8 @@ func parseVersion(answer string) (v Version) {
 	return v
 }
 
-// Version is what the server says of itself by srvr, which is asked for once. The error is
-// that of ctx.
+// Version returns the server's answer to srvr. It asks once for each connection. It returns an
+// error only if ctx has ended.
 func (k *Conn) Version(ctx context.Context) (Version, error) {
 	k.mu.Lock()
 	known := k.version

@@ -14,18 +14,17 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// noPasswd is what goes with no session.
+// noPasswd is the password in a connect request for a new session.
 var noPasswd = make([]byte, 16)
 
-// hello is the connect request, for the session there is or for a new one, and the id
-// of that session; 0 for a new one. It
-// takes the place of the library's, which knows neither the highest zxid that we
-// have seen nor the wish for a read-only server.
+// hello returns the connect request and the id of the requested session; 0 for a new one. It
+// replaces the library's request, which lacks the highest zxid that zksh has seen and the flag for
+// read-only servers.
 func (l *Link) hello() (frame []byte, id int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var e jute.Encoder
-	e.Int(4 + 8 + 4 + 8 + 4 + int32(len(l.passwd)) + 1) // what follows
+	e.Int(4 + 8 + 4 + 8 + 4 + int32(len(l.passwd)) + 1) // length of the rest
 	e.Int(0)                                            // protocol version
 	e.Long(l.lastZxid)
 	e.Int(int32(l.timeout.Milliseconds()))
@@ -35,8 +34,8 @@ func (l *Link) hello() (frame []byte, id int64) {
 	return e.B, l.id
 }
 
-// refusedBy words a connect reply that is an error. Such a server is often one
-// that lost its quorum, and takes read-only clients alone.
+// refusedBy returns the error for a connect reply with an error code. Often the server has lost its
+// quorum, and accepts only read-only clients.
 func (l *Link) refusedBy(code int32) error {
 	if code == NotReadOnly && !l.cfg.ReadOnly {
 		return fmt.Errorf("the server rejected the session: %w; the server is in read-only mode; to connect to it anyway, add -r", l.cfg.Refusal(code))
@@ -44,7 +43,7 @@ func (l *Link) refusedBy(code int32) error {
 	return fmt.Errorf("the server rejected the session: %w", l.cfg.Refusal(code))
 }
 
-// welcome is a connect reply.
+// A welcome is a connect reply.
 type welcome struct {
 	timeout  time.Duration
 	id       int64
@@ -52,18 +51,18 @@ type welcome struct {
 	readOnly bool
 }
 
-// handshake looks at the connect reply. Everything that must precede the first
-// request of this connection (credentials, watches) is queued from here.
+// handshake handles the connect reply. It queues the requests that must precede all others on this
+// connection (credentials, watches).
 func (k *Conn) handshake(body []byte) error {
 	if k.session != k.l.session() {
-		return errBygone
+		return errSessionChanged
 	}
 	w, err := k.l.welcomed(body, k.session)
 	switch {
 	case err != nil:
 		return err
 	case w.id == 0:
-		clear(body[4:16]) // the timeout and the id: the library knows no other form of an expiry
+		clear(body[4:16]) // the timeout and the id: the library recognises an expiry only by these
 		if !k.l.expired() {
 			return errors.New("the server rejected the request to open a session")
 		}
@@ -76,13 +75,14 @@ func (k *Conn) handshake(body []byte) error {
 		return err
 	}
 	k.live, k.timeout = true, w.timeout
-	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // by which the library pings and waits
+	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // the library derives its pings and timeouts from it
 	k.release()
 	k.l.established(k, w)
 	return nil
 }
 
-// welcomed reads the reply to a request for a session; id 0 is that of one that is over.
+// welcomed decodes the connect reply to a request for session asked. In the result, id 0 means that
+// the session is over.
 func (l *Link) welcomed(body []byte, asked int64) (welcome, error) {
 	d := jute.NewDecoder(body)
 	version := d.Int()
@@ -102,16 +102,16 @@ func (l *Link) welcomed(body []byte, asked int64) (welcome, error) {
 const rejecting = 42
 
 var (
-	errNoLeader = errors.New("the server has no leader")
-	errBygone   = errors.New("the session ended while zksh was connecting")
+	errNoLeader       = errors.New("the server has no leader")
+	errSessionChanged = errors.New("the session ended while zksh was connecting")
 )
 
-// judged is what a connect reply means for who asked for a session, 0 for a new one. That
-// of a session that is over comes back with id 0.
+// judged interprets the connect reply to a request for session asked; 0 is a new one. If the
+// session is over, it returns a welcome with id 0.
 //
-// To ZooKeeper's own client a timeout up to 0 is the end of the session, whatever the id
-// is. RaftKeeper reports an expiry so, with the old id and the rejecting version, which
-// otherwise only says that there is no leader.
+// ZooKeeper's own client takes a timeout of 0 or less as the end of the session, whatever the id.
+// RaftKeeper reports an expiry in this way, with the old id and the rejecting version. Otherwise
+// that version only means that there is no leader.
 func (w welcome) judged(version int32, asked int64) (welcome, error) {
 	over := w.timeout <= 0
 	switch {
@@ -125,11 +125,11 @@ func (w welcome) judged(version int32, asked int64) (welcome, error) {
 	return w, nil
 }
 
-// maxConnectReply is the longest connect reply, in bytes. It has 41; whoever answers with
-// more is no ZooKeeper server.
+// maxConnectReply bounds a connect reply, in bytes. ZooKeeper's has 41, so a peer that sends more
+// than this is not a ZooKeeper server.
 const maxConnectReply = 1024
 
-// notZooKeeper is the error of a peer that answers in another protocol.
+// notZooKeeper returns the error of a peer that answers in another protocol.
 func notZooKeeper(said []byte) error {
 	if secure.SpeaksTLS(said) {
 		return errors.New("the server's port requires TLS; add --tls")
@@ -138,8 +138,7 @@ func notZooKeeper(said []byte) error {
 	return fmt.Errorf("the server does not speak the ZooKeeper protocol: it answered %q", strings.TrimRight(s, "\r"))
 }
 
-// handshakeCause words why a server gave no answer to the connect request, and what
-// might help.
+// handshakeCause returns the reason why a server did not answer the connect request, and a hint.
 func (k *Conn) handshakeCause(err error) error {
 	const hungUp = "the server closed the connection without answering"
 	plain, readOnly := k.Agreed == nil, k.l.cfg.ReadOnly

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// hosts walks over the addresses of a server list, as zk.HostProvider asks. A
-// pass resolves every name once, so that addresses which move are found again,
-// and tries every address twice, the first time for a short while: a server that
-// is just starting may accept a connection and never answer on it.
+// hosts is a zk.HostProvider that passes over the addresses of a server list again and again. Each
+// pass resolves every name anew, because addresses may change. It tries every address twice, the
+// first time with a short limit: a server that is just starting may accept a connection and never
+// answer on it.
 type hosts struct {
 	list     []string
-	ctx      context.Context // of looking up names
-	limit    time.Duration   // of looking them all up
+	ctx      context.Context // of name lookups
+	limit    time.Duration   // for the lookup of all names
 	resolve  func(ctx context.Context, host string) ([]string, error)
-	onFailed func()        // a whole pass found no server
+	onFailed func()        // called after a pass that found no server
 	urgent   func() bool   // reports whether a connection is wanted without delay
 	hurry    chan struct{} // capacity 1: full when urgent may have become true
 
 	mu     sync.Mutex
-	names  map[string][]string // of addresses, in the list
+	names  map[string][]string // host names in the list, by address
 	pass   []string            // addresses not tried yet in this pass
 	width  int                 // addresses in a pass
-	short  bool                // the last one handed out is to be tried for a short while
-	begun  bool                // a pass is under way or has failed since the last connection
-	last   time.Time           // of the last connection
-	failed int                 // passes since the last connection that found none
+	short  bool                // the address returned last is tried with the short limit
+	begun  bool                // a pass is in progress, or has failed since the last connection
+	last   time.Time           // when the last connection was made
+	failed int                 // failed passes since the last connection
 	brief  int                 // connections in a row that did not last
 }
 
@@ -55,8 +55,8 @@ func (h *hosts) connected(last time.Time) {
 	h.begun, h.pass, h.last, h.failed = false, nil, last, 0
 }
 
-// others are the addresses to try instead of one, that one last: the path to it
-// may be at fault. Names are looked up for no longer than limit.
+// others returns the addresses to try instead of one, which comes last: only the network path to it
+// may have failed. limit bounds the lookup of names.
 func (h *hosts) others(ctx context.Context, limit time.Duration, than string) []string {
 	addrs := h.expand(ctx, limit)
 	if at := slices.Index(addrs, than); at >= 0 {
@@ -65,20 +65,20 @@ func (h *hosts) others(ctx context.Context, limit time.Duration, than string) []
 	return append(addrs, than)
 }
 
-// offer makes an address the next one.
+// offer makes addr the next address.
 func (h *hosts) offer(addr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pass = []string{addr}
 }
 
-// reset is Connected for a server that was there but had no session for us, or that
-// hung up over a request.
+// reset is Connected for a server that answered but granted no session, or that hung up over a
+// request.
 func (h *hosts) reset() { h.connected(time.Time{}) }
 
-// Next is part of zk.HostProvider. The pauses are its own: the library knows only one, of
-// a second, for which retry asks. While the library pauses it also notices its end, so
-// retry is true once the context has ended.
+// Next is part of zk.HostProvider. It pauses by itself, because the library knows only a pause of
+// a second, when retry is true. During its pause the library notices that it was closed, so retry
+// is true once the context has ended.
 func (h *hosts) Next() (server string, retry bool) {
 	h.mu.Lock()
 	if len(h.pass) == 0 {
@@ -108,14 +108,14 @@ func (h *hosts) Next() (server string, retry bool) {
 	return server, h.ctx.Err() != nil
 }
 
-// Bounds of one attempt to connect: TCP and ZooKeeper's handshake.
+// Bounds of one attempt to connect, which includes ZooKeeper's handshake.
 const (
 	maxAttempt   = 10 * time.Second
 	shortAttempt = 2 * time.Second
 )
 
-// attempt is how long the address handed out last may take, so that a whole pass
-// takes no longer than the given time.
+// attempt returns the time limit for the address returned last. A pass with these limits takes no
+// longer than whole.
 func (h *hosts) attempt(whole time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,11 +127,11 @@ func (h *hosts) attempt(whole time.Duration) time.Duration {
 	return each - short
 }
 
-// lookupTimeout bounds the resolution of the names.
+// lookupTimeout bounds the lookup of all names.
 const lookupTimeout = 5 * time.Second
 
-// expand resolves the list, all names at once. A name that does not resolve stays
-// as it is: the dialer then reports why.
+// expand resolves all names of the list concurrently. It keeps a name that it cannot resolve, so
+// that the dialer reports why.
 func (h *hosts) expand(ctx context.Context, limit time.Duration) []string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -164,7 +164,7 @@ func (h *hosts) addresses(ctx context.Context, hp string) []string {
 	return addrs
 }
 
-// namesOf are what a server at this address may be called: as in the list.
+// namesOf returns the names that a certificate of the server at addr may have: those in the list.
 func (h *hosts) namesOf(addr string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

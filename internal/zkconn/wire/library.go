@@ -8,24 +8,22 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// go-zookeeper writes one whole frame per Write, reads with io.ReadFull and
-// counts its xids up from 1. So a net.Conn handed to it through zk.WithDialer
-// can carry requests of its own in the same session: theirs have xids from
-// xidBase on, and their replies are taken out of the stream before the library
-// sees it. The library keeps the connection, the pings and the session alive;
-// every request of zksh goes this way, because only here is it known whether a
-// request was sent, and in which session.
+// go-zookeeper writes one whole frame per Write, reads with io.ReadFull and counts its xids up
+// from 1. So a net.Conn that it gets through zk.WithDialer can carry other requests in the same
+// session: they have xids from xidBase on, and their replies are removed from the stream before
+// the library reads it. The library maintains the connection, the pings and the session. All of
+// zksh's requests go this way, because only this package knows whether a request was sent, and in
+// which session.
 const xidBase = 0x40000000
 
-// socket is a Conn as the library sees it. The library owns it: it reads, writes its own
-// frames, and closes it.
+// A socket is a Conn for the library, which reads from it, writes its own frames, and closes it.
 type socket struct {
 	net.Conn
 	k *Conn
 }
 
-// SetReadDeadline keeps the dialer's own deadline while the handshake lasts; the
-// library would wait for many times the session timeout.
+// SetReadDeadline keeps the dialer's deadline during the handshake, because the library's is many
+// times the session timeout.
 func (s socket) SetReadDeadline(t time.Time) error {
 	if !s.k.live {
 		return nil
@@ -33,8 +31,8 @@ func (s socket) SetReadDeadline(t time.Time) error {
 	return s.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline does nothing: each write sets its own, because the library's
-// would end other goroutines' writes.
+// SetWriteDeadline does nothing: each write sets a deadline of its own, and the library's would
+// abort writes of other goroutines.
 func (s socket) SetWriteDeadline(time.Time) error { return nil }
 
 // Write sends one frame of the library.
@@ -45,7 +43,7 @@ func (s socket) Write(p []byte) (int, error) {
 	q := p
 	if !k.greeted {
 		k.greeted = true
-		if !k.Asked.IsZero() { // and has been answered, see attach
+		if !k.Asked.IsZero() { // attach has sent the connect request
 			return len(p), nil
 		}
 		k.Asked = time.Now()
@@ -59,7 +57,7 @@ func (s socket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// expect notes a request of the library.
+// expect records a request of the library.
 func (k *Conn) expect(xid int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,7 +71,7 @@ func (k *Conn) expect(xid int32) {
 	}
 }
 
-// Read gives the library its frames and keeps ours.
+// Read returns the frames for the library, and handles ours.
 func (s socket) Read(p []byte) (int, error) {
 	k := s.k
 	for len(k.out) == 0 {
@@ -92,10 +90,10 @@ func (s socket) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close is the library's way to give the connection up.
+// Close closes the Conn.
 func (s socket) Close() error { return s.k.Close() }
 
-// expected takes note of the answer to a request of the library, if there was one.
+// expected records the answer to a request of the library, and reports whether there was one.
 func (k *Conn) expected(xid int32) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

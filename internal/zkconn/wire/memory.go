@@ -9,38 +9,38 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Limits of what a server's replies may take in memory, in bytes. ZooKeeper bounds what a
-// client sends, but not what it gets: a znode with a million children has a list of 44 MB.
-// A larger Config.MaxRequest raises the first two, as jute.maxbuffer does for Java's client.
+// Limits of the memory for a server's replies, in bytes. ZooKeeper bounds requests but not replies:
+// the list of a million children has 44 MB. A larger Config.MaxRequest raises the first two, as
+// jute.maxbuffer does for the Java client.
 const (
 	MaxReply  = 48 << 20  // of one reply
 	maxData   = 16 << 20  // of the data of one znode
-	MaxMemory = 64 << 20  // of several replies, until those who asked have done with them
-	maxFrame  = 256 << 20 // of a multiRead's reply, which may be passed over
-	uncounted = 4 << 10   // replies of up to so much always have room
+	MaxMemory = 64 << 20  // of all replies in use
+	maxFrame  = 256 << 20 // of a multiRead's reply, which can be skipped
+	uncounted = 4 << 10   // replies up to this size are always read
 )
 
 // Memory counts the bytes of replies that are in memory.
 type Memory struct{ bytes atomic.Int64 }
 
-// Add counts more bytes, or less.
+// Add adds n to the sum; n may be negative.
 func (m *Memory) Add(n int64) { m.bytes.Add(n) }
 
 // Bytes returns the sum.
 func (m *Memory) Bytes() int64 { return m.bytes.Load() }
 
-// hold counts a reply for as long as anything refers to it.
+// hold counts a reply until it is garbage.
 func (m *Memory) hold(f []byte) {
 	n := int64(len(f))
 	m.bytes.Add(n)
 	runtime.AddCleanup(&f[0], func(n int64) { m.bytes.Add(-n) }, n)
 }
 
-// room reports whether there is room for so many bytes. What nobody refers to any more is
-// only known after a collection of garbage. So before it says no it makes some, and gives
-// those who asked a moment to be done.
-func (m *Memory) room(n int) bool {
-	const collections, moment = 5, 20 // moments are in milliseconds
+// hasRoom reports whether n more bytes are within MaxMemory. Only a garbage collection finds out
+// which replies are unused. So before it returns false, it runs some collections, and waits a
+// little for callers to finish with theirs.
+func (m *Memory) hasRoom(n int) bool {
+	const collections, moment = 5, 20 // moment is in milliseconds
 	for i := range collections * moment {
 		if m.bytes.Load()+int64(n) <= MaxMemory {
 			return true
@@ -53,24 +53,24 @@ func (m *Memory) room(n int) bool {
 	return false
 }
 
-// Held says which replies must have room in memory beside others.
+// Held is whether a reply may be skipped for lack of memory.
 type Held int
 
 // The kinds of Held.
 const (
-	HeldIfRoom Held = iota // the reply is read if there is room, and otherwise asked for again
-	HeldInLine             // the same; it is printed after those before it, which makes room
-	HeldAlways             // the reply is read: nothing is sent after the request before that
+	HeldIfRoom Held = iota // the reply is read if there is room; otherwise the request is sent again
+	HeldInLine             // the same, but the reply is printed after those before it, which makes room
+	HeldAlways             // the reply is always read: nothing is sent after the request until then
 )
 
-// admit looks at the header of a reply of n bytes, and reports whether it is to be read.
-// One that is not has been passed over, and its request has an answer, or the error is
-// that of the connection.
+// admit reads the header of a reply of n bytes, and reports whether the caller may read the rest.
+// If it returns false without an error, it has skipped the reply and answered the request. An
+// error ends the connection.
 //
-// A reply that is too large for itself ends the connection, but for a multiRead's, which
-// asks for many replies at once: its sender asks for each. One for which there is no room
-// beside those before it is answered with Throttled, as from a server with too much to
-// do: its sender asks for it again alone, and for less at a time.
+// A reply that exceeds its own limit ends the connection. Only a multiRead is rejected instead, and
+// its sender then reads the znodes one by one. A reply for which there is no room beside the
+// earlier ones is answered with Throttled, as an overloaded server does: its sender repeats the
+// request alone, and requests less at a time.
 func (k *Conn) admit(n int) (bool, error) {
 	if n > maxFrame {
 		return false, tooLong(n, maxFrame)
@@ -94,15 +94,15 @@ func (k *Conn) admit(n int) (bool, error) {
 	case req.Held == HeldAlways:
 		k.crowded = false
 		return true, nil
-	case !(k.crowded && req.Held == HeldInLine) && k.l.cfg.Memory.room(n):
+	case !(k.crowded && req.Held == HeldInLine) && k.l.cfg.Memory.hasRoom(n):
 		return true, nil
 	}
-	k.crowded = true // the lines behind this one are printed after it: their answers would wait
+	k.crowded = true // later lines are printed after this one, so their replies would stay in memory
 	return false, k.passOver(n, xid, Reply{Zxid: zxid, Code: Throttled})
 }
 
-// asking returns the request that a reply answers, and its size; nil if this client sent
-// no such request.
+// asking returns the request that a reply answers, and the size of the request; nil if zksh sent no
+// such request.
 func (k *Conn) asking(xid int32) (req *Request, size int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,8 +115,8 @@ func (k *Conn) asking(xid int32) (req *Request, size int) {
 	return nil, 0
 }
 
-// mostFor returns the largest size of the reply to a request, in bytes, and a hint on what
-// raises it. A nil request stands for an event.
+// mostFor returns the limit for the reply to a request, in bytes, and a hint on how to raise it. A
+// nil request stands for an event.
 func (k *Conn) mostFor(req *Request, size int) (limit int, raise string) {
 	const option = "; to raise the limit, set --max-request"
 	switch {
@@ -136,7 +136,7 @@ func tooLong(n, limit int) Fault {
 	return Fault{Text: fmt.Sprintf("the server sent a reply of %d bytes, which exceeds the limit of %d bytes", n, limit)}
 }
 
-// passOver reads a reply and keeps nothing of it. Its request is answered with r.
+// passOver discards a reply, and answers its request with r.
 func (k *Conn) passOver(n int, xid int32, r Reply) error {
 	if _, err := k.r.Discard(n); err != nil {
 		return cutShort(err, 1)

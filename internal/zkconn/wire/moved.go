@@ -6,19 +6,18 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A server answers SessionMoved once the session is attached to another server: it will
-// reject every write on this connection. Such a server should close the connection.
-// ZooKeeper 3.4 and 3.5 keep it open if a multi was rejected, and write the code into the
-// answers to its parts (ZOOKEEPER-2886). So zksh ends the connection by itself; the
-// session goes on with the next one.
+// A server answers SessionMoved once the session is attached to another server: it will reject
+// every write on this connection. It should close the connection, but ZooKeeper 3.4 and 3.5 keep it
+// open if the write was a multi, and return the code in the answers to its parts (ZOOKEEPER-2886).
+// So zksh ends the connection by itself, and the session continues on the next one.
 
 var errMoved = Fault{Text: "the session has moved to another server"}
 
-// multiError stands for the operation of a part of a multi that was rejected.
+// multiError takes the place of the opcode in the answer to a rejected part of a multi.
 const multiError = -1
 
-// movedAway reports whether an answer rejects its request because the session has moved. A
-// multi that was rejected has an error for the answer to each part.
+// movedAway reports whether an answer rejects its request because the session has moved. The answer
+// to a rejected multi has an error for each part.
 func movedAway(op int32, r Reply) bool {
 	if r.Code != OK || op != jute.OpMulti {
 		return r.Code == SessionMoved
@@ -35,10 +34,10 @@ func movedAway(op int32, r Reply) bool {
 	}
 }
 
-// moved ends the connection over an answer to req, which is pending still. A single request
-// was rejected as a whole, whatever its parts say; of several, which are reads, some
-// answers are missing. Whoever gets the answer finds the connection gone, so that they
-// send nothing else on it.
+// moved ends the connection because of an answer to req, which is still pending. A single request
+// was rejected as a whole. Of several requests, which are reads, some answers are missing, so they
+// all fail. The connection ends before the caller gets the answer, so that nothing else is sent
+// on it.
 func (k *Conn) moved(req *Request, r Reply) error {
 	if req.parts == nil {
 		k.mu.Lock()

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// tooSoon is how long a connection must last to count as one that lasted.
+// tooSoon is the shortest time that a connection must last in order to reset the pause.
 const tooSoon = time.Second
 
-// The pause before a pass that follows a failed one, or a connection that did not last,
-// grows from shortPause to longPause. A random part of it, up to pauseJitter, is left out,
-// so that clients which lost a server together do not return together.
+// The pause before a pass that follows a failed pass, or a short connection, grows from shortPause
+// to longPause. It is shortened at random, by up to pauseJitter, so that clients that lost a
+// server at the same time do not all return at once.
 const (
 	shortPause  = 200 * time.Millisecond
 	longPause   = time.Second
 	pauseJitter = shortPause / 2
 )
 
-// pause waits for as long as the next pass must wait. The wait becomes shorter when a
-// connection becomes urgent meanwhile.
+// pause waits for the delay before the next pass. The delay becomes shorter when a connection
+// becomes urgent meanwhile.
 func (h *hosts) pause() {
 	begin := time.Now()
 	for {
@@ -32,8 +32,8 @@ func (h *hosts) pause() {
 	}
 }
 
-// delay is how long the next pass must wait. Only connections that do not last make an
-// urgent one wait longer: a server that drops every connection must not be stormed.
+// delay returns the pause before the next pass. If a connection is urgent, only short connections
+// make it grow, so that a server that drops every connection is not flooded.
 func (h *hosts) delay() time.Duration {
 	urgent := h.urgent()
 	h.mu.Lock()
@@ -50,7 +50,7 @@ func (h *hosts) delay() time.Duration {
 	return min(shortPause<<min(n-1, 10), longPause) - rand.N(pauseJitter)
 }
 
-// expedite shortens a pause that is under way if a connection is urgent by now.
+// expedite shortens the current pause if a connection has become urgent.
 func (h *hosts) expedite() {
 	select {
 	case h.hurry <- struct{}{}:
@@ -58,9 +58,9 @@ func (h *hosts) expedite() {
 	}
 }
 
-// urgent reports whether a connection is wanted without delay: something relies on the
-// session, or somebody waits for it. Once the session is likely to have expired no delay
-// makes that worse, and servers that are gone for long are asked less often.
+// urgent reports whether a connection is needed without delay, because something relies on the
+// session or waits for it. Once the session has probably expired, a delay does no more harm, so
+// servers that have been down for long are tried less often.
 func (l *Link) urgent() bool {
 	if l.guards.Load() == 0 && !l.handler.Relies() {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// cutShort is what io.ReadFull says of a length that ends after some of its bytes.
+// cutShort returns err, or io.ErrUnexpectedEOF if the stream ended after some bytes of a length.
 func cutShort(err error, some int) error {
 	if some > 0 && errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -19,15 +19,15 @@ func cutShort(err error, some int) error {
 	return err
 }
 
-// frame reads one frame and returns what of it is meant for the library: all of
-// it with its length, or nothing.
+// frame reads one frame. It returns the frame, with its length, if it is for the library, and nil
+// otherwise.
 func (k *Conn) frame() ([]byte, error) {
 	peeked, err := k.r.Peek(4)
 	if err != nil {
 		return nil, cutShort(err, len(peeked))
 	}
 	head := [4]byte(peeked)
-	k.r.Discard(4) // which are there
+	k.r.Discard(4) // never fails after Peek
 	n := int64(binary.BigEndian.Uint32(head[:]))
 	switch {
 	case !k.live && n > maxConnectReply:
@@ -39,7 +39,7 @@ func (k *Conn) frame() ([]byte, error) {
 		}
 	}
 	const step = 1 << 20
-	f, err := jute.ReadBehind(k.r, append(k.roomFor(4+int(min(n, step))), head[:]...), int(n), step)
+	f, err := jute.ReadBehind(k.r, append(k.frameBuffer(4+int(min(n, step))), head[:]...), int(n), step)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +58,9 @@ const (
 	roomBytes  = 8 << 10
 )
 
-// roomFor is memory for a frame, or for its beginning. Most frames are short, and there
-// are many of them.
-func (k *Conn) roomFor(n int) []byte {
+// frameBuffer returns an empty buffer with capacity n. Short frames share an allocation, because
+// most frames are short.
+func (k *Conn) frameBuffer(n int) []byte {
 	if n > shortFrame {
 		return make([]byte, 0, n)
 	}
@@ -72,8 +72,8 @@ func (k *Conn) roomFor(n int) []byte {
 	return f
 }
 
-// demultiplex keeps the answers to our own requests, and passes on what is for
-// the library: answers to its requests and pings, and events, which it looks at.
+// demultiplex handles a frame. It returns nil for answers to our requests, and the frame for the
+// library otherwise: answers to its requests and pings, and events.
 func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 	d := jute.NewDecoder(f[4:])
 	xid, zxid, code := d.Int(), d.Long(), d.Int()
@@ -84,7 +84,7 @@ func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 	case xid >= xidBase:
 		return nil, k.answered(xid, Reply{Zxid: zxid, Code: code, Body: d.Rest()})
 	case xid == jute.XidEvent:
-		typ, _, path := d.Int(), d.Int(), d.String() // the state is SyncConnected, always
+		typ, _, path := d.Int(), d.Int(), d.String() // the state is always SyncConnected
 		if d.Err() != nil {
 			return nil, Fault{Text: "the server sent a truncated event"}
 		}
@@ -95,7 +95,7 @@ func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 			k.l.Fail(Ending{Why: err})
 			return nil, Fault{Text: err.Error()}
 		}
-	case xid == jute.XidPing && code != OK: // of a server that wants credentials first
+	case xid == jute.XidPing && code != OK: // the server demands credentials
 		k.refused(code)
 		return nil, Fault{Text: "the server rejected a ping: " + k.l.cfg.Refusal(code).Error()}
 	case xid == jute.XidPing:
@@ -119,8 +119,8 @@ func (k *Conn) answered(xid int32, r Reply) error {
 		return neverAsked(xid)
 	}
 	req := k.pending[i]
-	k.heard = k.still // when it was read, or a part of it
-	k.answers.add(req.sent, k.heard, k.timeout)
+	k.unansweredSince = k.silentSince // when the last part of the answer was read
+	k.answers.add(req.sent, k.unansweredSince, k.timeout)
 	k.doubtful(r.Code)
 	req.put(at, r)
 	left, moved := req.left, movedAway(req.Op, r)
@@ -141,7 +141,7 @@ func (k *Conn) answered(xid int32, r Reply) error {
 		return nil
 	}
 	k.l.contact(req.sent, r.Zxid)
-	k.tried(req, r.Code)
+	k.endTrial(req, r.Code)
 	if req.parts != nil {
 		r = Reply{Zxid: r.Zxid, Parts: req.parts}
 	}
@@ -149,9 +149,9 @@ func (k *Conn) answered(xid int32, r Reply) error {
 	return nil
 }
 
-// sessionOver ends the session when an answer says that it is over, and the connection:
-// a server closes it, and one that does not would answer each request alike. A request
-// that has all its answers is not among those that wait any more.
+// sessionOver ends the session and the connection after the answer SessionExpired: a server closes
+// the connection then, or would answer every request in the same way. die does not end a request
+// that has all its answers, because it is no longer pending.
 func (k *Conn) sessionOver(req *Request, left int, r Reply) error {
 	why := Fault{Text: "the server reported that the session has expired"}
 	current := k.l.current(k) // until this goroutine returns there is no other
@@ -165,8 +165,8 @@ func (k *Conn) sessionOver(req *Request, left int, r Reply) error {
 	return why
 }
 
-// awaited returns where in pending the request of an answer stands, nearly always at the
-// front, and the place of its frame; -1 if there is none. Called with mu held.
+// awaited returns the index in pending of the request that an answer is for, nearly always 0, and
+// the index of its frame; -1 if there is none. Called with mu held.
 func (k *Conn) awaited(xid int32) (i, at int) {
 	for i, req := range k.pending {
 		if at, is := req.awaits(xid); is {
@@ -176,14 +176,14 @@ func (k *Conn) awaited(xid int32) (i, at int) {
 	return -1, 0
 }
 
-// pinged takes the send time of the oldest unanswered ping; zero if there is none.
+// pinged records the answer to the oldest ping, and returns its send time; zero if there is none.
 func (k *Conn) pinged() (sent time.Time) {
 	k.mu.Lock()
 	if len(k.pings) > 0 {
 		sent, k.pings = k.pings[0], k.pings[1:]
 		k.answers.add(sent, time.Now(), k.timeout)
 	}
-	sound := k.sound()
+	sound := k.probeAnswered()
 	k.mu.Unlock()
 	if sound {
 		k.l.Wake()
@@ -191,15 +191,14 @@ func (k *Conn) pinged() (sent time.Time) {
 	return sent
 }
 
-// stalled gives up a connection on which pings are answered and requests are not:
-// no answer to any of ours has come for as long as a session lasts. It is asked
-// whenever something else comes in, which pings see to; where not even they are
-// answered, the library's read deadline ends the connection.
+// stalled returns a Fault if the server answers pings but has not answered any of our requests for
+// the session timeout. It is called for every other frame, so at least for each answer to a ping.
+// If pings are not answered either, the library's read deadline ends the connection.
 func (k *Conn) stalled() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	patience := k.l.bounded(k.timeout)
-	if len(k.pending) == 0 || time.Since(k.heard) < patience {
+	if len(k.pending) == 0 || time.Since(k.unansweredSince) < patience {
 		return nil
 	}
 	return Fault{fmt.Sprintf("the server did not answer a request within %s, although it answers pings", patience), true}

@@ -9,11 +9,11 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// maxSASL bounds a server's token. Those of DIGEST-MD5 have some hundred bytes.
+// maxSASL bounds a server's token, in bytes. Tokens of DIGEST-MD5 have some hundred bytes.
 const maxSASL = 64 << 10
 
-// authenticate does SASL, if the ensemble has it, between the connect reply and all
-// else: the library has not seen the reply yet, and so sends nothing, not even pings.
+// authenticate does SASL, if it is configured, right after the connect reply. The library has not
+// seen the reply yet, so it sends nothing, not even pings.
 func (k *Conn) authenticate() error {
 	s := k.l.cfg.Secure.SASL
 	if s == nil {
@@ -30,11 +30,10 @@ func (k *Conn) authenticate() error {
 	return err
 }
 
-// errDuringSASL marks the error of a connection that ended while SASL was going on.
+// errDuringSASL marks the error of a connection that ended during SASL.
 var errDuringSASL = errors.New("the connection ended during SASL authentication")
 
-// exchange sends a token and waits for the server's, until the time for connecting is
-// over.
+// exchange sends a token and waits for the server's, within the time limit for connecting.
 func (k *Conn) exchange(xid int32, token []byte) ([]byte, error) {
 	var e jute.Encoder
 	if token == nil {

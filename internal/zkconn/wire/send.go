@@ -10,62 +10,62 @@ import (
 	"github.com/zksh/zksh/internal/peer"
 )
 
-// A Request is one request on its way, or several that go together. It is sent by
-// Conn.Send, and ended exactly once, whatever happens.
+// A Request is one request in flight, or several that go together. Conn.Send sends it, and End is
+// called exactly once, whatever happens.
 type Request struct {
-	Context context.Context // once it has ended the request is not sent any more
+	Context context.Context // the request is not sent once it has ended
 	Op      int32
-	Frames  []byte // those to be sent, with room for the xids; nil once sent
+	Frames  []byte // the frames, with room for the xids; nil once sent
 	Several int    // number of frames if the answers are Parts of one Reply; 0 for a single request
-	Newer   int32  // the opcode newer than 3.4 that it needs; 0 if none. See trial.go
+	Newer   int32  // the opcode, newer than 3.4, that the request needs; 0 if none. See trial.go
 	Held    Held
 
-	// Answered takes an answer in the receiving goroutine, before any later frame is looked
-	// at: that to the frame at this place. It may be nil.
+	// Answered is called with the answer to the frame with index at, in the receiving
+	// goroutine, before any later frame is read. It may be nil.
 	Answered func(at int, r Reply)
-	// End takes the Reply. It must not wait, nor call the Link or, with an error, the Conn.
+	// End is called with the Reply. It must not block, nor call the Link or, with an error, the Conn.
 	End func(Reply)
 
-	// The connection's lock guards these.
-	size  int       // of the request in bytes, once sent; of several the longest
+	// Guarded by Conn.mu.
+	size  int       // in bytes, once sent; of several requests, the longest
 	sent  time.Time // when it was sent
-	first int32     // its xid above xidBase; those of several follow each other
+	first int32     // its xid less xidBase; several requests have consecutive xids
 	left  int       // frames without an answer
-	parts []Part    // the answers to several; nil of one
+	parts []Part    // the answers to several requests; nil for one
 }
 
-// A Reply is what came back for a Request: the server's code and the record behind the
-// header, or Err when there was none.
+// A Reply is the answer to a Request: the server's code and the record after the header, or Err if
+// there was none.
 type Reply struct {
 	Zxid  int64
 	Code  int32
 	Body  []byte
-	Parts []Part // of several
+	Parts []Part // the answers to several requests
 
 	Err    error // why there is no answer
 	Sent   bool  // with Err: the request was sent, so it may have taken effect
-	Broken bool  // with Err: the connection has ended, for that reason; else the Context has
+	Broken bool  // with Err: the connection has ended for that reason; otherwise the Context has
 	HungUp bool  // the server has hung up over this trial, or has not answered it
 	Size   int   // of the request in bytes, if Sent
 }
 
-// A Part is what came back for one of several requests.
+// A Part is the answer to one of several requests.
 type Part struct {
-	here bool // it has come
+	here bool // the answer has come
 	Code int32
 	Body []byte
 }
 
-// authenticates reports whether a server takes the request of whoever is not authenticated.
+// authenticates reports whether a server accepts the request before authentication.
 func (r *Request) authenticates() bool { return r.Op == jute.OpAuth }
 
-// awaits reports whether an answer is one to this request, and the place of its frame.
+// awaits reports whether the answer with this xid is for the request, and the index of its frame.
 func (r *Request) awaits(xid int32) (at int, is bool) {
 	at = int((xid - xidBase - r.first) & (xidBase - 1))
 	return at, at == 0 && r.parts == nil || at < len(r.parts) && !r.parts[at].here
 }
 
-// put takes the answer to the frame at a place. With the last one the request is answered.
+// put records the answer to the frame with index at.
 func (r *Request) put(at int, answer Reply) {
 	r.left--
 	if r.parts != nil {
@@ -73,11 +73,11 @@ func (r *Request) put(at int, answer Reply) {
 	}
 }
 
-// keptFrames is how large a buffer is kept for what is sent next.
+// keptFrames is the size of the largest buffer that is kept for reuse, in bytes.
 const keptFrames = 256 << 10
 
-// writeTimeout is how long a write may take before the connection counts as dead: two
-// thirds of the session timeout, as in every client.
+// writeTimeout returns how long a write may take before the connection counts as dead: two thirds of
+// the session timeout, as in other clients.
 func (l *Link) writeTimeout() time.Duration { return l.Status().Patience * 2 / 3 }
 
 // write is called with wmu held.
@@ -89,8 +89,8 @@ func (k *Conn) write(p []byte) error {
 	return err
 }
 
-// Send queues requests and returns at once. They go out in this order, and after
-// all that was queued before.
+// Send queues requests and returns at once. They are sent in this order, after all that were queued
+// before.
 func (k *Conn) Send(requests ...*Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,15 +107,15 @@ func (k *Conn) Send(requests ...*Request) {
 	k.flush()
 }
 
-// flush is called with mu held.
+// flush starts a goroutine that drains the queue, if there is something to send. Called with mu held.
 func (k *Conn) flush() {
 	if !k.writing && !k.frozen && (k.probe || !k.doubt && k.sendable() > 0) {
 		k.writing = true
-		go k.drain() // ends with the queue; its writes end by their deadline, or with the connection
+		go k.drain() // ends when the queue is empty; writes end by their deadline, or with the connection
 	}
 }
 
-// Withdraw takes a request out of the queue and ends it, if it is still there.
+// Withdraw removes a request from the queue and ends it with cause, if it has not been sent.
 func (k *Conn) Withdraw(r *Request, cause error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,15 +123,15 @@ func (k *Conn) Withdraw(r *Request, cause error) {
 		k.queue = slices.Delete(k.queue, i, i+1)
 		r.End(Reply{Err: cause})
 	}
-	if r == k.trial { // a server that does not answer it holds nobody else up
+	if r == k.trial { // so that a server that does not answer it does not block other requests
 		k.trial = nil
 	}
 	k.flush()
 }
 
-// drain writes what is queued, as much at once as there is. When that fails the
-// connection is closed, and the reading side ends with it; but where the server has
-// hung up, what it said before is still to be read, and tells what became of requests.
+// drain writes the queued requests, all at once. If a write fails, it closes the connection, which
+// ends the reading side, too. If the server has hung up, it leaves the connection open, because
+// answers that came before can still be read.
 func (k *Conn) drain() {
 	for {
 		k.wmu.Lock()
@@ -144,7 +144,7 @@ func (k *Conn) drain() {
 		k.wmu.Unlock()
 		switch {
 		case peer.Cut(err):
-			return // as if it went on writing, so that nobody else does
+			return // with writing still set, so that no other goroutine writes
 		case err != nil:
 			k.die(err)
 			k.tcp.Close()
@@ -152,9 +152,9 @@ func (k *Conn) drain() {
 	}
 }
 
-// take makes frames of the queue; from now on they count as sent. Without
-// any it ends the drain. A request whose context has ended is not sent: nobody
-// waits for it, and others may have acted on that.
+// take returns the frames of the queued requests, which count as sent from now on. It returns nil if
+// there are none, which ends drain. It does not send requests whose context has ended: nobody waits
+// for them, and callers may rely on that.
 func (k *Conn) take() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -183,9 +183,9 @@ func (k *Conn) take() []byte {
 		frames = slices.Grow(k.frames[:0], sizeOf(k.queue[:some]))
 	}
 	for _, r := range k.queue[:some] {
-		k.begins(r)
+		k.noteTrial(r)
 		if len(k.pending) == 0 {
-			k.heard = now
+			k.unansweredSince = now
 		}
 		k.sending(now)
 		r.sent, r.first = now, k.next
@@ -198,7 +198,7 @@ func (k *Conn) take() []byte {
 			at += 4 + size
 		}
 		if alone {
-			frames = r.Frames // which are nobody's any more
+			frames = r.Frames // not used by anything else any more
 		} else {
 			frames = append(frames, r.Frames...)
 		}
@@ -215,7 +215,7 @@ func (k *Conn) take() []byte {
 	return frames
 }
 
-// sizeOf returns the number of bytes that requests send.
+// sizeOf returns the size of the frames of requests, in bytes.
 func sizeOf(requests []*Request) (n int) {
 	for _, r := range requests {
 		n += len(r.Frames)

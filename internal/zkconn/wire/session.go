@@ -9,7 +9,7 @@ import "time"
 // belongs to the epoch in which it began, and ends with it.
 type Epoch int
 
-// established runs when a connect reply was good, before the library knows.
+// established is called after an accepted connect reply, before the library reads it.
 func (l *Link) established(k *Conn, w welcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -21,7 +21,7 @@ func (l *Link) established(k *Conn, w welcome) {
 	l.lastSent = k.Asked
 	l.sample(time.Since(k.Asked))
 	l.attempts, l.searching, l.counted = nil, false, time.Time{}
-	if k.died() { // if it dies from now on, lost waits for this to end
+	if k.died() { // if it dies after this check, lost waits for mu
 		return
 	}
 	l.cur, k.ReadOnly = k, w.readOnly
@@ -29,7 +29,7 @@ func (l *Link) established(k *Conn, w welcome) {
 	l.notify()
 }
 
-// lost runs when a connection has ended.
+// lost is called when a connection has ended.
 func (l *Link) lost(k *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,8 +43,8 @@ func (l *Link) lost(k *Conn) {
 	}
 }
 
-// contact runs when a request or a ping that was sent then has been answered, at
-// this zxid, if the answer has one.
+// contact is called when a request or a ping has been answered. sent is its send time, and zxid is
+// the answer's; 0 if it has none.
 func (l *Link) contact(sent time.Time, zxid int64) {
 	if !sent.IsZero() {
 		l.sample(time.Since(sent))
@@ -58,7 +58,7 @@ func (l *Link) contact(sent time.Time, zxid int64) {
 	}
 }
 
-// endSession reports the end to all that are pinned to the session; once. Called with mu held.
+// endSession closes Status.Over, unless it is closed. Called with mu held.
 func (l *Link) endSession() {
 	select {
 	case <-l.over:
@@ -67,8 +67,7 @@ func (l *Link) endSession() {
 	}
 }
 
-// endEpoch ends the present session: whatever belongs to it is over, and reported so.
-// Called with mu held.
+// endEpoch ends the current session, and calls Handler.Expired. Called with mu held.
 func (l *Link) endEpoch() {
 	l.id, l.passwd, l.lastZxid = 0, noPasswd, 0
 	l.epoch++
@@ -78,8 +77,8 @@ func (l *Link) endEpoch() {
 	l.handler.Expired()
 }
 
-// expired runs when a server answers that there is no session. It reports whether we had
-// one, which is over now.
+// expired is called when a server answers that the session does not exist. It ends the current
+// session, and reports whether there was one.
 func (l *Link) expired() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,19 +87,17 @@ func (l *Link) expired() bool {
 		return false
 	}
 	l.endEpoch()
-	l.hosts.reset() // a server was there: the search for one starts afresh
+	l.hosts.reset() // a server answered, so the next pass starts without delay
 	return true
 }
 
-// replaced ends the epoch if a connect reply carries another session than the present
-// one. Called with mu held.
+// replaced ends the epoch if a connect reply carries another session than the current one. Called
+// with mu held.
 //
-// ClickHouse Keeper answers each reconnect in this way. The session in the reply was made
-// for this connection and nothing was sent in it yet, so it is as good as one that a
-// further connect request would bring, and is used. The old session is lost with
-// everything in it. A server that does not keep a session for the next connection may
-// have deleted its ephemeral znodes at the disconnect, so from now on the ensemble counts
-// as one that does.
+// ClickHouse Keeper answers each reconnect in this way. zksh uses the session in the reply: the
+// server created it for this connection, and nothing was sent in it yet. The old session is lost
+// with everything in it. Such a server may have deleted the ephemeral znodes at the disconnect, so
+// from now on the ensemble counts as one that ends sessions with their connections.
 func (l *Link) replaced(w welcome) {
 	if l.id != 0 && w.id != l.id {
 		l.Tie()
@@ -108,14 +105,14 @@ func (l *Link) replaced(w welcome) {
 	}
 }
 
-// session returns the present id.
+// session returns the id of the current session.
 func (l *Link) session() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id
 }
 
-// current reports whether a connection is the present one.
+// current reports whether k is the current connection.
 func (l *Link) current(k *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

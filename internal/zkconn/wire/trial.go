@@ -7,14 +7,13 @@ import (
 	"github.com/zksh/zksh/internal/peer"
 )
 
-// Some servers that are not ZooKeeper close the connection over a request that they do not
-// know, without an answer, and some end the session with it; others never answer it. So the
-// first request of each kind that is newer than ZooKeeper 3.4 is a trial: a connection sends
-// it when all requests before it have been answered, and sends nothing more until it is
-// answered, too. If the connection ends then, no other request is lost, and it is clear over
-// which one the server hung up.
+// Some servers other than ZooKeeper close the connection, without an answer, over a request that
+// they do not know. Some of them also end the session; others never answer. So the first request
+// of each kind that is newer than ZooKeeper 3.4 is a trial: a connection sends it when all earlier
+// requests have been answered, and sends nothing more until it is answered, too. If the connection
+// ends then, no other request is lost, and it is clear which one caused the hang-up.
 
-// sendable is how many requests of the queue can be sent now: those before a trial, or the
+// sendable returns how many requests of the queue can be sent now: those before a trial, or the
 // trial alone. Called with mu held.
 func (k *Conn) sendable() int {
 	if k.trial != nil {
@@ -32,15 +31,15 @@ func (k *Conn) sendable() int {
 	return len(k.queue)
 }
 
-// begins takes note of a request that is being sent, in case it is a trial. Called with mu held.
-func (k *Conn) begins(req *Request) {
+// noteTrial records a request that is about to be sent, if it is a trial. Called with mu held.
+func (k *Conn) noteTrial(req *Request) {
 	if req.Newer != 0 && !k.passed[req.Newer] {
 		k.trial = req
 	}
 }
 
-// tried takes note of a request that was answered, and sends what has waited for that.
-func (k *Conn) tried(req *Request, code int32) {
+// endTrial records the answer to a request, if it is the trial, and sends the waiting requests.
+func (k *Conn) endTrial(req *Request, code int32) {
 	k.mu.Lock()
 	passed := req == k.trial && code != Unimplemented
 	if req == k.trial {
@@ -56,16 +55,16 @@ func (k *Conn) tried(req *Request, code int32) {
 	}
 }
 
-// Passed reports whether the server has carried out a request of this kind, or refused it
-// without hanging up.
+// Passed reports whether the server has answered a request with this opcode with anything but
+// Unimplemented.
 func (k *Conn) Passed(op int32) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.passed[op]
 }
 
-// lostTrial is the one request without an answer, if that is a trial and the server hung up
-// over it, or answered pings alone until the connection was given up; else nil. Called with
+// lostTrial returns the trial if it is the only request without an answer, and the server hung up
+// or answered only pings until the connection was given up. Otherwise it returns nil. Called with
 // mu held.
 func (k *Conn) lostTrial(cause error) *Request {
 	fault, _ := errors.AsType[Fault](cause)
