@@ -239,7 +239,7 @@ var refusals = map[Code]struct {
 	requestTooLarge:         {"TooLarge", "The request is too large: ", nil},
 }
 
-// inconclusive contains the codes that do not tell whether the request took effect. They do not
+// inconclusive contains the codes that leave open whether the request took effect. They do not
 // matter in the answer to a part of a multi: ZooKeeper rolls the multi back.
 var inconclusive = map[Code]bool{
 	systemError: true, runtimeInconsistency: true, dataInconsistency: true, ConnectionLoss: true,

@@ -41,7 +41,7 @@ func (o Outcome) share(n int) Outcome {
 	return Outcome{Unknown: n}
 }
 
-// A fate is what became of one request.
+// A fate is the outcome of one request.
 type fate int
 
 const (

@@ -40,13 +40,13 @@ func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed 
 		onFailed: onFailed, urgent: urgent, hurry: make(chan struct{}, 1)}
 }
 
-// Init is part of zk.HostProvider; the list came with newHosts.
+// Init implements zk.HostProvider. It does nothing, because newHosts got the list.
 func (h *hosts) Init([]string) error { return nil }
 
-// Len is part of zk.HostProvider.
+// Len implements zk.HostProvider.
 func (h *hosts) Len() int { return len(h.list) }
 
-// Connected is part of zk.HostProvider: the next pass starts without delay.
+// Connected implements zk.HostProvider: the next pass starts without delay.
 func (h *hosts) Connected() { h.connected(time.Now()) }
 
 func (h *hosts) connected(last time.Time) {
@@ -76,7 +76,7 @@ func (h *hosts) offer(addr string) {
 // request.
 func (h *hosts) reset() { h.connected(time.Time{}) }
 
-// Next is part of zk.HostProvider. It pauses by itself, because the library knows only a pause of
+// Next implements zk.HostProvider. It pauses by itself, because the library knows only a pause of
 // a second, when retry is true. During its pause the library notices that it was closed, so retry
 // is true once the context has ended.
 func (h *hosts) Next() (server string, retry bool) {
