@@ -8,24 +8,31 @@ SPLITS     ?= 20
 FAILOVERS  ?= 50
 OUTAGES    ?= 40
 MINUTES    ?= 10
-# The fuzz targets of what is read from a server or a file, which hostile runs.
+# DECODERS lists the fuzz tests of the code that decodes the data of servers and files. The
+# target hostile runs them.
 DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn/wire:FuzzFrame internal/zkconn/wire:FuzzVersion internal/zkconn:FuzzAnswer \
               internal/dump:FuzzRead internal/dump:FuzzLog internal/unpack:FuzzAll internal/secure:FuzzStore internal/secure:FuzzProperties \
               internal/secure:FuzzJAAS internal/secure:FuzzChallenge internal/secure:FuzzRecords internal/cluster:FuzzAnswers lockcmd/queue:FuzzNote \
               lockcmd:FuzzPosts lockcmd/zklock:FuzzParseName
-# What cross vets besides the system at hand.
+# SYSTEMS lists the operating systems and architectures for which the target cross vets the code.
 SYSTEMS     = linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# What one clone has compiled serves the next one, too.
+# With -trimpath, all clones of the repository share the build cache.
 export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 
-# Tests run under the race detector, RACE, but for those in which one goroutine has all the
-# work, or that begin the program a thousand times, PLAIN: either takes ten times as long
-# under it. full has scripts and TestDiff under it. The packages that wait for sessions to
-# end, LONG, run beside all others, to which they leave the processor.
-# count: what go build reads is no part of a cached result; vet: lint does it;
-# GORACE: the detector would have every package wait for a second at its end.
+# RACE runs tests under the race detector. It skips the tests in ALONE, which would take ten
+# times as long, because one goroutine does all the work, or because they start the program a
+# thousand times. PLAIN runs these tests without the race detector, and TestDeepAndWide, which
+# then uses a larger tree. It also runs TestRoundsModel, which is not built for the race
+# detector. The target full runs TestScripts and TestDiff under it.
+#
+# LONG lists the packages whose tests mostly wait for sessions to expire. They run at the same
+# time as the other packages and leave the processor to them.
+#
+# -count=1: some tests run go build, and a cached test result would ignore changes of its input.
+# -vet=off: the target lint runs go vet.
+# GORACE: by default, every test program built with -race sleeps for a second before it exits.
 RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)'
 LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/transfer ./commands/undo
 PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
@@ -38,25 +45,25 @@ ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|Test
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
 
-dist: ## make all that is published in dist: archives, packages, image, SBOM, checksums, signed if MINISIGN_KEY_FILE names a key
+dist: ## build the release files in dist: archives, packages, image, SBOM and checksums, signed if MINISIGN_KEY_FILE names a key
 	go -C internal/dist run . -version $(VERSION)
 
-dist-check: ## make all that twice, the second time from another folder and compiled anew, and compare each byte; minutes
+dist-check: ## build the release files from two copies of the source, the second without the build cache, and compare each byte; takes minutes
 	CI=$${CI:-true} go -C internal/dist test -count=1 -timeout 0 -v . -all
 
-# The status of a shell is that of its last line: no failure of make.
-run: build ## build, and open a shell on an in-memory server, the sandbox
+# The exit status of zksh is that of its last line. It must not make the target fail.
+run: build ## build zksh, and start it on the sandbox, an in-memory server
 	bin/zksh --sandbox || :
 
-deps: ## install what the tests run against, with apt-get as root: ZooKeeper, java, tmux, kazoo, Curator, zsh, fish, groff
+deps: ## install the programs that the tests need, with apt-get, as root: ZooKeeper, java, tmux, kazoo, Curator, zsh, fish, groff
 	.ci/install-zookeeper
 	.ci/archive-classes
 
-check: lint ## what needs no server, without the race detector: lint, the tests with -short, and the scripts on the sandbox; about a minute
+check: lint ## run lint, the tests with -short, and the scripts on the sandbox, without a server or the race detector; about a minute
 	go test -short -count=1 -vet=off -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG))") ./lockcmd
 	go test -short -count=1 -vet=off -timeout 5m -run '^TestScriptsOnSandbox$$' ./internal/e2e
 
-test: deps ## install what the tests need, lint, run every test
+test: deps ## run deps, lint and every test
 	@$(MAKE) --no-print-directory -j3 lint long rest
 
 long:
@@ -67,7 +74,7 @@ rest:
 	go -C internal/dist test -count=1 .
 	others=$$(go list ./... | grep -vxF "$$(go list $(LONG))") && $(RACE) $$others
 
-full: deps ## run at full size what make test has a part of, and what it has without the race detector under it; minutes
+full: deps ## run the long tests at full size, and TestScripts and TestDiff under the race detector; takes minutes
 	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
 	go test -race -count=1 -timeout 20m -run '^TestScripts$$' ./internal/e2e
 	go test -race -count=1 -timeout 20m -run '^TestDiff$$' ./internal/sandbox/difftest
@@ -75,57 +82,57 @@ full: deps ## run at full size what make test has a part of, and what it has wit
 	go test -race -count=1 -timeout 20m -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
 	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
 
-soak: deps ## run every test RUNS times while every core is kept busy; needs them green each time
+soak: deps ## run every test RUNS times while every core is busy; fails if any run fails
 	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 long rest
 
-lint: ## check the format, vet, staticcheck, go.mod
+lint: ## run gofmt, go vet and staticcheck, and check that go.mod is tidy
 	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }; }
 	go vet ./...
-	go run $(STATICCHECK) -checks inherit,-ST1005 ./... # ST1005: zkCli's own words begin with capitals
+	go run $(STATICCHECK) -checks inherit,-ST1005 ./... # ST1005: error messages that are the same as zkCli's begin with capitals
 	go mod tidy -diff
 	for module in dist bench; do \
 		(cd internal/$$module && go vet ./... && go run $(STATICCHECK) -checks inherit,-ST1005 ./... && go mod tidy -diff) || exit; \
 	done
 
-cross: ## vet all of it, the tests too, for the systems that are not at hand
+cross: ## run go vet on the code and its tests for every system in SYSTEMS
 	@set -e; for system in $(SYSTEMS); do \
 		echo "go vet for $$system"; \
 		GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./...; \
 	done
 
-bench: ## measure against a real server: zksh, its keyboard, then the sandbox and the locks
+bench: ## run the benchmarks against a real server: zksh beside zkCli, the prompt, the sandbox and the locks
 	go -C internal/bench run .
 	go test -run '^$$' -bench . ./internal/e2e ./internal/sandbox ./internal/sandbox/difftest ./lockcmd ./lockcmd/zklock
 
-diff: ## compare the sandbox with a real server: SEEDS sequences of OPS random operations
+diff: ## compare the sandbox with a real server, in SEEDS sequences of OPS random operations
 	go test -race -count=1 -timeout 0 -v -run '^TestDiff$$' ./internal/sandbox/difftest -seed $(SEED) -seeds $(SEEDS) -ops $(OPS) -quota both
 
-kazoo: ## run all of kazoo's own tests on the sandbox and on a real server; minutes
+kazoo: ## run all of kazoo's own tests on the sandbox and on a real server; takes minutes
 	go test -count=1 -timeout 0 -v -run '^TestKazooSuite$$' ./internal/interop -kazoo
 
-split: ## cut servers off together with the holders of locks, SPLITS times each way; about a minute each
+split: ## isolate servers together with lock holders, SPLITS times in each way; about a minute each
 	go test -count=1 -timeout 0 -v -run '^TestSplit$$' ./internal/e2e -split $(SPLITS)
 
-failover: ## let the server of each of FAILOVERS holders of locks fall silent; two minutes
+failover: ## silence the servers of FAILOVERS lock holders; two minutes
 	go test -count=1 -timeout 0 -v -run '^TestFailover' ./internal/e2e -failovers $(FAILOVERS)
 
-outage: ## take the server away from each of OUTAGES holders of locks for a moment; two minutes
+outage: ## disconnect OUTAGES lock holders from their server for a moment; two minutes
 	go test -count=1 -timeout 0 -v -run '^TestOutage' ./internal/e2e -outages $(OUTAGES)
 
-chaos: ## contend for locks for MINUTES while servers and clients are cut off, stopped and killed
+chaos: ## contend for locks for MINUTES minutes, while servers are isolated and killed, and clients cut off, stopped and killed
 	go test -race -count=1 -timeout 0 -v -run '^TestChaos$$' ./internal/interop -chaos $(MINUTES)m
 
-fence: ## increment a number under locks for MINUTES while those who hold them are cut off, stopped and ended
+fence: ## increment a number under locks for MINUTES minutes, while the lock holders are cut off and stopped and their sessions ended
 	go test -race -count=1 -timeout 0 -v -run '^TestFence$$' ./internal/interop -fence $(MINUTES)m
 
-hostile: ## run every attack on the memory of zksh, by servers and by files, and the rows of the faulty servers; then the fuzz targets of DECODERS for ten seconds each; ten minutes
+hostile: ## run TestFaultyServers and every test of servers and files that try to fill the memory, then the fuzz tests in DECODERS for ten seconds each; ten minutes
 	go test -count=1 -timeout 10m -v -run '^(TestHostile|TestFaultyServers)' ./internal/e2e -hostile -parallel 2
 	@set -e; for target in $(DECODERS); do \
 		echo "$$target"; \
 		go test -run '^$$' -fuzz "^$${target#*:}\$$" -fuzztime 10s -fuzzminimizetime 1s "./$${target%:*}"; \
 	done
 
-fuzz: ## run each fuzz target for FUZZTIME
+fuzz: ## run each fuzz test for FUZZTIME
 	@set -e; list=$$(go test -list '^Fuzz' ./...); \
 	echo "$$list" | awk '/^Fuzz/ { f[n++] = $$1 } /^ok/ { while (n) print $$2, f[--n] }' | \
 	while read -r pkg target; do \
@@ -133,11 +140,11 @@ fuzz: ## run each fuzz target for FUZZTIME
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$pkg"; \
 	done
 
-docs: ## write the generated parts of the manual, what lockdemo shows, and the pictures of screens, from the program
+docs: ## regenerate the tables of the manual, the output of lockdemo in it, and the pictures of screens
 	go test -run 'TestDocTables|TestDocLockdemo|TestPictures' ./internal/e2e -update
 
-clean: ## remove what build made
+clean: ## delete the files that build and dist created
 	rm -rf bin dist .dist-*
 
-help: ## list these targets
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
