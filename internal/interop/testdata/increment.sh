@@ -1,6 +1,7 @@
-# increment.sh STEM PAUSE: adds one to /n, under a lock, in two steps with a pause between
-# them. STEM.read tells that the number has been read, STEM.hold keeps the script between
-# the steps, and STEM.wrote has the status of the second.
+# increment.sh STEM PAUSE adds one to the number in /n, under a lock. It reads the number,
+# sleeps for PAUSE seconds and while the file STEM.hold exists, and then writes the number.
+# It creates the file STEM.read when it has read the number, and writes the exit status of
+# the write to the file STEM.wrote.
 trap '' TERM
 v=$(zksh get /n) || exit 1
 echo "$ZK_LOCK_NODE $ZK_LOCK_SESSION" > "$1.new" && mv "$1.new" "$1.read"

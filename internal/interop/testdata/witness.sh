@@ -1,14 +1,23 @@
-# What runs under a lock: it knows nothing of ZooKeeper but the end of its znode's
-# name and the token. It takes a lock of the kernel's, and writes into the log, in
-# the directory DIR, when it begins, that it is still there, and when it ends:
+# witness.sh DIR NAME SECTION MODE SECONDS STATUS TERM runs as a command under a lock, and
+# writes to a log when it is in the critical section. Of ZooKeeper, it knows only the number
+# of the lock's znode and the fencing token. It also takes a lock of the kernel, to find
+# overlaps by itself.
+#
+#   DIR      directory of the log and of all other files
+#   NAME     name of the client
+#   SECTION  index of the section, counted per client
+#   MODE     x (exclusive) or s (shared)
+#   SECONDS  length of the section; it continues while the file stay-NAME exists
+#   STATUS   exit status
+#   TERM     heed or ignore: what to do when it receives SIGTERM
+#
+# A line of the log has these words:
 #
 #   NAME SECTION MODE NUMBER TOKEN WHAT TIME
 #
-# and when it finds the lock taken, which the file taken tells more of.
-#
-# DIR NAME SECTION MODE SECONDS STATUS TERM: MODE is x or s, exclusive or shared;
-# TERM is heed or ignore. It stays for longer than SECONDS while there is a file
-# stay-NAME.
+# WHAT is begin, beat (it still runs), end, term (SIGTERM ended it), or taken (another process
+# has the kernel's lock). In the last case, the file taken describes that process. TIME is
+# the uptime of the machine, in seconds.
 cd "$1" || exit 1
 seconds=$5 status=$6 stay=stay-$2
 number=${ZK_LOCK_NODE##*[!0-9]}
@@ -19,13 +28,15 @@ say() {
 	echo "$line $1 $now" >>log
 }
 
-# One file by two names, so that it can be seen from whoever has it how.
+# One file has a name for each mode. The name under which a process has opened the file shows
+# the mode of its lock.
 : >>kernel
-ln kernel "kernel-$4" 2>/dev/null # it is there already
+ln kernel "kernel-$4" 2>/dev/null # fails if the name exists already
 exec 9>>"kernel-$4"
 
-# Who has been killed does no more, but has its files until the kernel gets round
-# to it: KILL is pending, or it is on its way out (PF_EXITING, 4 of the flags).
+# gone DIRECTORY reports whether the process with this directory in /proc has ended or been
+# killed. A killed process runs no more code, but keeps its files open until the kernel closes
+# them. Until then, SIGKILL is pending, or the process has the flag PF_EXITING (4).
 gone() {
 	while read -r key value rest; do
 		case $key in
@@ -38,7 +49,8 @@ gone() {
 	[ $(($7 & 4)) != 0 ]
 } 2>/dev/null
 
-# look finds the processes that go on of others that this one excludes.
+# look ARGS… sets found to the running processes whose lock of the kernel conflicts with ours.
+# ARGS are the arguments of this script.
 look() {
 	case $4 in
 	x) other='kernel-?' ;;
@@ -51,8 +63,9 @@ look() {
 	done
 }
 
-# What the program has started ends with it, when that is its own end. The lock is
-# given back by word: a nap of the beat's may just have begun, with the file.
+# leave WHAT STATUS kills the processes that this script has started, writes WHAT to the log,
+# and exits with STATUS. It unlocks the file explicitly, because a sleep that the beat process
+# has just started may still have the file open.
 leave() {
 	kill -9 $beat $nap 2>/dev/null
 	wait
@@ -77,8 +90,9 @@ until flock -n "-$4" 9; do
 	fi
 	sleep 0.02 9>&-
 done
-# The signs of life come from a session of its own, where no signal to the group
-# reaches them. They have the kernel's lock, too.
+# The beat process writes to the log that the section continues. It runs in a session of its
+# own, so that signals to the process group of the script do not reach it. It shares the
+# kernel's lock.
 setsid sh -c 'while :; do
 	read -r now rest </proc/uptime
 	echo "$0 beat $now" >>log
@@ -89,5 +103,5 @@ sleep "$seconds" 9>&- &
 nap=$!
 wait $nap
 while [ -e "$stay" ]; do sleep 0.05 9>&-; done
-trap '' TERM # it is over, whatever comes
+trap '' TERM # the section has ended; SIGTERM must not change its result
 leave end "$status"
