@@ -80,7 +80,7 @@ type Param struct {
 	Kind     Kind
 	Words    []string // the choices; only for Choice
 	Optional bool
-	Here     bool // only for the first word: if it is missing, it is the current folder (see cd)
+	Here     bool // only for the first word: if it is missing, it is the current znode (see cd)
 	Rest     bool // only for the last word: stands for all words after --, unchanged
 	Many     bool // only for the last word: may be repeated
 }

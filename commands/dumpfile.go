@@ -17,7 +17,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// reader reads znodes from a session or from a file.
+// reader reads znodes from a session or from a file. A file whose format does not contain stats
+// returns nil for them.
 type reader interface {
 	Get(ctx context.Context, path string, watch bool) (zkconn.Node, error)
 	Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error)

@@ -15,7 +15,7 @@ const (
 	Destroys                      // overwrites or deletes something that undo can restore
 	Sweeps                        // deletes whole subtrees: never offered as a "did you mean" suggestion
 	Asks                          // asks the user before it writes; the question includes Env.Confirm
-	OneRequest                    // sends a single request that every server knows, and changes nothing else but the screen: later lines can be sent before the reply
+	OneRequest                    // sends a single request, a read or a write that every server knows, and otherwise affects only the screen: later lines can be sent before the reply
 	Joins                         // a single write that can be part of a transaction
 	Apart                         // allowed between begin and commit, without being part of the transaction
 	OneStream                     // prints one render.Stream, or nothing

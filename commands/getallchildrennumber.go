@@ -12,7 +12,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-var countCommand = &Command{
+var getAllChildrenNumberCommand = &Command{
 	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] [--max-size MiB] path",
 	Summary:  "count all znodes below a znode",
 	Help:     "Servers before version 3.6 do not support this request, so zksh walks the subtree instead.",

@@ -85,7 +85,7 @@ func (f *fence) allLocks() []fencedLock {
 	return slices.DeleteFunc(locks, func(p fencedLock) bool { return f.isDropped(p.node) })
 }
 
-// variable returns the value of ZK_LOCK_FENCE for a command. If it also returns an error, some
+// envValue returns the value of ZK_LOCK_FENCE for a command. If it also returns an error, some
 // lines have no marks.
 func (f *fence) envValue(ctx context.Context) (string, error) {
 	if f == nil {

@@ -15,8 +15,9 @@ import (
 // its leases, the command that runs under it, and its release. No other type keeps this state.
 //
 // Each method that changes the state handles one event, and events can arrive in any order.
-// decide returns the actions that follow from them. A lifecycle sends nothing, waits for
-// nothing and reads no clock. The mutex of its Table guards it.
+// judge decides when the command must end; decide returns the other actions that follow from
+// the events. A lifecycle sends nothing and waits for nothing. The mutex of its Table guards
+// it.
 type lifecycle struct {
 	path      string // as the user typed it
 	kind      kind   // the command of the first request

@@ -45,7 +45,8 @@ import (
 //	$ZKSH_SERVER              the shared server, with a chroot for this script
 //	$SERVER, $CHROOT          the two parts of $ZKSH_SERVER
 //	$REFUSED $SILENT $SSH $HTTP   addresses where no ZooKeeper answers
-//	[before:3.6]              whether the server is, or answers as, an older version
+//	[before:3.6]              whether the server is, or answers as, an older version; another
+//	                          product than ZooKeeper counts as older than every version
 //	[product]                 whether the server answers as another product than ZooKeeper
 func TestScripts(t *testing.T) {
 	runScripts(t, "../../testdata/script", sandbox.DefaultVersion, zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {

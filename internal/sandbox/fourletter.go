@@ -277,7 +277,8 @@ var watchCounts = [...]string{
 	eventNodeDataChanged: "node_changed_watch_count", eventNodeChildrenChanged: "node_children_watch_count",
 }
 
-// opNames maps opcodes to the names that cons shows as the last operation.
+// opNames maps the opcodes that a ZooKeeper of any version knows to the names that cons shows as
+// the last operation. knownOp relies on it.
 var opNames = map[int32]string{
 	jute.OpCreate: "CREA", jute.OpCreate2: "CREA", jute.OpCreateTTL: "CREA", jute.OpCreateContainer: "CREA",
 	jute.OpDelete: "DELE", jute.OpExists: "EXIS", jute.OpGetData: "GETD", jute.OpSetData: "SETD",

@@ -314,7 +314,7 @@ type waiter struct {
 	err    error
 }
 
-// begin starts an attempt.
+// start begins an attempt.
 func (a *actor) start(m zklock.Mode) *waiter {
 	ctx, cancel := context.WithTimeout(a.s.Context(), 3*zktest.Patience)
 	w := &waiter{a: a, cancel: cancel, done: make(chan struct{})}

@@ -163,7 +163,7 @@ func (h *hold) monitor(ctx context.Context) {
 // after the end of ctx at the latest.
 func (h *hold) startProbe(ctx context.Context) chan error {
 	done, node := make(chan error, 1), h.e.node()
-	go func() { done <- h.e.clock.runDue(ctx, node) }() // keep waits for it
+	go func() { done <- h.e.clock.runDue(ctx, node) }() // monitor waits for it
 	return done
 }
 

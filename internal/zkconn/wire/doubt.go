@@ -5,7 +5,7 @@ import "github.com/zksh/zksh/internal/jute"
 // A server may close the connection after it has rejected a request that it does not know, or one
 // for which it demands credentials. Requests sent in the meantime would be lost, with an unknown
 // outcome. So after such a rejection the connection sends only a ping. Once the ping is answered,
-// it sends the waiting requests. If the connection ends instead, they go to the next one.
+// it sends the waiting requests. If the connection ends instead, they end as not sent.
 
 // doubtful holds requests back if the server may close the connection after an answer with this
 // code. Called with mu held.

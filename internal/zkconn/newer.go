@@ -1,0 +1,48 @@
+package zkconn
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/zksh/zksh/internal/jute"
+)
+
+// A newRequest is a request that old servers do not know: its name in the protocol, the command
+// that sends it, and the first version of ZooKeeper with it.
+type newRequest struct{ name, command, version string }
+
+// minor returns the second number of the version.
+func (n newRequest) minor() int {
+	minor, _ := strconv.Atoi(strings.Split(n.version, ".")[1]) // never fails: they are all digits
+	return minor
+}
+
+// newer contains the requests that servers of 3.4 do not know, by their opcodes.
+var newer = map[int32]newRequest{
+	jute.OpRemoveWatches:        {"removeWatches", "removewatches", "3.5"},
+	jute.OpReconfig:             {"reconfig", "reconfig", "3.5"},
+	jute.OpCreateContainer:      {"createContainer", "create -c", "3.5"},
+	jute.OpCreateTTL:            {"createTTL", "create -t", "3.5.3"},
+	jute.OpAddWatch:             {"addWatch", "addWatch", "3.6"},
+	jute.OpGetEphemerals:        {"getEphemerals", "getEphemerals", "3.6"},
+	jute.OpGetAllChildrenNumber: {"getAllChildrenNumber", "getAllChildrenNumber", "3.6"},
+	jute.OpWhoAmI:               {"whoAmI", "whoami", "3.7"},
+	jute.OpMultiRead:            {"multiRead", "reading many znodes at once", "3.6"},
+	jute.OpSetWatches2:          {"setWatches2", "a persistent watch", "3.6"},
+}
+
+// hint returns the reason why a server rejects a request; empty if it is unknown.
+func hint(code Code, op int32) string {
+	need, known := newer[op]
+	switch {
+	case code == marshallingError && op == jute.OpAddWatch:
+		return "the server uses WatchManagerOptimized, which does not support persistent watches"
+	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL): // in a multi
+	case code != Unimplemented || !known:
+		return ""
+	}
+	if op == jute.OpCreateTTL {
+		return need.command + " needs ZooKeeper " + need.version + " or later, with extendedTypesEnabled=true"
+	}
+	return need.command + " needs ZooKeeper " + need.version + " or later"
+}
