@@ -314,7 +314,7 @@ func (e expiredError) Error() string {
 // Unwrap returns the ZooKeeper code, which determines the exit status.
 func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 
-// event formats a watch or session event: as a block like zkCli's, or in one line.
+// event formats a watch or session event: as a block like zkCli's, or on one line.
 func event(e zkconn.Event, form eventForm) render.Answer {
 	words := fmt.Sprintf("\nWATCHER::\n\n%s\n", e)
 	if form == eventsShort || form == eventsTimed {

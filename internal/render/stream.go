@@ -134,7 +134,7 @@ func (s *Stream) printRow(w io.Writer, cells []string, narrow bool, width int) e
 	return err
 }
 
-// printOneLine prints the items of a Raw stream as one JSON value in one line.
+// printOneLine prints the items of a Raw stream as one JSON value on one line.
 func (s *Stream) printOneLine(w io.Writer) error {
 	err := s.forEach(w, func(item Item) error {
 		for _, c := range item.Cells() {

@@ -270,7 +270,7 @@ func (q *Queue) unwatched(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 	return list
 }
 
-// label returns a contender's session, client address and note in one line.
+// label returns a contender's session, client address and note on one line.
 func (c *Contender) label() string {
 	words := []string{cmp.Or(c.Session, "no session")}
 	for _, w := range []string{c.Client, c.Who} {

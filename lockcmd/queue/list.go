@@ -69,7 +69,7 @@ func (q *Queue) Table() render.Grid {
 }
 
 // cells returns words, the contender's note and its znodes as the cells of a row. All cells
-// are safe to print in one line.
+// are safe to print on one line.
 func (c *Contender) cells(words ...string) []string {
 	words = append(words, c.Who, strings.Join(c.Nodes, ","))
 	for i, word := range words {

@@ -157,7 +157,7 @@ func isText(data []byte) bool {
 	}) < 0
 }
 
-// Who returns a description of a contender from its data. It is safe to print in one line on a
+// Who returns a description of a contender from its data. It is safe to print on one line on a
 // terminal.
 func Who(data []byte) string {
 	who, _ := decode(data)

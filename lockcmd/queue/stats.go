@@ -123,7 +123,7 @@ func newSpread(times []time.Duration) Spread {
 	return Spread{len(sorted), at(50), at(99)}
 }
 
-// String returns the percentiles in one line.
+// String returns the percentiles on one line.
 func (s Spread) String() string {
 	if s.Count == 0 {
 		return "none seen"

@@ -199,7 +199,7 @@ func (b *Batch) fail(cmd string, err error) {
 	}
 }
 
-// Wording returns the text of an error in one line, in the form of a compiler's message: script,
+// Wording returns the text of an error on one line, in the form of a compiler's message: script,
 // line number, command and error. cmd is "" if the error belongs to no command.
 func (b *Batch) Wording(cmd string, err error) string {
 	text := err.Error()
