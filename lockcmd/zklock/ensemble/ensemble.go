@@ -1,5 +1,5 @@
-// Package ensemble connects Go programs to a ZooKeeper ensemble, over zksh's own connection
-// layer, for the locks of package zklock.
+// Package ensemble connects Go programs to a ZooKeeper ensemble, so that they can use the
+// locks of package zklock. It uses the connection layer of zksh.
 //
 // Begin with [Dial], [Client.Mutex] and the method Do of the lock; the examples show them.
 //
@@ -17,28 +17,28 @@
 //
 // The context that Do passes to its function is cancelled when the lease ends, with
 // zklock.ErrLost as its cause, before ZooKeeper grants the lock to another client. The
-// documentation of package zklock explains how the lease is counted, and lists the faults
-// that no client can detect.
+// documentation of package zklock explains how the end of the lease is computed, and lists
+// the faults that no client can detect.
 //
 // A lock is released when Do returns, when its lease is released, and when Close ends the
 // session. If the program dies, the lock is released when the session times out. No znode of
-// an abandoned attempt stays behind.
+// an abandoned attempt remains.
 //
 // # Limits
 //
-// The context ends with the lease, not before, and stops nothing by itself. The following
-// continue without the lock:
+// The context ends when the lease ends, not before, and does not stop anything itself. After
+// that, the following may continue without the lock:
 //
 //   - code that does not check the context, or is in the middle of a call
 //   - a process that was stopped, or a machine that was asleep, until it checks the context
 //   - a packet in transit
 //
-// A ClickHouse Keeper ends a session with its connection. The context then ends when the
+// ClickHouse Keeper ends a session when its connection ends. The context then ends when the
 // disconnect is noticed, and another client may already hold the lock.
 //
 // Lease.Left returns the time for which the lock is certain to be held. Data that must never
-// have two writers needs a store that checks the token: tokens grow from holder to holder,
-// and the store rejects a smaller token than the last.
+// have two writers needs a store that checks the token: each new holder gets a larger token,
+// and the store rejects a token that is smaller than the last.
 //
 // A zklock.Lock belongs to one owner: goroutines that share a Lock do not exclude each other.
 // Goroutines that must exclude each other need a Lock each, and may share the Client.
@@ -50,7 +50,7 @@
 //   - It reports neither the negotiated timeout nor the time at which an answered ping was
 //     sent, so the end of a lease cannot be computed.
 //   - Its requests take no context, and wait as long as there is no connection.
-//   - Its watches cannot be removed, so every abandoned wait leaves one behind.
+//   - Its watches cannot be removed, so every abandoned wait leaves a watch behind.
 //   - Requests that are queued when the session expires may run in the next session. The
 //     znode of a lock then stays, although no client waits for it.
 package ensemble
@@ -69,18 +69,18 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Options are the options of a connection. The zero value connects without credentials and
-// without TLS, and requests a session timeout of 30 s.
+// Options configure a connection. The zero value connects without credentials and without
+// TLS, and requests a session timeout of 30 s.
 type Options struct {
-	// Timeout is the session timeout to request, from 1 ms to about 24 days; 30 s if zero.
-	// The server may choose another one. When a program dies, its locks become free after
-	// this time. Use at least 10 s.
+	// Timeout is the session timeout to request, from 1 ms to about 24 days. Zero stands
+	// for 30 s. The server may choose another timeout. When a program dies, its locks
+	// become free after this time. Use at least 10 s.
 	Timeout time.Duration
-	// Credentials authenticate the session, and each session that follows it. They are
-	// sent on every connection.
+	// Credentials authenticate the session, and every later session of the client. They
+	// are sent on every connection.
 	Credentials []Credential
-	// Secure holds the settings for TLS and SASL. They apply to Dial alone: if the program
-	// starts zksh, that zksh needs its own options.
+	// Secure holds the settings for TLS and SASL. They apply only to Dial: if the program
+	// starts zksh as a command, that command needs its own options.
 	Secure Secure
 }
 
@@ -102,7 +102,7 @@ type Secure struct {
 	// JKS format. The default is to present none. The file also contains the private
 	// key, unless Key is set.
 	Cert string
-	// Key is the name of a PEM file with the private key of Cert. It needs Cert.
+	// Key is the name of a PEM file with the private key of Cert. Key requires Cert.
 	Key string
 	// Name is the name that the server's certificate must have. The default is the
 	// host's name in the connect string.
@@ -144,10 +144,10 @@ var ErrClosed = zkconn.ErrNotConnected
 // for concurrent use.
 type Client struct{ s *zkconn.Session }
 
-// Dial connects to the servers: host[:port][,host[:port]…][/chroot], as in zkCli, with
-// port 2181 by default. It fails if a file of Options.Secure cannot be used, if a
-// credential is rejected, if no server can be reached within Options.Timeout, or when
-// ctx ends.
+// Dial connects to one of the servers, which are given in the form
+// host[:port][,host[:port]…][/chroot], as in zkCli. The default port is 2181. It fails if a
+// file of Options.Secure cannot be used, if a credential is rejected, if no server can be
+// reached within Options.Timeout, or when ctx ends.
 func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	timeout := cmp.Or(opt.Timeout, 30*time.Second)
 	if ms := timeout.Milliseconds(); ms < 1 || ms > math.MaxInt32 {
@@ -171,17 +171,18 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Session returns the current session of the client, so that Client is a zklock.Conn: use
-// zklock.New for locks with data, an ACL or another family. A program can also use the
-// session for its own requests, such as a Multi that checks the znode of a lock.
+// Session returns the current session of the client. It makes Client a zklock.Conn: pass the
+// client to zklock.New for locks with data, an ACL or another family. A program can also use
+// the session for its own requests, such as a Multi that checks the znode of a lock.
 func (c *Client) Session(ctx context.Context) (zklock.Session, error) { return c.s.Ensemble().Pin(ctx) }
 
-// Mutex returns a lock on a path, which is created if it does not exist. It is the same
-// lock as Curator's InterProcessMutex and go-zookeeper's Lock. Nothing is sent yet.
+// Mutex returns a lock on a path, which is created if it does not exist. It is the same lock
+// as Curator's InterProcessMutex and go-zookeeper's Lock. Mutex sends nothing to the server.
 func (c *Client) Mutex(path string) *zklock.Lock { return zklock.New(c, path, zklock.Options{}) }
 
-// RWMutex returns a lock that readers can hold together, with RLock and RDo. It is the same
-// lock as Curator's InterProcessReadWriteLock. Nothing is sent yet.
+// RWMutex returns a lock that several readers can hold at the same time, with RLock or RDo.
+// It is the same lock as Curator's InterProcessReadWriteLock. RWMutex sends nothing to the
+// server.
 func (c *Client) RWMutex(path string) *zklock.Lock {
 	return zklock.New(c, path, zklock.Options{Family: zklock.RW})
 }
