@@ -10,17 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup is a control group (version 2) for the program alone. With one write, the kernel
-// kills all processes in it, whatever user they run as and however they fork.
+// A cgroup is a control group (version 2) that contains only the program and its descendants.
+// A single write to its file cgroup.kill makes the kernel kill all processes in it, whatever
+// user they run as and however they fork.
 type cgroup struct {
 	name string
 	dir  *os.File
 }
 
-// cgroupPrefix is the prefix of the names of our control groups.
+// cgroupPrefix is the prefix of the names of the control groups that keepers create.
 const cgroupPrefix = "zksh-lock-"
 
-// newCgroup creates a control group below our own. It returns nil if that is not permitted.
+// newCgroup creates a control group below the group of this process. It returns nil if that
+// is not possible.
 func newCgroup() *cgroup {
 	home, err := ownCgroup()
 	if err != nil {
@@ -41,7 +43,7 @@ func newCgroup() *cgroup {
 	return b
 }
 
-// path returns the directory of the control group, or the empty string without one.
+// path returns the directory of the control group, or an empty string if b is nil.
 func (b *cgroup) path() string {
 	if b == nil {
 		return ""
@@ -49,7 +51,8 @@ func (b *cgroup) path() string {
 	return b.name
 }
 
-// attach makes a program start in the control group.
+// attach sets attr so that a program starts in the control group. It does nothing if b is
+// nil.
 func (b *cgroup) attach(attr *syscall.SysProcAttr) {
 	if b != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(b.dir.Fd())
@@ -65,7 +68,7 @@ func (b *cgroup) isEmpty() bool {
 	return err == nil && len(pids) == 0
 }
 
-// release moves the remaining processes to our own control group, and removes the control
+// release moves the remaining processes to the parent control group, and removes this control
 // group.
 func (b *cgroup) release() {
 	if b == nil {
@@ -86,8 +89,9 @@ func (b *cgroup) release() {
 	removeCgroup(b.name)
 }
 
-// removeCgroup removes a control group in which no process is left, and the groups in it
-// whose keepers were killed. An empty group that cannot be removed does no harm.
+// removeCgroup removes a control group that contains no more processes, and the groups inside
+// it that killed keepers have left behind. An empty group that cannot be removed does no
+// harm.
 func removeCgroup(name string) {
 	if name == "" {
 		return
@@ -98,13 +102,13 @@ func removeCgroup(name string) {
 			removeCgroup(dir)
 		}
 	}
-	poll(settleLimit, func() bool { // killed processes may be in it for a moment
+	poll(settleLimit, func() bool { // killed processes may remain in it for a moment
 		err := os.Remove(name)
 		return err == nil || errors.Is(err, os.ErrNotExist)
 	})
 }
 
-// killCgroup kills all processes in a control group.
+// killCgroup kills all processes in a control group. It does nothing if name is empty.
 func killCgroup(name string) error {
 	if name == "" {
 		return nil
@@ -128,7 +132,7 @@ func canCreateCgroup() bool {
 		unix.Access(filepath.Join(home, "cgroup.procs"), unix.W_OK) == nil
 }
 
-// ownCgroup returns the directory of our own control group.
+// ownCgroup returns the directory of the control group of this process.
 func ownCgroup() (string, error) {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -141,7 +145,7 @@ func ownCgroup() (string, error) {
 	return cgroupDir(string(groups), string(mounts))
 }
 
-// cgroupDir returns the directory of our own control group, given the contents of
+// cgroupDir returns the directory of the control group of this process, given the contents of
 // /proc/self/cgroup and /proc/self/mountinfo.
 func cgroupDir(groups, mounts string) (string, error) {
 	for group := range strings.Lines(groups) {

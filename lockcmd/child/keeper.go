@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// keeperName is the first argument of a keeper, by which Keeper recognizes it, and its
-// process name. With another name than zksh, `killall -9 zksh` does not kill keepers.
+// keeperName is the process name of a keeper, and the argument 0 by which the function Keeper
+// recognizes it. The name differs from zksh, so that `killall -9 zksh` does not kill keepers.
 const keeperName = "lock-keeper"
 
-// File descriptors of the keeper's ends of the two pipes.
+// File descriptors in the keeper of the pipes for orders from zksh and for reports to zksh.
 const (
 	ordersFile  = 3
 	reportsFile = 4
 )
 
 // Keeper must be the first call in main. In a process that Run has started as a keeper, it
-// runs the program, and returns the exit status of this process and true. In any other
-// process it does nothing and returns false.
+// runs the program, and returns true and the exit status with which the keeper must exit. In
+// any other process, it does nothing and returns false.
 //
 // The keeper is the parent of the program and outlives zksh. If zksh dies, or is suspended
 // until the lease ends, the keeper terminates the program. On Linux, orphaned descendants
 // become children of the keeper, so that no process that the program starts leaves its
 // tree.
-func Keeper() (status int, is bool) {
+func Keeper() (status int, isKeeper bool) {
 	if len(os.Args) != 1 || os.Args[0] != keeperName {
 		return 0, false
 	}
@@ -50,8 +50,8 @@ func Keeper() (status int, is bool) {
 	return 0, true
 }
 
-// keeper is the process between zksh and the program. Only the goroutine of run calls its
-// methods.
+// keeper is the state of a keeper, the process between zksh and the program. Only the
+// goroutine of run calls its methods.
 type keeper struct {
 	messageWriter
 	orders <-chan order
@@ -65,14 +65,15 @@ type keeper struct {
 	waitingForGroup bool    // the program has ended, and the keeper waits for its group
 	reported        bool    // the end was reported to zksh, which then closes orders or sends another order
 
-	leaseEnd *moment // end of the lease; nil: no limit
-	killAt   *moment // time of KILL; nil until termination was ordered
+	leaseEnd *moment // end of the lease; nil if there is no limit
+	killAt   *moment // time at which the group gets KILL; nil until termination is ordered
 	timer    *time.Timer
-	overdue  bool  // the lease, not zksh, ordered the termination
-	killErr  error // why a process could not be killed
+	overdue  bool  // the program was terminated because the lease was about to end, not by an order of zksh
+	killErr  error // reason why a process could not be killed
 }
 
-// run keeps a program until it has ended and zksh has received the report, or is gone, too.
+// run starts the program and supervises it until the program has ended, and until zksh has
+// received the report of the end or is gone.
 func (k *keeper) run() {
 	k.dropSignals()
 	first, ok := <-k.orders
@@ -106,8 +107,9 @@ func (k *keeper) run() {
 	}
 }
 
-// dropSignals discards the signals that are meant for other processes. It does not ignore
-// them, because the program would inherit that; a signal that is ignored already stays so.
+// dropSignals makes the keeper discard signals that are meant for other processes. It does
+// not set them to be ignored, because the program would inherit this setting. A signal that
+// is already ignored stays ignored.
 func (k *keeper) dropSignals() {
 	drop := make(chan os.Signal, 1)
 	for _, sig := range append(forwardedSignals, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU) {
@@ -124,7 +126,7 @@ func (k *keeper) startProgram() {
 	if err == nil {
 		k.cgroup = newCgroup()
 		k.pid, k.changes, err = k.fork(k.cgroup)
-		if err != nil && k.cgroup != nil { // the control group may be the reason
+		if err != nil && k.cgroup != nil { // the control group may be the cause
 			k.cgroup.release()
 			k.cgroup = nil
 			k.pid, k.changes, err = k.fork(nil)
@@ -144,20 +146,21 @@ func (k *keeper) startProgram() {
 	k.report(report{Pid: k.pid, Cgroup: k.cgroup.path()})
 }
 
-// releaseFiles closes the program's standard files in the keeper, so that the reader of a
-// pipe sees its end when the program ends.
+// releaseFiles closes the program's standard files in the keeper, so that a process that
+// reads the program's output from a pipe sees the end of it when the program ends.
 func (k *keeper) releaseFiles() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)
-		_, _ = syscall.Open(os.DevNull, os.O_RDWR, 0) // takes the number that has become free
+		_, _ = syscall.Open(os.DevNull, os.O_RDWR, 0) // gets the number that has just become free
 	}
 }
 
-// fork starts the program. Its goroutine ends with the program; the last change must be
-// received.
-func (k *keeper) fork(b *cgroup) (pid int, changes <-chan change, err error) {
+// fork starts the program, in the control group if it is not nil. A goroutine sends each stop
+// and the end of the program on changes. The keeper must receive all of them, so that this
+// goroutine ends.
+func (k *keeper) fork(group *cgroup) (pid int, changes <-chan change, err error) {
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: childAttr()}
-	b.attach(attr.Sys)
+	group.attach(attr.Sys)
 	type beginning struct {
 		pid int
 		err error
@@ -178,11 +181,11 @@ func (k *keeper) fork(b *cgroup) (pid int, changes <-chan change, err error) {
 			gone = err != nil || c.stopped == 0
 		}
 	}()
-	b2 := <-begun
-	if b2.err != nil {
-		return 0, nil, b2.err
+	b := <-begun
+	if b.err != nil {
+		return 0, nil, b.err
 	}
-	return b2.pid, out, nil
+	return b.pid, out, nil
 }
 
 // execute carries out an order of zksh.
@@ -206,7 +209,7 @@ func (k *keeper) handleChange(c change) {
 	case c.err != nil || c.stopped == 0:
 		k.ended, k.changes = &c, nil
 	case k.killAt != nil:
-		k.send(syscall.SIGCONT) // it must be able to handle TERM
+		k.send(syscall.SIGCONT) // a stopped program must be able to handle TERM
 	default:
 		k.report(report{Stopped: c.stopped})
 	}
@@ -226,8 +229,8 @@ func (k *keeper) handleZkshGone() {
 	k.terminate(due)
 }
 
-// terminate sends TERM to the group, and schedules KILL for due or after Grace, whichever
-// is sooner. Of several calls, the earliest time counts.
+// terminate sends TERM to the group, and schedules KILL for the time due or after Grace,
+// whichever is sooner. If it is called several times, the earliest time counts.
 func (k *keeper) terminate(due moment) {
 	from := k.now()
 	if k.killAt == nil {
@@ -265,8 +268,8 @@ func (k *keeper) checkClocks() {
 	k.timer.Reset(wait)
 }
 
-// send sends a signal to the whole group. The group's id cannot belong to other processes,
-// because the keeper has not reaped the program.
+// send sends a signal to the program's whole process group. The group's id cannot belong to
+// other processes, because the keeper has not reaped the program.
 func (k *keeper) send(sig syscall.Signal) {
 	if err := syscall.Kill(-k.pid, sig); err != nil && err != syscall.ESRCH {
 		k.alert(fmt.Errorf("cannot send signal %q to %s: %w", sig, k.Argv[0], err))
@@ -278,7 +281,7 @@ func (k *keeper) killAll() (left int) {
 	k.send(syscall.SIGKILL)
 	boxErr := killCgroup(k.cgroup.path())
 	left, err := killTree(os.Getpid())
-	if err == nil || k.cgroup != nil && boxErr == nil { // the kernel kills the processes that we may not signal
+	if err == nil || k.cgroup != nil && boxErr == nil { // the kernel kills the others
 		return left
 	}
 	if k.killErr == nil {
@@ -292,19 +295,21 @@ const (
 	// sweepLimit is the longest wait for killed processes to vanish. They run no more code,
 	// but may be waiting for a disk.
 	sweepLimit = 200 * time.Millisecond
-	// settleLimit is the longest wait for the rest of a group that is about to end.
+	// settleLimit is the longest wait for the last processes of a group that is about to
+	// end.
 	settleLimit = 100 * time.Millisecond
 	// groupInterval is the time between two counts of a group that the keeper waits for.
 	groupInterval = 100 * time.Millisecond
 )
 
-// finish handles what the ended program has left running, and reports its end. Processes of
-// the group that nobody ordered to terminate may be daemons that are meant to stay.
+// finish handles the processes that the ended program has left running, and reports the end
+// of the program. Unless termination was ordered, finish does not kill processes of the
+// group, because they may be daemons that are meant to stay.
 func (k *keeper) finish() {
 	left := 0
 	switch {
 	case k.waitingForGroup && k.killAt != nil && k.killAt.left(k.now()) > 0 && k.groupSize() != 0:
-		return // the group has got TERM, and still has time
+		return // the group has received TERM and still has time
 	case k.killAt != nil:
 		poll(sweepLimit, func() bool { return k.killAll() == 0 })
 	case k.WaitGroup:
@@ -323,8 +328,8 @@ func (k *keeper) finish() {
 	k.report(report{Ended: &ending{Status: k.ended.status, Overdue: k.overdue, Escaped: k.killErr != nil, Left: left}})
 }
 
-// groupSize returns the number of running processes in the group of an ended program; -1 if
-// it is unknown.
+// groupSize returns the number of running processes in the group of an ended program, or -1
+// if the number is unknown.
 func (k *keeper) groupSize() int {
 	if k.cgroup.isEmpty() {
 		return 0
@@ -332,9 +337,9 @@ func (k *keeper) groupSize() int {
 	return countGroup(k.pid)
 }
 
-// poll waits until is returns true, or for limit.
-func poll(limit time.Duration, is func() bool) {
-	for end := time.Now().Add(limit); !is() && time.Now().Before(end); {
+// poll calls done repeatedly until it returns true or the time limit has passed.
+func poll(limit time.Duration, done func() bool) {
+	for end := time.Now().Add(limit); !done() && time.Now().Before(end); {
 		time.Sleep(2 * time.Millisecond)
 	}
 }

@@ -12,7 +12,8 @@ import (
 // the start of the program.
 type Listener struct{ signals chan os.Signal }
 
-// Listen begins to receive the signals. An ignored signal stays ignored.
+// Listen begins to receive the signals that are meant for a program. A signal that zksh
+// ignores stays ignored.
 func Listen() *Listener {
 	l := &Listener{make(chan os.Signal, 16)}
 	for _, sig := range forwardedSignals {
@@ -30,8 +31,9 @@ func (l *Listener) add(sig os.Signal) {
 	}
 }
 
-// earlySignal returns the signal that came before the start of the program and prevents it,
-// or nil. It drops other signals, because there is no program yet to receive them.
+// earlySignal returns a terminating signal that arrived before the program was started, or
+// nil if there is none. It drops other signals, because there is no program yet to receive
+// them.
 func (l *Listener) earlySignal() os.Signal {
 	for {
 		select {

@@ -11,8 +11,8 @@ import (
 // process is an entry of the process table.
 type process struct {
 	pid, parent, group int
-	started            string // start time in ticks since boot; identifies a process together with pid
-	ended              bool   // a zombie
+	started            string // start time in ticks since boot; with pid, it identifies a process
+	ended              bool   // it is a zombie
 }
 
 // listProcesses returns all processes.
@@ -65,8 +65,8 @@ func countGroup(group int) (n int) {
 	return n
 }
 
-// descendants returns the processes that root has started, and their descendants, the
-// nearest first. No process leaves this tree, because the keeper becomes the parent of
+// descendants returns the processes that root has started, and their descendants, with the
+// nearest first. No process can leave this tree, because the keeper becomes the parent of
 // orphans.
 func descendants(root int) ([]process, error) {
 	all, err := listProcesses()
@@ -96,7 +96,7 @@ func killTree(root int) (left int, err error) {
 	return left, err
 }
 
-// kill kills the process, but not another process that has got its number meanwhile.
+// kill kills the process, but not another process that has been given the same pid meanwhile.
 func (p process) kill() error {
 	handle, err := os.FindProcess(p.pid) // uses a pidfd if the system has them
 	if err != nil {
@@ -113,7 +113,7 @@ func (p process) kill() error {
 }
 
 // reapOrphans reaps the orphans that have become our children, so that zombies do not
-// accumulate. It does not reap the program itself, because its number must stay reserved.
+// accumulate. It does not reap the program itself, because its process id must stay reserved.
 func reapOrphans(program int) {
 	lists, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -9,29 +9,30 @@ import (
 	"time"
 )
 
-// forwardedSignals is empty, because the console sends Ctrl-C to the program by itself.
+// forwardedSignals is empty, because the console sends Ctrl-C to the program directly.
 var forwardedSignals []os.Signal
 
 func terminates(os.Signal) bool { return true }
 
 // Keeper does nothing: on this system there are no keepers.
-func Keeper() (status int, is bool) { return 0, false }
+func Keeper() (status int, isKeeper bool) { return 0, false }
 
-// Escape reports how processes can continue without the lock. On this system all processes
-// that the program starts can, and the program itself can if zksh dies.
+// Escape reports how processes can continue without the lock. On this system, all processes
+// that the program starts can do so, and the program itself if zksh dies.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh can terminate only the command itself, but not the processes that it starts; if zksh is killed, the command continues")
 }
 
 // supervise starts the program and waits until it has ended. On this system there are no
-// process groups and no TERM: a value on stop kills the program at its deadline.
+// process groups and no TERM signal: a value on stop is a deadline, at which supervise kills
+// the program.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	if err := cmd.Start(); err != nil {
 		return 0, newStartError(spec.Argv[0], err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the program; received below
+	go func() { ended <- cmd.Wait() }() // ends with the program; its value is received below
 	var due moment
 	var kill <-chan time.Time
 	for {

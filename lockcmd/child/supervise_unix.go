@@ -11,39 +11,41 @@ import (
 	"time"
 )
 
-// child is a running program with its keeper. Only the goroutine of Run calls its methods.
+// child is a running program and its keeper, as seen by zksh. Only the goroutine of Run calls
+// its methods.
 type child struct {
 	spec   Spec
 	keeper *exec.Cmd
 	orders messageWriter
 
 	pid                int              // process id of the program, and id of its group
-	cgroup             string           // directory of its control group; may be empty
-	tty                *terminal        // our controlling terminal; nil without one
-	retryTerminal      <-chan time.Time // time to try again to give the program the terminal
+	cgroup             string           // directory of its control group; empty if there is none
+	tty                *terminal        // controlling terminal of zksh; nil if there is none
+	retryTerminal      <-chan time.Time // fires when zksh must try again to give the program the terminal
 	waitingForTerminal bool             // another job has the terminal; the user was alerted
-	killAt             *moment          // time at which the keeper kills the program; nil without an order
-	overdueTimer       <-chan time.Time // time to check that the keeper has killed it
-	renewTimer         <-chan time.Time // time to send the keeper a new end of the lease
+	killAt             *moment          // time at which the keeper sends KILL; nil until termination is ordered
+	overdueTimer       <-chan time.Time // fires when zksh must check that the keeper has killed it
+	renewTimer         <-chan time.Time // fires when zksh must send the keeper a new end of the lease
 }
 
-// forwardedSignals are the signals that are passed on to the program.
+// forwardedSignals are the signals that zksh passes on to the program.
 var forwardedSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
 
-// terminates reports whether a signal normally terminates a program. No program is started
-// after such a signal.
+// terminates reports whether a signal normally terminates a program. After such a signal,
+// zksh does not start a program.
 func terminates(sig os.Signal) bool {
 	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGTSTP
 }
 
-// A change is a stop or the end of the program itself.
+// A change reports that the program itself, as opposed to its descendants, has stopped or
+// ended.
 type change struct {
 	stopped syscall.Signal // the signal that stopped it; 0 if it has ended
 	status  syscall.WaitStatus
 	err     error
 }
 
-// supervise makes a keeper start the program, and waits until it has ended.
+// supervise starts the program through a keeper, and waits until the program has ended.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	term := openTerminal()
 	defer term.close()
@@ -70,7 +72,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	defer func() { c.alertError(term.takeBack()) }()
 	end, err := c.waitForEnd(reports, stop)
 	if err == nil && end.Status.Signaled() {
-		c.alertError(term.restoreModes()) // a killed program had no time to do that itself
+		c.alertError(term.restoreModes()) // a killed program had no time to restore them itself
 	}
 	if end.Left != 0 {
 		c.spec.Alert(stillRunning(end.Left) + " without the lock")
@@ -78,7 +80,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	return exitStatus(end.Status), err
 }
 
-// exitStatus returns the exit status as a shell reports it.
+// exitStatus converts a wait status to the exit status that a shell reports.
 func exitStatus(s syscall.WaitStatus) int {
 	if s.Signaled() {
 		return 128 + int(s.Signal())
@@ -149,12 +151,13 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 
 var errKeeper = textError("zksh's helper process for the command has exited")
 
-// wakeKeeper continues the keeper in case it was stopped: a stopped keeper does not watch
-// the lease. If the keeper has ended, the channel of its reports shows that.
+// wakeKeeper resumes the keeper in case it was stopped: a stopped keeper does not watch the
+// lease. Errors are ignored, because the channel of reports is closed if the keeper has
+// ended.
 func (c *child) wakeKeeper() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
-// dismissKeeper closes the orders, which makes the keeper end, and waits until it has
-// ended. It continues a keeper that was stopped.
+// dismissKeeper closes the pipe of orders, which makes the keeper exit, and waits until it
+// has exited. Meanwhile it resumes the keeper if it was stopped.
 func (c *child) dismissKeeper(reports <-chan report) {
 	c.orders.file.Close()
 	for ends := true; ends; {
@@ -167,8 +170,8 @@ func (c *child) dismissKeeper(reports <-chan report) {
 	_ = c.keeper.Wait() // its status is not used
 }
 
-// renewLease returns the current end of the lease for the keeper, and sets the timer for
-// the next time.
+// renewLease returns the current end of the lease, which the caller sends to the keeper, and
+// sets the timer for the next renewal. It returns nil if there is no limit.
 func (c *child) renewLease() *instant {
 	if c.spec.Left == nil {
 		return nil
@@ -228,8 +231,8 @@ func (e *ending) err() error {
 	return errors.Join(errs...)
 }
 
-// stopOrdered reports whether a value on stop came at the same time as the report of the
-// end. The keeper then kills the processes that are left, and reports the end again.
+// stopOrdered reports whether a value on stop arrived at the same time as the report of the
+// end. If so, it makes the keeper kill the remaining processes and report the end again.
 func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	select {
 	case due, ok := <-stop:
@@ -242,9 +245,8 @@ func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	}
 }
 
-// handleKeeperDeath kills the program after its keeper has died. The kernel has killed the
-// program already, where it can do that, but not the processes that the program has
-// started.
+// handleKeeperDeath kills the program after its keeper has died. On Linux, the kernel has
+// already killed the program, but not the processes that the program has started.
 func (c *child) handleKeeperDeath() (ending, error) {
 	c.alertError(killCgroup(c.cgroup))
 	if err := syscall.Kill(-c.pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
@@ -259,14 +261,14 @@ func (c *child) handleKeeperDeath() (ending, error) {
 // does not, and waitForEnd notices if the keeper has ended.
 func (c *child) sendOrder(o order) { _ = c.orders.write(o) }
 
-// alertError shows an error to the user, if there is one.
+// alertError shows err to the user unless it is nil.
 func (c *child) alertError(err error) {
 	if err != nil {
 		c.spec.Alert(err.Error())
 	}
 }
 
-// forward passes on a signal to the program's group. It does not forward SIGTSTP.
+// forward passes on a signal to the program's group, except SIGTSTP.
 func (c *child) forward(sig syscall.Signal) {
 	if sig == syscall.SIGTSTP {
 		c.spec.Alert("zksh was not suspended, because the lock would be lost in the meantime")
@@ -275,8 +277,8 @@ func (c *child) forward(sig syscall.Signal) {
 	c.sendOrder(order{Signal: sig})
 }
 
-// terminate makes the keeper send TERM now, and KILL at due or after Grace, whichever is
-// sooner. Of several calls, the earliest time counts.
+// terminate makes the keeper send TERM now, and KILL at the time due or after Grace,
+// whichever is sooner. If it is called several times, the earliest time counts.
 func (c *child) terminate(due moment) {
 	c.wakeKeeper()
 	c.sendOrder(order{End: instantOf(due)})
@@ -295,8 +297,8 @@ func (c *child) setOverdueTimer() {
 	c.overdueTimer = time.After(min(max(c.killAt.left(now()), 0)+keeperHeadStart, recheckInterval))
 }
 
-// keeperHeadStart is the time that the keeper gets for its work before zksh does this work
-// itself.
+// keeperHeadStart is how long zksh waits for the keeper to do its work before zksh does the
+// work itself.
 const keeperHeadStart = 50 * time.Millisecond
 
 // killOverdue kills the program if the keeper should have done so and has not, for example
@@ -312,13 +314,13 @@ func (c *child) killOverdue() {
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 }
 
-// continueProgram continues a program that was stopped by the signal by. If it was stopped
-// because it needs the terminal, continueProgram first gives it the terminal, or waits
-// until the terminal is ours.
-func (c *child) continueProgram(by syscall.Signal) {
+// continueProgram resumes a program that was stopped by sig. If it was stopped because it
+// needs the terminal, continueProgram first gives it the terminal. While another job has the
+// terminal, continueProgram only sets a timer to try again.
+func (c *child) continueProgram(sig syscall.Signal) {
 	c.retryTerminal = nil
 	switch {
-	case by != syscall.SIGTTIN && by != syscall.SIGTTOU:
+	case sig != syscall.SIGTTIN && sig != syscall.SIGTTOU:
 		c.spec.Alert(c.spec.Argv[0] + " was stopped; zksh continues it, because the lock would be lost in the meantime")
 	case c.tty.isOurs() || c.tty.hasGroup(c.pid):
 		c.alertError(c.tty.giveTo(c.pid))

@@ -23,8 +23,8 @@ type sigaction struct {
 
 var suspendKey struct {
 	sync.Mutex
-	takers int        // number of running programs
-	taken  *sigaction // the runtime's action, while no program needs it
+	programs      int        // number of running programs
+	runtimeAction *sigaction // action of Go's runtime, saved while no program is running
 }
 
 // catchSuspend makes zksh receive SIGTSTP like other signals until release is called. An
@@ -36,13 +36,13 @@ func catchSuspend(l *Listener) (release func() error, err error) {
 	}
 	suspendKey.Lock()
 	defer suspendKey.Unlock()
-	if suspendKey.taken != nil {
-		if _, err := setSuspendAction(suspendKey.taken); err != nil {
+	if suspendKey.runtimeAction != nil {
+		if _, err := setSuspendAction(suspendKey.runtimeAction); err != nil {
 			return nil, err
 		}
-		suspendKey.taken = nil
+		suspendKey.runtimeAction = nil
 	}
-	suspendKey.takers++
+	suspendKey.programs++
 	return releaseSuspend, nil
 }
 
@@ -50,12 +50,12 @@ func catchSuspend(l *Listener) (release func() error, err error) {
 func releaseSuspend() error {
 	suspendKey.Lock()
 	defer suspendKey.Unlock()
-	if suspendKey.takers--; suspendKey.takers > 0 {
+	if suspendKey.programs--; suspendKey.programs > 0 {
 		return nil
 	}
 	old, err := setSuspendAction(&sigaction{})
 	if err == nil {
-		suspendKey.taken = old
+		suspendKey.runtimeAction = old
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// executable returns the path from which the keeper is started.
+// executable returns the path of the executable for the keeper.
 func executable() (string, error) { return os.Executable() }
 
 // becomeReaper does nothing: on this system a process cannot become the parent of orphans.
@@ -28,16 +28,16 @@ func (*cgroup) isEmpty() bool               { return false }
 func removeCgroup(string)                   {}
 func killCgroup(string) error               { return nil }
 
-// Escape reports how processes can continue without the lock. On this system a process can
-// if it leaves the process group or becomes another user.
+// Escape reports how processes can continue without the lock. On this system, a process can
+// do so if it leaves the process group or changes to another user.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh cannot terminate processes that leave the command's process group")
 }
 
-// killTree does nothing: on this system only groups can be found, not descendants.
+// killTree does nothing: on this system, the descendants of a process cannot be found.
 func killTree(int) (left int, err error) { return 0, nil }
 
-// reapOrphans does nothing, because orphans do not become our children.
+// reapOrphans does nothing, because orphans do not become children of the keeper.
 func reapOrphans(int) {}
 
 // countGroup returns 0 for an empty group, and -1 otherwise, because the number is unknown.
@@ -48,8 +48,8 @@ func countGroup(group int) int {
 	return -1
 }
 
-// catchSuspend makes zksh receive SIGTSTP like other signals from now on: see
-// suspend_linux.go.
+// catchSuspend makes zksh receive SIGTSTP like other signals. On this system, release does
+// not undo that; suspend_linux.go explains why this needs a system call.
 func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	return func() error { return nil }, nil

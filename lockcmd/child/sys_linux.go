@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable returns the path from which the keeper is started: the file that is running,
-// even if another file has replaced it meanwhile.
+// executable returns the path of the executable for the keeper: the file that this process
+// runs, even if another file has replaced it meanwhile.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Lstat(self); err != nil {
@@ -31,9 +31,9 @@ func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// Escape reports how processes of the named program can continue without the lock; a nil
-// error means that none can. likely reports whether the program is known to do so. No
-// process escapes if zksh may signal all processes, or may create a control group.
+// Escape returns an error that explains how processes of the named program can continue
+// without the lock, or nil if none can. likely reports whether the program is known to do so.
+// No process escapes if zksh may signal all processes, or may create a control group.
 func Escape(name string) (likely bool, err error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -54,8 +54,8 @@ func Escape(name string) (likely bool, err error) {
 	return false, err
 }
 
-// canKillAll reports whether we may signal all our descendants, given the contents of
-// /proc/self/status.
+// canKillAll reports whether this process may signal all its descendants, given the contents
+// of /proc/self/status.
 func canKillAll(status string) bool {
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")

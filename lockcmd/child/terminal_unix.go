@@ -12,16 +12,16 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// A terminal is our controlling terminal. A nil *terminal means that there is none.
+// A terminal is the controlling terminal of zksh. A nil *terminal means that there is none.
 type terminal struct {
 	file  *os.File
-	group int        // our process group
+	group int        // process group of zksh
 	modes *tty.Modes // modes before the program got the terminal
-	given bool       // the program has had the terminal
+	given bool       // the program has been given the terminal
 }
 
-// openTerminal opens our controlling terminal. It returns nil if there is none, as under
-// cron, or if it has hung up: a program can run without a terminal.
+// openTerminal opens the controlling terminal of zksh. It returns nil if there is none, as
+// under cron, or if the terminal has hung up. A program can run without a terminal.
 func openTerminal() *terminal {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -41,16 +41,16 @@ func (t *terminal) close() {
 	}
 }
 
-// isControlling reports whether a file is our controlling terminal.
+// isControlling reports whether f is the controlling terminal of zksh.
 func isControlling(f *os.File) bool {
 	_, err := tty.Foreground(f)
 	return err == nil
 }
 
-// isOurs reports whether our process group is in the foreground.
+// isOurs reports whether the process group of zksh is in the foreground of the terminal.
 func (t *terminal) isOurs() bool { return t != nil && t.hasGroup(t.group) }
 
-// hasGroup reports whether a process group is in the foreground.
+// hasGroup reports whether the given process group is in the foreground of the terminal.
 func (t *terminal) hasGroup(group int) bool {
 	if t == nil {
 		return false
@@ -68,8 +68,8 @@ func (t *terminal) giveTo(group int) error {
 	return nil
 }
 
-// takeBack puts our process group into the foreground, whichever group is there now: the
-// program may have passed the terminal on.
+// takeBack puts the process group of zksh into the foreground, whichever group is there now:
+// the program may have given the terminal to another group.
 func (t *terminal) takeBack() error {
 	if t == nil || !t.given {
 		return nil
@@ -80,7 +80,7 @@ func (t *terminal) takeBack() error {
 	return nil
 }
 
-// restoreModes restores the modes that the terminal had before the program.
+// restoreModes restores the modes that the terminal had before the program was given it.
 func (t *terminal) restoreModes() error {
 	if t == nil || !t.given {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Codes of waitid.
+// Values of si_code that waitid returns.
 const (
 	childExited  = 1
 	childStopped = 5
 )
 
-// waitForChange waits until the child stops or ends. A child that has ended is not reaped,
-// so that its number, which is also the number of its group, stays reserved as long as we
-// live.
+// waitForChange waits until the child stops or ends. It does not reap a child that has ended.
+// The child's process id, which is also the id of its group, therefore stays reserved until
+// this process exits.
 func waitForChange(pid int) (change, error) {
 	var info unix.Siginfo
 	for {
@@ -33,12 +33,12 @@ func waitForChange(pid int) (change, error) {
 		if by := childStatus(&info); err != nil || by != 0 {
 			return change{stopped: syscall.Signal(by)}, err
 		}
-		// The child continues already.
+		// The child has already been resumed.
 	}
 }
 
-// childStatus returns the exit status or the signal of a child. The library hides this
-// field, which follows three numbers, padding on 64-bit systems, and two more numbers.
+// childStatus returns the exit status or the signal of a child. Package unix does not export
+// this field, which follows three numbers, padding on 64-bit systems, and two more numbers.
 func childStatus(info *unix.Siginfo) int32 {
 	const offset = 3*4 + 4*(unsafe.Sizeof(uintptr(0))/8) + 2*4
 	return *(*int32)(unsafe.Add(unsafe.Pointer(info), offset))

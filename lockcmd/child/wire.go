@@ -11,25 +11,26 @@ import (
 	"time"
 )
 
-// An order is a message from zksh to the keeper. One of the fields is set.
+// An order is a message from zksh to the keeper. Exactly one of the fields is set.
 type order struct {
 	Start  *program       `json:",omitempty"`
-	Signal syscall.Signal `json:",omitempty"` // signal for the group
-	Until  *instant       `json:",omitempty"` // the lease lasts until then
-	End    *instant       `json:",omitempty"` // TERM now, and KILL then
+	Signal syscall.Signal `json:",omitempty"` // signal to send to the program's group
+	Until  *instant       `json:",omitempty"` // new end of the lease
+	End    *instant       `json:",omitempty"` // send TERM now, and KILL at this time
 }
 
 // program describes the program that the keeper runs. The program inherits the keeper's
-// environment and files.
+// environment and standard files.
 type program struct {
 	Path      string
 	Argv      []string
 	Grace     time.Duration
 	WaitGroup bool
-	Until     *instant // end of the lease; nil: no limit
+	Until     *instant // end of the lease; nil if there is no limit
 }
 
-// A report is a message from the keeper to zksh. One of the fields except Cgroup is set.
+// A report is a message from the keeper to zksh. Exactly one of the fields is set, except
+// that Cgroup accompanies Pid.
 type report struct {
 	Pid     int            `json:",omitempty"` // the program was started
 	Failed  *failure       `json:",omitempty"` // the program could not be started
@@ -37,7 +38,7 @@ type report struct {
 	Alert   string         `json:",omitempty"` // message for the user
 	Ended   *ending        `json:",omitempty"` // the program has ended
 
-	Cgroup string `json:",omitempty"` // with Pid: directory of the control group; may be empty
+	Cgroup string `json:",omitempty"` // with Pid: directory of the control group; empty if there is none
 }
 
 // ending describes how a program has ended.
@@ -48,7 +49,8 @@ type ending struct {
 	Left    int  // number of processes of its group that still run; -1 if it is unknown
 }
 
-// A failure is an error that keeps its number when it is sent to another process.
+// A failure is an error in a form that keeps its error number (errno) when it is sent to
+// another process.
 type failure struct {
 	Number syscall.Errno
 	Text   string
@@ -65,8 +67,9 @@ type textError string
 
 func (e textError) Error() string { return string(e) }
 
-// An instant is a moment that is sent to another process: the time left until then, and the
-// wall clock, which also shows how long the message was in transit.
+// An instant is a moment in a form that can be sent to another process. It consists of the
+// time left until the moment and the moment by the wall clock, which makes up for the time
+// that the message was in transit.
 type instant struct {
 	Left time.Duration
 	Wall time.Time
@@ -79,7 +82,8 @@ func (i *instant) moment() moment {
 	return moment{monotonic: n.monotonic.Add(i.Left), wall: i.Wall}
 }
 
-// A messageWriter writes orders or reports. A receiver that is stopped must not block it.
+// A messageWriter writes orders or reports to a pipe. It must not block if the receiving
+// process is stopped.
 type messageWriter struct {
 	mu   sync.Mutex
 	file *os.File
@@ -124,8 +128,9 @@ func (m *messageWriter) write(v any) error {
 	return cmp.Or(err, failed)
 }
 
-// readMessages decodes the messages in file. It closes the channel, and the file, at the
-// end of the file. Its goroutine ends then, so all messages must be received.
+// readMessages decodes the messages in file, and sends them on the channel that it returns.
+// At the end of the file, it closes the file and the channel. The caller must receive all
+// messages, because the decoding goroutine ends only then.
 func readMessages[T any](file *os.File) <-chan T {
 	out := make(chan T)
 	go func() {
