@@ -9,25 +9,26 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A leaseClock knows for how long a session, and with it a lock, is certain to last. It
-// sends the probes that prove this; see doc.go. Its methods are safe for concurrent use,
+// A leaseClock computes how long a session, and with it a lock, is certain to last. It sends
+// the probes that prove this; doc.go explains how. Its methods are safe for concurrent use,
 // but only one goroutine at a time may send probes.
 type leaseClock struct {
 	s Session
 
 	mu           sync.Mutex // guards the fields below
 	proof        proof
-	standaloneOn time.Time // Begun of the connection to a standalone server; zero without one
-	checkedOn    time.Time // Begun of the connection whose server was asked whether it is standalone
+	standaloneOn time.Time // start of the last connection to a standalone server; zero if there was none
+	checkedOn    time.Time // start of the last connection whose server was checked for being standalone
 }
 
 func newLeaseClock(s Session) *leaseClock {
 	return &leaseClock{s: s, proof: newProof(s.State(time.Now()).Timeout)}
 }
 
-// refresh reads the state of the session, updates the proof, and returns Begun of the
-// current connection, which is zero without a connection. A standalone server proves every
-// request that it has answered. If the session ends with its connection, so does the lease.
+// refresh reads the state of the session and updates the proof. It returns the time at which
+// the current connection began, or the zero time without a connection. On a standalone
+// server, every answered request extends the lease. If the session ends with its connection,
+// so does the lease.
 func (c *leaseClock) refresh() time.Time {
 	st := c.s.State(time.Now())
 	c.mu.Lock()
@@ -45,7 +46,8 @@ func (c *leaseClock) refresh() time.Time {
 	return st.Begun
 }
 
-// left returns how long the lease lasts. The lease has ended if it is 0 or less.
+// left returns how long the lease lasts from now on. If the result is 0 or less, the lease
+// has ended.
 func (c *leaseClock) left() time.Duration {
 	c.refresh()
 	c.mu.Lock()
@@ -53,14 +55,14 @@ func (c *leaseClock) left() time.Duration {
 	return c.proof.left(time.Now())
 }
 
-// end returns the end of the lease, unless a later proof extends it.
+// end returns the time at which the lease ends unless a later proof extends it.
 func (c *leaseClock) end() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.proof.until()
 }
 
-// longEnough reports whether the lease lasts until the probes of a held lock extend it.
+// longEnough reports whether the lease lasts until the probes of a held lock can extend it.
 func (c *leaseClock) longEnough() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +70,8 @@ func (c *leaseClock) longEnough() bool {
 	return !c.standaloneOn.IsZero() && c.standaloneOn.Equal(c.proof.begun) && c.proof.left(now) > 0 || c.proof.longEnough(now)
 }
 
-// untilDue returns the time until the next probe is due. It is longer than the session
-// timeout if no probe is needed.
+// untilDue returns the time until the next probe is due. If no probe is needed, the result is
+// longer than the session timeout.
 func (c *leaseClock) untilDue() time.Duration {
 	begun := c.refresh()
 	c.mu.Lock()
@@ -84,8 +86,8 @@ func (c *leaseClock) untilDue() time.Duration {
 	return time.Until(at)
 }
 
-// checkStandalone finds out whether the server of the current connection is standalone, and
-// returns Begun of that connection.
+// checkStandalone finds out, and records, whether the server of the current connection is
+// standalone. It returns the time at which that connection began.
 func (c *leaseClock) checkStandalone(ctx context.Context) (begun time.Time, err error) {
 	begun = c.refresh()
 	alone, err := isStandalone(ctx, c.s)
@@ -104,7 +106,7 @@ func (c *leaseClock) checkStandalone(ctx context.Context) (begun time.Time, err 
 	return begun, nil
 }
 
-// runDue sends the probe that is due, if there is one; node is the lock's znode. If it
+// runDue sends the next probe if it is due; node is the path of the lock's znode. If runDue
 // returns an error, the probe has proven nothing.
 func (c *leaseClock) runDue(ctx context.Context, node string) error {
 	begun, err := c.checkStandalone(ctx)
@@ -130,15 +132,15 @@ func (c *leaseClock) runDue(ctx context.Context, node string) error {
 	return err
 }
 
-// recordAnswer records the result of a request that was sent on the connection that began
-// at begun. It reports whether the answer counts: it does not if the connection has
-// changed.
-func (c *leaseClock) recordAnswer(begun, sent time.Time, err error) bool {
+// recordAnswer records the result of a request. connBegun is the start of the connection on
+// which the request was sent. The answer does not count if the connection has changed since;
+// recordAnswer then returns false.
+func (c *leaseClock) recordAnswer(connBegun, sent time.Time, err error) bool {
 	now := time.Now()
-	same := c.refresh().Equal(begun)
+	same := c.refresh().Equal(connBegun)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !same || begun.IsZero() || !c.proof.begun.Equal(begun) {
+	if !same || connBegun.IsZero() || !c.proof.begun.Equal(connBegun) {
 		return false
 	}
 	if err == nil {
@@ -149,11 +151,10 @@ func (c *leaseClock) recordAnswer(begun, sent time.Time, err error) bool {
 	return true
 }
 
-// secure makes sure that the lease of a lock that is about to be held lasts until rounds
-// can extend it. If necessary, it sends a short proof. It repeats this only if the answers
-// took so long that nothing of the lease is left. createSent is the time at which the
-// transaction that has just created the lock's znode was sent; it is zero if that is long
-// ago.
+// secure makes sure, before a lock is reported as held, that its lease lasts until rounds can
+// extend it. If necessary, it sends a short proof. It sends another one only if the answers
+// took so long that the lease has ended by then. createSent is the send time of the
+// transaction that has just created the lock's znode, or zero if the creation was long ago.
 func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node string) error {
 	if c.refresh(); c.longEnough() {
 		return nil
@@ -181,10 +182,10 @@ func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node stri
 	return nil
 }
 
-// startShort prepares a short proof, and returns the time at which it begins. If nothing is
-// proven on this connection yet, the znode was created on an earlier one. A check alone is
-// then enough, which proves the connect request, unless an answer is old enough to prove a
-// later request.
+// startShort prepares a short proof, and returns the time at which the proof begins. If
+// nothing has been proven on the current connection yet, the znode was created on an earlier
+// one. In that case a check alone is enough: it proves the connect request. A sync is added
+// only if an answer is old enough to prove a later request.
 func (c *leaseClock) startShort(createSent time.Time) (from time.Time) {
 	now := time.Now()
 	fresh := c.stage() == shortCheck
@@ -203,9 +204,9 @@ func (c *leaseClock) startShort(createSent time.Time) (from time.Time) {
 	return from
 }
 
-// reanchor offers the proof the newest answer that had come at the time by.
-func (c *leaseClock) reanchor(by time.Time) {
-	st := c.s.State(by)
+// reanchor passes to proof.reanchor the newest answer that had arrived at the time asOf.
+func (c *leaseClock) reanchor(asOf time.Time) {
+	st := c.s.State(asOf)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.proof.reanchor(st.Sent, st.Came)
@@ -217,8 +218,9 @@ func (c *leaseClock) stage() stage {
 	return c.proof.stage
 }
 
-// leaseAge returns the age of a proof. A suspended machine stops the monotonic clock, and
-// setting the clock changes the wall clock; the larger of both ages is on the safe side.
+// leaseAge returns the time from contact, the proven time of a lease, until now. The
+// monotonic clock stops while the machine is suspended, and the wall clock may be set. To be
+// safe, leaseAge returns the larger of the two ages.
 func leaseAge(contact, now time.Time) time.Duration {
 	return max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
 }

@@ -7,8 +7,9 @@ import (
 )
 
 // Do acquires the lock as Lock does, calls f, and releases the lock, even if f panics. The
-// context that f gets ends with ctx and with the lease; token is Lease.Token. Do tries to
-// release the lock for up to one session timeout, even after ctx has ended.
+// context that Do passes to f ends when ctx or the lease ends; token is the result of
+// Lease.Token. Do tries to release the lock for up to one session timeout, even after ctx has
+// ended.
 //
 // The error joins the error of f and the error of the release. It matches ErrLost if the
 // lock was lost before it was released, whatever f returned. If the lock was lost before f
@@ -18,14 +19,14 @@ func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, token int64) 
 	return withLease(ctx, l.Lock, f)
 }
 
-// RDo is like Do, but others can hold the lock shared at the same time.
+// RDo is like Do, but acquires the lock shared: others can hold it shared at the same time.
 func (l *Lock) RDo(ctx context.Context, f func(ctx context.Context, token int64) error) error {
 	return withLease(ctx, l.RLock, f)
 }
 
-// withLease acquires a lease with take, calls f under it, and releases it.
-func withLease(ctx context.Context, take func(context.Context) (*Lease, error), f func(context.Context, int64) error) (err error) {
-	lease, err := take(ctx)
+// withLease calls acquire to get a lease, calls f while it lasts, and releases it.
+func withLease(ctx context.Context, acquire func(context.Context) (*Lease, error), f func(context.Context, int64) error) (err error) {
+	lease, err := acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,8 +45,8 @@ func withLease(ctx context.Context, take func(context.Context) (*Lease, error), 
 	return f(held, lease.Token())
 }
 
-// withLoss joins the error of a function that ran under a lock and the error of the
-// release. It reports a loss of the lock only once.
+// withLoss joins done, the error of a function that ran under a lock, and released, the error
+// of the release. If lost is true, the result matches ErrLost. It reports the loss only once.
 func withLoss(done, released error, lost bool) error {
 	switch {
 	case errors.Is(released, ErrLost) && errors.Is(done, ErrLost):

@@ -1,15 +1,16 @@
 // # The hand-off
 //
 // When the contender ahead is gone, a waiter normally lists the contenders again, because
-// others may still be ahead of it (see queue.go). In one case there can be no other, and the
-// waiter holds the lock without another list. All of this must be true:
+// others may still be ahead of it (see queue.go). In one case no other contender can be
+// ahead, and the waiter holds the lock without another list. All of the following must be
+// true:
 //
 //   - The last list showed exactly one conflicting contender ahead. Its znode is a plain
 //     mutex of Curator, of go-zookeeper, of kazoo's Lock, or of this package under
 //     one of these names. Our own number is below the overflow of the server's counter.
 //   - The first event of that znode is its deletion.
 //   - The list, both watches and the event belong to one connection, and no event of our own
-//     znode, which is watched, has come on it.
+//     znode, which is watched, has arrived on it.
 //
 // Why this is safe: a server reports one history, in order, on one connection. Lists, the
 // answers that set watches, and the events of these watches follow each other in that order
@@ -17,19 +18,19 @@
 // change). Call the list's place in this history l, and the place of the deletion d.
 //
 //   - Our znode exists from l to d. If it had been deleted in between, that event would have
-//     come before the other. This does not hold across connections: a new connection reports
-//     the changes made in the meantime in any order (DataTree.setWatches). The waiter then
-//     lists again.
-//   - The parent exists from l to d, because it has a child, and its counter goes on. A
+//     arrived before the event at d. This does not hold across connections: a new connection
+//     reports the changes made in the meantime in any order (DataTree.setWatches). The waiter
+//     then lists again.
+//   - The parent exists from l to d, because it has a child, and its counter continues. A
 //     sequential znode created after l therefore has a greater number than ours, which was
-//     created before l, or a number that sorts last (see rank). A parent that was deleted
-//     and created again counts from 0. For this reason the list right after the create
-//     cannot be left out, even for the lowest numbers.
+//     created before l, or a number that sorts last (see rank). A parent that was deleted and
+//     created again counts from 0. For this reason the list right after the create cannot be
+//     skipped, even for the lowest numbers.
 //   - Only a downgrade creates a znode with a number of the client's choice: a shared znode
 //     with the number of the exclusive znode that it replaces. Curator deletes the exclusive
 //     znode of a read/write lock later, and no event shows the difference from a release
-//     (InterProcessReadWriteLock). So neither Curator's read/write names nor ours count as
-//     plain mutexes. Among the plain mutexes, only ours can become shared; before
+//     (InterProcessReadWriteLock). Therefore, neither Curator's read/write names nor ours
+//     count as plain mutexes. Among the plain mutexes, only ours can become shared; before
 //     Lease.Unlock deletes such a znode, it writes to it in the same transaction, and the
 //     waiter sees that event first.
 //   - No contender listed before our znode becomes a conflicting one later: a shared
@@ -48,8 +49,8 @@ import "github.com/go-zookeeper/zk"
 // number without an earlier change of their data.
 var plainMutexes = map[string]bool{"Curator mutex": true, "go-zookeeper lock": true, "kazoo lock": true}
 
-// mayHandOff reports whether the deletion of the contenders in ahead can hand the lock to
-// this entry without another list.
+// mayHandOff reports whether this entry can hold the lock without another list once the
+// contenders ahead have been deleted.
 func (e *entry) mayHandOff(ahead []string) bool {
 	if len(ahead) > 1 {
 		return false
@@ -60,7 +61,8 @@ func (e *entry) mayHandOff(ahead []string) bool {
 }
 
 // undisturbed reports whether event is the deletion of the znode ahead, the connection is
-// still the one of the last list, and no event of our own znode has come since.
+// still the one on which the last list was requested, and no event of our own znode has
+// arrived since.
 func (e *entry) undisturbed(event zk.EventType) bool {
 	select {
 	case <-e.ownEvents:

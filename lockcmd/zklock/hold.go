@@ -13,10 +13,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A hold is a lock that is held, by one or more leases.
+// A hold is the state of a held lock. All leases of the lock share it.
 type hold struct {
 	e     *entry
-	delay *time.Timer        // starts monitor after monitorAfter
+	delay *time.Timer        // timer that starts monitor after monitorAfter
 	stop  context.CancelFunc // stops monitor
 	done  chan struct{}      // closed when monitor has returned
 
@@ -30,8 +30,8 @@ type hold struct {
 	changed chan struct{} // closed and replaced at each change of st
 }
 
-// monitorAfter is the time after which a held lock is monitored. A shorter hold ends before
-// monitoring pays off.
+// monitorAfter is how long a lock is held before monitor starts. For a lock that is released
+// sooner, monitoring would not pay off.
 const monitorAfter = 5 * time.Millisecond
 
 func newHold(e *entry, waited time.Duration) *hold {
@@ -46,7 +46,7 @@ func newHold(e *entry, waited time.Duration) *hold {
 }
 
 // startMonitor starts monitor, which runs until stopMonitor is called or the lock is lost.
-// Only monitor changes the state meanwhile.
+// Until then, only monitor changes the state of the lock.
 func (h *hold) startMonitor() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -74,8 +74,9 @@ func (h *hold) isOver() bool {
 	return s == Lost || s == Released
 }
 
-// set changes the state and notifies the owner, unless the lock is lost or released. It
-// does nothing if the state is the same and change is nil.
+// set changes the state to s, calls change for other fields of the status, and notifies the
+// owner. It does nothing if the lock is lost or released, or if the state is already s and
+// change is nil.
 func (h *hold) set(s State, change func(*Status)) {
 	h.mu.Lock()
 	was := h.st.State
@@ -106,7 +107,7 @@ func (h *hold) set(s State, change func(*Status)) {
 	h.e.l.notify(st)
 }
 
-// lose records that the lock is lost, and the cause.
+// lose records that the lock is lost, and why.
 func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) }
 
 // monitor watches a held lock until ctx ends or the lock is lost. It watches the lock's
@@ -114,21 +115,21 @@ func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) 
 func (h *hold) monitor(ctx context.Context) {
 	defer guard(h.e.s)()
 	ctx, stop := context.WithCancel(ctx)
-	var probing chan error // receives the result of the probe in flight; nil without one
+	var probing chan error // receives the result of the probe in flight; nil if there is none
 	defer func() {
 		if stop(); probing != nil {
 			<-probing
 		}
 	}()
-	seen := h.e.watched // the znodes are known to exist, on this connection
+	seen := h.e.watched // the znodes were seen on this connection
 	for !h.isOver() {
 		changed := nextChange(h.e.s)
 		if ended(h.e.s) { // before the lease is checked, because the end of the session is certain
 			h.lose(errSessionOver)
 			return
 		}
-		// A connection that comes after this line is handled in the next turn, so that its probe
-		// does not wait for checkZnodes.
+		// A connection that is established after this line is handled in the next
+		// iteration, so that its probe does not wait for checkZnodes.
 		connected := isConnected(h.e.s)
 		seen = seen && connected
 		next := h.updateState(seen)
@@ -153,37 +154,37 @@ func (h *hold) monitor(ctx context.Context) {
 		case <-changed:
 		case err := <-probing:
 			probing = nil
-			h.e.watched = h.e.watched && !errors.Is(err, zk.ErrNoNode) // then checkZnodes looks
+			h.e.watched = h.e.watched && !errors.Is(err, zk.ErrNoNode) // after ErrNoNode, checkZnodes looks again
 		case <-time.After(next):
 		}
 	}
 }
 
-// startProbe sends the probe that is due for the lease. Its result is sent on the channel,
-// after the end of ctx at the latest.
+// startProbe sends the probe that is due for the lease, and returns a channel for the result.
+// The result arrives soon after ctx ends, at the latest.
 func (h *hold) startProbe(ctx context.Context) chan error {
 	done, node := make(chan error, 1), h.e.node()
-	go func() { done <- h.e.clock.runDue(ctx, node) }() // monitor waits for it
+	go func() { done <- h.e.clock.runDue(ctx, node) }() // monitor waits for this goroutine
 	return done
 }
 
-// Causes of the loss of a lock.
+// Causes of the loss of a lock, which Status.Err reports.
 var (
 	errSessionOver  error = sessionOver{}
 	errRemoved            = errors.New("another client deleted the holder's znode")
 	errDisconnected       = errors.New("the connection was lost, and this server ends a session when its connection ends")
 )
 
-// checkZnodes reads the lock's own znodes, for at most patience, and sets watches. It
-// reports whether all of them exist.
-func (h *hold) checkZnodes(ctx context.Context, patience time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// checkZnodes reads the lock's own znodes and sets watches on them. It gives up after
+// timeout. It reports whether all of them were found.
+func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	data, readable, err := h.e.readOwn(ctx)
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && h.e.sharedNames != nil:
 		h.recordShared()
-		return h.checkZnodes(ctx, patience)
+		return h.checkZnodes(ctx, timeout)
 	case errors.Is(err, zk.ErrNoNode):
 		h.lose(errRemoved)
 		if len(h.e.names) > 1 { // the remaining znodes exclude only some clients
@@ -204,14 +205,14 @@ func (h *hold) checkZnodes(ctx context.Context, patience time.Duration) bool {
 // a machine that was asleep soon notices that its lease has ended.
 const recheckInterval = time.Second
 
-// updateState sets the state that follows from the lease, and returns the time until it
-// must be called again. seen reports whether the znodes are known to exist, on this
-// connection.
+// updateState derives the state of the lock from its lease and connection. It returns the
+// time after which it must be called again. seen reports whether the lock's znodes were seen
+// on this connection.
 func (h *hold) updateState(seen bool) time.Duration {
 	left := h.e.clock.left()
 	switch {
 	case left <= 0:
-		if why := h.disconnected(); why != nil {
+		if why := h.disconnectError(); why != nil {
 			h.set(PresumedLost, func(st *Status) { st.Err = why })
 		}
 		h.set(PresumedLost, nil) // no effect if the state is PresumedLost already
@@ -224,8 +225,9 @@ func (h *hold) updateState(seen bool) time.Duration {
 	return min(left, recheckInterval)
 }
 
-// disconnected returns an error if the lease has just ended because the connection did.
-func (h *hold) disconnected() error {
+// disconnectError returns errDisconnected if the server ends sessions with their connections,
+// the connection is lost, and the lock is not presumed lost yet. Otherwise it returns nil.
+func (h *hold) disconnectError() error {
 	st := h.e.s.State(time.Now())
 	if st.EndsWithConnection && !st.Connected && h.status().State != PresumedLost {
 		return errDisconnected
@@ -233,8 +235,8 @@ func (h *hold) disconnected() error {
 	return nil
 }
 
-// reacquire counts another lease of the same owner. It returns false if the lock is lost.
-// While the lock is presumed lost, reacquire waits until its fate is known.
+// reacquire adds another lease for the same owner. It returns false if the lock is lost.
+// While the lock is presumed lost, reacquire waits until it is known to be held or lost.
 func (h *hold) reacquire(ctx context.Context, mode Mode) (bool, error) {
 	for {
 		h.mu.Lock()
@@ -282,7 +284,8 @@ func (h *hold) stopMonitor() {
 	<-h.done
 }
 
-// A Lease is one acquisition of a lock. It lasts until Unlock or until the lock is lost.
+// A Lease is one acquisition of a lock. It lasts until Unlock releases it or the lock is
+// lost.
 type Lease struct {
 	h    *hold
 	mode Mode
@@ -301,31 +304,32 @@ func (h *hold) lease(mode Mode) *Lease {
 	return &Lease{h: h, mode: mode, lost: h.lost, ctx: ctx, cancel: cancel}
 }
 
-// Lost returns a channel that is closed when the lock is lost, or may be: when its znode or
-// its session is gone, or when the lease has ended and no server has answered since. The
+// Lost returns a channel that is closed when the lock is lost or may be lost: when its znode
+// or its session is gone, or when the lease has ended and no server has answered since. The
 // channel stays closed if the lock later turns out to be still held.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // State returns the current status of the lock.
 func (l *Lease) State() Status { return l.h.status() }
 
-// Left returns how long the lock is certain to be held if no server answers from now on, by
-// the wall clock or by the monotonic clock, whichever leaves less. The result has no
-// meaning once the state is Lost.
+// Left returns how long the lock is certain to be held even if no server answers from now on.
+// It measures the time by the wall clock and by the monotonic clock, and returns the smaller
+// result. The result has no meaning once the state is Lost.
 func (l *Lease) Left() time.Duration { return l.h.e.clock.left() }
 
-// Timeout returns the timeout of the session that holds the lock. Left is never longer.
+// Timeout returns the timeout of the session that holds the lock. The result of Left is never
+// longer.
 func (l *Lease) Timeout() time.Duration { return l.h.e.s.State(time.Now()).Timeout }
 
 // Path returns the path of the lock.
 func (l *Lease) Path() string { return l.h.e.l.path }
 
-// Node returns the path of the lock's own znode; if there are several, of the first.
+// Node returns the path of the lock's own znode, or of the first one if there are several.
 func (l *Lease) Node() string { return l.h.status().Node }
 
-// Nodes returns the paths of all znodes of the lock; a lock of family All has several.
-// Their names are never used again: a transaction that checks them has no effect once the
-// lock is gone.
+// Nodes returns the paths of all znodes of the lock; a lock of family All has several. Their
+// names are never used again, so a transaction that checks these znodes fails once the lock
+// is gone.
 func (l *Lease) Nodes() []string {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
@@ -333,7 +337,8 @@ func (l *Lease) Nodes() []string {
 }
 
 // Token returns the fencing token: the czxid of the lock's znode. It grows from holder to
-// holder, over the whole ensemble, and stays the same when a lock becomes shared.
+// holder, because czxids grow across the whole ensemble, and stays the same when a lock
+// becomes shared.
 func (l *Lease) Token() int64 { return l.h.e.czxid }
 
 // Mode returns the mode in which the lease was acquired.
@@ -342,8 +347,8 @@ func (l *Lease) Mode() Mode { return l.mode }
 // SessionID returns the id of the session that holds the lock.
 func (l *Lease) SessionID() int64 { return l.h.e.s.State(time.Now()).ID }
 
-// Context returns a context that is cancelled when the lease ends: with ErrLost as its
-// cause when Lost is closed, or with ErrNotHeld when the lease is released.
+// Context returns a context that is cancelled when the lease ends. Its cause is ErrLost if
+// Lost was closed, or ErrNotHeld if the lease was released.
 func (l *Lease) Context() context.Context {
 	l.watch.Do(func() {
 		go func() { // ends with the lease
@@ -357,11 +362,11 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// end cancels the lease's context. The cause is why if it matches ErrLost, and ErrNotHeld
+// end cancels the lease's context. The cause is err if err matches ErrLost, and ErrNotHeld
 // otherwise.
-func (l *Lease) end(why error) {
-	if !errors.Is(why, ErrLost) {
-		why = ErrNotHeld
+func (l *Lease) end(err error) {
+	if !errors.Is(err, ErrLost) {
+		err = ErrNotHeld
 	}
-	l.cancel(why)
+	l.cancel(err)
 }

@@ -13,7 +13,7 @@ import (
 // the lock. The lock itself waits for every contender of a known kind, whatever its family.
 type Family string
 
-// The families of locks.
+// Families of znode names, and the client libraries that use them.
 const (
 	Mutex    Family = "mutex" // Curator's InterProcessMutex, go-zookeeper's Lock
 	RW       Family = "rw"    // Curator's InterProcessReadWriteLock
@@ -25,42 +25,43 @@ const (
 // Families returns all families, the default first.
 func Families() []Family { return []Family{Mutex, RW, Kazoo, All} }
 
-// Mode decides who else can hold a lock at the same time.
+// Mode decides which other clients can hold a lock at the same time.
 type Mode string
 
-// The modes of a contender. A lock is acquired Exclusive or Shared.
+// The modes of a contender. A Lock acquires only Exclusive and Shared.
 const (
 	Exclusive Mode = "exclusive"
 	Shared    Mode = "shared"
 	Counted   Mode = "counted" // a lease of a semaphore: a limited number of others can hold it, too
 )
 
-// Conflicts reports whether contenders of these modes exclude each other.
+// Conflicts reports whether two contenders with the modes a and b exclude each other.
 func Conflicts(a, b Mode) bool {
 	return a != Counted && b != Counted && (a == Exclusive || b == Exclusive)
 }
 
 // Name is the parsed name of a lock's child.
 type Name struct {
-	Kind   string // recipe that creates such names, as a text for people
+	Kind   string // readable name of the recipe that creates such names
 	Mode   Mode
 	GUID   string // text before the marker, which identifies the client; may be empty
 	Number int64  // sequence number; negative after an overflow; NoNumber if there is none
 }
 
-// NoNumber is the Number of a name that has none.
+// NoNumber is the value of Name.Number for a name without a sequence number.
 const NoNumber = -1 << 63
 
-// A marker is the text right before the sequence number in one kind of names.
+// A marker describes the text right before the sequence number, which identifies one kind of
+// names.
 type marker struct {
 	text   string
 	kind   string
 	mode   Mode
-	family Family // family that creates such names; noFamily if we only recognize them
+	family Family // family that creates such names; noFamily if this package only recognizes them
 }
 
-// markers is searched in order. If one marker is a suffix of another, the longer one comes
-// first. The names are those of Curator 5.4, kazoo 2.8, go-zookeeper 1.0, ZooKeeper's
+// ParseName searches markers in order. If one marker is a suffix of another, the longer one
+// comes first. The names are those of Curator 5.4, kazoo 2.8, go-zookeeper 1.0, ZooKeeper's
 // recipes, HBase 2 and Accumulo.
 var markers = []marker{
 	{"-read-lock-", "Curator mutex, shared", Shared, Mutex},
@@ -76,8 +77,8 @@ var markers = []marker{
 	{"read-", "HBase read", Shared, noFamily},
 }
 
-// ParseName parses the name of a lock's child. If no known recipe creates such a name, ok
-// is false: the child takes no part in the lock.
+// ParseName parses the name of a lock's child. If no known recipe creates such a name, ok is
+// false: the child is not a contender for the lock.
 func ParseName(name string) (n Name, ok bool) {
 	if isHex(name, 32) {
 		return Name{Kind: "kazoo semaphore", Mode: Counted, GUID: name, Number: NoNumber}, true
@@ -112,8 +113,8 @@ func (m marker) name(guid string, number int64) Name {
 	return n
 }
 
-// parseOther parses the names of recipes that have no marker of their own before the
-// number.
+// parseOther parses the names of recipes that put no fixed marker before the number. head is
+// the part of the name before the number.
 func parseOther(head string, number int64) (Name, bool) {
 	if sid, ok := cutBoth(head, "x-", "-"); ok && isSession(sid) {
 		return Name{Kind: "ZooKeeper recipe", Mode: Exclusive, GUID: sid, Number: number}, true
@@ -161,8 +162,8 @@ func isHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// isSession reports whether s is a session id: decimal as in ZooKeeper's Java recipe, or
-// sixteen hexadecimal digits as in its C recipe.
+// isSession reports whether s has the form of a session id: a decimal number as in
+// ZooKeeper's Java recipe, or sixteen hexadecimal digits as in its C recipe.
 func isSession(s string) bool {
 	if isHex(s, 16) {
 		return true
@@ -171,8 +172,8 @@ func isSession(s string) bool {
 	return err == nil
 }
 
-// prefixes returns the names of a lock's own znodes without their numbers, one for each
-// family that the lock takes part in. guid is a UUID with its dashes.
+// prefixes returns the names of a lock's own znodes without their sequence numbers, one for
+// each family of names that the lock uses. guid is a UUID with its dashes.
 func prefixes(f Family, m Mode, guid string) []string {
 	var names []string
 	for _, k := range markers {
@@ -194,26 +195,28 @@ func (m marker) prefix(guid string) string {
 	return "_c_" + guid + "-" + m.text
 }
 
-// ownerMark returns the client's mark in a name, in one form for all families, or the empty
-// string for a name without a mark.
+// ownerMark returns the GUID in a znode name, in the same form for all families, or an empty
+// string if there is none.
 func ownerMark(name string) string {
 	n, _ := ParseName(name)
 	return strings.ReplaceAll(strings.TrimPrefix(n.GUID, "_c_"), "-", "")
 }
 
-// SameOwner reports whether two children of a lock belong to the same attempt to acquire
-// it: a lock of family All has several children. Names and paths are accepted.
+// SameOwner reports whether two children of a lock belong to the same attempt to acquire it:
+// a lock of family All has several children. a and b can be names or paths.
 func SameOwner(a, b string) bool {
 	a, b = path.Base(a), path.Base(b)
 	return a == b || ownerMark(a) != "" && ownerMark(a) == ownerMark(b)
 }
 
-// isOwn reports whether a child carries the mark of the lock with this guid.
+// isOwn reports whether a child was created by the attempt to acquire the lock that has this
+// guid.
 func isOwn(name, guid string) bool {
 	return strings.HasPrefix(name, "_c_"+guid+"-") || strings.HasPrefix(name, strings.ReplaceAll(guid, "-", "")+"__")
 }
 
-// newGUID returns a random UUID of version 4, which marks the lock's own znodes.
+// newGUID returns a random UUID of version 4. It becomes part of the names of the lock's own
+// znodes.
 func newGUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -10,20 +10,21 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A rank is a contender's place in the queue. Contenders are ordered by their numbers until
-// the server's counter overflows. After that, the counter stays at its last value, so that
-// numbers repeat, or are negative for a moment. All contenders with such numbers come last,
-// in the order of the transactions that created them.
+// A rank determines a contender's place in the queue. Contenders are ordered by their
+// sequence numbers until the server's counter overflows. After that, the counter stays at its
+// last value, so that numbers repeat, or are negative for a moment. All contenders with such
+// numbers come last, in the order of the transactions that created them.
 type rank struct {
 	name   string
-	number int64 // firstUntrusted for all numbers that do not show the order
-	czxid  int64 // compared between equal numbers; 0 if no other contender has this number
+	number int64 // firstUntrusted stands for all numbers that do not show the order of creation
+	czxid  int64 // orders contenders with equal numbers; 0 if no other contender has this number
 }
 
-// firstUntrusted is the value at which the server's counter stays; many znodes can have it.
+// firstUntrusted is the value at which the server's counter stays after it has overflowed.
+// Many znodes can have this number.
 const firstUntrusted = math.MaxInt32
 
-// trusted reports whether number shows the order of creation.
+// trusted reports whether znodes with such a sequence number are ordered by it.
 func trusted(number int64) bool { return number >= 0 && number < firstUntrusted }
 
 func newRank(name string, number int64) rank {
@@ -37,7 +38,8 @@ func (a rank) compare(b rank) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.czxid, b.czxid))
 }
 
-// ahead returns the contenders that this entry waits for, the nearest last.
+// ahead returns the znode names of the contenders that this entry waits for, with the nearest
+// one last. children is the list of all contenders.
 func (e *entry) ahead(ctx context.Context, children []string) ([]string, error) {
 	own, err := e.ownRank(children)
 	if err != nil {
@@ -81,7 +83,8 @@ func (e *entry) ownRank(children []string) (rank, error) {
 	return own, nil
 }
 
-// rivals returns the contenders that conflict with this entry, ahead or not.
+// rivals returns the contenders that conflict with this entry, whether they are ahead of it
+// or not.
 func (e *entry) rivals(children []string) []rank {
 	var list []rank
 	for _, name := range children {
@@ -93,8 +96,8 @@ func (e *entry) rivals(children []string) []rank {
 	return list
 }
 
-// czxidOf asks the server for the czxid of a child. A child that has been deleted meanwhile
-// gets the greatest czxid, which places it last.
+// czxidOf asks the server for the czxid of a child. If the child has been deleted meanwhile,
+// czxidOf returns the greatest possible czxid, which places it last.
 func (e *entry) czxidOf(ctx context.Context, name string) (int64, error) {
 	var st *zk.Stat
 	err := retry(ctx, e.s, func() (err error) {

@@ -12,37 +12,38 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// errPlaceLost reports that the znode of a waiter was deleted.
+// errPlaceLost means that another client deleted the znode of a waiter.
 var errPlaceLost = errors.New("another client deleted the waiter's znode")
 
-// An entry is one attempt to acquire a lock, in one session.
+// An entry is one attempt to acquire a lock, in one session. Its own znodes are the znodes
+// that this attempt has created.
 type entry struct {
 	l             *Lock
 	s             Session
 	clock         *leaseClock
 	mode          Mode
 	guid          string
-	names         []string          // names of our znodes, once they are known to exist
+	names         []string          // names of our own znodes, once they are known to exist
 	czxid         int64             // czxid of our own znodes
 	ownEvents     chan zk.EventType // events of our own znodes; capacity 1
 	watched       bool              // our own znodes have watches that report to ownEvents
-	listedOn      time.Time         // Begun of the connection on which the last list was requested
-	notifiedPlace int               // place in the queue reported last
-	notifiedAhead Ahead             // contender ahead reported last
-	createSent    time.Time         // send time of the create; zero once it is long ago
+	listedOn      time.Time         // start of the connection on which the last list was requested
+	notifiedPlace int               // place in the queue that was last reported
+	notifiedAhead Ahead             // contender ahead that was last reported
+	createSent    time.Time         // send time of the create request; zero once that is long ago
 
-	revocation  []byte   // request to release the lock that came during the wait
-	sharedNames []string // names of our own znodes if an unanswered downgrade took effect
-	mayExist    bool     // our znodes may exist under names that are not known
+	revocation  []byte   // request to release the lock that arrived during the wait
+	sharedNames []string // names that our own znodes have if an unanswered downgrade took effect
+	mayExist    bool     // our own znodes may exist under names that are not known
 	listed      bool     // our own znodes were seen in a list
-	unanswered  bool     // a delete was sent and not answered: it may have taken effect
+	unanswered  bool     // a delete was sent but not answered: it may have taken effect
 }
 
 func newEntry(l *Lock, s Session, mode Mode) *entry {
 	return &entry{l: l, s: s, clock: newLeaseClock(s), mode: mode, guid: newGUID(), ownEvents: make(chan zk.EventType, 1)}
 }
 
-// node returns the path of the first own znode, or the empty string.
+// node returns the path of the entry's first own znode, or an empty string if none is known.
 func (e *entry) node() string {
 	if len(e.names) == 0 {
 		return ""
@@ -50,7 +51,7 @@ func (e *entry) node() string {
 	return e.l.child(e.names[0])
 }
 
-// nodes returns the paths of all own znodes.
+// nodes returns the paths of all own znodes of the entry.
 func (e *entry) nodes() []string {
 	paths := make([]string, len(e.names))
 	for i, name := range e.names {
@@ -59,8 +60,8 @@ func (e *entry) nodes() []string {
 	return paths
 }
 
-// queue creates our own znodes and waits until no conflicting contender is ahead. If it
-// fails, it deletes them, in the background if they cannot be deleted at once.
+// queue creates the entry's own znodes and waits until no conflicting contender is ahead of
+// them. If it fails, it deletes them, in the background if they cannot be deleted at once.
 func (e *entry) queue(ctx context.Context, wait bool) error {
 	children, err := e.createZnodes(ctx)
 	if err == nil {
@@ -75,8 +76,8 @@ func (e *entry) queue(ctx context.Context, wait bool) error {
 	return err
 }
 
-// waitUntilFree waits until no conflicting contender is ahead, beginning with the list
-// children.
+// waitUntilFree waits until no conflicting contender is ahead. children is the first list of
+// contenders to examine. If wait is false, waitUntilFree returns ErrBusy instead of waiting.
 func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool) error {
 	for {
 		ahead, err := e.ahead(ctx, children)
@@ -117,7 +118,8 @@ func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool)
 	}
 }
 
-// placeLost replaces ErrNoNode, for our own znode or for its parent, by errPlaceLost.
+// placeLost replaces zk.ErrNoNode with errPlaceLost, where our own znode or its parent is
+// missing. It returns other errors unchanged.
 func placeLost(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return errPlaceLost
@@ -125,10 +127,10 @@ func placeLost(err error) error {
 	return err
 }
 
-// waitForChange waits for an event of node, the nearest znode ahead, or of our own znodes.
-// It returns the event of node, or 0 if something else ended the wait.
+// waitForChange waits for an event of node, the nearest znode ahead, or of our own znodes. It
+// returns the event of node, or 0 if the wait ended for another reason.
 func (e *entry) waitForChange(ctx context.Context, node string, place int) (zk.EventType, error) {
-	wake := make(chan zk.EventType, 1) // a channel of its own: events of another znode must not count
+	wake := make(chan zk.EventType, 1) // a separate channel, so that events of other znodes do not count
 	defer e.s.Unwatch(node, wake)
 	st, err := e.readAhead(ctx, node, wake)
 	if errors.Is(err, errPlaceLost) { // node, not our own znode, is gone
@@ -157,7 +159,8 @@ func (e *entry) waitForChange(ctx context.Context, node string, place int) (zk.E
 	}
 }
 
-// notifyPlace reports the place in the queue if it has changed.
+// notifyPlace reports the place in the queue to the owner if the place, or the contender
+// ahead, has changed.
 func (e *entry) notifyPlace(place int, ahead *Ahead) {
 	if e.notifiedPlace == place && e.notifiedAhead.Node == ahead.Node && bytes.Equal(e.notifiedAhead.Data, ahead.Data) {
 		return
@@ -166,8 +169,8 @@ func (e *entry) notifyPlace(place int, ahead *Ahead) {
 	e.l.notify(Status{State: Queued, Mode: e.mode, Node: e.node(), Place: place, Ahead: ahead})
 }
 
-// readAhead reads the znode of the contender ahead and sets a watch. Without permission to
-// read, it sets no watch, and returns an Ahead with nil Data.
+// readAhead reads the znode of the contender ahead, and sets a watch that reports to wake.
+// Without permission to read the znode, it sets no watch, and returns an Ahead with nil Data.
 func (e *entry) readAhead(ctx context.Context, node string, wake chan<- zk.EventType) (*Ahead, error) {
 	var data []byte
 	var st *zk.Stat
@@ -185,9 +188,9 @@ func (e *entry) readAhead(ctx context.Context, node string, wake chan<- zk.Event
 	return ahead, nil
 }
 
-// readOwn reads our own znodes and sets watches. It returns the data of the first, or of
-// the last that contains a request to release the lock, and reports whether all could be
-// read.
+// readOwn reads our own znodes and sets watches on them. It returns the data of the first
+// znode, or of the last one that contains a request to release the lock. readable reports
+// whether all of them could be read.
 func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err error) {
 	readable = true
 	for _, name := range e.names {
@@ -203,11 +206,12 @@ func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err er
 	return data, readable, nil
 }
 
-// read returns a znode's data and Stat, and sets a watch on wake. Without permission to
-// read, it returns nil data, and on newer servers a nil Stat as well, although the znode
-// exists; it then sets no watch. A watch set by exists would not help: newer servers do not
-// report its events without that permission, and if the znode vanished meanwhile, the watch
-// would stay forever. A caller that gets no data reads again soon.
+// read returns a znode's data and Stat, and sets a watch that reports to wake. Without
+// permission to read the znode, it sets no watch, and returns nil data, and on newer servers
+// a nil Stat as well, although the znode exists. A watch set with an exists request would not
+// help: newer servers do not report its events without that permission, and if the znode was
+// deleted meanwhile, the watch would remain forever. A caller that gets no data must read
+// again soon.
 func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	data, st, err := s.Get(ctx, node, wake)
 	if errors.Is(err, zk.ErrNoAuth) {
@@ -223,8 +227,8 @@ func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType)
 	return data, st, err
 }
 
-// createZnodes creates our own znodes, with the parents that they need, and returns the
-// children of the lock listed after that.
+// createZnodes creates our own znodes, and missing parents. It returns the children of the
+// lock's path, listed right after the creation.
 func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
 	var reqs []*zk.CreateRequest
 	for _, prefix := range prefixes(e.l.opt.Family, e.mode, e.guid) {
@@ -271,16 +275,17 @@ func (e *entry) setZnodes(paths []string, czxid int64) {
 	}
 }
 
-// findCreated finds out whether our own znodes were created, after the answer to the
-// create, or to the list that follows it, was lost. It sends a sync first, because the next
-// server may lag behind the one that created them. want is the number of own znodes.
+// findCreated finds out whether our own znodes were created, after the answer to the create,
+// or to the list that follows it, was lost. It sends a sync first, because the next server
+// may lag behind the one that created them. want is the number of own znodes that the create
+// should have created.
 func (e *entry) findCreated(ctx context.Context, want int) (children []string, err error) {
 	children, err = e.syncAndList(ctx)
 	if errors.Is(err, zk.ErrNoNode) {
 		if len(e.names) > 0 {
 			return nil, errPlaceLost
 		}
-		return nil, nil // without a parent there are no znodes of ours
+		return nil, nil // without the parent, our own znodes cannot exist
 	}
 	if err != nil || len(e.names) > 0 {
 		return children, err
@@ -315,13 +320,14 @@ func (e *entry) syncAndList(ctx context.Context) (children []string, err error) 
 	return children, err
 }
 
-// list requests the contenders, and records the connection of the request.
+// list returns the names of the contenders, and records on which connection it requested
+// them.
 func (e *entry) list(ctx context.Context) ([]string, error) {
 	e.listedOn = begunAt(e.s)
 	return e.s.Children(ctx, e.l.path)
 }
 
-// ownAmong returns the children that carry this entry's mark, in the order of their
+// ownAmong returns the children whose names contain this entry's GUID, in the order of their
 // creation.
 func (e *entry) ownAmong(children []string) []string {
 	own := slices.DeleteFunc(slices.Clone(children), func(c string) bool { return !isOwn(c, e.guid) })
@@ -331,11 +337,11 @@ func (e *entry) ownAmong(children []string) []string {
 }
 
 // makeParents creates dir and its missing parents as containers, which the server deletes
-// once they have been used and are empty again. A parent may vanish while its child is
-// created; makeParents then repeats both. missing is the error that reported that dir does
+// once they have been used and are empty again. If a parent is deleted before its child is
+// created, makeParents creates both again. missing is the error that reported that dir does
 // not exist.
 func (e *entry) makeParents(ctx context.Context, dir string, missing error) error {
-	if dir == "/" { // only a chroot can be missing, and creating it is not our task
+	if dir == "/" { // only the chroot itself can be missing, and creating it is not our task
 		return missing
 	}
 	for {

@@ -9,15 +9,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Unlock releases the lease. The last lease releases the lock: Unlock then returns once the
-// server has confirmed that the lock was held until now.
+// Unlock releases the lease. With the last lease, it also releases the lock: it then returns
+// once the server has confirmed that the lock was held until the release.
 //
 // The error is one of these:
 //
-//   - ErrNotHeld if the lease was released before
-//   - ErrLost if the lock was lost; the release itself may find that out
-//   - ErrUnconfirmed if ctx ended before the answer came. The lease is released; the
-//     removal continues in the background until the state is Released or Lost.
+//   - ErrNotHeld if the lease has already been released
+//   - ErrLost if the lock was lost, even if Unlock is the first to notice
+//   - ErrUnconfirmed if ctx ended before the answer arrived. The lease is released; the
+//     removal of the znodes continues in the background until the state is Released or Lost.
 //   - any other error, such as a missing permission: the lease is still held
 func (l *Lease) Unlock(ctx context.Context) error {
 	lock := l.h.e.l
@@ -39,8 +39,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return err
 }
 
-// release ends one lease of a mode. For the last one, it deletes the lock's znodes, and
-// waits for the server's answer.
+// release releases one lease of the given mode. For the last lease, it deletes the lock's
+// znodes, and waits for the server's answer.
 func (h *hold) release(ctx context.Context, mode Mode) error {
 	switch {
 	case h.lostError() != nil:
@@ -72,14 +72,14 @@ func (h *hold) release(ctx context.Context, mode Mode) error {
 		h.e.withdrawInBackground(h.recordRelease)
 		return ErrUnconfirmed
 	}
-	h.e.unanswered = false // the server rejected it, so no earlier request took effect either
+	h.e.unanswered = false // the server rejected the delete, so no earlier delete took effect either
 	h.set(Held, nil)
 	h.startMonitor()
 	return h.e.leftoverError(err)
 }
 
-// recordRelease records that the lock's znodes are gone: released if this lock deleted them
-// (ours), and lost otherwise.
+// recordRelease records that the lock's znodes are gone. If ours is true, this lock has
+// deleted them and is released. Otherwise the lock is lost.
 func (h *hold) recordRelease(ours bool) {
 	if ours {
 		h.set(Released, nil)
@@ -88,8 +88,8 @@ func (h *hold) recordRelease(ours bool) {
 	}
 }
 
-// withdraw deletes the entry's znodes, known or not, after a failed attempt. If ctx has
-// ended, nobody waits for it, and it continues in the background.
+// withdraw deletes the znodes of a failed attempt, even if their names are not known. Once
+// ctx has ended, it returns, and the deletion continues in the background.
 func (e *entry) withdraw(ctx context.Context) error {
 	if ctx.Err() == nil {
 		_, err := e.sweep(ctx)
@@ -101,10 +101,9 @@ func (e *entry) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// withdrawInBackground deletes the entry's znodes in the background. It calls then once
-// they are gone; ours reports whether this lock deleted them or they ended with their
-// session.
-func (e *entry) withdrawInBackground(then func(ours bool)) {
+// withdrawInBackground deletes the entry's znodes in the background. It calls whenGone once
+// they are gone; ours is true if this lock deleted them or they ended with their session.
+func (e *entry) withdrawInBackground(whenGone func(ours bool)) {
 	e.l.sweeps.run(func() {
 		ctx, cancel := sessionContext(e.s)
 		defer cancel()
@@ -113,12 +112,12 @@ func (e *entry) withdrawInBackground(then func(ours bool)) {
 			e.l.notify(Status{State: Releasing, Mode: e.mode, Node: e.node(), Err: err})
 			return
 		}
-		then(ours || err != nil)
+		whenGone(ours || err != nil)
 	})
 }
 
-// leftoverError returns an error that names the znodes which err prevents from being
-// deleted. It returns nil if no znode can have been created.
+// leftoverError returns an error that names the znode that could not be deleted, with err as
+// the reason. It returns nil if err is nil, or if no znode can have been created.
 func (e *entry) leftoverError(err error) error {
 	node := e.node()
 	switch {
@@ -130,9 +129,10 @@ func (e *entry) leftoverError(err error) error {
 	return fmt.Errorf("cannot delete %s, which remains until the session ends: %w", node, err)
 }
 
-// sweep deletes the entry's znodes. It returns once they are certainly gone, or cannot be
-// deleted, or ctx or the session ends. A create that is still in flight arrives at the
-// server before the requests of sweep.
+// sweep deletes the entry's znodes. It returns once they are certainly gone, once it is known
+// that they cannot be deleted, or when ctx or the session ends. ours reports whether this
+// lock deleted them. A create that is still in flight reaches the server before the requests
+// of sweep.
 func (e *entry) sweep(ctx context.Context) (ours bool, err error) {
 	if len(e.names) == 0 {
 		children, err := e.syncAndList(ctx)
@@ -149,9 +149,9 @@ func (e *entry) sweep(ctx context.Context) (ours bool, err error) {
 	return e.remove(ctx)
 }
 
-// remove deletes the entry's known znodes, several of them in one transaction if possible.
-// It reports whether this lock deleted them. If one of them is missing, another client has
-// deleted it, or an earlier request of ours that was not answered.
+// remove deletes the entry's known znodes, several of them in one transaction if possible. It
+// reports whether this lock deleted them. If one of them is missing, it was deleted by
+// another client, or by an earlier request of ours that was not answered.
 func (e *entry) remove(ctx context.Context) (ours bool, err error) {
 	var requests [][]any
 	for _, name := range slices.Concat(e.names, e.sharedNames) {

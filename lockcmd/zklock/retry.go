@@ -8,7 +8,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// transient reports whether err is an error that another connection can cure.
+// transient reports whether err is a connection error, so that the request may succeed on
+// another connection.
 func transient(err error) bool {
 	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) || errors.Is(err, zk.ErrSessionMoved)
 }
@@ -22,8 +23,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// retry repeats a request until its outcome is known: it succeeds, it fails with an error
-// that is not transient, or ctx or the session ends.
+// retry repeats a request until it succeeds, it fails with an error that is not transient, or
+// ctx or the session ends.
 func retry(ctx context.Context, s Session, request func() error) error {
 	for pause := firstPause; ; pause = nextPause(pause) {
 		changed := nextChange(s)
@@ -48,7 +49,7 @@ func retry(ctx context.Context, s Session, request func() error) error {
 	}
 }
 
-// Pauses before a request is repeated on the same connection.
+// Shortest and longest pause before a request is repeated on the same connection.
 const (
 	firstPause = 5 * time.Millisecond
 	longPause  = time.Second
@@ -69,8 +70,8 @@ func backOff(ctx context.Context, changed <-chan struct{}, pause time.Duration) 
 	}
 }
 
-// sessionContext returns a context that ends with the session. Cleanup runs in it, because
-// it must not depend on the caller's context, which may have ended.
+// sessionContext returns a context that ends when the session ends. Cleanup uses it instead
+// of the caller's context, which may have ended already.
 func sessionContext(s Session) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with cancel or with the session

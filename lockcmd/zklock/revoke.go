@@ -3,10 +3,11 @@ package zklock
 import "strings"
 
 // RevokeMessage in the data of a holder's znode asks the holder to release the lock. It is
-// Curator's message; Curator ignores data with anything after it.
+// Curator's message; Curator ignores the message if the data continues after it.
 const RevokeMessage = "__REVOKE__"
 
-// UnlockMessage is the same request in ZooKeeper's own recipes.
+// UnlockMessage in the data of a holder's znode is the same request, as ZooKeeper's own
+// recipes write it.
 const UnlockMessage = "unlock"
 
 // asksForRelease reports whether a znode's data is a request to release the lock.

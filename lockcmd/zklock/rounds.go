@@ -2,7 +2,8 @@ package zklock
 
 import "time"
 
-// A probe is a request that proves something for a lease.
+// A probe is a kind of request that a client sends to prove that the leader keeps its
+// session.
 type probe int
 
 const (
@@ -10,10 +11,9 @@ const (
 	probeCheck              // a transaction whose only operation checks that the lock's znode exists
 )
 
-// A stage is the progress of a proof: it names the step for which the next probe is sent.
-// There are two kinds of proofs. A round, described in doc.go, waits between its two syncs.
-// A short proof does not wait: it is a sync and a check, or a check alone after a new
-// connection.
+// A stage is the step of a proof for which the next probe is sent. There are two kinds of
+// proofs. A round, described in doc.go, waits between its two syncs. A short proof does not
+// wait: it is a sync and a check, or a check alone after a new connection.
 type stage int
 
 const (
@@ -24,20 +24,20 @@ const (
 	finalCheck              // check that ends a round
 )
 
-// proof decides which probes a held lock needs, and computes how long its session is
-// certain to last. It neither sends nor waits, and reads no clock. Its owner sends one
-// probe at a time:
+// proof decides which probes a held lock needs, and computes how long its session is certain
+// to last. It does not send probes itself, does not wait, and reads no clock. Its owner sends
+// one probe at a time:
 //
 //	do, at := p.next()  // wait until at, note the time, send, wait for the answer
 //	p.done(sent, now)   // the answer was OK
 //	p.failed(now)       // the answer was an error, on the same connection
-//	p.attach(begun)     // the connection is another one; the answer, if any, does not count
+//	p.attach(begun)     // a new connection: an answer on the old one no longer counts
 //
 // doc.go explains why this is safe, and rounds_model_test.go explores it.
 type proof struct {
 	timeout   time.Duration // session timeout
-	begun     time.Time     // time of the connect request of the current connection
-	proven    time.Time     // the leader counts the session from here or later; zero: nothing is proven
+	begun     time.Time     // send time of the connect request of the current connection
+	proven    time.Time     // the leader counts the session's time from here or later; zero means not proven
 	toProve   time.Time     // send time that the current proof will prove, on this connection
 	firstSent time.Time     // send time of this round's first sync
 	stage     stage         // step of the current proof
@@ -47,21 +47,21 @@ type proof struct {
 func newProof(timeout time.Duration) proof { return proof{timeout: timeout} }
 
 // pause returns w, the wait of a round between the answer to its first sync and its second
-// sync. The ping of a leader that has just resumed after a pause must get between them.
+// sync. The wait leaves time for the ping of a leader that has just resumed after a pause.
 func (p *proof) pause() time.Duration { return p.timeout / 16 }
 
-// gap returns D, the time between the end of a round and the beginning of the next. It is
-// at least half a tick, because no session is shorter than two ticks, so that the leader
-// has a ping to send.
+// gap returns D, the time between the end of a round and the beginning of the next. No
+// session timeout is shorter than two ticks, so this is at least half a tick: the leader
+// sends a ping in that time.
 func (p *proof) gap() time.Duration { return p.timeout / 4 }
 
 // minAge returns D + w, the minimum age of an answer on which a proof that begins now may
 // build. In a round, the answer to the first sync of the round before is at least as old.
 func (p *proof) minAge() time.Duration { return p.gap() + p.pause() }
 
-// attach records that the current connection began at begun, the time at which its connect
-// request was sent. The request created the session or attached it. A call with the same
-// time has no effect.
+// attach records the current connection. begun is the time at which its connect request was
+// sent, which created the session or attached it. Another call with the same time has no
+// effect.
 //
 // What was proven stays proven, because it states what the leader has heard. The current
 // round is void, because it relied on the notes of the previous server. Attaching a session
@@ -73,29 +73,29 @@ func (p *proof) attach(begun time.Time) {
 	}
 }
 
-// endWithConnection is for servers that end a session with its connection. It ends the lease
-// unless begun shows that the connection on which it was proven still exists. Without a
-// connection begun is zero.
+// endWithConnection ends the lease if the connection on which it was proven no longer exists.
+// It is called for servers that end a session with its connection. begun is the start of the
+// current connection, or zero without a connection.
 func (p *proof) endWithConnection(begun time.Time) {
 	if !p.begun.IsZero() && !p.begun.Equal(begun) {
 		p.proven = time.Time{}
 	}
 }
 
-// startShort starts a short proof, for a lock on an old connection, where a round would
-// take too long. One sync and one check without a wait prove sent, the send time of a
-// request whose answer is at least minAge old when the sync is sent. The transaction that
-// created the lock's znode can take the place of the sync. Unlike a round, a short proof is
-// wrong if the leader has just resumed after a long pause.
+// startShort starts a short proof, for a lock on an old connection, where a round would take
+// too long. A sync and a check, without a wait between them, prove the time sent, at which a
+// request was sent whose answer is at least minAge old when the sync is sent. The transaction
+// that created the lock's znode can take the place of the sync. Unlike a round, a short proof
+// is wrong if the leader has just resumed after a long pause.
 func (p *proof) startShort(sent time.Time) {
 	p.toProve, p.stage, p.due = sent, shortSync, time.Time{}
 }
 
-// reanchor makes the first round after a short proof prove sent, the send time of a request
-// that was answered at came, before the lock was requested. It has an effect only if the
-// round can begin sooner that way: minAge after came.
-func (p *proof) reanchor(sent, came time.Time) {
-	due := came.Add(p.minAge())
+// reanchor makes the first round after a short proof prove the send time of a request that
+// was answered before the lock was requested. answered is the time of the answer. The call
+// has an effect only if the round can begin sooner that way: minAge after the answer.
+func (p *proof) reanchor(sent, answered time.Time) {
+	due := answered.Add(p.minAge())
 	if p.stage == firstSync && sent.After(p.proven) && due.Before(p.due) {
 		p.toProve, p.due = sent, due
 	}
@@ -109,14 +109,15 @@ func (p *proof) next() (probe, time.Time) {
 	return probeSync, p.due
 }
 
-// done records that the probe sent at sent was answered with OK at now.
+// done records that a probe was answered with OK. sent is its send time, and now the time of
+// the answer.
 func (p *proof) done(sent, now time.Time) {
 	switch p.stage {
 	case shortSync:
 		p.stage = shortCheck
 	case shortCheck:
 		p.prove(p.toProve)
-		p.toProve, p.stage, p.due = sent, firstSync, now.Add(p.minAge()) // no wait has passed yet
+		p.toProve, p.stage, p.due = sent, firstSync, now.Add(p.minAge()) // not gap, because this proof had no wait
 	case firstSync:
 		p.firstSent, p.stage, p.due = sent, secondSync, now.Add(p.pause())
 	case secondSync:
@@ -127,8 +128,8 @@ func (p *proof) done(sent, now time.Time) {
 	}
 }
 
-// failed records that the probe was answered with an error, and that the connection
-// continues. The next round proves what this one should have proven.
+// failed records that a probe was answered with an error, and that the connection still
+// exists. The next round proves what this one should have proven.
 func (p *proof) failed(now time.Time) {
 	if p.stage > shortCheck {
 		p.stage = firstSync
@@ -136,8 +137,8 @@ func (p *proof) failed(now time.Time) {
 	p.due = now.Add(p.pause())
 }
 
-// prove records that the leader counts the session's time from sent or later. Any answered
-// request proves its own sending on a standalone server, which is leader and quorum in one.
+// prove records that the leader counts the session's time from sent or later. On a standalone
+// server, which is leader and quorum in one, any answered request proves its own send time.
 func (p *proof) prove(sent time.Time) {
 	if sent.After(p.proven) {
 		p.proven = sent
@@ -151,9 +152,9 @@ func (p *proof) duration() time.Duration { return p.timeout - p.timeout/100 }
 // until returns the end of the lease.
 func (p *proof) until() time.Time { return p.proven.Add(p.duration()) }
 
-// left returns how long the lease lasts, by the wall clock or the monotonic clock,
-// whichever leaves less. It returns 0 if nothing is proven, and a negative duration if the
-// lease has ended.
+// left returns how long the lease lasts from now on, by the wall clock or the monotonic
+// clock, whichever leaves less time. It returns 0 if nothing is proven, and a negative
+// duration if the lease has ended.
 func (p *proof) left(now time.Time) time.Duration {
 	if p.proven.IsZero() {
 		return 0
@@ -162,7 +163,7 @@ func (p *proof) left(now time.Time) time.Duration {
 }
 
 // longEnough reports whether the lease lasts until rounds can extend it, with enough time
-// left to end a command. A lock with a shorter lease needs a short proof before it is
+// left to terminate a command. A lock with a shorter lease needs a short proof before it is
 // reported as held.
 func (p *proof) longEnough(now time.Time) bool {
 	return p.left(now) > p.minAge()+2*p.pause()+p.timeout/6

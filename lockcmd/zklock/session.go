@@ -8,103 +8,108 @@ import (
 )
 
 // Conn is a client of a ZooKeeper ensemble, such as
-// [github.com/zksh/zksh/lockcmd/zklock/ensemble.Client]. The documentation of that
-// package says why a *zk.Conn cannot be made into one.
+// [github.com/zksh/zksh/lockcmd/zklock/ensemble.Client]. The documentation of that package
+// explains why no adapter can turn a *zk.Conn into a Conn.
 type Conn interface {
-	// Session waits until the client has a live session, and returns it. A lock calls
-	// it again after its session has ended, and expects another session then. An error
-	// is final: the lock returns it to its caller. When ctx ends, so does the wait, with
-	// an error.
+	// Session waits until the client has a live session, and returns it. If ctx ends
+	// first, Session returns an error. After its session has ended, a lock calls Session
+	// again, and expects another session then. A lock does not retry after an error, but
+	// returns the error to its caller.
 	Session(ctx context.Context) (Session, error)
 }
 
 // Session is one session of a client. All methods are safe for concurrent use.
 //
 // Requests run in this session or not at all: once the session is over, they fail with
-// zk.ErrSessionExpired, or another error that no retry can cure, even if the client has
-// a new session. A request waits for a connection until ctx or the session ends. It is
-// sent at most once, and never after ctx has ended. Two requests that are made one after
-// the other reach the server in that order. Paths are those of the client: an
-// implementation that supports a chroot adds and removes it.
+// zk.ErrSessionExpired, or another error after which a retry is useless, even if the client
+// has a new session. A request waits for a connection until ctx or the session ends. It is
+// sent at most once, and never after ctx has ended. Two requests that are made one after the
+// other reach the server in that order. Paths do not include the client's chroot: an
+// implementation that supports a chroot adds it to requests, and removes it from answers.
 //
-// Errors match go-zookeeper's values with errors.Is. A request that the server rejected
-// fails with zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNoAuth and so on, and had no effect.
-// A request fails with zk.ErrConnectionClosed, zk.ErrNoServer or zk.ErrSessionMoved if
-// its connection was lost, so that it did not take effect or its outcome is unknown. The
-// lock then waits with Await and finds out the outcome. If ctx ends first, the request returns an
-// error, and its outcome is unknown as well.
+// Errors match go-zookeeper's values with errors.Is. A request that the server rejects has no
+// effect, and fails with zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNoAuth and so on. A request
+// whose connection is lost fails with zk.ErrConnectionClosed, zk.ErrNoServer or
+// zk.ErrSessionMoved. It did not take effect, or its outcome is unknown. The lock then calls
+// Await to wait for a connection, and finds out the outcome. If ctx ends first, the request
+// returns an error, and its outcome is unknown as well.
 //
 // A session can also implement [Guarder], [StandaloneChecker] and [ContainerCreator].
 // A type that wraps a Session hides these methods unless it forwards them.
 type Session interface {
 	// State returns a snapshot of the session and its connection. The fields Sent and
-	// Came describe the latest answer that had come at the time by, which may be up to a
-	// third of the session timeout ago. State sends nothing and does not wait. It is
-	// called several times for each request.
-	State(by time.Time) SessionState
+	// Came describe the latest answer that had arrived at the time asOf, which may be up
+	// to a third of the session timeout ago. State sends nothing and does not wait. A
+	// lock calls it several times for each request.
+	State(asOf time.Time) SessionState
 
-	// Ended returns a channel that is closed once the session is known to be over: when
-	// a server says that it has expired, when the client closes it, or when a reconnect
-	// brings another session. It must not be closed earlier, for example because no
-	// server has answered for the session timeout. Each call returns the same channel.
+	// Ended returns a channel that is closed once the session is known to be over: when a
+	// server reports that it has expired, when the client closes it, or when a reconnect
+	// results in another session. The channel must not be closed earlier, for example
+	// only because no server has answered for the session timeout. Each call returns the
+	// same channel.
 	Ended() <-chan struct{}
 
 	// Await waits for a connection. It returns nil at once if there is one, and an error
 	// when ctx or the session ends.
 	Await(ctx context.Context) error
 
-	// CreateAndList creates the znodes, all or none, and lists the children of dir right
-	// after that. It returns the paths of the znodes with the sequence numbers that the
-	// server gave them, their czxid, and the names of dir's children. If the znodes
-	// were created but the list failed, it returns their paths and czxid with the error
-	// of the list. If no paths are returned, the create failed with the error.
+	// CreateAndList creates the requested znodes, all or none of them, and lists the
+	// children of dir right after that. It returns the paths of the znodes with the
+	// sequence numbers that the server has added, their czxid, and the names of dir's
+	// children. If the znodes were created but the list failed, it returns their paths
+	// and czxid with the error of the list. If no paths are returned, the create failed
+	// with the error.
 	//
-	// The requests have the flags zk.FlagEphemeral and zk.FlagSequence. One round trip
-	// is enough: send a create (for several znodes a multi) and a getChildren at once.
-	// The zxid in the header of the first answer is the czxid.
+	// The requests have the flags zk.FlagEphemeral and zk.FlagSequence. One round trip is
+	// enough: send a create (or a multi for several znodes) and a getChildren right after
+	// it, without waiting for the first answer. The zxid in the header of the first
+	// answer is the czxid.
 	CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error)
 
 	// Multi carries out all operations in one transaction, or none of them. They are of
 	// the types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest and
-	// *zk.CheckVersionRequest; version -1 stands for any version, also in a check. The
-	// error is the error of the operation that failed. A single delete may be sent as an
-	// ordinary delete request. A single check must be sent as a transaction, because
-	// only a transaction needs a quorum.
+	// *zk.CheckVersionRequest; version -1 matches any version, also in a check. The error
+	// is the error of the operation that failed. A single delete may be sent as an
+	// ordinary delete request. A single check must be sent as a transaction, because only
+	// a transaction needs a quorum.
 	Multi(ctx context.Context, ops ...any) error
 
 	// Children returns the names of a znode's children.
 	Children(ctx context.Context, path string) ([]string, error)
 
-	// Sync returns when the server has caught up with the leader (ZooKeeper's sync
-	// request). An implementation must not answer it by itself.
+	// Sync sends ZooKeeper's sync request, and returns when the server has caught up with
+	// the leader. An implementation must always send the request, and wait for the
+	// server's answer.
 	Sync(ctx context.Context, path string) error
 
 	// Get returns a znode's data and Stat. If wake is not nil and Get succeeds, it also
-	// leaves a watch: the type of the znode's next event (zk.EventNodeDataChanged or
-	// zk.EventNodeDeleted) is sent to wake, once, and without blocking: if wake has no
-	// room, the event is dropped. One channel can serve several znodes.
+	// sets a watch: the client sends the type of the znode's next event
+	// (zk.EventNodeDataChanged or zk.EventNodeDeleted) to wake, once. It does so without
+	// blocking: if wake is full, the event is dropped. One channel can serve several
+	// znodes.
 	//
-	// A watch outlives its connection: the client sets it again on the next one, where
-	// the server reports a change that was made in the meantime. Events are sent to
-	// their channels in the order in which they come from the server, all events of a
-	// connection before State returns the Begun of the next one.
+	// A watch outlives its connection: after a reconnect, the client registers it again,
+	// and the server reports a change that was made in the meantime. Events are sent to
+	// their channels in the order in which they arrive from the server. All events of a
+	// connection are sent before State returns the Begun of the next connection.
 	Get(ctx context.Context, path string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error)
 
 	// Exists returns a znode's Stat, or zk.ErrNoNode. Unlike Get it needs no permission
-	// to read the znode, at least on most servers. It leaves no watch.
+	// to read the znode, at least on most servers. It sets no watch.
 	Exists(ctx context.Context, path string) (*zk.Stat, error)
 
-	// Unwatch makes the client forget all watches that were left for this path and this
-	// channel. The server may keep them: an event without a channel is dropped.
+	// Unwatch makes the client forget all watches that were set for this path and this
+	// channel. The server may keep them: the client drops an event that has no channel.
 	Unwatch(path string, wake chan<- zk.EventType)
 }
 
-// SessionState is a snapshot of a session and of its connection. All fields except ID show
-// the same moment.
+// SessionState is a snapshot of a session and of its connection. All fields except ID
+// describe the same moment.
 //
-// The times show for how long the ensemble is certain to keep the session. They come from
-// time.Now, with its monotonic clock reading. A time that is not known exactly must be
-// on the safe side: an earlier Begun or Sent and a later Came are always safe.
+// A lock computes from the times how long the ensemble is certain to keep the session. They
+// come from time.Now, with its monotonic clock reading. A time that is not known exactly must
+// be on the safe side: an earlier Begun or Sent and a later Came are always safe.
 type SessionState struct {
 	// ID is the id of the session.
 	ID int64
@@ -118,27 +123,30 @@ type SessionState struct {
 	Connected bool
 
 	// Begun is the time just before the connect request of the current connection was
-	// sent; zero without a connection. A lock tells connections apart by this time, so no two
-	// connections may have the same Begun.
+	// sent; zero without a connection. A lock uses this time to distinguish connections,
+	// so no two connections may have the same Begun.
 	Begun time.Time
 
-	// Sent is the time just before a request was sent on the current connection: the
-	// latest request whose answer had come at the time by, the argument of State. Pings
-	// count. Sent is Begun if no such request is known, and zero without a connection.
+	// Sent is the time just before a certain request was sent on the current connection:
+	// the latest request whose answer had arrived at the time asOf, the argument of
+	// State. Pings count as requests. Sent equals Begun if no such request is known, and
+	// is zero without a connection.
 	//
-	// An implementation sends a ping at least every third of Timeout, and keeps the times
-	// of answers for half of Timeout; one every 1/32 of Timeout is enough. If Sent is too
-	// old, a lock cannot be acquired on a connection that is older than Timeout.
+	// An implementation sends a ping at least every third of Timeout, and remembers the
+	// times of answers for half of Timeout; one answer every 1/32 of Timeout is enough.
+	// If Sent is too old, a lock cannot be acquired on a connection that is older than
+	// Timeout.
 	Sent time.Time
 
-	// Came is a time at which the answer to that request had certainly come. It is the
-	// argument of State if Sent is Begun, and zero without a connection.
+	// Came is a time at which the answer to the request of Sent had certainly arrived. It
+	// equals the argument of State if Sent equals Begun, and is zero without a
+	// connection.
 	Came time.Time
 
 	// EndsWithConnection reports whether the session is known to end when its connection
-	// is lost. The sessions of ClickHouse Keeper do; those of ZooKeeper do not. It must
-	// be known when CreateAndList returns: if it is false on a server that ends sessions
-	// with their connections, a lock counts as held although it is lost.
+	// is lost. The sessions of ClickHouse Keeper do; those of ZooKeeper do not. The field
+	// must be correct once CreateAndList returns: if it is false on a server that ends
+	// sessions with their connections, a lock counts as held although it is lost.
 	EndsWithConnection bool
 
 	// Changed is closed when Connected or Begun changes next, and when the session ends.
@@ -146,40 +154,41 @@ type SessionState struct {
 	Changed <-chan struct{}
 }
 
-// A Guarder is a Session that can leave a server that falls silent before the session
-// times out.
+// A Guarder is a Session that can switch from an unresponsive server to another one before
+// the session times out.
 //
-// Without it, a client that notices a silent server late can lose its locks although
-// other servers are there. The locks stay safe.
+// Without Guard, a client that is slow to notice an unresponsive server can lose its locks
+// although other servers are available. Even then, a lease ends before another client can
+// hold the lock.
 type Guarder interface {
-	// Guard makes the session leave a server that does not answer in time, for the next
-	// server of the ensemble, until release is called. Calls nest. A lock is guarded
-	// while it is held, and while it is released.
+	// Guard makes the session switch to the next server of the ensemble whenever a server
+	// does not answer in time, until release is called. Calls nest. A lock calls Guard
+	// while it is held, and while it is being released.
 	Guard() (release func())
 }
 
-// A StandaloneChecker is a Session that can tell a standalone server from a member of an
-// ensemble.
+// A StandaloneChecker is a Session that can distinguish a standalone server from a member of
+// an ensemble.
 //
-// Without it, each server counts as a member of an ensemble. This is always safe, and
-// costs about one request per second and lock on a standalone server with a session
-// timeout of 10 s.
+// Without Standalone, each server counts as a member of an ensemble. This is always safe. On
+// a standalone server with a session timeout of 10 s, it costs about one request per second
+// for each lock.
 type StandaloneChecker interface {
-	// Standalone reports whether the server of the current connection is known to be a
-	// standalone one: both the leader and all of the quorum. If that is not certain, it
+	// Standalone reports whether the server of the current connection is known to be
+	// standalone: both the leader and the whole quorum. If that is not certain, it
 	// returns false. It may ask the server, once for each connection: a standalone
 	// ZooKeeper has a znode /zookeeper/config without data, and a member of an ensemble
-	// has one that lists the members. It fails like a request.
+	// has one that lists the members. It fails with the same errors as other requests.
 	Standalone(ctx context.Context) (bool, error)
 }
 
 // A ContainerCreator is a Session that can create containers, the parents of locks that
 // the server deletes once they are empty.
 //
-// Without it, a lock creates missing parents as persistent znodes, which stay. As there
-// is no way to learn the ACL of the znode above, they get the ACL of the lock's znodes:
-// Options.ACL, or else one that gives everyone all permissions. Create the parents
-// beforehand to choose another ACL.
+// Without CreateContainer, a lock creates missing parents as persistent znodes, which the
+// server does not delete. The lock cannot read the ACL of the znode above them, so they get
+// the ACL of the lock's znodes: Options.ACL, or an ACL that gives everyone all permissions.
+// Create the parents beforehand to choose another ACL.
 type ContainerCreator interface {
 	// CreateContainer creates a container without data, or a persistent znode if the
 	// server does not support containers (ZooKeeper before 3.5). If acl is nil, the
@@ -188,7 +197,7 @@ type ContainerCreator interface {
 	CreateContainer(ctx context.Context, path string, acl []zk.ACL) error
 }
 
-// guard calls s.Guard if s is a Guarder.
+// guard calls s.Guard if s is a Guarder. Otherwise it returns a function that does nothing.
 func guard(s Session) (release func()) {
 	if g, ok := s.(Guarder); ok {
 		return g.Guard()
@@ -205,8 +214,8 @@ func isStandalone(ctx context.Context, s Session) (bool, error) {
 }
 
 // createParent calls s.CreateContainer if s is a ContainerCreator. A nil acl stands for the
-// ACL of the znode above. Without CreateContainer, that ACL is not known, and createParent
-// creates a persistent znode with the ACL fallback.
+// ACL of the znode above. Other sessions cannot read that ACL: for them, createParent creates
+// a persistent znode with the fallback ACL.
 func createParent(ctx context.Context, s Session, path string, acl, fallback []zk.ACL) error {
 	if c, ok := s.(ContainerCreator); ok {
 		return c.CreateContainer(ctx, path, acl)
@@ -220,5 +229,6 @@ func nextChange(s Session) <-chan struct{} { return s.State(time.Now()).Changed 
 
 func isConnected(s Session) bool { return s.State(time.Now()).Connected }
 
-// begunAt returns Begun of the current connection, or the zero time without one.
+// begunAt returns the time at which the current connection began (SessionState.Begun), or the
+// zero time without a connection.
 func begunAt(s Session) time.Time { return s.State(time.Now()).Begun }

@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Errors of a lock, in addition to those of [Session].
+// Errors that Lock and Lease return, in addition to the errors of [Session].
 var (
 	ErrBusy        = errors.New("another client holds the lock")
 	ErrUpgrade     = errors.New("a shared lock cannot become exclusive, because it would wait for itself; unlock it first")
@@ -20,49 +20,50 @@ var (
 	ErrUnconfirmed = errors.New("the release is not confirmed")
 )
 
-// sessionOver reports the end of a session, in the same words wherever it is noticed.
+// sessionOver is the error for the end of a session. Its text is the same wherever the end is
+// noticed.
 type sessionOver struct{}
 
 func (sessionOver) Error() string { return "its session has ended" }
 
 func (sessionOver) Is(target error) bool { return target == zk.ErrSessionExpired }
 
-// Options are the options of a lock. The zero value stands for Curator's mutex, with all
-// permissions for everyone.
+// Options configure a lock. The zero value creates znodes like those of Curator's mutex, with
+// an ACL that gives everyone all permissions.
 type Options struct {
 	Family Family // Mutex if empty
-	Data   []byte // data of the znodes: a description of the holder
-	// ACL is the ACL of the znodes, and of the parents that are created for them. If ACL is
-	// nil, the znodes give everyone all permissions, and each parent gets the ACL of its
-	// own parent; see [ContainerCreator] for an exception.
+	Data   []byte // data of the lock's znodes, usually a description of the holder
+	// ACL is the ACL of the lock's znodes, and of missing parents that the lock creates.
+	// If ACL is nil, the lock's znodes give everyone all permissions, and each created
+	// parent gets the ACL of its own parent; see [ContainerCreator] for an exception.
 	ACL []zk.ACL
-	// Notify is called with each change, in order, by one goroutine at a time. It must not
-	// block, and must not call the lock.
+	// Notify is called after each change of the lock's status, in order, by one goroutine
+	// at a time. It must not block, and must not call methods of the lock.
 	Notify func(Status)
 }
 
-// A Lock is a lock on a path, and belongs to one owner. The owner can acquire it several
-// times, also shared while it is held exclusively. Each Lease is released once. If the last
-// exclusive lease is released before the shared ones, the lock becomes shared without a
-// gap.
+// A Lock is a distributed lock on a path, and belongs to one owner. The owner can acquire it
+// several times, also shared while it is held exclusively. Each acquisition returns a Lease,
+// which must be released once. If the last exclusive lease is released before the shared
+// ones, the lock becomes shared without a gap.
 //
-// The methods may be called from any goroutine, but all of them act for the one owner.
+// The methods may be called from any goroutine, but all calls act for the same owner.
 // Goroutines that must exclude each other need a Lock each.
 type Lock struct {
 	conn Conn
 	path string
 	opt  Options
 
-	parents []zk.ACL // ACL of created parents; nil copies the ACL of the znode above
+	parents []zk.ACL // ACL of created parents; nil means a copy of the ACL of the znode above
 
 	turn   chan struct{} // semaphore of capacity 1: serializes acquiring and releasing
 	hold   *hold         // guarded by turn; nil while nothing is held
-	sweeps background    // removals of znodes; each ends with its session at the latest
+	sweeps background    // removals of znodes; each ends at the latest when its session ends
 
 	notifyMu sync.Mutex // held during a call of opt.Notify
 }
 
-// New returns a lock on a path. Nothing is sent yet.
+// New returns a lock on a path. It sends nothing to the server.
 func New(conn Conn, path string, opt Options) *Lock {
 	l := &Lock{conn: conn, path: path, opt: opt, parents: opt.ACL, turn: make(chan struct{}, 1)}
 	if opt.Family == noFamily {
@@ -74,17 +75,19 @@ func New(conn Conn, path string, opt Options) *Lock {
 	return l
 }
 
-// Lock waits for the lock until ctx ends, across lost connections and sessions. The error
-// is ErrUpgrade, an error of Session, or the cause of ctx; the lock is then not held.
+// Lock acquires the lock. It waits until ctx ends, across lost connections and sessions. If
+// Lock fails, the lock is not held, and the error is ErrUpgrade, an error of Session, or the
+// cause of ctx.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Exclusive, true) }
 
-// TryLock acquires the lock if it is free. Otherwise the error is ErrBusy.
+// TryLock acquires the lock if it is free, and returns ErrBusy otherwise.
 func (l *Lock) TryLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Exclusive, false) }
 
-// RLock is like Lock, but others can hold the lock shared at the same time.
+// RLock is like Lock, but acquires the lock shared: others can hold it shared at the same
+// time.
 func (l *Lock) RLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Shared, true) }
 
-// TryRLock is like TryLock, but others can hold the lock shared at the same time.
+// TryRLock is like TryLock, but acquires the lock shared, as RLock does.
 func (l *Lock) TryRLock(ctx context.Context) (*Lease, error) { return l.acquire(ctx, Shared, false) }
 
 // Drain waits until all znodes of abandoned attempts and of unconfirmed releases have been
@@ -93,10 +96,10 @@ func (l *Lock) Drain(ctx context.Context) error {
 	return l.sweeps.wait(ctx)
 }
 
-// takeTurn waits until no other call on this Lock acquires or releases it.
+// takeTurn waits until no other call is acquiring or releasing this Lock.
 func (l *Lock) takeTurn(ctx context.Context) error {
 	select {
-	case l.turn <- struct{}{}: // even if ctx has ended: a release must still begin
+	case l.turn <- struct{}{}: // even if ctx has ended, because a release must still begin
 		return nil
 	default:
 	}
@@ -130,8 +133,8 @@ func (l *Lock) acquire(ctx context.Context, mode Mode, wait bool) (*Lease, error
 	return h.lease(mode), nil
 }
 
-// joinQueue joins the queue and waits for the lock. It joins again whenever the session
-// ends or another client deletes the lock's znode.
+// joinQueue joins the queue of contenders and waits for the lock. It joins the queue again
+// whenever the session ends or another client deletes the lock's znode.
 func (l *Lock) joinQueue(ctx context.Context, mode Mode, wait bool) (*hold, error) {
 	start := time.Now()
 	unlisted := 0
@@ -160,8 +163,8 @@ func (l *Lock) joinQueue(ctx context.Context, mode Mode, wait bool) (*hold, erro
 	}
 }
 
-// maxUnlisted is the number of successive attempts whose new znode appeared in no list,
-// after which joinQueue gives up.
+// maxUnlisted is the number of successive attempts after which joinQueue gives up if no list
+// of contenders contained the znode that the attempt had created.
 const maxUnlisted = 3
 
 func (l *Lock) notify(s Status) {
@@ -185,19 +188,20 @@ const (
 	Requeued     State = "requeued" // the place in the queue was lost; the lock joins the queue again
 	Held         State = "held"
 	Suspended    State = "suspended"     // held, but without a connection
-	PresumedLost State = "presumed lost" // the lease has ended; the fate of the lock is not known yet
+	PresumedLost State = "presumed lost" // the lease has ended; it is not known yet whether the lock is lost
 	Lost         State = "lost"
 	Releasing    State = "releasing"
 	Released     State = "released"
 )
 
-// Status describes a lock at one moment.
+// Status describes a lock at one moment. Some fields are set only in the states that their
+// comments name.
 type Status struct {
 	State State
 	Path  string
 	Mode  Mode
 	Node  string // path of the lock's own znode; the first if it has several
-	Token int64  // Lease.Token of a held lock
+	Token int64  // fencing token of a held lock: see Lease.Token
 
 	Place int    // Queued: 1 plus the number of contenders that the lock waits for
 	Ahead *Ahead // Queued: the nearest contender that the lock waits for
@@ -205,16 +209,16 @@ type Status struct {
 	Until  time.Time     // Held, Suspended: end of the lease
 	Left   time.Duration // Held, Suspended: time left of the lease; see Lease.Left
 	Waited time.Duration // Held for the first time: time since the lock was requested
-	Again  bool          // Held again after PresumedLost
+	Again  bool          // Held: the state before was PresumedLost
 	Revoke []byte        // Held: data of a request to release the lock
 	Err    error         // cause of Requeued and Lost, and of PresumedLost unless the lease simply expired
 }
 
-// Ahead is a contender that the lock waits for.
+// Ahead describes a contender that the lock waits for.
 type Ahead struct {
 	Node  string
 	Data  []byte    // nil without permission to read it
-	Since time.Time // creation time by the server's clock; zero if it cannot be read
+	Since time.Time // creation time by the server's clock; zero if it could not be read
 }
 
 func (s Status) String() string { return fmt.Sprintf("%s %s %s", s.Path, s.Mode, s.State) }
