@@ -14,7 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// permLetters are the letters of the permissions, in zkCli's order.
+// permLetters lists the letters of the permissions in zkCli's order: create, delete, read, write,
+// admin.
 const permLetters = "cdrwa"
 
 // aclHelp is the part of help texts that explains how to write an ACL.
@@ -49,8 +50,8 @@ func ParseACL(s string) ([]zk.ACL, error) {
 	return acl, nil
 }
 
-// FormatACL formats an ACL in the notation of ParseACL. ok is false if ParseACL would not return
-// the same ACL, because an id contains a comma, or because an entry grants no permissions.
+// FormatACL formats an ACL in the notation that ParseACL parses. ok is false if ParseACL would
+// not return the same ACL, because an id contains a comma or an entry grants no permissions.
 func FormatACL(acl []zk.ACL) (text string, ok bool) {
 	parts := make([]string, len(acl))
 	for i, a := range acl {
@@ -61,10 +62,11 @@ func FormatACL(acl []zk.ACL) (text string, ok bool) {
 	return text, err == nil && slices.Equal(again, acl)
 }
 
-// formatEntry formats an entry as scheme:id:perms.
+// formatEntry formats an ACL entry as scheme:id:perms.
 func formatEntry(a zk.ACL) string { return a.Scheme + ":" + a.ID + ":" + permString(a.Perms) }
 
-// maskEntry returns only the scheme of an entry, for an error, because the id may be a password.
+// maskEntry returns an ACL entry with everything after the scheme hidden. It is for error
+// messages, because the id may contain a password.
 func maskEntry(entry string) string {
 	if scheme, _, ok := strings.Cut(entry, ":"); ok {
 		return scheme + ":…"
@@ -82,11 +84,12 @@ func permString(p int32) string {
 	return b.String()
 }
 
-// juteEscape escapes the characters that are special in the text form of ZooKeeper's Java records.
+// juteEscape escapes the characters that have a special meaning in the text form of ZooKeeper's
+// Java records.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
 // aclAnswer returns the result of getAcl. Its text has two lines for each entry, as in zkCli,
-// because the text of the Java class Id ends with a line break.
+// where the text of the Java class Id ends with a line break.
 func aclAnswer(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 	var words strings.Builder
 	g := render.Grid{Header: []string{"scheme", "id", "perms"}, Stat: stat}
@@ -114,8 +117,8 @@ var getACLCommand = &Command{
 	},
 }
 
-// setACLCommand sends a single request but does not have the effect OneRequest: a server may check
-// a write that follows at once against the old ACL (PrepRequestProcessor, 3.8).
+// setACLCommand sends a single request but does not have the effect OneRequest: a server may
+// still check a write that follows immediately against the old ACL (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Effect: Writes | Destroys, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",

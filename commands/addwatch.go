@@ -50,7 +50,7 @@ var removewatchesCommand = &Command{
 		local := fs.BoolP("local", "l", false, "remove the watches locally, even if no server can be reached")
 		return func(ctx context.Context, env *Env, args []string) error {
 			kind := zkconn.AnyWatches
-			switch { // if several are given, the first of these counts, as in zkCli
+			switch { // if several flags are given, the first of these cases applies, as in zkCli
 			case *children:
 				kind = zkconn.ChildrenWatches
 			case *data:

@@ -6,13 +6,13 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// done returns the result of a command that prints nothing in zkCli. In JSON, it consists of the
-// command's name, the path, and the facts in more.
+// done returns the result of a command that prints nothing in zkCli. In text it is empty. In JSON
+// it consists of the command's name, the path, and the additional facts in more.
 func done(name, path string, more ...any) render.Answer {
 	return render.Answer{JSON: append(render.Facts{"done", name, "path", path}, more...)}
 }
 
-// statIfWanted returns st if wanted is true, and nil otherwise.
+// statIfWanted returns st if wanted is true, or nil otherwise.
 func statIfWanted(wanted bool, st *zk.Stat) *render.Stat {
 	if !wanted {
 		return nil
@@ -20,7 +20,7 @@ func statIfWanted(wanted bool, st *zk.Stat) *render.Stat {
 	return (*render.Stat)(st)
 }
 
-// oneColumn returns a table with a single column.
+// oneColumn returns a table with one column and one row for each item.
 func oneColumn(header string, items []string) render.Grid {
 	g := render.Grid{Header: []string{header}}
 	for _, i := range items {

@@ -1,10 +1,10 @@
 // Package commands defines the type Command, which describes one command of the shell, and
 // implements zkCli's commands and zksh's additions to them.
 //
-// A Command is data plus one function. The help texts, the completion, the usage errors and the
-// manual's table of commands are all derived from the data. A command runs in an Env, which
-// holds the session, the Screen that shows results, and the Saver that saves old data for undo.
-// Begin reading at Command and Env; delete.go has a short command as an example.
+// A Command consists of data and one function. The help texts, the completion, the usage errors
+// and the manual's table of commands are all derived from the data. A command runs in an Env,
+// which holds the session, the Screen that shows results, and the Saver that saves old data for
+// undo. Begin reading at Command and Env; delete.go has a short command as an example.
 //
 // This package is part of the program zksh and may change at any time.
 package commands
@@ -21,45 +21,46 @@ import (
 type Command struct {
 	Name    string
 	Aliases []string
-	Group   string // heading in help
-	Args    string // zkCli's usage line without the name; shows every flag
+	Group   string // heading in the list of commands that help prints
+	Args    string // zkCli's usage line without the command's name; shows every flag
 	Summary string // an imperative phrase of at most 60 characters
 
 	Help     string   // behaviour, in paragraphs separated by blank lines; may be empty
-	Limits   []string // sentences for the list at the end of the help; may be empty
+	Limits   []string // sentences for the list of limits that ends the help; may be empty
 	Examples []string // lines to type at the prompt; at least one
-	Params   []Param  // the positional words, in order; a line needs all that are not optional
-	Effect   Effect   // everything that a line of the command may do
+	Params   []Param  // the positional arguments, in order; a line must contain all that are not Optional
+	Effect   Effect   // all effects that a line of this command can have
 
-	// Except returns the effects in Effect that a line with these flags and positional words does
-	// not have. It is nil if every line has all of them; see ByFlag.
+	// Except returns those effects in Effect that a line with these flags and positional
+	// arguments does not have. It is nil if every line has all of them. ByFlag returns a typical
+	// Except.
 	Except func(fs *pflag.FlagSet, args []string) Effect
-	// Flags declares the flags on a fresh set and returns the function that runs the command
-	// with their values. It is called once for each line.
+	// Flags declares the command's flags on an empty flag set and returns the function that runs
+	// the command with their values. It is called once for each line.
 	Flags func(fs *pflag.FlagSet) Run
-	// Wrap replaces Flags in a command such as time, whose flags are followed by another
-	// command line.
+	// Wrap is used instead of Flags by a command such as time, whose flags are followed by
+	// another command line.
 	Wrap func(fs *pflag.FlagSet) Wrapper
 }
 
-// Run carries out a command. args are the positional words; their number has been checked
+// Run executes a command. args are the positional arguments; their number has been checked
 // against Params.
 type Run func(ctx context.Context, env *Env, args []string) error
 
-// NoFlags returns the Flags function of a command without flags.
+// NoFlags returns the value of Command.Flags for a command that has no flags.
 func NoFlags(run Run) func(*pflag.FlagSet) Run {
 	return func(*pflag.FlagSet) Run { return run }
 }
 
-// Kind is the kind of a positional word. Completion depends on it.
+// Kind is the kind of a positional argument. It determines how the argument is completed.
 type Kind int
 
-// The kinds of positional words.
+// The kinds of positional arguments.
 const (
 	Path     Kind = iota
-	Folder        // a path that the command itself resolves when it is relative
-	ClientID      // a path, or another identifier of a session
-	Data          // any text; nothing is completed
+	Folder        // a path; if it is relative, the command itself resolves it
+	ClientID      // a path, or the id or address of a session
+	Data          // any text; not completed
 	ACL
 	Scheme
 	LineNumber // number of a line in the history
@@ -70,26 +71,26 @@ const (
 	HelpName // name of a command, or of a topic of the manual
 	Secret
 	Server    // a connect string, or the name of a cluster
-	WholeLine // a line of this shell, quoted as one word
+	WholeLine // a zksh command line, quoted as one word
 	PlaceWord // a path in this or another ensemble, or a file; see Place
 )
 
-// Param describes one positional word.
+// Param describes one positional argument.
 type Param struct {
 	Name     string
 	Kind     Kind
-	Words    []string // the choices; only for Choice
+	Words    []string // the valid words; only for the kind Choice
 	Optional bool
-	Here     bool // only for the first word: if it is missing, it is the current znode (see cd)
-	Rest     bool // only for the last word: stands for all words after --, unchanged
-	Many     bool // only for the last word: may be repeated
+	Here     bool // only for the first argument: if omitted, it is the current znode (see cd)
+	Rest     bool // only for the last argument: stands for all words after --, unchanged
+	Many     bool // only for the last argument: may be repeated
 }
 
-// helpWidth is the maximum width of help, in columns.
+// helpWidth is the maximum width of help texts, in columns.
 const helpWidth = 78
 
-// HelpWidthIn returns the width to which help is wrapped on a terminal with this many columns.
-// Without a terminal, columns is 0 and the width is 78.
+// HelpWidthIn returns the width, in columns, to which help texts are wrapped on a terminal of the
+// given width. If there is no terminal, columns is 0 and HelpWidthIn returns helpWidth.
 func HelpWidthIn(columns int) int {
 	if columns < 1 {
 		return helpWidth
@@ -97,12 +98,12 @@ func HelpWidthIn(columns int) int {
 	return min(columns, helpWidth)
 }
 
-// Usage returns the command's line in zkCli's usage screen.
+// Usage returns the command's usage line: its name and Args.
 func (c *Command) Usage() string {
 	return strings.TrimRight(c.Name+" "+c.Args, " ")
 }
 
-// Paragraphs returns the paragraphs of Help, each joined into one line.
+// Paragraphs returns the paragraphs of Help. Line breaks inside a paragraph become spaces.
 func (c *Command) Paragraphs() (list []string) {
 	for p := range strings.SplitSeq(c.Help, "\n\n") {
 		if p = strings.Join(strings.Fields(p), " "); p != "" {
@@ -112,7 +113,7 @@ func (c *Command) Paragraphs() (list []string) {
 	return list
 }
 
-// FlagSet returns a new set of the command's flags, for help and completion.
+// FlagSet returns a new flag set that declares the command's flags, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
 	fs := newFlagSet(c.Name)
 	if c.Wrap != nil {

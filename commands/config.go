@@ -15,7 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// configAnswer returns the result of config and reconfig: the ensemble's configuration.
+// configAnswer returns the result of the commands config and reconfig. The text is head, followed
+// by the ensemble's configuration.
 func configAnswer(head, config string, stat *render.Stat) render.Answer {
 	return render.Answer{Words: head + config + "\n", Stat: stat, JSON: render.Facts{"config", config, "stat", stat}}
 }
@@ -44,7 +45,8 @@ var configCommand = &Command{
 	},
 }
 
-// clientConfig returns "<version> host:port,host:port", like ConfigUtils.getClientConfigStr.
+// clientConfig returns the part of a configuration that clients need, in the form "<version>
+// host:port,host:port", like ConfigUtils.getClientConfigStr.
 func clientConfig(config string) string {
 	var version string
 	var addrs []string
@@ -111,10 +113,11 @@ var reconfigCommand = &Command{
 	},
 }
 
-// maxConfiguration is the largest size of a server's configuration file, in bytes.
+// maxConfiguration is the maximum size of a server's configuration file, in bytes.
 const maxConfiguration = 1 << 20
 
-// readMembers returns the members that a configuration file lists in its server.N lines.
+// readMembers reads a server's configuration file and returns the ensemble members from its
+// server.N lines, separated by commas.
 func readMembers(name string) (string, error) {
 	data, err := userfile.ReadSmallFile(userfile.Home(name), maxConfiguration)
 	if err != nil {

@@ -20,7 +20,7 @@ var connectCommand = &Command{
 	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
 	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
-		spec := strings.Join(args, "") // one word, or none
+		spec := strings.Join(args, "") // args has at most one element
 		if spec != "" && !strings.HasPrefix(spec, zkconn.ClusterMark) {
 			if _, err := zkconn.ParseServers(spec); err != nil {
 				return Misuse("%s", err)
@@ -40,15 +40,16 @@ var connectCommand = &Command{
 	}),
 }
 
-// NoteTLS prints a remark on what the connection has negotiated, if it uses TLS.
+// NoteTLS prints the negotiated TLS parameters as a remark, if the connection uses TLS.
 func NoteTLS(env *Env) {
 	if agreed := env.Session.Info().Agreed; agreed != nil {
 		env.Screen.Note(agreed.String())
 	}
 }
 
-// CleanUp runs f, which closes a session or cleans up, for at most three seconds. It runs f even if
-// ctx has ended, so that Ctrl-C does not leave the work half done.
+// CleanUp runs f, which closes a session or does other cleanup, with a time limit of three
+// seconds. It runs f even if ctx has been cancelled, so that Ctrl-C does not interrupt the
+// cleanup.
 func CleanUp(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
@@ -58,8 +59,8 @@ func CleanUp(ctx context.Context, f func(context.Context) error) error {
 // cleanUpTimeout is the time limit of CleanUp.
 const cleanUpTimeout = 3 * time.Second
 
-// connectionAnswer returns the result of connect and close. It has no text, because the events of
-// the session are printed anyway.
+// connectionAnswer returns the result of connect and close for JSON. It has no text, because zksh
+// prints the session's events anyway.
 func connectionAnswer(s *zkconn.Session, cmd string) render.Answer {
 	facts := render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}
 	if agreed := s.Info().Agreed; agreed != nil {

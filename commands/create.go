@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// maxTTL is the longest time to live that a server accepts, in ms (EphemeralType.TTL).
+// maxTTL is the longest time to live that a server accepts, in milliseconds (EphemeralType.TTL).
 const maxTTL = 1<<40 - 1
 
 var createCommand = &Command{
@@ -99,8 +99,8 @@ func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	return nil
 }
 
-// createBelow creates the missing parents of path, and then path by op. It deletes the parents
-// that it has created if op fails.
+// createBelow creates the missing ancestors of path, and then creates path itself with op. If op
+// has certainly failed, createBelow deletes the ancestors that it created.
 func createBelow(ctx context.Context, s *zkconn.Session, path string, op zkconn.Op[zkconn.Written]) (none zkconn.Written, err error) {
 	var created []string
 	for i := 1; i < len(path); i++ {
@@ -123,7 +123,8 @@ func createBelow(ctx context.Context, s *zkconn.Session, path string, op zkconn.
 	return made, err
 }
 
-// removeCreated deletes parents that were created in vain, except those that others use by now.
+// removeCreated deletes ancestors that createBelow created before op failed. It keeps those to
+// which other clients have added children or written data.
 func removeCreated(ctx context.Context, s *zkconn.Session, created []string) error {
 	return CleanUp(ctx, func(ctx context.Context) error {
 		for _, path := range slices.Backward(created) {

@@ -55,7 +55,7 @@ var rmrCommand = &Command{
 	},
 }
 
-// checkDeletable returns an error if the subtree must never be deleted as a whole.
+// checkDeletable returns an error if deleting the whole subtree at path is never allowed.
 func checkDeletable(env *Env, name, path string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
@@ -66,7 +66,7 @@ func checkDeletable(env *Env, name, path string) error {
 	return nil
 }
 
-// listDeletions lists the znodes that deleteTree would delete.
+// listDeletions prints the paths of the znodes that deleteTree would delete.
 func listDeletions(ctx context.Context, env *Env, name, path string) error {
 	if err := checkDeletable(env, name, path); err != nil {
 		return err
@@ -115,8 +115,9 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 	return env.answer(err, done(name, path, "deleted", n))
 }
 
-// confirmDelete asks the user whether to delete a subtree. The question says how many znodes it
-// has, and, up to maxExamined znodes, how many of them are ephemeral.
+// confirmDelete asks the user whether to delete the subtree at path. The question states the
+// number of znodes below path. If there are at most maxExamined, it also states how many are
+// ephemeral.
 func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
 	n, err := countBelow(ctx, env, server{env.Session}, path)
 	if err != nil {
@@ -145,24 +146,26 @@ func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
 	return env.Screen.Ask(ctx, deleteQuestion(path, n, eph, env.Confirm))
 }
 
-// deleteQuestion returns the question about a znode with below descendants. where is the name of
-// the cluster, or empty.
-func deleteQuestion(path string, below int, ephemeral, where string) string {
+// deleteQuestion returns the question whether to delete a znode that has this number of
+// descendants. ephemeral describes how many of the znodes are ephemeral. cluster is the name of
+// the cluster, or empty if it is not to be shown.
+func deleteQuestion(path string, descendants int, ephemeral, cluster string) string {
 	text := "delete " + path
-	switch below {
+	switch descendants {
 	case 0:
 		text += ", which has no children"
 	case 1:
 		text += " and the znode below it"
 	default:
-		text += fmt.Sprintf(" and the %d znodes below it", below)
+		text += fmt.Sprintf(" and the %d znodes below it", descendants)
 	}
 	text += " (" + ephemeral + ")"
-	if where != "" {
-		text += " on " + where
+	if cluster != "" {
+		text += " on " + cluster
 	}
 	return text + "? [y/N] "
 }
 
-// maxExamined is the largest number of znodes that are examined for a question.
+// maxExamined is the largest number of znodes that confirmDelete examines to count the ephemeral
+// ones.
 const maxExamined = 10_000

@@ -57,20 +57,21 @@ var duCommand = &Command{
 	},
 }
 
-// subtreeSize is the size of a subtree.
+// subtreeSize is the number of znodes in a subtree and the total size of their data.
 type subtreeSize struct {
-	Bytes  int64 // of data
+	Bytes  int64 // total size of the data, in bytes
 	Znodes int
 }
 
-// usageCounter adds up the sizes of subtrees.
+// usageCounter computes the sizes of all subtrees during a walk.
 type usageCounter struct {
-	depth     int           // deepest level that is printed
-	top       largest       // receives the subtrees if only the largest ones are printed
-	ancestors []subtreeSize // sums so far of the znodes on the path to the current one
+	depth     int           // deepest level of subtrees to print
+	top       largest       // collects the subtrees if only the largest are to be printed
+	ancestors []subtreeSize // sizes counted so far, for each znode on the path to the current one
 }
 
-// step handles a step of the walk, and yields the subtree that the step completes.
+// step handles one step of the walk. If the step completes a subtree that is to be printed, step
+// yields that subtree.
 func (u *usageCounter) step(st *zktree.Step, yield func(render.Item) bool) bool {
 	if st.Kind == zktree.Enter {
 		u.ancestors = append(u.ancestors, subtreeSize{int64(dataLength(st)), 1})
@@ -93,7 +94,7 @@ func (u *usageCounter) step(st *zktree.Step, yield func(render.Item) bool) bool 
 	return true
 }
 
-// dataLength returns the size of a znode's data, or 0 if it is unknown.
+// dataLength returns the size of a znode's data in bytes, or 0 if its stat is unknown.
 func dataLength(st *zktree.Step) int32 {
 	if st.Stat == nil {
 		return 0
@@ -117,10 +118,10 @@ func (d *duItem) JSON() any {
 	return render.Facts{"path", d.path, "bytes", d.Bytes, "znodes", d.Znodes}
 }
 
-// largest collects the largest subtrees.
+// largest collects the largest subtrees of a walk.
 type largest struct {
-	most       int       // number of subtrees wanted; 0: none
-	candidates []*duItem // at most 2*most+100
+	most       int       // number of subtrees to find; 0 if du prints all subtrees
+	candidates []*duItem // the largest subtrees so far and some others; at most 2*most+100
 }
 
 func (b *largest) add(s subtreeSize, st *zktree.Step) {
@@ -130,7 +131,7 @@ func (b *largest) add(s subtreeSize, st *zktree.Step) {
 	b.candidates = append(b.candidates, &duItem{st.Path(), s})
 }
 
-// trim sorts the candidates and drops all but the largest.
+// trim sorts the candidates, largest first, and keeps only the first most of them.
 func (b *largest) trim() {
 	slices.SortFunc(b.candidates, func(x, y *duItem) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(y.Znodes, x.Znodes), cmp.Compare(x.path, y.path))
@@ -139,11 +140,11 @@ func (b *largest) trim() {
 	b.candidates = b.candidates[:min(b.most, len(b.candidates))]
 }
 
-// items runs through all, which adds the candidates, and then yields the largest ones.
-func (b *largest) items(all func(func(render.Item) bool)) func(func(render.Item) bool) {
+// items runs walk to the end, which adds the candidates, and then yields the largest subtrees.
+func (b *largest) items(walk func(func(render.Item) bool)) func(func(render.Item) bool) {
 	return func(yield func(render.Item) bool) {
 		stopped := false
-		all(func(pause render.Item) bool {
+		walk(func(pause render.Item) bool {
 			stopped = !yield(pause)
 			return !stopped
 		})
@@ -156,8 +157,8 @@ func (b *largest) items(all func(func(render.Item) bool)) func(func(render.Item)
 	}
 }
 
-// ncduItems returns a function that yields the lines of ncdu's format: nested arrays for znodes
-// with children, objects for others. The name of the root is its whole path.
+// ncduItems returns a function that yields the lines of ncdu's export format: nested arrays for
+// znodes with children, objects for others. The name of the root is its full path.
 func ncduItems(root, version string) func(*zktree.Step, func(render.Item) bool) bool {
 	return func(st *zktree.Step, yield func(render.Item) bool) bool {
 		if st.Kind == zktree.Leave {

@@ -17,8 +17,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// reader reads znodes from a session or from a file. A file whose format does not contain stats
-// returns nil for them.
+// reader reads znodes from a session or from a file. For a file whose format has no stats, its
+// methods return nil stats.
 type reader interface {
 	Get(ctx context.Context, path string, watch bool) (zkconn.Node, error)
 	Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error)
@@ -26,7 +26,7 @@ type reader interface {
 	ACL(ctx context.Context, path string) (zkconn.Access, error)
 }
 
-// server is the reader of a session.
+// server is a reader that reads from the server, through a session.
 type server struct{ *zkconn.Session }
 
 // Get implements reader.
@@ -49,11 +49,12 @@ func (s server) ACL(ctx context.Context, path string) (zkconn.Access, error) {
 	return zkconn.Do(ctx, s, zkconn.GetACL(path))
 }
 
-// inFlag is the name of the flag whose value is a file to be read instead of the server.
+// inFlag is the name of the flag that makes a command read znodes from a file instead of the
+// server.
 const inFlag = "in"
 
-// withReader declares --in and --max-size. The Run that it returns calls run with a reader of the
-// file, or of the session if --in is not set.
+// withReader declares the flags --in and --max-size and returns a Run. That Run calls run with a
+// reader of the file that --in names, or of the session if --in is not set.
 func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
@@ -73,7 +74,8 @@ func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from 
 	}
 }
 
-// FlagMaxSize declares --max-size, which limits the size to which a compressed file may expand.
+// FlagMaxSize declares the flag --max-size, which limits the expanded size of a compressed file.
+// The function that it returns returns the limit as an option for opening the file.
 func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
 	mib := fs.Uint32("max-size", 0, "let the expanded file take at most this many `MiB` in memory and the same amount on disk; by default, the limit depends on the file's size")
 	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
@@ -81,7 +83,7 @@ func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
 
 var _ reader = (*fileReader)(nil)
 
-// fileReader reads znodes from a file.
+// fileReader is a reader that reads znodes from a dump, snapshot or other file.
 type fileReader struct {
 	*zktree.Kept
 	tree *dump.Tree
@@ -125,8 +127,8 @@ func (f *fileReader) ACL(_ context.Context, path string) (zkconn.Access, error) 
 	return zkconn.Access{ACL: z.ACL, Stat: z.Stat}, nil
 }
 
-// printStat prints the result of stat: first the kind and time to live, which only files
-// contain, then the znode's stat.
+// printStat prints the result of stat for a znode in a file. It prints the znode's kind and time
+// to live, which only files contain, and then the stat.
 func (f *fileReader) printStat(env *Env, path string, human bool) error {
 	z, err := f.znode(path)
 	if err != nil {
@@ -154,7 +156,7 @@ func (f *fileReader) znode(path string) (*dump.Znode, error) {
 	return z, f.explain(err)
 }
 
-// explain adds to a NoNode error which subtree the file contains.
+// explain adds to a NoNode error the root of the subtree that the file contains.
 func (f *fileReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
 		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, f.name, f.tree.Root())

@@ -61,11 +61,11 @@ type edit struct {
 
 	before string // text given to the editor
 	after  string // text after editing
-	unread bool   // the editor has run, and its text has not been read
-	file   string // name of the temporary file; empty: there is none
+	unread bool   // the editor has run, but zksh has not read the file since
+	file   string // name of the temporary file; empty if there is none
 }
 
-// prepare converts the data to the text for the editor.
+// prepare converts the znode's data to the text that the user edits.
 func (e *edit) prepare() error {
 	if !IsText(e.data) {
 		return fmt.Errorf("the data of %s is not text; use get -f FILE %s and set -f FILE %s to change it in a file",
@@ -84,7 +84,7 @@ func (e *edit) prepare() error {
 // indentJSON formats JSON with indentation.
 func indentJSON(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") }
 
-// reformat returns JSON text formatted with form. Text that is not valid JSON is returned
+// reformat returns JSON text formatted by form. If the text is not valid JSON, it is returned
 // unchanged.
 func reformat(text string, form func(*bytes.Buffer, []byte) error) string {
 	var b bytes.Buffer
@@ -122,7 +122,8 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 		JSON: done("edit", e.path, "changed", true, "stat", (*render.Stat)(stat))})
 }
 
-// editFile runs the editor on a temporary file that only the user can read.
+// editFile writes the text to a temporary file that only the user can read, and runs the editor
+// on it.
 func (e *edit) editFile(ctx context.Context, env *Env) error {
 	name := "zksh-*.txt"
 	if e.json {
@@ -153,14 +154,15 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	return err
 }
 
-// editorOf returns the user's editor, or "".
+// editorOf returns the user's editor from the environment, or an empty string if none is set.
 func editorOf() string { return cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")) }
 
 // atTerminal reports whether standard input is a terminal.
 func (s Streams) atTerminal() bool { return s.In != nil && tty.Is(s.In) }
 
-// runEditor runs the editor on a file. Without a terminal, the editor gets no standard input,
-// which may be a script, and its standard output goes to standard error, not into the results.
+// runEditor runs the editor on a file. If there is no terminal, the editor gets no standard
+// input, because that may be a script. Its standard output is then redirected to standard error,
+// so that it does not mix with results.
 func runEditor(ctx context.Context, env *Env, file string) error {
 	editor := cmp.Or(editorOf(), "vi")
 	// The trap keeps sh alive when the user presses Ctrl-C in the editor.
@@ -185,8 +187,8 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 	}
 }
 
-// conflict prints the other client's change and the user's, after the write has failed because
-// the versions differ.
+// conflict prints the user's change and the change by another client. It is called when the write
+// has failed because the znode's version has changed.
 func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	node, err := zkconn.Do(ctx, env.Session, zkconn.GetData(e.path))
 	if err != nil {
@@ -205,7 +207,8 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	return fmt.Errorf("nothing was written, because someone else changed the znode in the meantime: %w", refusal)
 }
 
-// cleanUp deletes the temporary file, unless it contains a change that was not written.
+// cleanUp deletes the temporary file, unless the file contains a change that was not written to
+// the znode.
 func (e *edit) cleanUp(failure error) error {
 	switch {
 	case e.file == "":

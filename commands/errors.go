@@ -7,11 +7,11 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// UsageError is the error for a line that is not valid. Nothing was done.
+// UsageError is the error for an invalid command line. It guarantees that the line had no effect.
 type UsageError struct {
 	Command *Command // nil if the line names no command
 	Problem string
-	Flag    string // the unknown flag, if no similar flag exists; otherwise empty
+	Flag    string // the unknown flag, if the command has no similar flag; otherwise empty
 }
 
 func (e *UsageError) Error() string {
@@ -21,11 +21,11 @@ func (e *UsageError) Error() string {
 	return fmt.Sprintf("%s (usage: %s)", e.Problem, e.Command.Usage())
 }
 
-// StatusError is an error that determines the exit status.
+// StatusError is an error that sets the exit status.
 type StatusError struct {
 	Status int
-	Err    error  // nil: only the status is the result, and nothing is printed
-	Code   string // for JSON; empty: the code is derived from the status or the cause
+	Err    error  // nil if no error message is to be printed
+	Code   string // error code for JSON; if empty, it is derived from the status or the cause
 }
 
 func (e *StatusError) Error() string {
@@ -38,8 +38,8 @@ func (e *StatusError) Error() string {
 // Unwrap returns the cause.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// FinalError is an error that stops a script, because the lines that follow relied on the one
-// that failed.
+// FinalError is an error that stops a script, because the lines after the failed line depended on
+// it.
 type FinalError struct{ Err error }
 
 func (e *FinalError) Error() string { return e.Err.Error() }
@@ -51,8 +51,8 @@ type misuse string
 
 func (m misuse) Error() string { return string(m) }
 
-// Misuse returns the error for words that a command cannot accept. Read and Run turn it into a
-// UsageError of the command.
+// Misuse returns the error for arguments that a command cannot accept. Command.Read and Line.Run
+// turn it into a UsageError of that command.
 func Misuse(format string, args ...any) error { return misuse(fmt.Sprintf(format, args...)) }
 
 // ignore returns nil if err has one of the codes, and err otherwise.

@@ -11,9 +11,9 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// SaveFile writes data to a file. If that fails, an existing regular file stays as it was. A new
-// file has mode 0600, and an existing one keeps its mode. SaveFile follows symbolic links, and
-// writes directly to anything that is not a regular file, such as a terminal or a FIFO.
+// SaveFile writes data to a file. If writing to a regular file fails, its old contents remain. A
+// new file has mode 0600, and an existing one keeps its mode. SaveFile follows symbolic links,
+// and writes directly to anything that is not a regular file, such as a terminal or a FIFO.
 func SaveFile(name string, data []byte) error {
 	name = userfile.Home(name)
 	mode := os.FileMode(0o600)
@@ -37,12 +37,12 @@ func SaveFile(name string, data []byte) error {
 	return userfile.Replace(name, data, mode)
 }
 
-// maxInput is the largest size of data read from a file. A server accepts about 1 MiB, unless
-// its jute.maxbuffer is raised.
+// maxInput is the maximum number of bytes that zksh reads from a file as data. It exceeds what
+// servers accept: about 1 MiB, unless jute.maxbuffer is raised.
 const maxInput = 64 << 20
 
-// LoadFile reads a file. If name is -, it reads standard input, which is possible only if zksh
-// runs a single command.
+// LoadFile returns the contents of a file. If name is "-", it reads standard input, which is
+// possible only if zksh runs a single command.
 func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	open := func() (io.Reader, error) { return userfile.OpenToRead(userfile.Home(name)) }
 	if name == "-" {
@@ -58,7 +58,8 @@ func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	return data, err
 }
 
-// readInput reads at most maxInput+1 bytes, and returns early if ctx ends.
+// readInput opens a file and reads at most maxInput+1 bytes. It returns early if ctx is
+// cancelled.
 func readInput(ctx context.Context, open func() (io.Reader, error)) ([]byte, error) {
 	return userfile.Await(ctx, func() ([]byte, error) {
 		r, err := open()

@@ -19,7 +19,7 @@ import (
 )
 
 var findCommand = &Command{
-	Name: "find", Group: "Trees", Effect: OneStream | Quotas | RunsLine, // Quotas: the line after -- may have it
+	Name: "find", Group: "Trees", Effect: OneStream | Quotas | RunsLine, // the line after -- may have the effect Quotas
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
 		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
 	Summary: "find znodes in a subtree, and run a command for each one",
@@ -65,7 +65,7 @@ var findCommand = &Command{
 	},
 }
 
-// finder holds the conditions of find.
+// finder holds the conditions that a find command line sets.
 type finder struct {
 	now        time.Time
 	name       globFlag
@@ -77,11 +77,11 @@ type finder struct {
 	ephemeral  bool
 	owned      bool
 	owner      int64
-	minMtime   int64 // earliest mtime, in ms; 0: any
-	afterMzxid int64 // mzxid must be greater; 0: any
+	minMtime   int64 // earliest mtime that matches, in ms; 0 for any
+	afterMzxid int64 // the mzxid must be greater than this; 0 for any
 }
 
-// parseNewer parses the value of -newer.
+// parseNewer parses the value of the flag -newer and sets the condition on mtime or mzxid.
 func (f *finder) parseNewer(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)
@@ -111,12 +111,13 @@ func (f *finder) parseNewer(ctx context.Context, from reader, newer string) erro
 	return nil
 }
 
-// needsStat reports whether a condition needs more than the names of the znodes.
+// needsStat reports whether a condition depends on more than the names of the znodes.
 func (f *finder) needsStat() bool {
 	return f.size.sign != 0 || f.ephemeral || f.owned || f.minMtime != 0 || f.afterMzxid != 0 || f.data != nil
 }
 
-// run prints the matching znodes, or runs the command for each of them.
+// run prints the matching znodes. If there is a command, run executes it for each of them
+// instead.
 func (f *finder) run(ctx context.Context, env *Env, from reader, root string, command []string) error {
 	s, err := surveyOf(ctx, env, from, root, false, zktree.Options{Stat: f.needsStat()})
 	if err != nil {
@@ -153,8 +154,9 @@ func (f *finder) run(ctx context.Context, env *Env, from reader, root string, co
 	return fmt.Errorf("the command %s failed for %d of the matching znodes: %w", command[0], failed.N, &failed)
 }
 
-// stopsFind reports whether find should stop after the command failed with err. It continues after
-// errors that concern one znode: rejections by a server, exit statuses, partly read subtrees.
+// stopsFind reports whether find stops after the command for one znode has failed with err. Find
+// continues after errors that concern only that znode: rejections by a server, exit statuses, and
+// incompletely read subtrees.
 func stopsFind(err error) bool {
 	switch {
 	case err == nil:
@@ -165,7 +167,7 @@ func stopsFind(err error) bool {
 	return !errors.As(err, new(*zkconn.Error)) && !errors.As(err, new(*StatusError)) && !errors.As(err, new(*zktree.PartialError))
 }
 
-// mayMatch reports whether a znode meets the conditions that need neither data nor ACL.
+// mayMatch reports whether a znode meets all conditions that depend neither on data nor on ACLs.
 func (f *finder) mayMatch(st *zktree.Step, root string) bool {
 	name := st.Name
 	if st.Depth == 0 {
@@ -177,7 +179,7 @@ func (f *finder) mayMatch(st *zktree.Step, root string) bool {
 		(f.path == "" || f.path.matches(st.Path()))
 }
 
-// statMatches reports whether a stat meets the conditions.
+// statMatches reports whether a stat meets the conditions that depend on it.
 func (f *finder) statMatches(st *render.Stat) bool {
 	return (f.size.sign == 0 || f.size.holds(int64(st.DataLength))) &&
 		(!f.ephemeral || st.EphemeralOwner != 0) &&
@@ -185,33 +187,33 @@ func (f *finder) statMatches(st *render.Stat) bool {
 		st.Mtime >= f.minMtime && (f.afterMzxid == 0 || st.Mzxid > f.afterMzxid)
 }
 
-// matcher yields the matching znodes in the order of the walk. If a condition concerns data or
+// matcher finds the matching znodes in the order of the walk. If a condition depends on data or
 // ACLs, it collects the znodes that meet all other conditions, and requests their data and ACLs
 // in batches.
 type matcher struct {
 	ctx      context.Context
 	finder   *finder
 	survey   *survey
-	next     batch   // still being filled
-	inFlight []batch // requested, oldest first
+	next     batch   // batch that is still being filled
+	inFlight []batch // batches that have been requested, oldest first
 }
 
 // batch is a group of znodes whose data and ACLs are requested together.
 type batch struct {
 	paths      []string
-	unreadable []bool        // the znode is already known to be unreadable
-	bytes      int           // total size of the data
-	data       zktree.Answer // nil if no condition concerns the data
-	acl        zktree.Answer // nil if no condition concerns the ACL
+	unreadable []bool        // for each path, whether the znode has been reported as unreadable
+	bytes      int           // total size of the znodes' data
+	data       zktree.Answer // nil if no condition depends on the data
+	acl        zktree.Answer // nil if no condition depends on the ACL
 }
 
-// Bounds of a batch. At most two are in memory.
+// Limits of a batch. At most two batches are in memory at a time.
 const (
 	batchZnodes = 64
-	batchBytes  = 4 << 20 // except for a single znode with more data
+	batchBytes  = 4 << 20 // exceeded only by a batch of one znode
 )
 
-// items returns the matching znodes.
+// items returns a sequence of the matching znodes.
 func (m *matcher) items() iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		deep := m.finder.data != nil || m.finder.acl != nil
@@ -253,8 +255,8 @@ func (m *matcher) add(st *zktree.Step, yield func(render.Item) bool) bool {
 	return true
 }
 
-// request requests the next batch. If two batches are in flight then, it receives the older
-// one. It reports whether the search should continue.
+// request requests the data and ACLs of the next batch. If that makes two batches in flight, it
+// receives the older one. request reports whether the search should continue.
 func (m *matcher) request(yield func(render.Item) bool) bool {
 	if len(m.next.paths) == 0 {
 		return true
@@ -270,8 +272,8 @@ func (m *matcher) request(yield func(render.Item) bool) bool {
 	return len(m.inFlight) < 2 || m.receive(yield)
 }
 
-// receive waits for the answers to the oldest batch, and yields the matches. It reports whether
-// the search should continue.
+// receive waits for the replies to the oldest batch, and yields its matching znodes. It reports
+// whether the search should continue.
 func (m *matcher) receive(yield func(render.Item) bool) bool {
 	old := m.inFlight[0]
 	m.inFlight = m.inFlight[1:]

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// globFlag is a shell pattern. If it is empty, it matches everything.
+// globFlag is the value of a flag that takes a shell pattern. An empty pattern matches
+// everything.
 type globFlag string
 
 func (g *globFlag) set(s string) error {
@@ -30,11 +31,12 @@ func (g *globFlag) matches(s string) bool {
 	return is && err == nil
 }
 
-// hideSlashes replaces slashes before path.Match, because its * does not match them. No path
-// contains the replacement, U+0001.
+// hideSlashes replaces slashes before a call of path.Match, so that * matches them, too. The
+// replacement, U+0001, cannot occur in a path.
 var hideSlashes = strings.NewReplacer("/", "\x01")
 
-// regex is a flag value that is a regular expression in Go's syntax.
+// regex returns a flag value that parses a regular expression in Go's syntax and stores it in
+// *re.
 func regex(re **regexp.Regexp) pflag.Value {
 	return funcValue{"regex", func(s string) (err error) {
 		*re, err = regexp.Compile(s)
@@ -42,9 +44,10 @@ func regex(re **regexp.Regexp) pflag.Value {
 	}}
 }
 
-// comparison is the value of a flag such as -size: n for exactly n, +n for more, -n for less.
+// comparison is the value of a flag such as -size: n means exactly n, +n means more, -n means
+// less.
 type comparison struct {
-	sign byte // '+', '-', '=', or 0: any number
+	sign byte // '+', '-' or '='; 0 if any number matches
 	than int64
 }
 

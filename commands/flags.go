@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Reorder rearranges the words of a line for pflag: first the flags with their values, then
-// "--", then the other words. Flags may stand anywhere in words.
+// Reorder rearranges the words of a command line for pflag: first the flags with their values,
+// then "--", then all other words. In words, flags may appear anywhere.
 //
-// Reorder accepts zkCli's forms of flags: -x, -xVALUE, -x=VALUE, -x VALUE, joined flags (-se),
-// and long names with one dash or two. Words after "--" are not flags. Neither are quoted
-// words, nor numbers, unless the set has a flag for the number's first digit.
+// Reorder accepts all forms of flags that zkCli accepts: -x, -xVALUE, -x=VALUE, -x VALUE, joined
+// flags (-se), and long names with one dash or two. Words after "--" are not flags. Quoted words
+// are not flags either, nor are numbers, unless the number's first digit is a flag in the set.
 //
-// With stopAtFirst, all words from the first one that is not a flag stay unchanged, as the
-// program's own command line requires.
+// If stopAtFirst is true, Reorder leaves unchanged all words from the first one that is not a
+// flag. The program's own command line requires this.
 func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error) {
 	var flags, rest []string
 	for i := 0; i < len(words); i++ {
@@ -48,9 +48,10 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 	return append(append(flags, "--"), rest...), nil
 }
 
-// Position describes the next word of a line, given the words after the command's name. If flag
-// is nil, the next word is the positional word with this index; otherwise it is the value of
-// flag. flagsEnded reports that the line contains "--", so that the next word is not a flag.
+// Position returns what the next word of a line would be, given the words after the command's
+// name. If flag is nil, the next word is the positional argument with this index; otherwise it is
+// the value of flag. If flagsEnded is true, the line contains "--", so the next word cannot be a
+// flag.
 func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnded bool) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {
@@ -75,7 +76,7 @@ func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnde
 	return index, nil, flagsEnded
 }
 
-// isData reports whether a word is not a flag.
+// isData reports whether a word is an argument rather than a flag.
 func isData(fs *pflag.FlagSet, w Word) bool {
 	return w.Quoted || len(w.Text) < 2 || w.Text[0] != '-' || isNumber(w.Text) && fs.ShorthandLookup(w.Text[1:2]) == nil
 }
@@ -85,9 +86,9 @@ func isNumber(w string) bool {
 	return err == nil
 }
 
-// canonical rewrites a word of one or more flags as long flags. If needsValue is true, the next
-// word of the line is the value of the last flag. Only the form --name=value can have an empty
-// value.
+// canonical rewrites a word that consists of one or more flags as long flags. If needsValue is
+// true, the next word of the line is the value of the last flag. A value can be empty only in the
+// form --name=value.
 func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err error) {
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w, "-"), "=")
 	if f := fs.Lookup(name); f != nil && len(name) > 1 {
@@ -105,7 +106,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err 
 	if strings.HasPrefix(w, "--") {
 		return nil, false, unknownFlag{w, nearestFlag(fs, w)}
 	}
-	for j := 1; j < len(w); j++ { // joined short flags
+	for j := 1; j < len(w); j++ { // short flags joined in one word, such as -se
 		f := fs.ShorthandLookup(w[j : j+1])
 		switch {
 		case f == nil && w[j] == '=':
@@ -123,7 +124,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err 
 	return out, false, nil
 }
 
-// unknownFlag is the error for a word that looks like a flag but is not one of the command's.
+// unknownFlag is the error for a word that looks like a flag but is not a flag of the command.
 type unknownFlag struct{ word, nearest string }
 
 func (e unknownFlag) Error() string {
@@ -134,9 +135,9 @@ func (e unknownFlag) Error() string {
 	return s
 }
 
-// nearestFlag returns the flag most similar to a mistyped one, or "" if none is similar. A
-// short flag is similar to the same letter in the other case, a long one to a name that differs
-// by few edits.
+// nearestFlag returns the flag most similar to a mistyped one, or an empty string if none is
+// similar. A short flag is similar to the same letter in the other case. A long flag is similar
+// to a name that differs in only a few characters.
 func nearestFlag(fs *pflag.FlagSet, word string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	best, at := "", 1+min(2, len(name)/2)
@@ -155,5 +156,6 @@ func nearestFlag(fs *pflag.FlagSet, word string) string {
 
 func isSwitch(f *pflag.Flag) bool { return f.NoOptDefVal != "" }
 
-// DryRun is the name of the flag that makes a command print its changes without making them.
+// DryRun is the name of the flag that makes a command print the changes that it would make,
+// without making them.
 const DryRun = "dry-run"

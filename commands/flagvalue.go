@@ -8,37 +8,38 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Names of the pflag annotations that describe a flag's value.
+// Names of pflag annotations that declare for completion what the value of a flag is.
 const (
 	flagWords = "words"
 	flagFile  = "file"
 	flagLine  = "line"
 )
 
-// FlagWords declares the words that a flag accepts, for completion.
+// FlagWords declares, for completion, which words the flag with this name accepts.
 func FlagWords(fs *pflag.FlagSet, name string, words ...string) {
 	annotate(fs, name, map[string][]string{flagWords: words})
 }
 
-// Annotations shared by all flags of a kind. Flags are declared anew for each line, so sharing
+// Annotations that all flags of a kind share. Flags are declared anew for each line, so sharing
 // saves allocations.
 var (
 	fileFlag = map[string][]string{flagFile: nil}
 	lineFlag = map[string][]string{flagLine: nil}
 )
 
-// FlagFile declares that a flag's value is a file on this machine, for completion.
+// FlagFile declares, for completion, that the value of a flag is a file on this machine.
 func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, fileFlag) }
 
-// FlagLine declares that a flag's value is a line of this shell, for completion.
+// FlagLine declares, for completion, that the value of a flag is a zksh command line.
 func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, lineFlag) }
 
-// annotate panics if the set has no flag with this name, which is a mistake in the program.
+// annotate adds annotations to the flag with this name. It panics if there is no such flag, which
+// is a mistake in the program.
 func annotate(fs *pflag.FlagSet, name string, annotations map[string][]string) {
 	fs.Lookup(name).Annotations = annotations
 }
 
-// FlagParam describes a flag's value as if it were a positional word.
+// FlagParam describes the value of a flag as if it were a positional argument.
 func FlagParam(f *pflag.Flag) Param {
 	if words := f.Annotations[flagWords]; words != nil {
 		return Param{Kind: Choice, Words: words}
@@ -52,7 +53,8 @@ func FlagParam(f *pflag.Flag) Param {
 	return Param{Kind: Data}
 }
 
-// funcValue is a flag value that the function set parses; kind is its name in help.
+// funcValue is a flag value that is parsed by the function set. kind is the value's type in help
+// texts.
 type funcValue struct {
 	kind string
 	set  func(string) error
@@ -64,9 +66,9 @@ func (p funcValue) Set(s string) error { return p.set(s) }
 func (p funcValue) String() string     { return "" }
 func (p funcValue) Type() string       { return p.kind }
 
-// integer parses a flag's integer as Java does: decimal, with an optional sign. If the flag is
-// repeated, the first value counts, as in zkCli. bad is the text of the error; if it is empty, a
-// general text is used.
+// integer returns a flag value that parses an integer as Java does: decimal, with an optional
+// sign. If the flag is repeated, the first value is used, as in zkCli. bad is the text of the
+// error for an invalid number; if bad is empty, the error has a general text.
 func integer(value *int64, bits int, bad string) pflag.Value {
 	seen := false
 	return funcValue{"number", func(s string) error {
@@ -83,16 +85,18 @@ func integer(value *int64, bits int, bad string) pflag.Value {
 	}}
 }
 
-// numberFlag declares a flag whose value is an integer with this many bits, such as a version.
+// numberFlag declares a flag whose value is an integer of at most this many bits, such as a
+// version.
 func numberFlag(fs *pflag.FlagSet, bits int, name, short string, def int64, usage string) *int64 {
 	fs.VarP(integer(&def, bits, ""), name, short, usage)
 	return &def
 }
 
-// Duration is a flag's duration. A number without a unit means seconds, as in flock.
+// Duration is the value of a flag that takes a duration. A number without a unit means seconds,
+// as in flock.
 type Duration struct {
 	Value time.Duration
-	Given bool // whether the line sets the flag
+	Given bool // whether the command line sets the flag
 }
 
 var _ pflag.Value = (*Duration)(nil)

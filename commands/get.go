@@ -90,7 +90,8 @@ var getCommand = &Command{
 	},
 }
 
-// getAnswer returns the result of get. words stands for the data in text output, cell in a table.
+// getAnswer returns the result of get. words represents the data in text output, and cell
+// represents it in a table.
 func getAnswer(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
 	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", path}, {"data", cell}}}
 	if stat != nil {
@@ -100,8 +101,8 @@ func getAnswer(path string, data []byte, words, cell string, stat *render.Stat) 
 		JSON: render.Facts{"path", path, "data", render.Data(data), "stat", stat}}
 }
 
-// decodeLayers decodes data that is compressed or in base64, and prints a remark that lists the
-// formats.
+// decodeLayers decodes data that is compressed or base64-encoded, possibly several times. It
+// prints a remark that lists the decoded formats.
 func decodeLayers(env *Env, path string, data []byte) ([]byte, error) {
 	plain, forms, err := unpack.All(data)
 	if err != nil {
@@ -113,7 +114,7 @@ func decodeLayers(env *Env, path string, data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// findCharset returns the character set with this name, or nil if name is empty.
+// findCharset returns the character set with the given name, or nil if name is empty.
 func findCharset(name string) (encoding.Encoding, error) {
 	if name == "" {
 		return nil, nil
@@ -125,8 +126,8 @@ func findCharset(name string) (encoding.Encoding, error) {
 	return e, nil
 }
 
-// hexDump formats data as netty does, whose dump zkCli uses: a header, 16 bytes per line, and
-// a rule at the end.
+// hexDump formats data in the same way as netty's hex dump, which zkCli uses: a header, 16 bytes
+// per line, and a rule at the end.
 func hexDump(data []byte) string {
 	if len(data) == 0 {
 		return ""

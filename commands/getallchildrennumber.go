@@ -27,9 +27,9 @@ var getAllChildrenNumberCommand = &Command{
 	},
 }
 
-// countBelow returns the number of znodes below a path. The server counts them, if it is known to
-// be new enough; an older server would close the connection. Otherwise, countBelow walks the
-// subtree.
+// countBelow returns the number of znodes below a path. It lets the server count them only if the
+// server is known to support this request, because an older server would close the connection.
+// Otherwise, countBelow walks the subtree.
 func countBelow(ctx context.Context, env *Env, from reader, path string) (int, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return 0, err
@@ -43,7 +43,7 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 	if err != nil {
 		return 0, err
 	}
-	if p.HasMultiRead(ctx) { // almost all servers with this request also know getAllChildrenNumber
+	if p.HasMultiRead(ctx) { // almost all servers that support multi-reads also support getAllChildrenNumber
 		n, err := zkconn.Do(ctx, env.Session, zkconn.GetAllChildrenNumber(path))
 		if !errors.Is(err, zkconn.Unimplemented) {
 			return n, err

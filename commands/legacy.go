@@ -7,35 +7,36 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// versionArg returns the version of a line: the positional word i, as in ZooKeeper 3.4, or the
-// value of the flag -v.
-func versionArg(fs *pflag.FlagSet, args []string, i int, flag *int64) (int32, error) {
-	if i >= len(args) {
+// versionArg returns the version that a line requires. It is the positional argument with the
+// given index, as in ZooKeeper 3.4, or the value of the flag -v.
+func versionArg(fs *pflag.FlagSet, args []string, index int, flag *int64) (int32, error) {
+	if index >= len(args) {
 		return int32(*flag), nil
 	}
 	if fs.Changed("version") {
-		return 0, Misuse("unexpected word %q: the version is already given with -v", args[i])
+		return 0, Misuse("unexpected word %q: the version is already given with -v", args[index])
 	}
-	v, err := strconv.ParseInt(args[i], 10, 32)
+	v, err := strconv.ParseInt(args[index], 10, 32)
 	if err != nil {
-		return 0, Misuse("unexpected word %q: a version must be a whole number; quote a value that contains spaces", args[i])
+		return 0, Misuse("unexpected word %q: a version must be a whole number; quote a value that contains spaces", args[index])
 	}
 	return int32(v), nil
 }
 
-// watchArg reports whether a line asks for a watch, with the flag or with the positional word i,
-// as in ZooKeeper 3.4. For the word, it prints a reminder to use the flag.
-func watchArg(env *Env, args []string, i int, flag bool, old, now string) (bool, error) {
-	if i >= len(args) {
+// watchArg reports whether a line asks for a watch, either with the flag or, as in ZooKeeper 3.4,
+// with the positional argument at the given index. For the positional argument, it prints a
+// reminder to use the flag.
+func watchArg(env *Env, args []string, index int, flag bool, old, now string) (bool, error) {
+	if index >= len(args) {
 		return flag, nil
 	}
-	switch args[i] {
+	switch args[index] {
 	case "watch", "true", "1":
 		env.Screen.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
 		return true, nil
 	}
-	if strings.HasPrefix(args[i], ">") || strings.HasPrefix(args[i], "|") {
-		return false, Misuse("unexpected word %q after the path", args[i]) // the shell adds the reason
+	if strings.HasPrefix(args[index], ">") || strings.HasPrefix(args[index], "|") {
+		return false, Misuse("unexpected word %q after the path", args[index]) // the shell adds to the error why the word is unexpected
 	}
-	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[i])
+	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[index])
 }

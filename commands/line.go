@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Word is one word of a command line, without its quotes. A quoted word is never a flag.
+// Word is one word of a command line, without its quotes. If it was quoted, it is never a flag.
 type Word struct {
 	Text   string
 	Quoted bool
@@ -25,19 +25,19 @@ func texts(words []Word) []string {
 	return out
 }
 
-// Line is a parsed command line. It can be run once.
+// Line is a parsed command line. It can be run only once.
 type Line struct {
 	c      *Command
 	run    Run
 	args   []string
-	numOwn int // number of args before --; the others stand after it
+	numOwn int // number of args before --; the remaining args were after --
 
 	effect     Effect
-	redirected bool // the line could join a transaction, but its output goes to a file or a program
+	redirected bool // see Redirected
 }
 
-// Read parses the words after the command's name. It returns pflag.ErrHelp if they contain
-// --help or -h and the command has no such flag of its own.
+// Read parses the words after the command's name and returns the parsed line. It returns
+// pflag.ErrHelp if the words contain --help or -h and the command has no such flag of its own.
 func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	l, err := c.read(words)
 	if !(c.Effect | l.effect).Has(Offline) {
@@ -68,7 +68,7 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	return Line{c: c, run: run, args: append(args, rest...), numOwn: len(args), effect: c.effectOf(fs, args, len(rest) > 0)}, nil
 }
 
-// parse parses the flags of words into fs.
+// parse parses the flags in words and stores their values in fs.
 func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	line, err := Reorder(fs, words, false)
 	if err == nil {
@@ -77,7 +77,7 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
 	}
-	if err != nil && c.takesSecret() { // do not print the word, which may be a credential
+	if err != nil && c.takesSecret() { // do not print the rejected word, because it may be a credential
 		return Misuse("unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash")
 	}
 	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
@@ -92,8 +92,8 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	return nil
 }
 
-// invalidValue returns the error for a flag with an invalid value. It spells the flag as the
-// usage line does.
+// invalidValue returns the error for a flag with an invalid value. The error spells the flag in
+// the same way as the usage line.
 func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	name := "-" + cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name)
 	if long := "-" + name; strings.Contains(c.Args, long) {
@@ -103,19 +103,20 @@ func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
 		why = strconv.Quote(bad.GetValue()) + " is not a number"
 	}
-	if strings.HasPrefix(why, name+" ") { // zkCli's texts name the flag themselves
+	if strings.HasPrefix(why, name+" ") { // error texts that come from zkCli already name the flag
 		return Misuse("%s", why)
 	}
 	return Misuse("%s: %s", name, why)
 }
 
-// takesRest reports whether the command takes the words after -- unchanged.
+// takesRest reports whether the command receives the words after "--" unchanged.
 func (c *Command) takesRest() bool {
 	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
 }
 
-// splitRest splits words at --, if the command takes the words after it unchanged.
-func (c *Command) splitRest(words []Word) (ours []Word, rest []string) {
+// splitRest splits words at "--" into the words before and after it, if the command receives the
+// words after "--" unchanged. Otherwise own contains all words.
+func (c *Command) splitRest(words []Word) (own []Word, rest []string) {
 	at := slices.IndexFunc(words, func(w Word) bool { return w.Text == "--" && !w.Quoted })
 	if at < 0 || !c.takesRest() {
 		return words, nil
@@ -123,7 +124,7 @@ func (c *Command) splitRest(words []Word) (ours []Word, rest []string) {
 	return words[:at], texts(words[at+1:])
 }
 
-// checkArgs checks the positional words before -- against Params.
+// checkArgs checks the number of positional arguments before "--" against Params.
 func (c *Command) checkArgs(args []string) error {
 	params := c.Params
 	if c.takesRest() {
@@ -153,12 +154,13 @@ func (c *Command) checkArgs(args []string) error {
 	return nil
 }
 
-// takesSecret reports whether one of the positional words is a credential.
+// takesSecret reports whether one of the command's positional arguments is a credential.
 func (c *Command) takesSecret() bool {
 	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 }
 
-// asUsageError turns an error of Misuse into a UsageError of the command.
+// asUsageError turns an error that Misuse returned into a UsageError of the command. It returns
+// other errors unchanged.
 func (c *Command) asUsageError(err error) error {
 	if bad := misuse(""); errors.As(err, &bad) {
 		return &UsageError{Command: c, Problem: string(bad)}
@@ -166,8 +168,8 @@ func (c *Command) asUsageError(err error) error {
 	return err
 }
 
-// Has reports whether the line has one of the effects in e. For a command such as time, these
-// include effects of the line that it runs.
+// Has reports whether the line has at least one of the effects in e. The effects of a command
+// such as time include some effects of the line that it runs.
 func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
 
 // Run runs the line.
@@ -175,7 +177,7 @@ func (l Line) Run(ctx context.Context, env *Env) error {
 	return l.c.asUsageError(l.run(ctx, env, l.args))
 }
 
-// WithPaths returns the line with its paths replaced by the results of resolve.
+// WithPaths returns a copy of the line in which resolve has been applied to every path.
 func (l Line) WithPaths(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
 	for i := range l.numOwn {
@@ -186,7 +188,7 @@ func (l Line) WithPaths(resolve func(path string) string) Line {
 	return l
 }
 
-// MapError returns a line that passes its errors through explain.
+// MapError returns a copy of the line that applies explain to the errors that it returns.
 func (l Line) MapError(explain func(error) error) Line {
 	c, run := l.c, l.run
 	l.run = func(ctx context.Context, env *Env, args []string) error {
@@ -195,8 +197,8 @@ func (l Line) MapError(explain func(error) error) Line {
 	return l
 }
 
-// WrappedBy returns a line that calls around to run l. The new line cannot be part of a
-// transaction, nor be in flight together with others.
+// WrappedBy returns a line that runs l by calling around. The new line cannot be part of a
+// transaction, and cannot be in flight together with other lines.
 func (l Line) WrappedBy(around Wrapper) Line {
 	inner := l
 	l.redirected = inner.Has(Joins)
@@ -205,21 +207,22 @@ func (l Line) WrappedBy(around Wrapper) Line {
 	return l
 }
 
-// Bare reports whether the line has no words besides flags.
+// Bare reports whether the line has no arguments other than flags.
 func (l Line) Bare() bool { return l.numOwn == 0 }
 
-// Redirected reports whether the line could join a transaction, if its output were not
+// Redirected reports whether the line cannot join a transaction only because its output is
 // redirected to a file or a program.
 func (l Line) Redirected() bool { return l.redirected }
 
-// Program reports whether the line runs a program, given after --.
+// Program reports whether the line runs a program, whose command line follows "--".
 func (l Line) Program() bool { return l.hasRest() && !l.c.Effect.Has(RunsLine) }
 
-// hasRest reports whether there are words after --.
+// hasRest reports whether the line has words after "--".
 func (l Line) hasRest() bool { return len(l.args) > l.numOwn }
 
-// ReadInner parses the zksh command after --, if the line has one, with read. The returned line
-// has the effect Writes if that command writes. Its mistakes are reported before anything runs.
+// ReadInner calls read to parse the zksh command after "--", if the line has one, so that
+// mistakes in that command are reported before anything runs. The returned line has the effect
+// Writes if that command has it.
 func (l Line) ReadInner(read func(words []Word) (Line, error)) (Line, error) {
 	if !l.c.Effect.Has(RunsLine) || !l.hasRest() {
 		return l, nil
@@ -233,15 +236,16 @@ func (l Line) ReadInner(read func(words []Word) (Line, error)) (Line, error) {
 	return l, err
 }
 
-// Do runs a line.
+// Do is a function that runs a command line.
 type Do func(ctx context.Context, env *Env) error
 
-// Wrapper is the function of a command that runs another line, such as time. It calls do to run
-// that line, once or more often.
+// Wrapper is the function of a command that runs another command line, such as time. It calls do,
+// once or several times, to run that line.
 type Wrapper func(ctx context.Context, env *Env, do Do) error
 
-// ReadWrapper is Read for a command with Wrap. read parses the line after the command's flags:
-// now, to find mistakes, and again each time that line runs, because a Line can run only once.
+// ReadWrapper is like Read, for a command that has the function Wrap. It calls read to parse the
+// line after the command's flags: now, to find mistakes, and again each time that line runs,
+// because a Line can run only once.
 func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
 	fs := newFlagSet(c.Name)
 	around := c.Wrap(fs)
@@ -268,7 +272,8 @@ func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error
 	return l, nil
 }
 
-// SplitWrapper splits the words of a command with Wrap into its own flags and the line after them.
+// SplitWrapper splits the words of a command that has the function Wrap into the command's own
+// flags and the line that the command runs.
 func (c *Command) SplitWrapper(words []Word) (flags, inner []Word) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {

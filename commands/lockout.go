@@ -14,8 +14,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// lockedOut reports whether a session with these digests certainly lacks the permission to change
-// an ACL. Of schemes other than digest, only the server knows whether they match.
+// lockedOut reports whether this ACL certainly denies a session with these digest identities the
+// permission to change the ACL. For schemes other than digest, only the server knows whether an
+// entry matches, so lockedOut returns false.
 func lockedOut(acl []zk.ACL, digests []string) bool {
 	super := slices.ContainsFunc(digests, func(id string) bool { return strings.HasPrefix(id, "super:") })
 	return !super && !slices.ContainsFunc(acl, func(e zk.ACL) bool {
@@ -23,8 +24,8 @@ func lockedOut(acl []zk.ACL, digests []string) bool {
 	})
 }
 
-// askLockOut asks the user before they write an ACL that they could not change again. It does not
-// ask if the server would reject the write anyway.
+// askLockOut asks the user for confirmation before writing an ACL that the user could not change
+// again. It does not ask if the server would reject the write anyway.
 func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
 	digests := env.Session.Digests()
 	if env.Mode != ByHand || !lockedOut(acl, digests) {
@@ -32,7 +33,7 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	}
 	access, err := zkconn.Do(ctx, env.Session, zkconn.GetACL(path))
 	switch {
-	case errors.Is(err, zkconn.NoAuth): // no permission to read the ACL, so none to change it: the server rejects the write
+	case errors.Is(err, zkconn.NoAuth): // without permission to read the ACL, there is none to change it: the server rejects the write
 		return nil
 	case err != nil:
 		return err
@@ -42,8 +43,8 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	return env.AskToContinue(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))
 }
 
-// noteNoHash prints a remark on each digest entry that contains no password hash, because nobody
-// can authenticate as its user.
+// noteNoHash prints a remark for each digest entry without a password hash, because nobody can
+// authenticate as the user of such an entry.
 func noteNoHash(env *Env, acl []zk.ACL) {
 	for _, e := range acl {
 		user, hash, ok := strings.Cut(e.ID, ":")

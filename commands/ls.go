@@ -26,7 +26,7 @@ type listing struct {
 	Stat     *render.Stat `json:"stat,omitempty"`
 }
 
-// displayNames returns the names to be printed.
+// displayNames returns the children's names in the form in which ls prints them.
 func (l *listing) displayNames() []string {
 	if l.Decoded != nil {
 		return l.Decoded
@@ -34,13 +34,13 @@ func (l *listing) displayNames() []string {
 	return l.Children
 }
 
-// Text prints zkCli's list, and the stat if there is one.
+// Text prints the list of children in zkCli's format, followed by the stat if there is one.
 func (l *listing) Text(w io.Writer) error {
 	return render.Answer{Words: render.JavaList(l.displayNames()) + "\n", Stat: l.Stat}.Text(w)
 }
 
-// Columns returns the names for a terminal, which prints them in columns if they do not fit on
-// one line.
+// Columns returns the children's names. On a terminal, ls prints them in columns if they do not
+// fit on one line.
 func (l *listing) Columns() ([]string, *render.Stat) { return l.displayNames(), l.Stat }
 
 // Table returns a table with one row for each child.
@@ -98,7 +98,7 @@ var lsCommand = &Command{
 	},
 }
 
-// lsHelp is the text that ls -? prints in zkCli.
+// lsHelp is the text that zkCli prints for ls -?.
 var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
 	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
 
@@ -115,8 +115,8 @@ func list(ctx context.Context, env *Env, from reader, path string, watch, stat, 
 	return env.answer(err, l)
 }
 
-// unescape decodes a URL-encoded name or path. If it is not valid, it is returned unchanged. Line
-// breaks and tabs in the result are escaped, so that the name stays on one line.
+// unescape decodes a URL-encoded name or path. It returns an invalid encoding unchanged. It
+// escapes line breaks and tabs in the result, so that the result stays on one line.
 func unescape(name string) string {
 	if !strings.Contains(name, "%") {
 		return name
@@ -128,8 +128,8 @@ func unescape(name string) string {
 	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(plain)
 }
 
-// listTree prints a subtree. With watch, it sets a data watch on the root, as zkCli does, and a
-// child watch on every znode.
+// listTree prints the paths of a subtree. If watch is true, it sets a data watch on the root, as
+// zkCli does, and a child watch on every znode.
 func listTree(ctx context.Context, env *Env, from reader, path string, watch, decode bool) error {
 	if watch {
 		if _, err := from.Exists(ctx, path, true); err != nil {
@@ -173,7 +173,7 @@ var ls2Command = &Command{
 	}),
 }
 
-// listLong prints the children of a znode together with fields of their stats.
+// listLong prints the children of a znode, each with some fields of its stat.
 func listLong(ctx context.Context, env *Env, from reader, path string, decode bool) error {
 	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Stat: true, Depth: 1})
 	if err != nil {
@@ -222,8 +222,8 @@ func (l *longItem) owner() string {
 	return render.Hex(l.stat.EphemeralOwner)
 }
 
-// age returns the age of the data. It is "-" for znodes such as /zookeeper, which the server
-// itself created with the time 0.
+// age returns the time since the data was last written. It returns "-" for znodes such as
+// /zookeeper, which the server itself created with the time 0.
 func (l *longItem) age() string {
 	if l.stat.Mtime == 0 {
 		return "-"
@@ -254,8 +254,8 @@ func (l *longItem) JSON() any {
 	return facts
 }
 
-// Age formats a duration in its largest unit, such as 3d. A negative duration, which can result
-// from different clocks, is 0s.
+// Age formats a duration as a number of its largest unit, such as 3d. A negative duration, which
+// can result from unsynchronized clocks, becomes 0s.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	units := []struct {

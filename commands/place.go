@@ -4,19 +4,19 @@ import (
 	"strings"
 )
 
-// Place is a parsed word of the kind PlaceWord: a path in the shell's ensemble (Path), a path in
-// another ensemble (Spec and Path), or a file (File), whose subtree at Path is meant.
+// Place is a parsed argument of the kind PlaceWord. It refers to a path in the shell's ensemble
+// (Path), a path in another ensemble (Spec and Path), or the subtree at Path in a file (File).
 type Place struct {
-	Spec string // connect string or cluster of the other ensemble
+	Spec string // connect string or cluster name of another ensemble; empty for the shell's ensemble or a file
 	File string
-	Path string // empty: everything in the file
+	Path string // empty if everything in the file is meant
 }
 
-// fileMark is the prefix that marks a word as the name of a file.
+// fileMark is the prefix that marks an argument as the name of a file.
 const fileMark = "file:"
 
-// ParsePlace parses the word. A file begins with ./, ../ or file:. Otherwise, a word that
-// contains :/ and does not begin with / is in another ensemble.
+// ParsePlace parses an argument. If it begins with ./, ../ or file:, it names a file. Otherwise,
+// if it contains :/ and does not begin with /, it names a path in another ensemble.
 func ParsePlace(word string) Place {
 	name, named := strings.CutPrefix(word, fileMark)
 	front, path := name, ""

@@ -16,18 +16,18 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Names of the znodes in which servers store quotas (org.apache.zookeeper.Quotas). Their paths do
-// not depend on the chroot of the session.
+// Paths and names of the znodes in which servers store quotas (org.apache.zookeeper.Quotas). The
+// paths do not depend on the chroot of the session.
 const (
 	quotaRoot  = zkconn.QuotaPath
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
 )
 
-// limit describes one of the four limits of a quota.
+// limit describes one of the four limits that a quota can contain.
 type limit struct {
 	flag, long string // short and long name of the flag
-	key        string // name of the limit in the data of its znode
+	key        string // name of the limit in the data of the quota's znode
 	usage      string // help text of the flag
 	min        int64  // smallest valid value
 	max        int64  // largest valid value
@@ -39,7 +39,7 @@ const (
 	bytesTooSmall = "the bytes quota must be greater than or equal to zero"
 )
 
-// limits are the soft limits and then the hard limits, each first for the number of znodes and
+// limits lists the soft limits and then the hard limits, each first for the number of znodes and
 // then for the bytes of data.
 var limits = []limit{
 	{"n", "count", "count", "soft limit on the number of znodes", 1, math.MaxInt32, numTooSmall},
@@ -48,12 +48,12 @@ var limits = []limit{
 	{"B", "hard-bytes", "byteHardLimit", "hard limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
 }
 
-// quotaNodes reads and writes the znodes of one path's quota.
+// quotaNodes reads and writes the two znodes in which the server stores the quota of one path.
 type quotaNodes struct {
-	c    zkconn.Client // takes server paths, with the chroot
+	c    zkconn.Client // client for server paths, which include the chroot
 	env  *Env
-	path string // path of the znode with the quota, as the user typed it
-	dir  string // path of the znode that contains the quota, below quotaRoot
+	path string // path that the quota applies to, as the user typed it
+	dir  string // server path of the parent of the quota's znodes, below quotaRoot
 }
 
 func (env *Env) quotaNodes(path string) (quotaNodes, error) {
@@ -112,8 +112,8 @@ var setquotaCommand = &Command{
 	},
 }
 
-// chosenLimit returns the index of the limit whose flag was given, or -1 if there is none. It
-// returns an error if several were given, or if one is required and missing.
+// chosenLimit returns the index of the limit whose flag was set, or -1 if no such flag was set.
+// It returns an error if several were set, or if required is true and none was set.
 func chosenLimit(fs *pflag.FlagSet, required bool) (int, error) {
 	chosen := -1
 	for i, l := range limits {
@@ -142,7 +142,7 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	switch err := zkconn.Exec(ctx, env.Session, zkconn.Exists(path)); {
 	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
-	case ignore(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists, although newer servers do not return its stat
+	case ignore(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists; newer servers then do not return its stat
 		return err
 	}
 	q, err := n.read(ctx, n.limits())
@@ -165,8 +165,9 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	return n.printResult(ctx, q)
 }
 
-// createParents creates the stats znode, which the server then fills, and the parents of both
-// znodes of the quota. It returns an error if an ancestor or a descendant already has a quota.
+// createParents creates the stats znode, whose data the server then maintains, and the missing
+// ancestors of the quota's znodes. It returns an error if an ancestor or a descendant of the path
+// already has a quota.
 func (n quotaNodes) createParents(ctx context.Context) error {
 	if err := n.checkNoneAbove(ctx); err != nil {
 		return err
@@ -204,7 +205,7 @@ func (n quotaNodes) checkNoneAbove(ctx context.Context) error {
 	return nil
 }
 
-// clientPath returns the path whose quota is stored in dir, as the user would type it.
+// clientPath returns the path whose quota is stored in dir, relative to the session's chroot.
 func (n quotaNodes) clientPath(dir string) string {
 	return n.env.Session.ClientPath(strings.TrimPrefix(dir, quotaRoot))
 }
@@ -232,8 +233,8 @@ func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
 }
 
 // printResult prints the result of setquota, with a warning for each limit that is already
-// exceeded. As in zkCli, the soft and the hard limit share a warning: at most one for the number of
-// znodes, and one for the bytes.
+// exceeded. As in zkCli, the soft and the hard limit share a warning: there is at most one for
+// the number of znodes and one for the bytes.
 func (n quotaNodes) printResult(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
 	if err := ignore(err, zkconn.NoNode); err != nil {
@@ -317,8 +318,8 @@ var delquotaCommand = &Command{
 	},
 }
 
-// remove removes one limit, or, if chosen is negative, the whole quota and the znodes above it that
-// become empty.
+// remove removes one limit. If chosen is negative, it removes the whole quota, and then the
+// znodes above it that have become empty.
 func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 	if chosen >= 0 {
 		q, err := n.read(ctx, n.limits())
@@ -355,8 +356,8 @@ func parseQuota(data []byte) (jute.Quota, error) {
 	return q, nil
 }
 
-// guardQuota returns an error if data is malformed and path is the stats znode of a quota. At the
-// next write below the quota's path, the server would parse the data and crash (3.8.0).
+// guardQuota returns an error if path is the stats znode of a quota and data is malformed. At the
+// next write below the quota's path, the server would parse such data and crash (3.8.0).
 func guardQuota(env *Env, path string, data []byte) error {
 	server := env.Session.ServerPath(path)
 	if !strings.HasPrefix(server, quotaRoot+"/") || !strings.HasSuffix(server, "/"+statsName) {

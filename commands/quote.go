@@ -9,18 +9,18 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Blanks are the characters that separate words: those that \s matches in zkCli. Other Unicode
-// spaces can be part of a znode's name.
+// Blanks contains the characters that separate the words of a line: those that \s matches in
+// zkCli. Other Unicode spaces can be part of a znode's name.
 const Blanks = " \t\n\v\f\r"
 
-// Quote writes a word so that the shell reads it as one word, with as little quoting as possible.
-// It quotes an empty word, and a word that looks like a flag. It escapes characters that are not
-// printable, so that the result is one line and safe on a terminal.
+// Quote quotes a word so that the shell reads it as one word. It quotes only if necessary: for
+// example, an empty word, or a word that looks like a flag. It escapes unprintable characters, so
+// that the result fits on one line and is safe on a terminal.
 func Quote(word string) string {
 	switch {
 	case !Printable(word):
 		return Escape(word)
-	case word == "|" || word == ">" || word == ">>": // the shell would read a pipe or a redirection
+	case word == "|" || word == ">" || word == ">>": // the shell would interpret the word as a pipe or a redirection
 		return `"` + word + `"`
 	case word != "" && !strings.Contains("-\"'", word[:1]) && !strings.HasPrefix(word, "$'") && !strings.ContainsAny(word, Blanks):
 		return word
@@ -32,14 +32,14 @@ func Quote(word string) string {
 	return Escape(word)
 }
 
-// Printable reports whether a word can be printed without escapes.
+// Printable reports whether a word can be printed on a terminal without escapes.
 func Printable(word string) bool {
 	return utf8.ValidString(word) && strings.IndexFunc(word, notPrinted) < 0
 }
 
 func notPrinted(r rune) bool { return !unicode.IsPrint(r) || render.Hidden(r) }
 
-// Escape writes a word in the form $'…'.
+// Escape quotes a word in the form $'…', in which unprintable characters are escaped.
 func Escape(word string) string {
 	b := []byte("$'")
 	for word != "" {

@@ -12,9 +12,9 @@ type Registry struct {
 	byName map[string]*Command
 }
 
-// NewRegistry returns a registry of all commands in lists. Commands of one group stand
-// together, even if they come from different lists. It panics if two commands have the same
-// name, which is a mistake in the program.
+// NewRegistry returns a registry of all commands in lists. It keeps the commands of a group
+// together, even if they come from different lists. It panics if two commands have the same name,
+// which is a mistake in the program.
 func NewRegistry(lists ...[]*Command) *Registry {
 	r := &Registry{byName: map[string]*Command{}}
 	for _, c := range slices.Concat(lists...) {
@@ -36,15 +36,16 @@ func NewRegistry(lists ...[]*Command) *Registry {
 	return r
 }
 
-// Find returns the command with this name or alias, or nil.
+// Find returns the command with the given name or alias, or nil if there is none.
 func (r *Registry) Find(name string) *Command { return r.byName[name] }
 
-// All returns the commands, one group after the other.
+// All returns all commands. The commands of a group are adjacent.
 func (r *Registry) All() []*Command { return r.list }
 
-// About searches the commands for word. found are the commands whose name contains word, or
-// whose summary contains a word that begins with it. mentioned are other commands whose help
-// contains such a word. A command that deletes whole subtrees is found only by its summary.
+// About searches the commands for a word. found contains the commands whose name contains the
+// word, or whose summary contains a word that begins with it. mentioned contains other commands
+// whose help contains such a word. Commands that delete whole subtrees are found only by their
+// summaries.
 func (r *Registry) About(word string) (found, mentioned []*Command) {
 	word = strings.ToLower(word)
 	separates := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
@@ -64,7 +65,7 @@ func (r *Registry) About(word string) (found, mentioned []*Command) {
 	return found, mentioned
 }
 
-// foreignNames maps names that other tools use to hints about zksh's commands.
+// foreignNames maps command names of other tools to hints about the corresponding zksh commands.
 var foreignNames = map[string]string{
 	".":          "did you mean source?",
 	"cat":        "did you mean get?",
@@ -94,8 +95,8 @@ var foreignNames = map[string]string{
 	"vim":        "did you mean edit?",
 }
 
-// Hint returns a suggestion for an unknown command name, or "". Besides the registered
-// commands, it may suggest one of the names in more.
+// Hint returns a suggestion for an unknown command name, or an empty string. It can suggest a
+// registered command, or one of the names in more.
 func (r *Registry) Hint(name string, more ...string) string {
 	if hint := foreignNames[strings.ToLower(name)]; hint != "" {
 		return hint
@@ -106,8 +107,8 @@ func (r *Registry) Hint(name string, more ...string) string {
 	return ""
 }
 
-// nearest returns the name most similar to a mistyped one, or "" if none is similar. It never
-// returns a command that deletes whole subtrees.
+// nearest returns the name most similar to a mistyped one, or an empty string if none is similar.
+// It never returns a command that deletes whole subtrees.
 func (r *Registry) nearest(name string, more ...string) string {
 	if name == "" || !unicode.IsLetter(rune(name[0])) {
 		return ""
@@ -127,8 +128,8 @@ func (r *Registry) nearest(name string, more ...string) string {
 	return best
 }
 
-// distance returns the number of single-character edits between two words. Swapping two
-// neighbouring characters counts as one edit.
+// distance returns the number of single-character edits that turn one word into the other.
+// Swapping two adjacent characters counts as one edit.
 func distance(a, b string) int {
 	var before, prev, cur []int
 	for j := range len(b) + 1 {

@@ -4,17 +4,17 @@ import (
 	"context"
 )
 
-// Saver saves what commands are about to overwrite or delete, so that undo or import can
+// Saver saves the data that commands are about to overwrite or delete, so that undo or import can
 // restore it.
 type Saver interface {
-	// SaveAndRun saves what l describes, calls destroy, and records the outcome.
+	// SaveAndRun saves the data that l describes, calls destroy, and records the outcome.
 	SaveAndRun(ctx context.Context, env *Env, l Loss, destroy Destroy) error
-	// Required reports whether a command must fail rather than destroy something unsaved.
+	// Required reports whether a command must fail if the data cannot be saved.
 	Required() bool
 }
 
-// Destroy is the part of a command that overwrites or deletes. For a single znode, it requires
-// that the znode still has this version; -1 means any.
+// Destroy is a function that overwrites or deletes data. For a single znode, it requires that the
+// znode still has the given version; -1 means any version.
 type Destroy func(ctx context.Context, version int32) error
 
 // Loss describes the data that a command is about to overwrite or delete.
@@ -22,24 +22,24 @@ type Loss struct {
 	Command string
 	Path    string
 	Of      Lost
-	Version int32  // version that the command requires; -1: any
-	Data    []byte // new data, for LostData
+	Version int32  // version that the command requires; -1 for any
+	Data    []byte // the new data, if Of is LostData
 }
 
-// Lost says which part of a znode or subtree is lost.
+// Lost identifies the part of a znode or subtree that a command overwrites or deletes.
 type Lost string
 
-// The values of Lost.
+// The parts that can be lost.
 const (
 	LostData  Lost = "data"  // the data of one znode
 	LostNode  Lost = "node"  // one znode
 	LostTree  Lost = "tree"  // a whole subtree
-	LostParts Lost = "parts" // some znodes, data and ACLs of a subtree
-	LostACL   Lost = "acl"   // the ACL of one znode; Loss.Version is its aclVersion
+	LostParts Lost = "parts" // some of the znodes, data and ACLs in a subtree
+	LostACL   Lost = "acl"   // the ACL of one znode; Loss.Version is the required aclVersion
 	LostACLs  Lost = "acls"  // the ACLs of a subtree
 )
 
-// SaveAndRun saves what l describes, if anything is to be saved, and then calls destroy.
+// SaveAndRun saves the data that l describes, if a Saver is set, and then calls destroy.
 func (env *Env) SaveAndRun(ctx context.Context, l Loss, destroy Destroy) error {
 	if env.Saver == nil {
 		return destroy(ctx, l.Version)

@@ -6,48 +6,49 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Screen shows the output of commands. Its methods are safe for concurrent use, and each call's
-// output stays together. Tests use the implementation in package commandtest.
+// Screen shows the output of commands. Its methods are safe for concurrent use, and the output of
+// each call stays together. Tests use the implementation in package commandtest.
 type Screen interface {
 	// Print prints a result on standard output.
 	Print(v render.Value) error
 	// Note prints a remark on standard error, unless the shell is quiet.
 	Note(text string)
-	// Alert prints an event that the user did not wait for on standard error, even if the shell
+	// Alert prints an event that the user is not waiting for on standard error, even if the shell
 	// is quiet.
 	Alert(text string)
-	// Ask asks the user a yes-or-no question. It returns an error in every Mode but ByHand,
-	// because there is nobody to ask.
+	// Ask asks the user a yes-or-no question. It returns an error in every Mode except ByHand,
+	// because there is no user to ask.
 	Ask(ctx context.Context, question string) (yes bool, err error)
-	// AskSecret asks the user for a secret and does not show it as it is typed.
+	// AskSecret asks the user for a secret and hides what the user types.
 	AskSecret(ctx context.Context, question string) (answer string, err error)
-	// Lend hands the terminal to a program while do runs. Ctrl-C goes to the program, and events
-	// are printed afterwards.
+	// Lend lets a program use the terminal while do runs. Ctrl-C then reaches the program, and
+	// events are printed when do has returned.
 	Lend(do func() error) error
-	// Progress shows the progress of a long operation, if there is a terminal and the shell is
-	// not quiet. end removes it from the screen.
+	// Progress begins to show the progress of a long operation, if there is a terminal and the
+	// shell is not quiet. The operation calls update as it proceeds; end removes the progress
+	// from the screen.
 	Progress(verb string) (update func(done, total int), end func())
-	// Region begins a region of the terminal whose contents are redrawn in place.
+	// Region returns a new Region of the terminal, whose contents are redrawn in place.
 	Region(on Stream) Region
 }
 
-// Region is a group of lines on the terminal that are redrawn in place, while other output
-// appears above them. It is not safe for concurrent use.
+// Region is a group of lines on the terminal that are redrawn in place. Other output appears
+// above them. A Region is not safe for concurrent use.
 type Region interface {
-	// Size returns the size of the terminal. It returns zeros if there is no terminal, or if a
-	// program reads the output; then Draw does nothing.
+	// Size returns the size of the terminal. It returns 0, 0 if there is no terminal or if the
+	// output goes to a program; in that case, Draw does nothing.
 	Size() (columns, rows int)
-	// Draw replaces the lines of the previous Draw. It escapes control characters and cuts the
-	// lines to the width of the terminal.
+	// Draw replaces the lines that the previous Draw printed. It escapes control characters and
+	// cuts lines that are wider than the terminal.
 	Draw(lines ...string) error
 	// Close ends the region. If keep is true, the lines stay on the screen.
 	Close(keep bool) error
 }
 
-// Stream is one of the two standard streams that a shell writes to.
+// Stream is one of the two standard streams that the shell writes to.
 type Stream int
 
-// The streams.
+// The streams that the shell writes to.
 const (
 	Answers Stream = iota // standard output
 	Remarks               // standard error

@@ -34,7 +34,7 @@ var setCommand = &Command{
 			if *null && (fromFile || *b64) {
 				return Misuse("--null cannot be combined with data, -f or -b")
 			}
-			if fromFile || *null { // there is no data word
+			if fromFile || *null { // the line has no data argument
 				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
 			}
 			switch {
@@ -70,7 +70,7 @@ var setCommand = &Command{
 	},
 }
 
-// Overwrite writes a znode's data on behalf of a command. It saves the old data first.
+// Overwrite writes a znode's data on behalf of the named command. It saves the old data first.
 func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte, version int32) (st *zk.Stat, err error) {
 	loss := Loss{Command: command, Path: path, Of: LostData, Version: version, Data: data}
 	err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
@@ -80,7 +80,7 @@ func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte
 	return st, err
 }
 
-// writeAnswer returns the result of set or setAcl. show reports whether the stat was asked for.
+// writeAnswer returns the result of set or setAcl. It contains the stat if show is true.
 func writeAnswer(name, path string, stat *zk.Stat, show bool) render.Answer {
 	answer := done(name, path, "stat", (*render.Stat)(stat))
 	if st := statIfWanted(show, stat); st != nil {
@@ -89,7 +89,8 @@ func writeAnswer(name, path string, stat *zk.Stat, show bool) render.Answer {
 	return answer
 }
 
-// decodeBase64 decodes the standard alphabet, with or without padding, and ignores line breaks.
+// decodeBase64 decodes text in the standard base64 alphabet, with or without padding. It ignores
+// line breaks.
 func decodeBase64(s string) ([]byte, error) {
 	s = strings.TrimRight(strings.NewReplacer("\r", "", "\n", "").Replace(s), "=")
 	b, err := base64.RawStdEncoding.DecodeString(s)

@@ -51,7 +51,7 @@ var existsCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			_, err := from.Exists(ctx, args[0], false)
-			err = ignore(err, zkconn.NoAuth) // servers return NoAuth only if the znode exists
+			err = ignore(err, zkconn.NoAuth) // a server returns NoAuth only if the znode exists
 			answer := render.Answer{JSON: render.Facts{"path", args[0], "exists", err == nil}}
 			if failed := env.answer(ignore(err, zkconn.NoNode), answer); failed != nil || err == nil {
 				return failed

@@ -4,7 +4,7 @@ package commands
 const (
 	StatusOK          = 0
 	StatusFailed      = 1   // a command failed
-	StatusUsage       = 2   // a line or an option is not valid
+	StatusUsage       = 2   // a command line or an option is not valid
 	StatusNoServer    = 69  // no server could be reached, or the session was lost
 	StatusLockLost    = 74  // a lock was lost, or may have been lost
 	StatusNotLocked   = 75  // a lock was not acquired
@@ -18,8 +18,8 @@ const (
 	StatusTerminated  = 143 // terminated by SIGTERM or SIGHUP
 )
 
-// Statuses lists the exit statuses, with a brief meaning for --help, the full meaning for the
-// manual, and the codes of their errors in JSON.
+// Statuses lists the exit statuses. Each has a brief meaning for --help, the full meaning for the
+// manual, and the codes that its errors have in JSON.
 var Statuses = []struct {
 	Status  int
 	Brief   string

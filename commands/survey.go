@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// survey is a walk over a subtree whose results are printed during the walk.
+// survey is a walk over a subtree. Results are printed while the walk is in progress.
 type survey struct {
 	env    *Env
 	src    zktree.Source
@@ -19,8 +19,8 @@ type survey struct {
 	err    error              // error that ended the walk early
 }
 
-// surveyOf begins a walk and reads its root. With watch, it sets a watch on the children of each
-// znode.
+// surveyOf begins a walk and reads the root of the subtree. If watch is true, the walk sets a
+// child watch on each znode.
 func surveyOf(ctx context.Context, env *Env, from reader, path string, watch bool, o zktree.Options) (*survey, error) {
 	src, err := sourceOf(ctx, env, from, path, watch)
 	if err != nil {
@@ -47,7 +47,8 @@ func sourceOf(ctx context.Context, env *Env, from reader, path string, watch boo
 	return zktree.OnServer(ctx, env.Session.Client, path, watch)
 }
 
-// steps returns the steps of the walk, and records errors in s. verb is for the progress display.
+// steps returns the steps of the walk, and records errors in s. verb describes the work in the
+// progress display.
 func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 	return func(yield func(*zktree.Step) bool) {
 		update, end := s.env.Screen.Progress(verb)
@@ -68,18 +69,19 @@ func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 	}
 }
 
-// items returns the items that of yields for each step. It ends when of returns false.
-func (s *survey) items(verb string, of func(*zktree.Step, func(render.Item) bool) bool) iter.Seq[render.Item] {
+// items calls itemsOf for each step of the walk and yields the items that itemsOf yields. It ends
+// early if itemsOf returns false.
+func (s *survey) items(verb string, itemsOf func(*zktree.Step, func(render.Item) bool) bool) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		for st := range s.steps(verb) {
-			if st.Kind == zktree.Pause && !yield(nil) || st.Kind != zktree.Pause && !of(st, yield) {
+			if st.Kind == zktree.Pause && !yield(nil) || st.Kind != zktree.Pause && !itemsOf(st, yield) {
 				return
 			}
 		}
 	}
 }
 
-// print prints a stream of the walk's items.
+// print prints a stream that consists of the walk's items.
 func (s *survey) print(v *render.Stream) error {
 	v.End = s.end
 	if err := s.env.Screen.Print(v); err != nil {
@@ -88,14 +90,14 @@ func (s *survey) print(v *render.Stream) error {
 	return s.end()
 }
 
-// end returns an error if the walk did not see the whole subtree.
+// end returns an error if the walk did not visit the whole subtree.
 func (s *survey) end() error {
 	return errors.Join(s.err, s.unread.OrNil())
 }
 
 var _ render.Item = pathItem{}
 
-// pathItem is a path in a result.
+// pathItem is a path in the output of a command.
 type pathItem struct {
 	path   string
 	decode bool // print the URL-decoded path

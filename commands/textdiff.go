@@ -9,22 +9,22 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// diffContext is the number of unchanged lines that textDiff prints around a change.
+// diffContext is the number of unchanged lines that textDiff prints before and after a change.
 const diffContext = 2
 
-// textDiff returns the difference between two texts: removed lines begin with "-", added lines
-// with "+", and the unchanged lines around them with spaces.
+// textDiff returns the difference between two texts, line by line. Removed lines begin with "-",
+// added lines with "+", and the unchanged lines around them with spaces.
 func textDiff(before, after string) string {
 	if before == after {
 		return ""
 	}
 	a, b := endLastLine(before), endLastLine(after)
 	diff, err := udiff.ToUnifiedDiff("", "", a, udiff.Lines(a, b), diffContext)
-	if err != nil || len(diff.Hunks) == 0 { // err is never set for edits computed from the same text
+	if err != nil || len(diff.Hunks) == 0 { // err is always nil, because the edits were computed from the same text
 		return "only the line break at the end has changed\n"
 	}
 	var text strings.Builder
-	next := 1 // line of before that follows the lines printed so far
+	next := 1 // number of the first line of before that has not been printed yet
 	for _, h := range diff.Hunks {
 		if h.FromLine > next {
 			text.WriteString("  …\n")
@@ -50,7 +50,7 @@ func textDiff(before, after string) string {
 	return text.String()
 }
 
-// endLastLine returns the text with a line break at the end, unless it is empty.
+// endLastLine returns the text with a line break at its end. It returns an empty text unchanged.
 func endLastLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
@@ -58,8 +58,8 @@ func endLastLine(text string) string {
 	return text + "\n"
 }
 
-// DataDiff returns the difference between two versions of a znode's data, or "" if one of them is
-// not text.
+// DataDiff returns the difference between two versions of a znode's data, or an empty string if
+// one of them is not text.
 func DataDiff(before, after []byte) string {
 	if !IsText(before) || !IsText(after) {
 		return ""

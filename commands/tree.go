@@ -33,7 +33,7 @@ var treeCommand = &Command{
 			if *sizes {
 				v.Columns = append([]render.Column{{Header: "bytes", Width: 7, Right: true}}, v.Columns...)
 			}
-			var lines []bool // for each ancestor: whether more siblings follow
+			var lines []bool // for each level down to the current znode, whether more siblings follow
 			v.Items = s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
 				if st.Kind != zktree.Enter {
 					return true
@@ -53,7 +53,7 @@ var treeCommand = &Command{
 	},
 }
 
-// treeLines draws the lines that lead to a znode.
+// treeLines draws the connecting lines to the left of a znode's name.
 func treeLines(lines []bool) string {
 	var b strings.Builder
 	for i, more := range lines {
@@ -77,7 +77,7 @@ var _ render.Item = (*treeItem)(nil)
 type treeItem struct {
 	path  string
 	depth int
-	name  string // with the lines that lead to it
+	name  string // name, preceded by the connecting lines
 	sized bool
 	bytes *int32 // nil if the size is unknown
 }

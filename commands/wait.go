@@ -50,23 +50,24 @@ var waitCommand = &Command{
 	},
 }
 
-// errTimeUp is the error for a wait that reached its time limit.
+// errTimeUp is the error when wait reaches its time limit.
 var errTimeUp = errors.New("timed out")
 
-// condition is the condition that wait waits for. By default, that is the existence of a znode.
+// condition is the condition that the command wait waits for. By default, the condition is that a
+// znode exists.
 type condition struct {
 	path       string
 	gone       bool
-	value      *string // required data; nil: any
+	value      *string // required data; nil for any
 	children   number
-	lastSeen   string // what the last read found, for the error message
-	unreadable bool   // the session may not read the znode, so the server may not report its changes
+	lastSeen   string // result of the last read, for the error message
+	unreadable bool   // the session has no permission to read the znode, so the server may not report changes
 }
 
-// wait waits until the condition is met, for at most limit if it is given.
+// wait waits until the condition is met. If limit is given, it waits at most that long.
 func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration) error {
 	once := limit.Given && limit.Value == 0
-	if once { // one check; its time limit covers only a server that does not answer
+	if once { // check only once; the time limit then applies only if the server does not answer
 		limit.Value = s.Info().Patience
 	}
 	if limit.Given {
@@ -91,18 +92,19 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 	}
 }
 
-// waitInSession waits within one session. once means a single check.
+// waitInSession waits as long as the session lasts. If once is true, it checks the condition only
+// once.
 func (w *condition) waitInSession(ctx context.Context, p *zkconn.Pinned, once bool) error {
 	wake := make(chan zk.EventType, 1)
 	defer p.Unwatch(w.path, wake)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		changed := p.Changed() // a new connection: data read on the old one may be out of date
+		changed := p.Changed() // closed on a reconnect: data read on the old connection may be out of date
 		met, err := w.check(ctx, p, wake)
 		switch {
 		case errors.Is(err, zkconn.ConnectionLoss):
 			select {
 			case <-changed:
-			case <-time.After(pause): // the server itself returned the error, and the connection remains
+			case <-time.After(pause): // the server itself returned the error, and the connection was not lost
 			case <-ctx.Done():
 			}
 			if err := p.Await(ctx); err != nil {
@@ -131,13 +133,14 @@ func (w *condition) waitInSession(ctx context.Context, p *zkconn.Pinned, once bo
 	}
 }
 
-// Bounds of the pause before a znode is read again on the same connection.
+// Shortest and longest pause before a znode is read again on the same connection.
 const (
 	firstPause = 5 * time.Millisecond
 	longPause  = time.Second
 )
 
-// check reads the znode once, and watches it: its next change sends to wake.
+// check reads the znode once and sets a watch on it. The event of its next change is sent to
+// wake.
 func (w *condition) check(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.value == nil && !w.children.given {
 		return w.exists(ctx, p, wake)
@@ -155,9 +158,10 @@ func (w *condition) check(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.
 
 func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	err = zkconn.Exec(ctx, p, zkconn.Exists(w.path).Wake(wake))
-	// ZooKeeper 3.8.4, 3.9.2 and later answer NoAuth if the znode exists and we may not read it.
+	// ZooKeeper 3.8.4, 3.9.2 and later return NoAuth if the znode exists and the session has no
+	// permission to read it.
 	w.unreadable = errors.Is(err, zkconn.NoAuth)
-	if err == nil && w.gone { // earlier servers set the watch, but since 3.8 they do not send its event without permission
+	if err == nil && w.gone { // older servers set the watch, but from 3.8 on they do not send its event without permission
 		_, _, unread := p.Get(ctx, w.path, nil)
 		w.unreadable = errors.Is(unread, zkconn.NoAuth)
 	}
@@ -171,7 +175,8 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 	return (err != nil) == w.gone, nil
 }
 
-// compare checks the children and the data of a znode. It returns NoNode if there is no znode.
+// compare compares the children and the data of a znode with the condition. It returns a NoNode
+// error if the znode does not exist.
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
 		names, err := zkconn.Do(ctx, p, zkconn.GetChildren(w.path).Wake(wake))
@@ -190,8 +195,8 @@ func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- z
 	return true, nil
 }
 
-// number is the value of a flag such as --children: a number, or with more, that number or any
-// higher one.
+// number is the value of a flag such as --children. It matches one number or, if more is true,
+// that number and all higher ones.
 type number struct {
 	n           int
 	more, given bool

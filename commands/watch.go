@@ -58,12 +58,12 @@ const (
 type nodeChange struct {
 	Event   string `json:"event"`
 	Path    string `json:"path"`
-	Version int32  `json:"version"` // the last version, if the znode was deleted
-	Size    *int32 `json:"size"`    // nil if the znode was deleted
-	Was     *int32 `json:"was"`     // previous size; nil if the znode did not exist
+	Version int32  `json:"version"` // data version; if the znode was deleted, its last version
+	Size    *int32 `json:"size"`    // size of the data, in bytes; nil if the znode was deleted
+	Was     *int32 `json:"was"`     // previous size, in bytes; nil if the znode did not exist
 	Time    string `json:"time"`    // when zksh read the change
 
-	seen time.Time // the same as Time, if the text shows it; otherwise zero
+	seen time.Time // same as Time, if the text output shows the time; otherwise zero
 }
 
 // IsEvent implements render.Event.
@@ -93,8 +93,8 @@ func (c *nodeChange) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// changes returns the changes of a znode between two reads. A nil stat means that the znode did
-// not exist.
+// changes returns the changes of a znode between two reads, given its old and new stats. A nil
+// stat means that the znode did not exist.
 func changes(path string, old, now *zk.Stat) []*nodeChange {
 	switch {
 	case old == nil && now == nil, old != nil && now != nil && old.Mzxid == now.Mzxid:
@@ -109,28 +109,29 @@ func changes(path string, old, now *zk.Stat) []*nodeChange {
 	return []*nodeChange{{Event: nodeChanged, Path: path, Version: now.Version, Size: &now.DataLength, Was: &old.DataLength}}
 }
 
-// follower reports the changes of a znode or a subtree. It uses its own session, so that nobody
-// else gets the events of its watches. All fields belong to one goroutine; only the command runs
-// in another.
+// follower reports the changes of a znode or a subtree. It has a separate session, so that the
+// events of its watches do not reach the rest of the shell. All fields belong to one goroutine;
+// only the command runs in another.
 type follower struct {
 	env           *Env
 	path          string
 	recurse, once bool
-	timed         bool     // print the time in each line
-	argv          []string // the command; empty: print the changes
+	timed         bool     // print the time on each line
+	argv          []string // the command to run for each change; if empty, changes are printed
 
-	own         *zkconn.Session     // separate session of the watches
-	known       map[string]*zk.Stat // state that was reported last, by path
-	hasBaseline bool                // known contains the state at the start
-	reconnected bool                // there is a new connection: events may have been missed since the last one
-	due         []string            // paths to be read, oldest first
+	own         *zkconn.Session     // separate session that sets the watches
+	known       map[string]*zk.Stat // stat of each znode as last reported, by path
+	hasBaseline bool                // known contains the stats from the start of the watch
+	reconnected bool                // zksh has reconnected, and may have missed events meanwhile
+	due         []string            // paths of znodes to read again, oldest first
 	isDue       map[string]bool     // the paths in due
-	dueBytes    int                 // total length of the paths in due
+	dueBytes    int                 // total length of the paths in due, in bytes
 	exited      chan error          // receives the result of the running command; nil if none runs
-	sessionErr  error               // error of the shell's own session, if it expired meanwhile
+	sessionErr  error               // error of the shell's own session, if that session has expired
 }
 
-// follow reports changes until ctx ends, or until the first change with -1.
+// follow reports changes until ctx is cancelled. With the flag -1, it stops after the first
+// change.
 func (f *follower) follow(ctx context.Context) (err error) {
 	if f.own, err = f.env.Session.Second(); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
-// step handles what is pending, or waits for an event. reported is true if a change was reported:
-// it was printed, or the command for it has exited.
+// step handles the work that is pending, or waits for an event. reported is true if a change was
+// reported: either it was printed, or the command for it has exited.
 func (f *follower) step(ctx context.Context) (reported bool, err error) {
 	if err := f.handleEvents(); err != nil {
 		return false, err
@@ -169,14 +170,14 @@ func (f *follower) step(ctx context.Context) (reported bool, err error) {
 		return true, err
 	case <-ctx.Done():
 		if f.exited != nil {
-			<-f.exited // the command was interrupted
+			<-f.exited // wait for the command, which ctx has interrupted
 		}
 		return false, context.Cause(ctx)
 	}
 }
 
-// ignoreConnectionLoss returns nil if err is a connection loss or an expired session, because
-// everything is read again on the next connection.
+// ignoreConnectionLoss returns nil if err is a connection loss or an expired session, because the
+// follower reads all znodes again after a reconnect. It returns other errors unchanged.
 func (f *follower) ignoreConnectionLoss(err error) error {
 	if errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired) {
 		return nil
@@ -184,7 +185,7 @@ func (f *follower) ignoreConnectionLoss(err error) error {
 	return err
 }
 
-// handleEvents handles the events that have arrived.
+// handleEvents handles the events that have arrived on the follower's session.
 func (f *follower) handleEvents() error {
 	for _, e := range f.own.Events() {
 		switch {
@@ -202,10 +203,10 @@ func (f *follower) handleEvents() error {
 	return nil
 }
 
-// maxDueBytes is the largest total length of the paths in due, in bytes.
+// maxDueBytes is the maximum total length of the paths in follower.due, in bytes.
 const maxDueBytes = 32 << 20
 
-// markDue adds a path to due.
+// markDue adds a path to due, unless due already contains it.
 func (f *follower) markDue(path string) {
 	if !f.isDue[path] {
 		f.isDue[path] = true
@@ -214,11 +215,11 @@ func (f *follower) markDue(path string) {
 	}
 }
 
-// resync sets the watches on a new connection. It then finds the changes since the last one by
-// comparing what it reads with the known state.
+// resync sets the watches again after a reconnect. It then finds the changes that happened
+// meanwhile, by comparing the znodes with the known stats.
 func (f *follower) resync(ctx context.Context) error {
 	f.reconnected = false
-	if !f.hasBaseline { // the server may lag behind the one that the shell's own session wrote to
+	if !f.hasBaseline { // the server may lag behind the server that the shell's own session is connected to
 		if err := zkconn.Exec(ctx, f.own, zkconn.Sync(f.path)); err != nil {
 			return err
 		}
@@ -242,7 +243,7 @@ func (f *follower) resync(ctx context.Context) error {
 	return nil
 }
 
-// readAll sets the watches and reads all znodes that they cover.
+// readAll sets the watches and reads the stats of all znodes that the watches cover.
 func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 	if !f.recurse {
 		st, _, err := f.readOne(ctx, f.path)
@@ -261,8 +262,9 @@ func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 	return zktree.Stats(ctx, f.own.Client, f.path)
 }
 
-// readOne reads a znode: its stat, and its data if there is a command. Unless a recursive watch
-// covers it, readOne also watches for its next change. The stat is nil if the znode does not exist.
+// readOne returns a znode's stat, and its data if there is a command to run. Unless a recursive
+// watch covers the znode, readOne also sets a watch for its next change. The stat is nil if the
+// znode does not exist.
 func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
 		node, err := zkconn.Do(ctx, f.own, zkconn.GetData(path).Watch(!f.recurse))
@@ -283,7 +285,7 @@ func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data 
 	return st, nil, nil
 }
 
-// reportNext reads the oldest path in due and reports its changes.
+// reportNext reads the znode at the oldest path in due and reports its changes.
 func (f *follower) reportNext(ctx context.Context) (reported bool, err error) {
 	path := f.due[0]
 	f.due = f.due[1:]
@@ -313,7 +315,7 @@ func (f *follower) reportNext(ctx context.Context) (reported bool, err error) {
 			c.seen = seen
 		}
 		err := f.env.Screen.Print(c)
-		if errors.Is(err, zkconn.SessionExpired) { // the shell's own session: watch continues without it, but later lines of a script cannot
+		if errors.Is(err, zkconn.SessionExpired) { // of the shell's own session: watch continues without that session, but later lines of a script cannot
 			f.sessionErr, err = err, nil
 		}
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// start starts the command for a change, with the data on its standard input. The command is
-// interrupted when ctx ends.
+// start starts the command for a change, with the znode's data on its standard input. The command
+// is interrupted when ctx is cancelled.
 func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 	cmd := exec.CommandContext(ctx, f.argv[0], f.argv[1:]...)
 	cmd.Env = append(os.Environ(), "ZK_EVENT="+c.Event, "ZK_PATH="+c.Path, fmt.Sprintf("ZK_VERSION=%d", c.Version))
@@ -21,11 +21,12 @@ func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 	f.env.Streams.Attach(cmd)
 	ran := make(chan error, 1)
 	f.exited = ran
-	go func() { ran <- f.exitError(ctx, cmd, tty.RunJob(cmd)) }() // ends with the command; step waits for it
+	go func() { ran <- f.exitError(ctx, cmd, tty.RunJob(cmd)) }() // the goroutine ends when the command exits; step waits for that
 }
 
-// exitError returns the error with which watch ends after the command has exited. With -1, that is
-// the command's status. Without -1, exitError prints a failure, and watch continues.
+// exitError returns the error with which watch ends after the command has exited, or nil if there
+// is none. With the flag -1, the error is the command's exit status. Without it, exitError prints
+// the failure of the command, and watch continues.
 func (f *follower) exitError(ctx context.Context, cmd *exec.Cmd, err error) error {
 	if cmd.ProcessState == nil {
 		status := StatusCannotRun
@@ -36,18 +37,18 @@ func (f *follower) exitError(ctx context.Context, cmd *exec.Cmd, err error) erro
 	}
 	status := tty.ExitStatus(cmd)
 	switch {
-	case status == StatusOK, ctx.Err() != nil: // if ctx has ended, watch itself interrupted the command
+	case status == StatusOK, ctx.Err() != nil: // if ctx is cancelled, watch itself interrupted the command
 		return nil
 	case f.once:
 		return &StatusError{Status: status}
-	case status == StatusInterrupted: // watch received Ctrl-C as well, and ends by itself
+	case status == StatusInterrupted: // watch also received Ctrl-C and ends anyway
 		return nil
 	}
 	f.env.Screen.Alert(fmt.Sprintf("%s exited with status %d; still watching", f.argv[0], status))
 	return nil
 }
 
-// plainStartError removes the parts of an error that repeat the name of the program.
+// plainStartError removes the parts of an error that only repeat the name of the program.
 func plainStartError(err error) error {
 	if lookup, ok := errors.AsType[*exec.Error](err); ok {
 		err = lookup.Err
