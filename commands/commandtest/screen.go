@@ -1,5 +1,5 @@
-// Package commandtest helps to test commands: a Screen records what a command prints, and Run
-// runs a command line.
+// Package commandtest helps tests of commands. Its Screen records the output of a command, and
+// its function Run runs a command line.
 //
 // This package is part of the program zksh and may change at any time.
 package commandtest
@@ -14,20 +14,20 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Screen records the output of commands. The zero value prints text, has no terminal, and fails
-// every question. Set its fields before it is used.
+// Screen records the output of commands. The zero value formats results as text, has no terminal,
+// and answers every question with an error. Set the fields before the first use.
 type Screen struct {
-	Format        render.Format // text if empty
-	Columns, Rows int           // size of the terminal; 0: there is none
-	// Answer answers Ask. If it is nil, Ask fails.
+	Format        render.Format // format of results; text if empty
+	Columns, Rows int           // size of the terminal; 0 if there is none
+	// Answer is called by Ask and returns the user's answer. If it is nil, Ask returns an error.
 	Answer func(question string) (yes bool, err error)
 
-	mu     sync.Mutex      // guards all below
+	mu     sync.Mutex      // guards the fields below
 	out    strings.Builder // results, as Print formats them
 	notes  []string
 	alerts []string
-	drawn  [][]string // lines of each Draw, oldest first
-	kept   []string   // lines of the region that was closed last and kept
+	drawn  [][]string // lines passed to each Draw, oldest first
+	kept   []string   // last lines of the region that was most recently closed with keep
 }
 
 var _ commands.Screen = (*Screen)(nil)
@@ -68,12 +68,12 @@ func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 // Lend implements commands.Screen.
 func (s *Screen) Lend(do func() error) error { return do() }
 
-// AskSecret implements commands.Screen. It always fails.
+// AskSecret implements commands.Screen. It always returns an error.
 func (s *Screen) AskSecret(context.Context, string) (string, error) {
 	return "", errors.New("cannot ask for input outside the interactive shell")
 }
 
-// Progress implements commands.Screen. It shows nothing.
+// Progress implements commands.Screen. It displays nothing.
 func (s *Screen) Progress(string) (update func(done, total int), end func()) {
 	return func(int, int) {}, func() {}
 }
@@ -81,42 +81,42 @@ func (s *Screen) Progress(string) (update func(done, total int), end func()) {
 // Region implements commands.Screen.
 func (s *Screen) Region(commands.Stream) commands.Region { return &region{s: s} }
 
-// Printed returns all results so far.
+// Printed returns all results that have been printed so far.
 func (s *Screen) Printed() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.out.String()
 }
 
-// Notes returns all remarks so far, one per line.
+// Notes returns all remarks that have been printed so far, one per line.
 func (s *Screen) Notes() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.notes, "\n")
 }
 
-// Alerts returns all alerts so far, one per line.
+// Alerts returns all alerts that have been printed so far, one per line.
 func (s *Screen) Alerts() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.alerts, "\n")
 }
 
-// Drawn returns the lines of each Draw in any region, oldest first.
+// Drawn returns the lines passed to each Draw of any region, oldest first.
 func (s *Screen) Drawn() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.drawn
 }
 
-// Kept returns the last lines of the region that was closed with keep.
+// Kept returns the last lines of the region that was most recently closed with keep set to true.
 func (s *Screen) Kept() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.kept
 }
 
-// region is a region of a Screen.
+// region implements commands.Region for a Screen.
 type region struct {
 	s    *Screen
 	last []string
@@ -147,7 +147,7 @@ func (r *region) Close(keep bool) error {
 	return nil
 }
 
-// Run runs a command. words are the words after its name.
+// Run runs a command line. words are the words after the command's name.
 func Run(ctx context.Context, c *commands.Command, env *commands.Env, words ...string) error {
 	line := make([]commands.Word, len(words))
 	for i, w := range words {
