@@ -17,7 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Parameters of the commands that have a source and a destination.
+// Parameters of all commands that have a source and a destination.
 var (
 	srcParam = commands.Param{Name: "src", Kind: commands.PlaceWord}
 	dstParam = commands.Param{Name: "dst", Kind: commands.PlaceWord}
@@ -61,20 +61,20 @@ var cpCommand = &commands.Command{
 	},
 }
 
-// copier is a run of cp, and part of a run of mv.
+// copier is one run of cp. A run of mv contains a copier, too.
 type copier struct {
 	env        *commands.Env
 	src, dst   *endpoint
-	all        bool // copy the whole subtree
+	all        bool // copy the whole subtree, not only its root
 	ephemerals bool // create persistent copies of ephemeral znodes
 	onExisting zktree.Policy
 
 	leftOut        int  // number of ephemeral znodes that were not copied
 	madePersistent int  // number of ephemeral znodes whose copies are persistent
-	notCopied      int  // number of children that were not copied, without -R
+	notCopied      int  // number of children that were not copied, because -R is not set
 	hasSequence    bool // the name of a copied znode ends in a sequence number
 	unread         zktree.UnreadError
-	unreadPath     string // path of the latest unreadable znode; everything below it is left out
+	unreadPath     string // path of the most recent unreadable znode, whose descendants are skipped
 	done           zktree.Counts
 }
 
@@ -105,7 +105,8 @@ func (c *copier) cp(ctx context.Context, src, dst *endpoint) error {
 	return printAnswer(c.env, what, append(facts, "left_out", c.leftOut, "made_persistent", c.madePersistent)...)
 }
 
-// policy returns the policy for a command's flags --skip and --overwrite.
+// policy returns the policy for existing znodes that a command's flags --skip and --overwrite
+// select.
 func policy(skip, overwrite bool) zktree.Policy {
 	switch {
 	case skip:
@@ -116,7 +117,7 @@ func policy(skip, overwrite bool) zktree.Policy {
 	return zktree.Refuse
 }
 
-// check checks whether the copy is possible.
+// check returns an error if the source cannot be copied to the destination.
 func (c *copier) check(ctx context.Context, command string, src, dst *endpoint) error {
 	c.src, c.dst = src, dst
 	c.unread.Root = src.word
@@ -140,8 +141,8 @@ func (c *copier) check(ctx context.Context, command string, src, dst *endpoint) 
 	return err
 }
 
-// isFree reports whether the znode does not exist yet. If its parent does not exist either,
-// isFree returns an error.
+// isFree reports whether there is no znode at the endpoint's path yet. It returns an error if the
+// parent does not exist either.
 func isFree(ctx context.Context, s *endpoint) (bool, error) {
 	err := zkconn.Exec(ctx, s.session, zkconn.Exists(s.Path))
 	if !errors.Is(err, zkconn.NoNode) {
@@ -155,6 +156,7 @@ func isFree(ctx context.Context, s *endpoint) (bool, error) {
 }
 
 // ignoreNoAuth returns nil if err is NoAuth, which means that a znode exists but cannot be read.
+// It returns other errors unchanged.
 func ignoreNoAuth(err error) error {
 	if errors.Is(err, zkconn.NoAuth) {
 		return nil
@@ -162,12 +164,13 @@ func ignoreNoAuth(err error) error {
 	return err
 }
 
-// existsError returns the error for a destination that exists. out suggests what to do.
-func existsError(word, out string) error {
-	return &commands.StatusError{Status: commands.StatusFailed, Code: "NodeExists", Err: fmt.Errorf("%s already exists%s", word, out)}
+// existsError returns the error for a destination that already exists. remedy is the end of the
+// message and suggests what to do.
+func existsError(word, remedy string) error {
+	return &commands.StatusError{Status: commands.StatusFailed, Code: "NodeExists", Err: fmt.Errorf("%s already exists%s", word, remedy)}
 }
 
-// tree returns the znodes to be copied.
+// tree returns the znodes that are to be copied.
 func (c *copier) tree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
 	if !c.all {
 		return c.singleZnode(ctx)
@@ -175,7 +178,7 @@ func (c *copier) tree(ctx context.Context, progress zktree.Progress) (zktree.Tre
 	return c.src.subtree(ctx, progress)
 }
 
-// singleZnode returns the znode without its descendants.
+// singleZnode returns the source's root without its descendants.
 func (c *copier) singleZnode(ctx context.Context) (zktree.Tree, error) {
 	z, err := zktree.ReadOne(ctx, c.src.session.Client, c.src.Path, true)
 	if err != nil {
@@ -185,7 +188,8 @@ func (c *copier) singleZnode(ctx context.Context) (zktree.Tree, error) {
 	return zktree.Tree{Root: c.src.Path, Nodes: func(yield func(*dump.Znode, error) bool) { yield(z, nil) }}, nil
 }
 
-// copy copies the znodes. The error also lists the znodes that could not be read.
+// copy copies the znodes from the source to the destination. Its error also lists the znodes that
+// could not be read.
 func (c *copier) copy(ctx context.Context) error {
 	update, end := c.env.Screen.Progress("copied")
 	defer end()
@@ -205,14 +209,14 @@ func (c *copier) copy(ctx context.Context) error {
 	return errors.Join(c.dst.wrap(err), c.src.wrap(c.unread.OrNil()))
 }
 
-// each calls do for each znode of t, until reading or do fails.
-func (c *copier) each(t zktree.Tree, do func(*dump.Znode) error) error {
+// each calls visit for each znode of t, until reading a znode or visit fails.
+func (c *copier) each(t zktree.Tree, visit func(*dump.Znode) error) error {
 	for z, err := range t.Nodes {
 		if z == nil {
 			return c.src.wrap(err)
 		}
 		if err == nil {
-			err = do(z)
+			err = visit(z)
 		}
 		if err != nil {
 			return err
@@ -221,8 +225,8 @@ func (c *copier) each(t zktree.Tree, do func(*dump.Znode) error) error {
 	return nil
 }
 
-// filter reports whether z is to be left out, and counts it. refusal is the error with which z
-// could not be read, if any.
+// filter reports whether the copy skips the znode z, and counts the skipped znodes. refusal is
+// the error with which reading z failed, or nil.
 func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
 		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)
@@ -247,7 +251,7 @@ func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
 	return true, nil
 }
 
-// printRemarks prints how the copy differs from the source.
+// printRemarks prints remarks about the ways in which the copy differs from the source.
 func (c *copier) printRemarks() {
 	if c.leftOut > 0 {
 		c.env.Screen.Note(fmt.Sprintf("left out %s; use -e to copy ephemeral znodes as persistent ones", zktree.Ephemerals(c.leftOut)))
@@ -261,15 +265,16 @@ func (c *copier) printRemarks() {
 	}
 }
 
-// printSequenceRemark prints that sequence counters are not copied, if the source seems to use
-// them.
+// printSequenceRemark prints a remark that sequence counters are not copied, if a copied znode
+// seems to have a sequence number.
 func (c *copier) printSequenceRemark() {
 	if c.hasSequence {
 		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s, so create -s may fail there if the next name already exists", c.dst.word))
 	}
 }
 
-// hasSequenceNumber reports whether a name ends in ten digits, as create -s appends them.
+// hasSequenceNumber reports whether a path ends in ten digits, like the names that create -s
+// generates.
 func hasSequenceNumber(path string) bool {
 	const digits = 10
 	end := path[max(0, len(path)-digits):]

@@ -51,11 +51,11 @@ var diffCommand = &commands.Command{
 	},
 }
 
-// errDiffer sets the exit status for trees that differ.
+// errDiffer makes diff fail with exit status 1, without a message, if the subtrees differ.
 var errDiffer = &commands.StatusError{Status: commands.StatusFailed}
 
-// withDiffStatus gives an error of a comparison that could not be completed the exit status 2, to
-// distinguish it from a difference. Errors with a status of their own keep it.
+// withDiffStatus gives an error the exit status 2, which distinguishes a comparison that could
+// not be completed from a difference. An error that already has an exit status keeps it.
 func withDiffStatus(err error) error {
 	own := []error{context.Canceled, zkconn.ConnectionLoss, zkconn.SessionExpired, zkconn.AuthFailed, zkconn.ErrNotConnected}
 	if err == nil || peer.Unread(err) || errors.As(err, new(*commands.StatusError)) ||
@@ -69,16 +69,16 @@ func withDiffStatus(err error) error {
 	return &commands.StatusError{Status: commands.StatusUsage, Code: code, Err: err}
 }
 
-// comparison is a run of diff, or of mirror -n.
+// comparison is one run of diff, or of mirror -n.
 type comparison struct {
 	env             *commands.Env
 	a, b            *endpoint
 	unified, script bool
-	mayBeMissing    bool // mirror would create A, so A may be missing
+	mayBeMissing    bool // A may be missing, because mirror would create it
 
-	count      int // number of differences
+	count      int // number of differences found
 	unread     zktree.UnreadError
-	incomplete error // set if one of the two is an incomplete file
+	incomplete error // error if A or B is an incomplete file; otherwise nil
 	err        error
 }
 
@@ -110,12 +110,13 @@ func (d *comparison) show(ctx context.Context) error {
 	return nil
 }
 
-// endError returns an error if the comparison is not complete.
+// endError returns an error if the comparison could not be completed.
 func (d *comparison) endError() error {
 	return errors.Join(d.err, d.unread.OrNil(), d.incomplete)
 }
 
-// differences returns the differences between A and B. While they are read, it counts them.
+// differences returns a sequence of the differences between A and B. The sequence counts them as
+// they are read.
 func (d *comparison) differences(ctx context.Context, update zktree.Progress) (iter.Seq2[zktree.Difference, error], error) {
 	d.unread.Root = d.a.word + " and " + d.b.word
 	a, err := d.a.subtree(ctx, update)
@@ -166,7 +167,7 @@ func (d *comparison) lines(lines iter.Seq2[string, error]) iter.Seq[render.Item]
 
 var _ render.Item = scriptLine("")
 
-// scriptLine is a line of a script.
+// scriptLine is one line of a zksh script in the output of diff.
 type scriptLine string
 
 func (l scriptLine) Cells() []string { return []string{string(l)} }
@@ -175,13 +176,14 @@ func (l scriptLine) JSON() any { return string(l) }
 
 var _ render.Item = diffItem{}
 
-// diffItem is a difference in the output of diff.
+// diffItem is one difference in the output of diff.
 type diffItem struct {
 	zktree.Difference
 	unified bool
 }
 
-// describe describes the difference: a mark, and the parts of the znode that differ.
+// describe returns a description of the difference: a mark, and the names of the parts of the
+// znode that differ.
 func (d diffItem) describe() (mark string, words []string) {
 	switch {
 	case d.Err != nil:
@@ -202,7 +204,7 @@ func (d diffItem) describe() (mark string, words []string) {
 	return "~", words
 }
 
-// path returns the path of the znode relative to both roots.
+// path returns the path of the differing znode, relative to the roots of both subtrees.
 func (d diffItem) path() string {
 	if d.Below == "" {
 		return "/"
@@ -232,7 +234,7 @@ func (d diffItem) JSON() any {
 	return append(facts, "a", znodeFacts(d.A), "b", znodeFacts(d.B))
 }
 
-// znodeFacts describes a znode for JSON; a missing znode is null.
+// znodeFacts returns the JSON description of a znode, which is null for a missing znode.
 func znodeFacts(z *dump.Znode) any {
 	if z == nil {
 		return nil

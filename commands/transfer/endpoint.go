@@ -20,22 +20,23 @@ import (
 // endpoint is the source or the destination of a command: a subtree in an ensemble or in a file.
 type endpoint struct {
 	commands.Place
-	word    string // as the user typed it
+	word    string // the argument as the user typed it
 	session *zkconn.Session
-	tree    *dump.Tree // contents of a file; nil for a subtree in an ensemble
+	tree    *dump.Tree // contents of the file; nil for a subtree in an ensemble
 }
 
-// endpoints are the sources and destinations of one command. There is one session for each other
-// ensemble; close ends it.
+// endpoints opens the sources and destinations of one command. It opens one session for each
+// ensemble other than the shell's own. The method close closes these sessions.
 type endpoints struct {
 	env    *commands.Env
-	opened map[string]*zkconn.Session // sessions by Place.Spec
-	trees  []*dump.Tree               // open files
+	opened map[string]*zkconn.Session // sessions with other ensembles, by Place.Spec
+	trees  []*dump.Tree               // files that have been opened
 
-	options []dump.Option // for reading files
+	options []dump.Option // options for opening files
 }
 
-// open returns an endpoint for each word. The caller must call close, even after an error.
+// open returns one endpoint for each of the words. The caller must call close, even after an
+// error.
 func (ss *endpoints) open(ctx context.Context, words ...string) ([]*endpoint, error) {
 	list := make([]*endpoint, len(words))
 	for i, word := range words {
@@ -103,8 +104,8 @@ func (ss *endpoints) connect(ctx context.Context, s *endpoint) error {
 	return nil
 }
 
-// checkComplete returns an error if the endpoint is an incomplete file: some znodes could not be
-// read when it was written.
+// checkComplete returns an error if the endpoint is an incomplete file, which lacks znodes that
+// could not be read when the file was written.
 func (s *endpoint) checkComplete() error {
 	if s.tree == nil {
 		return nil
@@ -115,7 +116,7 @@ func (s *endpoint) checkComplete() error {
 	return nil
 }
 
-// close closes all sessions and files, even if ctx has ended.
+// close closes all sessions and files. It does so even if ctx has been cancelled.
 func (ss *endpoints) close(ctx context.Context) error {
 	var errs []error
 	for spec, s := range ss.opened {
@@ -129,7 +130,7 @@ func (ss *endpoints) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// withEndpoints opens the endpoints that words name, calls do with them, and closes them.
+// withEndpoints opens the endpoints that the words name, calls do with them, and closes them.
 func withEndpoints(ctx context.Context, env *commands.Env, words []string, do func(list []*endpoint) error, options ...dump.Option) (err error) {
 	ss := &endpoints{env: env, options: options}
 	defer func() {
@@ -155,10 +156,11 @@ func rejectFiles(command string, words ...string) error {
 	return nil
 }
 
-// sameEnsemble reports whether two endpoints are in the same ensemble, and returns their paths
-// there. If their servers have no name in common, it compares the two ensembles. They are the same
-// if a znode was created in both by the same transaction, and if their last zxids agree: a copy of
-// an ensemble contains the same znodes, but has gone on separately.
+// sameEnsemble reports whether two endpoints are in the same ensemble, and returns their server
+// paths. If no server name occurs in both connect strings, it compares the ensembles' contents.
+// Two ensembles are the same if a znode was created in both by the same transaction and their
+// last zxids agree. The zxids distinguish an ensemble from its copy, which contains the same
+// znodes but has since processed other transactions.
 func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, same bool, err error) {
 	from, to = src.session.ServerPath(src.Path), dst.session.ServerPath(dst.Path)
 	if shareServer(src.session, dst.session) {
@@ -185,12 +187,12 @@ func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, sam
 	return from, to, same, err
 }
 
-// shareServer reports whether two sessions use servers with a name in common.
+// shareServer reports whether a server name occurs in the connect strings of both sessions.
 func shareServer(a, b *zkconn.Session) bool {
 	return a == b || zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
 }
 
-// lastZxid returns the ensemble's last zxid, or a later one.
+// lastZxid returns the last zxid of the endpoint's ensemble, or a later one.
 func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 	if err := zkconn.Exec(ctx, s.session.Absolute(), zkconn.Sync("/")); err != nil {
 		return 0, s.wrap(err)
@@ -199,9 +201,9 @@ func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 	return zxid, s.wrap(err)
 }
 
-// creationStat returns the stat of a znode, for its creation. path is a server path. The root was
-// never created, so creationStat uses its first child instead. The stat is nil if there is no
-// suitable znode.
+// creationStat returns a stat whose czxid and ctime show when the znode at a server path was
+// created. The root was never created, so for the root creationStat uses its first child. The
+// stat is nil if there is no suitable znode.
 func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, error) {
 	c := s.session.Absolute()
 	if path == "/" {
@@ -222,7 +224,8 @@ func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, err
 	return st, nil
 }
 
-// ignoreRejection returns nil if a server rejected the request with err, and err otherwise.
+// ignoreRejection returns nil if err means that a server rejected the request. It returns other
+// errors unchanged.
 func ignoreRejection(err error) error {
 	if errors.As(err, new(*zkconn.Error)) {
 		return nil
@@ -230,7 +233,7 @@ func ignoreRejection(err error) error {
 	return err
 }
 
-// ensembleError is an error of another ensemble than the shell's own.
+// ensembleError is an error that occurred in another ensemble than the shell's own.
 type ensembleError struct {
 	spec  string
 	cause error
@@ -241,8 +244,9 @@ func (e *ensembleError) Error() string { return e.spec + ": " + e.cause.Error() 
 // Unwrap returns the cause.
 func (e *ensembleError) Unwrap() error { return e.cause }
 
-// wrap adds the name of the ensemble to an error, unless it is the shell's own ensemble, or the
-// error already contains a name: an error of a copy can come from the source or the destination.
+// wrap adds the name of the endpoint's ensemble to an error. It does not do so for the shell's
+// own ensemble, or if the error already names an ensemble: an error of a copy can come from the
+// source or the destination.
 func (s *endpoint) wrap(err error) error {
 	if err == nil || s.Spec == "" || errors.As(err, new(*ensembleError)) {
 		return err
@@ -250,7 +254,7 @@ func (s *endpoint) wrap(err error) error {
 	return &ensembleError{s.Spec, err}
 }
 
-// checkSeparate returns an error if one of the endpoints contains the other.
+// checkSeparate returns an error if the source and the destination overlap.
 func checkSeparate(ctx context.Context, command string, src, dst *endpoint) error {
 	from, to, same, err := sameEnsemble(ctx, src, dst)
 	switch {
@@ -268,8 +272,8 @@ func checkSeparate(ctx context.Context, command string, src, dst *endpoint) erro
 	return nil
 }
 
-// checkWrites returns an error unless writes to the endpoint's ensemble are allowed. For the
-// shell's own ensemble, the shell itself checks this.
+// checkWrites returns an error if writes to the endpoint's ensemble are not allowed. For the
+// shell's own ensemble, it returns nil, because the shell checks this itself.
 func checkWrites(ctx context.Context, env *commands.Env, command string, s *endpoint) error {
 	if s.Spec == "" {
 		return nil
@@ -278,7 +282,7 @@ func checkWrites(ctx context.Context, env *commands.Env, command string, s *endp
 		return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: fmt.Errorf(format, args...)}
 	}
 	writes := []zkconn.Writes{s.session.Writes()}
-	if shareServer(s.session, env.Session) { // the cluster's own setting applies even if the user names it by its servers
+	if shareServer(s.session, env.Session) { // the setting of the shell's cluster applies even if the user typed the cluster's servers instead of its name
 		writes = append(writes, env.Session.Writes())
 	}
 	switch {
@@ -292,7 +296,7 @@ func checkWrites(ctx context.Context, env *commands.Env, command string, s *endp
 	return env.AskToContinue(ctx, fmt.Sprintf("%s would write to %s", command, s.word))
 }
 
-// checkNotReserved returns an error if the endpoint is reserved for the server.
+// checkNotReserved returns an error if the endpoint's path is reserved for the server.
 func checkNotReserved(s *endpoint) error {
 	if dump.Within(s.session.ServerPath(s.Path), reserved) {
 		return fmt.Errorf("nothing was done, because %s is reserved for the server", s.word)
@@ -300,13 +304,14 @@ func checkNotReserved(s *endpoint) error {
 	return nil
 }
 
-// inOtherEnsemble reports whether word i names another ensemble. That ensemble's own settings
-// determine whether a command may write to it.
-func inOtherEnsemble(args []string, i int) bool {
-	return len(args) > i && commands.ParsePlace(args[i]).Spec != ""
+// inOtherEnsemble reports whether the argument with this index names another ensemble. In that
+// case, the settings of that ensemble determine whether the command may write to it.
+func inOtherEnsemble(args []string, index int) bool {
+	return len(args) > index && commands.ParsePlace(args[index]).Spec != ""
 }
 
-// writesTo is the Except function of a command that writes to the place named by its second word.
+// writesTo is the Except function of commands that write to the place that their second argument
+// names.
 func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 	if inOtherEnsemble(args, 1) {
 		return commands.Writes
@@ -314,7 +319,7 @@ func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 	return 0
 }
 
-// saveAndRun saves the destination, if it exists, and then calls change.
+// saveAndRun saves the destination for undo, if it exists, and then calls change.
 func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *endpoint, change func(context.Context) error) error {
 	if err := zkconn.Exec(ctx, dst.session, zkconn.Exists(dst.Path)); errors.Is(err, zkconn.NoNode) {
 		return change(ctx)
@@ -325,7 +330,7 @@ func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *end
 	return dstEnv.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
 }
 
-// printAnswer prints the result of a command, as words for text and facts for JSON.
+// printAnswer prints the result of a command: words in text output, facts in JSON.
 func printAnswer(env *commands.Env, words string, facts ...any) error {
 	return env.Screen.Print(render.Answer{Words: words + "\n", JSON: render.Facts(facts)})
 }

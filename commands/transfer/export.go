@@ -67,7 +67,7 @@ var exportCommand = &commands.Command{
 			switch {
 			case file == "-" && form == dump.Dir:
 				return commands.Misuse("--format %s cannot write to standard output; specify a file", form)
-			case file == "-" && env.Format == render.JSON: // a dump is not a result in JSON
+			case file == "-" && env.Format == render.JSON: // the dump would break the JSON output
 				return commands.Misuse("with -o json, export -R cannot write to standard output; specify a file")
 			}
 			return exportTree(ctx, env, root, file, form)
@@ -75,7 +75,7 @@ var exportCommand = &commands.Command{
 	},
 }
 
-// exportOne writes the data of one znode.
+// exportOne writes the data of one znode to a file.
 func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, watch bool) error {
 	node, err := zkconn.Do(ctx, env.Session, zkconn.GetData(path).Watch(watch))
 	if err != nil {
@@ -94,7 +94,7 @@ func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, 
 	return env.Screen.Print(a)
 }
 
-// exportTree writes a subtree.
+// exportTree writes a subtree to a file, as a dump.
 func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
 	x := &exporter{env: env, root: path, unread: zktree.UnreadError{Root: path}}
 	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leftOut()}
@@ -113,20 +113,20 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string, form 
 		return err
 	}
 	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s", zktree.Znodes(x.written), path, file))
-	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // every format supports every kind of znode
+	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // left_out is always 0, because every format supports every kind of znode
 	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.endError())
 }
 
-// exporter is a run of export -R.
+// exporter is one run of export -R.
 type exporter struct {
 	env     *commands.Env
 	root    string
-	written int                // number of znodes
+	written int                // number of znodes written
 	unread  zktree.UnreadError // znodes that could not be read
-	masked  int                // number of znodes in whose ACL the server hides a password hash
+	masked  int                // number of znodes written whose ACL has a password hash that the server hides
 }
 
-// leftOut returns the paths that are left out on purpose.
+// leftOut returns the paths of the subtrees that the export skips on purpose.
 func (x *exporter) leftOut() []string {
 	var out []string
 	if x.env.Session.ServerPath(x.root) == "/" {
@@ -135,7 +135,7 @@ func (x *exporter) leftOut() []string {
 	return out
 }
 
-// write writes the subtree. It calls create for the file as soon as it has read the root.
+// write writes the subtree. When it has read the root, it calls create to create the file.
 func (x *exporter) write(ctx context.Context, update zktree.Progress, create func() (*dump.Writer, error)) (err error) {
 	var w *dump.Writer
 	defer func() {
@@ -172,11 +172,12 @@ func (x *exporter) write(ctx context.Context, update zktree.Progress, create fun
 		t.Unread = append(t.Unread, refusal.Error())
 	}
 	last := w
-	w = nil // if Close fails, it removes the file itself
+	w = nil // no Abort is needed: if Close fails, it removes the file itself
 	return last.Close(t)
 }
 
-// endError returns an error if a znode could not be read, or only with a hidden password hash.
+// endError returns an error if a znode could not be read, or if the server hid a password hash in
+// its ACL.
 func (x *exporter) endError() error {
 	errs := []error{x.unread.OrNil()}
 	if x.masked > 0 {
@@ -186,11 +187,11 @@ func (x *exporter) endError() error {
 	return errors.Join(errs...)
 }
 
-// withParents yields the znodes whose parent is in the dump, too. It drops znodes whose parent was
-// left out, and those whose parent was deleted and created again during the export.
+// withParents yields only those znodes whose parent is also in the dump. It skips a znode if its
+// parent was skipped, or if its parent was deleted and created again during the export.
 func (x *exporter) withParents(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
-		var way []string // ancestors of the last znode
+		var way []string // path of the last znode and the paths of its ancestors
 		for z, err := range nodes {
 			if z == nil {
 				yield(nil, err)
@@ -214,11 +215,11 @@ func (x *exporter) withParents(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*d
 	}
 }
 
-// stdoutDump is a dump that is written to standard output.
+// stdoutDump is the result of an export that writes its dump to standard output.
 type stdoutDump struct {
 	x     *exporter
 	write func(w io.Writer) error
 }
 
-// Text writes the dump.
+// Text writes the dump to w.
 func (s *stdoutDump) Text(w io.Writer) error { return s.write(w) }

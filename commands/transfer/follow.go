@@ -15,7 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// mirrorEvent is the event that mirror --watch prints after a pass or a change.
+// mirrorEvent is the event that mirror --watch prints when it has mirrored the whole source or a
+// change.
 type mirrorEvent struct {
 	zktree.Counts
 	src, dst string
@@ -42,8 +43,9 @@ func (m mirrorEvent) MarshalJSON() ([]byte, error) {
 		"created", m.Created, "changed", m.Changed, "deleted", m.Deleted}.MarshalJSON()
 }
 
-// follow mirrors the whole source, and then each of its changes, until ctx ends. It uses a separate
-// session for events. After each new connection, it compares everything again.
+// follow mirrors the whole source, and then each change of it, until ctx is cancelled. A separate
+// session receives the events. After each reconnect, follow compares the whole source with the
+// destination again.
 func (m *mirror) follow(ctx context.Context) (err error) {
 	if m.src.tree != nil {
 		return commands.Misuse("--watch needs a znode as its source, but %s is a file", m.src.word)
@@ -75,23 +77,23 @@ func (m *mirror) follow(ctx context.Context) (err error) {
 	}
 }
 
-// follower is a run of mirror --watch.
+// follower is one run of mirror --watch.
 type follower struct {
 	*mirror
-	events      *zkconn.Session // session of the watch
-	reconnected bool            // events may have been missed: the next step compares everything
-	firstDone   bool            // the first pass is complete
-	changed     []string        // paths of changed znodes in the source
+	events      *zkconn.Session // separate session that sets the watch
+	reconnected bool            // events may have been missed, so the next step compares the whole source
+	firstDone   bool            // the first comparison of the whole source is complete
+	changed     []string        // paths of the znodes in the source that have changed
 }
 
-// maxSingle is the largest number of changed znodes that are mirrored one by one. If there are
-// more, a pass compares everything.
+// maxSingle is the largest number of changed znodes that are mirrored one by one. If more have
+// changed, follower compares the whole source with the destination instead.
 const maxSingle = 500
 
-// retryPause is the time between a connection loss and the next attempt.
+// retryPause is how long mirror --watch waits after a connection loss before it tries again.
 const retryPause = time.Second
 
-// step handles what is pending, or waits for an event.
+// step handles the work that is pending, or waits for an event.
 func (f *follower) step(ctx context.Context) error {
 	for _, e := range f.events.Events() {
 		switch {
@@ -117,7 +119,7 @@ func (f *follower) step(ctx context.Context) error {
 		}
 		return nil
 	}
-	if errors.Is(err, zkconn.NoAuth) && f.firstDone { // the next pass reports the unreadable znode and continues
+	if errors.Is(err, zkconn.NoAuth) && f.firstDone { // the next comparison of the whole source reports the unreadable znode and continues
 		f.reconnected = true
 		return nil
 	}
@@ -134,7 +136,8 @@ func (f *follower) step(ctx context.Context) error {
 	return err
 }
 
-// mirrorAll sets the watch and compares everything.
+// mirrorAll sets the watch, and then compares the whole source with the destination and mirrors
+// the differences.
 func (f *follower) mirrorAll(ctx context.Context) error {
 	f.reconnected, f.changed = false, nil
 	err := zkconn.Exec(ctx, f.events, zkconn.AddWatch(f.src.Path, true))
@@ -150,18 +153,19 @@ func (f *follower) mirrorAll(ctx context.Context) error {
 	if err := f.report(done, err, first); err != nil {
 		return err
 	}
-	f.sure = true // ask only in the first pass
+	f.sure = true // ask the user only once, in the first pass
 	return nil
 }
 
-// report prints what was done, if anything was or if always is true. Rejected writes and unreadable
-// znodes are printed but are not errors, because the next attempt may succeed.
+// report prints the changes that were made. If none were made, it prints only if always is true.
+// It prints rejected writes and unreadable znodes but does not return them as errors, because the
+// next attempt may succeed.
 func (f *follower) report(done zktree.Counts, err error, always bool) error {
 	refused, _ := errors.AsType[*zktree.WriteError](err)
 	switch {
 	case refused != nil && refused.Cause == nil, refused == nil && errors.As(err, new(*zktree.UnreadError)):
 		f.env.Screen.Alert(err.Error())
-		f.reconnected = errors.Is(err, zkconn.BadVersion) || errors.Is(err, zkconn.NoNode) // another client was faster
+		f.reconnected = errors.Is(err, zkconn.BadVersion) || errors.Is(err, zkconn.NoNode) // another client changed the destination first
 	case err != nil:
 		return err
 	}
@@ -171,7 +175,7 @@ func (f *follower) report(done zktree.Counts, err error, always bool) error {
 	return f.env.Screen.Print(mirrorEvent{done, f.src.word, f.dst.word})
 }
 
-// mirrorChanged mirrors the changed znodes, in their current state.
+// mirrorChanged mirrors the changed znodes in their current state.
 func (f *follower) mirrorChanged(ctx context.Context) error {
 	paths := f.changed
 	f.changed = nil
@@ -202,7 +206,7 @@ func (f *follower) mirrorChanged(ctx context.Context) error {
 	return f.report(done, f.dst.wrap(err), false)
 }
 
-// readZnode reads a znode, and returns nil if it does not exist.
+// readZnode returns the current state of a znode, or nil if the znode does not exist.
 func readZnode(ctx context.Context, s *zkconn.Session, path string) (*dump.Znode, error) {
 	switch z, err := zktree.ReadOne(ctx, s.Client, path, true); {
 	case err == nil:

@@ -37,7 +37,7 @@ var importCommand = &commands.Command{
 	},
 	Examples: []string{"import -R app.json.gz", "import /app/config config.json", "import -R -n --only /app snapshot.a3f"},
 	Params: []commands.Param{
-		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // the two can be in either order
+		{Name: "path", Kind: commands.File}, {Name: "file", Kind: commands.File, Optional: true}, // the path and the file can be in either order
 	},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		recurse := fs.BoolP("recursive", "R", false, "restore a subtree")
@@ -76,7 +76,7 @@ var importCommand = &commands.Command{
 	},
 }
 
-// importOne writes the contents of a file to a znode.
+// importOne writes the contents of a file to one znode, as its data.
 func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	if len(args) < 2 {
 		return commands.Misuse("missing file; to restore a subtree, run: import -R FILE")
@@ -100,29 +100,29 @@ func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "import", "path", at, "file", file, "bytes", len(data), "created", made}})
 }
 
-// importer is a run of import -R.
+// importer is one run of import -R.
 type importer struct {
 	env        *commands.Env
 	file       string
-	only       string // root of the subtree in the file; empty: the whole file
-	to         string // root on the server; empty: the same as only
+	only       string // root of the subtree in the file to import; empty for the whole file
+	to         string // path of the target on the server; if empty, the same as only
 	onExisting zktree.Policy
 	prune      bool
 	ephemeral  bool
 	dry, sure  bool
-	maxSize    dump.Option // limit of the expanded size of the file
+	maxSize    dump.Option // limit on the expanded size of the file
 
 	tree        *dump.Tree
 	targetIsNew bool // the target does not exist yet
 	count       tally
 }
 
-// tally counts what an import does besides creating znodes.
+// tally counts the edits of an import, and the znodes that it skips or cannot handle.
 type tally struct {
 	changed    int                 // znodes that are changed
-	deeds      map[zktree.Deed]int // edits of each kind
-	seen       int                 // znodes in the file that can be restored
-	ephemerals int                 // ephemeral znodes in the file that are left out
+	deeds      map[zktree.Deed]int // number of edits of each kind
+	seen       int                 // znodes in the file that are to be imported
+	ephemerals int                 // ephemeral znodes in the file that are skipped
 	copies     int                 // persistent copies of ephemeral znodes
 	open       int                 // znodes that get an open ACL, because the file contains none
 	unread     zktree.UnreadError  // znodes on the server that cannot be read
@@ -162,7 +162,7 @@ func (im *importer) run(ctx context.Context) (err error) {
 	return im.env.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
 }
 
-// openDump reads a dump from a file, or from standard input if name is -.
+// openDump opens a dump in a file, or in standard input if name is "-".
 func openDump(ctx context.Context, env *commands.Env, name string, most dump.Option) (*dump.Tree, error) {
 	if name != "-" {
 		return dump.Open(ctx, userfile.Home(name), most)
@@ -173,8 +173,8 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 	return dump.Read(ctx, env.Stdin, most)
 }
 
-// checkTarget finds out whether the target exists. If it does and no flag allows this, checkTarget
-// returns an error.
+// checkTarget determines whether the target exists. It returns an error if the target exists and
+// no flag allows import to change an existing subtree.
 func (im *importer) checkTarget(ctx context.Context) (err error) {
 	here := &endpoint{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
 	if im.targetIsNew, err = isFree(ctx, here); err == nil && !im.targetIsNew && im.onExisting == zktree.Refuse {
@@ -183,7 +183,7 @@ func (im *importer) checkTarget(ctx context.Context) (err error) {
 	return err
 }
 
-// confirm asks the user before many znodes are changed or deleted.
+// confirm asks the user for confirmation if the import would change or delete many znodes.
 func (im *importer) confirm(ctx context.Context) (bool, error) {
 	if im.sure || im.env.Mode != commands.ByHand {
 		return true, nil
@@ -202,10 +202,10 @@ func (im *importer) confirm(ctx context.Context) (bool, error) {
 	return yes, err
 }
 
-// fewChanges is the largest number of changes that import makes without asking.
+// fewChanges is the largest number of changes and deletions that import makes without asking.
 const fewChanges = 10
 
-// countEdits counts the edits without making them.
+// countEdits counts the edits of the import without making them.
 func (im *importer) countEdits(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("compared")
 	defer end()
@@ -217,7 +217,7 @@ func (im *importer) countEdits(ctx context.Context) error {
 	return nil
 }
 
-// write makes the edits, deletions last.
+// write makes the edits of the import. Deletions come last.
 func (im *importer) write(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("imported")
 	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, im.onExisting, update, func(w *zktree.Writer) error {
@@ -240,8 +240,8 @@ func (im *importer) write(ctx context.Context) error {
 	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.endError())
 }
 
-// endError returns an error if a znode on the server could not be read, and so stays as it is, or
-// if a znode of the file could not be created.
+// endError returns an error if a znode on the server could not be read and therefore stays
+// unchanged, or if a znode of the file could not be created.
 func (im *importer) endError() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {
@@ -250,18 +250,18 @@ func (im *importer) endError() error {
 	return errors.Join(errs...)
 }
 
-// isPartial reports whether an error interrupted the creation of znodes after some were created.
+// isPartial reports whether err interrupted an import that had already created some znodes.
 func isPartial(err error) bool {
 	w, ok := errors.AsType[*zktree.WriteError](err)
 	return ok && w.Cause != nil && w.Done.Created > 0
 }
 
-// unchanged returns the number of znodes in the file that already existed and were not changed.
+// unchanged returns the number of znodes in the file that already existed and did not change.
 func (im *importer) unchanged(done zktree.Counts) int {
 	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
 }
 
-// summary describes what was done, and what cannot be restored.
+// summary returns a description of what the import did and of the znodes that cannot be restored.
 func (im *importer) summary(verb string, done zktree.Counts) string {
 	text := fmt.Sprintf("%s %s at and below %s", verb, zktree.Znodes(done.Created), im.to)
 	more := func(n int, format string) {

@@ -46,7 +46,7 @@ var logCommand = &commands.Command{
 	},
 }
 
-// printLog prints the transactions that concern a subtree.
+// printLog prints the transactions of a log that affect znodes at or below root.
 func printLog(env *commands.Env, l *dump.Log, root string, data bool) error {
 	var failed error
 	v := &render.Stream{
@@ -57,7 +57,7 @@ func printLog(env *commands.Env, l *dump.Log, root string, data bool) error {
 				if failed = err; err != nil {
 					return
 				}
-				if concerns(t, root) && !yield(&logItem{t, data}) {
+				if affects(t, root) && !yield(&logItem{t, data}) {
 					return
 				}
 			}
@@ -78,8 +78,8 @@ func printLog(env *commands.Env, l *dump.Log, root string, data bool) error {
 	return failed
 }
 
-// concerns reports whether a transaction concerns a znode at or below root.
-func concerns(t *dump.Txn, root string) bool {
+// affects reports whether a transaction affects a znode at or below root.
+func affects(t *dump.Txn, root string) bool {
 	if root == "/" || t.Path != "" && dump.Within(t.Path, root) {
 		return true
 	}
@@ -93,20 +93,22 @@ func concerns(t *dump.Txn, root string) bool {
 
 var _ render.Item = (*logItem)(nil)
 
-// logItem is a transaction in the output of log.
+// logItem is one transaction in the output of log.
 type logItem struct {
 	*dump.Txn
 	data bool
 }
 
-// txnNames maps the types of transactions to names: those of zkCli's commands where one exists.
+// txnNames maps the types of transactions to names. A name is that of the zkCli command if there
+// is one.
 var txnNames = map[int32]string{
 	jute.OpCreate: "create", jute.OpCreate2: "create", jute.OpCreateContainer: "create", jute.OpCreateTTL: "create",
 	jute.OpDelete: "delete", jute.OpDeleteContainer: "deleteContainer", jute.OpSetData: "set", jute.OpSetACL: "setAcl", jute.OpCheck: "check",
 	jute.OpReconfig: "reconfig", dump.TxnCreateSession: "session", dump.TxnCloseSession: "close", dump.TxnError: "refused",
 }
 
-// typeName returns the name of the transaction's type, with the flag for the kind of the new znode.
+// typeName returns the name of the transaction's type. For a create, it includes the flag for the
+// kind of the new znode.
 func (l *logItem) typeName() string {
 	name := txnNames[l.Type]
 	switch {

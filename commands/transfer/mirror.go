@@ -65,21 +65,21 @@ var mirrorCommand = &commands.Command{
 	},
 }
 
-// mirror is a run of mirror, which makes the destination like the source.
+// mirror is one run of the command mirror, which makes the destination equal to the source.
 type mirror struct {
 	env      *commands.Env
 	src, dst *endpoint
 	dryRun   bool // only print the differences
-	sure     bool // do not ask before znodes are deleted
+	sure     bool // delete znodes without asking
 
-	declined bool // the user answered no
+	declined bool // the user declined the deletions
 
-	leftAlone int // number of znodes that differ and are left as they are
+	leftAlone int // number of znodes that differ but are not changed
 	unread    zktree.UnreadError
 	missing   zktree.Refusals // znodes of the source that cannot be created
 }
 
-// check checks whether the source can be mirrored to the destination.
+// check returns an error if the source cannot be mirrored to the destination.
 func (m *mirror) check(ctx context.Context) error {
 	if err := checkNotReserved(m.dst); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (m *mirror) check(ctx context.Context) error {
 	return checkSeparate(ctx, "mirror", m.src, m.dst)
 }
 
-// once mirrors the source once, and prints the result.
+// once mirrors the whole source a single time, and prints the result.
 func (m *mirror) once(ctx context.Context) error {
 	done, err := m.pass(ctx)
 	if err != nil {
@@ -115,8 +115,8 @@ func (m *mirror) once(ctx context.Context) error {
 		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.leftAlone)
 }
 
-// pass compares source and destination and applies the differences. Deletions come last, and
-// require the versions that were read.
+// pass compares the source with the destination and makes the edits that remove the differences.
+// Deletions come last, and each requires the version that was read.
 func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 	m.leftAlone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
 	differences, err := m.compare(ctx)
@@ -133,7 +133,7 @@ func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 	return done, errors.Join(errs...)
 }
 
-// compare reads source and destination, and returns their differences.
+// compare reads the source and the destination, and returns their differences.
 func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, error], error) {
 	src, err := m.src.subtree(ctx, nil)
 	if err != nil {
@@ -158,7 +158,7 @@ func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, erro
 	}, nil
 }
 
-// apply makes the destination like the source, for these differences. Before it asks whether to
+// apply makes the edits that remove the given differences. Before it asks the user whether to
 // delete znodes, it calls endProgress.
 func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
 	return zktree.Write(ctx, m.dst.session.Client, m.dst.word, zktree.Overwrite, progress, func(w *zktree.Writer) error {
@@ -174,7 +174,8 @@ func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Differe
 	})
 }
 
-// countSkipped yields the edits, and counts the znodes that are left as they are.
+// countSkipped yields all edits unchanged. It counts the znodes that differ but are not changed
+// or cannot be created.
 func (m *mirror) countSkipped(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.Edit, error] {
 	return func(yield func(zktree.Edit, error) bool) {
 		for e, err := range edits {
@@ -192,7 +193,7 @@ func (m *mirror) countSkipped(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zkt
 	}
 }
 
-// confirmDeletions asks the user before znodes are deleted.
+// confirmDeletions asks the user whether to make the deletions.
 func (m *mirror) confirmDeletions(ctx context.Context, deletions []zktree.Edit) (bool, error) {
 	if m.sure {
 		return true, nil

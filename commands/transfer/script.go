@@ -15,10 +15,10 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// scriptLines writes edits as commands of this shell.
+// scriptLines returns the lines of a zksh script that makes the given edits.
 func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var last []string // commands that set ACLs which would keep us from creating descendants
+		var last []string // commands that set ACLs which would prevent the script from creating descendants
 		for e, err := range all {
 			if err != nil {
 				yield("", err)
@@ -43,7 +43,8 @@ func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	}
 }
 
-// editLines returns the commands for an edit: those for now, and those for the end of the script.
+// editLines returns the commands that make an edit. The commands in later belong at the end of
+// the script.
 func editLines(e zktree.Edit) (now, later []string) {
 	path := commands.Quote(e.Path)
 	version := ""
@@ -67,8 +68,8 @@ func editLines(e zktree.Edit) (now, later []string) {
 	return []string{commentLine(path, e.Why)}, nil
 }
 
-// createLines returns the commands that create a znode. If the znode's ACL might keep us from
-// creating its descendants, a command at the end sets it.
+// createLines returns the commands that create a znode. If the znode's ACL might prevent the
+// script from creating descendants, the command in later sets the ACL at the end of the script.
 func createLines(z *dump.Znode, path string) (now, later []string) {
 	line := "create"
 	switch z.Kind {
@@ -90,7 +91,7 @@ func createLines(z *dump.Znode, path string) (now, later []string) {
 		return []string{line}, []string{setACL}
 	case zktree.ShutsOut(z):
 		return []string{line + " " + commands.Quote(acl+",auth::ca")}, []string{setACL}
-	case z.Data == nil: // create takes an ACL only after data
+	case z.Data == nil: // create accepts an ACL only after data
 		return []string{line, setACL}, nil
 	}
 	return []string{line + " " + commands.Quote(acl)}, nil
@@ -104,13 +105,13 @@ func aclLine(path, version string, acl []zk.ACL) string {
 	return "setAcl" + version + " " + path + " " + commands.Quote(text)
 }
 
-// commentLine returns a comment line.
+// commentLine returns a comment line for a script, which names a path and a reason.
 func commentLine(path, why string) string {
 	return "# " + path + ": " + strings.ReplaceAll(why, "\n", " ")
 }
 
-// dataWord returns data as a word of a command, with the flag that tells the command that the word
-// is base64. For null, both are empty.
+// dataWord returns data as an argument of a command. If that argument is base64, flags contains
+// the flag that says so. If data is nil, both are empty.
 func dataWord(data []byte) (flags, word string) {
 	switch {
 	case data == nil:

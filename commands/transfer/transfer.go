@@ -1,12 +1,13 @@
-// Package transfer implements the commands that copy, move and compare subtrees between znodes,
-// ensembles and files: cp, mv, diff, mirror, export, import and log.
+// Package transfer implements the commands that copy, move and compare subtrees within an
+// ensemble, between ensembles, and between an ensemble and a file: cp, mv, diff, mirror, export,
+// import and log.
 //
-// Commands lists them. Each command has a file of its own; endpoint.go opens the sessions and files
-// that their arguments name.
+// The function Commands lists these commands. Each command has a file of its own; endpoint.go
+// opens the sessions and files that the arguments of the commands name.
 //
-// This package and commands/undo do not import each other: what these commands overwrite or delete
-// is saved by the commands.Saver in their Env, and both packages read and write subtrees with
-// internal/zktree.
+// This package and commands/undo do not import each other. The commands save the data that they
+// overwrite or delete with the commands.Saver in their Env, and both packages read and write
+// subtrees with internal/zktree.
 //
 // This package is part of the program zksh and may change at any time.
 package transfer
