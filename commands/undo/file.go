@@ -10,23 +10,24 @@ import (
 )
 
 // ToFile returns a Saver that writes to a new file, which import can read. The file contains one
-// dump after the other, one for each operation. queue is as in Log.
-func ToFile(name string, queue func(name string) bool) (*Saver, error) {
+// dump for each operation, one after the other. isQueued reports whether a znode's name belongs
+// to a lock queue, like Log.Queue.
+func ToFile(name string, isQueued func(name string) bool) (*Saver, error) {
 	if _, err := os.Lstat(name); err == nil {
 		return nil, fmt.Errorf("%s already exists; specify a new file with --undo", name)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	return &Saver{backend: &fileBackend{name: name}, inQueue: queue}, nil
+	return &Saver{backend: &fileBackend{name: name}, inQueue: isQueued}, nil
 }
 
-// fileBackend is a backend that writes to a file of its own. The file is created when the first
-// operation is saved.
+// fileBackend is a backend that writes all operations to one file. It creates the file when the
+// first operation is saved.
 type fileBackend struct {
 	name string
 	f    *os.File
-	end  int64 // offset after the last saved operation
-	last int64 // offset of the last saved operation
+	end  int64 // offset of the end of the last saved operation
+	last int64 // offset of the start of the last saved operation
 }
 
 // begin implements backend.
@@ -41,19 +42,20 @@ func (s *fileBackend) begin() (draft, error) {
 	return &fileDraft{s: s, at: s.end}, nil
 }
 
-// update implements backend. A dump does not contain the outcome.
+// update implements backend. It does nothing, because a dump does not contain the outcome.
 func (s *fileBackend) update(*entry) error { return nil }
 
-// remove implements backend. The operation is always the last one.
+// remove implements backend. The operation to remove is always the last one.
 func (s *fileBackend) remove(int) error {
 	s.end = s.last
 	return s.truncate()
 }
 
-// forImport implements backend.
+// forImport implements backend. It returns true.
 func (s *fileBackend) forImport() bool { return true }
 
-// truncate truncates the file after the last saved operation, or removes it if there is none.
+// truncate removes everything after the last saved operation from the file. If there is no saved
+// operation, it removes the file.
 func (s *fileBackend) truncate() error {
 	if s.end > 0 {
 		return s.f.Truncate(s.end)
@@ -63,7 +65,7 @@ func (s *fileBackend) truncate() error {
 	return errors.Join(f.Close(), os.Remove(s.name))
 }
 
-// fileDraft writes an operation at the end of the file.
+// fileDraft is a draft that writes an operation at the end of the file.
 type fileDraft struct {
 	s  *fileBackend
 	at int64

@@ -13,14 +13,15 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// lineOperations are the operations of one line typed at the prompt, latest first. A line such as
-// find with a command can have many.
+// lineOperations contains the operations of one line typed at the prompt, latest first. A line
+// such as find with a command can have many operations.
 type lineOperations struct {
 	operations []*entry
 	missing    int // number of earlier operations that are no longer in the log
 }
 
-// lineOf returns the operations of the same line as e that undo without a number would undo here.
+// lineOf returns the operations that undo without a number would undo here together with e: those
+// of the same line.
 func (s *store) lineOf(env *commands.Env, e *entry, all []*entry) lineOperations {
 	if e.Line == "" {
 		return lineOperations{operations: []*entry{e}}
@@ -38,7 +39,7 @@ func (s *store) lineOf(env *commands.Env, e *entry, all []*entry) lineOperations
 	return l
 }
 
-// describe describes the operations for a message.
+// describe returns a description of the operations for a message.
 func (l lineOperations) describe() string {
 	last, first := l.operations[0], l.operations[len(l.operations)-1]
 	text := fmt.Sprintf("operation %d (%s %s)", last.N, last.Command, last.Path)
@@ -48,8 +49,8 @@ func (l lineOperations) describe() string {
 	return text
 }
 
-// confirm asks the user before an undo on a cluster whose writes must be confirmed. It does not
-// ask if the undo would fail anyway.
+// confirm asks the user before an undo, if the cluster requires confirmation of writes. It does
+// not ask if the undo would fail anyway.
 func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
 	if e := l.operations[0]; env.Confirm == "" || e.State == undone || e.checkServers(env) != nil {
 		return nil
@@ -57,37 +58,38 @@ func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
 	return env.AskToContinue(ctx, fmt.Sprintf("about to undo %s on %s", l.describe(), env.Confirm))
 }
 
-// trimEvery is the number of small operations of one line after which old operations are removed.
+// trimEvery is the number of small operations of one line after which zksh trims the undo log.
 const trimEvery = 64
 
-// trimAfter removes old operations after newest was saved. For speed, it does nothing for most of
-// the small operations of a line.
-func (s *store) trimAfter(newest *entry) error {
-	if newest.Part > 1 && newest.Part%trimEvery != 0 && newest.Bytes < 1<<20 {
+// trimAfter trims the undo log after an operation was saved. For speed, it skips most of the
+// small operations of a line.
+func (s *store) trimAfter(saved *entry) error {
+	if saved.Part > 1 && saved.Part%trimEvery != 0 && saved.Bytes < 1<<20 {
 		return nil
 	}
-	return s.trim(newest.N)
+	return s.trim(saved.N)
 }
 
-// partCounter counts the operations of the latest line.
+// partCounter counts the operations of the most recent line.
 type partCounter struct {
 	mu   sync.Mutex
 	line string
 	n    int
 }
 
-// count adds to the number of operations of a line, and returns the sum.
-func (p *partCounter) count(line string, add int) int {
+// count adds delta to the number of operations of a line and returns the new number.
+func (p *partCounter) count(line string, delta int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if line != p.line {
 		p.line, p.n = line, 0
 	}
-	p.n += add
+	p.n += delta
 	return p.n
 }
 
-// undo undoes all operations. If it finds a conflict before it begins, it undoes none.
+// undo undoes all the operations. If it finds a conflict before it has changed anything, it
+// undoes none of them.
 func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	each := make([]*undoing, len(l.operations))
 	for i, e := range l.operations {
@@ -124,9 +126,9 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	return how.env.Screen.Print(l.answer(each))
 }
 
-// dryRun returns the error of the first operation that could not be undone, without undoing any. It
-// skips an operation if a later one of the same line concerns the same znodes, because these may
-// then differ from the result of the earlier one.
+// dryRun returns the error of the first operation that cannot be undone, without undoing any. It
+// skips an operation if a later operation of the line affects the same znodes, because then they
+// may differ from the result of the earlier one.
 func (l lineOperations) dryRun(ctx context.Context, how undoing) error {
 	var later []string
 	for _, e := range l.operations {
@@ -143,7 +145,7 @@ func (l lineOperations) dryRun(ctx context.Context, how undoing) error {
 	return nil
 }
 
-// answer returns the result of undoing the whole line.
+// answer returns the result of undoing all operations of the line.
 func (l lineOperations) answer(each []*undoing) render.Answer {
 	var counts zktree.Counts
 	var plans []string

@@ -11,7 +11,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// print lists the operations, including those that cannot be read.
+// print prints the list of operations. The list includes operations whose entries cannot be read.
 func (l Log) print(env *commands.Env) error {
 	s := &store{l.Dir}
 	all, bad, err := s.readAll()
@@ -46,26 +46,26 @@ func (l Log) print(env *commands.Env) error {
 	return err
 }
 
-// row is a row in the output of undo -l.
+// row is one row in the output of undo -l.
 type row interface {
 	render.Item
 	number() int
 }
 
-// operationRow is a row for an operation whose entry can be read.
+// operationRow is the row of an operation whose entry can be read.
 type operationRow struct {
 	*entry
 	origin    Origin
 	now       time.Time
-	elsewhere bool // done on another ensemble, or below another chroot
-	noDump    bool // the dump no longer exists
+	elsewhere bool // the operation was done on another ensemble or below another chroot
+	noDump    bool // the operation's dump no longer exists
 }
 
 func (o *operationRow) number() int { return o.N }
 
 func (o *operationRow) Cells() []string {
 	at, size := o.Path, strconv.FormatInt(o.Data, 10)
-	if o.By == nil { // older versions of zksh did not record the size
+	if o.By == nil { // older versions of zksh, which did not record By, did not record the size either
 		size = "-"
 	}
 	if o.elsewhere {
@@ -77,7 +77,7 @@ func (o *operationRow) Cells() []string {
 	return []string{strconv.Itoa(o.N), commands.Age(o.now.Sub(o.Time)), o.Command, strconv.Itoa(o.Znodes), size, o.By.cell(o.origin), at}
 }
 
-// state returns the state of the operation, for JSON.
+// state returns the name of the operation's state, as printed in JSON.
 func (o *operationRow) state() string {
 	switch {
 	case o.State == undone:
@@ -115,7 +115,8 @@ func (d *damaged) JSON() any {
 	return render.Facts{"number", d.n, "state", unreadable, "reason", d.why.Error(), "files", files}
 }
 
-// text explains why the entry cannot be read, and how to restore the saved copy.
+// text returns a message that explains why the entry cannot be read and how to restore the saved
+// copy.
 func (d *damaged) text() string {
 	text := fmt.Sprintf("operation %d is unreadable: %s", d.n, d.why)
 	if d.dump == "" {

@@ -15,29 +15,29 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// A Log is the user's undo log, as used by one program.
+// A Log is the user's undo log, from the point of view of one program that uses it.
 type Log struct {
-	Dir string // folder of the log; empty: there is none
+	Dir string // folder of the log; empty if there is no log
 	By  Origin // the program that uses the log
-	// Queue reports whether a name is that of a znode in a lock queue. Such znodes are never
-	// restored, because their session is gone.
+	// Queue reports whether a znode's name belongs to a lock queue. Undo never restores znodes of
+	// lock queues, because their sessions have ended.
 	Queue func(name string) bool
-	// Again is the command line that undoes the operations of this program, in words. It is
+	// Again is the command line, split into words, that undoes this program's operations. It is
 	// empty at the prompt.
 	Again []string
 }
 
-// Saver returns a Saver that writes to the log.
+// Saver returns a Saver that saves operations in the log.
 func (l Log) Saver() *Saver {
 	return &Saver{backend: &store{l.Dir}, inQueue: l.Queue, by: l.By}
 }
 
-// Origin identifies the program that performed an operation. Undo without a number reverts
-// operations of an Origin with the same ID.
+// Origin identifies the program that performed an operation. Undo without a number undoes
+// operations whose Origin has the same ID.
 type Origin struct {
-	ID       string     `json:"id"` // identifies a shell, or all single commands of one terminal session
+	ID       string     `json:"id"` // the same for all operations of a shell, or of all single commands in one terminal session
 	Kind     originKind `json:"kind"`
-	Script   string     `json:"script,omitempty"` // file whose lines source was running
+	Script   string     `json:"script,omitempty"` // file that the command source was running
 	PID      int        `json:"pid"`
 	Host     string     `json:"host,omitempty"`
 	Terminal string     `json:"terminal,omitempty"`
@@ -52,12 +52,13 @@ const (
 	commandLine originKind = "command"
 )
 
-// AtPrompt returns the Origin of a shell with a prompt. Each shell has its own ID. terminal is the
-// name of its terminal, which may be empty.
+// AtPrompt returns the Origin for a shell with a prompt. Each shell has its own ID. terminal is
+// the name of the shell's terminal and may be empty.
 func AtPrompt(terminal string) Origin { return newOrigin(prompt, rand.Text(), terminal) }
 
-// OnCommandLine returns the Origin of a program that runs a command or a script. All programs of
-// one terminal session have the same ID. If session is empty, each program has its own.
+// OnCommandLine returns the Origin for a program that runs a single command or a script. All such
+// programs in one terminal session have the same ID. If session is empty, each program has its
+// own ID.
 func OnCommandLine(session, terminal string) Origin {
 	by := newOrigin(commandLine, rand.Text(), terminal)
 	if session != "" {
@@ -68,17 +69,17 @@ func OnCommandLine(session, terminal string) Origin {
 }
 
 func newOrigin(k originKind, id, terminal string) Origin {
-	host, _ := os.Hostname() // if this fails, no host name is shown
+	host, _ := os.Hostname() // on an error, undo -l shows no host name
 	return Origin{ID: id, Kind: k, PID: os.Getpid(), Host: host, Terminal: terminal}
 }
 
-// same reports whether both have the same ID. Without an ID, they are different.
+// same reports whether two Origins have the same ID. Origins without an ID are never the same.
 func (b *Origin) same(other Origin) bool { return b != nil && b.ID != "" && b.ID == other.ID }
 
-// onOtherHost reports whether b is known to be on another machine.
+// onOtherHost reports whether b is known to be on another machine than here.
 func (b *Origin) onOtherHost(here Origin) bool { return b.Host != "" && b.Host != here.Host }
 
-// cell describes b for a table.
+// cell returns a description of b for a table cell.
 func (b *Origin) cell(here Origin) string {
 	switch {
 	case b == nil:
@@ -101,7 +102,7 @@ func (b *Origin) cell(here Origin) string {
 	return text
 }
 
-// words describes b for a sentence.
+// words returns a description of b for a sentence.
 func (b *Origin) words(here Origin) string {
 	if b == nil {
 		return "by an older version of zksh"
@@ -125,7 +126,7 @@ func (b *Origin) words(here Origin) string {
 	return text
 }
 
-// facts describes b for JSON.
+// facts returns a description of b for JSON.
 func (b *Origin) facts(here Origin) any {
 	if b == nil {
 		return nil
@@ -136,8 +137,9 @@ func (b *Origin) facts(here Origin) any {
 	}{b, b.same(here)}
 }
 
-// pick returns the operations to undo. Without a number, these are the operations of the latest
-// line of the same Origin that are not undone yet and were done on this ensemble.
+// pick returns the operations to undo. If no number is given, these are operations of one line:
+// the latest line of the same Origin whose operations were done on this ensemble and are not
+// undone yet.
 func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (lineOperations, error) {
 	s := &store{l.Dir}
 	if len(args) > 0 {
@@ -173,14 +175,14 @@ func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry boo
 	return others, l.confirmOthers(ctx, env, others, dry)
 }
 
-// isOpen reports whether undo without a number can undo the operation.
+// isOpen reports whether the operation is one that undo without a number can undo.
 func (s *store) isOpen(e *entry) bool {
 	return e.State != undone && !e.Partly && !e.isUndo() && s.dumpName(e.N) != ""
 }
 
-// confirmOthers decides whether undo without a number reverts an operation of another Origin. At
-// the prompt, it asks the user. A single command may revert the operation of another single
-// command, but never that of a shell.
+// confirmOthers decides whether undo without a number may undo operations of another Origin. At
+// the prompt, it asks the user. A single command may undo an operation of another single command,
+// but not one of a shell.
 func (l Log) confirmOthers(ctx context.Context, env *commands.Env, all lineOperations, dry bool) error {
 	e := all.operations[0]
 	what := fmt.Sprintf("%s, %s ago, %s", all.describe(), commands.Age(time.Since(e.Time)), e.By.words(l.By))

@@ -9,10 +9,10 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// wouldFail returns the error with which the server would reject the operation, so that the user
-// is not asked in vain. To find out, it sends the operation in a transaction that cannot succeed,
-// because it also creates the root, which exists. It returns nil if the operation may succeed, or
-// if it cannot be probed in this way.
+// wouldFail returns the error with which the server would reject the operation, so that zksh does
+// not ask the user in vain. To find out, it sends the operation in a transaction that cannot
+// succeed, because it also creates the root, which exists. wouldFail returns nil if the operation
+// may succeed, or if its outcome cannot be determined in this way.
 func (op *saving) wouldFail(ctx context.Context) error {
 	var change zkconn.Change
 	switch op.Of {
@@ -31,5 +31,5 @@ func (op *saving) wouldFail(ctx context.Context) error {
 	return refusal
 }
 
-// rejections are the codes with which a server rejects a set or a delete.
+// rejections lists the error codes with which a server can reject a set or a delete.
 var rejections = []zkconn.Code{zkconn.NoAuth, zkconn.NoNode, zkconn.NotEmpty, zkconn.BadVersion}

@@ -13,8 +13,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// restoreData restores the data of one znode, provided that it still has the data that the
-// operation wrote. The write requires the version that was read.
+// restoreData restores the data of one znode if its current data is still the data that the
+// operation wrote. The write requires the version that restoreData has read.
 func (u *undoing) restoreData(ctx context.Context) error {
 	was, err := u.saved.Znode(u.Path, true)
 	if err != nil {
@@ -27,7 +27,7 @@ func (u *undoing) restoreData(ctx context.Context) error {
 		return u.rejectConflicts()
 	case err != nil:
 		return err
-	case zktree.SameData(node.Data, was.Data): // already restored, by whomever
+	case zktree.SameData(node.Data, was.Data): // the data is already restored
 		return nil
 	case hashOf(node.Data) != u.Wrote && !u.overwrite:
 		u.addConflict(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: node.Data, Stat: node.Stat}, B: was, Aspect: zktree.DataDiffers})
@@ -45,14 +45,14 @@ func (u *undoing) restoreData(ctx context.Context) error {
 	})
 }
 
-// deletedConflict returns the conflict for a znode that must exist for its data or ACL to be
-// restored.
+// deletedConflict returns the conflict for a deleted znode. Its data or ACL can be restored only
+// if the znode exists.
 func deletedConflict(path string) conflict {
 	return conflict{path: path, what: path + " was deleted after the operation; create it, then run undo again", final: true}
 }
 
-// saveAndRun saves what undo itself overwrites, even in a script, whose other commands save
-// nothing.
+// saveAndRun saves the data that undo itself overwrites, and then calls destroy. It saves the
+// data even in a script, where other commands save nothing.
 func (u *undoing) saveAndRun(ctx context.Context, l commands.Loss, destroy commands.Destroy) error {
 	env := *u.env
 	if env.Saver == nil {
@@ -61,21 +61,22 @@ func (u *undoing) saveAndRun(ctx context.Context, l commands.Loss, destroy comma
 	return env.SaveAndRun(ctx, l, destroy)
 }
 
-// operationName returns the name of the operation that undoes this one.
+// operationName returns the command name under which this undo is itself recorded as an
+// operation.
 func (u *undoing) operationName() string { return fmt.Sprintf("%s %d", undoName, u.N) }
 
 // restoreTree restores the znodes that the operation deleted or overwrote.
 func (u *undoing) restoreTree(ctx context.Context) error {
-	var hidden []string // saved znodes that cannot be read now
+	var hidden []string // paths of saved znodes that cannot be read now
 	saved := u.savedTree()
 	for d, err := range zktree.Compare(u.currentTree(ctx), saved) {
 		switch {
 		case err != nil:
 			return err
-		case d.Err != nil && d.B == nil: // was not readable before the operation either, so it was not saved
+		case d.Err != nil && d.B == nil: // the znode was not saved, because it was unreadable before the operation, too
 		case d.Err != nil:
 			hidden = append(hidden, saved.At(d.Below))
-		case d.B != nil: // znodes that are not in the copy stay as they are
+		case d.B != nil: // znodes that are not in the saved copy are not changed
 			u.addDifference(d)
 		}
 	}
@@ -98,8 +99,8 @@ func (u *undoing) restoreTree(ctx context.Context) error {
 	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, edits) })
 }
 
-// addDifference handles a saved znode, d.B, that is missing or different now: it is restored, or it
-// is a conflict.
+// addDifference handles a saved znode, d.B, that is now missing or different. It either plans to
+// restore the znode or adds a conflict.
 func (u *undoing) addDifference(d zktree.Difference) {
 	switch {
 	case d.A == nil:
@@ -107,7 +108,7 @@ func (u *undoing) addDifference(d zktree.Difference) {
 	case u.changedByOperation(d), u.overwrite && d.Aspect&zktree.KindDiffers == 0:
 		u.overwrites = true
 		u.plan = append(u.plan, "change "+d.B.Path)
-		d.A.Data = nil // only the saved data is needed, and it is read again later
+		d.A.Data = nil // not needed; the saved data is read again when it is written
 	default:
 		u.addConflict(d)
 		return
@@ -116,9 +117,9 @@ func (u *undoing) addDifference(d zktree.Difference) {
 	u.differences = append(u.differences, d)
 }
 
-// changedByOperation reports whether a difference is taken for the operation's own work: since the
-// copy was saved, the data was written only once, before the operation ended, and the ACL only
-// once.
+// changedByOperation reports whether the operation itself appears to have made the difference.
+// This is so if, since the copy was saved, the data was written only once, before the operation
+// ended, and the ACL was written only once.
 func (u *undoing) changedByOperation(d zktree.Difference) bool {
 	now, was := d.A.Stat, d.B.Stat
 	if u.Of != commands.LostParts || u.Zxid == 0 || was == nil || was.Czxid != now.Czxid || d.Aspect&zktree.KindDiffers != 0 {
@@ -128,7 +129,7 @@ func (u *undoing) changedByOperation(d zktree.Difference) bool {
 	return (!data || now.Version == was.Version+1 && now.Mzxid <= u.Zxid) && (!acl || now.Aversion == was.Aversion+1)
 }
 
-// writeEdits makes the edits, with the data that was saved.
+// writeEdits makes the edits. It reads the data that they write from the saved copy.
 func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, error]) (err error) {
 	update, end := u.env.Screen.Progress("restored")
 	defer end()
@@ -149,13 +150,13 @@ func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, e
 	return err
 }
 
-// savedTree returns the saved znodes that undo restores.
+// savedTree returns the znodes of the saved copy that undo restores.
 func (u *undoing) savedTree() zktree.Tree {
 	t := zktree.Tree{Root: u.Path, Nodes: u.saved.Znodes(u.Path)}
 	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return z.Kind == dump.Ephemeral, nil })
 }
 
-// currentTree returns the current state of the znodes on the server.
+// currentTree returns the znodes that currently exist on the server.
 func (u *undoing) currentTree(ctx context.Context) zktree.Tree {
 	t := subtree(ctx, u.env, u.Path, "compared")
 	if u.Of == commands.LostNode {
@@ -166,7 +167,7 @@ func (u *undoing) currentTree(ctx context.Context) zktree.Tree {
 	return t.OrEmpty()
 }
 
-// addConflict adds a conflict for a znode that exists but differs from the saved copy.
+// addConflict adds a conflict for a znode that exists but differs from its saved copy.
 func (u *undoing) addConflict(d zktree.Difference) {
 	c := conflict{path: d.B.Path, final: d.Aspect&zktree.KindDiffers != 0}
 	var parts []string
@@ -187,7 +188,7 @@ func (u *undoing) addConflict(d zktree.Difference) {
 	u.conflicts = append(u.conflicts, c)
 }
 
-// inBytes formats a size.
+// inBytes returns a size as text, in bytes.
 func inBytes(n int) string {
 	if n == 1 {
 		return "1 byte"
@@ -195,12 +196,13 @@ func inBytes(n int) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// aclBatch is the number of ACLs that are requested together.
+// aclBatch is the number of ACLs that are requested from the server together.
 const aclBatch = 64
 
-// restoreACLs restores ACLs that are still as the operation set them. The operation wrote each ACL
-// once: either the aclVersion is one higher than the saved one, or the ACL equals the one that the
-// operation set. The write requires the aclVersion that was read.
+// restoreACLs restores each ACL that has not changed since the operation set it. The operation
+// wrote each ACL once, so the ACL is unchanged if its aclVersion is one higher than the saved
+// one, or if it equals the ACL that the operation set. The write requires the aclVersion that was
+// read.
 func (u *undoing) restoreACLs(ctx context.Context) error {
 	src, err := zktree.OnServer(ctx, u.env.Session.Client, u.Path, false)
 	if err != nil {
@@ -244,8 +246,8 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, zktree.Seq(edits)) })
 }
 
-// aclEdits returns the edits that restore the ACLs of a batch. If an ACL cannot be read any more,
-// only the write shows whether it has changed.
+// aclEdits returns the edits that restore the ACLs of a batch of znodes. If an ACL can no longer
+// be read, only the write shows whether the ACL has changed.
 func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {

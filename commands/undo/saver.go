@@ -18,33 +18,35 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// A Saver saves what commands overwrite or delete, in the user's undo log or in a file.
+// A Saver saves the data that commands overwrite or delete, in the user's undo log or in a file.
 type Saver struct {
 	backend backend
-	inQueue func(name string) bool // reports whether a name is that of a znode in a lock queue
+	inQueue func(name string) bool // reports whether a znode's name belongs to a lock queue
 	by      Origin
 
 	parts partCounter
 }
 
-// backend is the place where a Saver stores operations.
+// backend is the undo log or the file in which a Saver stores operations.
 type backend interface {
 	begin() (draft, error)
 	update(e *entry) error // records the outcome of an operation
 	remove(n int) error    // removes an operation that destroyed nothing
-	forImport() bool       // each znode must be saved completely, because import reads the copies
+	forImport() bool       // reports whether every znode must be saved completely, because import reads the copies
 }
 
-// draft is an operation that is being saved. Its writer ends it with commit or abort.
+// draft is an operation that is being saved. The code that writes it ends it with commit or
+// abort.
 type draft interface {
 	Write(p []byte) (int, error)
 	commit(e *entry) error
 	abort() error
 }
 
-// SaveAndRun implements commands.Saver. For a single znode, destroy gets the version that was
-// saved. If another client was faster, SaveAndRun saves the znode again and repeats destroy,
-// unless the command itself requires a version. A subtree is saved as it was read.
+// SaveAndRun implements commands.Saver. For a single znode, it passes to destroy the version that
+// it saved. If another client changes the znode in between, SaveAndRun saves the znode again and
+// repeats destroy, unless the command itself requires a version. For a subtree, it does not check
+// whether other clients change it in between.
 func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
 	for synced := false; ; {
 		e, version, err := s.save(ctx, env, l)
@@ -71,12 +73,12 @@ func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Lo
 	}
 }
 
-// Required implements commands.Saver. It is true for --undo FILE, because its user relies on the
+// Required implements commands.Saver. It returns true for --undo FILE, whose user relies on the
 // file.
 func (s *Saver) Required() bool { return s.backend.forImport() }
 
-// save saves what is about to be destroyed. The entry is nil if there is nothing to save, or if
-// the user agreed to continue without a copy.
+// save saves the data that is about to be destroyed. The entry is nil if there is nothing to
+// save, or if the user agreed to continue without a saved copy.
 func (s *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
 	servers := env.Session.Servers()
 	op := &saving{Loss: l, saver: s, env: env, version: l.Version, unread: zktree.UnreadError{Root: l.Path}, entry: entry{
@@ -112,25 +114,26 @@ type saving struct {
 	env     *commands.Env
 	draft   draft
 	entry   entry
-	version int32              // version of a single znode, as it was read
+	version int32              // version that was read, if the operation affects a single znode
 	unread  zktree.UnreadError // znodes that could not be read
 }
 
-// errNothingToSave means that the operation would destroy nothing that undo can restore.
+// errNothingToSave means that the operation would destroy no data that undo can restore.
 var errNothingToSave = errors.New("nothing to be saved")
 
-// staleError means that the server does not have the znode, or has it in another version than the
-// command requires. The server may lag behind.
+// staleError means that the server does not have the znode, or has a version of it other than the
+// one that the command requires. The server may lag behind the leader.
 type staleError struct{ cause error }
 
 func (e *staleError) Error() string { return e.cause.Error() }
 
-// finalError is an error that ends the command, too.
+// finalError is an error after which the command must not continue without a saved copy.
 type finalError struct{ cause error }
 
 func (e *finalError) Error() string { return e.cause.Error() }
 
-// save writes the copy. If it returns no error, the command may continue, even if saved is false.
+// save writes the saved copy. If it returns no error, the command may continue, even if saved is
+// false.
 func (op *saving) save(ctx context.Context, server string) (saved bool, err error) {
 	if op.draft, err = op.saver.backend.begin(); err != nil {
 		return false, op.saveFailed(ctx, err)
@@ -155,8 +158,8 @@ func (op *saving) save(ctx context.Context, server string) (saved bool, err erro
 	return false, op.saveFailed(ctx, err)
 }
 
-// saveFailed returns the error with which the command ends after saving has failed with err, or
-// nil if the command continues.
+// saveFailed is called when saving has failed with err. It returns the error with which the
+// command ends, or nil if the command continues.
 func (op *saving) saveFailed(ctx context.Context, err error) error {
 	if !errors.As(err, new(*finalError)) {
 		err = op.proceedUnsaved(ctx, err)
@@ -167,9 +170,9 @@ func (op *saving) saveFailed(ctx context.Context, err error) error {
 	return err
 }
 
-// proceedUnsaved decides whether the command continues without a complete copy. At the prompt, it
-// asks the user. A single command in another shell continues, because nobody can be asked. With
-// --undo FILE, the command fails.
+// proceedUnsaved decides whether the command continues without a complete copy; if not, it
+// returns an error. At the prompt, it asks the user. A single command typed in another shell
+// continues, because there is no user to ask. With --undo FILE, the command fails.
 func (op *saving) proceedUnsaved(ctx context.Context, why error) error {
 	switch {
 	case op.saver.Required():
@@ -188,7 +191,7 @@ func (op *saving) proceedUnsaved(ctx context.Context, why error) error {
 	return nil
 }
 
-// unsavedText describes what cannot be saved, and why.
+// unsavedText returns a message that describes which data cannot be saved, and why.
 func (op *saving) unsavedText(why error) string {
 	if op.isSingle() && op.entry.Znodes == 0 && op.unread.N > 0 && errors.Is(why, zkconn.NoAuth) {
 		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", op.Path)
@@ -196,24 +199,24 @@ func (op *saving) unsavedText(why error) string {
 	return fmt.Sprintf("zksh cannot save the whole subtree %s for undo: %s", op.Path, why)
 }
 
-// isSingle reports whether the operation concerns a single znode.
+// isSingle reports whether the operation affects only a single znode.
 func (op *saving) isSingle() bool {
 	return op.Of == commands.LostData || op.Of == commands.LostNode || op.Of == commands.LostACL
 }
 
-// writeDump writes the znodes that the operation destroys as a dump.
+// writeDump writes a dump of the znodes that the operation overwrites or deletes.
 func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 	w, err := dump.NewWriter(op.draft, dump.Lines, dump.Header{Root: op.Path, Server: server, Time: op.entry.Time})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if err != nil { // nothing more is written to the draft
+		if err != nil { // stop writing to the draft
 			err = errors.Join(err, w.Abort())
 		}
 	}()
 	var end dump.Trailer
-	left := "" // znodes whose path begins with this are left out
+	left := "" // prefix of the paths of znodes to skip
 	for z, err := range op.znodes(ctx) {
 		switch {
 		case z == nil && errors.Is(err, zkconn.NoNode):
@@ -226,7 +229,7 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 			op.unread.Add(err)
 			continue
 		case slices.ContainsFunc(z.ACL, zkconn.Masked):
-			if z.ACL = nil; op.Of != commands.LostData { // never restore it with a different ACL
+			if z.ACL = nil; op.Of != commands.LostData { // undo must not create the znode with another ACL
 				op.unread.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
 				left = z.Path + "/"
 				continue
@@ -257,8 +260,9 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 	return w.Close(end)
 }
 
-// include reports whether z is to be saved: znodes of lock queues are not. It also counts the
-// znodes that undo does not restore, and records the version of a single znode.
+// include reports whether the znode z is to be saved, which is not so if it belongs to a lock
+// queue. It also counts the znodes that undo does not restore, and records the version of a
+// single znode.
 func (op *saving) include(z *dump.Znode) bool {
 	switch op.Of {
 	case commands.LostData, commands.LostNode:
@@ -277,12 +281,12 @@ func (op *saving) include(z *dump.Znode) bool {
 	return true
 }
 
-// znodes yields the znodes that the operation concerns, parents before their children, as
-// zktree.Nodes does.
+// znodes yields the znodes that the operation affects, parents before their children, in the form
+// of zktree.Nodes.
 func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 	if !op.isSingle() {
 		return func(yield func(*dump.Znode, error) bool) {
-			if err := zkconn.Exec(ctx, op.env.Session, zkconn.Sync(op.Path)); err != nil { // include the latest writes of other clients
+			if err := zkconn.Exec(ctx, op.env.Session, zkconn.Sync(op.Path)); err != nil { // wait until the server has the latest writes of other clients
 				yield(nil, err)
 				return
 			}
@@ -294,7 +298,8 @@ func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 	}
 }
 
-// subtree returns a subtree on the server. Reading it shows progress under the given verb.
+// subtree returns the znodes of a subtree on the server. While they are read, it shows the
+// progress with the given verb.
 func subtree(ctx context.Context, env *commands.Env, root, verb string) zktree.Tree {
 	return zktree.Tree{Root: root, Nodes: func(yield func(*dump.Znode, error) bool) {
 		update, end := env.Screen.Progress(verb)
@@ -303,8 +308,8 @@ func subtree(ctx context.Context, env *commands.Env, root, verb string) zktree.T
 	}}
 }
 
-// recordOutcome records the outcome of an operation. It deletes the saved copy if and only if the
-// operation certainly destroyed nothing.
+// recordOutcome records the outcome of an operation. It deletes the saved copy only if the
+// operation has certainly destroyed nothing.
 func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, outcome zkconn.Outcome) error {
 	switch {
 	case e == nil:
@@ -322,9 +327,9 @@ func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, 
 	return errors.Join(failed, s.backend.update(e))
 }
 
-// markEnd records data that distinguishes the operation's own changes from later ones. The server
-// must first answer a sync in the same session or a later one: then no request of the operation
-// can take effect any more.
+// markEnd records data that later distinguishes the operation's own changes from changes after
+// it. Before that, the server must answer a sync in the same session or a later one, so that no
+// request of the operation can still take effect.
 func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	switch {
 	case e.Of == commands.LostParts:
@@ -339,8 +344,8 @@ func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	return err
 }
 
-// endZxid returns the ensemble's last zxid after all requests that the session has sent. After a
-// connection loss it tries again, because neither request changes anything.
+// endZxid returns the ensemble's last zxid after all requests that the session has sent. It tries
+// again after a connection loss, which is safe because neither of its requests changes anything.
 func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	const tries = 3
 	for range tries {
@@ -357,7 +362,7 @@ func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	return zxid, err
 }
 
-// aclsOnly reports whether an operation destroys only ACLs.
+// aclsOnly reports whether an operation overwrites only ACLs.
 func aclsOnly(of commands.Lost) bool { return of == commands.LostACL || of == commands.LostACLs }
 
 func hashOf(data []byte) string {

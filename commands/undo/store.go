@@ -20,72 +20,72 @@ import (
 
 // Limits of the undo log.
 const (
-	maxOperations = 50        // operations; all operations of one line count as one
-	maxEntries    = 1000      // operations, counted one by one
-	maxOperation  = 64 << 20  // bytes of one operation
-	maxStore      = 256 << 20 // bytes of all operations
-	maxNumber     = 1 << 30   // numbers of operations are below this; a file with a higher number is not ours
+	maxOperations = 50        // number of operations, if all operations of a line count as one
+	maxEntries    = 1000      // number of operations, each counted separately
+	maxOperation  = 64 << 20  // size of the dump of one operation, in bytes
+	maxStore      = 256 << 20 // total size of the dumps of all operations, in bytes
+	maxNumber     = 1 << 30   // upper bound of operation numbers; files with higher numbers do not belong to the log
 )
 
 // store is the folder of an undo log, which several shells may share. Each operation has two
-// files: a dump of what it destroyed, N.dump, and an entry that describes it, N.json. A shell
-// holds the lock on the file "lock" while it assigns a number, writes an entry, or removes old
+// files: a dump of the data that it destroyed, N.dump, and an entry that describes it, N.json. A
+// shell locks the file "lock" while it assigns a number, writes an entry, or removes old
 // operations.
 //
-// While an operation is being saved, its dump is called N.part and is locked by its writer.
-// Nothing is destroyed before both the entry and the dump are on the disk. A .part file whose
-// writer is gone is therefore useless, and is removed. All other files are removed only if the
-// entry can be read: an unreadable one may belong to the only copy of a subtree.
+// While an operation is being saved, its dump is called N.part and is locked by its writer. A
+// command destroys nothing before both files are on the disk. A .part file whose writer no longer
+// runs is therefore useless, and is removed. All other files are removed only if the entry can be
+// read, because an unreadable entry may belong to the only copy of a subtree.
 type store struct{ dir string }
 
-// entry describes an operation.
+// entry describes an operation. It is stored as JSON.
 type entry struct {
 	N       int           `json:"-"`
 	Command string        `json:"command"`
-	Path    string        `json:"path"` // below the chroot
+	Path    string        `json:"path"` // path relative to the chroot
 	Of      commands.Lost `json:"of"`
-	Servers []string      `json:"servers"` // host:port each
+	Servers []string      `json:"servers"` // the ensemble's servers, each as host:port
 	Chroot  string        `json:"chroot,omitempty"`
-	Cluster string        `json:"cluster,omitempty"` // name of the cluster, if it has one
+	Cluster string        `json:"cluster,omitempty"` // name of the cluster in the configuration file, if it has one
 	Time    time.Time     `json:"time"`
 	Znodes  int           `json:"znodes"`
 	Data    int64         `json:"data"`  // total size of the znodes' data, in bytes
 	Bytes   int64         `json:"bytes"` // size of the dump, in bytes
 	State   state         `json:"state"`
-	Partly  bool          `json:"partly,omitempty"` // undone, except for znodes that had changed since
-	By      *Origin       `json:"by,omitempty"`     // nil if an older zksh wrote the entry
+	Partly  bool          `json:"partly,omitempty"` // undone, except for znodes that had changed after the operation
+	By      *Origin       `json:"by,omitempty"`     // nil if an older version of zksh wrote the entry
 
-	// Line identifies the line typed at the prompt, and Part numbers its operations from 1.
+	// Line identifies the line typed at the prompt; Part numbers its operations, from 1.
 	Line string `json:"line,omitempty"`
 	Part int    `json:"part,omitempty"`
 
 	// Ephemeral and Queued count the znodes that undo does not restore, because they were
-	// ephemeral or part of a lock queue.
+	// ephemeral or belonged to a lock queue.
 	Ephemeral int `json:"ephemeral,omitempty"`
 	Queued    int `json:"queued,omitempty"`
 
-	// Seen is the zxid of the latest change in the saved znodes.
+	// Seen is the zxid of the latest change to any of the saved znodes.
 	Seen int64 `json:"seen,omitempty"`
-	// Zxid is the server's last zxid after the operation. It is only set for LostParts.
+	// Zxid is the server's last zxid after the operation. It is set only for LostParts.
 	Zxid int64 `json:"zxid,omitempty"`
-	// Wrote is the hash of the data that the operation wrote. It is only set for LostData.
+	// Wrote is the hash of the data that the operation wrote. It is set only for LostData.
 	Wrote string `json:"wrote,omitempty"`
-	// Left is the root's ACL after an operation of LostACL or LostACLs; nil: unknown.
+	// Left is the root's ACL after an operation of LostACL or LostACLs; nil if unknown.
 	Left []zk.ACL `json:"left,omitempty"`
 }
 
-// state is the known progress of an operation.
+// state is the progress of an operation, as far as zksh knows it.
 type state string
 
 const (
-	begun  state = "begun"  // the outcome is unknown: the operation may have had its whole effect, or none
-	done   state = "done"   // completed, except for requests that the server rejected
-	undone state = "undone" // it was undone
+	begun  state = "begun"  // the outcome is unknown: the operation may have taken effect fully, partly or not at all
+	done   state = "done"   // the operation has ended; all its requests were executed or rejected
+	undone state = "undone" // the operation was undone
 )
 
-// Further states that undo -l prints.
+// Other states that undo -l can print.
 const (
-	partlyUndone = "partly undone" // znodes that had changed since were left out
+	partlyUndone = "partly undone" // undone, except for znodes that had changed after the operation
 	unreadable   = "unreadable"    // the entry or the dump cannot be read
 )
 
@@ -93,14 +93,14 @@ func (s *store) file(n int, kind string) string {
 	return filepath.Join(s.dir, strconv.Itoa(n)+kind)
 }
 
-// Extensions of the files of an operation.
+// Extensions of the names of an operation's files.
 const (
 	partFile  = ".part"
 	dumpFile  = ".dump"
 	entryFile = ".json"
 )
 
-// withLock runs do while it holds the lock that all shells share.
+// withLock calls do while it holds the lock that all shells share.
 func (s *store) withLock(do func() error) error {
 	if err := s.check(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *store) withLock(do func() error) error {
 	if err != nil {
 		return err
 	}
-	if err = os.Chmod(s.dir, 0o700); err == nil { // so that nobody else can add files that undo would restore
+	if err = os.Chmod(s.dir, 0o700); err == nil { // so that no other user can add files that undo would restore
 		err = userfile.LockSoon(f)
 	}
 	if err == nil {
@@ -118,8 +118,8 @@ func (s *store) withLock(do func() error) error {
 	return errors.Join(err, f.Close()) // closing the file releases the lock
 }
 
-// check returns an error if another user could have created the folder. It returns nil if the
-// folder does not exist yet.
+// check returns an error if the folder may have been created by another user. It returns nil if
+// the folder does not exist yet.
 func (s *store) check() error {
 	err := userfile.CheckDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func (s *store) check() error {
 	return err
 }
 
-// numbers returns the numbers of the operations that have a file of one of the kinds, in order.
+// numbers returns the sorted numbers of the operations that have files with these extensions.
 func (s *store) numbers(kinds ...string) ([]int, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -171,10 +171,10 @@ func (s *store) begin() (draft, error) {
 	})
 }
 
-// forImport implements backend. Undo needs only the part of a znode that was lost.
+// forImport implements backend. It returns false: undo needs only the lost part of a znode.
 func (s *store) forImport() bool { return false }
 
-// storeDraft is the .part file of an operation that is being saved.
+// storeDraft is a draft that writes the .part file of an operation.
 type storeDraft struct {
 	s     *store
 	n     int
@@ -182,7 +182,7 @@ type storeDraft struct {
 	bytes int64
 }
 
-// errTooLarge means that an operation is too large to be saved.
+// errTooLarge means that an operation would destroy too much data to be saved.
 var errTooLarge = fmt.Errorf("the data to save is larger than %d MiB", maxOperation>>20)
 
 // Write implements io.Writer.
@@ -193,12 +193,12 @@ func (d *storeDraft) Write(p []byte) (int, error) {
 	return d.f.Write(p)
 }
 
-// abort implements draft. It removes the file.
+// abort implements draft. It removes the .part file.
 func (d *storeDraft) abort() error {
 	return errors.Join(d.f.Close(), os.Remove(d.f.Name()))
 }
 
-// commit implements draft. It adds the operation to the log, and removes old operations.
+// commit implements draft. It adds the operation to the log, and trims the log.
 func (d *storeDraft) commit(e *entry) error {
 	e.N, e.Bytes, e.State = d.n, d.bytes, begun
 	if err := d.f.Sync(); err != nil {
@@ -206,7 +206,7 @@ func (d *storeDraft) commit(e *entry) error {
 	}
 	return d.s.withLock(func() error {
 		err := d.f.Close()
-		if err == nil { // the entry first: trim may remove an entry without a dump, but never a dump without an entry
+		if err == nil { // write the entry first, because trim may remove an entry without a dump, but never a dump without an entry
 			err = d.s.write(e)
 		}
 		if err == nil {
@@ -225,7 +225,7 @@ func (d *storeDraft) commit(e *entry) error {
 	})
 }
 
-// write writes the entry of an operation.
+// write writes the entry of an operation to its file.
 func (s *store) write(e *entry) error {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *store) write(e *entry) error {
 	return userfile.Replace(s.file(e.N, entryFile), append(data, '\n'), 0o600)
 }
 
-// update implements backend. It does nothing if the operation has been removed meanwhile.
+// update implements backend. It does nothing if the operation has been removed in the meantime.
 func (s *store) update(e *entry) error {
 	return s.withLock(func() error {
 		if _, err := os.Lstat(s.file(e.N, entryFile)); errors.Is(err, fs.ErrNotExist) {
@@ -248,13 +248,13 @@ func (s *store) remove(n int) error {
 	return s.withLock(func() error { return s.discard(n) })
 }
 
-// discard removes the files of an operation, the dump first: if zksh crashes in between, trim
-// finds the entry and removes it later.
+// discard removes the files of an operation. It removes the dump first: if zksh crashes before it
+// has removed the entry, trim removes the entry later.
 func (s *store) discard(n int) error {
 	return errors.Join(ignoreNotExist(os.Remove(s.file(n, dumpFile))), ignoreNotExist(os.Remove(s.file(n, entryFile))))
 }
 
-// ignoreNotExist returns nil if err means that a file does not exist, and err otherwise.
+// ignoreNotExist returns nil if err means that a file does not exist, or err otherwise.
 func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -262,9 +262,9 @@ func ignoreNotExist(err error) error {
 	return err
 }
 
-// trim removes operations, oldest first, until the rest is within the limits, and files that
-// killed shells have left behind. It keeps the newest operation, and those whose entry or size
-// cannot be read.
+// trim removes operations, oldest first, until the others are within the limits, and files that
+// killed shells left behind. It keeps the operation with the number newest, and operations whose
+// entry or size cannot be read.
 func (s *store) trim(newest int) error {
 	all, _, err := s.readAll()
 	if err != nil {
@@ -285,7 +285,7 @@ func (s *store) trim(newest int) error {
 	return errors.Join(err, s.removeAbandoned())
 }
 
-// dumpSize returns the size of an operation's dump, or 0 if there is none.
+// dumpSize returns the size of an operation's dump in bytes, or 0 if there is no dump.
 func (s *store) dumpSize(n int) (int64, error) {
 	info, err := os.Lstat(s.file(n, dumpFile))
 	if err != nil {
@@ -294,7 +294,7 @@ func (s *store) dumpSize(n int) (int64, error) {
 	return info.Size(), nil
 }
 
-// removeAbandoned removes the .part files of shells that no longer run.
+// removeAbandoned removes the .part files of shells that are no longer running.
 func (s *store) removeAbandoned() error {
 	parts, err := s.numbers(partFile)
 	for _, n := range parts {
@@ -304,7 +304,7 @@ func (s *store) removeAbandoned() error {
 			continue
 		}
 		free, lockErr := userfile.Lock(f, false)
-		err = errors.Join(err, lockErr, f.Close()) // before the removal, because Windows does not remove open files
+		err = errors.Join(err, lockErr, f.Close()) // close the file before removing it, because Windows does not remove open files
 		if free {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
@@ -322,11 +322,11 @@ func (s *store) list() ([]*entry, error) {
 type damaged struct {
 	n     int
 	why   error
-	entry string // file name of the entry; empty: there is none
-	dump  string // file name of the dump; empty: there is none
+	entry string // file name of the entry; empty if there is no entry
+	dump  string // file name of the dump; empty if there is no dump
 }
 
-// readAll returns the operations, newest first, and separately those whose entries cannot be read.
+// readAll returns the operations, newest first, and separately those with unreadable entries.
 func (s *store) readAll() (all []*entry, bad []*damaged, err error) {
 	entries, err := s.numbers(entryFile)
 	if err != nil {
@@ -336,7 +336,7 @@ func (s *store) readAll() (all []*entry, bad []*damaged, err error) {
 		switch e, err := s.entry(n); {
 		case err == nil:
 			all = append(all, e)
-		case errors.Is(err, fs.ErrNotExist): // another shell has removed the operation meanwhile
+		case errors.Is(err, fs.ErrNotExist): // another shell has removed the operation in the meantime
 		default:
 			bad = append(bad, &damaged{n: n, why: err, entry: s.file(n, entryFile), dump: s.dumpName(n)})
 		}
@@ -351,7 +351,7 @@ func (s *store) readAll() (all []*entry, bad []*damaged, err error) {
 	return all, bad, err
 }
 
-// dumpName returns the file name of an operation's dump, or "" if there is none.
+// dumpName returns the file name of an operation's dump, or an empty string if there is no dump.
 func (s *store) dumpName(n int) string {
 	if _, err := os.Lstat(s.file(n, dumpFile)); errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -359,14 +359,14 @@ func (s *store) dumpName(n int) string {
 	return s.file(n, dumpFile)
 }
 
-// noOperation is the error for a number without an entry.
+// noOperation is the error for an operation number for which there is no entry.
 type noOperation int
 
 func (n noOperation) Error() string {
 	return fmt.Sprintf("there is no operation %d; to list the operations, run: undo -l", int(n))
 }
 
-// Is makes errors.Is(err, fs.ErrNotExist) true.
+// Is makes errors.Is(err, fs.ErrNotExist) return true.
 func (noOperation) Is(target error) bool { return target == fs.ErrNotExist }
 
 func (s *store) entry(n int) (*entry, error) {

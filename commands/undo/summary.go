@@ -11,26 +11,27 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Summary is the Saver of a single command typed in another shell. Nobody is asked there, so the
-// command finally prints how to undo it.
+// Summary is the Saver of a single command typed in another shell. It never asks the user.
+// Instead, the command ends by printing how to undo it.
 type Summary struct {
 	*Saver
-	log   Log
-	shelf *recordingBackend
+	log       Log
+	recording *recordingBackend
 }
 
 // Summary returns a Saver for a single command.
 func (l Log) Summary() *Summary {
 	k := l.Saver()
-	shelf := &recordingBackend{backend: k.backend}
-	k.backend = shelf
-	return &Summary{k, l, shelf}
+	recording := &recordingBackend{backend: k.backend}
+	k.backend = recording
+	return &Summary{k, l, recording}
 }
 
-// Text returns a remark on what was saved, or "" if nothing was.
+// Text returns a remark on what was saved and how to undo it, or an empty string if nothing was
+// saved.
 func (s *Summary) Text(env *commands.Env) string {
-	all := s.shelf.list()
-	saved := slices.DeleteFunc(slices.Clone(all), func(e *entry) bool { return (&store{s.log.Dir}).dumpName(e.N) == "" }) // already removed from the log again
+	all := s.recording.list()
+	saved := slices.DeleteFunc(slices.Clone(all), func(e *entry) bool { return (&store{s.log.Dir}).dumpName(e.N) == "" }) // skip those removed from the log since
 	if len(saved) == 0 {
 		return ""
 	}
@@ -41,7 +42,7 @@ func (s *Summary) Text(env *commands.Env) string {
 	}
 	again := quotedForShell(words)
 	list := again + " -l"
-	if last.isUndo() { // undo without a number skips it
+	if last.isUndo() { // name its number, because undo without a number skips it
 		again += fmt.Sprintf(" %d", last.N)
 	}
 	if len(saved) > 1 {
@@ -62,7 +63,7 @@ func (s *Summary) Text(env *commands.Env) string {
 	return text
 }
 
-// quotedForShell formats a command line for a Unix shell.
+// quotedForShell formats a command line so that a Unix shell can run it.
 func quotedForShell(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -79,7 +80,8 @@ func needsQuotes(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_@%+=:,./-", r)
 }
 
-// savedText describes what was saved of an operation, with its verb, and returns its pronoun.
+// savedText returns a phrase with a verb that says what was saved, such as "3 znodes are", and
+// the pronoun for it.
 func (e *entry) savedText() (what, it string) {
 	switch {
 	case e.Of == commands.LostData:
@@ -94,7 +96,7 @@ func (e *entry) savedText() (what, it string) {
 	return zktree.Znodes(e.Znodes) + " are", "them"
 }
 
-// recordingBackend is a backend that records which operations were saved.
+// recordingBackend is a backend that also records which operations were saved.
 type recordingBackend struct {
 	backend
 	mu    sync.Mutex
@@ -119,7 +121,8 @@ func (c *recordingBackend) remove(n int) error {
 	return c.backend.remove(n)
 }
 
-// recordingDraft is an operation that is being saved in a recordingBackend.
+// recordingDraft is a draft that records its operation in a recordingBackend when it is
+// committed.
 type recordingDraft struct {
 	draft
 	c *recordingBackend

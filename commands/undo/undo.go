@@ -1,11 +1,11 @@
-// Package undo saves what commands overwrite or delete, and provides the command undo, which
-// lists and restores it.
+// Package undo saves the data that commands overwrite or delete, and provides the command undo,
+// which lists the saved data and restores it.
 //
-// A Saver implements commands.Saver. It writes each operation as a dump, to the user's undo log
-// (Log) or, for --undo, to a file that import can read (ToFile). Begin reading at Saver.SaveAndRun
-// and at Command.
+// A Saver implements commands.Saver. It writes each operation as a dump, either to the user's
+// undo log (Log) or, for --undo, to a file that import can read (ToFile). Begin reading at
+// Saver.SaveAndRun and at Command.
 //
-// This package and commands/transfer do not import each other: commands save through the
+// This package and commands/transfer do not import each other: commands save data through the
 // interface commands.Saver, and both packages read and write subtrees with internal/zktree.
 //
 // This package is part of the program zksh and may change at any time.
@@ -29,8 +29,9 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// undoName is the name of the command, and the prefix of the names of its operations. Undo
-// without a number skips these, so that each undo goes further back.
+// undoName is the name of the command undo. It is also the prefix of the command names under
+// which undos are themselves recorded. Undo without a number skips these, so that repeated undos
+// go further back.
 const undoName = "undo"
 
 // Command returns the command undo for an undo log.
@@ -93,14 +94,15 @@ func Command(log Log) *commands.Command {
 	}
 }
 
-// location returns the cluster or the connect string where the operation was done.
+// location returns the name of the cluster, or the connect string, where the operation was done.
 func (e *entry) location() string { return cmp.Or(e.Cluster, strings.Join(e.Servers, ",")+e.Chroot) }
 
 // isUndo reports whether the operation is itself an undo.
 func (e *entry) isUndo() bool { return strings.HasPrefix(e.Command, undoName) }
 
 // checkServers returns an error if the operation was done on another ensemble or below another
-// chroot. Connect strings with a server in common are taken for the same ensemble.
+// chroot. If two connect strings have a server in common, it assumes that they name the same
+// ensemble.
 func (e *entry) checkServers(env *commands.Env) error {
 	here := env.Session.Servers()
 	if zkconn.Overlap(e.Servers, here.Hosts) && here.Chroot == e.Chroot {
@@ -109,7 +111,7 @@ func (e *entry) checkServers(env *commands.Env) error {
 	return fmt.Errorf("operation %d was done on %s, but this shell is connected to %s; run connect %s, then undo %d", e.N, e.location(), here.Spec, e.location(), e.N)
 }
 
-// undoing is an operation that is being undone.
+// undoing is a run of undo for one operation.
 type undoing struct {
 	*entry
 	log       Log
@@ -119,23 +121,25 @@ type undoing struct {
 	skip      bool
 	overwrite bool
 
-	saved       *dump.Tree // the saved copy
+	saved       *dump.Tree // the saved copy of what the operation destroyed
 	conflicts   []conflict
 	plan        []string            // descriptions of the changes, one per line
-	differences []zktree.Difference // to be reverted, without the data
-	overwrites  bool                // some differences concern existing znodes
+	differences []zktree.Difference // differences to revert; their znodes contain no data
+	overwrites  bool                // undo overwrites existing znodes
 	counts      zktree.Counts
 }
 
-// conflict is a znode that has changed since the operation.
+// conflict describes a znode that undo does not restore because it has changed since the
+// operation.
 type conflict struct {
 	path  string
 	what  string
-	diff  string // difference of the data, if it is text; may be empty
-	final bool   // --overwrite cannot restore it either
+	diff  string // difference between the current and the saved data; empty if they are not text
+	final bool   // the znode cannot be restored even with --overwrite
 }
 
-// undo restores what the operation destroyed, and marks the operation as undone in the log.
+// undo restores the data that the operation destroyed, and marks the operation as undone in the
+// log.
 func (u *undoing) undo(ctx context.Context) error {
 	if err := u.run(ctx); err != nil {
 		return err
@@ -176,8 +180,9 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	return err
 }
 
-// checkZxid returns an error if the ensemble's last zxid is older than the saved copy: then other
-// servers have the same names, or the ensemble was restored from a backup.
+// checkZxid returns an error if the ensemble's last zxid is older than the saved copy. In that
+// case, this is another ensemble whose servers have the same names, or it was restored from a
+// backup.
 func (u *undoing) checkZxid(ctx context.Context) error {
 	if err := zkconn.Exec(ctx, u.env.Session.Absolute(), zkconn.Sync("/")); err != nil {
 		return err
@@ -198,7 +203,8 @@ func (e *entry) restorable() int {
 	return e.Znodes - e.Ephemeral
 }
 
-// notRestored describes the znodes that undo does not restore. It is empty if there are none.
+// notRestored returns a description of the znodes that undo does not restore, or an empty string
+// if there are none.
 func (e *entry) notRestored() string {
 	var parts []string
 	if e.Ephemeral > 0 {
@@ -210,7 +216,7 @@ func (e *entry) notRestored() string {
 	return strings.Join(parts, ", ")
 }
 
-// markUndone marks the operation as undone in the log, and prints what was not restored.
+// markUndone marks the operation as undone in the log, and prints which znodes were not restored.
 func (u *undoing) markUndone() error {
 	if !u.dry {
 		if len(u.conflicts) == 0 {
@@ -230,7 +236,7 @@ func (u *undoing) markUndone() error {
 	return nil
 }
 
-// answer returns the result of the undo, or with -n, its plan.
+// answer returns the result of the undo. With the flag -n, the result is the plan of the undo.
 func (u *undoing) answer() render.Answer {
 	facts := render.Facts{"number", u.N, "command", u.Command, "path", u.Path, "conflicts", len(u.conflicts)}
 	if u.dry {
@@ -246,7 +252,8 @@ func (u *undoing) answer() render.Answer {
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
 }
 
-// countsText describes the number of restored znodes. It is empty if there are none.
+// countsText returns the numbers of restored znodes as text, or an empty string if none were
+// restored.
 func countsText(c zktree.Counts) string {
 	var parts []string
 	for _, p := range []struct {
@@ -260,8 +267,9 @@ func countsText(c zktree.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-// rejectConflicts prints the conflicts and returns an error, unless the flag -s skips them. With
-// --overwrite, only conflicts that cannot be overwritten are left.
+// rejectConflicts prints the conflicts, if there are any, and returns an error. With the flag -s,
+// undo skips the conflicts, so rejectConflicts returns nil. With --overwrite, the only conflicts
+// are those that cannot be overwritten.
 func (u *undoing) rejectConflicts() error {
 	if len(u.conflicts) == 0 || u.skip {
 		return nil
@@ -287,7 +295,7 @@ func (u *undoing) rejectConflicts() error {
 }
 
 // conflictError returns the error for an undo that did nothing because of conflicts. changed is
-// their number, final the number of those that --overwrite cannot restore.
+// the number of conflicts, and final is the number of those that --overwrite cannot restore.
 func (u *undoing) conflictError(changed, final int) error {
 	all := max(u.restorable(), changed)
 	have := "have"
@@ -311,5 +319,5 @@ func (u *undoing) conflictError(changed, final int) error {
 	return errors.New(text)
 }
 
-// maxShown is the largest number of conflicts that are printed in full.
+// maxShown is the maximum number of conflicts that undo prints in full.
 const maxShown = 20
