@@ -113,7 +113,7 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string, form 
 		return err
 	}
 	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s", zktree.Znodes(x.written), path, file))
-	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // left_out is always 0, because every format supports every kind of znode
+	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // left_out is 0, because every format supports every kind
 	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.endError())
 }
 
