@@ -107,7 +107,7 @@ func (s *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e
 	return &op.entry, op.version, nil
 }
 
-// saving is an operation that is being saved.
+// saving is the state of an operation while its data is being saved.
 type saving struct {
 	commands.Loss
 	saver   *Saver

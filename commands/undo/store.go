@@ -271,7 +271,7 @@ func (s *store) trim(newest int) error {
 		return err
 	}
 	total, lines, seen := int64(0), 0, map[string]bool{}
-	for i, e := range all { // newest first
+	for i, e := range all { // all is sorted, newest first
 		size, sizeErr := s.dumpSize(e.N)
 		total += size
 		if e.Line == "" || !seen[e.Line] {

@@ -19,7 +19,7 @@ type Summary struct {
 	recording *recordingBackend
 }
 
-// Summary returns a Saver for a single command.
+// Summary returns a Saver that saves in the log, for a single command typed in another shell.
 func (l Log) Summary() *Summary {
 	k := l.Saver()
 	recording := &recordingBackend{backend: k.backend}

@@ -34,7 +34,7 @@ import (
 // go further back.
 const undoName = "undo"
 
-// Command returns the command undo for an undo log.
+// Command returns the command undo, which uses the given undo log.
 func Command(log Log) *commands.Command {
 	return &commands.Command{
 		Name: undoName, Group: "Trees", Effect: commands.Writes | commands.Destroys | commands.Asks | commands.OneStream,
