@@ -145,7 +145,7 @@ func withEndpoints(ctx context.Context, env *commands.Env, words []string, do fu
 	return do(list)
 }
 
-// rejectFiles returns an error if one of the words names a file.
+// rejectFiles returns an error if one of the words names a file, for a command that needs znodes.
 func rejectFiles(command string, words ...string) error {
 	for _, word := range words {
 		if commands.ParsePlace(word).File != "" {

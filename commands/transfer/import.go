@@ -119,7 +119,7 @@ type importer struct {
 
 // tally counts the edits of an import, and the znodes that it skips or cannot handle.
 type tally struct {
-	changed    int                 // znodes that are changed
+	changed    int                 // znodes that exist and are changed
 	deeds      map[zktree.Deed]int // number of edits of each kind
 	seen       int                 // znodes in the file that are to be imported
 	ephemerals int                 // ephemeral znodes in the file that are skipped

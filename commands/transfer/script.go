@@ -25,7 +25,7 @@ func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 				return
 			}
 			now, later := editLines(e)
-			if last = append(last, later...); e.Does == zktree.SetsACL { // these edits come at the end, children before their parents
+			if last = append(last, later...); e.Does == zktree.SetsACL { // edits that set ACLs come last, children before their parents
 				slices.Reverse(last)
 				now, last = append(last, now...), nil
 			}

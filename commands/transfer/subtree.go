@@ -22,8 +22,8 @@ func (s *endpoint) isReserved(path string) bool {
 }
 
 // subtree returns the znodes of an endpoint, except for those that are reserved for the server.
-// It first waits until the server has caught up with the leader, so that recent writes on other
-// connections are visible.
+// If the endpoint is on a server, subtree first waits until that server has caught up with the
+// leader, so that recent writes on other connections are visible.
 func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
 	t := zktree.Tree{Root: s.Path}
 	if s.tree != nil {
