@@ -104,7 +104,7 @@ func dataLength(st *zktree.Step) int32 {
 
 var _ render.Item = (*duItem)(nil)
 
-// duItem is a subtree in the output of du.
+// duItem is one subtree in the output of du.
 type duItem struct {
 	path string
 	subtreeSize

@@ -52,7 +52,7 @@ var editCommand = &Command{
 	},
 }
 
-// edit is a run of the command edit.
+// edit is one run of the command edit.
 type edit struct {
 	path string
 	data []byte
@@ -129,7 +129,7 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	if e.json {
 		name = "zksh-*.json"
 	}
-	f, err := os.CreateTemp("", name) // mode 0600
+	f, err := os.CreateTemp("", name) // os.CreateTemp sets the mode 0600
 	if err != nil {
 		return err
 	}

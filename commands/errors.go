@@ -55,7 +55,7 @@ func (m misuse) Error() string { return string(m) }
 // turn it into a UsageError of that command.
 func Misuse(format string, args ...any) error { return misuse(fmt.Sprintf(format, args...)) }
 
-// ignore returns nil if err has one of the codes, and err otherwise.
+// ignore returns nil if err has one of the codes, or err otherwise.
 func ignore(err error, codes ...zkconn.Code) error {
 	for _, c := range codes {
 		if errors.Is(err, c) {

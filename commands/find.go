@@ -237,9 +237,9 @@ func (m *matcher) items() iter.Seq[render.Item] {
 	}
 }
 
-// add adds a znode to the next batch.
+// add adds a znode to the next batch. If the batch is full, it requests the batch first.
 func (m *matcher) add(st *zktree.Step, yield func(render.Item) bool) bool {
-	if m.finder.data != nil && st.Err != nil { // already reported as unreadable
+	if m.finder.data != nil && st.Err != nil { // the znode has already been reported as unreadable
 		return true
 	}
 	size := 0

@@ -172,7 +172,7 @@ func (c *Command) asUsageError(err error) error {
 // such as time include some effects of the line that it runs.
 func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
 
-// Run runs the line.
+// Run runs the command with the line's arguments.
 func (l Line) Run(ctx context.Context, env *Env) error {
 	return l.c.asUsageError(l.run(ctx, env, l.args))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// listing is the result of ls.
+// listing is the result of ls: the children of a znode.
 type listing struct {
 	Path     string       `json:"path"`
 	Children []string     `json:"children"`

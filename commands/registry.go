@@ -153,7 +153,7 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
-// All returns the commands of this package.
+// All returns the commands that this package implements.
 func All() []*Command {
 	return []*Command{
 		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, editCommand, deleteCommand,

@@ -112,7 +112,7 @@ func (p pathItem) Cells() []string {
 
 func (p pathItem) JSON() any { return p.path }
 
-// pathStream returns a result that has one path per line.
+// pathStream returns a result that is printed as one path per line.
 func pathStream(root string, items iter.Seq[render.Item]) *render.Stream {
 	return &render.Stream{Open: render.Facts{"path", root}, List: "paths", Columns: []render.Column{{Header: "path"}}, Bare: true, Items: items}
 }

@@ -47,14 +47,14 @@ var watchCommand = &Command{
 	},
 }
 
-// ZooKeeper's names for the events of a znode.
+// Names of the events of a znode, as ZooKeeper spells them.
 const (
 	nodeCreated = "NodeCreated"
 	nodeChanged = "NodeDataChanged"
 	nodeDeleted = "NodeDeleted"
 )
 
-// nodeChange is one change of a znode.
+// nodeChange is one change of a znode, as the command watch reports it.
 type nodeChange struct {
 	Event   string `json:"event"`
 	Path    string `json:"path"`
@@ -122,9 +122,9 @@ type follower struct {
 	own         *zkconn.Session     // separate session that sets the watches
 	known       map[string]*zk.Stat // stat of each znode as last reported, by path
 	hasBaseline bool                // known contains the stats from the start of the watch
-	reconnected bool                // zksh has reconnected, and may have missed events meanwhile
+	reconnected bool                // zksh has reconnected and may have missed events before that
 	due         []string            // paths of znodes to read again, oldest first
-	isDue       map[string]bool     // the paths in due
+	isDue       map[string]bool     // set of the paths in due
 	dueBytes    int                 // total length of the paths in due, in bytes
 	exited      chan error          // receives the result of the running command; nil if none runs
 	sessionErr  error               // error of the shell's own session, if that session has expired
