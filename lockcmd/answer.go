@@ -9,11 +9,11 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// lockLine is the answer of a command that acquired a lock, waits for it or released it: the
-// result, the lock's path, and further facts as pairs of name and value.
+// lockLine is the answer of a command that acquires, awaits or releases a lock. It begins with
+// the result and the path of the lock, followed by further facts as name-value pairs.
 type lockLine render.Facts
 
-// answer returns the answer line for a lock on path that was acquired.
+// answer returns the answer of a command that acquired this lease of the lock on path.
 func (t *heldLease) answer(path string) lockLine {
 	return lockLine{"locked", path, "mode", t.kind.label, "node", t.Node(), "token", render.Hex(t.Token()),
 		"waited", t.State().Waited.Seconds()}
@@ -24,8 +24,8 @@ func queuedLine(path, mode, node string, place int) lockLine {
 	return lockLine{"waiting", path, "mode", mode, "node", node, "place", place}
 }
 
-// line formats the facts as one line, and shortens the znode's name to nodeWidth columns; 0
-// keeps the full name.
+// line formats the facts on one line. It shortens the znode's name to nodeWidth columns, or
+// keeps the full name if nodeWidth is 0.
 func (l lockLine) line(nodeWidth int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", l[0], l[1])
@@ -39,7 +39,7 @@ func (l lockLine) line(nodeWidth int) string {
 	return b.String()
 }
 
-// cell formats fact i for output.
+// cell formats element i of the line for output. Durations are printed in seconds.
 func (l lockLine) cell(i int) string {
 	if seconds, is := l[i].(float64); is {
 		return fmt.Sprintf("%.3fs", seconds)
@@ -47,18 +47,18 @@ func (l lockLine) cell(i int) string {
 	return fmt.Sprint(l[i])
 }
 
-// Text writes the full line.
+// Text implements render.Value. It writes the line with the full name of the znode.
 func (l lockLine) Text(w io.Writer) error {
 	_, err := io.WriteString(w, l.line(0)+"\n")
 	return err
 }
 
-// minNodeWidth is the width of the shortest form of a znode's name that still shows the mode
-// and the sequence number.
+// minNodeWidth is the smallest number of columns to which fitted shortens a znode's name. The
+// result still shows the mode and the sequence number.
 const minNodeWidth = 12
 
-// fitted formats the line for a terminal with this many columns. It shortens only the znode's
-// name; the line can remain too long.
+// fitted formats the line for a terminal with this many columns. It shortens only the name of
+// the znode, so the line may still be too long.
 func (l lockLine) fitted(columns int) string {
 	node := 0
 	if fullWidth := render.Width(render.Safe(l.line(0))); columns > 0 && fullWidth > columns && len(l) > 5 {
@@ -67,14 +67,14 @@ func (l lockLine) fitted(columns int) string {
 	return l.line(node)
 }
 
-// FitText implements render.Fitter. It wraps a line that is too long even with a shortened
-// znode.
+// FitText implements render.Fitter. If the line is too long even with a shortened znode name, it
+// wraps the line.
 func (l lockLine) FitText(w io.Writer, columns int) error {
 	_, err := io.WriteString(w, render.Wrap(render.Safe(l.fitted(columns)), columns, "  ")+"\n")
 	return err
 }
 
-// Table returns a grid with one row: the facts' values below their names.
+// Table returns a grid with a single row: the values of the facts, below their names.
 func (l lockLine) Table() render.Grid {
 	g := render.Grid{Rows: [][]string{nil}}
 	for i := 0; i < len(l); i += 2 {

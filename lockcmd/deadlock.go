@@ -9,15 +9,15 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Pauses between two searches for a deadlock. Each is twice as long as the previous one, up to
-// maxSearchPause.
+// Pauses between two searches for a deadlock. Each pause is twice as long as the previous one,
+// up to maxSearchPause.
 const (
 	firstSearchPause = time.Second
 	maxSearchPause   = 30 * time.Second
 )
 
-// deadlockSearch searches for a deadlock that a wait of this shell is part of, or would
-// create.
+// deadlockSearch searches for a deadlock in which a wait of this shell is involved, or which a
+// planned wait would create.
 type deadlockSearch struct {
 	table      *Table
 	env        *commands.Env
@@ -26,7 +26,7 @@ type deadlockSearch struct {
 	background bool        // the wait is in the background
 }
 
-// search repeats the search until it has reported a deadlock or ctx ends.
+// search looks for a deadlock again and again, until it has reported one or ctx ends.
 func (d deadlockSearch) search(ctx context.Context) {
 	for pause := firstSearchPause; ; pause = min(2*pause, maxSearchPause) {
 		select {
@@ -40,16 +40,17 @@ func (d deadlockSearch) search(ctx context.Context) {
 	}
 }
 
-// predict reports a deadlock that a wait in this mode would create, before the wait begins. It
-// delays the wait by at most firstSearchPause.
+// predict searches for a deadlock before a wait in this mode begins, and warns the user if the
+// wait would create one. It reports whether it found one. It delays the wait by at most
+// firstSearchPause.
 func (d deadlockSearch) predict(ctx context.Context, mode zklock.Mode) bool {
 	ctx, cancel := context.WithTimeout(ctx, firstSearchPause)
 	defer cancel()
 	return d.report(ctx, mode)
 }
 
-// report notifies the user of a deadlock, and reports whether it found one. An empty mode
-// means that the wait has begun. If a queue cannot be read, report returns false.
+// report searches once. If it finds a deadlock, it notifies the user and returns true. An empty
+// mode means that the wait has already begun. If a queue cannot be read, report returns false.
 func (d deadlockSearch) report(ctx context.Context, mode zklock.Mode) bool {
 	held := d.table.heldNodes()
 	if len(held) == 0 || d.closed() {

@@ -26,12 +26,12 @@ func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
 	return list.Names, err
 }
 
-// readBatch is the number of znodes in one multiRead. An answer is at most 64 MiB, whatever
-// the znodes contain; the frame limit is 256 MiB.
+// readBatch is the maximum number of znodes to read with one multiRead request. Whatever these
+// znodes contain, the reply is at most 64 MiB, well below the frame limit of 256 MiB.
 const readBatch = 64
 
-// Nodes implements queue.Ensemble. For znodes that it has no permission to read, it sends a
-// second round of requests, which get only their Stats.
+// Nodes implements queue.Ensemble. For znodes whose data zksh has no permission to read, it
+// sends a second round of requests that return only their Stats.
 func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, error) {
 	p, err := e.s.Pipe(ctx, paths[0])
 	if err != nil {
@@ -95,7 +95,8 @@ func readSingly(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zk
 	return pipeline(ctx, p, paths, zkconn.GetData, add)
 }
 
-// Hosts implements cluster.Ensemble. The connected server comes first.
+// Hosts implements cluster.Ensemble. The list begins with the server to which the session is
+// connected.
 func (e ensemble) Hosts() []string {
 	hosts := slices.Clone(e.s.Servers().Hosts)
 	if i := slices.Index(hosts, e.s.Info().Addr); i > 0 {
@@ -114,12 +115,12 @@ func (e ensemble) ClientPath(path string) string { return e.s.ClientPath(path) }
 // stores less than 100 bytes.
 const maxQueueData = 32 << 20
 
-// listBatchBytes is the maximum size of the paths in one request, well below the server's
-// frame limit of 1 MiB.
+// listBatchBytes is the maximum total length of the paths in one request, in bytes. It is well
+// below the server's frame limit of 1 MiB.
 const listBatchBytes = 512 << 10
 
-// Lists implements queue.TreeEnsemble. If the server does not support multiRead, the lists are read
-// one by one and may differ in time.
+// Lists implements queue.TreeEnsemble. If the server does not support multiRead, Lists reads the
+// lists one by one, so they may be from different moments.
 func (e ensemble) Lists(ctx context.Context, dirs []string) ([][]string, error) {
 	if len(dirs) == 0 {
 		return nil, nil
@@ -167,8 +168,8 @@ func listSingly(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]s
 	return pipeline(ctx, p, dirs, zkconn.GetChildren, add)
 }
 
-// pipeline sends a request for each path without waiting, and passes the answers to add in the
-// order of the paths.
+// pipeline sends a request for each path without waiting for replies, and then passes the
+// replies to add in the order of the paths.
 func pipeline[T any](ctx context.Context, p *zkconn.Pipe, paths []string, ask func(string) zkconn.Op[T], add func(T, error) error) error {
 	asked := make([]*zkconn.Pending[T], len(paths))
 	for i, path := range paths {
@@ -208,7 +209,8 @@ func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
 	return e.s.FourLetter(ctx, addr, word)
 }
 
-// Config implements cluster.Ensemble. With TLS, it removes the ports from the configuration.
+// Config implements cluster.Ensemble. On a TLS connection, it removes the client ports from the
+// configuration; see plainPort.
 func (e ensemble) Config(ctx context.Context) (string, error) {
 	node, err := zkconn.Do(ctx, e.s.Absolute(), zkconn.GetData(zkconn.ConfigPath))
 	if e.s.Secure().TLS == nil {
@@ -217,9 +219,9 @@ func (e ensemble) Config(ctx context.Context) (string, error) {
 	return plainPort.ReplaceAllString(string(node.Data), ""), err
 }
 
-// plainPort matches the client port in a member's configuration line. That port is the one
-// without TLS; the line never contains the TLS port. With TLS, zksh uses the port of the
-// connect string for all members.
+// plainPort matches the client port in a member's configuration line. This is the port for
+// connections without TLS; the line never contains the TLS port. On a TLS connection, zksh uses
+// the port of the connect string for all members.
 var plainPort = regexp.MustCompile(`(?m);(.*:)?\d+$`)
 
 // Self implements cluster.Ensemble.

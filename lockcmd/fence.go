@@ -15,13 +15,13 @@ import (
 )
 
 // fenceName is the environment variable that lists the locks under which a command runs, one
-// fencedLock per line. Every zksh that the command starts reads it.
+// fencedLock per line. Each zksh process that the command starts reads it.
 const fenceName = "ZK_LOCK_FENCE"
 
-// fence makes each write of a session depend on the locks that this shell holds and on the
-// enclosing locks, which parent processes hold. A lock that was unlocked no longer counts. A
-// lock that was lost, or released at another client's request, counts until the loss has been
-// reported as an error.
+// fence makes each write of a session depend on the locks of this shell and on the enclosing
+// locks, which are held by parent processes. A lock that was unlocked no longer counts. A lock
+// that was lost, or that zksh released at another client's request, counts until zksh has
+// reported the loss as an error.
 type fence struct {
 	table             *Table
 	session           *zkconn.Session
@@ -33,7 +33,7 @@ type fence struct {
 	known      bool         // knownFor and inEnsemble are set
 	knownFor   zkconn.Epoch // the session whose ensemble was identified last
 	inEnsemble []string     // the znodes of enclosing locks in that ensemble
-	dropped    []string     // a znode of each lock that no longer counts
+	dropped    []string     // one znode of each lock that no longer counts
 }
 
 func newFence(t *Table, s *zkconn.Session, continueAfterLoss bool, enclosing []fencedLock) *fence {
@@ -41,15 +41,15 @@ func newFence(t *Table, s *zkconn.Session, continueAfterLoss bool, enclosing []f
 }
 
 // Fence makes every write of session s depend on the locks of this shell and on the enclosing
-// locks. With continueAfterLoss, the session may write again without a lock once the loss of
-// that lock has been reported.
+// locks. If continueAfterLoss is set and a lock is lost, the session may write without that lock
+// as soon as the loss has been reported.
 func (t *Table) Fence(s *zkconn.Session, continueAfterLoss bool) {
 	t.fence = newFence(t, s, continueAfterLoss, parseFence(os.Getenv(fenceName)))
 	s.SetFence(t.fence)
 }
 
-// For implements zkconn.Fence. It returns the fence for session s of this program, which
-// treats the locks of this shell as enclosing locks.
+// For implements zkconn.Fence. It returns the fence for s, another session of this program. That
+// fence treats the locks of this shell as enclosing locks.
 func (f *fence) For(s *zkconn.Session) zkconn.Fence {
 	enclosing := f.allLocks()
 	f.table.mu.Lock()
@@ -62,7 +62,7 @@ func (f *fence) For(s *zkconn.Session) zkconn.Fence {
 	return newFence(f.table, s, f.continueAfterLoss, enclosing)
 }
 
-// allLocks returns the locks that count: those of this shell and the enclosing ones.
+// allLocks returns the locks that count: the locks of this shell and the enclosing locks.
 func (f *fence) allLocks() []fencedLock {
 	locks := slices.Clone(f.enclosing)
 	for i := range locks {
@@ -85,8 +85,8 @@ func (f *fence) allLocks() []fencedLock {
 	return slices.DeleteFunc(locks, func(p fencedLock) bool { return f.isDropped(p.node) })
 }
 
-// envValue returns the value of ZK_LOCK_FENCE for a command. If it also returns an error, some
-// lines have no marks.
+// envValue returns the value of ZK_LOCK_FENCE for a command. If it also returns an error, the
+// value can still be used, but some of its lines have no marks.
 func (f *fence) envValue(ctx context.Context) (string, error) {
 	if f == nil {
 		return "", nil
@@ -99,22 +99,22 @@ func (f *fence) envValue(ctx context.Context) (string, error) {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "\n"), err
 }
 
-// Nodes implements zkconn.Fence. It returns the znodes that must exist when the session at
-// writes.
-func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
-	nodes, err := f.enclosingIn(ctx, at)
+// Nodes implements zkconn.Fence. It returns the znodes that must exist when a write in this
+// session takes effect.
+func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error) {
+	nodes, err := f.enclosingIn(ctx, epoch)
 	if err != nil {
 		return nil, err
 	}
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.stay == at.Ensemble {
+		if k.stay == epoch.Ensemble {
 			nodes = append(nodes, nodesOf(k.path, o.leases...)...)
 		}
 	}
 	for _, d := range t.yielded {
-		if d.stay == at.Ensemble {
+		if d.stay == epoch.Ensemble {
 			nodes = append(nodes, d.nodes...)
 		}
 	}
@@ -124,8 +124,7 @@ func (f *fence) Nodes(ctx context.Context, at zkconn.Epoch) ([]string, error) {
 	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(nodes, f.isDropped)))), nil
 }
 
-// nodesOf returns the server paths of the leases' znodes. The lock's own path, dir, is a
-// server path, too.
+// nodesOf returns the server paths of the leases' znodes. dir is the server path of their lock.
 func nodesOf(dir string, leases ...*heldLease) (nodes []string) {
 	for _, l := range leases {
 		for _, node := range l.Nodes() {
@@ -135,14 +134,15 @@ func nodesOf(dir string, leases ...*heldLease) (nodes []string) {
 	return nodes
 }
 
-// isDropped reports whether the lock with this znode no longer counts. The caller holds f.mu.
+// isDropped reports whether the lock with this znode no longer counts. The caller must hold
+// f.mu.
 func (f *fence) isDropped(node string) bool {
 	return slices.ContainsFunc(f.dropped, func(off string) bool {
 		return path.Dir(off) == path.Dir(node) && zklock.SameOwner(off, node)
 	})
 }
 
-// drop makes the lock with this znode no longer count.
+// drop makes the fence ignore the lock with this znode from now on.
 func (f *fence) drop(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (f *fence) drop(node string) {
 }
 
 // Refused implements zkconn.Fence. It returns the error for a write that was rejected because
-// the check of node failed with code.
+// the server's check that node exists failed with code.
 func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error {
 	which, out := "the enclosing lock", ""
 	t := f.table
@@ -177,8 +177,9 @@ func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error
 	return fmt.Errorf("nothing was written: zksh cannot check %s, because the server returned an error for the znode %s: %v", which, node, code)
 }
 
-// continueWithout drops the locks with these znodes if zksh continues after a loss. It returns
-// the end of the loss message that says so, or nothing.
+// continueWithout drops the locks with these znodes if zksh continues after a loss, and returns
+// text that says so, for the end of the loss message. Otherwise, it does nothing and returns an
+// empty string.
 func (f *fence) continueWithout(nodes ...string) string {
 	if f == nil || !f.continueAfterLoss {
 		return ""

@@ -15,13 +15,13 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// enclosingIn returns the znodes of those enclosing locks that are in the ensemble of the
-// session at. It identifies the ensemble once per session.
-func (f *fence) enclosingIn(ctx context.Context, at zkconn.Epoch) ([]string, error) {
+// enclosingIn returns the znodes of those enclosing locks that are in the ensemble of this
+// session. It identifies the ensemble once per session.
+func (f *fence) enclosingIn(ctx context.Context, epoch zkconn.Epoch) ([]string, error) {
 	if len(f.enclosing) == 0 {
 		return nil, nil
 	}
-	if nodes, known := f.cached(at); known {
+	if nodes, known := f.cached(epoch); known {
 		return nodes, nil
 	}
 	select {
@@ -30,29 +30,29 @@ func (f *fence) enclosingIn(ctx context.Context, at zkconn.Epoch) ([]string, err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if nodes, known := f.cached(at); known {
+	if nodes, known := f.cached(epoch); known {
 		return nodes, nil
 	}
 	ctx, cancel := withoutValues(ctx)
 	defer cancel()
-	nodes, err := f.identify(ctx, at)
+	nodes, err := f.identify(ctx, epoch)
 	if err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.knownFor, f.inEnsemble, f.known = at, nodes, true
+	f.knownFor, f.inEnsemble, f.known = epoch, nodes, true
 	return slices.Clone(nodes), nil
 }
 
-func (f *fence) cached(at zkconn.Epoch) (nodes []string, known bool) {
+func (f *fence) cached(epoch zkconn.Epoch) (nodes []string, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.inEnsemble), f.known && f.knownFor == at
+	return slices.Clone(f.inEnsemble), f.known && f.knownFor == epoch
 }
 
-// withoutValues returns a context that ends with ctx but carries none of its values: the
-// requests that identify the ensemble must not join the write's transaction or count as part
+// withoutValues returns a context that ends together with ctx but carries none of its values.
+// The requests that identify the ensemble must not join the write's transaction or count as part
 // of it.
 func withoutValues(ctx context.Context) (context.Context, func()) {
 	alone, cancel := context.WithCancelCause(context.Background())
@@ -63,9 +63,9 @@ func withoutValues(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// identify returns the znodes of the enclosing locks that are in the ensemble of the session
-// at. It examines the locks in groups that name the same servers.
-func (f *fence) identify(ctx context.Context, at zkconn.Epoch) (nodes []string, err error) {
+// identify returns the znodes of those enclosing locks that are in the ensemble of this session.
+// It groups the locks by the servers that they name, and examines one group at a time.
+func (f *fence) identify(ctx context.Context, epoch zkconn.Epoch) (nodes []string, err error) {
 	f.mu.Lock()
 	enclosing := slices.DeleteFunc(slices.Clone(f.enclosing), func(p fencedLock) bool { return p.parseErr == nil && f.isDropped(p.node) })
 	f.mu.Unlock()
@@ -85,7 +85,7 @@ func (f *fence) identify(ctx context.Context, at zkconn.Epoch) (nodes []string, 
 		if n < 0 {
 			n = len(enclosing)
 		}
-		here, err := f.sameEnsemble(ctx, at, enclosing[:n], noMarks)
+		here, err := f.sameEnsemble(ctx, epoch, enclosing[:n], noMarks)
 		if err != nil {
 			return nil, err
 		}
@@ -106,17 +106,17 @@ func invalidLineError(p fencedLock) error {
 }
 
 // sameEnsemble reports whether locks, which all name the same servers, are in the ensemble of
-// the session at. It returns true if the session's servers overlap with the named ones, or if
-// the session sees a marked znode. It returns false only with proof: the session sees no
-// marked znode, and afterwards each lock's ensemble still has one. Such a znode existed all
-// the time, so the session would have seen it in the same ensemble. Without proof,
+// this session. It returns true if the session's servers overlap with the named ones, or if the
+// session sees a marked znode. It returns false only with proof: the session sees no marked
+// znode, and a later query in each lock's own ensemble still finds one. Such a znode existed all
+// the time, so the session would have seen it if the ensembles were the same. Without proof,
 // sameEnsemble returns an error.
-func (f *fence) sameEnsemble(ctx context.Context, at zkconn.Epoch, locks []fencedLock, noMarks error) (bool, error) {
-	ours, hosts := at.Servers().Hosts, locks[0].hosts
+func (f *fence) sameEnsemble(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock, noMarks error) (bool, error) {
+	ours, hosts := epoch.Servers().Hosts, locks[0].hosts
 	if zkconn.Overlap(ours, hosts) || zkconn.Overlap(addresses(ctx, ours), addresses(ctx, hosts)) {
 		return true, nil
 	}
-	stats, err := readLatestStats(ctx, at, locks)
+	stats, err := readLatestStats(ctx, epoch, locks)
 	if err != nil {
 		return false, err
 	}
@@ -128,33 +128,33 @@ func (f *fence) sameEnsemble(ctx context.Context, at zkconn.Epoch, locks []fence
 			return false, unknownEnsembleError(p, cmp.Or(noMarks, errors.New("zksh knows only the names of the enclosing lock's servers, and names alone do not identify an ensemble")))
 		}
 	}
-	left, why := f.visit(ctx, locks)
+	missing, why := f.findMarks(ctx, locks)
 	switch {
-	case len(left) == 0:
+	case len(missing) == 0:
 		return false, nil
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	}
-	return false, unknownEnsembleError(left[0], why)
+	return false, unknownEnsembleError(missing[0], why)
 }
 
-// unknownEnsembleError returns the error for a write that might go to the ensemble of the lock
-// p.
+// unknownEnsembleError returns the error for a write that zksh rejects because it might go to
+// the ensemble of the enclosing lock p.
 func unknownEnsembleError(p fencedLock, why error) error {
 	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: zksh cannot tell whether this is "+
 		"the ensemble of the enclosing lock (%s): %w; to write without the check, use --no-fence", p.address(), why))}
 }
 
-// visit looks for a marked znode of each lock in the lock's own ensemble: first through the
-// connections of this program, then in a new session. It returns the locks for which it found
-// none, and the reason.
-func (f *fence) visit(ctx context.Context, locks []fencedLock) (left []fencedLock, why error) {
-	left = slices.Clone(locks)
-	see := func(at zkconn.Ensemble) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, visitTimeout, fmt.Errorf("the servers did not answer within %s", visitTimeout))
+// findMarks searches the locks' own ensemble for a marked znode of each lock: first through the
+// connections of this program, and then in a new session. It returns the locks for which it
+// found none, and the reason.
+func (f *fence) findMarks(ctx context.Context, locks []fencedLock) (missing []fencedLock, why error) {
+	missing = slices.Clone(locks)
+	search := func(at zkconn.Ensemble) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout, fmt.Errorf("the servers did not answer within %s", queryTimeout))
 		defer cancel()
-		stats, err := readLatestStats(ctx, at.Epoch(), left)
-		left = slices.DeleteFunc(left, func(p fencedLock) bool { return p.hasMark(stats) })
+		stats, err := readLatestStats(ctx, at.Epoch(), missing)
+		missing = slices.DeleteFunc(missing, func(p fencedLock) bool { return p.hasMark(stats) })
 		return err
 	}
 	var homes []zkconn.Ensemble
@@ -164,41 +164,42 @@ func (f *fence) visit(ctx context.Context, locks []fencedLock) (left []fencedLoc
 		}
 	}
 	for _, home := range homes {
-		if why = see(home); len(left) == 0 { // otherwise the new session below decides
+		if why = search(home); len(missing) == 0 { // otherwise the new session below decides
 			return nil, nil
 		}
 	}
 	for _, spec := range slices.Compact([]string{cmp.Or(locks[0].cluster, locks[0].servers()), locks[0].servers()}) {
 		other, err := f.session.Elsewhere(spec)
 		if err == nil {
-			err = see(other.Ensemble())
+			err = search(other.Ensemble())
 			_ = commands.CleanUp(ctx, other.Close) // if this fails, the server expires the session
 		}
-		if len(left) == 0 {
+		if len(missing) == 0 {
 			return nil, nil
 		}
 		why = err
 	}
-	return left, cmp.Or(why, errors.New("the path of the enclosing lock was deleted, together with all of its parents"))
+	return missing, cmp.Or(why, errors.New("the path of the enclosing lock was deleted, together with all of its parents"))
 }
 
-// visitTimeout is the time limit for each attempt to query a lock's ensemble.
-const visitTimeout = 10 * time.Second
+// queryTimeout is the time limit for each attempt to query a lock's ensemble.
+const queryTimeout = 10 * time.Second
 
 // readLatestStats is like readStats, but first sends a barrier, because the session's server
 // may lag behind the leader.
-func readLatestStats(ctx context.Context, at zkconn.Epoch, locks []fencedLock) (map[string]*zk.Stat, error) {
-	if err := at.Barrier(ctx); err != nil {
+func readLatestStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock) (map[string]*zk.Stat, error) {
+	if err := epoch.Barrier(ctx); err != nil {
 		return nil, err
 	}
-	return readStats(ctx, at, locks)
+	return readStats(ctx, epoch, locks)
 }
 
-// lookupTimeout is the time limit for resolving host names. For servers that cannot be
-// resolved in time, the znodes' marks decide.
+// lookupTimeout is the time limit for resolving host names. If the servers cannot be resolved in
+// time, zksh compares the marks of the znodes instead.
 const lookupTimeout = 2 * time.Second
 
-// addresses returns the numeric addresses of the hosts that can be resolved, as host:port.
+// addresses resolves hosts and returns their numeric addresses as host:port. It skips hosts that
+// cannot be resolved.
 func addresses(ctx context.Context, hosts []string) (all []string) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()

@@ -19,34 +19,36 @@ import (
 //
 //	HOST:PORT,…/PATH@MARK,…[@CLUSTER]
 //
-// There is one mark for each znode on the path, from the topmost znode to the lock's own. The
-// marks identify the ensemble whatever names its servers have, even after the lock is gone.
-// Lines of zksh 0.1 have no marks. CLUSTER is the section of the configuration that names the
-// servers.
+// PATH is the path of the lock's own znode. There is one MARK for each znode on this path,
+// beginning with the topmost one. The marks identify the ensemble whatever names its servers
+// have, even after the lock is gone. Lines written by zksh 0.1 have no marks. CLUSTER is the
+// name of the section of zksh's configuration that lists the servers.
 type fencedLock struct {
-	hosts   []string // host:port each
+	hosts   []string // addresses of the servers, as host:port
 	node    string   // server path of the lock's own znode
 	marks   []mark   // one per element of paths(); nil means unknown
-	cluster string   // begins with ClusterMark; empty without a section
+	cluster string   // begins with ClusterMark; empty if the servers are not from a section
 
 	line     string // the line as read
-	parseErr error  // set if the line cannot be parsed; only line is set then, too
+	parseErr error  // set if the line cannot be parsed; the only other field set is line
 
 	home    zkconn.Ensemble // a connection of this program that may lead to the lock's ensemble; zero if there is none
 	session int64           // id of the session on home that holds the lock; 0 if another program holds it
 }
 
-// mark identifies the transaction that created a znode. No two ensembles have the same mark.
+// mark identifies the transaction that created a znode. Znodes of different ensembles have
+// different marks.
 type mark struct{ czxid, ctime int64 }
 
-// matches reports whether the znode with Stat st has this mark. Znodes that exist in every new
-// ensemble, such as /zookeeper, have czxid 0 and identify nothing.
+// matches reports whether the znode with Stat st has this mark. It is false for znodes that
+// exist in every new ensemble, such as /zookeeper. Their czxid is 0, so they identify no
+// ensemble.
 func (m mark) matches(st *zk.Stat) bool {
 	return m.czxid != 0 && m == markOf(st)
 }
 
-// markOf returns the mark of the znode with Stat st. If st is nil, the znode does not exist,
-// and the mark matches nothing.
+// markOf returns the mark of the znode with Stat st. If st is nil, the znode does not exist, and
+// the returned mark matches no znode.
 func markOf(st *zk.Stat) mark {
 	if st == nil {
 		return mark{}
@@ -69,8 +71,8 @@ func parseMark(text string) (m mark, err error) {
 	return m, nil
 }
 
-// parseFence parses the value of ZK_LOCK_FENCE. It keeps lines that it cannot parse, so that
-// neither this program nor the programs that it starts write anything.
+// parseFence parses the value of ZK_LOCK_FENCE. It also returns the lines that it cannot parse:
+// they prevent all writes of this program and of the programs that it starts.
 func parseFence(lines string) (locks []fencedLock) {
 	for line := range strings.Lines(lines) {
 		if line = strings.TrimSuffix(line, "\n"); line == "" {
@@ -134,10 +136,11 @@ func (p fencedLock) String() string {
 
 func (p fencedLock) servers() string { return strings.Join(p.hosts, ",") }
 
-// address returns the servers and the path, in the form of a connect string.
+// address returns the servers and the path of the lock's znode, in the form of a connect string.
 func (p fencedLock) address() string { return p.servers() + p.node }
 
-// paths returns the paths of all znodes from the topmost one to the lock's own.
+// paths returns the paths of the lock's own znode and of its ancestors, beginning with the
+// topmost one.
 func (p fencedLock) paths() (all []string) {
 	for node := p.node; node != "/"; node = path.Dir(node) {
 		all = append(all, node)
@@ -146,8 +149,8 @@ func (p fencedLock) paths() (all []string) {
 	return all
 }
 
-// hasMark reports whether any znode on the lock's path has its mark. The keys of stats are
-// paths.
+// hasMark reports whether any znode on the lock's path still has its mark. stats maps paths to
+// Stats.
 func (p fencedLock) hasMark(stats map[string]*zk.Stat) bool {
 	for i, node := range p.paths() {
 		if i < len(p.marks) && p.marks[i].matches(stats[node]) {
@@ -157,22 +160,23 @@ func (p fencedLock) hasMark(stats map[string]*zk.Stat) bool {
 	return false
 }
 
-// isHere reports whether stats, whose keys are paths, come from the lock's ensemble. Without
-// marks, the existence of the lock's own znode is the proof, because its name is unique.
+// isHere reports whether stats was read in the lock's ensemble. stats maps paths to Stats. If
+// the lock has no marks, the existence of its own znode is the proof, because the name is
+// unique.
 func (p fencedLock) isHere(stats map[string]*zk.Stat) bool {
 	return p.hasMark(stats) || p.marks == nil && stats[p.node] != nil
 }
 
-// readStats returns the Stats of all znodes on the locks' paths. The keys are paths; the Stat
-// of a missing znode is nil.
-func readStats(ctx context.Context, at zkconn.Epoch, locks []fencedLock) (map[string]*zk.Stat, error) {
+// readStats returns the Stats of all znodes on the locks' paths, by path. The Stat of a missing
+// znode is nil.
+func readStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock) (map[string]*zk.Stat, error) {
 	var paths []string
 	for _, p := range locks {
 		paths = append(paths, p.paths()...)
 	}
 	slices.Sort(paths)
 	paths = slices.Compact(paths)
-	list, err := at.Stats(ctx, paths)
+	list, err := epoch.Stats(ctx, paths)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +187,9 @@ func readStats(ctx context.Context, at zkconn.Epoch, locks []fencedLock) (map[st
 	return stats, nil
 }
 
-// withMarks returns the locks with the marks of those that this program holds. It reads the
-// marks in the session that holds the lock; after the end of that session, the lock stays
-// without marks.
+// withMarks returns a copy of locks in which the locks that this program holds have marks. It
+// reads the marks in the session that holds the lock. If that session has ended, the lock
+// remains without marks.
 func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 	locks = slices.Clone(locks)
 	in := map[zkconn.Epoch][]fencedLock{}
@@ -211,11 +215,12 @@ func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 	return locks, errors.Join(errs...)
 }
 
-// unreadHolder returns the session of this program that holds the lock. present is false if
-// there is no such session or if the marks are already known.
-func (p fencedLock) unreadHolder() (at zkconn.Epoch, present bool) {
+// unreadHolder returns the session of this program that holds the lock, if the marks must still
+// be read there. present is false if no session of this program holds the lock or if the marks
+// are already known.
+func (p fencedLock) unreadHolder() (epoch zkconn.Epoch, present bool) {
 	if p.session == 0 || p.marks != nil {
-		return at, false
+		return epoch, false
 	}
 	return p.home.EpochOf(p.session)
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// heldName is the environment variable that lists the znodes of all locks held by the
-// command's parent processes, as server paths, one per line. The names of the znodes are
-// unique, so a name is enough to find out whether the lock still exists and belongs to the
-// ensemble in use.
+// heldName is the environment variable that lists the znodes of all locks held by the command's
+// parent processes, as server paths, one per line. The names of the znodes are unique, so a name
+// alone shows whether the lock still exists in the ensemble in use.
 const heldName = "ZK_LOCK_HELD"
 
 // heldByParents returns the znodes of the locks that the parent processes of this program
@@ -25,8 +24,8 @@ func heldByParents() []string {
 	return strings.FieldsFunc(os.Getenv(heldName), func(r rune) bool { return r == '\n' })
 }
 
-// heldNodesLocked returns the znodes of the locks that the parent processes and this shell
-// hold. The caller holds t.mu.
+// heldNodesLocked returns the znodes of the locks that this shell and its parent processes hold.
+// The caller must hold t.mu.
 func (t *Table) heldNodesLocked() []string {
 	nodes := heldByParents()
 	for k, o := range t.locks {
@@ -38,16 +37,16 @@ func (t *Table) heldNodesLocked() []string {
 	return nodes
 }
 
-// heldNodes is like heldNodesLocked, but locks t.mu itself.
+// heldNodes returns the same znodes as heldNodesLocked, but locks t.mu itself.
 func (t *Table) heldNodes() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.heldNodesLocked()
 }
 
-// checkSelfDeadlock returns an error if a parent process of this program holds a lock that a
-// lock on dir in this mode would wait for. If the queue cannot be read, it returns nil:
-// acquiring the lock will fail for the same reason.
+// checkSelfDeadlock returns an error if a lock on dir in this mode would have to wait for a lock
+// that a parent process of this program holds. If the queue cannot be read, it returns nil,
+// because the attempt to acquire the lock will fail for the same reason.
 func checkSelfDeadlock(ctx context.Context, env *commands.Env, mode zklock.Mode, dir string) error {
 	above := slices.DeleteFunc(heldByParents(), func(node string) bool { return path.Dir(node) != env.Session.ServerPath(dir) })
 	if len(above) == 0 {

@@ -11,16 +11,16 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// lifecycle is the state machine of one lock in this shell: the attempt to acquire the lock,
-// its leases, the command that runs under it, and its release. No other type keeps this state.
+// lifecycle is the state machine of one lock in this shell. It contains the whole state of the
+// lock: the attempt to acquire it, its leases, the command that runs under it, and its release.
 //
 // Each method that changes the state handles one event, and events can arrive in any order.
-// judge decides when the command must end; decide returns the other actions that follow from
-// the events. A lifecycle sends nothing and waits for nothing. The mutex of its Table guards
-// it.
+// judge decides when the command must terminate; decide returns the other actions that follow
+// from the events. The methods send no requests and never block. The caller must hold the mutex
+// of the Table.
 type lifecycle struct {
 	path      string // as the user typed it
-	kind      kind   // the command of the first request
+	kind      kind   // the command that first requested the lock
 	family    zklock.Family
 	revocable bool
 
@@ -41,17 +41,17 @@ type lease interface {
 	Token() int64
 	SessionID() int64
 	Mode() zklock.Mode
-	State() zklock.Status // used for its times, and to judge a command; otherwise lifecycle.status is used
+	State() zklock.Status // used for its times and by judge; everything else uses lifecycle.status
 	Left() time.Duration
 	Timeout() time.Duration
 	Unlock(ctx context.Context) error
 }
 
-// asking is the state between the request for the lock and the recipe's first report.
+// asking is the state from the request for the lock until the first report of the recipe.
 const asking zklock.State = "asking"
 
-// attempt is one attempt to acquire the lock. Either the grant or the end of ctx comes first:
-// once the lock is granted, the end of ctx has no effect.
+// attempt is one attempt to acquire the lock. If ctx ends before the lock is granted, the
+// attempt is canceled. After the grant, the end of ctx has no effect.
 type attempt struct {
 	kind       kind
 	command    *command // started as soon as the lock is held; nil if there is none
@@ -64,22 +64,23 @@ type attempt struct {
 	releaseErr error         // error of that release; read only after done is closed
 }
 
-// heldLease is one lease of this shell.
+// heldLease is one lease that this shell holds.
 type heldLease struct {
 	lease
 	seq       int // position in the order in which the shell acquired its leases
 	kind      kind
-	releasing bool // a goroutine is releasing it
+	releasing bool // a goroutine is releasing the lease
 }
 
-// command is a program that runs under a lease or will be started when the lease is granted.
+// command is a program that runs under a lease, or that zksh will start when the lease is
+// granted.
 type command struct {
 	name       string
 	grace      time.Duration // time between SIGTERM and SIGKILL
 	confirm    bool          // exit with StatusUnconfirmed if the release is not confirmed
 	lease      *heldLease
 	stopReason outcome       // why the command must terminate; held means that it may run
-	deadline   time.Time     // when all its processes must be gone, if it must terminate
+	deadline   time.Time     // when all its processes must be gone; zero while it may run
 	lastWarned time.Time     // when zksh last printed the remaining time
 	wake       chan struct{} // capacity 1; wakes watch to call judge again
 }
@@ -88,11 +89,11 @@ type command struct {
 type decisions struct {
 	notices []string // printed to the user
 	yield   bool     // release all leases, because another client asked for the lock
-	forget  bool     // no lease and no attempt is left; the table drops the lock
+	forget  bool     // no lease and no attempt remains, so the table removes the lock
 }
 
-// newAttempt returns an attempt that is canceled when ctx ends. It calls stop if that happens
-// before the grant.
+// newAttempt returns an attempt that is canceled when ctx ends. If this happens before the lock
+// is granted, the attempt also calls stop.
 func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 	a := &attempt{kind: k, gotPlace: make(chan struct{}), done: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
@@ -100,17 +101,18 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 	return a
 }
 
-// newCommand returns a command to run under a lock. Its grace period is at most an eighth of
-// the session timeout. A healthy lease may be down to 5/16 of the timeout before it is
-// renewed. After the grace period and killMargin are subtracted, the rest is how long a server
-// may be unavailable without the command having to terminate: about 1.5 s with a timeout of 10
+// newCommand returns a command to run under a lock. It limits the grace period to an eighth of
+// the session timeout. A healthy lease may have as little as 5/16 of the timeout left before it
+// is renewed. The grace period and killMargin are subtracted from this. The rest is how long a
+// server may be unavailable before the command must terminate: about 1.5 s with a timeout of 10
 // s.
 func newCommand(name string, grace, timeout time.Duration) *command {
 	return &command{name: name, grace: max(0, min(grace, timeout/8, timeout/4-killMargin)), wake: make(chan struct{}, 1)}
 }
 
-// decide returns the actions that follow from the events since its last call. The shell does
-// not yield the lock to another client while it tries to acquire the lock or a command runs.
+// decide returns the actions that follow from the events since the last call. While the shell
+// tries to acquire the lock, or a command runs under it, the shell does not yield the lock to
+// another client.
 func (l *lifecycle) decide() decisions {
 	d := decisions{notices: l.notices, forget: len(l.leases) == 0 && l.attempt == nil}
 	l.notices = nil
@@ -121,7 +123,7 @@ func (l *lifecycle) decide() decisions {
 	return d
 }
 
-// checkReentry returns an error if this shell, which already waits for the lock or holds it,
+// checkReentry returns an error if this shell, which already holds the lock or waits for it,
 // cannot acquire it once more.
 func (l *lifecycle) checkReentry(k kind, f *lockFlags) error {
 	switch {
@@ -139,7 +141,7 @@ func (l *lifecycle) checkReentry(k kind, f *lockFlags) error {
 	return nil
 }
 
-// attemptStarted begins an attempt.
+// attemptStarted records that an attempt to acquire the lock has begun.
 func (l *lifecycle) attemptStarted(a *attempt) {
 	l.attempt = a
 	if len(l.leases) == 0 {
@@ -147,16 +149,17 @@ func (l *lifecycle) attemptStarted(a *attempt) {
 	}
 }
 
-// cancelAttempt cancels the attempt, if there is one, and returns it.
-func (l *lifecycle) cancelAttempt(why error) *attempt {
+// cancelAttempt cancels the current attempt with this cause. It returns the attempt, or nil if
+// there is none.
+func (l *lifecycle) cancelAttempt(cause error) *attempt {
 	if l.attempt != nil {
-		l.attempt.cancel(why)
+		l.attempt.cancel(cause)
 	}
 	return l.attempt
 }
 
-// statusChanged records a status that the recipe reported. If the user has left the session,
-// it adds no notice, because the user knows.
+// statusChanged records a status that the recipe reported. If left is set, the user has left the
+// session and needs no notice.
 func (l *lifecycle) statusChanged(s zklock.Status, left bool) {
 	before := l.status.State
 	if s.State != zklock.Releasing || s.Err == nil { // otherwise a removal failed, perhaps of an earlier attempt's znode
@@ -179,8 +182,8 @@ func (l *lifecycle) statusChanged(s zklock.Status, left bool) {
 	}
 }
 
-// notice returns the notice for a change from the state before to status s, or an empty string
-// if the user need not know.
+// notice returns the notice to print when the state of the lock changes from before to the state
+// in s. It returns an empty string if the user need not know.
 func (l *lifecycle) notice(before zklock.State, s zklock.Status) string {
 	switch {
 	case isLost(s.State):
@@ -201,7 +204,8 @@ func (l *lifecycle) notice(before zklock.State, s zklock.Status) string {
 	return ""
 }
 
-// reaction returns the end of a notice: how zksh reacts to a request to release the lock.
+// reaction returns the end of a notice that another client has asked for the lock. It says how
+// zksh reacts to the request.
 func (l *lifecycle) reaction() string {
 	switch {
 	case l.revocable && l.command != nil:
@@ -214,15 +218,15 @@ func (l *lifecycle) reaction() string {
 	return "; to release it, run: unlock " + l.path
 }
 
-// attemptFailed ends the attempt without a lease.
+// attemptFailed records that the attempt has ended without a lease.
 func (l *lifecycle) attemptFailed() { l.attempt = nil }
 
-// attemptGranted ends the attempt with a lease. If it returns an error, the shell must not
-// keep the lease or start the command: the caller releases the lease.
-func (l *lifecycle) attemptGranted(got lease, seq int, now time.Time) (*heldLease, error) {
+// attemptGranted records that the attempt has ended with a lease. If it returns an error, the
+// shell must not keep the lease or start the command, and the caller must release the lease.
+func (l *lifecycle) attemptGranted(granted lease, seq int, now time.Time) (*heldLease, error) {
 	a := l.attempt
 	l.attempt = nil
-	t := &heldLease{lease: got, seq: seq, kind: a.kind}
+	t := &heldLease{lease: granted, seq: seq, kind: a.kind}
 	l.leases = append(l.leases, t)
 	var err error
 	switch kept := a.detach(); {
@@ -240,29 +244,30 @@ func (l *lifecycle) attemptGranted(got lease, seq int, now time.Time) (*heldLeas
 	return t, err
 }
 
-// judge decides whether the command must terminate; left is the remaining time of its lease.
-// by is the deadline, or zero if the command may run. A decision to terminate is final; its
-// deadline can only become earlier, for example after sleep of the machine, which stops the
-// clock of timers. The caller must call judge again within the duration recheck.
+// judge decides whether the command must terminate. remaining is the remaining time of the
+// command's lease. The returned deadline is the time by which the command must be gone, or zero
+// if the command may run. A decision to terminate is final. Its deadline can only become
+// earlier, for example because the machine slept, which stops the clock of timers. The caller
+// must call judge again within the duration recheck.
 //
 // judge asks the lease for its state, because lifecycle.status may lag behind or belong to an
 // earlier lease.
-func (l *lifecycle) judge(now time.Time, left time.Duration) (by time.Time, recheck time.Duration) {
+func (l *lifecycle) judge(now time.Time, remaining time.Duration) (deadline time.Time, recheck time.Duration) {
 	c := l.command
 	state := c.lease.State().State
-	left -= killMargin
-	limit := now.Add(min(left, c.grace))
+	remaining -= killMargin
+	limit := now.Add(min(remaining, c.grace))
 	switch {
-	case left <= c.grace || isLost(state):
+	case remaining <= c.grace || isLost(state):
 		c.stopReason = expiring
 	case l.revokeRequested || c.stopReason != held:
 		c.stopReason = cmp.Or(c.stopReason, revoked)
 	default:
 		if state == zklock.Suspended && now.Sub(c.lastWarned) > warnEvery {
 			c.lastWarned = now
-			l.notices = append(l.notices, fmt.Sprintf("lock %s: no connection; without one, zksh will terminate the command in %s", l.path, seconds(left-c.grace)))
+			l.notices = append(l.notices, fmt.Sprintf("lock %s: no connection; without one, zksh will terminate the command in %s", l.path, seconds(remaining-c.grace)))
 		}
-		return c.deadline, min(left-c.grace, maxJudgePause)
+		return c.deadline, min(remaining-c.grace, maxJudgePause)
 	}
 	if c.deadline.IsZero() || limit.Before(c.deadline) {
 		c.deadline = limit
@@ -270,20 +275,20 @@ func (l *lifecycle) judge(now time.Time, left time.Duration) (by time.Time, rech
 	return c.deadline, maxJudgePause
 }
 
-// commandEnded records that the command is gone. If late is set, the keeper process terminated
-// it because zksh itself was stopped. The caller releases the lease.
-func (l *lifecycle) commandEnded(late bool) {
+// commandEnded records that the command has ended. byKeeper means that the keeper process
+// terminated it because zksh itself was stopped. The caller must release the lease.
+func (l *lifecycle) commandEnded(byKeeper bool) {
 	c := l.command
-	if late && c.stopReason != expiring {
+	if byKeeper && c.stopReason != expiring {
 		c.stopReason = overdue
 	}
 	c.lease.releasing = true
 	l.command = nil
 }
 
-// claim picks a lease that the caller must release, or returns nil if there is none. It picks
-// the newest; with exclusiveFirst, it prefers an exclusive lease, so that the shell can stop
-// writing and continue to read. It never picks the lease of the running command, which is
+// claim returns a lease that the caller must release, or nil if there is none. It chooses the
+// newest lease. With exclusiveFirst, it prefers an exclusive lease, so that the shell can stop
+// writing and continue to read. It never returns the lease of the running command, which is
 // released when the command ends.
 func (l *lifecycle) claim(exclusiveFirst bool) *heldLease {
 	var pick *heldLease
@@ -301,8 +306,8 @@ func (l *lifecycle) claim(exclusiveFirst bool) *heldLease {
 	return pick
 }
 
-// leaseReleased records the outcome of a release, and returns how many leases are left. After
-// a rejected release, the lease is still held.
+// leaseReleased records the outcome of a release, and returns the number of remaining leases.
+// After a rejected release, the lease is still held.
 func (l *lifecycle) leaseReleased(t *heldLease, e outcome) (left int) {
 	t.releasing = false
 	if e == rejected {
@@ -314,8 +319,9 @@ func (l *lifecycle) leaseReleased(t *heldLease, e outcome) (left int) {
 	return len(l.leases)
 }
 
-// sessionClosed drops the leases of a session that the user has closed. It adds a notice
-// unless quiet is set: when the shell exits, it reports the result of the release instead.
+// sessionClosed drops the leases of a session that the user has closed. Unless quiet is set, it
+// adds a notice. The shell sets quiet when it exits, because it then reports the result of the
+// release instead.
 func (l *lifecycle) sessionClosed(quiet bool) {
 	if len(l.leases) > 0 && !quiet {
 		l.notices = append(l.notices, "lock "+l.path+": released, because its session was closed")
@@ -326,16 +332,16 @@ func (l *lifecycle) sessionClosed(quiet bool) {
 // maybeLost reports whether the lock is lost or presumed lost.
 func (l *lifecycle) maybeLost() bool { return isLost(l.status.State) }
 
-// reportLoss reports whether the loss of the lock must be returned as an error now. It returns
-// true once for each loss.
-func (l *lifecycle) reportLoss() bool {
+// markLossReported reports whether the caller must now return the loss of the lock as an error.
+// It returns true once for each loss.
+func (l *lifecycle) markLossReported() bool {
 	due := len(l.leases) > 0 && l.maybeLost() && !l.lossReported
 	l.lossReported = l.lossReported || due
 	return due
 }
 
-// newest returns the sequence number of the newest lease, or 0 without leases.
-func (l *lifecycle) newest() int {
+// newestSeq returns the sequence number of the newest lease, or 0 if there are no leases.
+func (l *lifecycle) newestSeq() int {
 	if len(l.leases) == 0 {
 		return 0
 	}
@@ -344,12 +350,12 @@ func (l *lifecycle) newest() int {
 
 func isLost(s zklock.State) bool { return s == zklock.Lost || s == zklock.PresumedLost }
 
-// killMargin is the time before the end of the lease by which all processes of a command must
-// be gone. It covers the time that a signal takes.
+// killMargin is how long before the end of the lease all processes of a command must be gone. It
+// covers the time until a signal takes effect.
 const killMargin = 200 * time.Millisecond
 
 // maxJudgePause is the maximum time between two calls of judge.
 const maxJudgePause = 250 * time.Millisecond
 
-// warnEvery is the minimum time between two notices about how much time a command has left.
+// warnEvery is the minimum time between two notices about the remaining time of a command.
 const warnEvery = 4 * time.Second

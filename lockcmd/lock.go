@@ -23,7 +23,7 @@ type kind struct {
 	command string
 	label   string // the mode in answers and lists
 	mode    zklock.Mode
-	family  zklock.Family // default of --as
+	family  zklock.Family // default of the flag --as
 	summary string
 	help    string
 }
@@ -147,9 +147,9 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 	}
 }
 
-// lockAndRun acquires a lock and, if argv is not empty, runs a command under it. It begins to
-// listen for signals before it asks for the lock: a signal before the grant cancels the
-// attempt, and a later signal goes to the command.
+// lockAndRun acquires a lock and, if argv is not empty, runs the command argv under it. It
+// begins to listen for signals before it requests the lock. A signal before the grant cancels
+// the attempt, and a later signal is passed on to the command.
 func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string, argv []string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
@@ -212,8 +212,9 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	return o.guard(ctx, a.command, spec)
 }
 
-// checkEscape warns, before zksh asks for the lock, if the command is likely to continue to
-// run without the lock. With --strict, it returns an error if the command could do so at all.
+// checkEscape warns the user, before zksh requests the lock, if the command is likely to
+// continue to run without the lock. With --strict, it returns an error if this is possible at
+// all.
 func (t *Table) checkEscape(env *commands.Env, f *lockFlags, name string) error {
 	likely, err := child.Escape(name)
 	switch {
@@ -227,8 +228,8 @@ func (t *Table) checkEscape(env *commands.Env, f *lockFlags, name string) error 
 	return nil
 }
 
-// ready waits until there is a session. If the session expires meanwhile, it waits for the
-// next one.
+// ready waits until the servers have accepted a session. If the session expires meanwhile, ready
+// waits for the next one.
 func ready(ctx context.Context, s *zkconn.Session) error {
 	for {
 		if err := s.Ready(ctx); !errors.Is(err, zkconn.SessionExpired) {
@@ -237,8 +238,8 @@ func ready(ctx context.Context, s *zkconn.Session) error {
 	}
 }
 
-// prepare finds or creates the table entry for path and starts the attempt there. It returns
-// an error if the attempt would wait for this shell itself.
+// prepare finds or creates the table entry for path and starts the attempt there. It returns an
+// error if the attempt would wait for a lock that this shell itself holds or waits for.
 func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string) (*ownedLock, error) {
 	at := key{env.Session.Ensemble(), env.Session.ServerPath(path)}
 	t.mu.Lock()

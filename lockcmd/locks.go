@@ -61,7 +61,7 @@ func (t *Table) locksCommand() *commands.Command {
 	}
 }
 
-// lockRow is one lock that this shell holds or waits for, as listed by locks.
+// lockRow describes one lock that this shell holds or waits for, as the command locks shows it.
 type lockRow struct {
 	Path  string    `json:"path"`
 	Mode  string    `json:"mode,omitempty"`
@@ -74,7 +74,7 @@ type lockRow struct {
 	left  time.Duration
 }
 
-// lockRows is the answer of locks without a path.
+// lockRows is the answer of the command locks without a path argument.
 type lockRows []lockRow
 
 func (t *Table) list() lockRows {
@@ -115,7 +115,8 @@ func (l lockRows) Table() render.Grid {
 // Text writes the table without shortening it.
 func (l lockRows) Text(w io.Writer) error { return l.FitText(w, 0) }
 
-// FitText implements render.Fitter. Shortened znode names still show the mode.
+// FitText implements render.Fitter. If a znode's name must be shortened, it still shows the
+// mode.
 func (l lockRows) FitText(w io.Writer, columns int) error {
 	if len(l) == 0 {
 		_, err := io.WriteString(w, "no locks\n")
@@ -127,9 +128,9 @@ func (l lockRows) FitText(w io.Writer, columns int) error {
 		render.Step{Column: mode}, render.Step{Column: path, Width: 5}))
 }
 
-// showQueue runs locks PATH: it shows who holds the lock and who waits. If the lock is not
-// free, it returns a StatusError without a message. With quiet, the exit status is the only
-// result.
+// showQueue runs the command locks with a path: it shows who holds the lock and who waits for
+// it. If the lock is not free, it returns a StatusError without a message. With quiet, it prints
+// nothing, and the exit status is the only result.
 func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) error {
 	read := queue.Look
 	if quiet {

@@ -16,7 +16,8 @@ const wholeHelp = "With -R, locks shows all queues below the path, of any client
 	"recipes that ignore each other. It reports a finding only after seeing it twice, 2 s apart, and prints the command " +
 	"that resolves it. The exit status is 1 if there is a finding, and 0 if there is none."
 
-// rootOf returns the path argument of a command that searches a whole tree; the default is /.
+// rootOf returns the path argument of a command that searches a whole tree, or / if there is no
+// argument.
 func rootOf(args []string) string {
 	if len(args) == 0 {
 		return "/"
@@ -24,7 +25,7 @@ func rootOf(args []string) string {
 	return args[0]
 }
 
-// showAll runs locks -R.
+// showAll runs the command locks -R, which shows all queues below root.
 func showAll(ctx context.Context, env *commands.Env, root string) error {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return err
@@ -36,7 +37,7 @@ func showAll(ctx context.Context, env *commands.Env, root string) error {
 	return show(env, s)
 }
 
-// show prints a value and then its remarks.
+// show prints a value, followed by its remarks.
 func show(env *commands.Env, v interface {
 	render.Value
 	Remarks() []string
@@ -50,7 +51,7 @@ func show(env *commands.Env, v interface {
 	return nil
 }
 
-// showDeadlocks runs locks --deadlocks.
+// showDeadlocks runs the command locks --deadlocks, which searches all queues below root.
 func showDeadlocks(ctx context.Context, env *commands.Env, root string) error {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return err

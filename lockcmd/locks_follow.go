@@ -14,12 +14,12 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// follower shows a queue and its changes. It is also the ensemble from which the queue is
-// read, and sets watches when it reads.
+// follower shows a queue and its changes. It also serves as the ensemble from which package
+// queue reads, and sets watches when it reads.
 type follower struct {
 	ensemble
 	env     *commands.Env
-	live    commands.Region // where the queue is drawn on a terminal
+	live    commands.Region // the part of the terminal where the queue is drawn
 	path    string
 	queue   *queue.Follower
 	stats   *queue.Stats      // the statistics drawn last
@@ -31,12 +31,13 @@ type follower struct {
 
 var _ queue.WatchableEnsemble = (*follower)(nil)
 
-// redrawEvery is how often the terminal is redrawn, because the ages of the contenders change.
+// redrawEvery is the interval at which the terminal is redrawn to update the ages of the
+// contenders.
 const redrawEvery = time.Second
 
-// followQueue shows a queue and its changes, through reconnects and new sessions, until ctx
-// ends. Its watches do not appear among the user's events. With stats, it collects statistics.
-// It prints them at the end; on a terminal, it always shows them.
+// followQueue shows a queue and its changes until ctx ends. It continues after reconnects and in
+// new sessions. Its watches do not appear among the user's events. With stats, it collects
+// statistics, which a terminal shows all the time and other output only at the end.
 func followQueue(ctx context.Context, env *commands.Env, path string, stats bool) error {
 	f := &follower{ensemble: ensemble{env.Session}, env: env, path: path,
 		live: env.Screen.Region(commands.Answers), wake: make(chan zk.EventType, 1)}
@@ -58,8 +59,8 @@ func followQueue(ctx context.Context, env *commands.Env, path string, stats bool
 	}
 }
 
-// end shows the final statistics, if there are any. On a terminal they are part of the drawn
-// queue, which remains on the screen; otherwise they are printed separately.
+// end shows the final statistics, if they were requested. On a terminal, they are part of the
+// drawn queue, which remains on the screen. Otherwise, they are printed separately.
 func (f *follower) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), finalStatsTimeout)
 	defer cancel()
@@ -75,10 +76,11 @@ func (f *follower) end() error {
 	return errors.Join(err, f.live.Close(true))
 }
 
-// finalStatsTimeout is the time limit for querying the servers at the end. Tests change it.
+// finalStatsTimeout is the time limit for querying the servers for the final statistics. Tests
+// change it.
 var finalStatsTimeout = time.Second
 
-// followSession shows the queue and its changes in one session.
+// followSession shows the queue and its changes until the current session or ctx ends.
 func (f *follower) followSession(ctx context.Context) error {
 	f.dirs, f.holders = nil, nil
 	defer func() {
@@ -104,7 +106,8 @@ func (f *follower) followSession(ctx context.Context) error {
 	}
 }
 
-// waitForChange waits for the next change of the queue, and redraws the terminal meanwhile.
+// waitForChange waits for the next change of the queue. Meanwhile, it redraws the terminal at
+// each tick.
 func (f *follower) waitForChange(ctx context.Context, tick <-chan time.Time) error {
 	for {
 		select {
@@ -144,8 +147,9 @@ func (f *follower) Children(ctx context.Context, path string) ([]string, error) 
 	}
 }
 
-// Watch implements queue.Watched. It reads znodes and sets a data watch on each. It is called
-// for the holders, of which there are few unless many clients read.
+// Watch implements queue.WatchableEnsemble. It reads znodes and sets a data watch on each of
+// them. Package queue calls it only for the holders. These are few, unless many clients hold the
+// read lock.
 func (f *follower) Watch(ctx context.Context, paths []string) ([]queue.Node, error) {
 	f.holders = paths
 	nodes, errs := make([]queue.Node, len(paths)), make([]error, len(paths))
@@ -161,7 +165,7 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 	n.Data, n.Stat, err = f.session.Get(ctx, path, f.wake)
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Hidden = true
-		n.Stat, err = f.session.Exists(ctx, path) // a data event may never come, but the watch on the children reports the deletion
+		n.Stat, err = f.session.Exists(ctx, path) // sets no data watch; the watch on the children reports a deletion
 	}
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Stat, err = &zk.Stat{}, nil
@@ -172,7 +176,7 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 	return n, err
 }
 
-// update reads the queue and shows the changes.
+// update reads the queue again and shows the changes.
 func (f *follower) update(ctx context.Context) error {
 	changes, err := f.queue.Update(ctx)
 	if err != nil {

@@ -128,7 +128,7 @@ func (m *machine) do(event string) {
 	case "close":
 		m.sessionClosed(false)
 	case "loss":
-		if m.reportLoss() {
+		if m.markLossReported() {
 			m.note("%v", lossOf(m.path, m.status))
 		}
 	default:

@@ -12,14 +12,15 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// notifier prints notices for the user, in order. Its notify method never blocks: a terminal
-// that is stopped with Ctrl-S must not keep a command running after the loss of its lock.
+// notifier prints notices for the user, in order. Its notify method never blocks. Otherwise, a
+// terminal that the user has stopped with Ctrl-S would keep a command running after the loss of
+// its lock.
 type notifier struct {
 	mu      sync.Mutex
 	printed chan struct{} // closed when the latest notice is printed; nil before the first
 }
 
-// notify calls show with text after all earlier notices, and returns without waiting.
+// notify makes a goroutine call show with text after all earlier notices, and returns at once.
 func (c *notifier) notify(show func(string), text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,9 +51,10 @@ func (c *notifier) finish(ctx context.Context) error {
 	}
 }
 
-// waitLine returns the line that a wait shows: the place in the queue, the contender ahead and
-// the time waited so far. If disconnected is set, it says that there is no connection. It
-// returns an empty string while the place is unknown.
+// waitLine returns the line that the terminal shows while zksh waits for a lock: the place in
+// the queue, the contender ahead and the time waited so far. If disconnected is set, the line
+// says that there is no connection. While the place is unknown, waitLine returns an empty
+// string.
 func waitLine(path string, s zklock.Status, waited time.Duration, disconnected bool) string {
 	line := fmt.Sprintf("waiting for %s, %s: ", path, waited.Round(time.Second))
 	switch {

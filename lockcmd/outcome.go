@@ -11,8 +11,8 @@ import (
 )
 
 // outcome says how the release of a lock ended, or why the command under the lock must
-// terminate. All messages about the end of a lock are in this file, together with their exit
-// statuses, from which the codes in JSON answers follow.
+// terminate. This file contains all messages about the end of a lock, together with their exit
+// statuses. The codes in JSON answers follow from these statuses.
 type outcome int
 
 const (
@@ -26,7 +26,7 @@ const (
 	lost                       // the lock was lost before its release
 )
 
-// outcomeOf returns the outcome of a release that returned err.
+// outcomeOf returns the outcome of a release whose result was err.
 func outcomeOf(err error) outcome {
 	switch {
 	case err == nil:
@@ -50,9 +50,9 @@ func (e outcome) stopError(path string) error {
 	return fmt.Errorf("lock %s: %s", path, why[e])
 }
 
-// releaseError returns the error to report for a release with this outcome, for which the
-// recipe returned err. The session has this timeout; leaving means that zksh is about to end
-// the session.
+// releaseError returns the error to report for a release with this outcome. err is the error
+// that the recipe returned, and timeout is the session timeout. leaving means that zksh is about
+// to end the session.
 func (e outcome) releaseError(path string, err error, timeout time.Duration, leaving bool) error {
 	switch e {
 	case lost:
@@ -70,7 +70,7 @@ func (e outcome) releaseError(path string, err error, timeout time.Duration, lea
 	return nil
 }
 
-// lossOf returns the error for a lock with status s, whose state is Lost or PresumedLost.
+// lossOf returns the error for a lock whose status s has the state Lost or PresumedLost.
 func lossOf(path string, s zklock.Status) error {
 	switch {
 	case s.State == zklock.Lost:
@@ -81,7 +81,7 @@ func lossOf(path string, s zklock.Status) error {
 	return fmt.Errorf("lock %s may be lost: the servers have not confirmed it for a whole session timeout", path)
 }
 
-// lossNotice returns the notice that the user sees as soon as a lock is lost or presumed lost.
+// lossNotice returns the notice that zksh prints as soon as a lock is lost or presumed lost.
 func lossNotice(path string, s zklock.Status) string {
 	switch {
 	case s.State == zklock.Lost:
@@ -93,8 +93,8 @@ func lossNotice(path string, s zklock.Status) string {
 }
 
 // result returns the final error of a command that ran under a lock on path. It combines the
-// exit status and error of the command with the error of the release. The command's own status
-// counts only if the lock was held until the command exited.
+// command's exit status and error with release, the error of the release. The command's exit
+// status counts only if the lock was held until the command exited.
 func (c *command) result(path string, status int, err, release error) error {
 	switch e := outcomeOf(release); {
 	case c.stopReason != held:
@@ -103,7 +103,7 @@ func (c *command) result(path string, status int, err, release error) error {
 			became = "not all processes of " + c.name + " could be terminated in time"
 		}
 		if errors.Is(err, child.ErrEscaped) || errors.Is(err, child.ErrOverdue) {
-			err = nil // the message says so already
+			err = nil // the text in became already says so
 		}
 		why := c.stopReason.stopError(path)
 		if c.stopReason == expiring && e == lost { // the release error says how the lock was lost
@@ -122,7 +122,7 @@ func (c *command) result(path string, status int, err, release error) error {
 	return errors.Join(lockLost(err), release)
 }
 
-// lockLost wraps err so that zksh stops and exits with the status for a lost lock.
+// lockLost wraps err in an error that stops zksh with the exit status for a lost lock.
 func lockLost(err error) error {
 	return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: err}}
 }

@@ -36,7 +36,7 @@ func (o *ownedLock) apply(event func()) {
 	o.table.carryOut(o)
 }
 
-// carryOut carries out the decisions of a lock's lifecycle. The caller holds t.mu.
+// carryOut carries out the decisions of a lock's lifecycle. The caller must hold t.mu.
 func (t *Table) carryOut(o *ownedLock) {
 	d := o.decide()
 	for _, text := range d.notices {
@@ -52,7 +52,7 @@ func (t *Table) carryOut(o *ownedLock) {
 
 func (o *ownedLock) notify(text string) { o.table.notifier.notify(o.env.Screen.Alert, text) }
 
-// currentStatus returns the status of the lock.
+// currentStatus returns the last status of the lock that the recipe reported.
 func (o *ownedLock) currentStatus() zklock.Status {
 	o.table.mu.Lock()
 	defer o.table.mu.Unlock()
@@ -70,7 +70,7 @@ func (o *ownedLock) onStatus(s zklock.Status) {
 	})
 }
 
-// acquire asks the recipe for the lock. If the lease comes after the end of the attempt, or
+// acquire asks the recipe for the lock. If the lease arrives after the end of the attempt, or
 // must not be kept for another reason, acquire releases it.
 func (o *ownedLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) {
 	defer close(a.done)
@@ -116,7 +116,7 @@ func (o *ownedLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) 
 }
 
 // guard runs the command under its lease, and releases the lease when all processes of the
-// command are gone. Signals that would terminate zksh go to the command.
+// command have exited. Signals that would terminate zksh are passed on to the command.
 func (o *ownedLock) guard(ctx context.Context, c *command, spec child.Spec) error {
 	spec.Env, spec.Alert, spec.Grace = environment(o.path, c.lease), o.notify, c.grace
 	spec.Env = append(spec.Env, heldName+"="+strings.Join(o.table.heldNodes(), "\n"), fenceName+"="+o.table.fenceOf(ctx, o, c.lease))
@@ -139,22 +139,22 @@ func (o *ownedLock) guard(ctx context.Context, c *command, spec child.Spec) erro
 	return c.result(o.path, status, err, release)
 }
 
-// watch sends the command's deadline to stop when judge decides that the command must
-// terminate: shortly before the lease ends, or because another client asked for the lock. It
-// returns when over is closed.
+// watch waits until judge decides that the command must terminate, because the lease is about to
+// end or another client asked for the lock. watch sends the command's deadline to stop, and
+// sends it again if it becomes earlier. It returns when over is closed.
 func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{}) {
-	var ordered time.Time
+	var sent time.Time
 	for {
-		var by time.Time
+		var deadline time.Time
 		var recheck time.Duration
-		o.apply(func() { by, recheck = o.judge(time.Now(), c.lease.Left()) })
-		if by != ordered {
+		o.apply(func() { deadline, recheck = o.judge(time.Now(), c.lease.Left()) })
+		if deadline != sent {
 			select {
 			case <-stop: // replace an earlier deadline that was not received
 			default:
 			}
-			stop <- by
-			ordered = by
+			stop <- deadline
+			sent = deadline
 		}
 		select {
 		case <-over:
@@ -165,12 +165,13 @@ func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{})
 	}
 }
 
-// marksTimeout is how long the start of a command waits for the marks in ZK_LOCK_FENCE.
+// marksTimeout is how long zksh tries to read the marks for ZK_LOCK_FENCE before it starts a
+// command without them.
 const marksTimeout = 2 * time.Second
 
 // fenceOf returns the value of ZK_LOCK_FENCE for a command that runs under the lease l. If the
-// marks cannot be read in time, the command starts without them: a zksh that it starts may
-// then refuse some writes, but never allows more.
+// marks cannot be read in time, the value has no marks. A zksh process that the command starts
+// may then reject more writes than necessary, but never allows more.
 func (t *Table) fenceOf(ctx context.Context, o *ownedLock, l *heldLease) string {
 	ctx, cancel := context.WithTimeout(ctx, min(marksTimeout, l.Left()/4))
 	defer cancel()
@@ -181,8 +182,8 @@ func (t *Table) fenceOf(ctx context.Context, o *ownedLock, l *heldLease) string 
 	return lines
 }
 
-// runChild is like child.Run, but returns the exit status of a shell for a program that does
-// not exist or cannot be executed.
+// runChild is like child.Run, but for a program that does not exist or cannot be executed, it
+// returns the same exit status as a shell.
 func runChild(spec child.Spec, stop <-chan time.Time) (int, error) {
 	status, err := child.Run(spec, stop)
 	var start *child.StartError
@@ -195,7 +196,7 @@ func runChild(spec child.Spec, stop <-chan time.Time) (int, error) {
 	return commands.StatusCannotRun, err
 }
 
-// environment returns the environment variables that describe the lock to a command.
+// environment returns the environment variables that describe the lock on path to a command.
 func environment(path string, l *heldLease) []string {
 	return []string{
 		"ZK_LOCK_PATH=" + path,
@@ -206,16 +207,17 @@ func environment(path string, l *heldLease) []string {
 	}
 }
 
-// How long zksh waits for the servers to confirm a release, if not for the session timeout.
-// After that, the removal continues in the background until the session ends.
+// Limits on the time to wait until the servers confirm a release. The default is the session
+// timeout. When the time is over, the removal continues in the background until the session
+// ends.
 const (
 	longestRelease  = 2 * time.Minute       // limit even if the session timeout is longer
 	releaseTimeout  = 2 * time.Second       // after Ctrl-C or at the end of the shell; leaves time to close the session, too
 	withdrawTimeout = 50 * time.Millisecond // when zksh leaves the queue
 )
 
-// forRelease returns the context for a release: ctx itself, or a new one with a short timeout
-// if the user or the system has already ended ctx.
+// forRelease returns the context for a release: ctx itself or, if the user or the system has
+// already ended ctx, a new context with a short timeout.
 func forRelease(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return ctx, func() {}
@@ -223,9 +225,9 @@ func forRelease(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), releaseTimeout)
 }
 
-// release releases a lease that claim returned, through elections and restarts, until ctx ends
-// or for the session timeout. It returns how many leases are left. outcomeOf returns the
-// outcome for the error.
+// release releases a lease that claim returned. It continues through elections and restarts of
+// servers, until ctx ends or the session timeout has passed. It returns the number of remaining
+// leases. outcomeOf converts the error to an outcome.
 func (o *ownedLock) release(ctx context.Context, l *heldLease) (left int, err error) {
 	limit := min(l.Timeout(), longestRelease)
 	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > releaseTimeout {
@@ -244,14 +246,14 @@ func (o *ownedLock) release(ctx context.Context, l *heldLease) (left int, err er
 	return left, err
 }
 
-// claim picks a lease that the caller must release, or returns nil if there is none.
+// claim returns a lease that the caller must release, or nil if there is none.
 func (o *ownedLock) claim(exclusiveFirst bool) (l *heldLease) {
 	o.apply(func() { l = o.lifecycle.claim(exclusiveFirst) })
 	return l
 }
 
-// releaseAll releases all leases, and calls failed for each error. It stops when a release is
-// rejected.
+// releaseAll releases all leases, and calls failed with the outcome and error of each release
+// that fails. It stops when a release is rejected.
 func (o *ownedLock) releaseAll(ctx context.Context, failed func(outcome, error)) {
 	for l := o.claim(false); l != nil; l = o.claim(false) {
 		_, err := o.release(ctx, l)
@@ -265,8 +267,8 @@ func (o *ownedLock) releaseAll(ctx context.Context, failed func(outcome, error))
 	}
 }
 
-// leaseAcquirer returns a function that calls the method of l for the mode, with or without a
-// wait.
+// leaseAcquirer returns a function that acquires l in a given mode. With try set, that function
+// does not wait for the lock.
 func leaseAcquirer(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {
 	return func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
 		switch {

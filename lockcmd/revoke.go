@@ -51,9 +51,10 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	return requestRelease(ctx, env, node)
 }
 
-// requestRelease writes the request into the data of the znode node, unless the data changes
-// meanwhile. It works without the fence: the request takes no lock away, and a user who has
-// lost a lock can use it to get the lock back.
+// requestRelease asks the owner of the znode node to release the lock, by writing a request into
+// the znode's data. The write fails if the data changes meanwhile. It does not depend on the
+// fence: a request takes no lock away, and a user who has lost a lock can use it to get the lock
+// back.
 func requestRelease(ctx context.Context, env *commands.Env, node string) error {
 	n, err := zkconn.Do(ctx, env.Session, zkconn.GetData(node))
 	if err != nil {
@@ -72,8 +73,8 @@ func requestRelease(ctx context.Context, env *commands.Env, node string) error {
 	return env.Screen.Print(nodeAnswer("asked for the release of", "asked", node, queue.Who(n.Data)))
 }
 
-// nodeAnswer returns the answer of revoke and unlock --force: what they did to which znode,
-// and who owns it.
+// nodeAnswer returns the answer of revoke and unlock --force. The answer says what the command
+// did, to which znode, and which client owns the znode.
 func nodeAnswer(what, key, node, who string) render.Answer {
 	words := what + " " + node
 	if who != "" {

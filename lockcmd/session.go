@@ -65,8 +65,8 @@ var sessionCommand = &commands.Command{
 	}),
 }
 
-// identities returns the identities of this session. It fails without asking if the server is
-// too old, because the server would close the connection.
+// identities returns the identities of this session. If the server is too old to answer, it
+// returns an error without asking, because the server would close the connection.
 func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
 	p, err := env.Session.Pipe(ctx, "")
 	if err == nil && p.LacksWhoAmI(ctx) {
@@ -78,25 +78,26 @@ func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, erro
 	return zkconn.Do(ctx, env.Session, zkconn.WhoAmI())
 }
 
-// whichSession returns the session that word names: the owner of an ephemeral znode if word is
-// a path, or the session with this id. Any other word is returned as the address of a client.
-func whichSession(ctx context.Context, env *commands.Env, word string) (id int64, client string, err error) {
-	if strings.HasPrefix(word, "/") {
-		stat, err := zkconn.Do(ctx, env.Session, zkconn.Exists(word))
+// whichSession returns the session that the user means by target. If target is a path, this is
+// the owner of the ephemeral znode; if target is a session id, it is the session with this id.
+// Otherwise, whichSession returns target as the address of a client.
+func whichSession(ctx context.Context, env *commands.Env, target string) (id int64, client string, err error) {
+	if strings.HasPrefix(target, "/") {
+		stat, err := zkconn.Do(ctx, env.Session, zkconn.Exists(target))
 		if err != nil {
 			return 0, "", err
 		}
 		if stat.EphemeralOwner == 0 {
-			return 0, "", fmt.Errorf("the znode %s is not ephemeral, so no session owns it", word)
+			return 0, "", fmt.Errorf("the znode %s is not ephemeral, so no session owns it", target)
 		}
 		return stat.EphemeralOwner, "", nil
 	}
-	if digits, ok := strings.CutPrefix(word, "0x"); ok {
+	if digits, ok := strings.CutPrefix(target, "0x"); ok {
 		n, err := strconv.ParseUint(digits, 16, 64)
 		if err != nil || n == 0 {
-			return 0, "", commands.Misuse("invalid session id %q: an id has the form 0x1a1fe2ecb8d0001", word)
+			return 0, "", commands.Misuse("invalid session id %q: an id has the form 0x1a1fe2ecb8d0001", target)
 		}
 		return int64(n), "", nil
 	}
-	return 0, word, nil
+	return 0, target, nil
 }

@@ -2,12 +2,12 @@
 // and the commands servers and session. It also contains the fence, which makes writes depend
 // on held locks.
 //
-// Begin reading with Table, the locks of one shell. An ownedLock is one entry of the table,
-// and its lifecycle is the state machine that decides what happens to the lock and to the
-// command under it. lockAndRun in lock.go follows a lock command from start to end.
+// Begin reading with Table, which contains the locks of one shell. An ownedLock is one entry of
+// the table, and its lifecycle is the state machine that decides what happens to the lock and to
+// the command under it. To follow a lock command from start to end, read lockAndRun in lock.go.
 //
-// The recipe is in package zklock, the supervision of commands in package child, the reading
-// of queues in package queue, and the command lockdemo in package demo.
+// The lock recipe is in package zklock, the supervision of commands in package child, the
+// reading of queues in package queue, and the command lockdemo in package demo.
 //
 // This package is part of the program zksh and may change at any time.
 package lockcmd
@@ -51,11 +51,11 @@ type Table struct {
 // Table.yielded until Lost has reported it.
 type yieldedLock struct {
 	stay  zkconn.Ensemble
-	nodes []string // remain part of the fence until then
+	nodes []string // stay in the fence until Lost has reported the release
 	err   error    // error for Lost to return; nil while the release is in progress
 }
 
-// key identifies a lock by its ensemble and its path.
+// key identifies a lock by its ensemble and its path there.
 type key struct {
 	stay zkconn.Ensemble
 	path string // server path
@@ -96,13 +96,13 @@ func (t *Table) all() []*ownedLock {
 	if len(t.locks) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(t.locks), func(a, b *ownedLock) int { return cmp.Compare(b.newest(), a.newest()) })
+	return slices.SortedFunc(maps.Values(t.locks), func(a, b *ownedLock) int { return cmp.Compare(b.newestSeq(), a.newestSeq()) })
 }
 
-// yield releases a lock that another client asked for. The end of the shell shortens the wait
-// for the release. An interactive user has seen the request. In a batch, lines that were
-// already sent may rely on the lock, so its znodes remain part of the fence until Lost has
-// reported the release.
+// yield releases a lock that another client asked for. If the shell exits meanwhile, yield waits
+// for a shorter time. An interactive user has seen a notice of the request. In a batch, lines
+// that were already sent may rely on the lock, so its znodes remain part of the fence until Lost
+// has reported the release.
 func (t *Table) yield(o *ownedLock) {
 	gone := revoked.stopError(o.path)
 	d := &yieldedLock{stay: o.key.stay}
@@ -129,8 +129,8 @@ func (t *Table) yield(o *ownedLock) {
 	}
 }
 
-// runInBackground runs f in the background and returns true, or returns false if the shell is
-// exiting. Release waits for f. The caller holds t.mu.
+// runInBackground runs f in a goroutine and returns true, or returns false if the shell is
+// exiting. Release waits for f. The caller must hold t.mu.
 func (t *Table) runInBackground(f func()) bool {
 	if !t.ending {
 		t.backgroundWork.Go(f)
@@ -138,15 +138,15 @@ func (t *Table) runInBackground(f func()) bool {
 	return !t.ending
 }
 
-// Held returns the number of locks that are held, and the number that are lost or presumed
-// lost.
+// Held returns the number of locks that are held, and the number of locks that are lost or
+// presumed lost.
 func (t *Table) Held() (held, gone int) {
 	has := func(o *ownedLock) bool { return len(o.leases) > 0 && !o.closed() }
 	gone = t.count(func(o *ownedLock) bool { return has(o) && o.maybeLost() })
 	return t.count(has) - gone, gone
 }
 
-// Paths returns the paths of the locks that are held or waited for, for completion.
+// Paths returns the paths of the locks that are held or waited for. Tab completion offers them.
 func (t *Table) Paths() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +190,7 @@ func (t *Table) Lost() error {
 		return d.err != nil
 	})
 	for _, o := range all {
-		if o.reportLoss() {
+		if o.markLossReported() {
 			err := lossOf(o.path, o.status)
 			if o.status.State == zklock.Lost {
 				err = fmt.Errorf("%w%s", err, t.fence.continueWithout(nodesOf(o.key.path, o.leases...)...))
@@ -204,19 +204,19 @@ func (t *Table) Lost() error {
 	return lockLost(errors.Join(errs...))
 }
 
-// Release releases all locks, newest first, and returns the paths of the held ones. A lock
-// that cannot be released ends with the session.
+// Release releases all locks, newest first, and returns the paths of the locks that were held. A
+// lock that cannot be released ends with the session.
 func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	defer time.AfterFunc(releaseTimeout/2, t.stopBackground).Stop() // the remaining time is for printing notices
+	defer time.AfterFunc(releaseTimeout/2, t.stopBackground).Stop() // the second half of the time is for printing notices
 	t.mu.Lock()
 	t.ending = true
 	t.mu.Unlock()
 	for _, o := range t.all() {
 		var a *attempt
 		o.apply(func() {
-			if a = o.attempt; a != nil && !o.closed() { // otherwise the wait ends by itself and reports why
+			if a = o.attempt; a != nil && !o.closed() { // in a closed ensemble, the wait ends without this and reports why
 				a.cancel(errLeaving)
 			}
 		})

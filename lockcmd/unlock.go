@@ -102,8 +102,8 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	return errors.Join(errs...)
 }
 
-// unlock releases one lease, or cancels the wait. It reports whether the caller can unlock
-// once more; after an error, it cannot.
+// unlock releases one lease or, if the lock is not held yet, cancels the wait. more reports
+// whether the caller can unlock the lock once more; it is false after an error.
 func (o *ownedLock) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
 	var a *attempt
 	o.apply(func() { a = o.cancelAttempt(errWithdrawn) })
@@ -122,7 +122,7 @@ func (o *ownedLock) unlock(ctx context.Context, env *commands.Env) (more bool, e
 	if l == nil {
 		return false, fmt.Errorf("this shell does not hold the lock %s", o.path)
 	}
-	node := l.Node() // read before the recipe may change it
+	node := l.Node() // read it now, because the recipe may change it
 	left, err := o.release(ctx, l)
 	if err != nil {
 		return false, err
@@ -130,7 +130,7 @@ func (o *ownedLock) unlock(ctx context.Context, env *commands.Env) (more bool, e
 	return left > 0, env.Screen.Print(unlocked{o.path, l.kind.label, node, left})
 }
 
-// unlocked is the answer of unlock.
+// unlocked is the answer of the command unlock.
 type unlocked struct {
 	Path string `json:"unlocked"`
 	Mode string `json:"mode,omitempty"`
@@ -138,7 +138,7 @@ type unlocked struct {
 	Left int    `json:"left"` // number of leases that the shell still has
 }
 
-// Text writes one line.
+// Text implements render.Value. It writes the answer on one line.
 func (u unlocked) Text(w io.Writer) error { return u.line().Text(w) }
 
 // FitText implements render.Fitter.
@@ -180,7 +180,7 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if err != nil {
 		return err
 	}
-	for _, other := range list.Names { // a lock of all families has several znodes; remove them, too
+	for _, other := range list.Names { // a lock in all families has several znodes; remove the others, too
 		if !zklock.SameOwner(node, other) {
 			continue
 		}

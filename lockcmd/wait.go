@@ -17,12 +17,12 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// errTimeUp is the cause of a context whose -w limit has passed.
+// errTimeUp is the cause of a context that ends because the time limit of -w has passed.
 var errTimeUp = errors.New("timed out")
 
 // acquireError returns the error to report for an attempt that failed with err. ctx is the
-// context of the request, and ahead the contender for which it waited; ahead is nil if it is
-// not known.
+// context of the request. ahead is the contender for which the attempt waited, or nil if it is
+// unknown.
 func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zklock.Ahead, a *attempt, f *lockFlags, err error) error {
 	switch {
 	case errors.Is(err, zklock.ErrBusy):
@@ -46,9 +46,9 @@ func canceledError(path string, a *attempt) error {
 	return fmt.Errorf("%s: no longer waiting for the lock: %w", path, context.Cause(a.ctx))
 }
 
-// timeoutError returns the error for a wait that took too long. It names the contender that
-// blocks the lock or, if none is known, says that the servers did not answer or that there was
-// no connection.
+// timeoutError returns the error for a wait that took too long. The error names the contender
+// that blocks the lock. If that is unknown, it says that the servers did not answer or that
+// there was no connection.
 func timeoutError(env *commands.Env, path string, ahead *zklock.Ahead, f *lockFlags) error {
 	connected := env.Session.Info().Addr != ""
 	who := ""
@@ -68,15 +68,14 @@ func timeoutError(env *commands.Env, path string, ahead *zklock.Ahead, f *lockFl
 		Err: fmt.Errorf("%s: %w after %s: %s", path, errTimeUp, seconds(f.limit.Value), why)}}
 }
 
-// busyError returns the error for a lock that was not acquired because another client holds
-// it.
+// busyError returns the error for an attempt that failed because another client holds the lock.
 func busyError(path string, f *lockFlags, err error) error {
 	err = fmt.Errorf("%s: %w", path, err)
 	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err, Code: "NotLocked"}}
 }
 
-// describeBlocker names the contender ahead, and the holder if it is another one. It returns
-// an empty string if zksh cannot find out quickly.
+// describeBlocker names the contender ahead in the queue and, if it does not hold the lock, the
+// holder, too. It returns an empty string if zksh cannot find out quickly.
 func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connected bool) string {
 	if ahead == nil {
 		if who := describeHolder(env, dir, ""); who != "" {
@@ -93,10 +92,10 @@ func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connect
 	return text
 }
 
-// describeHolder describes the first contender that belongs to another session. It returns an
-// empty string if zksh cannot find out within a second. If ahead names the znode of the
-// contender ahead, it also returns an empty string unless the first contender holds the lock
-// and the one ahead does not.
+// describeHolder describes the first contender in the queue at dir that belongs to another
+// session. It returns an empty string if zksh cannot find out within a second. ahead is the name
+// of a znode, or empty. If it names the contender ahead, describeHolder also returns an empty
+// string unless the first contender holds the lock and the one ahead does not.
 func describeHolder(env *commands.Env, dir, ahead string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -117,21 +116,22 @@ func describeHolder(env *commands.Env, dir, ahead string) string {
 	return render.Safe(cmp.Or(first.Who, "an unknown client")) + " (" + strings.Join(first.Nodes, ", ") + ")"
 }
 
-// redrawPause is the time between two updates of the line that a wait shows.
+// redrawPause is the time between two updates of the line that the terminal shows during a wait.
 const redrawPause = 200 * time.Millisecond
 
-// noConnectionDelay is how long the connection must be lost before a wait reports it. A server
-// that rejects the client closes the connection first, and zksh learns of the rejection a
+// noConnectionDelay is how long the connection must be lost before zksh tells a waiting user. A
+// server that rejects the client first closes the connection, and zksh learns the reason a
 // little later.
 const noConnectionDelay = time.Second
 
-// showWait keeps a line on the terminal that says which lock zksh waits for, until end is
-// called. Without a terminal, it prints one note. end waits briefly for the last update, but a
-// terminal that accepts no output must not delay the use of the lock.
+// showWait shows a line on the terminal that says which lock zksh waits for, and updates it
+// until end is called. Without a terminal, it prints one note instead. end waits only briefly
+// for the last update, because a terminal that accepts no output must not delay the use of the
+// lock.
 func showWait(env *commands.Env, o *ownedLock) (end func()) {
 	start := time.Now()
 	done, drawn := make(chan struct{}), make(chan struct{})
-	go func() { // ends when end is called and the terminal has accepted the line
+	go func() { // returns after end is called and the terminal has accepted the line
 		defer close(drawn)
 		tick := time.NewTicker(redrawPause)
 		defer tick.Stop()
@@ -172,9 +172,9 @@ func showWait(env *commands.Env, o *ownedLock) (end func()) {
 	}
 }
 
-// waitInBackground waits for the lock in the background and returns as soon as the attempt has
-// a place in the queue. If the lock is acquired at once, it prints the answer of an acquired
-// lock.
+// waitInBackground starts a wait for the lock in the background. It returns as soon as the
+// attempt has a place in the queue. If the lock is acquired at once, it prints the same answer
+// as a wait in the foreground.
 func waitInBackground(ctx context.Context, o *ownedLock, a *attempt, f *lockFlags) error {
 	placed, ended := a.gotPlace, ctx.Done()
 	var l *heldLease
@@ -182,7 +182,7 @@ func waitInBackground(ctx context.Context, o *ownedLock, a *attempt, f *lockFlag
 	got := make(chan struct{})
 	returned := make(chan struct{}) // closed when waitInBackground has returned
 	defer close(returned)
-	wait := func() { // ends when the lock is acquired, or unlock or the end of the shell cancels the attempt
+	wait := func() { // returns when the lock is acquired, or when unlock or the end of the shell cancels the attempt
 		l, err = o.acquire(a, f)
 		select {
 		case got <- struct{}{}:
@@ -214,8 +214,8 @@ func waitInBackground(ctx context.Context, o *ownedLock, a *attempt, f *lockFlag
 	}
 }
 
-// announce notifies the user of the result of a wait in the background, unless unlock or the
-// end of the shell canceled the wait.
+// announce notifies the user of the result of a background wait, unless unlock or the end of the
+// shell canceled the wait.
 func announce(o *ownedLock, a *attempt, l *heldLease, err error) {
 	switch why := context.Cause(a.ctx); {
 	case err == nil:
@@ -226,5 +226,5 @@ func announce(o *ownedLock, a *attempt, l *heldLease, err error) {
 	}
 }
 
-// errWithdrawn is the cause of an attempt that unlock canceled.
+// errWithdrawn is the cause of the context of an attempt that unlock canceled.
 var errWithdrawn = errors.New("canceled by unlock")
