@@ -8,12 +8,12 @@ import (
 	"github.com/zksh/zksh/internal/cluster"
 )
 
-// Look reads a queue as Read does, and adds the clients' addresses. It queries the servers for
-// them while it reads the queue. If a client seems to be disconnected, it queries them again,
-// because the client may have connected in between.
+// Look reads the queue at path like Read, and adds the addresses of the clients. It queries the
+// servers for the addresses while it reads the queue. If a client seems to be disconnected, it
+// queries the servers again, because the client may have connected in between.
 func Look(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	found := make(chan *cluster.Clients, 1)
-	go func() { found <- cluster.FindClients(ctx, e) }() // ends after FindClients' own timeouts; its result is received below
+	go func() { found <- cluster.FindClients(ctx, e) }() // ends after the timeouts of FindClients; its result is received below
 	q, err := Read(ctx, e, path)
 	c := <-found
 	if err != nil {
@@ -26,7 +26,8 @@ func Look(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	return q, nil
 }
 
-// addClients adds what the servers reported about the contenders' connections.
+// addClients adds the clients' addresses, and whether a client is disconnected, as the servers
+// reported them in c.
 func (q *Queue) addClients(c *cluster.Clients) {
 	missing := false
 	for _, who := range q.Contenders {
@@ -51,8 +52,8 @@ func (q *Queue) addClients(c *cluster.Clients) {
 	q.setAges(q.now(c.Skew))
 }
 
-// now returns the current time of the server: the local time plus skew, but not earlier than
-// the creation of any contender's znode.
+// now returns the current time by the server's clock. This is the local time plus skew, but not
+// earlier than the creation of any contender's znode.
 func (q *Queue) now(skew time.Duration) time.Time {
 	now := time.Now()
 	if skew.Abs() > time.Second { // a smaller skew may be network delay

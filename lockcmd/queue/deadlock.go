@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// The kinds of findings.
+// Kinds of findings.
 const (
 	cycleFound        = "circle"       // sessions wait for each other
 	twiceFound        = "twice"        // a session waits for itself
@@ -29,35 +29,35 @@ type Deadlocks struct {
 	Path     string     `json:"path"`
 	Queues   int        `json:"queues"` // number of queues searched
 	Findings []*Finding `json:"findings"`
-	NotTold  []string   `json:"notTold,omitempty"` // searches that were not possible, and how to make them possible
+	NotTold  []string   `json:"notTold,omitempty"` // searches that failed, and how to make them possible
 }
 
-// A Finding is one state that does not end by itself.
+// A Finding is a state that does not end without intervention, such as a deadlock.
 type Finding struct {
 	Kind    string `json:"kind"`
 	Problem string `json:"problem"`
 	Chain   []Step `json:"chain"`
-	Command string `json:"command,omitempty"` // zksh command that resolves it
+	Command string `json:"command,omitempty"` // zksh command that resolves the problem
 }
 
-// A Step is one contender of a finding, and the contender that blocks it.
+// A Step describes one contender of a finding, and the contender that blocks it.
 type Step struct {
 	Path      string     `json:"path"`
 	Contender *Contender `json:"contender"`
 	Behind    *Contender `json:"behind,omitempty"`
-	// If Contender holds a lock for a command, Runs is the contender with which the command
-	// waits for another lock, at RunsPath.
+	// Runs is set if Contender holds its lock for a command that waits for another lock. Runs is
+	// the contender of that command in the queue at RunsPath.
 	Runs     *Contender `json:"runs,omitempty"`
 	RunsPath string     `json:"runsPath,omitempty"`
 }
 
-// recheckPause is the time between the two searches in which a finding must be seen. Transient
-// states of normal traffic are over by then.
+// recheckPause is the time between the two searches in which a finding must be seen. States that
+// are normal during a hand-over of a lock have passed by then.
 const recheckPause = 2 * time.Second
 
-// FindDeadlocks searches all queues below root for states that do not end by themselves. It
-// reports a finding only if it sees the same znodes in two searches, recheckPause apart. All
-// these znodes then existed at the same time between the searches, and so did the deadlock.
+// FindDeadlocks searches all queues below root for states that do not end without intervention.
+// It reports a finding only if it sees the same znodes in two searches, recheckPause apart.
+// Between the two searches, all these znodes existed at the same time, and so did the deadlock.
 func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks, error) {
 	s, err := LookAll(ctx, e, root)
 	if err != nil {
@@ -110,7 +110,7 @@ func findingPaths(list []*Finding) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// transient reports whether the finding depends on more than znodes: on watches or on
+// transient reports whether the finding depends not only on znodes, but also on watches or
 // connections, which may change.
 func (f *Finding) transient() bool { return f.Kind == unwatchedFound || f.Kind == disconnectedFound }
 
@@ -119,7 +119,7 @@ func (f *Finding) same(other *Finding) bool {
 	return f.Kind == other.Kind && slices.Equal(f.nodes(), other.nodes())
 }
 
-// nodes returns the identities of all contenders in the finding.
+// nodes returns the identities of the contenders in the finding, in the order of the chain.
 func (f *Finding) nodes() (list []string) {
 	for _, s := range f.Chain {
 		for _, c := range []*Contender{s.Contender, s.Behind, s.Runs} {
@@ -134,7 +134,7 @@ func (f *Finding) nodes() (list []string) {
 // identity returns the path of the contender's znode and the transaction that created it.
 func (c *Contender) identity() string { return fmt.Sprintf("%s %d", c.nodes[0].path, c.stat.Czxid) }
 
-// hasAll reports whether the survey contains all znodes of the finding.
+// hasAll reports whether the survey contains the znodes of all contenders in the finding.
 func (s *Survey) hasAll(f *Finding) bool {
 	there := map[string]bool{}
 	for _, q := range s.Queues {
@@ -145,7 +145,7 @@ func (s *Survey) hasAll(f *Finding) bool {
 	return !slices.ContainsFunc(f.nodes(), func(n string) bool { return !there[n] })
 }
 
-// findings returns all findings of one survey.
+// findings returns all problems that one survey shows. w contains the watches of the sessions.
 func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) {
 	for _, way := range newGraph(s.Queues, e.ServerPath).cycles() {
 		list = append(list, cycleFinding(way))
@@ -170,47 +170,49 @@ func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 	return list
 }
 
-// cycleFinding returns the finding for a cycle, beginning with the oldest wait. Its command
-// removes the lock that the youngest waiter holds and that its predecessor in the cycle waits
-// for. To remove the youngest waiter from its queue would not help, because its client would
-// queue again.
+// cycleFinding returns the finding for a cycle, beginning with the oldest wait. The finding's
+// command removes the lock that the youngest waiter holds and for which its predecessor in the
+// cycle waits. It does not remove the youngest waiter from the queue in which it waits, because
+// that client would only join the queue again.
 func cycleFinding(cycle []edge) *Finding {
 	oldest, youngest := -1, -1
 	for i, e := range cycle {
 		if e.runsCommand {
 			continue
 		}
-		if oldest < 0 || e.from.c.stat.Ctime < cycle[oldest].from.c.stat.Ctime {
+		if oldest < 0 || e.blocked.c.stat.Ctime < cycle[oldest].blocked.c.stat.Ctime {
 			oldest = i
 		}
-		if youngest < 0 || e.from.c.stat.Ctime > cycle[youngest].from.c.stat.Ctime {
+		if youngest < 0 || e.blocked.c.stat.Ctime > cycle[youngest].blocked.c.stat.Ctime {
 			youngest = i
 		}
 	}
 	before := cycle[(youngest+len(cycle)-1)%len(cycle)]
-	victim := before.to
+	victim := before.blocker
 	if before.runsCommand {
-		victim = before.from
+		victim = before.blocked
 	}
 	f := &Finding{Kind: cycleFound, Problem: fmt.Sprintf("%d sessions are waiting for each other", len(cycle)), Command: victim.q.removal(victim.c)}
 	for _, e := range append(slices.Clone(cycle[oldest:]), cycle[:oldest]...) {
-		s := Step{Path: e.from.q.Path, Contender: e.from.c}
+		s := Step{Path: e.blocked.q.Path, Contender: e.blocked.c}
 		if e.runsCommand {
-			s.Runs, s.RunsPath = e.to.c, e.to.q.Path
+			s.Runs, s.RunsPath = e.blocker.c, e.blocker.q.Path
 		} else {
-			s.Behind = e.to.c
+			s.Behind = e.blocker.c
 		}
 		f.Chain = append(f.Chain, s)
 	}
 	return f
 }
 
-// removal returns the zksh command that removes a contender from the queue.
+// removal returns the zksh command that removes a contender from the queue. The command deletes
+// the contender's znode.
 func (q *Queue) removal(c *Contender) string {
 	return "unlock --force " + quoteWord(path.Base(c.nodes[0].path)) + " " + quoteWord(q.Path)
 }
 
-// quoteWord returns s as a user has to type it as an argument.
+// quoteWord returns s as the user must type it as an argument of a zksh command, with quotes if
+// necessary.
 func quoteWord(s string) string {
 	switch {
 	case !strings.ContainsAny(s, " \t\"'"):
@@ -221,7 +223,7 @@ func quoteWord(s string) string {
 	return "'" + s + "'"
 }
 
-// selfWaits returns a finding for each session that waits for itself.
+// selfWaits returns a finding for each session that waits for a lock that it holds itself.
 func (q *Queue) selfWaits() (list []*Finding) {
 	done := map[string]bool{}
 	for _, c := range q.Contenders {
@@ -244,11 +246,13 @@ func (q *Queue) selfWaits() (list []*Finding) {
 	return list
 }
 
-// watchingKinds are the kinds of contenders whose recipes watch a contender ahead.
+// watchingKinds are the recipes in which each waiter watches a contender ahead of it in the
+// queue.
 var watchingKinds = []string{"Curator mutex", "Curator mutex, shared", "Curator write", "Curator read", "Curator latch",
 	"kazoo lock", "kazoo read", "go-zookeeper lock", "ZooKeeper recipe"}
 
-// unwatched returns a finding for each waiter whose session watches no contender ahead.
+// unwatched returns a finding for each waiter whose session watches none of the contenders ahead
+// of it.
 func (q *Queue) unwatched(e TreeEnsemble, w *cluster.Watches) (list []*Finding) {
 	if w.Why != "" {
 		return nil
@@ -270,7 +274,7 @@ func (q *Queue) unwatched(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 	return list
 }
 
-// label returns a contender's session, client address and note on one line.
+// label returns the session, the client address and the note of a contender, on one line.
 func (c *Contender) label() string {
 	words := []string{cmp.Or(c.Session, "no session")}
 	for _, w := range []string{c.Client, c.Who} {

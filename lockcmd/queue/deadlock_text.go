@@ -10,7 +10,8 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Text writes each finding as a chain of lines, in the style of a thread dump.
+// Text implements render.Value. It writes each finding as a chain of lines, in the style of a
+// thread dump.
 func (d *Deadlocks) Text(w io.Writer) error {
 	if len(d.Findings) == 0 {
 		_, err := fmt.Fprintf(w, "no deadlock in %d queues below %s\n", d.Queues, render.Safe(d.Path))
@@ -27,7 +28,8 @@ func (d *Deadlocks) Text(w io.Writer) error {
 	return err
 }
 
-// isDeadlock reports whether the finding may be a deadlock; otherwise it is another problem.
+// isDeadlock reports whether the finding may be a deadlock. Other findings, such as a holder
+// without a connection, are not deadlocks.
 func (f *Finding) isDeadlock() bool {
 	return f.Kind == cycleFound || f.Kind == twiceFound || f.Kind == upgradeFound
 }
@@ -49,7 +51,7 @@ func (f *Finding) write(b *strings.Builder) {
 	}
 }
 
-// lines describes in text what the contender does and which contender blocks it.
+// lines returns a description of what the contender does and which contender blocks it.
 func (s Step) lines() []string {
 	c := s.Contender
 	did := fmt.Sprintf("%s %s as %s, at place %d for %s (%s)", c.State, s.Path, c.modeName(), c.Place, cmp.Or(c.Age, "an unknown time"), strings.Join(c.Nodes, ","))

@@ -11,18 +11,19 @@ import (
 // lockGroup is a set of recipes whose locks on one path exclude each other.
 type lockGroup struct {
 	name           string   // shown to users, in the plural
-	pattern        string   // pattern of the znodes' names
-	kinds          []string // the recipes, as zklock.ParseName names them
+	pattern        string   // pattern of the names of their znodes
+	kinds          []string // names of the recipes, as returned by zklock.ParseName
 	waitsForGroups []string // names of other groups for which these locks also wait
 }
 
-// lockGroups records which recipes wait for which. We tested each pair of clients: while one
-// client of Curator 5.4, kazoo 2.8, go-zookeeper 1.0 or ZooKeeper's recipes held a lock,
-// another one tried to acquire it on the same path. The last two rows come from reading the
-// clients' source code.
+// lockGroups records which recipes wait for which others. We tested each pair of clients: while
+// one client of Curator 5.4, kazoo 2.8, go-zookeeper 1.0 or ZooKeeper's recipes held a lock,
+// another one tried to acquire it on the same path. The last two rows are the result of reading
+// the clients' source code.
 //
-// kazoo's Lock ignores its ReadLock, but znodes of Lock and WriteLock have the same names, and
-// WriteLock respects ReadLock. zksh cannot tell them apart, so it does not warn of this pair.
+// kazoo's Lock ignores its ReadLock, while its WriteLock respects ReadLock. zksh does not warn
+// of this pair, because the znodes of Lock and WriteLock have the same names and cannot be told
+// apart.
 var lockGroups = []*lockGroup{
 	{"Curator mutexes", "_c_…-lock-…", []string{"Curator mutex", "Curator mutex, shared", "lock", "read lock", "write lock"},
 		[]string{"go-zookeeper locks"}},
@@ -39,17 +40,17 @@ var lockGroups = []*lockGroup{
 	{"Accumulo locks", "zlock…", []string{"Accumulo lock"}, nil},
 }
 
-// The names of the semaphores, as zklock.ParseName returns them.
+// Names of the semaphore recipes, as returned by zklock.ParseName.
 const (
 	curatorSemaphore = "Curator semaphore"
 	kazooSemaphore   = "kazoo semaphore"
 )
 
-// kazooGuard is the suffix of the path where kazoo's clients wait for a semaphore's lease. The
-// path without the suffix contains the leases.
+// kazooGuard is the suffix of the znode below which kazoo's clients wait for a lease of a
+// semaphore. The leases themselves are below the path without the suffix.
 const kazooGuard = "-__lock__"
 
-// groupOf returns the group of a kind, or nil if the kind is in no group.
+// groupOf returns the group that contains the recipe kind, or nil if no group contains it.
 func groupOf(kind string) *lockGroup {
 	for _, g := range lockGroups {
 		if slices.Contains(g.kinds, kind) {
@@ -63,15 +64,15 @@ func (g *lockGroup) waitsFor(other *lockGroup) bool {
 	return g == other || g == nil || other == nil || slices.Contains(g.waitsForGroups, other.name)
 }
 
-// waitsFor reports whether the contender waits for other, which came first.
+// waitsFor reports whether the recipe of c waits for other, a contender that came first.
 func (c *Contender) waitsFor(other *Contender) bool {
 	return c.waitsForAll || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
 		return slices.ContainsFunc(other.groups, mine.waitsFor)
 	})
 }
 
-// warnings returns a warning for each pair of groups among the contenders that do not exclude
-// each other.
+// warnings returns a warning for each two groups of recipes that are both present in list and do
+// not exclude each other.
 func warnings(list []*Contender) []string {
 	var texts []string
 	different := slices.CompactFunc(slices.SortedStableFunc(slices.Values(list), compareKinds),
@@ -86,7 +87,8 @@ func warnings(list []*Contender) []string {
 	return texts
 }
 
-// compareKinds orders contenders. It returns 0 for two that wait for the same contenders.
+// compareKinds orders contenders by their recipe and mode. It returns 0 for two contenders that
+// would wait for the same others.
 func compareKinds(a, b *Contender) int {
 	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.waitsForAll, len(c.groups)) }
 	return strings.Compare(key(a), key(b))

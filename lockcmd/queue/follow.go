@@ -12,43 +12,43 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// WatchableEnsemble is an ensemble that reports changes of the children that Children has
-// listed and of the znodes that Watch has read.
+// WatchableEnsemble is an ensemble that reports changes. It watches the children that Children
+// has listed and the data of the znodes that Watch has read.
 type WatchableEnsemble interface {
 	Ensemble
 	// Watch is like Nodes, but sets a watch on each znode.
 	Watch(ctx context.Context, paths []string) ([]Node, error)
 }
 
-// A Follower reads a queue again after each change.
+// A Follower follows the changes of one queue, by reading the queue again after each change.
 type Follower struct {
 	e        WatchableEnsemble
 	path     string
 	reader   reader
-	clients  *cluster.Clients // the servers' last answer
+	clients  *cluster.Clients // the servers' last report about the clients
 	askedAt  time.Time
-	queryDue bool     // a contender's connection is unknown, but askEvery has not passed yet
-	last     *Queue   // the queue as last read; nil before the first reading
-	counter  *counter // nil without statistics
+	queryDue bool     // a contender's connection is unknown, but the last query is less than askEvery ago
+	last     *Queue   // the queue at the last reading; nil before the first one
+	counter  *counter // nil if no statistics are collected
 }
 
-// The events of a contender.
+// Events of a contender.
 const (
 	cameEvent = "came"
 	gotEvent  = "got"
 	leftEvent = "left"
 )
 
-// askEvery is the minimum time between two queries for the clients' connections.
+// askEvery is the minimum time between two queries to the servers for the clients' connections.
 const askEvery = time.Second
 
-// Follow returns a Follower of the queue at path.
+// Follow returns a Follower of the queue at path. It does not read the queue yet.
 func Follow(e WatchableEnsemble, path string) *Follower {
 	return &Follower{e: e, path: path, clients: &cluster.Clients{}, reader: reader{e: e}}
 }
 
-// Update reads the queue after a change and returns the changes. It reads only new znodes and
-// the holders' znodes, whose data changes when another client asks for the lock.
+// Update reads the queue after a change and returns the changes. It reads only the new znodes
+// and the znodes of the holders, whose data changes when another client asks for the lock.
 func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	c, err := f.reader.read(ctx, f.path)
 	if err != nil {
@@ -70,10 +70,10 @@ func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	return list, nil
 }
 
-// Count starts the statistics.
+// Count starts to collect statistics.
 func (f *Follower) Count(ctx context.Context) { f.counter = newCounter(ctx, f.e, f.path) }
 
-// Stats returns the statistics since Count, or nil if Count was not called.
+// Stats returns the statistics collected since Count was called, or nil if Count was not called.
 func (f *Follower) Stats(ctx context.Context) *Stats {
 	if f.counter == nil {
 		return nil
@@ -81,8 +81,8 @@ func (f *Follower) Stats(ctx context.Context) *Stats {
 	return f.counter.stats(ctx, f.e)
 }
 
-// watchHolders reads the holders' znodes and watches them. If a holder is gone meanwhile, the
-// next Update reports it.
+// watchHolders reads the holders' znodes and watches their data. If a holder has left meanwhile,
+// the next Update reports that.
 func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 	var holders []*node
 	var paths []string
@@ -101,8 +101,8 @@ func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 	return nil
 }
 
-// connections returns the clients' connections. It queries the servers only if a contender's
-// connection is unknown, and not more often than askEvery.
+// connections returns the clients' connections. It queries the servers only if the connection of
+// a contender is unknown and the last query is more than askEvery ago.
 func (f *Follower) connections(ctx context.Context, q *Queue) *cluster.Clients {
 	unknown := slices.ContainsFunc(q.Contenders, func(c *Contender) bool {
 		return c.Session != "" && f.clients.Addrs[c.stat.EphemeralOwner] == ""
@@ -113,22 +113,22 @@ func (f *Follower) connections(ctx context.Context, q *Queue) *cluster.Clients {
 		return f.clients
 	}
 	old := *f.clients
-	old.All = old.All && !unknown // the old answer does not contain the new contender
+	old.All = old.All && !unknown // the old report does not contain the new contender
 	return &old
 }
 
-// AskServers queries the servers for the clients' connections again if a client is
-// disconnected or its connection is unknown. No watch reports that a client has connected
-// again.
+// AskServers queries the servers again for the clients' connections if a client is disconnected
+// or its connection is unknown. This is necessary because no watch reports that a client has
+// reconnected.
 func (f *Follower) AskServers(ctx context.Context) {
 	if q := f.last; q != nil && (f.queryDue || q.hasDisconnected()) {
 		q.addClients(f.connections(ctx, q))
 	}
 }
 
-// Picture returns the queue as lines that fit a terminal of this size, with the statistics if
-// stats is not nil. Without a connection, it shows the last known state. It returns nil before
-// the first reading.
+// Picture returns the queue as lines of text that fit a terminal of this size. If stats is not
+// nil, the lines include the statistics. If connected is false, they show the last known state
+// and say so. Before the first reading, Picture returns nil.
 func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []string {
 	q := f.last
 	if q == nil {
@@ -161,15 +161,15 @@ func (q *Queue) title() string {
 	return fmt.Sprintf("%s: %d hold, %d wait", q.Path, holding, len(q.Contenders)-holding)
 }
 
-// A Change is one event in a queue.
+// A Change is one event in a queue, such as the arrival of a contender.
 type Change struct {
 	Time  string `json:"time"` // RFC 3339, in UTC
 	Event string `json:"event"`
 	*Contender
 }
 
-// Text writes the change as one line. Only the last column but one, the contender's note, can
-// contain spaces.
+// Text writes the change as one line of columns. Only the last column but one, the contender's
+// note, can contain spaces.
 func (c Change) Text(w io.Writer) error {
 	_, err := fmt.Fprintln(w, strings.Join(c.cells(c.Time, c.Event, c.modeName(), c.Session, c.Client), "  "))
 	return err
@@ -178,9 +178,9 @@ func (c Change) Text(w io.Writer) error {
 // IsEvent implements render.Event.
 func (Change) IsEvent() {}
 
-// changes returns the events between two readings: which contenders left, came and acquired
-// the lock. For the first reading, it returns the state of each contender. Contenders that
-// came and left between two readings are missing.
+// changes returns the events between two readings of a queue: which contenders left, which came
+// and which acquired the lock. For the first reading, it returns the state of each contender. A
+// contender that came and left between the two readings is missing.
 func changes(before, now *Queue, at time.Time) []Change {
 	var list []Change
 	add := func(event string, c *Contender) {

@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// String returns a short description of the contender for messages.
+// String returns a short description of the contender, for messages.
 func (c *Contender) String() string {
 	if c.Who == "" {
 		return render.Safe(c.Nodes[0])
@@ -17,8 +17,8 @@ func (c *Contender) String() string {
 	return render.Safe(c.Who + " (" + c.Nodes[0] + ")")
 }
 
-// Excludes reports whether the contender conflicts with another lock on the same path that is
-// held in this mode.
+// Excludes reports whether the contender conflicts with another lock that is held on the same
+// path in this mode.
 func (c *Contender) Excludes(mode zklock.Mode) bool {
 	return zklock.Conflicts(c.Mode, mode)
 }
@@ -32,7 +32,7 @@ func (q *Queue) Contender(name string) *Contender {
 	return q.Contenders[i]
 }
 
-// ahead returns the contenders that c waits for.
+// ahead returns the contenders in the queue for which c waits.
 func (q *Queue) ahead(c *Contender) (list []*Contender) {
 	for _, a := range q.Contenders[:c.Place-1] {
 		if a.Excludes(c.Mode) && c.waitsFor(a) {
@@ -42,7 +42,7 @@ func (q *Queue) ahead(c *Contender) (list []*Contender) {
 	return list
 }
 
-// position is a contender together with its queue.
+// position identifies a contender in a queue.
 type position struct {
 	q *Queue
 	c *Contender
@@ -50,27 +50,27 @@ type position struct {
 
 func (s position) session() string { return s.c.Session }
 
-// edge says that one session cannot continue before another one does. Either from waits for
-// to in the same queue, or, with runsCommand set, from holds a lock for a command, and to is a
-// wait of that command.
+// edge says that the session of blocked cannot continue before the session of blocker does.
+// Either blocked waits for blocker in the same queue or, with runsCommand set, blocked holds a
+// lock for a command, and blocker is a wait of that command.
 type edge struct {
-	from position
-	to   position
-	// whether to is a contender of a command that runs under the lock of from. The command has
-	// its own session; its note lists the lock.
+	blocked position
+	blocker position
+	// whether blocker is a contender of a command that runs under the lock of blocked. The
+	// command has its own session, and its note lists the lock.
 	runsCommand bool
 }
 
-// graph contains the edges between sessions, over several queues.
+// graph contains the edges between the sessions that contend in several queues.
 type graph struct {
 	sessions   []string              // in the order of their first contender in the queues
-	positions  map[string][]position // contenders, by session
-	runsUnder  map[string][]position // contenders whose notes list this znode as held; keys are server paths
+	positions  map[string][]position // all contenders, by session
+	runsUnder  map[string][]position // contenders of commands, by the server path of a held znode in their notes
 	serverPath func(string) string   // converts a path to a server path
 }
 
-// newGraph builds the graph of queues. It ignores contenders whose znode is not ephemeral,
-// because no session owns them.
+// newGraph builds the graph of all contenders in queues. It ignores contenders whose znode is
+// not ephemeral, because no session owns them.
 func newGraph(queues []*Queue, server func(string) string) *graph {
 	g := &graph{positions: map[string][]position{}, runsUnder: map[string][]position{}, serverPath: server}
 	for _, q := range queues {
@@ -93,11 +93,12 @@ func newGraph(queues []*Queue, server func(string) string) *graph {
 	return g
 }
 
-// edges calls visit for each edge from session to another session, until visit returns false.
+// edges calls visit for each edge that leads from this session to another one, until visit
+// returns false.
 func (g *graph) edges(session string, visit func(edge) bool) {
 	for _, from := range g.positions[session] {
 		for _, a := range from.q.ahead(from.c) {
-			if a.Session != "" && a.Session != session && !visit(edge{from: from, to: position{from.q, a}}) {
+			if a.Session != "" && a.Session != session && !visit(edge{blocked: from, blocker: position{from.q, a}}) {
 				return
 			}
 		}
@@ -111,16 +112,16 @@ func (g *graph) edges(session string, visit func(edge) bool) {
 	}
 }
 
-// shortestCycle returns a shortest cycle through the session start. It uses only sessions for
-// which pass returns true. It returns nil if there is no cycle.
-func (g *graph) shortestCycle(start string, pass func(session string) bool) []edge {
+// shortestCycle returns a shortest cycle through the session start, or nil if there is none. It
+// follows only sessions for which include returns true.
+func (g *graph) shortestCycle(start string, include func(session string) bool) []edge {
 	reachedBy := map[string]edge{} // edge on which the search reached each session
 	for level := []string{start}; len(level) > 0; {
 		var next []string
 		for _, s := range level {
 			g.edges(s, func(e edge) bool {
-				to := e.to.session()
-				if _, seen := reachedBy[to]; !seen && pass(to) {
+				to := e.blocker.session()
+				if _, seen := reachedBy[to]; !seen && include(to) {
 					reachedBy[to] = e
 					next = append(next, to)
 				}
@@ -129,7 +130,7 @@ func (g *graph) shortestCycle(start string, pass func(session string) bool) []ed
 		}
 		if last, closed := reachedBy[start]; closed {
 			cycle := []edge{last}
-			for s := last.from.session(); s != start; s = reachedBy[s].from.session() {
+			for s := last.blocked.session(); s != start; s = reachedBy[s].blocked.session() {
 				cycle = append(cycle, reachedBy[s])
 			}
 			slices.Reverse(cycle)
@@ -140,26 +141,26 @@ func (g *graph) shortestCycle(start string, pass func(session string) bool) []ed
 	return nil
 }
 
-// shorten removes unnecessary sessions from a cycle: if a waits for b and b waits for c in the
-// same queue, and a waits for c as well, it removes b.
+// shorten removes unnecessary sessions from a cycle. If a waits for b and b waits for c in the
+// same queue, and a also waits for c, it removes b.
 func shorten(cycle []edge) []edge {
 	cycle = slices.Clone(cycle)
 	for i := 0; i < len(cycle) && len(cycle) > 1; {
 		next := (i + 1) % len(cycle)
 		e, n := cycle[i], cycle[next]
-		if e.runsCommand || n.runsCommand || e.to.c != n.from.c || !slices.Contains(e.from.q.ahead(e.from.c), n.to.c) {
+		if e.runsCommand || n.runsCommand || e.blocker.c != n.blocked.c || !slices.Contains(e.blocked.q.ahead(e.blocked.c), n.blocker.c) {
 			i++
 			continue
 		}
-		cycle[i].to = n.to
+		cycle[i].blocker = n.blocker
 		cycle = slices.Delete(cycle, next, next+1)
 		i = 0
 	}
 	return cycle
 }
 
-// cycles returns a shortest cycle for each session that is part of one. Each cycle is returned
-// once.
+// cycles returns a shortest cycle for each session that is part of a cycle. It returns each
+// cycle only once.
 func (g *graph) cycles() (all [][]edge) {
 	seen := map[string]bool{} // keys are the sorted sessions of a cycle
 	covered := map[string]bool{}
@@ -175,8 +176,8 @@ func (g *graph) cycles() (all [][]edge) {
 			cycle := shorten(g.shortestCycle(s, func(other string) bool { return in[other] }))
 			var sessions []string
 			for _, e := range cycle {
-				covered[e.from.session()] = true
-				sessions = append(sessions, e.from.session())
+				covered[e.blocked.session()] = true
+				sessions = append(sessions, e.blocked.session())
 			}
 			slices.Sort(sessions)
 			if key := strings.Join(sessions, " "); len(cycle) > 1 && !seen[key] {
@@ -201,7 +202,7 @@ func (g *graph) components() (components [][]string) {
 		low[s] = index[s]
 		stack, on[s] = append(stack, s), true
 		g.edges(s, func(e edge) bool {
-			switch to := e.to.session(); {
+			switch to := e.blocker.session(); {
 			case index[to] == 0:
 				visit(to)
 				low[s] = min(low[s], low[to])

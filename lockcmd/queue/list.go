@@ -12,10 +12,10 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// maxIgnored is the maximum number of ignored children in a remark.
+// maxIgnored is the maximum number of ignored children that one remark names.
 const maxIgnored = 10
 
-// Remarks returns notes for the user that do not fit into the table, one per line.
+// Remarks returns notes for the user that are not part of the table, one per line.
 func (q *Queue) Remarks() []string {
 	var lines []string
 	for _, w := range q.Warnings {
@@ -37,7 +37,8 @@ func (q *Queue) Remarks() []string {
 	return lines
 }
 
-// Text writes a table with a header or, for an empty queue, the word "free".
+// Text implements render.Value. It writes a table with a header or, for an empty queue, the word
+// "free".
 func (q *Queue) Text(w io.Writer) error { return q.FitText(w, 0) }
 
 // FitText implements render.Fitter.
@@ -46,7 +47,7 @@ func (q *Queue) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// Indices of the table's columns.
+// Indices of the columns of the table.
 const (
 	colPlace = iota
 	colMode
@@ -58,8 +59,8 @@ const (
 	colNode
 )
 
-// Table returns a row for each contender, with nothing shortened. An empty cell is a dash, so
-// that a program can split a row at its spaces up to the column WHO.
+// Table returns a row for each contender, without shortening anything. It represents an empty
+// cell by a dash, so that programs can split a row at its spaces up to the column WHO.
 func (q *Queue) Table() render.Grid {
 	g := render.Grid{Header: []string{"PLACE", "MODE", "STATE", "SESSION", "CLIENT", "AGE", "WHO", "NODE"}}
 	for _, c := range q.Contenders {
@@ -68,8 +69,8 @@ func (q *Queue) Table() render.Grid {
 	return g
 }
 
-// cells returns words, the contender's note and its znodes as the cells of a row. All cells
-// are safe to print on one line.
+// cells returns the cells of a row: words, followed by the contender's note and its znodes. All
+// cells are safe to print on one line.
 func (c *Contender) cells(words ...string) []string {
 	words = append(words, c.Who, strings.Join(c.Nodes, ","))
 	for i, word := range words {
@@ -78,7 +79,7 @@ func (c *Contender) cells(words ...string) []string {
 	return words
 }
 
-// lines returns the queue as text that fits a terminal with this many columns; 0 means
+// lines returns the queue as lines of text that fit a terminal with this many columns; 0 means
 // unlimited.
 func (q *Queue) lines(columns int) []string {
 	switch {
@@ -94,9 +95,9 @@ func (q *Queue) lines(columns int) []string {
 	return g.Lines()
 }
 
-// fit shortens the table step by step until it has this many columns. The note (WHO) is most
-// important, so znode names are shortened first, and CLIENT and SESSION are removed before it.
-// MODE is removed next, because a shortened znode name still shows it.
+// fit shortens the table step by step until it fits into this many columns. The column WHO,
+// which contains the note, is most important. fit first shortens znode names, and then removes
+// CLIENT and SESSION. It then removes MODE, because a shortened znode name still shows the mode.
 func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 	if g.Width() > columns {
 		g.Header[colPlace] = "#"
@@ -113,7 +114,7 @@ func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 }
 
 // ShortNode shortens the name or path of a contender's znode to this many columns. As long as
-// possible, it keeps the mode and the end of the sequence number, which distinguish
+// possible, it keeps the mode and the end of the sequence number, which distinguish the
 // contenders. Find accepts the result.
 func ShortNode(node string, columns int) string {
 	if render.Width(node) <= columns {
@@ -122,7 +123,7 @@ func ShortNode(node string, columns int) string {
 	const digits = 5 // minimum number of digits to keep
 	name := path.Base(node)
 	parsed, ok := zklock.ParseName(name)
-	_, tail, _ := strings.Cut(name, parsed.GUID) // the mode's mark and the number
+	_, tail, _ := strings.Cut(name, parsed.GUID) // the part that shows the mode, and the sequence number
 	at := strings.LastIndexFunc(tail, func(r rune) bool { return r < '0' || r > '9' }) + 1
 	mark, number := strings.Trim(tail[:at], "-_#"), tail[at:]
 	mark, _, _ = strings.Cut(mark, "-")

@@ -17,20 +17,20 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// note is the data that zksh stores in its lock znodes, as one line of JSON. It tells people
-// who holds the lock.
+// note is the data that zksh stores in the znodes of its locks, as one line of JSON. It shows
+// other users who holds the lock.
 type note struct {
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
 	User  string `json:"user"`
 	Note  string `json:"note,omitempty"`
-	Start string `json:"start"` // time of the request for the lock, RFC 3339
-	// server paths of the znodes of all locks that this process and its parent processes held
-	// at that time
+	Start string `json:"start"` // when the lock was requested, RFC 3339
+	// server paths of the znodes of all locks that this process and its parent processes held at
+	// Start
 	Held []string `json:"held,omitempty"`
 }
 
-// ownNote returns a note that describes this process.
+// ownNote returns a note that describes this process and contains text.
 func ownNote(text string) note {
 	n := note{PID: os.Getpid(), Note: text, Start: render.Time(time.Now())}
 	if host, err := os.Hostname(); err == nil {
@@ -43,8 +43,8 @@ func ownNote(text string) note {
 	return n
 }
 
-// Note returns the data for a lock znode of this process. text is a message for other users,
-// and held lists the znodes of locks that are already held.
+// Note returns the data to store in a lock znode of this process. text is a message for other
+// users. held lists the znodes of the locks that are already held.
 func Note(text string, held []string) ([]byte, error) {
 	n := ownNote(text)
 	n.Held = held
@@ -56,10 +56,10 @@ func parseNote(data []byte) (n note, ok bool) {
 	return n, err == nil && n.valid()
 }
 
-// valid reports whether n comes from a real note and not from other JSON.
+// valid reports whether n was parsed from a note of zksh, and not from other JSON.
 func (n note) valid() bool { return n.Host != "" && n.PID > 0 }
 
-// String formats the note for people, such as "user@host pid 12: text".
+// String formats the note for people to read, such as "user@host pid 12: text".
 func (n note) String() string {
 	s := n.Host
 	if n.User != "" {
@@ -72,8 +72,9 @@ func (n note) String() string {
 	return s
 }
 
-// revocation is the data of a znode whose owner was asked to release the lock. It follows
-// zklock.RevokeMessage. Only zksh writes it, and only if the znode contained a note.
+// revocation is the data of a znode whose owner was asked to release the lock. In the znode, it
+// follows zklock.RevokeMessage. Only zksh writes it, and only if the znode contained a note of
+// zksh.
 type revocation struct {
 	By     note            `json:"by"`
 	Holder json.RawMessage `json:"holder,omitempty"` // the znode's data before the request
@@ -81,8 +82,8 @@ type revocation struct {
 
 const releaseRequested = "release requested"
 
-// parseRevocation reports whether data is a request to release the lock. r is empty if the
-// request contains no details.
+// parseRevocation reports whether data is a request to release the lock, and returns the details
+// of the request. r is empty if there are none.
 func parseRevocation(data []byte) (r revocation, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(zklock.RevokeMessage))
 	if !ok {
@@ -94,9 +95,9 @@ func parseRevocation(data []byte) (r revocation, ok bool) {
 	return r, true
 }
 
-// Revoke returns the data to write to a lock znode to ask its owner to release the lock.
-// Curator recognizes only its plain revocation message, so Revoke adds details only if data
-// contains a note of zksh.
+// Revoke returns the data to write into a lock znode to ask its owner to release the lock. data
+// is the current data of the znode. Revoke adds details to the request only if data contains a
+// note of zksh, because Curator recognizes only the plain message.
 func Revoke(data []byte) ([]byte, error) {
 	if r, ok := parseRevocation(data); ok { // the owner was already asked
 		data = r.Holder
@@ -108,7 +109,8 @@ func Revoke(data []byte) ([]byte, error) {
 	return append([]byte(zklock.RevokeMessage+" "), line...), err
 }
 
-// Asker returns a short description of the client that wrote the request in data.
+// Asker returns a short description of the client that asked for the lock. data is the data of
+// the znode with the request.
 func Asker(data []byte) string {
 	if r, _ := parseRevocation(data); r.By.valid() {
 		return render.Safe(r.By.String())
@@ -116,12 +118,13 @@ func Asker(data []byte) string {
 	return "another client"
 }
 
-// whoColumns is the maximum width of plain text data in a list, in columns.
+// whoColumns is the maximum width, in columns, at which a list shows znode data that is plain
+// text.
 const whoColumns = 40
 
-// decode returns a description of a contender from its data, and whether zksh wrote that data.
-// The description of empty data is empty.
-func decode(data []byte) (who string, ours bool) {
+// decode returns a description of a contender, based on the data of its znode, and whether zksh
+// wrote that data. If data is empty, the description is empty.
+func decode(data []byte) (who string, byZksh bool) {
 	if n, ok := parseNote(data); ok {
 		return n.String(), true
 	}
@@ -157,15 +160,15 @@ func isText(data []byte) bool {
 	}) < 0
 }
 
-// Who returns a description of a contender from its data. It is safe to print on one line on a
-// terminal.
+// Who returns a description of a contender, based on the data of its znode. The description is
+// safe to print on one line of a terminal.
 func Who(data []byte) string {
 	who, _ := decode(data)
 	return render.Safe(who)
 }
 
 // Describe returns a description of a contender: its data, the creation time of its znode and
-// the znode's name. It leaves out what is not known.
+// the name of the znode. It omits unknown parts.
 func Describe(data []byte, since time.Time, node string) string {
 	who, name := Who(data), render.Safe(path.Base(node))
 	words, end := []string{who}, " ("+name+")"

@@ -1,10 +1,11 @@
-// Package queue observes the queues of locks: who holds a lock and who waits for it, which
-// recipes ignore each other, and which sessions wait for each other. It knows the locks of
-// Curator, kazoo, go-zookeeper, ZooKeeper's recipes, HBase and Accumulo.
+// Package queue observes the queues of locks for zksh's lock commands. It finds out which client
+// holds a lock and which clients wait for it, which recipes ignore each other, and which
+// sessions wait for each other. It knows the locks of Curator, kazoo, go-zookeeper, ZooKeeper's
+// recipes, HBase and Accumulo.
 //
 // Begin reading with Queue and Contender, and with Read, which reads one queue. LookAll reads
-// all queues below a path, Follow reports the changes of one queue, and FindDeadlocks searches
-// for deadlocks. Wait.Deadlock does so for a wait of this client.
+// all queues below a path, and Follow reports the changes of one queue. FindDeadlocks searches
+// for deadlocks, and Wait.Deadlock searches for one that blocks a wait of this client.
 //
 // This package is part of the program zksh and may change at any time.
 package queue
@@ -21,22 +22,22 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// The states of a contender.
+// States of a contender.
 const (
 	holds = "holds"
 	waits = "waits"
 )
 
-// A Queue contains the contenders for one lock.
+// A Queue contains the contenders for the lock at one path.
 type Queue struct {
 	Path       string       `json:"path"`
-	Missing    bool         `json:"missing,omitempty"`   // the znode does not exist
+	Missing    bool         `json:"missing,omitempty"`   // the znode at Path does not exist
 	State      string       `json:"state"`               // "held" or "free"
 	MaxLeases  int          `json:"maxLeases,omitempty"` // limit of a kazoo semaphore; 0 if unknown
 	Contenders []*Contender `json:"contenders"`          // in order of arrival
 	Ignored    []string     `json:"ignored,omitempty"`   // names of children that are not contenders
 	Warnings   []string     `json:"warnings,omitempty"`
-	NoClients  string       `json:"noClients,omitempty"` // why clients' addresses are missing
+	NoClients  string       `json:"noClients,omitempty"` // why the clients' addresses are missing
 }
 
 // A Contender is one client that holds the lock or waits for it.
@@ -48,15 +49,15 @@ type Contender struct {
 	Session string      `json:"session"`          // session id in hexadecimal; empty if the znode is not ephemeral
 	Client  string      `json:"client,omitempty"` // address of the client, or "no connection"
 	Since   string      `json:"since,omitempty"`  // creation time of its znode, RFC 3339 in UTC
-	Age     string      `json:"age,omitempty"`    // by the server's clock, if it is known
-	Who     string      `json:"who,omitempty"`    // description from its data
+	Age     string      `json:"age,omitempty"`    // since its znode was created, by the server's clock if it is known
+	Who     string      `json:"who,omitempty"`    // description, based on the data of its znode
 	Data    render.Data `json:"data"`
 	Nodes   []string    `json:"nodes"` // names of its znodes; several if it contends in several families
 
 	nodes       []*node
 	stat        *zk.Stat
 	groups      []*lockGroup
-	waitsForAll bool // created by zksh, which waits for the locks of every family
+	waitsForAll bool // the client is zksh, which waits for the locks of all families
 }
 
 func newContender(n *node) *Contender {
@@ -81,18 +82,18 @@ func newContender(n *node) *Contender {
 // Servers from 3.8.4 and 3.9.2 on do not, if the znode is unreadable.
 func (c *Contender) statKnown() bool { return c.stat.Czxid != 0 }
 
-// isSession reports whether the ephemeral owner of a znode is a session. Container and TTL
-// znodes have special values there.
+// isSession reports whether owner, the ephemeral owner of a znode, is the id of a session.
+// Container and TTL znodes have special values in this field.
 func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint64(owner)>>56 != 0xff }
 
-// addNode adds a znode of another family to the contender.
+// addNode adds another znode to the contender, which contends in several families.
 func (c *Contender) addNode(n *node) {
 	c.Nodes, c.nodes = append(c.Nodes, n.name()), append(c.nodes, n)
 	c.groups = append(c.groups, groupOf(n.Kind))
 	c.Kind, c.waitsForAll = "all families", true
 }
 
-// modeName returns the mode as shown to users.
+// modeName returns the mode of the contender as it is shown to users.
 func (c *Contender) modeName() string {
 	for _, w := range []string{"semaphore", "latch", "read", "write"} {
 		if strings.Contains(c.Kind, w) {
@@ -105,7 +106,7 @@ func (c *Contender) modeName() string {
 	return "lock"
 }
 
-// newQueue builds a queue from the znodes that were read.
+// newQueue builds a queue from the znodes that were read below path.
 func newQueue(path string, c contents) *Queue {
 	q := &Queue{Path: path, Missing: c.missing, State: "free", MaxLeases: c.maxLeases, Ignored: c.ignored, Contenders: []*Contender{}}
 	switch {
@@ -127,8 +128,8 @@ func newQueue(path string, c contents) *Queue {
 // Free reports whether no client holds the lock or waits for it.
 func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
 
-// Holders returns the znode name of each holder. If a holder has several znodes, it returns
-// the first one, whose data the client watches for requests.
+// Holders returns one znode name for each holder. If a holder has several znodes, this is the
+// first one, because the holder watches its data for requests to release the lock.
 func (q *Queue) Holders() (nodes []string) {
 	for _, c := range q.holders() {
 		nodes = append(nodes, c.Nodes[0])
@@ -141,7 +142,7 @@ func (q *Queue) holders() []*Contender {
 	return slices.DeleteFunc(slices.Clone(q.Contenders), func(c *Contender) bool { return c.State != holds })
 }
 
-// setAges sets the age of each contender; now is the server's current time.
+// setAges sets the age of each contender. now is the current time by the server's clock.
 func (q *Queue) setAges(now time.Time) {
 	for _, c := range q.Contenders {
 		if !c.statKnown() {

@@ -13,17 +13,17 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// znodeReader reads the znodes of queues. Its errors support errors.Is with go-zookeeper's
-// values.
+// znodeReader reads the znodes of queues. errors.Is can compare its errors with the error values
+// of go-zookeeper.
 type znodeReader interface {
 	// Children returns the names of a znode's children.
 	Children(ctx context.Context, path string) ([]string, error)
-	// Nodes reads znodes with all requests in flight at once, and returns them in the order of
+	// Nodes reads the znodes at paths with pipelined requests, and returns them in the order of
 	// paths.
 	Nodes(ctx context.Context, paths []string) ([]Node, error)
 }
 
-// Ensemble is a ZooKeeper client that can also query each server on its own.
+// Ensemble is a ZooKeeper client that can also query each server individually.
 type Ensemble interface {
 	znodeReader
 	cluster.Ensemble
@@ -33,7 +33,7 @@ type Ensemble interface {
 type Node struct {
 	Data   []byte
 	Hidden bool     // no permission to read the data
-	Stat   *zk.Stat // nil if the znode is gone; zero if it exists but its Stat is unreadable, too
+	Stat   *zk.Stat // nil if the znode is gone; zero if it exists but its Stat is also unreadable
 }
 
 // node is a contender's znode: a child of a lock's path.
@@ -45,7 +45,7 @@ type node struct {
 
 func (n *node) name() string { return path.Base(n.path) }
 
-// contents are the znodes below one path.
+// contents contains the znodes below one path, grouped by their role.
 type contents struct {
 	nodes     []*node  // contenders for the path itself
 	leases    []*node  // leases of a Curator semaphore
@@ -55,8 +55,8 @@ type contents struct {
 	missing   bool     // the path does not exist
 }
 
-// Read reads the queue at path. A path that does not exist is a free lock. The queue contains
-// only information from the znodes; Look adds the clients' addresses.
+// Read reads the queue at path. If the path does not exist, the lock is free. The queue contains
+// only information from the znodes; Look adds the addresses of the clients.
 func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	c, err := (&reader{e: e}).read(ctx, path)
 	if err != nil {
@@ -68,8 +68,8 @@ func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 // reader reads the znodes below lock paths.
 type reader struct {
 	e     znodeReader
-	cache map[string]*node // by path; znodes that need not be read again
-	found map[string]*node // by path; all znodes of the current reading
+	cache map[string]*node // znodes that need not be read again, by path
+	found map[string]*node // all znodes of the current reading, by path
 }
 
 func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
@@ -80,7 +80,8 @@ func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
 	return c, r.readSemaphore(ctx, dir, &c)
 }
 
-// readSemaphore reads the other znodes of Curator's and kazoo's semaphores.
+// readSemaphore reads the other znodes of a queue if it belongs to a semaphore of Curator or
+// kazoo.
 func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) error {
 	if slices.Contains(c.ignored, "leases") && slices.Contains(c.ignored, "locks") {
 		c.ignored = slices.DeleteFunc(c.ignored, func(n string) bool { return n == "leases" || n == "locks" })
@@ -109,8 +110,8 @@ func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) err
 	return err
 }
 
-// readChildren reads the children of a path that are contenders. It leaves out children that
-// are gone meanwhile.
+// readChildren reads the children of dir that are contenders. It skips children that are deleted
+// meanwhile.
 func (r *reader) readChildren(ctx context.Context, dir string) (c contents, err error) {
 	names, err := r.e.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -120,7 +121,7 @@ func (r *reader) readChildren(ctx context.Context, dir string) (c contents, err 
 		return c, err
 	}
 	var unread []*node
-	var paths []string // their paths
+	var paths []string // paths of the unread znodes
 	for _, name := range names {
 		parsed, ok := zklock.ParseName(name)
 		if !ok {

@@ -13,16 +13,17 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Stats are the statistics of a queue that is being followed.
+// Stats contains statistics about a queue, collected while it was followed.
 type Stats struct {
 	Path      string  `json:"path"`
 	Seconds   float64 `json:"seconds"`   // duration of the observation
-	HandOvers int     `json:"handOvers"` // number of waiters that acquired the lock
+	HandOvers int     `json:"handOvers"` // how often a waiter acquired the lock
 	Releases  int     `json:"releases"`
-	Hold      Spread  `json:"hold"` // only of holds whose beginning was seen
+	Hold      Spread  `json:"hold"` // how long the lock was held, if the beginning was seen
 	Wait      Spread  `json:"wait"`
-	// Notified is the increase of the servers' counters since the beginning, for all their
-	// clients, this one included. It is nil if the servers do not report it.
+	// Notified is the increase of the servers' counters since the beginning of the observation.
+	// The servers count the notifications to all of their clients, including this one. Notified
+	// is nil if the servers do not report the counters.
 	Notified *Notified `json:"notified,omitempty"`
 	NotTold  string    `json:"notTold,omitempty"` // why Notified is nil
 }
@@ -34,10 +35,10 @@ type Spread struct {
 	P99   float64 `json:"p99_ms"`
 }
 
-// Notified counts watchers that the servers notified.
+// Notified contains the numbers of watchers that the servers have notified.
 type Notified struct {
-	Deleted    int64   `json:"deleted"`  // of the deletion of a znode, which waiters watch
-	Children   int64   `json:"children"` // of a change of a znode's children, as in a herd
+	Deleted    int64   `json:"deleted"`  // about the deletion of a znode; most recipes' waiters watch for this
+	Children   int64   `json:"children"` // about a change of a znode's children; many at a time are a herd
 	PerRelease float64 `json:"perRelease"`
 }
 
@@ -45,28 +46,29 @@ type Notified struct {
 type counter struct {
 	path        string
 	started     time.Time
-	came, got   map[string]time.Time // times by znode name
+	came, got   map[string]time.Time // when a contender came and acquired the lock, by znode name
 	holds, wait []time.Duration
 	handOvers   int
 	releases    int
-	before      map[string]int64 // the servers' counters at the start
-	why         string           // why before is unknown; empty if it is known
+	before      map[string]int64 // the servers' counters at the beginning of the observation
+	why         string           // why before is unknown; empty otherwise
 }
 
-// The names of the counters in mntr.
+// Names of the counters in the output of the four-letter command mntr.
 const (
 	deletionCounter = "zk_sum_node_deleted_watch_count"
 	childrenCounter = "zk_sum_node_children_watch_count"
 )
 
-// newCounter starts the statistics.
+// newCounter begins to collect the statistics of the queue at path, and reads the servers'
+// counters.
 func newCounter(ctx context.Context, e Ensemble, path string) *counter {
 	c := &counter{path: path, started: time.Now(), came: map[string]time.Time{}, got: map[string]time.Time{}}
 	c.before, c.why = cluster.SumCounters(ctx, e, deletionCounter, childrenCounter)
 	return c
 }
 
-// add records changes that were seen at this time.
+// add records changes of the queue that were seen at this time.
 func (c *counter) add(changes []Change, at time.Time) {
 	for _, ch := range changes {
 		node := ch.Nodes[0]
@@ -94,7 +96,7 @@ func (c *counter) add(changes []Change, at time.Time) {
 	}
 }
 
-// stats returns the statistics so far.
+// stats returns the statistics collected so far.
 func (c *counter) stats(ctx context.Context, e Ensemble) *Stats {
 	s := &Stats{Path: c.path, Seconds: time.Since(c.started).Seconds(), HandOvers: c.handOvers, Releases: c.releases,
 		Hold: newSpread(c.holds), Wait: newSpread(c.wait), NotTold: c.why}
@@ -111,7 +113,7 @@ func (c *counter) stats(ctx context.Context, e Ensemble) *Stats {
 	return s
 }
 
-// newSpread returns the distribution of times.
+// newSpread returns the distribution of these durations.
 func newSpread(times []time.Duration) Spread {
 	if len(times) == 0 {
 		return Spread{}
@@ -123,7 +125,7 @@ func newSpread(times []time.Duration) Spread {
 	return Spread{len(sorted), at(50), at(99)}
 }
 
-// String returns the percentiles on one line.
+// String formats the percentiles on one line.
 func (s Spread) String() string {
 	if s.Count == 0 {
 		return "none seen"
@@ -135,7 +137,7 @@ func (Spread) words(ms float64) string {
 	return time.Duration(ms * float64(time.Millisecond)).Round(100 * time.Microsecond).String()
 }
 
-// Text writes each figure on its own line.
+// Text implements render.Value. It writes each figure on its own line.
 func (s *Stats) Text(w io.Writer) error {
 	_, err := io.WriteString(w, strings.Join(s.lines(), "\n")+"\n")
 	return err

@@ -18,16 +18,16 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// TreeEnsemble is an ensemble in which queues can be searched for.
+// TreeEnsemble is an ensemble in which the queues below a path can be found.
 type TreeEnsemble interface {
 	Ensemble
-	// Lists returns the children of many znodes. The lists are from the same moment if the
-	// server supports that. A list is nil if the znode is gone or unreadable.
+	// Lists returns the names of the children of each znode in dirs. All lists are from the same
+	// moment if the server supports that. The list of a znode that is gone or unreadable is nil.
 	Lists(ctx context.Context, dirs []string) ([][]string, error)
-	// Tree calls found for each znode below root that has children. It leaves out unreadable
-	// znodes.
-	Tree(ctx context.Context, root string, found func(dir string, names []string)) error
-	// ServerPath returns the server path of a client path. ClientPath is the reverse.
+	// Tree calls visit for each znode below root that has children. It skips znodes that are
+	// unreadable.
+	Tree(ctx context.Context, root string, visit func(dir string, names []string)) error
+	// ServerPath converts a client path to a server path. ClientPath does the reverse.
 	ServerPath(path string) string
 }
 
@@ -35,15 +35,15 @@ type TreeEnsemble interface {
 type Survey struct {
 	Path      string   `json:"path"`
 	Queues    []*Queue `json:"queues"`              // sorted by the oldest wait
-	Walked    string   `json:"walked,omitempty"`    // why the tree was searched instead of using dump; empty if dump was used
-	NoClients string   `json:"noClients,omitempty"` // why clients' addresses are missing
+	Walked    string   `json:"walked,omitempty"`    // why the tree was walked; empty if dump listed the queues
+	NoClients string   `json:"noClients,omitempty"` // why the clients' addresses are missing
 }
 
-// nodeBatch is the number of znodes that are read with one call of Nodes.
+// nodeBatch is the maximum number of znodes to read with one call of Nodes.
 const nodeBatch = 2000
 
-// LookAll finds and reads all queues below root, with the clients' addresses. A queue is a
-// znode with an ephemeral child whose name belongs to a known recipe.
+// LookAll finds and reads all queues below root, and adds the addresses of the clients. A queue
+// is a znode with an ephemeral child whose name follows a known recipe.
 func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) {
 	dirs, walked, err := findQueues(ctx, e, root)
 	if err != nil {
@@ -56,7 +56,7 @@ func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) 
 // read reads the queues at dirs.
 func (s *Survey) read(ctx context.Context, e TreeEnsemble, dirs []string) (err error) {
 	found := make(chan *cluster.Clients, 1)
-	go func() { found <- cluster.FindClients(ctx, e) }() // ends after FindClients' own timeouts; its result is received below
+	go func() { found <- cluster.FindClients(ctx, e) }() // ends after the timeouts of FindClients; its result is received below
 	s.Queues, err = readAll(ctx, e, dirs)
 	c := <-found
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Survey) addClients(c *cluster.Clients) {
 }
 
 // earliest returns the creation time of the oldest contender in this state, in milliseconds
-// since 1970, or the largest int64 if there is none.
+// since 1970. If there is none, it returns the largest int64.
 func (q *Queue) earliest(state string) int64 {
 	first := int64(math.MaxInt64)
 	for _, c := range q.Contenders {
@@ -91,8 +91,8 @@ func (q *Queue) earliest(state string) int64 {
 	return first
 }
 
-// findQueues returns the paths of the queues below root. It uses dump if possible. Otherwise
-// it walks the tree, and walked is the reason.
+// findQueues returns the paths of the queues below root. It uses the four-letter command dump if
+// possible. Otherwise, it walks the tree, and walked says why.
 func findQueues(ctx context.Context, e TreeEnsemble, root string) (dirs []string, walked string, err error) {
 	paths := map[string]bool{}
 	all, err := cluster.Ephemerals(ctx, e)
@@ -129,11 +129,12 @@ func findQueues(ctx context.Context, e TreeEnsemble, root string) (dirs []string
 	return queueDirs(paths), walked, nil
 }
 
-// addQueueDirs adds to set the parents of those contenders' znodes in list that are below
-// root. list contains server paths; set contains client paths.
-func addQueueDirs(set map[string]bool, e TreeEnsemble, root string, list []string) {
+// addQueueDirs adds the paths of queues to set. nodes contains the server paths of ephemeral
+// znodes. For each one that is a contender's znode below root, addQueueDirs adds the client path
+// of its parent.
+func addQueueDirs(set map[string]bool, e TreeEnsemble, root string, nodes []string) {
 	top := strings.TrimSuffix(e.ServerPath(root), "/")
-	for _, p := range list {
+	for _, p := range nodes {
 		dir, name := path.Split(p)
 		dir = strings.TrimSuffix(dir, "/")
 		if dir != top && !strings.HasPrefix(dir, top+"/") {
@@ -145,13 +146,13 @@ func addQueueDirs(set map[string]bool, e TreeEnsemble, root string, list []strin
 	}
 }
 
-// queueDirs converts the parents of contenders' znodes into the paths of locks. The parts of a
-// semaphore become one path.
-func queueDirs(folders map[string]bool) (dirs []string) {
-	for dir := range folders {
+// queueDirs returns the paths of the locks whose contenders' znodes have these parents. Parents
+// that belong to the same semaphore become one path.
+func queueDirs(parents map[string]bool) (dirs []string) {
+	for dir := range parents {
 		above := path.Dir(dir)
 		switch base := path.Base(dir); {
-		case base == "leases", base == "locks" && folders[path.Join(above, "leases")]:
+		case base == "leases", base == "locks" && parents[path.Join(above, "leases")]:
 			dir = above
 		case strings.HasSuffix(base, kazooGuard):
 			dir = strings.TrimSuffix(dir, kazooGuard)
@@ -162,7 +163,7 @@ func queueDirs(folders map[string]bool) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// snapshot is a znodeReader with a cache of lists and znodes that were read in advance.
+// snapshot is a znodeReader with a cache of children and znodes that were read in advance.
 type snapshot struct {
 	znodeReader
 	lists map[string][]string
@@ -190,7 +191,8 @@ func (s *snapshot) Nodes(ctx context.Context, paths []string) ([]Node, error) {
 	return nodes, nil
 }
 
-// readAll reads the queues at dirs: first all lists of children, then all contenders.
+// readAll reads the queues at dirs. It first reads all lists of children, and then all
+// contenders' znodes.
 func readAll(ctx context.Context, e TreeEnsemble, dirs []string) ([]*Queue, error) {
 	lists, err := e.Lists(ctx, dirs)
 	if err != nil {
@@ -228,7 +230,7 @@ func readAll(ctx context.Context, e TreeEnsemble, dirs []string) ([]*Queue, erro
 	return queues, nil
 }
 
-// readNodes reads many znodes, nodeBatch at a time.
+// readNodes reads the znodes at paths, nodeBatch at a time, and returns them by path.
 func readNodes(ctx context.Context, e znodeReader, paths []string) (map[string]Node, error) {
 	all := make(map[string]Node, len(paths))
 	for some := range slices.Chunk(paths, nodeBatch) {
@@ -243,7 +245,8 @@ func readNodes(ctx context.Context, e znodeReader, paths []string) (map[string]N
 	return all, nil
 }
 
-// Text writes the queues one after another, each in the format of locks PATH.
+// Text implements render.Value. It writes the queues one after another, each in the format of
+// the command locks PATH.
 func (s *Survey) Text(w io.Writer) error { return s.FitText(w, 0) }
 
 // FitText implements render.Fitter.
@@ -279,8 +282,8 @@ func (q *Queue) firstWaiter() (first *Contender) {
 	return first
 }
 
-// Table returns a row for each contender: the path of the lock, followed by the columns of
-// locks PATH.
+// Table returns a row for each contender: the path of the lock, followed by the columns that the
+// command locks PATH prints.
 func (s *Survey) Table() render.Grid {
 	g := render.Grid{Header: append([]string{"PATH"}, (&Queue{}).Table().Header...)}
 	for _, q := range s.Queues {
@@ -291,7 +294,7 @@ func (s *Survey) Table() render.Grid {
 	return g
 }
 
-// Remarks returns notes for the user that do not fit into the table, one per line.
+// Remarks returns notes for the user that are not part of the table, one per line.
 func (s *Survey) Remarks() []string {
 	var lines []string
 	if s.Walked != "" {

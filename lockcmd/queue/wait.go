@@ -14,26 +14,26 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// A Wait describes a wait of this client, present or intended, and the locks it holds
+// A Wait describes a current or planned wait of this client, and the locks that the client holds
 // meanwhile.
 type Wait struct {
 	Session int64
 	Path    string
 	Held    []string // server paths of the znodes of locks held by this process and its parent processes
 
-	// mode of a wait that has not begun; empty if the client is already in the queue
+	// mode of a planned wait; empty if the client is already in the queue
 	Mode zklock.Mode
 
-	Background bool // the wait is in the background: unlock ends it, not Ctrl-C
+	Background bool // the wait is in the background, so unlock ends it instead of Ctrl-C
 }
 
-// maxQueues is the maximum number of queues that are read for one wait.
+// maxQueues is the maximum number of queues to read for one wait.
 const maxQueues = 100
 
-// Deadlock returns a line that explains why the wait cannot end by itself, or an empty string
-// if it found no deadlock. It follows the contenders ahead to the locks that they wait for,
-// with the four-letter command dump. If dump is not allowed, it examines only the queues of
-// Path and Held.
+// Deadlock returns a line that explains why the wait cannot end, or an empty string if there is
+// no deadlock. It uses the four-letter command dump to find the locks for which the contenders
+// ahead wait, and so on. If the servers do not allow dump, it examines only the queues of Path
+// and Held.
 func (w Wait) Deadlock(ctx context.Context, e TreeEnsemble) (string, error) {
 	own := render.Hex(w.Session)
 	queues, err := w.queues(ctx, e, own)
@@ -41,14 +41,14 @@ func (w Wait) Deadlock(ctx context.Context, e TreeEnsemble) (string, error) {
 		return "", err
 	}
 	cycle := newGraph(queues, e.ServerPath).shortestCycle(own, func(string) bool { return true })
-	if cycle == nil || shorten(cycle)[0].from.session() != own { // otherwise the cycle exists without this session
+	if cycle == nil || shorten(cycle)[0].blocked.session() != own { // otherwise this session is not needed for the cycle
 		return "", nil
 	}
 	return w.describe(cycle), nil
 }
 
-// queues reads the queues that can be part of a cycle: those of this client, those of the
-// clients that block it, and so on.
+// queues reads the queues that can be part of a cycle: the queues of this client, the queues of
+// the clients that block it, and so on.
 func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []*Queue, err error) {
 	known := map[string]bool{}
 	read := func(dir string) error {
@@ -69,8 +69,8 @@ func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []
 		w.addWaiter(queues[0], own)
 	}
 	for _, node := range w.Held {
-		if dir := e.ClientPath(path.Dir(node)); e.ServerPath(dir) == path.Dir(node) { // otherwise it is outside the chroot
-			_ = read(dir) // a queue that cannot be read is left out
+		if dir := e.ClientPath(path.Dir(node)); e.ServerPath(dir) == path.Dir(node) { // otherwise the queue is outside the chroot
+			_ = read(dir) // skip a queue that cannot be read
 		}
 	}
 	dirs := map[string][]string{} // queue paths, by session
@@ -84,7 +84,7 @@ func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []
 			}
 		}
 		newGraph(queues, e.ServerPath).edges(sessions[i], func(to edge) bool {
-			if s := to.to.session(); !slices.Contains(sessions, s) {
+			if s := to.blocker.session(); !slices.Contains(sessions, s) {
 				sessions = append(sessions, s)
 			}
 			return true
@@ -93,7 +93,7 @@ func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []
 	return queues, nil
 }
 
-// queueDirsBySession returns the paths of the queues in which each session has a znode.
+// queueDirsBySession returns, for each session, the paths of the queues in which it has a znode.
 func queueDirsBySession(all map[int64][]string, e TreeEnsemble) map[string][]string {
 	folders := make(map[string][]string, len(all))
 	for session, list := range all {
@@ -104,7 +104,7 @@ func queueDirsBySession(all map[int64][]string, e TreeEnsemble) map[string][]str
 	return folders
 }
 
-// addWaiter adds the intended wait to the end of the queue.
+// addWaiter adds a contender for the planned wait to the end of the queue.
 func (w Wait) addWaiter(q *Queue, own string) {
 	c := newContender(&node{Name: zklock.Name{Kind: "Curator mutex", Mode: w.Mode}, Node: Node{Stat: &zk.Stat{}}, path: path.Join(w.Path, "-")})
 	c.Session, c.State, c.waitsForAll, c.Place = own, waits, true, len(q.Contenders)+1
@@ -112,22 +112,22 @@ func (w Wait) addWaiter(q *Queue, own string) {
 	q.Contenders = append(q.Contenders, c)
 }
 
-// describe describes a cycle that begins with this client.
+// describe returns a description of a cycle that begins with this client.
 func (w Wait) describe(cycle []edge) string {
 	verb := "waits"
 	if w.Mode != "" {
 		verb = "would wait"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: this zksh holds %s and %s for %s", deadlockLabel(cycle), cycle[len(cycle)-1].from.q.Path, verb, cycle[0].from.q.Path)
-	ahead, runs := cycle[0].to, "" // the contender ahead, and the text about a command under its lock
+	fmt.Fprintf(&b, "%s: this zksh holds %s and %s for %s", deadlockLabel(cycle), cycle[len(cycle)-1].blocked.q.Path, verb, cycle[0].blocked.q.Path)
+	ahead, runs := cycle[0].blocker, "" // the contender ahead, and text about a command that runs under its lock
 	for _, e := range cycle[1:] {
 		if e.runsCommand {
-			runs = fmt.Sprintf("runs %s, which ", e.to.c)
+			runs = fmt.Sprintf("runs %s, which ", e.blocker.c)
 			continue
 		}
-		fmt.Fprintf(&b, "; %s is ahead in %s and %swaits for %s", ahead.c, ahead.q.Path, runs, e.from.q.Path)
-		ahead, runs = e.to, ""
+		fmt.Fprintf(&b, "; %s is ahead in %s and %swaits for %s", ahead.c, ahead.q.Path, runs, e.blocked.q.Path)
+		ahead, runs = e.blocker, ""
 	}
 	end := "Ctrl-C"
 	if w.Background {
@@ -137,9 +137,9 @@ func (w Wait) describe(cycle []edge) string {
 }
 
 // deadlockLabel returns "deadlock" if all waiters are zksh processes. Other clients may have
-// several threads in one session, so their deadlock is only a possible one.
+// several threads in one session. For them, it is only a possible deadlock.
 func deadlockLabel(cycle []edge) string {
-	if slices.ContainsFunc(cycle, func(e edge) bool { return !e.from.c.waitsForAll }) {
+	if slices.ContainsFunc(cycle, func(e edge) bool { return !e.blocked.c.waitsForAll }) {
 		return "possible deadlock"
 	}
 	return "deadlock"
