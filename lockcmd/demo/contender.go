@@ -14,8 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// contender is one client that wants the lock in a scene. Its methods are the operations from
-// which the recipes are built.
+// contender is one client that contends for the lock in a scene. Its methods are the operations
+// of which the lock recipes consist.
 type contender struct {
 	*scene
 	*sessionSlot
@@ -23,21 +23,21 @@ type contender struct {
 	reader bool // wants the shared lock
 
 	node    string            // name of its znode
-	wake    chan zk.EventType // capacity 1; receives the event of a watch
-	arrived chan struct{}     // closed when it first waits for or holds the lock, or has ended
+	wake    chan zk.EventType // capacity 1; receives the events of watches
+	arrived chan struct{}     // closed when it first waits for the lock, holds it or has ended
 	kill    context.CancelCauseFunc
 
 	refereeState // guarded by the referee's mu
 }
 
-// Errors that end one contender but not the scene.
+// Errors that end one contender, while the scene continues.
 var (
 	errKilled = errors.New("killed")
 	errGaveUp = errors.New("gave up")
 )
 
-// Arguments of create and list: whether create adds a sequence number, and whether list sets a
-// watch.
+// Arguments of create and list. numbered makes create add a sequence number, and watched makes
+// list set a watch.
 const (
 	numbered, fixed    = true, false
 	watched, unwatched = true, false
@@ -47,7 +47,7 @@ const (
 // the empty folder, it creates the folder again.
 func (c *contender) create(ctx context.Context, name string, sequential bool) error {
 	made, err := c.make(ctx, name, sequential)
-	for isNoNode(err) { // repeat, because the folder can be filled, emptied and removed again
+	for isNoNode(err) { // retry, because the folder may be filled, emptied and removed again meanwhile
 		if err = c.createFolderIn(ctx, c.session, c.folder); err == nil {
 			made, err = c.make(ctx, name, sequential)
 		}
@@ -68,15 +68,15 @@ func (c *contender) make(ctx context.Context, name string, sequential bool) (pat
 	return made.Path(), err
 }
 
-// unlock deletes the contender's own znode, which releases the lock in most schemes.
+// unlock releases the lock by deleting the contender's own znode. Most recipes use it.
 func (c *contender) unlock(ctx context.Context) error { return c.delete(ctx, c.node) }
 
 func (c *contender) delete(ctx context.Context, name string) error {
 	return zkconn.Exec(ctx, c.session, zkconn.Delete(c.path(name), -1))
 }
 
-// list returns the names in the folder, sorted by sequence number. With watch, it sets a watch
-// on the children.
+// list returns the names in the folder, sorted by sequence number. If watch is set, it sets a
+// watch on the children of the folder.
 func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
 	var wake chan<- zk.EventType
 	if watch {
@@ -87,8 +87,8 @@ func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
 	return names, err
 }
 
-// listAhead returns the names in the folder that come before the contender's own znode, the
-// nearest one last.
+// listAhead returns the names in the folder that precede the contender's own znode. The last one
+// is its direct predecessor.
 func (c *contender) listAhead(ctx context.Context, watch bool) ([]string, error) {
 	names, err := c.list(ctx, watch)
 	if err != nil {
@@ -102,7 +102,7 @@ func (c *contender) listAhead(ctx context.Context, watch bool) ([]string, error)
 }
 
 // watchAndWait reads a znode, sets a data watch on it and waits until the watch fires. If the
-// znode is gone, it returns NoNode and sets no watch.
+// znode is gone, it returns the error NoNode and sets no watch.
 func (c *contender) watchAndWait(ctx context.Context, name string) error {
 	if _, _, err := c.session.Get(ctx, c.path(name), c.wake); err != nil {
 		return err
@@ -110,7 +110,8 @@ func (c *contender) watchAndWait(ctx context.Context, name string) error {
 	return c.waitForWatch(ctx)
 }
 
-// watchExists reports whether a znode exists, and sets a watch on its deletion or creation.
+// watchExists reports whether a znode exists, and sets a watch that fires when the znode is
+// created, changed or deleted.
 func (c *contender) watchExists(ctx context.Context, name string) (bool, error) {
 	err := zkconn.Exec(ctx, c.session, zkconn.Exists(c.path(name)).Wake(c.wake))
 	if isNoNode(err) {
@@ -133,8 +134,9 @@ func (c *contender) waitForWatch(ctx context.Context) error {
 	return pause(ctx, c.wakeDelay)
 }
 
-// waitForPoll waits for the poll interval. The first time, it waits for a random part of it,
-// because real clients do not start at the same moment. The starter never waits.
+// waitForPoll waits for the poll interval. The first time, it waits for a random part of the
+// interval, because real clients do not start at the same moment. For the starter, it returns at
+// once.
 func (c *contender) waitForPoll(ctx context.Context) error {
 	switch first := c.beginWait(); {
 	case c.number == 0:
@@ -145,8 +147,8 @@ func (c *contender) waitForPoll(ctx context.Context) error {
 	return pause(ctx, c.poll)
 }
 
-// waitForFlag simulates a flaw of the article: its client's watcher sets a flag, which the
-// client checks once a second. Without --classic, the client continues at once.
+// waitForFlag simulates a flaw of the client in the article: its watcher sets a flag, and the
+// client checks this flag only once a second. Without --classic, waitForFlag returns at once.
 func (c *contender) waitForFlag(ctx context.Context) error {
 	if !c.classic || c.number == 0 {
 		return nil
@@ -160,7 +162,8 @@ func lastOf(names []string) string { return names[len(names)-1] }
 
 func isNoNode(err error) bool { return errors.Is(err, zkconn.NoNode) }
 
-// sequenceNumber returns the number at the end of a znode's name, or noTicket.
+// sequenceNumber returns the sequence number at the end of a znode's name, or noTicket if there
+// is none.
 func sequenceNumber(name string) int {
 	const digits = 10
 	n, err := strconv.Atoi(name[max(0, len(name)-digits):])
@@ -182,7 +185,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// run does everything that the contender does in the scene: it acquires the lock, holds it for
+// run executes the whole part of the contender in the scene: it acquires the lock, holds it for
 // a while and releases it.
 func (c *contender) run(ctx context.Context) error {
 	recipe := c.scheme.recipe(c)
@@ -210,7 +213,7 @@ func (c *contender) run(ctx context.Context) error {
 	return nil
 }
 
-// work is the time under the lock.
+// work holds the lock for the time that the scene requires.
 func (c *contender) work(ctx context.Context) error {
 	switch {
 	case c.number == 0:

@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// curator is the recipe of Curator's InterProcessMutex. Each client watches its predecessor
-// with getData, and lists the folder again when the predecessor is gone. The znode's name
-// contains a unique mark. If the answer to create is lost, the client finds its znode again by
-// this mark.
+// curator is the recipe of Curator's InterProcessMutex. Each client watches its predecessor with
+// getData, and lists the folder again when the predecessor is gone. The znode's name contains a
+// unique mark. If the reply to create is lost, the client finds its znode by this mark.
 type curator struct{ *contender }
 
 func (l curator) lock(ctx context.Context) error {

@@ -1,11 +1,11 @@
-// Package demo implements the command lockdemo. It runs lock recipes that are found in
-// articles and libraries side by side, and compares their cost.
+// Package demo implements the command lockdemo. This command runs several lock recipes from
+// articles and libraries, and compares their cost.
 //
 // A scheme is one lock recipe, and a scene is one run of a scheme with some number of
 // contenders. Begin reading with Command and scene.run. Each recipe has its own file, such as
-// naive.go. The referee watches the order in which contenders hold the lock; a wireCounter
-// counts frames and notifications; an audit compares these counts with the servers' own
-// counters; and a formula predicts them.
+// naive.go. The referee checks in which order the contenders hold the lock. A wireCounter counts
+// frames and notifications, an audit compares these numbers with the servers' own counters, and
+// a formula predicts them.
 //
 // This package is part of the program zksh and may change at any time.
 package demo
@@ -99,7 +99,7 @@ func declare(fs *pflag.FlagSet) *flagValues {
 	return w
 }
 
-// plan checks the flags and the names of schemes, and returns the plan.
+// plan checks the flags and the names of the schemes, and returns a plan of the scenes to run.
 func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 	p := &plan{rules: w.rules, yes: w.yes, record: w.record, svg: w.svg, schemes: selectSchemes(names)}
 	if w.rules.classic {
@@ -132,12 +132,13 @@ func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 	return p, nil
 }
 
-// killSessionTimeout is the session timeout if a client is killed, so that the servers soon
-// expire its session. A server may impose a longer timeout.
+// killSessionTimeout is the maximum session timeout of the contenders if one of them is killed.
+// It is short, so that the servers soon expire the session of that client. A server may impose a
+// longer timeout.
 const killSessionTimeout = 4 * time.Second
 
-// setClassicDefaults sets the flags that the user has not given to the values in the first
-// article.
+// setClassicDefaults replaces the default values of flags by the values in the first article. It
+// does not change flags that the user has set.
 func (w *flagValues) setClassicDefaults(p *plan) {
 	if !w.fs.Changed("hold") {
 		p.hold = 2 * time.Second
@@ -150,7 +151,8 @@ func (w *flagValues) setClassicDefaults(p *plan) {
 	}
 }
 
-// maxContenders is the maximum of -n. Output with more contenders would be unreadable.
+// maxContenders is the largest number of contenders that -n accepts. With more, the output would
+// be unreadable.
 const maxContenders = 1000
 
 // selectSchemes returns the schemes with these names, or all schemes if names is empty.
@@ -190,7 +192,7 @@ func enterPrompt(env *commands.Env) func(context.Context) error {
 		env.Screen.Alert("press Enter to continue")
 		if !reading {
 			reading = true
-			go func() { // ends when the user presses Enter, or with the program: a read cannot be canceled
+			go func() { // ends when the user presses Enter or the program exits, because a read cannot be canceled
 				_, err := lines.ReadString('\n')
 				pressed <- err
 			}()
@@ -205,17 +207,17 @@ func enterPrompt(env *commands.Env) func(context.Context) error {
 	}
 }
 
-// A plan says which scenes to run, and how.
+// A plan says which scenes to run, and with which settings.
 type plan struct {
 	rules
 	schemes []scheme
 	sizes   []int // numbers of contenders
 	yes     bool  // do not ask for confirmation
 
-	record, svg string // names of files; empty means none
+	record, svg string // names of the files to write; empty means none
 }
 
-// run runs all scenes, if the user agrees, and returns their cost.
+// run runs all scenes, if the user confirms this, and returns their cost.
 func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	if err := env.Session.Ready(ctx); err != nil {
 		return nil, err
@@ -243,8 +245,8 @@ func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	return sum, err
 }
 
-// confirm reports whether lockdemo may use the servers. It asks the user, unless the server is
-// a sandbox or -y is set.
+// confirm reports whether lockdemo may use the servers. It asks the user, unless the server is a
+// sandbox or -y is set.
 func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 	addr := env.Session.Info().Addr
 	text, err := env.Session.FourLetter(ctx, addr, "srvr")

@@ -12,7 +12,8 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// event is one event of a contender in a scene.
+// event is a change of a contender's state in a scene, or a momentary event such as a rejected
+// write.
 type event struct {
 	scene *scene
 	at    time.Duration // since the scene began
@@ -39,8 +40,8 @@ func ms(d time.Duration) float64 {
 	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// display shows the running scenes: as lanes on a terminal, and otherwise as one line per
-// event. Contenders add events without waiting for output. A single goroutine does all output.
+// display shows the progress of scenes: as lanes on a terminal, and otherwise as one line per
+// event. Contenders add events without waiting for output. A single goroutine writes all output.
 type display struct {
 	screen    commands.Screen
 	region    commands.Region
@@ -48,24 +49,24 @@ type display struct {
 
 	mu     sync.Mutex
 	events []event
-	wake   chan struct{} // capacity 1; signals that events may not be empty
+	wake   chan struct{} // capacity 1; tells the goroutine that events may not be empty
 
-	requests chan func() error // functions for the goroutine to call
+	requests chan func() error // functions that the goroutine must call
 	done     chan struct{}
-	err      error // first output error; read only after done is closed
+	err      error // first output error; read it only after done is closed
 
-	timelines []*timeline // of the scenes so far; used only by the goroutine
+	timelines []*timeline // timelines of all scenes so far; used only by the goroutine
 }
 
-// framePause is the time between two updates of a terminal.
+// framePause is the time between two redraws of a terminal.
 const framePause = 100 * time.Millisecond
 
-// openDisplay starts a display. It calls fail after an output error. The caller must call
-// close.
+// openDisplay starts a display. The display calls fail if it cannot write its output. The caller
+// must call close.
 func openDisplay(screen commands.Screen, c *recording, fail func(error)) *display {
 	s := &display{screen: screen, region: screen.Region(commands.Answers), recording: c,
 		wake: make(chan struct{}, 1), requests: make(chan func() error), done: make(chan struct{})}
-	go func() { // ends with close, which waits for it
+	go func() { // ends when close is called, which waits for it
 		defer close(s.done)
 		tick := time.NewTicker(framePause)
 		defer tick.Stop()
@@ -93,15 +94,15 @@ func openDisplay(screen commands.Screen, c *recording, fail func(error)) *displa
 	return s
 }
 
-// close ends the display after all events have been shown.
+// close waits until all events have been shown, and then ends the display.
 func (s *display) close() error {
 	close(s.requests)
 	<-s.done
 	return s.err
 }
 
-// do calls f in the display's goroutine after all earlier events have been shown, and waits
-// for it.
+// do makes the display's goroutine call f after it has shown all earlier events, and waits for
+// that call to return.
 func (s *display) do(f func() error) {
 	ended := make(chan struct{})
 	s.requests <- func() error {
@@ -130,7 +131,7 @@ func (s *display) finish(r *result) {
 	})
 }
 
-// keepPicture leaves the current picture on the screen, and then calls ask.
+// keepPicture makes the current picture remain on the screen, and then calls ask.
 func (s *display) keepPicture(ctx context.Context, ask func(context.Context) error) (err error) {
 	s.do(func() error {
 		if err := s.draw(); err != nil {
@@ -145,7 +146,7 @@ func (s *display) keepPicture(ctx context.Context, ask func(context.Context) err
 	return err
 }
 
-// add queues an event for the display. It does not wait for output.
+// add queues an event for the display, without waiting for output.
 func (s *display) add(e event) {
 	s.mu.Lock()
 	s.events = append(s.events, e)
@@ -156,7 +157,7 @@ func (s *display) add(e event) {
 	}
 }
 
-// takeEvents adds the queued events to the timeline. Without a terminal, it prints them.
+// takeEvents moves the queued events to the timeline. Without a terminal, it also prints them.
 func (s *display) takeEvents() error {
 	s.mu.Lock()
 	events := s.events
@@ -174,7 +175,7 @@ func (s *display) takeEvents() error {
 	return nil
 }
 
-// draw redraws the lanes.
+// draw redraws the lanes of the current scene.
 func (s *display) draw() error {
 	if len(s.timelines) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// Sizes in the SVG picture, in pixels.
+// Sizes of the parts of the SVG picture, in pixels.
 const (
 	svgWidth  = 960
 	svgLabel  = 30 // width of the label to the left of a lane
@@ -23,8 +23,8 @@ const (
 	svgLegend = 30
 )
 
-// drawSVG draws the lanes of scenes below each other. All scenes have the same time scale, so
-// that faster ones are shorter.
+// drawSVG draws the lanes of several scenes, one scene below another. All scenes have the same
+// time scale, so the picture of a faster scene is shorter.
 func drawSVG(w io.Writer, timelines []*timeline) error {
 	var longest time.Duration
 	height := svgLegend
@@ -60,31 +60,32 @@ path.ends{stroke:#111;stroke-width:2}
 	return err
 }
 
-// legends are the entries of the picture's legend. Each state has its own shape, so that
-// colors are not necessary to distinguish them.
+// legends contains the entries of the picture's legend. Each state has its own shape, so that
+// readers can distinguish the states without colors.
 var legends = []struct{ class, text string }{
 	{"waits", "waits"}, {"holds", "holds the lock"}, {"woken", "is woken"}, {"vain", "woken in vain"},
 	{"refused", "refused by the server"}, {"ends", "killed, or gave up"},
 }
 
-// svgClass is the CSS class of each state. States without a class are not drawn.
+// svgClass maps states to their CSS classes in the picture. States without a class are not
+// drawn.
 var svgClass = map[state]string{waits: "waits", holds: "holds", woken: "woken", vain: "vain", refused: "refused",
 	killed: "ends", gaveUp: "ends"}
 
-// shapePath returns the shape for a class: a line from a to b for a lasting state, or a mark
-// at a.
-func shapePath(class string, a, b, y float64) string {
+// shapePath returns the SVG path of the shape for a class. This is a line from start to end if
+// the state lasts, or a mark at start if it is momentary. y is the vertical position.
+func shapePath(class string, start, end, y float64) string {
 	switch class {
 	case "waits", "holds":
-		return fmt.Sprintf("M%.1f %.1fH%.1f", a, y, max(b, a+0.5))
+		return fmt.Sprintf("M%.1f %.1fH%.1f", start, y, max(end, start+0.5))
 	case "woken":
-		return fmt.Sprintf("M%.1f %.1fv4", a, y-4)
+		return fmt.Sprintf("M%.1f %.1fv4", start, y-4)
 	case "vain":
-		return fmt.Sprintf("M%.1f %.1fv4", a, y)
+		return fmt.Sprintf("M%.1f %.1fv4", start, y)
 	case "refused":
-		return fmt.Sprintf("M%.1f %.1fl3 3m0 -3l-3 3", a-1.5, y-1.5)
+		return fmt.Sprintf("M%.1f %.1fl3 3m0 -3l-3 3", start-1.5, y-1.5)
 	}
-	return fmt.Sprintf("M%.1f %.1fl6 6m0 -6l-6 6", a-3, y-3)
+	return fmt.Sprintf("M%.1f %.1fl6 6m0 -6l-6 6", start-3, y-3)
 }
 
 // svg draws one scene at the vertical position y.
@@ -119,11 +120,11 @@ func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	}
 }
 
-// maxDrawnContenders is how many contenders a reader can distinguish in the picture.
+// maxDrawnContenders is how many contenders a reader can distinguish in the SVG picture.
 const maxDrawnContenders = 20
 
-// saveSVG saves one scene of each scheme: the largest one with at most maxDrawnContenders
-// contenders, or the smallest one.
+// saveSVG saves a picture of one scene of each scheme. It chooses the largest scene with at most
+// maxDrawnContenders contenders or, if all have more, the smallest one.
 func saveSVG(name string, timelines []*timeline) error {
 	var chosen []*timeline
 	for _, b := range timelines {
@@ -143,13 +144,13 @@ func saveSVG(name string, timelines []*timeline) error {
 	return errors.Join(drawSVG(f, chosen), f.Close())
 }
 
-// recording is a file with the lanes in the format asciicast 2: a header line of JSON, and one
-// line for each write to the terminal.
+// recording is a file that records the lanes on the terminal in the format asciicast 2: a header
+// line of JSON, and one line for each write to the terminal.
 type recording struct {
 	file      *os.File
 	started   time.Time
 	lastFrame []string
-	err       error // first error
+	err       error // first error when writing the file
 }
 
 // Size of the recorded terminal.
@@ -175,7 +176,7 @@ func (c *recording) write(line any) {
 	}
 }
 
-// frame records a picture, unless it is equal to the previous one.
+// frame records a picture, unless it is the same as the previous one.
 func (c *recording) frame(lines []string) {
 	if slices.Equal(lines, c.lastFrame) {
 		return
@@ -191,7 +192,7 @@ func (c *recording) frame(lines []string) {
 
 func (c *recording) output(text string) { c.write([]any{time.Since(c.started).Seconds(), "o", text}) }
 
-// close adds the text that end writes, and closes the file.
+// close records the text that end writes, and closes the file.
 func (c *recording) close(end func(w io.Writer) error) error {
 	if c == nil {
 		return nil

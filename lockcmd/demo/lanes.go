@@ -17,7 +17,8 @@ type timeline struct {
 	result *result // set when the scene is over
 }
 
-// laneEvent is a momentary event or the beginning of a lasting state in a lane.
+// laneEvent is one entry in a contender's lane: a momentary event, or the beginning of a state
+// that lasts.
 type laneEvent struct {
 	at    time.Duration
 	state state
@@ -36,12 +37,13 @@ func (b *timeline) add(e event) {
 	b.last = e
 }
 
-// styles are the symbols and descriptions of the states. If several states fall into one
-// column, the last one in this list is drawn. Each visible state has its own symbol.
+// styles contains the symbols and descriptions of the states. If several states fall into the
+// same column, the one that comes last in this list is drawn. Each visible state has its own
+// symbol.
 var styles = []struct {
 	is     state
 	symbol string
-	lasts  bool // until the next lasting state
+	lasts  bool // the state lasts until the next one for which this is set
 	legend string
 	words  string
 }{
@@ -67,7 +69,8 @@ func styleIndex(s state) int {
 	return 0
 }
 
-// drawLane draws a lane from the beginning to the last event, in this many columns.
+// drawLane draws a lane from the beginning of the scene to the last event, with at most this
+// many columns.
 func (b *timeline) drawLane(lane []laneEvent, columns int) string {
 	const minStep = 2 * time.Millisecond // minimum duration of a column
 	step := max(minStep, b.last.at/time.Duration(columns)+1)
@@ -91,7 +94,7 @@ func (b *timeline) drawLane(lane []laneEvent, columns int) string {
 	return s.String()
 }
 
-// lastEventText describes the last event.
+// lastEventText returns a description of the last event in the scene.
 func (b *timeline) lastEventText() string {
 	if b.last.scene == nil {
 		return ""
@@ -103,7 +106,7 @@ func (b *timeline) lastEventText() string {
 	return fmt.Sprintf("%.1f ms  %s %s", ms(b.last.at), who, styles[styleIndex(b.last.Event)].words)
 }
 
-// legend explains the symbols of the states that occurred in the scene.
+// legend returns an explanation of the symbols of those states that have occurred in the scene.
 func (b *timeline) legend() string {
 	var parts []string
 	for _, l := range styles {
@@ -114,7 +117,7 @@ func (b *timeline) legend() string {
 	return strings.Join(parts, "  ")
 }
 
-// picture draws the current state of the scene for a window of this size.
+// picture draws the current state of the scene for a terminal of this size.
 func (b *timeline) picture(columns, rows int) []string {
 	const otherLines = 5 // number of lines besides the lanes
 	t := b.scene.trafficSoFar()
@@ -126,8 +129,8 @@ func (b *timeline) picture(columns, rows int) []string {
 	return append(lines, "", render.Cut(b.lastEventText(), columns-1), render.Cut(b.legend(), columns-1))
 }
 
-// rows draws the lanes, side by side if necessary. If there are too many, it draws only the
-// current state of each contender.
+// rows draws the lanes, several of them side by side if necessary. If there are too many lanes,
+// it draws only the current state of each contender.
 func (b *timeline) rows(columns, maxRows int) (rows []string) {
 	const gap, minLaneWidth = 2, 4 // space between two lanes, and minimum width of a lane, in columns
 	digits := len(fmt.Sprint(b.scene.n))
@@ -148,8 +151,8 @@ func (b *timeline) rows(columns, maxRows int) (rows []string) {
 	return rows
 }
 
-// compactRows draws one symbol for each contender. Each row begins with the number of its
-// first contender.
+// compactRows draws one symbol for each contender: its current state. Each row begins with the
+// number of its first contender.
 func (b *timeline) compactRows(columns, digits int) (rows []string) {
 	var line strings.Builder
 	for i, lane := range b.lanes {

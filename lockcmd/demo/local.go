@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// local combines a lock within each process with a lock in ZooKeeper. Of all threads of a
-// process, only the one that holds the process's lock queues in ZooKeeper, so few clients wait
-// there. To release the lock, a thread deletes the first znode in the list, and assumes that
-// it is its own. The next thread of the process continues only after the previous one has
+// local combines a lock within each process with a lock in ZooKeeper. In each process, only the
+// thread that holds the process's lock queues in ZooKeeper, so few clients wait there. To
+// release the ZooKeeper lock, a thread deletes the first znode in the list, because it assumes
+// that this is its own. The next thread of the process continues only after the previous one has
 // ended.
 type local struct{ *contender }
 
-// threadsPerProcess is how many contenders form one process.
+// threadsPerProcess is the number of contenders that act as the threads of one process.
 const threadsPerProcess = 5
 
 func (l local) lock(ctx context.Context) error {
@@ -22,7 +22,7 @@ func (l local) lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	context.AfterFunc(ctx, func() { <-l.process() }) // when this thread ends, the next one of its process continues
+	context.AfterFunc(ctx, func() { <-l.process() }) // when this thread has ended, the next one of its process continues
 	if err := l.create(ctx, fmt.Sprintf("_c_%032x-lock-", l.session.ID()), numbered); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (l local) unlock(ctx context.Context) error {
 	return l.delete(ctx, names[0])
 }
 
-// process returns the local lock of the contender's process.
+// process returns the lock within the contender's process.
 func (l local) process() chan struct{} {
 	return l.processes[(l.number+threadsPerProcess-1)/threadsPerProcess]
 }

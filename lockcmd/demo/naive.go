@@ -7,9 +7,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// naive is a lock with a single znode: the client that creates the znode holds the lock. All
-// others watch the folder and try again at each change. All wake up, one acquires the lock,
-// and there is no order.
+// naive is a lock that consists of a single znode: the client that creates the znode holds the
+// lock. All other clients watch the folder and try again at each change. All of them wake up
+// each time, and any one of them acquires the lock, because there is no queue.
 type naive struct{ *contender }
 
 func (l naive) lock(ctx context.Context) error {

@@ -2,9 +2,9 @@ package demo
 
 import "context"
 
-// parent watches the folder: at each change, each client lists and watches the folder again.
-// All clients wake up each time, but only one can acquire the lock. The holder no longer
-// looks, but its last watch remains until the next change.
+// parent is a recipe in which all waiters watch the folder. At each change, every waiter wakes
+// up, lists the folder and watches it again, although only one can acquire the lock. The holder
+// no longer lists the folder, but its last watch remains until the next change.
 type parent struct{ *contender }
 
 func (l parent) lock(ctx context.Context) error {

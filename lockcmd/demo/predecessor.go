@@ -2,9 +2,10 @@ package demo
 
 import "context"
 
-// predecessor watches the znode before the client's own, so that one client wakes up at a
-// time. In the article (--classic), a client gives up if its predecessor disappears between
-// the list and the watch; otherwise it lists the folder again.
+// predecessor is a recipe in which each client watches the znode before its own, so that only
+// one client wakes up at a time. In the article (--classic), a client gives up if its
+// predecessor disappears between the list and the watch. Without --classic, the client lists the
+// folder again.
 type predecessor struct{ *contender }
 
 func (l predecessor) lock(ctx context.Context) error {

@@ -9,11 +9,11 @@ import (
 // A state is the current activity of a contender, and the name of the event that begins it.
 type state string
 
-// The states and momentary events of a contender.
+// States of a contender and momentary events.
 const (
 	waits    state = "waits"
 	woken    state = "woken"
-	vain     state = "woken in vain" // woken, but not the first in the queue
+	vain     state = "woken in vain" // woken, but could not acquire the lock
 	refused  state = "refused"       // the server rejected a write
 	holds    state = "holds"
 	releases state = "releases"
@@ -22,7 +22,7 @@ const (
 	gaveUp   state = "gave up" // its predecessor disappeared between the list and the watch
 )
 
-// A refereeState is the referee's knowledge of a contender.
+// A refereeState contains what the referee knows about one contender.
 type refereeState struct {
 	state   state
 	ticket  int  // sequence number of its znode, or noTicket
@@ -32,8 +32,9 @@ type refereeState struct {
 
 const noTicket = -1
 
-// referee observes a scene. It checks mutual exclusion, counts how often contenders overtake
-// others, and measures the hand-offs.
+// referee observes a scene. It checks that contenders that exclude each other never hold the
+// lock at the same time, counts how often contenders overtake others, and measures how long the
+// hand-offs take.
 type referee struct {
 	mu              sync.Mutex
 	start           time.Time
@@ -43,21 +44,21 @@ type referee struct {
 	overtakes       int
 	usefulWakeups   int // wake-ups after which the contender acquired the lock
 
-	baseline       *traffic  // traffic when all contenders had queued; nil before
+	baseline       *traffic  // traffic until all contenders had queued; nil before that moment
 	lastRelease    time.Time // time of the last release
-	notifiedBefore int       // notifications up to lastRelease
+	notifiedBefore int       // number of notifications up to lastRelease
 	maxNotified    int       // maximum number of notifications between two releases
 	handoffs       []time.Duration
 }
 
-// setState records and displays a state or event of the contender.
+// setState records and displays a new state or a momentary event of the contender.
 func (c *contender) setState(s state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.setStateLocked(s)
 }
 
-// setStateLocked is setState for callers that hold the referee's mu.
+// setStateLocked is like setState, but the caller must hold the referee's mu.
 func (c *contender) setStateLocked(s state) {
 	switch s {
 	case refused, vain: // the contender still waits
@@ -72,7 +73,7 @@ func (c *contender) setStateLocked(s state) {
 	c.display.add(event{at: time.Since(c.start), scene: c.scene, Contender: c.number, Event: s})
 }
 
-// markArrived closes arrived, if it is still open.
+// markArrived closes the channel arrived, unless it is already closed.
 func (c *contender) markArrived() {
 	select {
 	case <-c.arrived:
@@ -81,8 +82,7 @@ func (c *contender) markArrived() {
 	}
 }
 
-// beginWait records that the contender waits. It reports whether it does so for the first
-// time.
+// beginWait records that the contender waits, and reports whether it waits for the first time.
 func (c *contender) beginWait() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +96,7 @@ func (c *contender) beginWait() (first bool) {
 		c.setStateLocked(waits)
 	}
 	c.waiting = true
-	if c.number > 0 { // the starter arrives when it holds the lock
+	if c.number > 0 { // the starter counts as arrived when it holds the lock
 		c.markArrived()
 	}
 	return first
@@ -112,15 +112,15 @@ func (c *contender) idle() bool {
 // isQueued reports whether the contender is waiting for the lock.
 func (r *refereeState) isQueued() bool { return r.state == waits || r.state == woken }
 
-// setTicket records the sequence number of the contender's znode.
+// setTicket records the sequence number of the contender's znode in the queue.
 func (c *contender) setTicket(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ticket = n
 }
 
-// excludes reports whether the two contenders must not hold the lock at the same time.
-func (c *contender) excludes(o *contender) bool { return o != c && !(c.reader && o.reader) }
+// excludes reports whether c and other must not hold the lock at the same time.
+func (c *contender) excludes(other *contender) bool { return other != c && !(c.reader && other.reader) }
 
 // lockAcquired records that the contender has acquired the lock.
 func (c *contender) lockAcquired() {
@@ -158,8 +158,8 @@ func (c *contender) lockReleasing() {
 	c.setStateLocked(releases)
 }
 
-// countNotified updates maxNotified with the notifications since the last release. The caller
-// holds the referee's mu.
+// countNotified updates maxNotified with the number of notifications since the last release. The
+// caller must hold the referee's mu.
 func (s *scene) countNotified() {
 	now := s.wires.read().notifications
 	if !s.lastRelease.IsZero() {
@@ -178,15 +178,15 @@ func (s *scene) trafficSoFar() traffic {
 	return s.wires.read().since(*s.baseline)
 }
 
-// mustDieHolding reports whether --kill-holder kills this contender: it acquired the lock in
-// the middle of the scene.
+// mustDieHolding reports whether --kill-holder must kill this contender, because it is the one
+// that has acquired the lock in the middle of the scene.
 func (c *contender) mustDieHolding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.killHolder && c.acquisitions == len(c.contenders)/2+1
 }
 
-// killMiddleWaiter kills the contender in the middle of the queue. The caller holds the
+// killMiddleWaiter kills the contender in the middle of the queue. The caller must hold the
 // referee's mu.
 func (s *scene) killMiddleWaiter() {
 	var waiting []*contender

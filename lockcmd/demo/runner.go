@@ -14,10 +14,10 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// rules are the settings that apply to all scenes.
+// rules contains the settings that apply to all scenes.
 type rules struct {
 	hold, poll time.Duration
-	wakeDelay  time.Duration // pause of a woken contender before it lists the folder
+	wakeDelay  time.Duration // how long a woken contender waits before it lists the folder
 	readers    int           // number of readers; negative means three out of four contenders
 	classic    bool          // reproduce the flaws of the article
 
@@ -26,7 +26,7 @@ type rules struct {
 	step                   func(context.Context) error // waits until the user presses Enter; nil without --step
 }
 
-// runner runs scenes. It owns the sessions of the contenders and the znode under which they
+// runner runs scenes. It owns the sessions of the contenders and the root znode below which they
 // work.
 type runner struct {
 	rules
@@ -37,20 +37,20 @@ type runner struct {
 	slots   []*sessionSlot
 }
 
-// sessionSlot is the session of one contender. Consecutive scenes reuse it.
+// sessionSlot contains the session of one contender. It is reused in the next scene.
 type sessionSlot struct {
 	client  *zkconn.Session
 	session *zkconn.Pinned
 
 	guard   sync.Mutex
 	conn    *countingConn // the current connection
-	dropped bool          // the session must not connect again
+	dropped bool          // the session must not reconnect
 }
 
-// maxParallel is how many sessions are opened or closed at the same time.
+// maxParallel is the maximum number of sessions to open or close at the same time.
 const maxParallel = 16
 
-// open opens sessions until there are n, and replaces those that have ended.
+// open opens sessions until there are n of them, and replaces sessions that have ended.
 func (st *runner) open(ctx context.Context, n int) error {
 	for _, s := range st.slots {
 		if s.ended() {
@@ -79,7 +79,8 @@ func (st *runner) open(ctx context.Context, n int) error {
 		" from one address (maxClientCnxns), so try a smaller -n: %w", n-1, n, opened, firstError(failures))
 }
 
-// firstError returns the first of several joined errors.
+// firstError returns the first error of err, if err joins several errors, and otherwise err
+// itself.
 func firstError(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]
@@ -87,8 +88,8 @@ func firstError(err error) error {
 	return err
 }
 
-// forEach calls do for all elements of list, at most maxParallel at a time, and waits for all
-// calls.
+// forEach calls do for all elements of list, with at most maxParallel calls at a time, and waits
+// until all calls have returned.
 func forEach[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var working sync.WaitGroup
@@ -116,7 +117,8 @@ func (s *sessionSlot) open(ctx context.Context, st *runner) (err error) {
 	return err
 }
 
-// connect records a new connection. It closes the connection if the contender was killed.
+// connect records a new connection of the session. If the contender was killed, it closes the
+// connection.
 func (s *sessionSlot) connect(t *countingConn) net.Conn {
 	s.guard.Lock()
 	defer s.guard.Unlock()
@@ -126,8 +128,9 @@ func (s *sessionSlot) connect(t *countingConn) net.Conn {
 	return t
 }
 
-// dropConnection closes the connection and prevents a new one, as if the process had been
-// killed. The session ends after the server has received nothing for the session timeout.
+// dropConnection closes the connection and prevents a reconnect, as if the process had been
+// killed. The servers expire the session when they have received nothing from it for the session
+// timeout.
 func (s *sessionSlot) dropConnection() {
 	s.guard.Lock()
 	defer s.guard.Unlock()
@@ -145,7 +148,7 @@ func (s *sessionSlot) ended() bool {
 	return s.dropped || !s.client.Live()
 }
 
-// close closes the session.
+// close closes the session, which ends it at once.
 func (s *sessionSlot) close() error {
 	if s.client == nil {
 		return nil
@@ -155,7 +158,7 @@ func (s *sessionSlot) close() error {
 	return s.client.Close(ctx)
 }
 
-// cleanUpTimeout is the maximum time to close a session or to delete the znodes.
+// cleanUpTimeout is the maximum time for closing a session, and for deleting the znodes.
 const cleanUpTimeout = 5 * time.Second
 
 // servers returns the addresses of the servers to which the contenders are connected.
@@ -169,7 +172,7 @@ func (st *runner) servers() []string {
 	return addrs
 }
 
-// createFolder creates a folder znode with the shell's session.
+// createFolder creates a folder znode in the session of the shell.
 func (st *runner) createFolder(ctx context.Context, path string) error {
 	p, err := st.env.Session.Ensemble().Pin(ctx)
 	if err != nil {
@@ -178,10 +181,10 @@ func (st *runner) createFolder(ctx context.Context, path string) error {
 	return st.createFolderIn(ctx, p, path)
 }
 
-// createFolderIn creates a folder znode with the session p. If the servers support containers,
-// it is a container: if this process is killed, the servers delete it after the sessions have
-// expired. They also delete a container whenever they find it without children, so the root
-// may disappear between two scenes.
+// createFolderIn creates a folder znode in the session p. If the servers support containers, the
+// folder is a container. If this process is killed, the servers then delete the folder after the
+// contenders' sessions have expired. They also delete a container whenever they find it without
+// children, so the root znode may disappear between two scenes.
 func (st *runner) createFolderIn(ctx context.Context, p *zkconn.Pinned, path string) error {
 	err := p.CreateContainer(ctx, path, zkconn.OpenACL())
 	if isNoNode(err) && path != st.root {
@@ -190,13 +193,14 @@ func (st *runner) createFolderIn(ctx context.Context, p *zkconn.Pinned, path str
 		}
 		err = p.CreateContainer(ctx, path, zkconn.OpenACL())
 	}
-	if errors.Is(err, zkconn.NodeExists) { // another contender was faster
+	if errors.Is(err, zkconn.NodeExists) { // another contender has already created it
 		return nil
 	}
 	return err
 }
 
-// cleanUp closes the sessions and deletes the root znode. It works even if ctx has ended.
+// cleanUp closes the contenders' sessions and deletes the root znode, even if the context of the
+// command has ended.
 func (st *runner) cleanUp() error {
 	closing := forEach(st.slots, (*sessionSlot).close)
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTimeout)

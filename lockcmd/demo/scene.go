@@ -11,15 +11,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A scheme is one lock recipe with its name and prediction.
+// A scheme is one lock recipe, with its name and the formula that predicts its cost.
 type scheme struct {
 	name    string
 	recipe  func(*contender) recipe
 	formula *formula // nil if there is no prediction
-	shared  bool     // readers share the lock; the formula is valid only without readers
+	shared  bool     // some contenders are readers, which share the lock; the formula is valid only without readers
 }
 
-// recipe is how one contender acquires and releases the lock.
+// recipe is the way in which one contender acquires and releases the lock.
 type recipe interface {
 	lock(ctx context.Context) error
 	unlock(ctx context.Context) error
@@ -37,15 +37,15 @@ var schemes = []scheme{
 	{name: "zksh", recipe: func(c *contender) recipe { return &zkshLock{contender: c} }, formula: leaseFormula},
 }
 
-// A scene is one run of a scheme: n contenders queue, and then each of them acquires and
-// releases the lock.
+// A scene is one run of a scheme. n contenders queue for the lock, and then each of them
+// acquires and releases it.
 type scene struct {
 	*runner
 	scheme      scheme
 	n           int
 	folder      string
 	contenders  []*contender
-	processes   []chan struct{} // the locks of the processes, for the scheme local
+	processes   []chan struct{} // locks within the processes, for the scheme local
 	startSignal chan struct{}   // closed when all contenders have queued
 	referee
 }
@@ -74,7 +74,7 @@ func (sc *scene) readerCount() int {
 }
 
 // isReader reports whether contender i is a reader. The first contender is a writer, and the
-// writers are spread evenly.
+// other writers are spread evenly among the readers.
 func (sc *scene) isReader(i int) bool {
 	writers := sc.n - sc.readerCount()
 	for w := range writers {
@@ -85,12 +85,11 @@ func (sc *scene) isReader(i int) bool {
 	return true
 }
 
-// settleTimeout is the maximum time to wait until the contenders have stopped sending
-// requests.
+// settleTimeout is how long settle waits at most until the contenders no longer send requests.
 const settleTimeout = 2 * time.Second
 
-// run lets all contenders queue, gives the start signal and returns the cost of passing the
-// lock through all of them.
+// run waits until all contenders have queued, gives the start signal, and returns the cost of
+// passing the lock through all of them.
 func (sc *scene) run(ctx context.Context) (*result, error) {
 	if err := sc.createFolder(ctx, sc.folder); err != nil {
 		return nil, err
@@ -106,13 +105,13 @@ func (sc *scene) run(ctx context.Context) (*result, error) {
 	for _, c := range sc.contenders {
 		var own context.Context
 		own, c.kill = context.WithCancelCause(ctx)
-		playing.Go(func() { // ends with the contender or when ctx is canceled
+		playing.Go(func() { // ends when the contender has ended or ctx is canceled
 			if err := c.run(own); err != nil {
 				cancel(err)
 			}
 			c.kill(nil)
 		})
-		playing.Go(func() { // ends with the contender
+		playing.Go(func() { // ends when the contender has ended
 			if c.lostConnection(own) {
 				cancel(errCutOff)
 			}
@@ -137,8 +136,8 @@ func (sc *scene) run(ctx context.Context) (*result, error) {
 
 var errCutOff = errors.New("a contender lost its connection, so the counts are not valid; run lockdemo again")
 
-// lostConnection waits until the contender has ended, and reports whether it lost its
-// connection before that.
+// lostConnection waits until the contender has ended or its connection is lost. It reports
+// whether the connection was lost before the contender ended.
 func (c *contender) lostConnection(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		changed := c.session.Changed()
@@ -161,7 +160,7 @@ func (c *contender) waitArrived(ctx context.Context) {
 	}
 }
 
-// measure returns the cost of run.
+// measure calls run, and returns the cost of the hand-offs that happen meanwhile.
 func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if err := sc.settle(ctx); err != nil {
 		return nil, err
@@ -194,20 +193,21 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if slices.Contains(servers, shell.Addr) {
 		ours++
 	}
-	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) { // the shell's session has sent pings, three per session timeout
+	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) { // the shell's own session has sent pings, three per session timeout
 		pings = 1 + int(3*time.Since(begun)/shell.Timeout)
 	}
 	return sc.result(t, newAudit(after.since(before), ours, pings, servers, idle, open, end)), nil
 }
 
-// syncAll sends a sync on each live session, and returns their number. After the answers, no
-// earlier notification can still arrive.
+// syncAll sends a sync request in each live session and waits for the replies. It returns the
+// number of these sessions. Afterwards, no earlier notification can still arrive.
 func (sc *scene) syncAll(ctx context.Context) (int, error) {
 	alive := slices.DeleteFunc(slices.Clone(sc.contenders), func(c *contender) bool { return c.ended() })
 	return len(alive), forEach(alive, func(c *contender) error { return c.session.Sync(ctx, sc.folder) })
 }
 
-// settle waits until the contenders have reacted to the arrival of the others.
+// settle waits until the contenders have reacted to the arrival of the others and no longer send
+// requests.
 func (sc *scene) settle(ctx context.Context) error {
 	if _, err := sc.syncAll(ctx); err != nil {
 		return err

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// shared is a read-write lock. A reader watches the last writer before it, and a writer
-// watches its direct predecessor, so that only clients that may acquire the lock wake up.
+// shared is a read-write lock. A reader watches the last writer before it, and a writer watches
+// its direct predecessor. A client is therefore woken only when it may be able to acquire the
+// lock.
 type shared struct{ *contender }
 
 func (l shared) lock(ctx context.Context) error {

@@ -7,8 +7,8 @@ import (
 )
 
 // sharedHerd is a read-write lock in which all clients watch the folder and list it again at
-// each change. A reader acquires the lock if only readers are before it, and a writer if no
-// client is before it.
+// each change. A reader acquires the lock if no writer precedes it, and a writer if no client
+// precedes it.
 type sharedHerd struct{ *contender }
 
 func (l sharedHerd) lock(ctx context.Context) error {
@@ -29,7 +29,8 @@ func (l sharedHerd) lock(ctx context.Context) error {
 	}
 }
 
-// namePrefix returns the name of a reader's or writer's znode without the sequence number.
+// namePrefix returns the name of the contender's znode, without the sequence number. The name
+// shows whether the contender is a reader or a writer.
 func (c *contender) namePrefix() string {
 	if c.reader {
 		return "[localhost]-R-"
@@ -37,5 +38,5 @@ func (c *contender) namePrefix() string {
 	return "[localhost]-W-"
 }
 
-// isWriter reports whether a znode with this name belongs to a writer.
+// isWriter reports whether the znode with this name belongs to a writer.
 func isWriter(name string) bool { return strings.Contains(name, "-W-") }

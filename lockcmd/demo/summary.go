@@ -12,27 +12,28 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// result is the cost of passing the lock through all contenders of a scene.
+// result contains the cost of passing the lock through all contenders of one scene.
 type result struct {
 	Scheme        string  `json:"scheme"`
 	N             int     `json:"n"`
 	Requests      int     `json:"requests"`
 	Notifications int     `json:"notifications"`
-	Vain          int     `json:"vain"` // notifications after which the contender did not acquire the lock
+	Vain          int     `json:"vain"` // notifications after which the woken contender did not acquire the lock
 	Refused       int     `json:"refused"`
 	Overtakes     int     `json:"overtakes"`
 	P50           float64 `json:"handoff_p50_ms"`
 	P99           float64 `json:"handoff_p99_ms"`
 	Exclusion     bool    `json:"exclusion"`
-	Agree         bool    `json:"agree"` // the wire, the servers and the formula agree
+	Agree         bool    `json:"agree"` // the counts on the wire, the servers' counters and the formula agree
 
 	largest, bytes int
 	audit          audit
 	formula        string // text of the formula; empty if none applies
-	formulaFits    bool   // the counts fit the formula
+	formulaFits    bool   // the counts on the wire fit the formula
 }
 
-// result builds the result from the referee's observations, the traffic and the audit.
+// result returns the result of the scene, based on the referee's observations, the traffic and
+// the audit.
 func (sc *scene) result(t traffic, a audit) *result {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -49,27 +50,26 @@ func (sc *scene) result(t traffic, a audit) *result {
 	return r
 }
 
-// disrupted reports whether a contender ended without releasing the lock normally. No formula
-// applies then.
+// disrupted reports whether a contender ended without releasing the lock normally. In this case,
+// no formula applies.
 func (sc *scene) disrupted() bool {
 	return slices.ContainsFunc(sc.contenders, func(c *contender) bool { return c.state != left })
 }
 
-// holdsLong reports whether a holder keeps the lock so long that it must renew its lease
-// meanwhile.
+// holdsLong reports whether a contender holds the lock long enough to have to renew its lease.
 func (sc *scene) holdsLong() bool { return sc.step != nil || sc.hold > sc.timeout/8 }
 
-// quantile returns a percentile in milliseconds.
-func quantile(sorted []time.Duration, percent int) float64 {
-	if len(sorted) == 0 {
+// quantile returns a percentile of times, which must be sorted, in milliseconds.
+func quantile(times []time.Duration, percent int) float64 {
+	if len(times) == 0 {
 		return 0
 	}
-	d := sorted[(len(sorted)*percent+99)/100-1]
+	d := times[(len(times)*percent+99)/100-1]
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
 
-// witnessesText says whether the servers' counters and the formula confirm the counts on the
-// wire.
+// witnessesText returns text that says whether the servers' counters and the formula confirm the
+// counts on the wire.
 func (r *result) witnessesText() string {
 	s := r.audit.String()
 	switch {
@@ -82,19 +82,21 @@ func (r *result) witnessesText() string {
 	return s
 }
 
-// summary contains the results of all scenes, the best first.
+// summary contains the results of all scenes.
 type summary struct {
 	Results []*result `json:"summary"`
 }
 
-// sort sorts by the number of contenders, the largest first, and then by cost.
+// sort sorts the results by the number of contenders, the largest first, and then by cost, the
+// lowest first.
 func (s *summary) sort() {
 	slices.SortStableFunc(s.Results, func(a, b *result) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Requests, b.Requests), cmp.Compare(a.P50, b.P50))
 	})
 }
 
-// verdict returns nil if the lock was always exclusive and all counts agree.
+// verdict returns nil if no two contenders that exclude each other ever held the lock at the
+// same time and all counts agree. Otherwise, it returns an error.
 func (s *summary) verdict() error {
 	var errs []error
 	for _, r := range s.Results {
@@ -109,14 +111,14 @@ func (s *summary) verdict() error {
 	return errors.Join(errs...)
 }
 
-// Table returns a row for each scene.
+// Table returns a row for the result of each scene.
 func (s *summary) Table() render.Grid { return s.grid(s.Results) }
 
 var columns = []string{"scheme", "n", "requests", "ratio", "per hand-off", "notified", "most", "vain", "refused", "overtakes",
 	"p50 ms", "p99 ms", "kB", "witnesses"}
 
-// grid returns a row for each result. The ratio compares it with the first result of the same
-// size.
+// grid returns a row for each of these results. The column with the ratio compares the result
+// with the first one that has the same number of contenders.
 func (s *summary) grid(results []*result) render.Grid {
 	g := render.Grid{Header: columns}
 	best := map[int]int{}
@@ -137,7 +139,8 @@ func (s *summary) grid(results []*result) render.Grid {
 	return g
 }
 
-// formatNumber formats a number with at most one decimal, and without decimals from 100 on.
+// formatNumber formats a number with at most one decimal, or without decimals if it is 100 or
+// more.
 func formatNumber(x float64) string {
 	if x >= 100 {
 		return fmt.Sprintf("%.0f", x)
@@ -145,8 +148,8 @@ func formatNumber(x float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
 }
 
-// Text writes the table of the largest scenes, a chart of how the cost grows, and the
-// conclusion.
+// Text implements render.Value. It writes a table of the largest scenes, a chart that shows how
+// the cost grows, and the conclusion.
 func (s *summary) Text(w io.Writer) error { return s.FitText(w, 0) }
 
 // FitText implements render.Fitter.
@@ -160,7 +163,7 @@ func (s *summary) FitText(w io.Writer, width int) error {
 	fmt.Fprintf(&b, "The lock passes through %d contenders, all of them queued:\n\n", most)
 	const perHandoff, mostNotified, refused, overtakes, p99, kB, witnesses = 4, 6, 8, 9, 11, 12, 13
 	g := s.grid(largest)
-	for i, row := range g.Rows { // all rows have the same n, so remove that column
+	for i, row := range g.Rows { // all rows have the same n, so remove its column
 		g.Rows[i] = slices.Delete(row, 1, 2)
 	}
 	g.Header = slices.Delete(slices.Clone(g.Header), 1, 2)
@@ -190,8 +193,8 @@ func (s *summary) conclusion() string {
 	return held + "The counts on the wire, the servers' counters and the\nformulas agree."
 }
 
-// writeAligned writes a grid with its first and last columns aligned left and the numbers
-// between them aligned right.
+// writeAligned writes a grid. The first and the last column are aligned left, and the numbers in
+// the other columns are aligned right.
 func writeAligned(b *strings.Builder, g render.Grid) {
 	widths := g.Widths()
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
@@ -209,8 +212,9 @@ func writeAligned(b *strings.Builder, g render.Grid) {
 	}
 }
 
-// growthChart draws the requests of each scheme as bars, one column for each number of
-// contenders. It returns an empty string if there is only one number.
+// growthChart draws bars that show the number of requests of each scheme, in one column for each
+// number of contenders. If all scenes have the same number of contenders, it returns an empty
+// string.
 func (s *summary) growthChart(width int) string {
 	var sizes []int
 	var names []string
@@ -256,15 +260,15 @@ func (s *summary) growthChart(width int) string {
 	return b.String()
 }
 
-// endLine removes trailing spaces and ends the line.
+// endLine removes trailing spaces from the text in b and ends the line.
 func endLine(b *strings.Builder) {
 	text := strings.TrimRight(b.String(), " ")
 	b.Reset()
 	b.WriteString(text + "\n")
 }
 
-// bar draws a share of the full width in eighths of a column. A share above zero is always
-// visible.
+// bar draws a bar that fills this share of columns, to an eighth of a column. A share above zero
+// is always visible.
 func bar(share float64, columns int) string {
 	const eighths = " ▏▎▍▌▋▊▉"
 	n := int(share*float64(columns)*8 + 0.5)

@@ -10,23 +10,23 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// wireCounter counts the frames on the connections of all contenders.
+// wireCounter counts the frames and bytes on the connections of all contenders.
 type wireCounter struct {
-	gate sync.RWMutex // held for reading while frames are written; see freeze
+	gate sync.RWMutex // read-locked while frames are written; see freeze
 
 	mu    sync.Mutex
 	total traffic
 	open  int // frames without an answer so far
 }
 
-// traffic is the number of frames and bytes in some period.
+// traffic contains the numbers of frames and bytes in some period.
 type traffic struct {
 	sent, received int // all frames, including pings
 	requests       int // frames sent, without pings and connect requests
-	notifications  int // without those of znodes that the contender itself deleted
+	notifications  int // notifications received, without those of znodes that the contender itself deleted
 	refused        int // writes that the server rejected
-	bytes          int // in both directions
-	unanswered     int // frames without an answer when the connection was closed; the server may have read them
+	bytes          int // bytes sent and received
+	unanswered     int // frames sent without a reply before the connection was closed; the server may have read them
 }
 
 func (t traffic) since(before traffic) traffic {
@@ -40,8 +40,8 @@ func (w *wireCounter) read() traffic {
 	return w.total
 }
 
-// freeze calls look while nothing is being sent and all requests have been answered. It
-// returns the traffic up to that moment.
+// freeze waits until all requests have been answered, and calls look while no contender can send
+// a frame. It returns the traffic until then.
 func (w *wireCounter) freeze(ctx context.Context, look func()) (traffic, error) {
 	w.gate.Lock()
 	defer w.gate.Unlock()
@@ -71,7 +71,7 @@ type countingConn struct {
 	// Guarded by w.mu.
 	greeted bool
 	open    int             // frames without an answer so far
-	writes  map[int32]bool  // xids of pending requests that write
+	writes  map[int32]bool  // xids of in-flight requests that write
 	deleted map[string]bool // paths that this connection has deleted
 }
 
@@ -79,7 +79,8 @@ func (w *wireCounter) wrap(c net.Conn) *countingConn {
 	return &countingConn{Conn: c, w: w, writes: map[int32]bool{}, deleted: map[string]bool{}}
 }
 
-// Write counts frames before it writes them, so that no answer is counted before its request.
+// Write implements net.Conn. It counts frames before it writes them, so that no reply is counted
+// before its request.
 func (t *countingConn) Write(p []byte) (int, error) {
 	t.w.gate.RLock()
 	defer t.w.gate.RUnlock()
@@ -89,7 +90,7 @@ func (t *countingConn) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// Read counts the frames that it receives.
+// Read implements net.Conn. It counts the frames that it receives.
 func (t *countingConn) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	t.w.mu.Lock()
@@ -98,7 +99,7 @@ func (t *countingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close also counts the requests that will no longer be answered.
+// Close implements net.Conn. It also counts the requests that will no longer be answered.
 func (t *countingConn) Close() error {
 	t.w.mu.Lock()
 	t.w.open -= t.open
@@ -108,8 +109,8 @@ func (t *countingConn) Close() error {
 	return t.Conn.Close()
 }
 
-// countSent counts a frame to the server. The first frame is the connect request; others begin
-// with xid and opcode.
+// countSent counts a frame to the server. head contains its first bytes. The first frame is the
+// connect request; all others begin with xid and opcode.
 func (t *countingConn) countSent(head []byte, size int) {
 	t.w.total.sent++
 	t.w.total.bytes += size
@@ -133,7 +134,8 @@ func (t *countingConn) countSent(head []byte, size int) {
 	}
 }
 
-// countReceived counts a frame from the server. It begins with xid, zxid and error code.
+// countReceived counts a frame from the server. head contains its first bytes: xid, zxid and
+// error code.
 func (t *countingConn) countReceived(head []byte, size int) {
 	t.w.total.received++
 	t.w.total.bytes += size
@@ -156,16 +158,16 @@ func (t *countingConn) countReceived(head []byte, size int) {
 	delete(t.writes, xid)
 }
 
-// framer finds the frames in a stream that arrives in arbitrary pieces.
+// framer finds the boundaries of frames in a stream that arrives in arbitrary pieces.
 type framer struct {
-	head []byte // length and first bytes of the current frame
-	size int    // size of the current frame without the length
-	left int    // bytes of the frame that have not arrived yet
+	head []byte // length field and first bytes of the current frame
+	size int    // size of the current frame in bytes, without the length field
+	left int    // number of bytes of the frame that have not arrived yet
 }
 
 const (
 	lengthSize = 4
-	headSize   = 256 // bytes that are kept after the length
+	headSize   = 256 // number of bytes of head after the length field
 )
 
 func (f *framer) feed(p []byte, frame func(head []byte, size int)) {

@@ -6,10 +6,10 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// zkshLock is the recipe of the command lock itself. It creates and lists in one round trip,
-// and watches its own znode in addition to its predecessor. A holder that did not wait, such
-// as the starter, sends one more request for this watch. A holder that holds the lock for long
-// renews its lease; the formula does not count that.
+// zkshLock is the recipe of zksh's own command lock. It creates its znode and lists the folder
+// in one round trip, and watches its own znode in addition to its predecessor. A holder that did
+// not wait, such as the starter, sends one more request for this watch. A contender that holds
+// the lock for a long time renews its lease; the formula does not count these requests.
 type zkshLock struct {
 	*contender
 	lease  *zklock.Lease
@@ -17,7 +17,7 @@ type zkshLock struct {
 }
 
 func (l *zkshLock) lock(ctx context.Context) (err error) {
-	if _, err := l.session.Standalone(ctx); err != nil { // cached, so that it costs one request per connection, not per lock
+	if _, err := l.session.Standalone(ctx); err != nil { // the answer is cached, so this costs one request per connection, not per lock
 		return err
 	}
 	l.lease, err = zklock.New(l, l.folder, zklock.Options{Notify: l.onStatus}).Lock(ctx)
