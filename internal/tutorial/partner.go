@@ -9,7 +9,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
-// partner is Ben, a second client of the sandbox that contends for the lock.
+// partner is Ben, a second client of the sandbox. He contends for the lock in the steps about
+// locks.
 type partner struct {
 	client *ensemble.Client
 	stop   context.CancelFunc
@@ -17,14 +18,15 @@ type partner struct {
 	ended  chan struct{} // closed when Ben no longer contends
 }
 
-// sandboxTimeout is the maximum time for the sandbox to answer when Ben joins the queue.
+// sandboxTimeout is the maximum time to wait for the sandbox when Ben joins the queue of the
+// lock.
 const sandboxTimeout = 10 * time.Second
 
-// inviteBen starts Ben, who then waits for the lock.
+// inviteBen starts Ben, and returns when he is in the queue of the lock.
 func (g *Guide) inviteBen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
 	defer cancel()
-	if err := g.dismissBen(ctx); err != nil { // end a Ben that an earlier attempt has left behind
+	if err := g.dismissBen(ctx); err != nil { // an earlier attempt may have left a Ben behind
 		return err
 	}
 	note, err := queue.Note("Ben deploys", nil)
@@ -45,12 +47,12 @@ func (g *Guide) inviteBen(ctx context.Context) error {
 		}
 	}})
 	g.ben = b
-	go func() { // ended by leave, which waits for it
+	go func() { // ends when leave is called, which waits for it
 		defer close(b.ended)
 		_ = lock.Do(stay, func(ctx context.Context, _ int64) error {
 			<-ctx.Done()
 			return nil
-		}) // it does not matter if Ben loses the lock
+		}) // the tutorial continues even if Ben loses the lock
 	}()
 	select {
 	case <-b.queued:
@@ -60,15 +62,15 @@ func (g *Guide) inviteBen(ctx context.Context) error {
 	}
 }
 
-// dismissBen ends Ben, which releases his lock.
+// dismissBen closes Ben's session, which releases his lock.
 func (g *Guide) dismissBen(context.Context) error {
 	err := g.ben.leave()
 	g.ben = nil
 	return err
 }
 
-// leave closes Ben's session, which releases his lock, even if the server does not answer. It
-// does nothing if b is nil.
+// leave closes Ben's session and waits until Ben has ended. This releases his lock, even if the
+// server does not answer. If b is nil, leave does nothing.
 func (b *partner) leave() error {
 	if b == nil {
 		return nil

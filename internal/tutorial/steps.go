@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// titles contains the title of each step.
+// titles contains the titles of the tutorial's steps, in order.
 var titles = []string{
 	"create a znode",
 	"read the znode's data and its stat",
@@ -24,8 +24,8 @@ var titles = []string{
 	"get help, undo, and clean up",
 }
 
-// A task is one line that the user has to type. In its texts, {} stands for the tutorial's
-// znode.
+// A task asks the user to type one line. In its strings, {} stands for the path of the
+// tutorial's znode.
 type task struct {
 	step int    // number of the step, from 1
 	text string // explanation; an empty line separates paragraphs
@@ -33,7 +33,7 @@ type task struct {
 	hint string // printed after a line that does not complete the task
 	done func(ctx context.Context, l *finishedLine) (bool, error)
 
-	after func(g *Guide, ctx context.Context) error // called when the task is done or skipped; nil if nothing has to happen
+	after func(g *Guide, ctx context.Context) error // called when the task is done or skipped; may be nil
 }
 
 const farewell = "You have finished the tutorial. To go on from here, try help (all commands), help WORD (the commands related to a word)," +
@@ -104,7 +104,7 @@ var tasks = []task{
 		"deleteall -y {}", "{} still exists.", isGone("{}"), nil},
 }
 
-// finishedLine is a line of the user that has ended.
+// finishedLine is a line that the user has typed and whose command has ended.
 type finishedLine struct {
 	session *zkconn.Session
 	folder  string
@@ -114,10 +114,10 @@ type finishedLine struct {
 
 func (l *finishedLine) path(of string) string { return strings.ReplaceAll(of, "{}", l.folder) }
 
-// check reports whether a line has completed a task.
+// check is a function that reports whether a line has completed a task.
 type check = func(ctx context.Context, l *finishedLine) (bool, error)
 
-// ran returns a check for a line with this command that printed an answer. A StatusError
+// ran returns a check that the line called this command and printed an answer. A StatusError
 // without a message counts as an answer.
 func ran(name string) check {
 	return func(_ context.Context, l *finishedLine) (bool, error) {
@@ -127,44 +127,45 @@ func ran(name string) check {
 	}
 }
 
-// failedWith returns a check for a line with this command that failed with this error.
+// failedWith returns a check that the line called this command, which failed with this error
+// code.
 func failedWith(name string, code error) check {
 	return func(_ context.Context, l *finishedLine) (bool, error) {
 		return l.command == name && errors.Is(l.err, code), nil
 	}
 }
 
-// isThere returns a check that a znode exists.
-func isThere(of string) check {
-	return func(ctx context.Context, l *finishedLine) (bool, error) { return exists(ctx, l.session, l.path(of)) }
+// isThere returns a check that this znode exists.
+func isThere(node string) check {
+	return func(ctx context.Context, l *finishedLine) (bool, error) { return exists(ctx, l.session, l.path(node)) }
 }
 
-// isGone returns a check that a znode does not exist.
-func isGone(of string) check {
+// isGone returns a check that this znode does not exist.
+func isGone(node string) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) {
-		is, err := exists(ctx, l.session, l.path(of))
+		is, err := exists(ctx, l.session, l.path(node))
 		return !is, err
 	}
 }
 
-// versionAtLeast returns a check that the data of a znode has at least this version.
-func versionAtLeast(of string, least int32) check {
+// versionAtLeast returns a check that the data version of this znode is at least version.
+func versionAtLeast(node string, version int32) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) {
-		stat, err := zkconn.Do(ctx, l.session, zkconn.Exists(l.path(of)))
+		stat, err := zkconn.Do(ctx, l.session, zkconn.Exists(l.path(node)))
 		if errors.Is(err, zkconn.NoNode) {
 			return false, nil
 		}
-		return err == nil && stat.Version >= least, err
+		return err == nil && stat.Version >= version, err
 	}
 }
 
-// hasWatch checks that the session has a watch.
+// hasWatch is a check that the user's session has set a watch.
 func hasWatch(_ context.Context, l *finishedLine) (bool, error) { return l.session.Watching(), nil }
 
-// ownsChildOf returns a check that this session owns an ephemeral child of a znode.
-func ownsChildOf(of string) check {
+// ownsChildOf returns a check that the user's session owns an ephemeral child of parent.
+func ownsChildOf(parent string) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) {
-		dir := l.path(of)
+		dir := l.path(parent)
 		list, err := zkconn.Do(ctx, l.session, zkconn.List(dir))
 		if errors.Is(err, zkconn.NoNode) {
 			return false, nil
@@ -186,10 +187,10 @@ func ownsChildOf(of string) check {
 	}
 }
 
-// ownsNoChildOf returns a check that this session owns no ephemeral child of a znode.
-func ownsNoChildOf(of string) check {
+// ownsNoChildOf returns a check that the user's session owns no ephemeral child of parent.
+func ownsNoChildOf(parent string) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) {
-		is, err := ownsChildOf(of)(ctx, l)
+		is, err := ownsChildOf(parent)(ctx, l)
 		return !is, err
 	}
 }

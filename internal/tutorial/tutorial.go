@@ -1,6 +1,6 @@
-// Package tutorial implements the command tutorial, which explains zksh in ten steps, on a
-// sandbox. The user can type any line. A step is done when the server's state, or the command
-// that was typed, shows it.
+// Package tutorial implements the command tutorial, which explains zksh to new users in ten
+// steps, on a sandbox. The user can type any line. A step is done when the state of the server,
+// or the command that the user typed, shows it.
 //
 // Begin reading with Guide; the steps are in steps.go. partner.go contains Ben, a second
 // client that contends for a lock.
@@ -22,20 +22,21 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Guide is the tutorial of one shell. Its commands and AfterLine are called one at a time.
+// A Guide is the tutorial of one shell. The caller must not call its commands and AfterLine
+// concurrently.
 type Guide struct {
-	addr      string // address of the sandbox; empty if the shell has none
+	addr      string // address of the sandbox; empty if the shell is not on a sandbox
 	folder    string // the znode in which the user works; empty if the tutorial is not running
 	taskIndex int    // index of the current task
 	ben       *partner
-	mu        sync.Mutex // guards the fields, because an interrupted command may still run
+	mu        sync.Mutex // guards the fields, because an interrupted command may still be running
 }
 
-// New returns a guide for a shell on the sandbox at addr. addr is empty if the shell has no
-// sandbox.
+// New returns a Guide for a shell on the sandbox at addr. If the shell has no sandbox, addr is
+// empty.
 func New(addr string) *Guide { return &Guide{addr: addr} }
 
-// Close ends the tutorial and its second client.
+// Close ends the tutorial, and closes the session of its second client.
 func (g *Guide) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,10 +95,12 @@ func (g *Guide) run(ctx context.Context, env *commands.Env, skip, end bool) erro
 	return g.show(env, true)
 }
 
-// leftSandbox reports whether the shell is connected to other servers than the sandbox.
+// leftSandbox reports whether the user has connected the shell to servers other than the
+// sandbox.
 func (g *Guide) leftSandbox(env *commands.Env) bool { return env.Session.Servers().Spec != g.addr }
 
-// begin starts the tutorial in a znode that does not exist yet.
+// begin starts the tutorial. It chooses a path for the tutorial's znode at which no znode exists
+// yet.
 func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 	for n := 1; ; n++ {
 		folder := "/tutorial"
@@ -114,16 +117,16 @@ func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 	}
 }
 
-// checkTimeout limits how long a check delays the next line. That line may be the one that
-// resumes a paused sandbox.
+// checkTimeout limits how long a check may delay the user's next line. The next line may be the
+// one that resumes a paused sandbox.
 const checkTimeout = 3 * time.Second
 
-// ignoredCommands are the commands after which the tutorial prints nothing. The empty name
+// ignoredCommands contains the commands after which the tutorial prints nothing. The empty name
 // stands for an empty line.
 var ignoredCommands = map[string]bool{"": true, "clear": true, "tutorial": true}
 
-// AfterLine is called after each line that the user typed at the prompt, with its command and
-// its error. It prints the next task or a hint.
+// AfterLine prints the next task or a hint. The shell calls it after each line that the user
+// typed at the prompt, with the command of the line and its error.
 func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -148,7 +151,7 @@ func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, er
 	return env.Screen.Print(message{event: "hint", hint: g.expand(t.hint), lines: []string{g.expand(t.line)}})
 }
 
-// next finishes the current task and shows the next one.
+// next marks the current task as done or skipped, and shows the next one.
 func (g *Guide) next(ctx context.Context, env *commands.Env) error {
 	if after := tasks[g.taskIndex].after; after != nil {
 		if err := after(g, ctx); err != nil {
@@ -162,7 +165,7 @@ func (g *Guide) next(ctx context.Context, env *commands.Env) error {
 	return g.show(env, tasks[g.taskIndex].step != before)
 }
 
-// show prints the current task. With titled, it also prints the title of the step.
+// show prints the current task. If titled is set, it also prints the title of the step.
 func (g *Guide) show(env *commands.Env, titled bool) error {
 	t := tasks[g.taskIndex]
 	p := message{event: "step", step: t.step, text: g.expand(t.text), lines: []string{g.expand(t.line)}}
@@ -172,20 +175,20 @@ func (g *Guide) show(env *commands.Env, titled bool) error {
 	return env.Screen.Print(p)
 }
 
-// expand replaces {} in text by the tutorial's znode.
+// expand replaces each {} in text by the path of the tutorial's znode.
 func (g *Guide) expand(text string) string { return strings.ReplaceAll(text, "{}", g.folder) }
 
-// message is one text that the tutorial prints.
+// message is a text that the tutorial prints.
 type message struct {
 	event string // "step", "hint" or "end"
 	step  int
-	title string // empty if the step continues
+	title string // title of a new step; empty if the step continues
 	text  string // an empty line separates paragraphs
 	hint  string
-	lines []string // lines to type
+	lines []string // lines that the user has to type
 }
 
-// maxWidth is the maximum width of text, in columns; longer lines are hard to read.
+// maxWidth is the maximum width of text in columns. Longer lines are hard to read.
 const maxWidth = 76
 
 // Text implements render.Value.
@@ -218,7 +221,8 @@ func (p message) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// IsEvent implements render.Event: the message is not the answer of the user's line.
+// IsEvent implements render.Event. A message is an event, because it is not the answer of the
+// user's line.
 func (message) IsEvent() {}
 
 // MarshalJSON encodes the message as one JSON object.
