@@ -1,7 +1,7 @@
-// Package playground provides shells with a sandbox, an in-memory ZooKeeper server. The first
-// shell runs the sandbox, and further shells of the same user join it. They find it through
-// the meeting file: the shell that runs the sandbox locks this file and writes the sandbox's
-// address into it.
+// Package playground provides shells with a sandbox: a ZooKeeper server that runs in memory,
+// inside a zksh process. The first shell runs the sandbox, and other shells of the same user
+// join it. They find it through the meeting file. The shell that runs the sandbox locks this
+// file and writes the sandbox's address into it.
 //
 // Begin reading with Open, which returns a Place.
 package playground
@@ -32,34 +32,35 @@ const Notice = "The sandbox is an in-memory ZooKeeper server for experiments, de
 type Place struct {
 	Addr string // host:port, on loopback
 
-	as          sandbox.Version // ZooKeeper version or product as which the server presents itself
-	server      *sandbox.Server // nil if joined
+	version     sandbox.Version // the ZooKeeper version or product that the server claims to be
+	server      *sandbox.Server // nil if another shell runs the sandbox
 	meetingFile *os.File        // locked by the shell that runs the sandbox; nil if others cannot join
 	ended       chan string
 	stop        context.CancelFunc
 	done        sync.WaitGroup
 }
 
-// meetingTimeout is how long a joining shell waits until the running shell has written its
-// address.
+// meetingTimeout is how long a joining shell waits until the other shell has written the address
+// of its sandbox into the meeting file.
 const meetingTimeout = 10 * time.Second
 
 const meetingPause = 20 * time.Millisecond
 
-// Open joins the sandbox of another shell of this user or, if there is none, runs one on a
-// free port. dir is the directory for the meeting file; if it is empty, shells do not share
+// Open joins the sandbox of another shell of this user or, if there is none, runs a new one on a
+// free port. The meeting file is below the directory dir. If dir is empty, shells do not share
 // sandboxes.
 //
-// If listen, a loopback address, is not empty, Open always runs a sandbox on that address.
-// Later shells join it, unless another sandbox was running already.
+// If listen is not empty, Open always runs a new sandbox on this address, which must be a
+// loopback address. Later shells join it, unless another sandbox was already running.
 //
-// as is the version that the sandbox presents; empty means the default when running a sandbox,
-// and any version when joining one. Joining a sandbox with a different version is an error.
+// requested is the ZooKeeper version that the sandbox must claim to be. If it is empty, a new
+// sandbox has the default version, and Open joins a sandbox of any version. Otherwise, Open
+// returns an error if the sandbox to join has a different version.
 //
-// If brief is set, other shells cannot join a sandbox that Open runs, because it ends after a
-// single command, perhaps in the middle of their work.
-func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
-	addr, version := cmp.Or(listen, "127.0.0.1:0"), cmp.Or(as, sandbox.DefaultVersion)
+// If brief is set, the shell ends after a single command. Other shells then cannot join a
+// sandbox that Open runs, because it might end in the middle of their work.
+func Open(dir, listen string, requested sandbox.Version, brief bool) (*Place, error) {
+	addr, version := cmp.Or(listen, "127.0.0.1:0"), cmp.Or(requested, sandbox.DefaultVersion)
 	if dir == "" {
 		return run(nil, addr, version)
 	}
@@ -79,7 +80,7 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 			return run(nil, addr, version)
 		}
 		switch at, running := readMeetingFile(f); {
-		case at != "" && as != "" && as != running:
+		case at != "" && requested != "" && requested != running:
 			return nil, errors.Join(fmt.Errorf("sandbox: another terminal is already running a sandbox that acts as %s; to join it, omit --as", running), f.Close())
 		case at != "":
 			return join(f, at, running), nil
@@ -90,9 +91,9 @@ func Open(dir, listen string, as sandbox.Version, brief bool) (*Place, error) {
 	}
 }
 
-// run starts a server and, if meetingFile is not nil, writes its address there.
-func run(meetingFile *os.File, addr string, as sandbox.Version) (*Place, error) {
-	p := &Place{as: as, server: sandbox.New(sandbox.Options{As: as}), meetingFile: meetingFile, stop: func() {}}
+// run starts a sandbox on addr and, if meetingFile is not nil, writes its address there.
+func run(meetingFile *os.File, addr string, version sandbox.Version) (*Place, error) {
+	p := &Place{version: version, server: sandbox.New(sandbox.Options{As: version}), meetingFile: meetingFile, stop: func() {}}
 	at, err := p.server.Listen(addr)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -103,7 +104,7 @@ func run(meetingFile *os.File, addr string, as sandbox.Version) (*Place, error) 
 	}
 	err = meetingFile.Truncate(0)
 	if err == nil {
-		_, err = meetingFile.WriteAt([]byte(p.Addr+" "+string(as)+"\n"), 0)
+		_, err = meetingFile.WriteAt([]byte(p.Addr+" "+string(version)+"\n"), 0)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -112,9 +113,9 @@ func run(meetingFile *os.File, addr string, as sandbox.Version) (*Place, error) 
 }
 
 // readMeetingFile returns the address and the version of the running sandbox. addr is empty
-// while the running shell is still starting, and if the file is left over from an earlier
-// sandbox. The lock alone does not prove that a sandbox is running, because another shell may
-// hold it for a moment to test it.
+// while the other shell is still starting the sandbox, or if the file is left over from an
+// earlier sandbox. A locked file alone does not prove that a sandbox is running, because another
+// shell may hold the lock for a moment to test it.
 func readMeetingFile(meetingFile *os.File) (addr string, as sandbox.Version) {
 	b := make([]byte, 128)
 	n, err := meetingFile.ReadAt(b, 0)
@@ -130,11 +131,11 @@ func readMeetingFile(meetingFile *os.File) (addr string, as sandbox.Version) {
 	return addr, cmp.Or(sandbox.Version(version), sandbox.DefaultVersion)
 }
 
-// Running returns the address of a sandbox that a shell of this user runs, or an empty string.
-// It starts no sandbox and does not change the meeting file.
+// Running returns the address of the sandbox that a shell of this user runs, or an empty string
+// if there is none. It neither starts a sandbox nor changes the meeting file.
 func Running(dir string) string {
 	name := filepath.Join(dir, "zksh", "sandbox")
-	if info, err := os.Lstat(name); dir == "" || err != nil || !info.Mode().IsRegular() { // otherwise userfile.Open would create it
+	if info, err := os.Lstat(name); dir == "" || err != nil || !info.Mode().IsRegular() { // userfile.Open would create a missing file
 		return ""
 	}
 	f, err := userfile.Open(name, 0)
@@ -146,19 +147,20 @@ func Running(dir string) string {
 	return addr
 }
 
-func join(meetingFile *os.File, addr string, as sandbox.Version) *Place {
+func join(meetingFile *os.File, addr string, version sandbox.Version) *Place {
 	ctx, stop := context.WithCancel(context.Background())
-	p := &Place{Addr: addr, as: as, meetingFile: meetingFile, ended: make(chan string, 1), stop: stop}
+	p := &Place{Addr: addr, version: version, meetingFile: meetingFile, ended: make(chan string, 1), stop: stop}
 	p.done.Go(func() { p.watch(ctx) })
 	return p
 }
 
-// watchPause is the time between two checks of a joined shell whether the running shell still
-// exists.
+// watchPause is the interval at which a joined shell checks whether the shell that runs the
+// sandbox still exists.
 const watchPause = 200 * time.Millisecond
 
-// watch waits until the running shell releases its lock on the meeting file. It never keeps
-// that lock, so that a new shell can run the next sandbox.
+// watch waits until the shell that runs the sandbox releases its lock on the meeting file. To
+// find out, watch acquires the lock, but never keeps it, so that a new shell can run the next
+// sandbox.
 func (p *Place) watch(ctx context.Context) {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
@@ -179,23 +181,23 @@ func (p *Place) watch(ctx context.Context) {
 // Joined reports whether another shell runs the sandbox.
 func (p *Place) Joined() bool { return p.server == nil }
 
-// VersionSuffix returns text to append to "the sandbox" that names the version of the sandbox. It is
-// empty for the default version.
+// VersionSuffix returns text that names the version of the sandbox, to append to "the sandbox".
+// It returns an empty string for the default version.
 func (p *Place) VersionSuffix() string {
-	if p.as == sandbox.DefaultVersion {
+	if p.version == sandbox.DefaultVersion {
 		return ""
 	}
-	if slices.Contains(sandbox.Products(), p.as) {
-		return " that acts as " + string(p.as)
+	if slices.Contains(sandbox.Products(), p.version) {
+		return " that acts as " + string(p.version)
 	}
-	return " that acts as ZooKeeper " + string(p.as)
+	return " that acts as ZooKeeper " + string(p.version)
 }
 
-// Ended returns a channel that receives one message, when the shell that runs a joined sandbox
+// Ended returns a channel that receives a message when the shell that runs the joined sandbox
 // has exited.
 func (p *Place) Ended() <-chan string { return p.ended }
 
-// Close stops the sandbox, or leaves a joined one.
+// Close stops the sandbox if this process runs it, and otherwise leaves it.
 func (p *Place) Close() error {
 	p.stop()
 	p.done.Wait()
@@ -209,8 +211,8 @@ func (p *Place) Close() error {
 	return err
 }
 
-// Pause disconnects all clients from the sandbox, or admits them again. It fails for a joined
-// sandbox.
+// Pause disconnects all clients from the sandbox and rejects new ones if on is set. Otherwise,
+// it accepts clients again. It returns an error if another shell runs the sandbox.
 func (p *Place) Pause(on bool) error {
 	switch {
 	case p.Joined():
