@@ -35,7 +35,8 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// version is set by the build. If it is empty, the version of the module is used.
+// version is the version of zksh. The build sets it with -ldflags -X. If it is empty, versionText
+// returns the version of the Go module instead.
 var version = ""
 
 func main() {
@@ -149,9 +150,9 @@ func run() int {
 	return sh.RunLines(ctx, name, in)
 }
 
-// limitMemory sets a memory limit that makes the garbage collector work harder, so that garbage adds
-// little to the memory of a large reply. It sets no limit for a sandbox, which holds a tree of any
-// size in memory, or if GOMEMLIMIT is set.
+// limitMemory sets a soft memory limit of 192 MiB. Near the limit, the garbage collector runs more
+// often, so that garbage adds little to the memory that a large reply needs. limitMemory sets no
+// limit for a sandbox, because that holds a tree of any size in memory, or if GOMEMLIMIT is set.
 func limitMemory(sandbox bool) {
 	const limit = 192 << 20
 	if !sandbox && os.Getenv("GOMEMLIMIT") == "" {
@@ -159,17 +160,20 @@ func limitMemory(sandbox bool) {
 	}
 }
 
-// commandTable returns all commands, except the shell's own.
+// commandTable returns all commands, in groups, except those that package shell defines, such as
+// help and history.
 func commandTable(log undo.Log, locks *lockcmd.Table, guide *tutorial.Guide, sandbox *playground.Place) [][]*commands.Command {
 	return [][]*commands.Command{commands.All(), {undo.Command(log)}, transfer.Commands(), locks.Commands(), app.SandboxCommand(sandbox), guide.Commands()}
 }
 
-// inactiveCommands returns a table of commands for help and completion, which do not run them.
+// inactiveCommands returns the same commands as commandTable, for help and completion. These
+// describe the commands but never run them.
 func inactiveCommands() [][]*commands.Command {
 	return commandTable(undo.Log{}, lockcmd.New(), tutorial.New(""), nil)
 }
 
-// undoLog returns the undo log of the user, with the settings for this process.
+// undoLog returns the user's undo log, with the settings that depend on how this process was
+// started.
 func undoLog(opts app.Options, interactive bool) undo.Log {
 	log := undo.Log{Dir: opts.UndoDir, Queue: lockcmd.InQueue}
 	if interactive {
@@ -182,24 +186,24 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 	return log
 }
 
-// saver returns the Saver that saves old state for undo: in the file given with --undo, or else in
-// the undo log, at the prompt and for a one-shot command that a person types in another shell. For
-// such a command, saved returns a remark on the saved state; otherwise saved is nil. k is nil if
-// nothing is saved.
-func saver(opts app.Options, log undo.Log, interactive bool) (k commands.Saver, saved func(*commands.Env) string, err error) {
+// saver returns the Saver that saves old state for undo, or nil if nothing is to be saved. It
+// saves to the file given with --undo. Without that option, it saves to the undo log, at the
+// prompt and for a one-shot command that a person types in another shell. For such a command,
+// saved returns a remark on the saved state; otherwise saved is nil.
+func saver(opts app.Options, log undo.Log, interactive bool) (s commands.Saver, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
 		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the undo command")
 	case opts.Undo != "":
-		k, err = undo.ToFile(opts.Undo, lockcmd.InQueue)
-		return k, nil, err
+		s, err = undo.ToFile(opts.Undo, lockcmd.InQueue)
+		return s, nil, err
 	case opts.UndoDir == "":
 		return nil, nil, nil
 	case interactive:
 		return log.Saver(), nil, nil
 	case len(opts.Command) > 0 && tty.Is(os.Stderr):
-		s := log.Summary()
-		return s, s.Text, nil
+		summary := log.Summary()
+		return summary, summary.Text, nil
 	}
 	return nil, nil, nil
 }
@@ -215,23 +219,23 @@ func serve(ctx context.Context, sandbox *playground.Place) int {
 }
 
 // signals handles the signals of the process. It returns a context that SIGTERM and SIGHUP cancel.
-// In an interactive shell, Ctrl-C and Ctrl-\ are for the current command, and arrive on the returned
-// channel. Otherwise they cancel the context too, and the channel is nil. The last result stops the
-// handling and releases its goroutine.
+// In an interactive shell, Ctrl-C and Ctrl-\ concern only the current command, and arrive on the
+// returned channel. Otherwise they cancel the context too, and the channel is nil. The returned
+// function stops the handling and waits for its goroutine to return.
 //
 // Three signals are caught until the process exits:
 //
-//   - SIGPIPE: a reader that goes away is noticed as a failed write.
+//   - SIGPIPE: if the reader of the output has gone, the write fails and zksh can report that.
 //   - SIGHUP: a closed window sends it more than once, from the system and from the parent shell. The
 //     second one must not interrupt an exit that has begun.
-//   - SIGQUIT: Go would print the stacks of all goroutines.
+//   - SIGQUIT: otherwise the Go runtime would print the stacks of all goroutines and exit.
 func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	listen := func(sigs ...os.Signal) chan os.Signal {
 		c := make(chan os.Signal, 1)
 		for _, sig := range sigs {
 			if !signal.Ignored(sig) { // ignored under nohup, or in the background of a script
-				signal.Notify(c, sig) // not signal.Ignore, which started programs would inherit
+				signal.Notify(c, sig) // not signal.Ignore, because child processes would inherit that
 			}
 		}
 		return c
@@ -244,7 +248,7 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 		cancelling, forCommands = nil, keys
 	}
 	done := make(chan struct{})
-	go func() { // returns after a signal, or when stop cancels ctx
+	go func() { // returns after a signal, or when ctx is cancelled
 		defer close(done)
 		select {
 		case sig := <-terminations:
@@ -262,8 +266,8 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	}
 }
 
-// repeatGrace is the time after the first signal during which another SIGTERM has no effect. In that
-// time, the terminal is restored. A later SIGTERM terminates the program at once.
+// repeatGrace is the time after the first signal during which another SIGTERM has no effect, so
+// that zksh can restore the terminal. A later SIGTERM terminates the program at once.
 const repeatGrace = time.Second
 
 func versionText() string {
@@ -286,15 +290,15 @@ func output(f *os.File) shell.Output {
 	return shell.Output{W: f, TTY: terminal, Plain: os.Getenv("NO_COLOR") != "", Dumb: dumb(), Size: func() (columns, rows int) { return tty.Size(f) }}
 }
 
-// dumb reports whether the terminal has no control sequences, or its type is unknown.
+// dumb reports whether the terminal understands no control sequences, or its type is unknown.
 func dumb() bool {
 	term := os.Getenv("TERM")
 	return term == "dumb" || term == "" && runtime.GOOS != "windows"
 }
 
-// manualPager returns the program that shows long help and pages of the manual. If PAGER is set, it
-// returns that, even if it is empty. Otherwise it returns less, or "" if less is not installed or the
-// terminal has no control sequences.
+// manualPager returns the program that shows long help texts and manual pages. It returns the
+// value of PAGER if that is set, even to an empty string. Otherwise it returns less, or an empty
+// string if less is not installed or the terminal understands no control sequences.
 func manualPager() string {
 	if pager, set := os.LookupEnv("PAGER"); set {
 		return pager
@@ -305,8 +309,8 @@ func manualPager() string {
 	return "less"
 }
 
-// streams returns the standard streams of the programs that commands start. They have no standard
-// input if the shell reads its own lines from there.
+// streams returns the standard streams of the programs that commands start. The programs have no
+// standard input if the shell reads its command lines from there.
 func streams(opts app.Options, interactive bool) commands.Streams {
 	s := commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	if opts.FromStdin() && !interactive {
@@ -315,8 +319,8 @@ func streams(opts app.Options, interactive bool) commands.Streams {
 	return s
 }
 
-// printError prints an error before there is a shell to report it. It escapes control characters
-// for a terminal, because the error may quote the command line.
+// printError prints an error that occurs before there is a shell to report it. On a terminal, it
+// escapes control characters, because the error may quote the command line.
 func printError(err error) {
 	text := "zksh: " + err.Error()
 	if tty.Is(os.Stderr) {

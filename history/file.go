@@ -27,8 +27,8 @@ type File struct {
 	mu        sync.Mutex // guards the fields below
 	f         *os.File   // nil after Close
 	bytesRead int64      // number of bytes of the file that have been read
-	lines     int        // number of lines in them
-	last      string     // the last of these lines; "" if it lacks its line end
+	lines     int        // number of lines in those bytes
+	last      string     // last line in those bytes; "" if its line end is missing
 }
 
 // Open opens the history file at path with userfile.Open, which also creates it. The file keeps at
@@ -44,7 +44,7 @@ func Open(path string, maxLines int) (*File, error) {
 	return h, nil
 }
 
-// Append adds a line to the file. It omits a line that is empty, begins with a space, contains
+// Append adds a line to the file. It skips a line that is empty, begins with a space, contains
 // credentials, is longer than 64 KiB, or is the same as the last line of the file.
 func (h *File) Append(line string) error {
 	if strings.ContainsAny(line, "\r\n") {
@@ -73,7 +73,8 @@ func (h *File) Append(line string) error {
 	})
 }
 
-// Lines returns the newest lines, oldest first, but not more than the maxLines of Open.
+// Lines returns the newest lines, oldest first. It returns at most maxLines lines, the number
+// passed to Open.
 func (h *File) Lines() ([]string, error) {
 	var lines []string
 	err := h.locked(func() error {
@@ -98,8 +99,9 @@ func (h *File) Close() error {
 	return err
 }
 
-// locked calls do while the file at the path is open, locked and read to its end.
-func (h *File) locked(do func() error) (err error) {
+// locked locks the file at the path, reads the lines that were added since the last access, and
+// calls access. It unlocks the file afterwards.
+func (h *File) locked(access func() error) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer func() {
@@ -117,7 +119,7 @@ func (h *File) locked(do func() error) (err error) {
 	if err := h.catchUp(); err != nil {
 		return err
 	}
-	return do()
+	return access()
 }
 
 // lockCurrent locks the file at the path. If another shell has replaced the open file, lockCurrent
@@ -144,7 +146,7 @@ func (h *File) lockCurrent() error {
 	return fmt.Errorf("cannot lock the history file %s: other programs keep replacing it", h.path)
 }
 
-// reopen opens the file at the path, and closes the one that was open.
+// reopen opens the file at the path, and closes the file that was open before.
 func (h *File) reopen() error {
 	f, err := userfile.Open(h.path, os.O_APPEND)
 	if err != nil {
@@ -177,21 +179,21 @@ func (h *File) catchUp() error {
 	return nil
 }
 
-// noteAdded updates seen, lines and last for bytes that were added at the end of the file.
-func (h *File) noteAdded(added []byte) {
-	h.bytesRead += int64(len(added))
-	h.lines += bytes.Count(added, []byte("\n"))
-	if text := bytes.TrimSuffix(added, []byte("\n")); len(text) < len(added) {
+// noteAdded updates bytesRead, lines and last for data that was added at the end of the file.
+func (h *File) noteAdded(data []byte) {
+	h.bytesRead += int64(len(data))
+	h.lines += bytes.Count(data, []byte("\n"))
+	if text := bytes.TrimSuffix(data, []byte("\n")); len(text) < len(data) {
 		h.last = string(text[bytes.LastIndexByte(text, '\n')+1:])
-	} else if len(added) > 0 {
-		h.last = "" // an incomplete line is not compared
+	} else if len(data) > 0 {
+		h.last = "" // Append does not compare new lines with an incomplete one
 	}
 }
 
-// write appends text with one write(2). If the write is incomplete, for example because the disk is
-// full, write removes the part that was written.
+// write appends text with one write(2). If only a part is written, for example because the disk is
+// full, write removes that part from the file.
 func (h *File) write(text string) error {
-	// If the last line in the file lacks its end, add that first.
+	// If the last line of the file has no line end, add one first.
 	end := make([]byte, 1)
 	if h.bytesRead > 0 {
 		if _, err := h.f.ReadAt(end, h.bytesRead-1); err != nil {
@@ -208,15 +210,15 @@ func (h *File) write(text string) error {
 	return nil
 }
 
-// newest returns the lines to keep: the newest h.max lines, but not more than half of maxBytes, so
-// that a file of long lines is not trimmed at each Append.
+// newest returns the lines to keep: the newest h.maxLines lines, but not more than half of
+// maxBytes, so that a file of long lines is not trimmed at each Append.
 func (h *File) newest() ([]byte, error) {
 	from := max(0, h.bytesRead-maxBytes/2)
 	data := make([]byte, h.bytesRead-from)
 	if _, err := h.f.ReadAt(data, from); err != nil && err != io.EOF {
 		return nil, err
 	}
-	if from > 0 { // probably in the middle of a line
+	if from > 0 { // data probably begins in the middle of a line, so drop its rest
 		data = data[bytes.IndexByte(data, '\n')+1:]
 	}
 	start := len(bytes.TrimSuffix(data, []byte("\n")))

@@ -1,9 +1,9 @@
 // Package history stores the lines that a user has typed.
 //
-// A List contains the lines of the current session by number, for the commands history and redo. A
-// File saves lines for later sessions, and may be shared by several shells. A Recall contains the
-// lines of this and earlier sessions for the line editor. File and Recall omit lines with
-// credentials, and Redacted hides credentials in a line that is shown.
+// A List contains the lines of the current session with their numbers, for the commands history
+// and redo. A File saves lines for later sessions, and may be shared by several shells. A Recall
+// contains the lines of this and earlier sessions that the line editor can recall. File and Recall
+// skip lines with credentials, and Redacted hides the credentials in a line before it is shown.
 //
 // This package is part of the program zksh and may change at any time.
 package history
@@ -46,7 +46,8 @@ func (l *List) Add(line string) int {
 	return l.Len() - 1
 }
 
-// Get returns line i. ok is false if there is no such line or it has been dropped.
+// Get returns the line with number i. ok is false if no such line was added or it has been
+// dropped.
 func (l *List) Get(i int) (line string, ok bool) {
 	i -= l.dropped
 	if i < 0 || i >= len(l.lines) {
@@ -55,8 +56,8 @@ func (l *List) Get(i int) (line string, ok bool) {
 	return l.lines[i], true
 }
 
-// Replace replaces line i, and reports whether there was such a line. The command redo replaces its
-// own line by the one that it runs.
+// Replace replaces the line with number i, and reports whether there was such a line. The command
+// redo uses it to replace its own line with the line that it runs.
 func (l *List) Replace(i int, line string) bool {
 	old, ok := l.Get(i)
 	if ok {
@@ -86,8 +87,8 @@ type Recall struct{ lines []string }
 // maxRecall is the maximum number of lines in a Recall.
 const maxRecall = 20000
 
-// Add appends lines. It omits lines that are empty, longer than maxLine, contain credentials, or are
-// the same as the previous line.
+// Add appends lines. It skips a line that is empty, is longer than maxLine, contains credentials,
+// or is the same as the line before it.
 func (r *Recall) Add(lines ...string) {
 	for _, line := range lines {
 		if line == "" || len(line) > maxLine || hasSecret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
@@ -103,8 +104,9 @@ func (r *Recall) Add(lines ...string) {
 // Len returns the number of lines.
 func (r *Recall) Len() int { return len(r.lines) }
 
-// Older returns the nearest line before line i that begins with prefix and differs from line i, and
-// its number. If i is Len(), line i is prefix, the text that the user has typed.
+// Older returns the nearest line before line i that begins with prefix and differs from line i,
+// and its number. If i is Len(), the line that the user is typing, whose text is prefix, counts as
+// line i.
 func (r *Recall) Older(i int, prefix string) (line string, at int, ok bool) {
 	return r.find(i, -1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.lineAt(i, prefix) })
 }
@@ -121,7 +123,8 @@ func (r *Recall) Search(i int, text string) (line string, at int, ok bool) {
 	return r.find(i, -1, func(l string) bool { return strings.Contains(l, text) && l != r.lineAt(i, "") })
 }
 
-// lineAt returns line i, or typed if i is the number after the last line.
+// lineAt returns line i. If i is the number after the last line, it returns typed, the text that
+// the user is typing.
 func (r *Recall) lineAt(i int, typed string) string {
 	if i < len(r.lines) {
 		return r.lines[i]

@@ -11,18 +11,20 @@ import (
 
 // addauthPattern and credentialPattern may match a harmless line, but should not miss a password.
 // They match anywhere in the line, in upper and lower case, and through quotes, so that they also
-// find mistyped and pasted lines. They are compiled at their first use, so that zksh starts faster.
+// find passwords in mistyped or pasted lines. They are compiled at their first use, so that zksh
+// starts faster.
 var (
-	// addauthPattern matches the command addauth, with the scheme if that is digest. Any other word
-	// after addauth may be the password itself.
+	// addauthPattern matches the command addauth, and also the scheme after it if that is digest.
+	// Any other word after addauth may be the password itself.
 	addauthPattern = lazyPattern(`(?i)addauth["']*(?:\s*[$"']*digest["']?(?:\s|$))?\s*`)
 
 	// credentialPattern matches the superuser's name, or the beginning of an ACL entry such as
-	// digest:user:hash:perms, or of "digest user:password" after a mistyped command name. The
-	// latter two count only if a colon follows.
+	// digest:user:hash:perms, or of "digest user:password" after a mistyped command name. A match
+	// of the latter two is a credential only if a colon follows it.
 	credentialPattern = lazyPattern(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
 
-	// escapePattern matches an escape of a $'…' word, which could hide a credential.
+	// escapePattern matches an escape sequence in a $'…' word. Such an escape could hide a
+	// credential.
 	escapePattern = lazyPattern(`(?s)\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)`)
 )
 
@@ -34,19 +36,19 @@ func lazyPattern(p string) func() *regexp.Regexp {
 const mask = "***" // shown in place of credentials
 
 // hasSecret reports whether a line may contain credentials: an addauth with an argument, or an ACL
-// entry with a password or its hash. If in doubt, it reports true.
+// entry with a password or its hash. In case of doubt, it reports true.
 func hasSecret(line string) bool {
 	return secretAt(line) >= 0 || strings.Contains(line, "$'") && secretAt(unescape(line)) >= 0
 }
 
-// Redacted returns a line with *** in place of everything from the first credential on. It returns a
-// line without credentials unchanged.
+// Redacted returns the line with *** in place of everything from the first credential on. A line
+// without credentials is returned unchanged.
 func Redacted(line string) string {
 	if !hasSecret(line) {
 		return line
 	}
 	at := secretAt(line)
-	// A credential written with escapes may come before the one that was found.
+	// A credential written with escapes may precede the credential that was found.
 	if at < 0 || strings.Contains(line[:at], `\`) {
 		return mask
 	}
@@ -55,7 +57,8 @@ func Redacted(line string) string {
 
 // secretAt returns the index at which the credentials in a line begin, or -1.
 func secretAt(line string) int {
-	// Avoid the patterns if possible, because they are slow on a value of several megabytes.
+	// Avoid the regular expressions if possible, because they are slow on a value of several
+	// megabytes.
 	lower := strings.ToLower(line)
 	if !strings.Contains(lower, "auth") && !strings.Contains(lower, "digest") && !strings.Contains(lower, "super:") {
 		return -1
@@ -75,8 +78,8 @@ func secretAt(line string) int {
 	return at
 }
 
-// unescape decodes the escapes of $'…' in the whole line, even outside of such words. That is enough
-// to search for credentials.
+// unescape decodes the escapes of $'…' words everywhere in the line, even outside of such words.
+// The result serves only to search for credentials.
 func unescape(line string) string {
 	return escapePattern().ReplaceAllStringFunc(line, func(e string) string {
 		hex, base := strings.TrimLeft(e[1:], "xuU"), 16
@@ -90,8 +93,8 @@ func unescape(line string) string {
 	})
 }
 
-// isPrivate reports whether a line must not be saved in a file, because it may contain credentials or
-// begins with a space. Users type the space for that purpose.
+// isPrivate reports whether a line must not be saved in a file, because it may contain credentials
+// or begins with a space. Users type the space to keep a line out of the history file.
 func isPrivate(line string) bool {
 	first, _ := utf8.DecodeRuneInString(line)
 	return unicode.IsSpace(first) || hasSecret(line)
