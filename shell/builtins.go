@@ -15,7 +15,8 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// builtins returns the commands that concern the shell itself.
+// builtins returns the commands that concern the shell itself, such as help, history and
+// printwatches.
 func (s *Shell) builtins() []*commands.Command {
 	const group = "Shell"
 	return []*commands.Command{
@@ -39,7 +40,7 @@ func (s *Shell) builtins() []*commands.Command {
 			Examples: []string{`echo "half of it is done"`, "echo done"},
 			Params:   []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
 			Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
-				words := append([]string{}, args...) // an empty list, not null
+				words := append([]string{}, args...) // not nil, so that JSON has an empty list instead of null
 				return env.Screen.Print(render.Answer{Words: strings.Join(words, " ") + "\n", JSON: render.Facts{"echo", words}})
 			}),
 		},
@@ -78,8 +79,8 @@ func (s *Shell) builtins() []*commands.Command {
 	}
 }
 
-// defaultHistoryLines is the default number of lines that the command history prints, including
-// its own line, as in zkCli.
+// defaultHistoryLines is the default number of lines that the command history prints, as in zkCli.
+// The line with the history command itself is one of them.
 const defaultHistoryLines = 11
 
 func (s *Shell) history(_ context.Context, env *commands.Env, args []string) error {
@@ -120,8 +121,8 @@ func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) erro
 	return err
 }
 
-// javaDecode parses a number like Java's Integer.decode: hexadecimal after 0x, 0X or #, octal
-// after 0, and otherwise decimal.
+// javaDecode parses a number like Java's Integer.decode: as hexadecimal after 0x, 0X or #, as
+// octal after 0, and otherwise as decimal.
 func javaDecode(s string) (int, error) {
 	rest, sign := s, ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {
@@ -143,7 +144,8 @@ func javaDecode(s string) (int, error) {
 	return int(n), err
 }
 
-// eventForm is a setting of printwatches: the form in which events are printed.
+// eventForm is the value of the printwatches setting. It determines whether events are printed,
+// and in which form.
 type eventForm int32
 
 const (
@@ -155,8 +157,8 @@ const (
 
 var eventForms = [...]string{eventsOff: "off", eventsOn: "on", eventsShort: "short", eventsTimed: "time"}
 
-// printwatches prints or changes the form of events. Before a change, it handles the events
-// received so far under the old setting.
+// printwatches runs the command printwatches, which prints or changes the form of events. Before a
+// change, it prints the events received so far in the old form.
 func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string) error {
 	var words string
 	if len(args) == 0 {

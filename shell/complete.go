@@ -29,14 +29,14 @@ type completer struct {
 	lines    *history.List
 	nodes    *nodeCache
 	folder   *folder
-	locks    Locks // nil if no command takes locks
+	locks    Locks // locks that commands hold; nil if no command takes locks
 }
 
 // maxProposals is the maximum number of proposals in a menu.
 const maxProposals = 100
 
-// complete returns the completions of the text before the cursor. It is used as
-// line.Assistant.Complete.
+// complete returns the completions of the text before the cursor. It is the Complete function of
+// the line.Assistant.
 func (c *completer) complete(before string) line.Proposals {
 	p, ok := parsePartial(before)
 	if !ok {
@@ -62,10 +62,10 @@ func (c *completer) complete(before string) line.Proposals {
 // choices are the possible completions of the word being typed.
 type choices struct {
 	list      []choice
-	last      string // the last one in sorted order, if the list was cut off before it; or empty
-	pending   bool   // the server has not answered yet
+	last      string // last choice in sorted order, if it is missing from a truncated list; otherwise empty
+	pending   bool   // a request for further choices has not been answered yet
 	files     bool   // the choices are names of files
-	withSlash string // if the word is already the only choice and has children: the word with a slash; or empty
+	withSlash string // the word with a slash appended, if the word is the only choice and has children; otherwise empty
 }
 
 // A choice is one possible completion.
@@ -76,9 +76,9 @@ type choice struct {
 	extendable bool   // the user may extend the word, so no space follows it
 }
 
-// propose returns the completions of the last word of p.
+// propose returns the completions of the last word of p, which is the word being typed.
 func (c *completer) propose(p *partial) choices {
-	if at := slices.IndexFunc(p.words, syntax.IsRedirection); at >= 0 { // a file or the command line of a program follows
+	if at := slices.IndexFunc(p.words, syntax.IsRedirection); at >= 0 { // the name of a file or the command line of a program follows
 		if at == len(p.words)-1 && p.words[at].Text != "|" {
 			return files(p)
 		}
@@ -87,7 +87,8 @@ func (c *completer) propose(p *partial) choices {
 	return c.words(p)
 }
 
-// words proposes the name of a command, or its arguments if the line already has a name.
+// words proposes the name of a command. If the line already has the name, it proposes the
+// arguments.
 func (c *completer) words(p *partial) choices {
 	if len(p.words) == 0 {
 		return c.commandNames(p)
@@ -98,7 +99,7 @@ func (c *completer) words(p *partial) choices {
 	return choices{}
 }
 
-// arguments proposes arguments of cmd. The first word of p is its name.
+// arguments proposes arguments of cmd. The first word of p is the name of the command.
 func (c *completer) arguments(cmd *commands.Command, p *partial) choices {
 	if cmd.Wrap != nil {
 		if _, inner := cmd.SplitWrapper(p.words[1:]); len(inner) > 0 {
@@ -123,7 +124,7 @@ func (c *completer) arguments(cmd *commands.Command, p *partial) choices {
 	return c.values(cmd.Params[at], p)
 }
 
-// joinedValues proposes values for a flag that is written as --name=value.
+// joinedValues proposes values for a flag that is typed as --name=value.
 func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *partial) choices {
 	_, flag, _ := cmd.Position(append(slices.Clone(p.words[1:]), commands.Word{Text: name}))
 	if flag == nil {
@@ -133,7 +134,7 @@ func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *p
 	for i, x := range found.list {
 		found.list[i].label, found.list[i].word = cmp.Or(x.label, x.word), name+"="+x.word
 	}
-	// A word that begins as a flag cannot be quoted.
+	// Such a word cannot be quoted, so drop the values that contain spaces.
 	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) })
 	return found
 }
@@ -191,7 +192,7 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 			{word: "digest", about: "a user and a password, as user:password"}, {word: "sasl"}, {word: "x509"}})
 	case commands.ACL:
 		return aclEntries(p)
-	case commands.LineNumber: // the newest first
+	case commands.LineNumber: // numbers of lines in the history, newest first
 		var list []choice
 		for _, e := range slices.Backward(c.lines.Last(maxProposals)) {
 			list = append(list, choice{word: strconv.Itoa(e.Number), about: render.Safe(history.Redacted(e.Line))})
@@ -201,7 +202,7 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 	return choices{}
 }
 
-// wholeLines proposes completions of a word that is itself a line of commands.
+// wholeLines proposes completions for a word that contains an entire command line.
 func (c *completer) wholeLines(text string) choices {
 	inner := c.complete(text)
 	found := choices{pending: inner.Pending}
@@ -211,9 +212,9 @@ func (c *completer) wholeLines(text string) choices {
 	return found
 }
 
-// withPrefix returns the choices whose words begin with text.
-func withPrefix(text string, list []choice) choices {
-	return choices{list: slices.DeleteFunc(list, func(x choice) bool { return !strings.HasPrefix(x.word, text) })}
+// withPrefix returns the choices in list whose words begin with prefix.
+func withPrefix(prefix string, list []choice) choices {
+	return choices{list: slices.DeleteFunc(list, func(x choice) bool { return !strings.HasPrefix(x.word, prefix) })}
 }
 
 func (c *completer) commandNames(p *partial) choices {
@@ -227,7 +228,7 @@ func (c *completer) commandNames(p *partial) choices {
 	return withPrefix(p.text, list)
 }
 
-// flagNames proposes the flags of cmd that are not yet in the line.
+// flagNames proposes the flags of cmd that are not on the line yet.
 func flagNames(cmd *commands.Command, p *partial) choices {
 	var list []choice
 	cmd.FlagSet().VisitAll(func(f *pflag.Flag) {
@@ -272,12 +273,12 @@ func aclEntries(p *partial) choices {
 }
 
 // paths proposes completions of a path: the children of the znode before its last slash. If
-// relative is true, a path without a leading slash is resolved against here. No space follows a
-// proposed path, because the user may extend it.
-func (c *completer) paths(p *partial, here string, relative bool) choices {
+// relative is true, a path without a leading slash is relative to the znode folder. The user may
+// extend a proposed path, so no space follows it.
+func (c *completer) paths(p *partial, folder string, relative bool) choices {
 	text := p.text
 	switch {
-	case text == "" && here == "/" || text == "" && !relative:
+	case text == "" && folder == "/" || text == "" && !relative:
 		text = "/"
 	case relative && (text == "~" || text == ".." || text != "" && text[0] != '/' && strings.HasSuffix(text, "/..")):
 		return choices{list: []choice{{word: text + "/", extendable: true}}}
@@ -291,15 +292,15 @@ func (c *completer) paths(p *partial, here string, relative bool) choices {
 	case !relative:
 		return choices{}
 	case at < 0:
-		parent = here
+		parent = folder
 	default:
-		parent = below(here, parent)
+		parent = below(folder, parent)
 	}
 	names, known := c.nodes.children(parent, prefix)
 	found := choices{pending: !known}
 	for _, name := range names[:min(len(names), maxProposals)] {
 		word := head + name
-		if word == "~" { // a plain ~ means the root
+		if word == "~" { // a ~ alone means the root
 			word = "./~"
 		}
 		found.list = append(found.list, choice{word: word, label: render.Safe(name), extendable: true})
@@ -321,8 +322,8 @@ func (c *completer) paths(p *partial, here string, relative bool) choices {
 // maxFilesRead is the maximum number of directory entries that completion reads.
 const maxFilesRead = 5000
 
-// files proposes the files in the directory part of the word. It proposes hidden files only if the
-// file name begins with a dot.
+// files proposes the files in the directory part of the word. It proposes a hidden file only if
+// the typed file name begins with a dot.
 func files(p *partial) choices {
 	found := choices{files: true}
 	head, prefix := filepath.Split(p.text)
@@ -357,10 +358,10 @@ type Offer struct {
 }
 
 // Propose returns the completions of text, the last word of a zksh command line in another shell.
-// words are the words before it, without the program's name. program describes the zksh program as
-// a command that wraps another one. names returns the sorted names of a znode's children. If files
-// is true, the word is the name of a file, and the other shell completes it. Propose returns when
-// ctx is done.
+// words contains the words before it, without the program's name. program describes the zksh
+// program as a command that wraps another one. names returns the sorted names of a znode's
+// children. If files is true, the word is the name of a file, and the other shell completes it.
+// Propose returns early when ctx is done.
 func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []commands.Word, text string,
 	names func(ctx context.Context, path string) ([]string, error)) (list []Offer, files bool) {
 	came := make(chan struct{}, 1)
@@ -384,7 +385,7 @@ func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []
 			}
 		}
 		for _, x := range found.list {
-			if commands.Printable(x.word) { // other shells cannot quote the rest
+			if commands.Printable(x.word) { // other shells cannot quote unprintable characters
 				list = append(list, Offer{x.word, x.about, x.extendable})
 			}
 		}

@@ -7,21 +7,22 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// A keyEcho turns the echo of the terminal off while regions are drawn on it. Otherwise the
-// terminal would print each typed key at the cursor, in the middle of a region. The line editor
-// shows the keys later, when it reads them.
+// A keyEcho turns off the echo of the terminal while regions are drawn. Otherwise the terminal
+// would print each typed key at the cursor, in the middle of a region. The line editor shows the
+// keys later, when it reads them.
 type keyEcho struct {
 	in        *os.File                                      // the terminal; nil if there is none
-	turnOff   func(*os.File) (show func() error, err error) // turns the echo off; tty.HideKeys, except in tests
-	turnOn    func() error                                  // turns the echo on again; nil while it is on
-	notEchoed bool                                          // the key that interrupted the line was not echoed
+	turnOff   func(*os.File) (show func() error, err error) // turns the echo off and returns a function that turns it on again; tty.HideKeys, except in tests
+	turnOn    func() error                                  // result of turnOff; nil while the echo is on
+	notEchoed bool                                          // the echo was off when the line was interrupted
 }
 
-// setHidden turns the echo off or on. If the terminal cannot turn it off, the echo stays on.
-func (k *keyEcho) setHidden(yes bool) {
+// setHidden turns the echo off if hidden is true, and on otherwise. If the terminal cannot turn
+// the echo off, it stays on.
+func (k *keyEcho) setHidden(hidden bool) {
 	switch {
-	case k.in == nil || yes == (k.turnOn != nil):
-	case yes:
+	case k.in == nil || hidden == (k.turnOn != nil):
+	case hidden:
 		if show, err := k.turnOff(k.in); err == nil {
 			k.turnOn = show
 		}
@@ -31,21 +32,22 @@ func (k *keyEcho) setHidden(yes bool) {
 	}
 }
 
-// noteInterrupt records whether the terminal echoed the key of an interrupt, such as ^C.
+// noteInterrupt records whether the terminal echoed the key that caused an interrupt, such as ^C.
 func (s *screen) noteInterrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.echo.notEchoed = s.echo.turnOn != nil
 }
 
-// restoreEcho turns the echo on for a program that gets the terminal.
+// restoreEcho turns the echo on again, before a program gets the terminal.
 func (s *screen) restoreEcho() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.echo.setHidden(false)
 }
 
-// answerColumns is the number of columns that the last row of a question leaves for the answer.
+// answerColumns is the minimum number of columns left for the answer on the last row of a
+// question.
 const answerColumns = 4
 
 // wrapQuestion prepares a question for the line editor. If the question is wider than the

@@ -12,17 +12,18 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// folder holds the current folder: the znode where relative paths begin. Relative paths are
+// folder holds the current folder, the znode to which relative paths refer. Relative paths are
 // invalid before the first cd, and again after a connect to another ensemble or chroot.
 type folder struct {
 	servers func() string // returns the current connect string
 
 	mu           sync.Mutex // guards the fields below; the prompt and the completer read them at any time
-	servedBy     string     // connect string of the ensemble in which the folders are
+	servedBy     string     // connect string of the ensemble that contains the folders
 	path, before string     // current and previous folder; empty before the first cd
 }
 
-// here returns the current folder. moved is false before the first cd; the folder is then the root.
+// here returns the current folder. Before the first cd, the current folder is the root and moved
+// is false.
 func (f *folder) here() (path string, moved bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,7 +36,8 @@ func (f *folder) here() (path string, moved bool) {
 	return f.path, true
 }
 
-// last returns the previous folder, or "" if there is none.
+// last returns the folder that was current before the last cd, or an empty string if there was no
+// cd.
 func (f *folder) last() string {
 	if _, moved := f.here(); !moved {
 		return ""
@@ -52,8 +54,9 @@ func (f *folder) move(to string) {
 	f.servedBy, f.path, f.before = f.servers(), to, from
 }
 
-// resolve makes a relative path absolute. It returns absolute paths unchanged. Before the first cd,
-// it returns relative paths unchanged too, so that they are rejected as they were typed.
+// resolve makes a relative path absolute, and returns an absolute path unchanged. Before the first
+// cd, it also returns a relative path unchanged, so that the error about it quotes the path as
+// typed.
 func (f *folder) resolve(path string) string {
 	if here, moved := f.here(); moved {
 		return below(here, path)
@@ -61,29 +64,30 @@ func (f *folder) resolve(path string) string {
 	return path
 }
 
-// below resolves the relative path rel in the folder at: ~ is the root, and .. is the parent. It
-// does not check whether the path is valid.
-func below(at, rel string) string {
+// below resolves the relative path rel against the folder base. In rel, ~ is the root and .. is
+// the parent. An absolute path is returned unchanged. below does not check whether the result is a
+// valid path.
+func below(base, rel string) string {
 	if rel == "" || rel[0] == '/' {
 		return rel
 	}
 	if rest, ok := strings.CutPrefix(rel, "~/"); ok || rel == "~" {
-		at, rel = "/", strings.TrimPrefix(rest, "~")
+		base, rel = "/", strings.TrimPrefix(rest, "~")
 	}
-	stepped := false // the previous part was . or ..
+	stepped := false // the previous part of rel was . or ..
 	for part := range strings.SplitSeq(rel, "/") {
 		switch {
 		case part == "..":
-			at = path.Dir(at)
+			base = path.Dir(base)
 		case part == ".", part == "" && stepped:
-		case at == "/":
-			at += part
+		case base == "/":
+			base += part
 		default:
-			at += "/" + part
+			base += "/" + part
 		}
 		stepped = part == "." || part == ".."
 	}
-	return at
+	return base
 }
 
 // folderCommands returns the commands cd and pwd.
@@ -116,7 +120,7 @@ func (s *Shell) folderCommands() []*commands.Command {
 
 func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error {
 	here, _ := s.folder.here()
-	to := strings.Join(args, "") // at most one word
+	to := strings.Join(args, "") // args has at most one element
 	switch to {
 	case "":
 		to = "/"
@@ -126,7 +130,7 @@ func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error 
 		}
 	default:
 		if to = below(here, to); len(to) > 1 {
-			to = strings.TrimSuffix(to, "/") // completion adds a slash
+			to = strings.TrimSuffix(to, "/") // completion may have appended a slash
 		}
 	}
 	if err := zkconn.Exec(ctx, env.Session, zkconn.Exists(to)); err != nil {

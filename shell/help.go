@@ -45,9 +45,9 @@ func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 	}
 }
 
-// search returns the commands and topics that are about a word, and the names of those that only
-// mention it. If none is about the word, search returns the ones that mention it as the result.
-// With topicsOnly, it ignores commands.
+// search returns the commands and topics that are about a word, and the names of others that only
+// mention it. If none is about the word, search returns those that mention it as the main result.
+// If topicsOnly is true, it ignores commands.
 func (s *Shell) search(word string, topicsOnly bool) overview {
 	var o, mention overview
 	o.topics, mention.topics = manual.About(word)
@@ -66,8 +66,8 @@ func (s *Shell) search(word string, topicsOnly bool) overview {
 	return o
 }
 
-// isHelp reports whether a value is an answer of the command help. Such answers are shown in the
-// pager for manuals.
+// isHelp reports whether v is an answer of the command help. Such answers are shown in the pager
+// for manuals.
 func isHelp(v render.Value) bool {
 	switch v.(type) {
 	case overview, manualPage, commandHelp:
@@ -76,8 +76,8 @@ func isHelp(v render.Value) bool {
 	return false
 }
 
-// topics maps the topic of a manual page to the names of its commands. A command that has the name
-// of a topic belongs to that topic and is not listed.
+// topics maps each topic of the manual to the names of its commands. A command whose name is also
+// a topic belongs to that topic, and is not listed.
 var topics = map[string]string{
 	"configuration": "config connect",
 	"keyboard":      "cd clear edit history pwd redo",
@@ -91,7 +91,8 @@ var topics = map[string]string{
 	"waiting":       "addWatch printwatches removewatches wait watch",
 }
 
-// topicOf returns the topic of the manual that a command belongs to, or "".
+// topicOf returns the manual topic to which a command belongs, or an empty string if there is
+// none.
 func topicOf(c *commands.Command) string {
 	if manual.Find(c.Name) != nil {
 		return c.Name
@@ -104,7 +105,8 @@ func topicOf(c *commands.Command) string {
 	return ""
 }
 
-// Reference returns the help command that prints the page of a topic, or "" if topic is empty.
+// Reference returns the help command that prints the page of a topic, or an empty string if topic
+// is empty.
 func Reference(r *commands.Registry, topic string) string {
 	switch {
 	case topic == "":
@@ -115,7 +117,8 @@ func Reference(r *commands.Registry, topic string) string {
 	return "help " + topic
 }
 
-// helpNames proposes commands and topics. After the flag -t, it proposes only topics.
+// helpNames proposes names of commands and topics as arguments of help. After the flag -t, it
+// proposes only topics.
 func (c *completer) helpNames(p *partial) choices {
 	var list []choice
 	found := choices{}
@@ -196,7 +199,7 @@ func (o overview) MarshalJSON() ([]byte, error) {
 	return render.Marshal(all)
 }
 
-// A manualPage is the answer of help to a topic.
+// A manualPage is the answer of the command help to the name of a topic.
 type manualPage struct {
 	page     *manual.Page
 	registry *commands.Registry
@@ -231,8 +234,8 @@ func nameAndAliases(c *commands.Command) string {
 // commandHelp is the help of one command.
 type commandHelp struct {
 	c     *commands.Command
-	topic string // topic of the manual that the command belongs to; may be empty
-	more  string // help command that prints the page of the topic; may be empty
+	topic string // topic of the manual to which the command belongs; empty if there is none
+	more  string // help command that prints the page of that topic; empty if there is none
 }
 
 var _ render.Fitter = commandHelp{}
@@ -272,7 +275,7 @@ func (h commandHelp) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// MarshalJSON returns the same content as fields.
+// MarshalJSON returns a JSON object with the same content as the text.
 func (h commandHelp) MarshalJSON() ([]byte, error) {
 	type flag struct {
 		Short string `json:"short,omitempty"`

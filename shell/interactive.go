@@ -27,8 +27,8 @@ type interactive struct {
 	status int // exit status of the last line
 }
 
-// Editor returns a line editor for the terminal. It reads TERM and NO_COLOR with getenv, and
-// recalls earlier lines from the history file, if there is one.
+// Editor returns a line editor for the terminal that in and out refer to. It reads TERM and
+// NO_COLOR with getenv. If there is a history file, the user can recall the lines in it.
 func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor {
 	var earlier []string
 	if s.cfg.History != nil {
@@ -42,8 +42,8 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 	return line.New(in, out, getenv, line.Assistant{Open: syntax.OpenQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 
-// RunEditor runs the lines that a person types until they quit, input ends or ctx is done. Then it
-// shuts the shell down and closes the editor. It returns the exit status of the last line.
+// RunEditor runs the lines that a person types, until they quit, input ends or ctx is done. It
+// then shuts the shell down, closes the editor, and returns the exit status of the last line.
 func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	defer s.restoreTerminalOnPanic()
 	h := &interactive{s: s, editor: e}
@@ -59,7 +59,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	ctx, stop := context.WithCancelCause(ctx)
 	s.screen.pager, s.screen.manuals = s.newPager(ctx, s.cfg.Pager), s.newPager(ctx, s.cfg.ManualPager)
 	var watching sync.WaitGroup
-	watching.Go(func() { // returns after stop
+	watching.Go(func() { // returns after the call of stop below
 		defer s.restoreTerminalOnPanic()
 		s.noteTLS(ctx)
 		s.watchEvents(ctx)
@@ -97,7 +97,7 @@ func (h *interactive) readLines(ctx context.Context) {
 			h.s.report("", err)
 			h.status = commands.StatusUsage
 			continue
-		case errors.Is(err, line.ErrHungUp): // SIGHUP may arrive later
+		case errors.Is(err, line.ErrHungUp): // the terminal is gone, but SIGHUP may not have arrived yet
 			h.status = exit.Status(exit.ErrTerminated)
 			return
 		case errors.Is(err, io.EOF), ctx.Err() != nil:
@@ -110,7 +110,7 @@ func (h *interactive) readLines(ctx context.Context) {
 		if syntax.BlankOrComment(text) {
 			continue
 		}
-		text = syntax.OnOneLine(text) // the history stores one line
+		text = syntax.OnOneLine(text) // the history stores one line per command
 		h.remember(text)
 		var cmd string
 		h.s.beginLine()
@@ -126,7 +126,7 @@ func (h *interactive) readLines(ctx context.Context) {
 			return
 		}
 		h.s.completer.nodes.expireAll()
-		if interrupted || errors.Is(err, line.ErrInterrupted) { // drop the rest of a paste
+		if interrupted || errors.Is(err, line.ErrInterrupted) { // drop the remaining lines of a paste
 			h.editor.Discard()
 		}
 		err = errors.Join(err, h.s.showEvents())
@@ -141,33 +141,33 @@ func (h *interactive) readLines(ctx context.Context) {
 	}
 }
 
-// beginLine marks a line as running. Until endLine, only the line itself reports that no server
-// can be reached.
+// beginLine records that a line is running. Until endLine, only the line itself reports that no
+// server can be reached.
 func (s *Shell) beginLine() {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
 	s.lineRunning = true
 }
 
-// endLine marks the line as finished. If no server can be reached, endLine prints the reason,
-// unless reported, the error of the line, contains it.
-func (s *Shell) endLine(reported error) {
+// endLine records that the line has finished with the error lineErr. If no server can be reached,
+// endLine prints the reason, unless lineErr already contains it.
+func (s *Shell) endLine(lineErr error) {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
-	s.reportUnreached(reported)
+	s.reportUnreached(lineErr)
 	s.lineRunning = false
 }
 
-// reportUnreached prints why no server can be reached, unless the error reported contains the
-// reason. It does so once at the start and once after each loss of the connection. The caller
-// holds eventMu.
-func (s *Shell) reportUnreached(reported error) {
-	if why := s.cfg.Session.Unreached(); why != nil && !errors.As(reported, new(*zkconn.NoServerError)) {
+// reportUnreached prints why no server can be reached, unless lineErr already contains the reason.
+// It prints the reason once at the start and once after each loss of the connection. The caller
+// must hold eventMu.
+func (s *Shell) reportUnreached(lineErr error) {
+	if why := s.cfg.Session.Unreached(); why != nil && !errors.As(lineErr, new(*zkconn.NoServerError)) {
 		s.env.Screen.Note(why.Error() + "; zksh keeps trying" + s.cfg.NoServerHint)
 	}
 }
 
-// remember makes a line available to recall, and appends it to the history file.
+// remember adds a line to those that the user can recall, and appends it to the history file.
 func (h *interactive) remember(line string) {
 	s := h.s
 	s.recall.Add(line)
@@ -183,9 +183,9 @@ func (h *interactive) remember(line string) {
 // maxFolderWidth is the maximum width of the current folder in the prompt, in columns.
 const maxFolderWidth = 24
 
-// prompt returns a prompt like zkCli's, with the connect string or cluster, the state of the
-// connection and the number of the next line. It adds the number of locks, the number of lines in
-// an open transaction, and the current folder unless that is the root.
+// prompt returns a prompt like zkCli's, with the connect string or the name of the cluster, the
+// state of the connection and the number of the next line. It adds the number of locks, the number
+// of lines in an open transaction, and the current folder unless that is the root.
 func (h *interactive) prompt() line.Prompt {
 	s := h.s
 	state, locks, txn := s.cfg.Session.State(), "", ""
@@ -235,7 +235,7 @@ func countLocks(n int, suffix string) string {
 
 func (*interactive) mode() commands.Mode { return commands.ByHand }
 
-// wording returns the text of an error. For a usage error, it adds a line with the usage and one
+// wording returns the text of an error. For a usage error, it adds one line with the usage and one
 // with an example.
 func (*interactive) wording(_ string, err error) []string {
 	var usage *commands.UsageError
@@ -252,7 +252,7 @@ func (h *interactive) number() int { return h.s.number }
 
 func (*interactive) shows(zkconn.Event) bool { return true }
 
-// expired prints the error at once, because there may be no line that could fail with it.
+// expired prints the error at once, because there may be no running line that could fail with it.
 func (h *interactive) expired(e expiredError) error {
 	h.s.screen.complain(e.Error())
 	return nil

@@ -8,11 +8,11 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// stopTimeout is the time that cancelled work has to stop. After it, the shell may abandon the work
-// and exit.
+// stopTimeout is how long the shell waits for cancelled work to stop. After that time, it may
+// abandon the work and exit.
 const stopTimeout = 3 * time.Second
 
-// work is a function that runInterruptible runs in a goroutine.
+// work is a function call that runInterruptible runs in a goroutine.
 type work struct {
 	err   error         // result of the function; valid once ended is closed
 	ended chan struct{} // closed when the function has returned
@@ -25,29 +25,29 @@ func (abandonedError) Error() string {
 	return "zksh exited while a command was still running; the outcome of the command is unknown"
 }
 
-// Unwrap returns the error that determines the exit status.
+// Unwrap returns the error that determines the exit status of the shell.
 func (abandonedError) Unwrap() error { return exit.ErrInterrupted }
 
-// runInterruptible runs do, and cancels its context when Ctrl-C is pressed or the context of the
+// runInterruptible calls do, and cancels its context when Ctrl-C is pressed or the context of the
 // shell is done. It returns the error of do and reports whether Ctrl-C was pressed.
 //
-// If do does not return within stopTimeout after that, runInterruptible abandons it: at the next
-// Ctrl-C, or at once if the context of the shell is done. It then stores the work in s.abandoned
-// for shutDown, and returns the reason as its error.
+// If do does not return within stopTimeout after its context was cancelled, runInterruptible
+// abandons it: at the next Ctrl-C, or at once if the context of the shell is done. It then stores
+// the work in s.abandoned for shutDown, and returns the reason as its error.
 //
 // Work is never abandoned while a program runs under a lock. The program has received the signal
 // too, and zksh must hold the lock until the program has terminated.
 func (s *Shell) runInterruptible(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
-	s.takeInterrupt() // discard an earlier Ctrl-C
+	s.takeInterrupt() // discard a Ctrl-C that was pressed earlier
 	return s.runLineInterruptible(shell, do)
 }
 
-// runLineInterruptible is like runInterruptible, for a line that the editor has just read. A Ctrl-C
-// since the end of the line interrupts it.
+// runLineInterruptible is like runInterruptible, for a line that the editor has just read. A
+// Ctrl-C that was pressed after the end of the line also interrupts it.
 func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
 	ctx, cancel := context.WithCancelCause(shell)
 	defer cancel(nil)
-	s.screen.noteInterrupt() // resets the state left by an earlier interrupt
+	s.screen.noteInterrupt() // clears the record of an earlier interrupt
 	w := &work{ended: make(chan struct{})}
 	go func() { // returns when do has returned; this function or awaitAbandoned waits for that
 		defer s.restoreTerminalOnPanic()
@@ -61,7 +61,7 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 			return s.takeInterrupt() || interrupted, w.err
 		case sig := <-s.cfg.Interrupts:
 			switch {
-			case s.screen.paging.Load(): // Ctrl-C is for the pager
+			case s.screen.paging.Load(): // the pager handles Ctrl-C
 			case !interrupted:
 				interrupted = true
 				s.screen.noteInterrupt()
@@ -84,7 +84,7 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 				s.abandoned = w
 				return interrupted, context.Cause(shell)
 			default:
-				s.takeInterrupt() // discard a Ctrl-C that came before the message below
+				s.takeInterrupt() // discard a Ctrl-C that was pressed before the message below
 				mayAbandon = true
 				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to exit zksh", stopTimeout/time.Second))
 			}
@@ -92,12 +92,13 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 	}
 }
 
-// abandonedTimeout is the time that abandoned work has to stop after the session is closed.
+// abandonedTimeout is how long the shell waits for abandoned work to stop after the session is
+// closed.
 const abandonedTimeout = 500 * time.Millisecond
 
 // awaitAbandoned waits for abandoned work and returns its error. The session has been closed, so
 // requests in flight fail and no further ones reach a server. If the work does not stop within
-// abandonedTimeout, awaitAbandoned mutes the screen; the work then ends with the process.
+// abandonedTimeout, awaitAbandoned mutes the screen, and the work ends when the process exits.
 func (s *Shell) awaitAbandoned() error {
 	if s.abandoned == nil {
 		return nil
@@ -113,7 +114,8 @@ func (s *Shell) awaitAbandoned() error {
 
 func (s *Shell) guarding() bool { return s.cfg.Locks != nil && s.cfg.Locks.Guarding() }
 
-// takeInterrupt reports whether Ctrl-C was pressed and has not been handled, and discards it.
+// takeInterrupt reports whether Ctrl-C was pressed and has not been handled yet. It discards that
+// Ctrl-C.
 func (s *Shell) takeInterrupt() bool {
 	select {
 	case <-s.cfg.Interrupts:
@@ -129,7 +131,7 @@ func (s *Shell) takeInterrupt() bool {
 func (s *Shell) restoreTerminalOnPanic() {
 	if p := recover(); p != nil {
 		if e := s.screen.editor; e != nil {
-			_ = e.Close() // the panic is reported, not this error
+			_ = e.Close() // the Go runtime reports the panic, so this error is not needed
 		}
 		panic(p)
 	}

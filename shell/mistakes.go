@@ -11,14 +11,14 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// A mistake is syntax of another shell that has a different meaning in zksh. zksh explains it only
-// if the line fails.
+// A mistake is an expression that is common in other shells but has a different meaning in zksh.
+// zksh explains the mistake only if the line fails.
 type mistake struct {
-	text          string // explanation
-	replacesError bool   // the explanation replaces a usage error, which would mislead
+	text          string // explanation for the user
+	replacesError bool   // the explanation replaces a usage error, because that would be misleading
 }
 
-// mistakeIn returns the first common mistake in a line, or nil.
+// mistakeIn returns the first common mistake in a line, or nil if there is none.
 func (s *Shell) mistakeIn(line string, words []commands.Word) *mistake {
 	if !strings.ContainsAny(line, `\;|>`) {
 		return nil
@@ -48,8 +48,8 @@ func checkUnclosedJSON(words []commands.Word) error {
 	return usageErrorf("unquoted %[1]s at the end of the line; quote the whole value, even if it is only %[1]s", last.Text)
 }
 
-// escapesQuote reports whether a word in double quotes ends in a backslash and is followed by text
-// without a space. The user probably meant \" as an escaped quote.
+// escapesQuote reports whether a word in double quotes ends in a backslash and is directly
+// followed by more text, without a space. The user probably meant \" as an escaped quote.
 func escapesQuote(line string) bool {
 	if !strings.Contains(line, `\"`) {
 		return false
@@ -72,8 +72,8 @@ func (s *Shell) endsCommand(w commands.Word) bool {
 	return has && !w.Quoted && (next == "" || s.registry.Find(next) != nil)
 }
 
-// explain adds the explanation to err, if the mistake may have caused err. A nil mistake returns
-// err unchanged.
+// explain adds the explanation of m to err, if the mistake may have caused err. If m is nil,
+// explain returns err unchanged.
 func (m *mistake) explain(err error) error {
 	if m == nil {
 		return err

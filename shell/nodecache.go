@@ -14,28 +14,29 @@ import (
 )
 
 // A nodeCache caches the children of the znodes whose paths are being completed. It asks the
-// server in the background, and only for the paths that the user types. It sets no watches. When
-// the session is replaced by a new one, the cache forgets everything.
+// server in the background, and only for the paths that the user types. It sets no watches. When a
+// new session replaces the old one, the cache drops all its entries.
 type nodeCache struct {
 	source  nodeSource
-	changed func() // called when there may be new completions
-	guard   func() // deferred in each goroutine
+	changed func() // called when the completions may have changed
+	guard   func() // deferred in each goroutine of the cache
 	ctx     context.Context
 	stop    context.CancelFunc
 	pending sync.WaitGroup
 
 	mu       sync.Mutex                    // guards the fields below
 	epoch    string                        // session that the entries belong to
-	entries  map[string]*nodeEntry         // by path; with a slash appended for whether the znode has children
+	entries  map[string]*nodeEntry         // keyed by path; the entry for whether a znode has children has a slash appended to the path
 	names    int                           // total number of names in all entries
 	inFlight int                           // number of requests in flight
 	wanted   struct{ path, prefix string } // path and prefix that are being completed
-	lastKey  time.Time                     // when wanted last changed, that is, the time of the last key
+	lastKey  time.Time                     // time at which wanted last changed, which is the time of the last key
 }
 
-// A nodeSource answers the requests of a cache.
+// A nodeSource answers the requests of a nodeCache.
 type nodeSource interface {
-	// Epoch identifies the session. It returns "" if there is no session.
+	// Epoch returns a string that identifies the session, or an empty string if there is no
+	// session.
 	Epoch() string
 	// Names returns the sorted names of a znode's children.
 	Names(ctx context.Context, path string) ([]string, error)
@@ -50,21 +51,21 @@ type nodeEntry struct {
 	lastUsed time.Time // time of the last lookup
 	expires  time.Time // time after which a lookup sends a new request
 	inFlight bool      // a request is in flight
-	stale    bool      // the request in flight was sent before a command that may have changed the znode
+	stale    bool      // a command may have changed the znode after the request in flight was sent
 }
 
-// Limits of a cache.
+// Limits of a nodeCache.
 const (
 	nodeTimeout   = 5 * time.Second  // timeout of a request
 	nodeTTL       = 2 * time.Second  // minimum lifetime of an entry
-	nodeShare     = 20               // an entry lives this many times as long as its request took, if that exceeds nodeTTL
-	typingTimeout = 30 * time.Second // time after the last key in which expired entries are refreshed
+	nodeShare     = 20               // lifetime of an entry as a multiple of the duration of its request, if that is more than nodeTTL
+	typingTimeout = 30 * time.Second // expired entries are refreshed only until this time after the last key
 	maxAsking     = 4                // maximum number of requests in flight
 	maxEntries    = 64
 	maxNames      = 500_000 // maximum number of names in all entries
 )
 
-// newNodeCache returns an empty cache.
+// newNodeCache returns an empty cache that sends its requests to source.
 func newNodeCache(source nodeSource, changed, guard func()) *nodeCache {
 	c := &nodeCache{source: source, changed: changed, guard: guard, entries: map[string]*nodeEntry{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -78,12 +79,13 @@ func (c *nodeCache) close() {
 }
 
 // children returns the cached names of a znode's children that begin with prefix, without waiting
-// for the server. If the names are not cached or have expired, it sends a request, and the cache
-// calls changed when the answer differs. known is false while such a request is in flight.
+// for the server. If the names are not cached or have expired, it sends a request. When an answer
+// with other names arrives, the cache calls changed. known is false while the request is in
+// flight.
 func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wanted.path != path || c.wanted.prefix != prefix { // otherwise the same line is only redrawn
+	if c.wanted.path != path || c.wanted.prefix != prefix { // otherwise the same line is only being redrawn
 		c.wanted.path, c.wanted.prefix, c.lastKey = path, prefix, time.Now()
 	}
 	e := c.lookup(path, c.source.Names)
@@ -96,8 +98,8 @@ func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 }
 
 // hasChildren reports whether a znode has children, without waiting for the server. known is false
-// while a request for that is in flight. The request does not read the names, because there may be
-// many.
+// while a request for this is in flight. The request does not read the names of the children,
+// because there may be many.
 func (c *nodeCache) hasChildren(path string) (yes, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +118,7 @@ func (c *nodeCache) hasChildren(path string) (yes, known bool) {
 
 // lookup returns the entry with the given key. If there is none or it has expired, lookup sends a
 // request by calling ask in the background. It returns nil if there is no session or the path is
-// invalid. The caller holds mu.
+// invalid. The caller must hold mu.
 func (c *nodeCache) lookup(key string, ask listFunc) *nodeEntry {
 	if epoch := c.source.Epoch(); epoch != c.epoch {
 		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
@@ -137,7 +139,7 @@ func (c *nodeCache) lookup(key string, ask listFunc) *nodeEntry {
 	return e
 }
 
-// expireAll makes all entries expire, after a command that may have changed the znodes.
+// expireAll makes all entries expire. It is called after a command that may have changed znodes.
 func (c *nodeCache) expireAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +149,7 @@ func (c *nodeCache) expireAll() {
 }
 
 // evict removes the least recently used entries until the cache is within its limits. The caller
-// holds mu.
+// must hold mu.
 func (c *nodeCache) evict() {
 	for len(c.entries) >= maxEntries || c.names > maxNames && len(c.entries) > 0 {
 		var oldest string
@@ -161,8 +163,9 @@ func (c *nodeCache) evict() {
 	}
 }
 
-// refresh sends a request for an entry. Its goroutine returns after the answer, nodeTimeout or
-// close, which waits for it. The caller holds mu.
+// refresh sends the request for an entry in a goroutine. The goroutine returns when the answer has
+// arrived, after nodeTimeout, or when the cache is closed; close waits for it. The caller must
+// hold mu.
 func (c *nodeCache) refresh(key string, e *nodeEntry, ask listFunc) {
 	e.inFlight = true
 	c.inFlight++
@@ -179,8 +182,9 @@ func (c *nodeCache) refresh(key string, e *nodeEntry, ask listFunc) {
 	})
 }
 
-// store saves an answer, and reports whether completions may have changed: the first answer counts
-// as a change. A znode that cannot be listed counts as one without children.
+// store saves an answer in its entry, and reports whether completions may have changed. The first
+// answer always counts as a change. A znode that cannot be listed counts as a znode without
+// children.
 func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +194,7 @@ func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string
 		return false
 	}
 	if c.epoch != epoch || c.source.Epoch() != epoch || c.entries[key] != e {
-		return true // the entry is gone, so the caller of changed must look it up again
+		return true // the entry was removed, so the completer must look it up again
 	}
 	if err != nil {
 		names = nil
@@ -199,7 +203,7 @@ func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string
 	e.answered = true
 	c.names += len(names) - len(e.names)
 	e.names = names
-	ttl := min(max(nodeTTL, nodeShare*took), typingTimeout/2) // expires while the user still counts as typing
+	ttl := min(max(nodeTTL, nodeShare*took), typingTimeout/2) // so that the entry expires while the user still counts as typing
 	e.expires = time.Now().Add(ttl)
 	if e.stale {
 		e.stale, e.expires, changed = false, time.Time{}, true
@@ -211,8 +215,9 @@ func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string
 	return changed
 }
 
-// refreshLater calls changed once the entry has expired, so that the completer looks it up again
-// if it is still shown. It does nothing if the user has not typed for typingTimeout.
+// refreshLater calls changed once the entry has expired. If the entry is still needed, the
+// completer then looks it up again. refreshLater does nothing if the user has not typed for
+// typingTimeout.
 func (c *nodeCache) refreshLater(after time.Duration) {
 	select {
 	case <-time.After(after + time.Millisecond):
@@ -249,13 +254,13 @@ func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) 
 	return list.Names, err
 }
 
-// HasChildren looks only at the znode's Stat.
+// HasChildren reads only the Stat of the znode, not the names of its children.
 func (n sessionNodes) HasChildren(ctx context.Context, path string) (bool, error) {
 	stat, err := zkconn.Do(ctx, n.s, zkconn.Exists(path))
 	return err == nil && stat.NumChildren > 0, err
 }
 
-// listFunc is a nodeSource that calls a function to list a znode.
+// listFunc is a nodeSource that calls the function itself to list a znode.
 type listFunc func(ctx context.Context, path string) ([]string, error)
 
 // Epoch always returns the same value.
@@ -264,7 +269,7 @@ func (listFunc) Epoch() string { return "1" }
 // Names returns the names of a znode's children.
 func (n listFunc) Names(ctx context.Context, path string) ([]string, error) { return n(ctx, path) }
 
-// HasChildren lists the znode.
+// HasChildren reports whether the list of the znode's children has any names.
 func (n listFunc) HasChildren(ctx context.Context, path string) (bool, error) {
 	names, err := n(ctx, path)
 	return len(names) > 0, err

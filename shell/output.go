@@ -4,7 +4,7 @@ import (
 	"io"
 )
 
-// An Output is one of the two streams that a shell writes to.
+// An Output is one of the two streams to which a shell writes: standard output or standard error.
 type Output struct {
 	W    io.Writer
 	TTY  bool                       // W is a terminal
@@ -34,7 +34,7 @@ func (o *Output) columns() int {
 	return columns
 }
 
-// answers is a writer to standard output that can combine several answers into one write.
+// answers is a writer to standard output that can combine several answers into a single write.
 type answers struct {
 	w         io.Writer
 	buffering bool
@@ -42,7 +42,8 @@ type answers struct {
 	err       error // error of the last write, until takeError returns it
 }
 
-// maxBuffered is the number of buffered bytes after which answers are written at once.
+// maxBuffered is the size, in bytes, above which the buffered answers are written without waiting
+// for flush.
 const maxBuffered = 32 << 10
 
 // Write appends p to the buffer, or writes it at once if buffering is off.
@@ -63,20 +64,20 @@ func (a *answers) flush() {
 	a.buffer = a.buffer[:0]
 }
 
-// takeError returns and clears the error of the last write.
+// takeError returns the error of the last write, and clears it.
 func (a *answers) takeError() (err error) {
 	err, a.err = a.err, nil
 	return err
 }
 
-// buffer makes the screen buffer answers until flush, or until something else is printed.
+// buffer makes the screen buffer answers until flush is called or something else is printed.
 func (s *screen) buffer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers.buffering = true
 }
 
-// flush prints the buffered answers and ends the buffering.
+// flush prints the buffered answers and stops buffering.
 func (s *screen) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

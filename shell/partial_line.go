@@ -35,7 +35,7 @@ func commonPrefix(a, b string) string {
 	return a[:n]
 }
 
-// A partial is the part of a line before the cursor. Its last word is still being typed.
+// A partial is the part of a command line before the cursor. Its last word is still being typed.
 type partial struct {
 	words  []commands.Word // the complete words
 	from   int             // byte offset of the last word
@@ -47,9 +47,9 @@ type partial struct {
 }
 
 // parsePartial splits the text before the cursor into words. ok is false if the last word cannot
-// be read, for example because it ends inside an escape. Unlike syntax.Split, parsePartial accepts
-// text directly after a closing quote as part of the word, so that the user can extend a path that
-// was completed in quotes.
+// be decoded, for example because it ends inside an escape. Unlike syntax.Split, parsePartial
+// accepts text directly after a closing quote as part of the word, so that the user can extend a
+// path that was completed in quotes.
 func parsePartial(line string) (p partial, ok bool) {
 	for {
 		rest := strings.TrimLeft(line[p.from:], commands.Blanks)
@@ -68,8 +68,8 @@ func parsePartial(line string) (p partial, ok bool) {
 	return p, p.decode(line[p.from:])
 }
 
-// firstRawWord returns the first word of a line as typed, including its quotes and any text directly
-// after the closing quote.
+// firstRawWord returns the first word of a line as it was typed, including its quotes and any text
+// directly after the closing quote.
 func firstRawWord(line string) string {
 	_, quoted, _ := syntax.Token(line)
 	if n := strings.IndexAny(line[quoted:], commands.Blanks); n >= 0 {
@@ -78,8 +78,8 @@ func firstRawWord(line string) string {
 	return line
 }
 
-// decode sets the fields of the last word from its text as typed. It reports whether it could read
-// the word.
+// decode sets the fields that describe the last word. raw is that word as it was typed. decode
+// reports whether it could decode the word.
 func (p *partial) decode(raw string) bool {
 	quote, n, closed := syntax.Token(raw)
 	p.quote = quote
@@ -105,7 +105,8 @@ func (p *partial) decode(raw string) bool {
 	return true
 }
 
-// spell quotes a word, if possible with the quote of the word being typed.
+// spell returns word in quotes if it needs them, if possible in the kind of quote that the user
+// has typed.
 func (p *partial) spell(word string) string {
 	switch {
 	case p.isFlag:
@@ -118,8 +119,8 @@ func (p *partial) spell(word string) string {
 	return commands.Escape(word)
 }
 
-// spellOpen quotes the beginning of a word and omits the closing quote, so that the user can
-// continue to type.
+// spellOpen returns the beginning of a word with an opening quote if it needs one. It omits the
+// closing quote, so that the user can continue to type.
 func (p *partial) spellOpen(begin string) string {
 	word := p.spell(begin)
 	if quote, n, _ := syntax.Token(word); quote != "" {

@@ -13,32 +13,34 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// A policy contains the behavior that differs between the modes of a shell. A Shell gets its
-// policy when it begins to run.
+// A policy contains the behavior that differs between the modes of a shell: one command, a script,
+// or the prompt. A Shell gets its policy when it begins to run.
 type policy interface {
 	mode() commands.Mode
-	// wording returns the lines to print for an error. cmd is the name of the command that
-	// failed, or "" if the error belongs to no command.
+	// wording returns the lines to print for an error. cmd is the name of the command that failed,
+	// or an empty string if the error belongs to no command.
 	wording(cmd string, err error) []string
 	// number returns the number of the current line, for messages.
 	number() int
-	// shows reports whether an event is printed if printwatches is on.
+	// shows reports whether an event is printed while printwatches is on.
 	shows(e zkconn.Event) bool
 	// expired is called when the session has expired and a new one has replaced it. The current
 	// line fails with the error that expired returns.
 	expired(e expiredError) error
-	// redoing is called with a line of the history before redo runs it.
+	// redoing is called with a line from the history before the command redo runs it.
 	redoing(line string)
-	// released returns the remark on locks that were released at the end of the shell, or "".
+	// released returns the remark to print about locks that were released when the shell ended, or
+	// an empty string for none.
 	released(locks string) string
-	// closed is called after the session has been closed at the end of the shell.
+	// closed is called after the session has been closed because the shell ends.
 	closed() error
 }
 
-// setPolicy sets the policy of the shell before it runs.
+// setPolicy sets the policy of the shell. It is called before the shell runs.
 func (s *Shell) setPolicy(p policy) { s.policy, s.env.Mode = p, p.mode() }
 
-// RunCommand runs one command, given as its name and arguments, and returns the exit status.
+// RunCommand runs one command and returns the exit status. args contains the name of the command
+// and its arguments.
 func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	s.env.Stdin, s.env.Line = s.cfg.Stdin, rand.Text()
 	s.screen.manuals = s.newPager(ctx, s.cfg.ManualPager)
@@ -70,8 +72,8 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	return s.shutDown(exit.Status(err))
 }
 
-// oneShot is the policy for a single command: the shell prints no events. A Shell also has this
-// policy before it runs.
+// oneShot is the policy for a single command. The shell prints no events then. A Shell also has
+// this policy until it runs.
 type oneShot struct {
 	isOption     func(word string) bool // Config.IsOption
 	noServerHint string                 // Config.NoServerHint

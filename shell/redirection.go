@@ -26,8 +26,8 @@ func hasUnspacedOperator(w commands.Word) bool {
 		strings.HasPrefix(w.Text, "/") && strings.ContainsAny(w.Text, "|>"))
 }
 
-// redirect makes a line send its answers to a program or file. The mark is |, > or >>, and rest is
-// the text after the mark.
+// redirect returns the line l with its answers redirected to a program or file. mark is the
+// operator |, > or >>, and rest is the text after it.
 func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, error) {
 	o := &redirection{s: s}
 	if l.Program() {
@@ -64,20 +64,20 @@ func usageErrorf(format string, args ...any) error {
 type redirection struct {
 	commands.Screen
 	s       *Shell
-	program string // command line for sh; empty if the answers go to the file
+	program string // command line for sh; empty if the answers go to a file
 	file    string
-	appends bool // append to the file instead of truncating it
+	appends bool // the answers are appended to the file; otherwise it is truncated first
 
 	ctx context.Context // context of the line
 	env *commands.Env   // environment of the line, with its usual Screen
 
 	mu      sync.Mutex // guards the fields below
-	begun   bool       // the first answer was printed, or the command ended without one
+	begun   bool       // begin has been called
 	dst     *os.File   // the file, or the standard input of the program
 	created bool       // the file did not exist before
 	printer render.Printer
 	cmd     *exec.Cmd  // nil until the program is started
-	exited  chan error // receives the program's error when it has terminated
+	exited  chan error // receives the error of the program when it has terminated
 }
 
 // errReaderClosed is returned to a command that prints after the program has closed its standard
@@ -85,7 +85,7 @@ type redirection struct {
 var errReaderClosed = errors.New("the program has ended")
 
 // run is a commands.Wrapper that runs a command and redirects its answers. If the command fails
-// before its first answer, run leaves the file unchanged and does not start the program.
+// before its first answer, run does not change the file or start the program.
 func (o *redirection) run(ctx context.Context, env *commands.Env, do commands.Do) error {
 	o.ctx, o.env, o.Screen = ctx, env, env.Screen
 	if o.program == "" {
@@ -113,9 +113,9 @@ func (o *redirection) run(ctx context.Context, env *commands.Env, do commands.Do
 	return o.await(err)
 }
 
-// openFile opens the file before the command runs. It does not truncate the file: begin does that
-// at the first answer. Opening a FIFO can block forever; openFile then returns when the context is
-// done, and the goroutine that opens the file lives until the process exits.
+// openFile opens the file before the command runs, but does not truncate it: begin does that at
+// the first answer. Opening a FIFO can block forever. When the context is done, openFile returns
+// anyway, and the goroutine that opens the FIFO lives until the process exits.
 func (o *redirection) openFile() error {
 	flags := os.O_WRONLY | os.O_CREATE
 	if o.appends {
@@ -147,8 +147,8 @@ func (o *redirection) closeFile() error {
 	return err
 }
 
-// begin starts the program or truncates the file, before the first answer or when the command has
-// ended without one. The caller holds mu.
+// begin starts the program or truncates the file. It is called before the first answer, or when
+// the command has ended without an answer. The caller must hold mu.
 func (o *redirection) begin() error {
 	if o.begun {
 		return nil
@@ -170,8 +170,8 @@ func (o *redirection) begin() error {
 }
 
 // start starts the program. The program is terminated when the shell ends. In the interactive
-// shell, Ctrl-C does not cancel the program's context, because the terminal sends the signal to
-// the program as well.
+// shell, Ctrl-C does not cancel the context of the program, because the terminal sends the signal
+// to the program as well.
 func (o *redirection) start() error {
 	in, to, err := os.Pipe()
 	if err != nil {
@@ -197,13 +197,14 @@ func (o *redirection) start() error {
 	return nil
 }
 
-// keySignalTimeout is the longest time that await waits for our copy of a signal that terminated
-// the program. If the signal came from a key, we receive it too, and a late one would interrupt
-// the command of the next line. If another process sent it to the program, we never receive it.
+// keySignalTimeout is how long await waits for zksh to receive the signal that has terminated the
+// program. If a key caused the signal, zksh receives it too, and without the wait, a late signal
+// would interrupt the command of the next line. If another process sent it to the program alone,
+// zksh never receives it.
 const keySignalTimeout = 3 * time.Second
 
-// await waits for the program and returns the error of the line. err is the error of the command,
-// which takes precedence over the exit status of the program.
+// await waits for the program to terminate and returns the error of the line. err is the error of
+// the command, which takes precedence over the exit status of the program.
 func (o *redirection) await(err error) error {
 	if o.cmd == nil {
 		return err
@@ -252,7 +253,8 @@ func (o *redirection) Print(v render.Value) error {
 	return err
 }
 
-// Progress shows nothing if the answers go to a program, because the program has the terminal.
+// Progress shows nothing if the answers go to a program, because that program may use the
+// terminal.
 func (o *redirection) Progress(verb string) (update func(done, total int), end func()) {
 	if o.program != "" {
 		return func(int, int) {}, func() {}
@@ -260,8 +262,8 @@ func (o *redirection) Progress(verb string) (update func(done, total int), end f
 	return o.Screen.Progress(verb)
 }
 
-// Region returns a region without a terminal for redirected answers. Only remarks can have a real
-// region, and only if the answers go to a file.
+// Region returns a region that draws nothing, because redirected answers do not go to a terminal.
+// For remarks, it returns a real region if the answers go to a file.
 func (o *redirection) Region(on commands.Stream) commands.Region {
 	if o.program != "" || on == commands.Answers {
 		return noRegion{}

@@ -12,19 +12,20 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// A region is a commands.Region of a screen. A region on standard output is a block: it ends its
-// last line with a newline. A region on standard error leaves the cursor at the end of its text.
+// A region is a commands.Region of a screen: lines on the terminal that can be redrawn. A region
+// on standard output is a block, which ends its last line with a newline. A region on standard
+// error leaves the cursor at the end of its text.
 type region struct {
 	s      *screen
 	to     *Output
 	block  bool     // the region is on standard output
-	margin int      // columns left free at the end of a row: a full row may wrap, and keys are echoed at the cursor
+	margin int      // columns left free at the end of a row, because a full row may wrap and keys are echoed at the cursor
 	lines  []string // the lines to draw, cut to the width of the window; guarded by s.mu
 }
 
 var _ commands.Region = (*region)(nil)
 
-// A picture describes the lines that all regions together occupy on the terminal.
+// A picture describes the lines that all regions together currently occupy on the terminal.
 type picture struct {
 	to    io.Writer
 	lines int  // number of lines; 0 if nothing is drawn
@@ -92,7 +93,8 @@ func (r *region) Close(keep bool) error {
 	return nil
 }
 
-// top returns the control sequence that moves the cursor from the end of the picture to its start.
+// top returns the control sequence that moves the cursor from the end of the picture to its
+// beginning.
 func (p *picture) top() string {
 	up := p.lines
 	if !p.block {
@@ -107,7 +109,7 @@ func (p *picture) top() string {
 // redraw draws the current lines of all regions over the old ones. It overwrites line by line,
 // because clearing first would make the screen flicker, and some terminals copy a cleared screen
 // into their scrollback. If the lines do not fit into the window, redraw omits the topmost ones,
-// because lines that have scrolled out cannot be overwritten. The caller holds mu.
+// because lines that have scrolled out cannot be overwritten. The caller must hold mu.
 func (s *screen) redraw() error {
 	var lines []string
 	now := picture{}
@@ -137,7 +139,7 @@ func (s *screen) redraw() error {
 	return exit.AsWriteError(err)
 }
 
-// erase removes the regions from the terminal. The caller holds mu.
+// erase removes the regions from the terminal. The caller must hold mu.
 func (s *screen) erase() {
 	if s.picture.lines > 0 {
 		_, _ = io.WriteString(s.picture.to, s.picture.top()+"\x1b[J") // the next Draw reports a failed write
@@ -145,9 +147,9 @@ func (s *screen) erase() {
 	s.picture = picture{}
 }
 
-// hideRegions removes the regions from the terminal, so that the caller can print on the given
-// stream. It returns a function that draws the regions again below. The caller holds mu during both
-// calls.
+// hideRegions removes the regions from the terminal, so that the caller can print on the stream
+// on. It returns a function that draws the regions again, below the printed text. The caller must
+// hold mu during both calls.
 func (s *screen) hideRegions(on Output) (putBack func()) {
 	if !on.TTY {
 		return func() {}
@@ -157,18 +159,18 @@ func (s *screen) hideRegions(on Output) (putBack func()) {
 }
 
 const (
-	progressAfter = 500 * time.Millisecond // duration of a task after which its progress is shown
+	progressAfter = 500 * time.Millisecond // time after the start of a task when its progress is first shown
 	progressEvery = 100 * time.Millisecond // time between two updates
 )
 
-// progress returns functions that show the progress of a task. Nothing is shown until the task has
-// taken progressAfter.
+// progress returns functions that show the progress of a task and end the display. Nothing is
+// shown until the task has run for progressAfter.
 func (s *screen) progress(verb string) (update func(done, total int), end func()) {
 	start := time.Now()
 	next := start.Add(progressAfter)
 	r, drawn, ended := s.region(commands.Remarks), false, false
 	update = func(done, total int) {
-		if ended || s.out.TTY && s.streaming.Load() { // the answer being printed shows the progress
+		if ended || s.out.TTY && s.streaming.Load() { // the streamed answer itself shows the progress
 			return
 		}
 		if now := time.Now(); now.After(next) {
@@ -178,7 +180,7 @@ func (s *screen) progress(verb string) (update func(done, total int), end func()
 		}
 	}
 	return update, func() {
-		if ended = true; drawn { // otherwise there is nothing to remove, and a pager may hold the lock of the screen
+		if ended = true; drawn { // otherwise nothing has to be removed, and Close could block, because a pager may hold the lock of the screen
 			_ = r.Close(false)
 		}
 	}

@@ -28,20 +28,20 @@ type screen struct {
 	out, err  Output
 	answers   answers // the writer of out
 	printer   render.Printer
-	editor    line.Editor // prints above the line being typed; nil unless interactive
+	editor    line.Editor // prints events and remarks above the line being typed; nil unless interactive
 	pager     *pager      // for long answers; nil unless interactive and configured
-	manuals   *pager      // for help and pages of the manual; nil for none
+	manuals   *pager      // for help and manual pages; nil if they are not paged
 	paging    atomic.Bool // a pager or another program has the terminal, and Ctrl-C is for that program
 	streaming atomic.Bool // a streamed answer is being printed
-	muted     bool        // the shell no longer waits for commands, and drops their output
+	muted     bool        // the shell no longer waits for commands, and drops what they print
 
 	regions []*region // the regions that have been drawn, from top to bottom
 	picture picture   // the lines that the regions occupy on the terminal
 	echo    keyEcho   // echo of the terminal; used only interactively
 }
 
-// answer prints a value on standard output. If the pager cannot be run, answer prints the value
-// without it, and reports the error without failing.
+// answer prints a value on standard output, in the pager if it is long. If the pager cannot be
+// run, answer prints the value without it, and reports the error of the pager without failing.
 func (s *screen) answer(v render.Value) error {
 	var err error
 	if stream, ok := v.(*render.Stream); ok {
@@ -78,7 +78,7 @@ func (s *screen) printOrPage(v render.Value) error {
 	}
 	if _, styled := v.(render.Styled); styled && to.Bold != nil {
 		b.Reset()
-		to.Bold = render.Overstrike // every pager understands it
+		to.Bold = render.Overstrike // every pager understands overstriking
 		if err := to.Print(v); err != nil {
 			return err
 		}
@@ -86,7 +86,8 @@ func (s *screen) printOrPage(v render.Value) error {
 	return s.page(pager, b.Bytes())
 }
 
-// page shows text in a pager, or prints it if the pager cannot be run. The caller holds mu.
+// page shows text in a pager, or prints the text if the pager cannot be run. The caller must hold
+// mu.
 func (s *screen) page(p *pager, text []byte) error {
 	s.paging.Store(true)
 	defer s.paging.Store(false)
@@ -116,7 +117,7 @@ func (s *screen) event(v render.Value) error {
 	return err
 }
 
-// refresh makes the editor draw the current prompt.
+// refresh makes the line editor draw the current prompt.
 func (s *screen) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,9 +126,9 @@ func (s *screen) refresh() {
 	}
 }
 
-// complain prints a line on standard error. On a terminal, it wraps the line between words. A text
-// that begins with \n is printed on a new line of the terminal. complain ignores a failed write,
-// because it cannot report it anywhere else.
+// complain prints a line on standard error. On a terminal, it wraps the line between words. If the
+// text begins with \n, it is printed on a new line of the terminal. complain ignores a failed
+// write, because it cannot report the failure anywhere else.
 func (s *screen) complain(text string) {
 	text, fresh := strings.CutPrefix(text, "\n")
 	text = batch.OneLine(text)
@@ -151,8 +152,8 @@ func (s *screen) complain(text string) {
 // errMuted is returned to a command that prints after the shell has abandoned it.
 var errMuted = errors.New("the shell no longer waits for this command")
 
-// mute removes the regions of commands from the terminal, and drops everything that commands print
-// later.
+// mute removes the regions of commands from the terminal, and makes the screen drop everything
+// that commands print afterwards.
 func (s *screen) mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +179,7 @@ func (f commandScreen) Print(v render.Value) error {
 		return errMuted
 	}
 	events := f.s.showEvents()
-	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // a stream is one JSON value, so events wait for its end
+	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // a stream is a single JSON value, so the events wait until it has ended
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()
 	}
@@ -192,8 +193,8 @@ func (f commandScreen) Note(text string) {
 	}
 }
 
-// Alert prints a message on standard error. It uses tty.Quietly, because with stty tostop a write
-// would stop zksh while a command under a lock has the terminal, and the lock would be lost.
+// Alert prints a message on standard error. It uses tty.Quietly: with stty tostop, a write would
+// otherwise stop zksh while a command under a lock has the terminal, and the lock would be lost.
 func (f commandScreen) Alert(text string) {
 	_ = tty.Quietly(func() error { // a failed write cannot be reported
 		if !f.s.screen.isMuted() {
@@ -206,7 +207,8 @@ func (f commandScreen) Alert(text string) {
 // errNotInteractive is returned to a command that asks a question outside the interactive shell.
 var errNotInteractive = errors.New("cannot ask for input outside the interactive shell")
 
-// AskSecret asks for a secret, without showing the answer. At the end of input the answer is "".
+// AskSecret asks for a secret and does not show the typed answer. At the end of input, it returns
+// an empty string.
 func (f commandScreen) AskSecret(ctx context.Context, question string) (string, error) {
 	if f.s.screen.editor == nil || f.s.screen.isMuted() {
 		return "", errNotInteractive
@@ -218,15 +220,15 @@ func (f commandScreen) AskSecret(ctx context.Context, question string) (string, 
 	return answer, err
 }
 
-// Lend leaves the terminal to the program that do runs. Events are deferred, and Ctrl-C is for
-// the program.
-func (f commandScreen) Lend(do func() error) error {
+// Lend calls run, which runs a program on the terminal. Until run returns, events are deferred and
+// only the program handles Ctrl-C.
+func (f commandScreen) Lend(run func() error) error {
 	f.s.terminalLent.Store(true)
 	defer f.s.terminalLent.Store(false)
 	f.s.screen.restoreEcho()
 	f.s.screen.paging.Store(true)
 	defer f.s.screen.paging.Store(false)
-	return do()
+	return run()
 }
 
 // Ask asks a question and reports whether the answer is y or yes.
@@ -253,14 +255,14 @@ func (f commandScreen) Progress(verb string) (update func(done, total int), end 
 // Region returns a new region of the terminal.
 func (f commandScreen) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
 
-// watchEvents prints events and notices as they arrive in the interactive shell. It uses
+// watchEvents prints events and notices in the interactive shell as they arrive. It uses
 // tty.Quietly, so that stty tostop does not stop zksh while a command under a lock has the
 // terminal.
 func (s *Shell) watchEvents(ctx context.Context) {
 	for {
 		select {
 		case <-s.cfg.Session.EventsReady():
-			if s.terminalLent.Load() { // they are printed after the line
+			if s.terminalLent.Load() { // the events are printed after the line has ended
 				continue
 			}
 			if err := tty.Quietly(s.showEvents); err != nil {
@@ -271,7 +273,7 @@ func (s *Shell) watchEvents(ctx context.Context) {
 				s.reportUnreached(nil)
 			}
 			s.eventMu.Unlock()
-			s.screen.refresh() // the prompt shows the state of the connection
+			s.screen.refresh() // because the prompt shows the state of the connection
 		case text := <-s.cfg.Notices:
 			s.screen.complain(text)
 		case <-ctx.Done():
@@ -280,8 +282,8 @@ func (s *Shell) watchEvents(ctx context.Context) {
 	}
 }
 
-// showEvents prints the events received so far, as printwatches and the policy allow. If the
-// session has expired and the policy treats that as an error, showEvents returns it too.
+// showEvents prints the events received so far, if printwatches and the policy allow it. If the
+// session has expired and the policy treats that as an error, showEvents returns the error.
 func (s *Shell) showEvents() error { return s.show(s.cfg.Session.Events) }
 
 func (s *Shell) show(take func() []zkconn.Event) error {
@@ -299,8 +301,8 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 	return errors.Join(errs...)
 }
 
-// expiredError reports that the session expired and a new one has replaced it. gone lists the
-// ephemeral znodes of the old session.
+// expiredError reports that the session expired and a new one has replaced it. ephemerals lists
+// the ephemeral znodes of the old session.
 type expiredError struct{ ephemerals []string }
 
 func (e expiredError) Error() string {
@@ -311,10 +313,10 @@ func (e expiredError) Error() string {
 	return "the session expired, and " + gone + " are gone; zksh continues in a new session"
 }
 
-// Unwrap returns the ZooKeeper code, which determines the exit status.
+// Unwrap returns the ZooKeeper error, which determines the exit status.
 func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 
-// event formats a watch or session event: as a block like zkCli's, or on one line.
+// event formats a watch or session event, either as a block like zkCli's or on one line.
 func event(e zkconn.Event, form eventForm) render.Answer {
 	words := fmt.Sprintf("\nWATCHER::\n\n%s\n", e)
 	if form == eventsShort || form == eventsTimed {

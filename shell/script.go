@@ -24,8 +24,8 @@ func (s *Shell) newBatch(name string) *batch.Batch {
 	return batch.New(scriptHost{s}, s.env, s.transactions, name, batch.Options{StopAtError: s.cfg.StopAtError, KeepGoing: s.cfg.KeepGoing, Window: s.cfg.Window})
 }
 
-// script is the policy for the lines of a file or pipe. Lines may depend on earlier ones, so a line
-// fails if the session or a lock was lost since the line before.
+// script is the policy for the lines of a file or pipe. Because a line may depend on earlier
+// lines, it fails if the session or a lock was lost since the previous line.
 type script struct{ *batch.Batch }
 
 func (script) mode() commands.Mode                      { return commands.Batch }
@@ -40,12 +40,12 @@ func (script) released(locks string) string {
 	return "these locks were still held at the end of the script, so zksh released them: " + locks
 }
 
-// scriptHost gives a batch access to the shell.
+// scriptHost is the batch.Shell through which a batch uses the shell.
 type scriptHost struct{ s *Shell }
 
 var _ batch.Shell = scriptHost{}
 
-// Read adds the line to the history and parses it.
+// Read adds the line to the history, parses it, and also returns the name of its command.
 func (h scriptHost) Read(line string) (cmd string, l commands.Line, err error) {
 	h.s.number = h.s.lines.Add(line)
 	return h.s.read(line)

@@ -1,9 +1,9 @@
-// Package shell is the command loop of zksh. It splits lines into words, runs the commands that
-// they name, and reports errors.
+// Package shell implements the command loop of zksh. It splits lines into words, runs the commands
+// that they name, and reports errors.
 //
-// A Shell runs in one of three modes. RunCommand runs one command from the arguments of the
+// A Shell runs in one of three modes. RunCommand runs a single command from the arguments of the
 // program, RunLines runs the lines of a script, and RunEditor runs the lines that a person types.
-// The policy interface holds the differences between these modes. All output passes through one
+// The policy interface contains the differences between these modes. All output passes through one
 // screen, which keeps answers, events, errors and progress apart. The package also provides the
 // shell's own commands, completion, paging, pipes and redirections.
 //
@@ -54,7 +54,7 @@ type Config struct {
 	KeepGoing   bool // -k: continue a script after a lock is lost or not acquired
 	Quiet       bool // -q: no banner, remarks or progress
 	Verbose     bool // print the negotiated TLS parameters
-	Window      int  // maximum number of lines of a script in flight; 1 if less than 2
+	Window      int  // maximum number of script lines in flight; values below 2 mean 1
 
 	History    *history.File    // history of the lines that a person types; nil saves none
 	Interrupts <-chan os.Signal // Ctrl-C and Ctrl-\ of the person at the terminal
@@ -62,8 +62,8 @@ type Config struct {
 	Locks Locks // locks that commands hold; nil if no command takes locks
 
 	Saver commands.Saver // undo log of the commands; nil saves nothing for undo
-	// Saved returns a remark on the changes that the Saver saved for undo, or "". It is set only
-	// for a one-shot command that a person typed in another shell.
+	// Saved returns a remark on the changes that the Saver saved for undo, or an empty string if
+	// there are none. It is set only for a one-shot command that a person typed in another shell.
 	Saved func(env *commands.Env) string
 
 	Clusters []Cluster // ensembles that the user can connect to by name
@@ -71,7 +71,7 @@ type Config struct {
 	Pager       string // program that shows answers longer than the screen; empty for none; interactive only
 	ManualPager string // program that shows help and manual pages longer than the screen; empty for none
 
-	NoServerHint string // hint appended to the error that no server can be reached; not used in scripts; may be empty
+	NoServerHint string // appended to the error that no server can be reached, except in scripts; may be empty
 
 	Welcome string        // additional lines of the banner; interactive only
 	Notices <-chan string // remarks from other parts of the program, shown as they arrive; interactive only; may be nil
@@ -88,9 +88,9 @@ type Cluster struct {
 
 // Locks are the locks that commands hold from one line to the next.
 type Locks interface {
-	Held() (held, lost int) // number of locks that are held, and number of other locks that were lost
+	Held() (held, lost int) // number of locks held, and number of locks that were lost
 	Paths() []string        // paths of the locks that are held or waited for
-	// Guarding reports whether a program runs under a lock. zksh must not exit then, because
+	// Guarding reports whether a program is running under a lock. zksh must not exit then, because
 	// it would release the lock and leave the program running.
 	Guarding() bool
 	// Lost returns an error that names each lock lost since the last call, or nil.
@@ -99,7 +99,7 @@ type Locks interface {
 	Release(ctx context.Context) (held []string, err error)
 }
 
-// A Shell runs commands. Use it only once: for one command, for the lines of a script, or
+// A Shell runs commands. It can be used only once: for one command, for the lines of a script, or
 // interactively.
 type Shell struct {
 	cfg      Config
@@ -113,9 +113,9 @@ type Shell struct {
 	completer    *completer
 	folder       folder
 	number       int // number of the current line
-	sources      int // number of files that the command source is running, one inside the other
+	sources      int // current nesting depth of the command source
 	transactions *batch.Transactions
-	abandoned    *work // work that did not stop after it was cancelled; set only when the command loop has ended
+	abandoned    *work // work that did not stop when it was cancelled; set only after the command loop has ended
 
 	certsChecked zkconn.Ensemble // session whose certificates have been checked
 
@@ -125,7 +125,8 @@ type Shell struct {
 	lineRunning  bool         // a line is running; interactive only; guarded by eventMu
 }
 
-// New returns a Shell that runs nothing yet.
+// New returns a Shell with the given configuration. The Shell does nothing until one of its Run
+// methods or Wait is called.
 func New(cfg Config) *Shell {
 	to := &screen{answers: answers{w: cfg.Out.W}, err: cfg.Err}
 	cfg.Out.W = &to.answers
@@ -149,8 +150,9 @@ func New(cfg Config) *Shell {
 // Registry returns the table of all commands.
 func (s *Shell) Registry() *commands.Registry { return s.registry }
 
-// Wait waits until the session is connected, at most for timeout. If that fails, Wait reports the
-// error, shuts the shell down and returns the exit status for the program.
+// Wait waits until the session is connected, but not longer than timeout. If the session cannot
+// connect, Wait reports the error, shuts the shell down, and returns the exit status for the
+// program.
 func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 	_, err := s.runInterruptible(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -165,15 +167,14 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 }
 
 // noteTLS waits for the connection and prints the negotiated TLS parameters, if Config.Verbose is
-// set. A failure to connect is not reported here: the first command that needs the connection
-// reports it.
+// set. It does not report a failure to connect: the first command that needs the connection does.
 func (s *Shell) noteTLS(ctx context.Context) {
 	if s.cfg.Verbose && s.cfg.Session.Ready(ctx) == nil {
 		commands.NoteTLS(s.env)
 	}
 }
 
-// warnAboutCertificates prints a warning for each certificate that expires soon, once in each
+// warnAboutCertificates prints a warning for each certificate that expires soon, at most once per
 // session.
 func (s *Shell) warnAboutCertificates() {
 	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Ensemble()
@@ -272,8 +273,9 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 	return l.ReadInner(s.readWords)
 }
 
-// readInFolder reads the words of a line that omits the command's path. The path is then the
-// current folder. ok is false before the first cd, and if the line is invalid even with that path.
+// readInFolder parses a line that omits the path argument of its command. It uses the current
+// folder as the path. ok is false before the first cd, and if the line is invalid even with that
+// path.
 func (s *Shell) readInFolder(c *commands.Command, words []commands.Word) (l commands.Line, ok bool) {
 	if _, moved := s.folder.here(); !moved || len(c.Params) == 0 || !c.Params[0].Here {
 		return l, false
@@ -285,8 +287,8 @@ func (s *Shell) readInFolder(c *commands.Command, words []commands.Word) (l comm
 	return l, err == nil
 }
 
-// refuseWrites returns an error if the line may write and the configuration forbids writes, or if
-// it requires a confirmation that nobody is present to give.
+// refuseWrites returns an error if the line may write, and the configuration either forbids writes
+// or requires a confirmation that nobody is there to give.
 func (s *Shell) refuseWrites(l commands.Line) error {
 	target := cmp.Or(s.cfg.Session.Cluster(), "this server")
 	var err error
@@ -301,13 +303,14 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: err}
 }
 
-// needsConfirmation reports whether a line may write to a server on which each write must be
-// confirmed.
+// needsConfirmation reports whether the line may write and the configuration of the server
+// requires a confirmation for each write.
 func (s *Shell) needsConfirmation(l commands.Line) bool {
 	return l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesAsk
 }
 
-// confirmWrite asks for a confirmation, if the line needs one and its command does not ask itself.
+// confirmWrite asks the user to confirm the line, if it needs a confirmation and its command does
+// not ask for one itself.
 func (s *Shell) confirmWrite(ctx context.Context, line string, l commands.Line) error {
 	if !s.needsConfirmation(l) || l.Has(commands.Asks) || s.policy.mode() != commands.ByHand {
 		return nil
@@ -316,13 +319,14 @@ func (s *Shell) confirmWrite(ctx context.Context, line string, l commands.Line) 
 		history.Redacted(line), s.target()))
 }
 
-// target returns the name of the cluster, or else the connect string, for use in a question.
+// target returns the name of the cluster, or else the connect string, for use in a confirmation
+// question.
 func (s *Shell) target() string {
 	return cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)
 }
 
-// runWords runs a line that a command generates. It does not ask for a confirmation, because the
-// line of that command has been confirmed.
+// runWords runs a line that another command generates. It does not ask for a confirmation, because
+// the user has already confirmed the line of that command.
 func (s *Shell) runWords(ctx context.Context, env *commands.Env, words []commands.Word) error {
 	l, err := s.readWords(words)
 	if err != nil {
@@ -331,8 +335,8 @@ func (s *Shell) runWords(ctx context.Context, env *commands.Env, words []command
 	return s.transactions.Run(ctx, env, words[0].Text, l)
 }
 
-// report prints an error, unless the error is silent. A script prints the errors of its lines
-// itself.
+// report prints an error, unless exit.Silent says that the error is not printed. A script prints
+// the errors of its lines itself.
 func (s *Shell) report(cmd string, err error) {
 	if err == nil || exit.Silent(err) {
 		return
@@ -346,7 +350,8 @@ func (s *Shell) report(cmd string, err error) {
 const closeTimeout = 3 * time.Second
 
 // shutDown releases the locks and closes the session, so that ZooKeeper deletes its ephemeral
-// znodes at once. It returns the exit status: the given one unless that is OK and shutDown fails.
+// znodes at once. It returns status, or, if that is OK and shutDown fails, the exit status of the
+// failure.
 func (s *Shell) shutDown(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

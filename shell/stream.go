@@ -38,12 +38,12 @@ func (s *screen) stream(v *render.Stream) error {
 // lineWriter is a writer to standard output that locks the screen during each write.
 type lineWriter struct {
 	s          *screen
-	wholeLines bool   // write only complete lines; false for JSON, which is written at once
-	rest       []byte // an incomplete line that has not been written yet
+	wholeLines bool   // only complete lines are written; false for JSON, which is written at once
+	rest       []byte // incomplete last line, which has not been written yet
 }
 
-// Write writes the complete lines in p. It holds back an incomplete line until the next Write, or
-// close.
+// Write writes the complete lines in p. It holds back an incomplete line until the next call of
+// Write or close.
 func (l *lineWriter) Write(p []byte) (int, error) {
 	end := len(p)
 	if l.wholeLines {
@@ -67,7 +67,7 @@ func (l *lineWriter) write(p []byte) error {
 	return err
 }
 
-// close writes the incomplete line, if there is one.
+// close writes the incomplete last line, if there is one.
 func (l *lineWriter) close() error {
 	if len(l.rest) == 0 {
 		return nil
@@ -75,26 +75,26 @@ func (l *lineWriter) close() error {
 	return l.write(l.rest)
 }
 
-// errPagerClosed stops a stream, because the user has left the pager.
+// errPagerClosed stops a stream after the user has left the pager.
 var errPagerClosed = errors.New("the pager was closed")
 
-// pagedText is a writer for a streamed text. It buffers the text while that fits on the screen.
-// When it no longer fits, pagedText starts the pager, which then holds the screen until the user
-// leaves it.
+// pagedText is a writer for a streamed text. It buffers the text as long as that fits on the
+// screen. When the text no longer fits, pagedText starts the pager, which then holds the screen
+// until the user leaves it.
 type pagedText struct {
 	s      *screen
-	to     *lineWriter // receives the text if it fits on the screen or the pager cannot be run
-	head   []byte      // start of the text, kept until the pager must have read from its pipe
+	to     *lineWriter // receives the text if that fits on the screen or the pager cannot be run
+	head   []byte      // beginning of the text, kept until the pager has certainly begun to read
 	pipe   *os.File    // standard input of the pager; nil while no pager runs
 	ended  chan error  // receives the error of the pager
 	failed error       // the error if the pager cannot be run
 }
 
-// pipeSize is larger than the buffer of a pipe on any system. After that many bytes, the pager has
-// certainly begun to read.
+// pipeSize is larger than the buffer of a pipe on any system, in bytes. Once that many bytes have
+// been written to the pipe, the pager has certainly begun to read.
 const pipeSize = 1 << 20
 
-// Write adds p to the text, and passes it to the pager if that runs.
+// Write adds p to the text, and passes it to the pager if one is running.
 func (t *pagedText) Write(p []byte) (int, error) {
 	if t.failed != nil {
 		return t.to.Write(p)
@@ -117,14 +117,14 @@ func (t *pagedText) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start starts the pager and locks the screen until finish.
+// start starts the pager, and locks the screen until finish is called.
 func (t *pagedText) start() error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	t.pipe, t.ended = w, make(chan error, 1)
-	t.s.mu.Lock() // until finish
+	t.s.mu.Lock() // finish unlocks it
 	t.s.erase()
 	t.s.paging.Store(true)
 	go func() { // returns when the pager has terminated; finish waits for that
@@ -135,8 +135,8 @@ func (t *pagedText) start() error {
 	return nil
 }
 
-// writeToPager writes p to the pager. If that fails, the user has left the pager, or it could not be
-// run.
+// writeToPager writes p to the pager. A failed write means that the user has left the pager, or
+// that it could not be run.
 func (t *pagedText) writeToPager(p []byte) (int, error) {
 	if n, err := t.pipe.Write(p); err == nil {
 		return n, nil
@@ -176,12 +176,12 @@ func (t *pagedText) close() error {
 	return err
 }
 
-// A pager shows text that is longer than the screen, by means of a program such as less. Nothing
-// else may use the terminal while it runs.
+// A pager shows text that is longer than the screen by running a program such as less. Nothing
+// else may use the terminal while that program runs.
 type pager struct {
 	command string
 	size    func() (columns, rows int)
-	ctx     context.Context // context of the shell; the pager is terminated when it is done
+	ctx     context.Context // context of the shell; when it is done, the pager is terminated
 }
 
 // newPager returns a pager that runs the given command line, or nil if that is empty or standard
@@ -196,7 +196,7 @@ func (s *Shell) newPager(ctx context.Context, command string) *pager {
 // fits reports whether text fits on the screen.
 func (p *pager) fits(text []byte) bool {
 	columns, rows := p.size()
-	if columns == 0 || rows == 0 { // unknown
+	if columns == 0 || rows == 0 { // the size of the screen is unknown
 		return true
 	}
 	used := 0
@@ -215,7 +215,7 @@ func (p *pager) show(text []byte) error {
 	return p.read(bytes.NewReader(text))
 }
 
-// read is like show, for a text that is still being produced.
+// read is like show, for text that is still being produced.
 func (p *pager) read(text io.Reader) error {
 	cmd := exec.CommandContext(p.ctx, "sh", "-c", p.command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = text, os.Stdout, os.Stderr
@@ -226,8 +226,9 @@ func (p *pager) read(text io.Reader) error {
 	return errors.Join(err, putBack())
 }
 
-// pagerFailure returns a noPagerError if the pager could not be run. It ignores all other errors:
-// the exit status of the pager, text that it did not read, and the end of the shell.
+// pagerFailure returns a noPagerError if the pager could not be run. It ignores all other errors,
+// such as the pager's exit status, text that the pager did not read, or a cancelled context at the
+// end of the shell.
 func pagerFailure(err error) error {
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {

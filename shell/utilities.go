@@ -18,7 +18,7 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// utilityCommands returns the commands that run other commands or lines, and clear.
+// utilityCommands returns the command clear and the commands that run other commands or lines.
 func (s *Shell) utilityCommands() []*commands.Command {
 	const group = "Shell"
 	line := []commands.Param{{Name: "command", Kind: commands.CommandName}}
@@ -86,7 +86,7 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Wrapper {
 			show.printer.Safe = false // the region escapes control characters
 			env = &own
 		}
-		var failed error // the first run that failed and did not stop repeat
+		var failed error // error of the first run that failed without stopping repeat
 		err := callRepeatedly(ctx, *times, every.Value, func(n int) error {
 			show.text.Reset()
 			err := do(ctx, env)
@@ -110,15 +110,15 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Wrapper {
 	}
 }
 
-// callRepeatedly calls do the given number of times, or without limit if times is 0, and waits for
-// the duration every in between. It stops at the first error.
-func callRepeatedly(ctx context.Context, times int, every time.Duration, do func(n int) error) error {
+// callRepeatedly calls do count times, or without limit if count is 0, and waits for interval
+// between two calls. It stops at the first error.
+func callRepeatedly(ctx context.Context, count int, interval time.Duration, do func(n int) error) error {
 	for n := 1; ; n++ {
-		if err := do(n); err != nil || n == times {
+		if err := do(n); err != nil || n == count {
 			return err
 		}
 		select {
-		case <-time.After(every):
+		case <-time.After(interval):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -142,8 +142,8 @@ func (p *inPlaceScreen) Region(commands.Stream) commands.Region { return noRegio
 // maxSources is the maximum nesting depth of the command source.
 const maxSources = 16
 
-// source runs the lines of a file like those of a script, but one at a time and with the Env of
-// the line that contains the source command.
+// source runs the command source: it runs the lines of a file like those of a script, but one at a
+// time and with the Env of the line that contains the source command.
 func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) error {
 	if s.sources++; s.sources > maxSources {
 		s.sources = 0
