@@ -12,7 +12,7 @@ import (
 // keys later, when it reads them.
 type keyEcho struct {
 	in        *os.File                                      // the terminal; nil if there is none
-	turnOff   func(*os.File) (show func() error, err error) // turns the echo off and returns a function that turns it on again; tty.HideKeys, except in tests
+	turnOff   func(*os.File) (show func() error, err error) // turns the echo off; show turns it on again; tty.HideKeys, except in tests
 	turnOn    func() error                                  // result of turnOff; nil while the echo is on
 	notEchoed bool                                          // the echo was off when the line was interrupted
 }

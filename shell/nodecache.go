@@ -26,7 +26,7 @@ type nodeCache struct {
 
 	mu       sync.Mutex                    // guards the fields below
 	epoch    string                        // session that the entries belong to
-	entries  map[string]*nodeEntry         // keyed by path; the entry for whether a znode has children has a slash appended to the path
+	entries  map[string]*nodeEntry         // by path; a path with a slash appended is for whether the znode has children
 	names    int                           // total number of names in all entries
 	inFlight int                           // number of requests in flight
 	wanted   struct{ path, prefix string } // path and prefix that are being completed
@@ -58,7 +58,7 @@ type nodeEntry struct {
 const (
 	nodeTimeout   = 5 * time.Second  // timeout of a request
 	nodeTTL       = 2 * time.Second  // minimum lifetime of an entry
-	nodeShare     = 20               // lifetime of an entry as a multiple of the duration of its request, if that is more than nodeTTL
+	nodeShare     = 20               // lifetime of an entry divided by the duration of its request, if that exceeds nodeTTL
 	typingTimeout = 30 * time.Second // expired entries are refreshed only until this time after the last key
 	maxAsking     = 4                // maximum number of requests in flight
 	maxEntries    = 64

@@ -19,7 +19,7 @@ type region struct {
 	s      *screen
 	to     *Output
 	block  bool     // the region is on standard output
-	margin int      // columns left free at the end of a row, because a full row may wrap and keys are echoed at the cursor
+	margin int      // columns left free at the end of a row: a full row may wrap, and keys are echoed at the cursor
 	lines  []string // the lines to draw, cut to the width of the window; guarded by s.mu
 }
 
@@ -180,7 +180,7 @@ func (s *screen) progress(verb string) (update func(done, total int), end func()
 		}
 	}
 	return update, func() {
-		if ended = true; drawn { // otherwise nothing has to be removed, and Close could block, because a pager may hold the lock of the screen
+		if ended = true; drawn { // otherwise there is nothing to remove, and Close could block while a pager holds the screen
 			_ = r.Close(false)
 		}
 	}

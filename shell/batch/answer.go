@@ -8,8 +8,9 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// Conclude prints the JSON answer of a line that has ended with err, unless the line has none or it
-// was printed as a stream. It returns the error of printing.
+// Conclude prints the JSON answer of a line that has ended. err is the error of the line, or nil.
+// Conclude prints nothing if the line has no JSON answer, or if the answer has been printed as a
+// stream. The error that it returns is from printing.
 func (t *Transcript) Conclude(out Output, err error) error {
 	if !t.json || t.answered {
 		return nil
@@ -17,7 +18,7 @@ func (t *Transcript) Conclude(out Output, err error) error {
 	return out.Print(render.Answer{JSON: t.answer(err)})
 }
 
-// answer combines the answers of a line and its failure into one value.
+// answer returns the JSON answer of a line: its answers, and err, its failure, as a single value.
 func (t *Transcript) answer(err error) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +52,8 @@ func (t *Transcript) answer(err error) any {
 	return answer
 }
 
-// failure returns the JSON fields that report the failure of a line.
+// failure returns the JSON fields that report the failure of a line. cmd is the name of the line's
+// command, if it has one, and number is its line number, or 0 outside a script.
 func failure(cmd string, number int, err error) render.Facts {
 	facts := render.Facts{"error", OneLine(err.Error()), "code", exit.Code(err)}
 	if cmd != "" {

@@ -1,15 +1,16 @@
 // Package batch runs the lines of a script.
 //
-// A goroutine reads the lines, one ahead (readAhead). Batch.take handles them in order. A line
-// that consists of a single request enters the window: its command runs in its own goroutine, and
-// the next line starts as soon as the request has been handed to the connection. A Transcript
-// buffers the output of the line. The printer, in another goroutine, prints the transcripts in
-// the order of the lines. Every other line waits until the window is empty, runs alone and prints
-// directly. With -e, a group sends the single writes that have already been read as one
-// transaction instead, and nothing after the first failure happens.
+// A goroutine reads the lines, one line ahead (readAhead). Batch.take handles them in order. A
+// line that consists of a single request enters the window: its command runs in its own goroutine,
+// and the next line starts as soon as the request has been handed to the connection. A Transcript
+// buffers the output of the line. The printer, in another goroutine, prints the transcripts in the
+// order of the lines. Any other line waits until the window is empty, runs alone, and prints
+// directly. With -e, no line after the first failure may take effect. Then, instead of the window,
+// a group collects the single writes that have already been read, and sends them as one
+// transaction.
 //
-// A batch uses the shell through the interface Shell, and knows a line by its commands.Effect.
-// Transactions are also used by the interactive shell. Begin reading at Batch.take.
+// A batch uses the shell through the interface Shell, and learns from commands.Effect how a line
+// may run. Transactions are also used by the interactive shell. Begin reading at Batch.take.
 //
 // This package is part of the program zksh and may change at any time.
 package batch
@@ -26,19 +27,20 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// A Shell provides the methods of a shell that a batch uses.
+// A Shell provides the methods of the shell that a batch uses.
 type Shell interface {
 	Output
 	// Read parses a line, and also returns the name of its command.
 	Read(text string) (cmd string, l commands.Line, err error)
 	// Report prints the text of an error on standard error.
 	Report(text string)
-	// ShowEvents prints the events that take returns. It returns an error if one of them reports
-	// that the session expired, or if a write fails.
+	// ShowEvents prints the events that the function take returns. ShowEvents returns an error if
+	// one of the events reports that the session expired, or if a write fails.
 	ShowEvents(take func() []zkconn.Event) error
 	// Lost returns an error that names each lock lost since the last call, or nil.
 	Lost() error
-	// Buffer buffers answers until Flush, so that one write prints many.
+	// Buffer makes the shell buffer answers until Flush is called, so that many answers are
+	// printed by one write.
 	Buffer()
 	// Flush prints the buffered answers.
 	Flush() error
@@ -63,15 +65,15 @@ type Batch struct {
 	status       int    // exit status of the first failure
 }
 
-// New returns a batch for the script that error messages call name.
+// New returns a Batch for the lines of a script. name is the name of the script in error messages.
 func New(shell Shell, env *commands.Env, txns *Transactions, name string, opts Options) *Batch {
 	return &Batch{shell: shell, env: env, transactions: txns, opts: opts, name: name}
 }
 
-// Line returns the number of the current line, or 0 before the first.
+// Line returns the number of the current line, or 0 before the first line.
 func (b *Batch) Line() int { return b.line }
 
-// Run runs the lines, and returns the exit status of the first failure.
+// Run runs the lines that it reads from r, and returns the exit status of the first failure.
 func (b *Batch) Run(ctx context.Context, r io.Reader) int {
 	b.run(ctx, readAhead(ctx, r))
 	if err := context.Cause(ctx); err != nil && b.status == commands.StatusOK {
@@ -118,7 +120,8 @@ func (b *Batch) take(ctx context.Context, w *window, l scriptLine) bool {
 		b.fail("", err)
 		return !l.last && !b.ends(err)
 	}
-	// If a lock or the session was lost, this line fails, because it may depend on it.
+	// If a lock or the session was lost, report that as a failure of this line, because the line
+	// may depend on it.
 	if err := b.losses(w); err != nil {
 		if !w.drain() {
 			return false
@@ -138,7 +141,7 @@ func (b *Batch) take(ctx context.Context, w *window, l scriptLine) bool {
 	return b.runAlone(ctx, p)
 }
 
-// runAlone runs a line while no other is in flight, and reports whether the batch continues.
+// runAlone runs a line while no other line is in flight, and reports whether the batch continues.
 func (b *Batch) runAlone(ctx context.Context, p *pendingLine) bool {
 	b.line = p.number
 	err := p.err
@@ -156,15 +159,17 @@ func (b *Batch) runAlone(ctx context.Context, p *pendingLine) bool {
 	return !b.ends(err)
 }
 
-// conclude prints the JSON answer of a line that has ended with err, if that is still to be printed.
+// conclude prints the JSON answer of a line, unless it has been printed. err is the error of the
+// line, or nil.
 func (b *Batch) conclude(p *pendingLine, err error) error {
 	return p.out.Conclude(b.shell, errors.Join(p.priorErr, err))
 }
 
 func (b *Batch) showEvents() error { return b.shell.ShowEvents(b.env.Session.Events) }
 
-// losses returns an error for the locks, or the session, lost since the previous line. While lines
-// are in flight, it does not check the session, because their answers report that it has expired.
+// losses returns an error if a lock or the session was lost since the previous line. While lines
+// are in flight, it does not check the session, because the answers to those lines report that the
+// session has expired.
 func (b *Batch) losses(w *window) error {
 	err := b.shell.Lost()
 	if w.busy() {
@@ -173,7 +178,7 @@ func (b *Batch) losses(w *window) error {
 	return errors.Join(b.showEvents(), err)
 }
 
-// ends reports whether the batch ends after a line with the given error, which may be nil.
+// ends reports whether the batch ends after a line that returned err, which may be nil.
 func (b *Batch) ends(err error) bool {
 	switch {
 	case err == nil:
@@ -186,7 +191,8 @@ func (b *Batch) ends(err error) bool {
 	return b.opts.StopAtError
 }
 
-// fail reports the failure of a command, and saves the exit status of the first failure.
+// fail prints the error of the command cmd, and records the exit status if this is the first
+// failure.
 func (b *Batch) fail(cmd string, err error) {
 	if err == nil {
 		return
@@ -200,7 +206,7 @@ func (b *Batch) fail(cmd string, err error) {
 }
 
 // Wording returns the text of an error on one line, in the form of a compiler's message: script,
-// line number, command and error. cmd is "" if the error belongs to no command.
+// line number, command and error. cmd is an empty string if the error belongs to no command.
 func (b *Batch) Wording(cmd string, err error) string {
 	text := err.Error()
 	if cmd != "" {

@@ -8,7 +8,8 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// A cutError reports which of several lines without an answer may have taken effect.
+// A cutError reports which lines of a script may have taken effect, if several lines got no
+// answer.
 type cutError struct {
 	first      int   // number of the first line
 	lastSent   int   // number of the last line that may have taken effect; 0 if none
@@ -28,8 +29,8 @@ func newCutError(lines []*pendingLine) *cutError {
 	return e
 }
 
-// Error returns a message that relies on a guarantee of ZooKeeper: a server executes the requests of
-// a connection in order, so if it did not execute one, it executed no later one either.
+// Error returns a message that relies on a guarantee of ZooKeeper: a server executes the requests
+// of a connection in order. If it did not execute one request, it executed no later one either.
 func (e *cutError) Error() string {
 	why := "the connection was lost"
 	for _, end := range []error{exit.ErrInterrupted, exit.ErrTerminated} {
@@ -54,7 +55,8 @@ func (e *cutError) Error() string {
 func (e *cutError) Unwrap() error { return e.cause }
 
 // An endedError is the failure of a line that ends the script because no server can be reached.
-// Trying each later line would take long, and a later success would leave a gap.
+// Trying every later line would take long, and if a later line succeeded, the lines between would
+// be missing.
 type endedError struct {
 	err  error
 	from int // number of the first line that was not run
@@ -67,8 +69,9 @@ func (e *endedError) Error() string {
 // Unwrap returns the failure of the line.
 func (e *endedError) Unwrap() error { return e.err }
 
-// asEndedError returns the error of a line, wrapped in an endedError if it ends the script. If the
-// error is wrapped already, the line may have sent some of its requests, and counts as run.
+// asEndedError returns err, the error of a line, wrapped in an endedError if it ends the script.
+// If the error for the unreachable server is itself wrapped in another error, the line may have
+// sent some of its requests. Such a line counts as run.
 func asEndedError(line int, err error) error {
 	none, is := errors.AsType[*zkconn.NoServerError](err)
 	if !is || !none.Final {

@@ -2,22 +2,23 @@ package batch
 
 import "github.com/zksh/zksh/internal/zkconn"
 
-// A group speeds up a batch that stops at its first error (-e). It sends lines that consist of a
-// single write, and that have already been read, to the server as one transaction. The output is
-// the same as if each line had waited for the previous one. A nil group has no lines and accepts
-// none.
+// A group speeds up a batch that stops at its first error (-e). It collects lines that consist of
+// a single write and have already been read, and sends them to the server as one transaction. The
+// output is the same as if each line had waited for the previous one. A nil group has no lines and
+// accepts none.
 type group struct {
 	w     *window
 	txn   *zkconn.Transaction // nil if there are no lines
 	lines []*pendingLine      // the lines in the transaction; the last one may have failed before it joined
 }
 
-// maxGroup is the maximum number of lines in a group. maxRead limits their total size.
+// maxGroup is the maximum number of lines in a group. The total size of the lines is limited by
+// maxRead.
 const maxGroup = 100
 
-// accepts reports whether a line can join the group. It accepts none while the session has a watch:
-// the server sends all events of a transaction before its answer, so they could not be printed
-// between the lines.
+// accepts reports whether a line can join the group. It accepts no line while the session has a
+// watch: the server sends all events of a transaction before its answer, so the events could not
+// be printed between the lines.
 func (g *group) accepts(p *pendingLine) bool {
 	return g != nil && canJoin(p) && !g.w.b.env.Session.Watching()
 }
@@ -37,7 +38,8 @@ func (g *group) begin(p *pendingLine) bool {
 
 func (g *group) busy() bool { return g != nil && len(g.lines) > 0 }
 
-// flush commits the transaction, prints its lines, and reports whether the batch continues.
+// flush commits the transaction, prints the output of its lines, and reports whether the batch
+// continues.
 func (g *group) flush() bool {
 	if !g.busy() {
 		return true

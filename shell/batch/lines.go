@@ -11,12 +11,12 @@ import (
 )
 
 // maxLine is the maximum length of a line of input, in bytes. A server accepts about 1 MB in one
-// request, so no useful line is longer. The limit bounds the memory that a binary file uses if it
-// is read by mistake.
+// request, so no useful line is longer. The limit bounds the memory that zksh uses when it reads a
+// binary file by mistake.
 const maxLine = 4 << 20
 
-// maxRead is the number of bytes that are read ahead. Even a transaction of all lines in them stays
-// far below the size limit of a server.
+// maxRead is the size of the input buffer, in bytes. Even a transaction of all lines in the buffer
+// stays far below the size limit of a server.
 const maxRead = 256 << 10
 
 // errLongLine is the error of a line that is longer than maxLine. The line has been read to its
@@ -29,15 +29,16 @@ type lineReader struct {
 	number int          // number of the last line
 	skipLF bool         // the last line ended in \r, so an immediate \n belongs to its end
 	open   string       // the quote that is open at the beginning of the next line
-	quotes quoteScanner // state at the end of the last line, if that was too long
-	err    error        // final error of in
+	quotes quoteScanner // state at the end of the last line, if that line was too long
+	err    error        // error that ended the input; nil before that
 }
 
 func newLineReader(r io.Reader) *lineReader {
 	return &lineReader{in: bufio.NewReaderSize(r, maxRead)}
 }
 
-// buffered returns the input that has been read ahead. It is valid until the next call of Next.
+// buffered returns the input that has been read ahead. The slice is valid until the next call of
+// Next.
 func (l *lineReader) buffered() []byte {
 	read, _ := l.in.Peek(l.in.Buffered()) // cannot fail, because these bytes are buffered
 	if l.skipLF {
@@ -50,8 +51,9 @@ func (l *lineReader) buffered() []byte {
 // soon as the line end has arrived, so that commands from a pipe run at once. The last line may
 // lack a line end.
 //
-// Every error except errLongLine is final. If there is an error, Next returns no part of the line:
-// neither the rest of a line that is too long, nor a line cut short by a failed read.
+// Every error except errLongLine is final. Together with an error, Next returns no part of the
+// line: neither the rest of a line that is too long, nor the beginning of a line that a failed
+// read cut short.
 func (l *lineReader) Next() (line string, number int, err error) {
 	if l.err != nil {
 		return "", l.number, l.err
@@ -73,8 +75,8 @@ func (l *lineReader) Next() (line string, number int, err error) {
 	return line, l.number, nil
 }
 
-// read reads to the end of a line. If the line is too long, read returns no text but scans its
-// quotes. It stores an error of the input in l.err.
+// read reads to the end of a line. If the line is too long, read returns no text, but scans the
+// quotes of the line. It stores a read error in l.err.
 func (l *lineReader) read() (line string, long bool) {
 	var text []byte
 	for {

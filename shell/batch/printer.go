@@ -10,13 +10,13 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// A printer prints the lines of a window in order. It runs in its own goroutine, or, for a group,
-// in the goroutine of the batch.
+// A printer prints the output of the lines of a window, in the order of the lines. It runs in its
+// own goroutine or, for a group, in the goroutine of the batch.
 type printer struct {
 	w         *window
-	deferred  []*pendingLine // lines taken from the window while an earlier line was sent again
-	unflushed []*pendingLine // lines printed into the buffer of the shell, which has not been flushed
-	muted     bool           // print nothing more: output failed, or a fenced line or the lack of a server ended the script
+	deferred  []*pendingLine // lines that were taken from the window while an earlier line ran again
+	unflushed []*pendingLine // lines whose output is still in the buffer of the shell
+	muted     bool           // print nothing more, because output failed, or a fenced line or an unreachable server ended the script
 }
 
 // run prints lines until the window is closed.
@@ -30,7 +30,7 @@ func (r *printer) run() {
 	r.flush()
 }
 
-// take waits for the next line. It returns nil when the window is closed.
+// take waits for the next line and returns it, or nil when the window is closed.
 func (r *printer) take() *pendingLine {
 	select {
 	case p := <-r.w.pending:
@@ -41,7 +41,7 @@ func (r *printer) take() *pendingLine {
 	}
 }
 
-// next returns the next line that has started, or nil if there is none.
+// next returns the next line that has started, or nil if there is none, without waiting.
 func (r *printer) next() (p *pendingLine) {
 	if len(r.deferred) > 0 {
 		p, r.deferred = r.deferred[0], r.deferred[1:]
@@ -62,7 +62,7 @@ func (r *printer) await(p *pendingLine) {
 	}
 }
 
-// flush writes the printed output. Answers that are ready at the same time share one write.
+// flush writes the buffered output. The answers that are ready at the same time share one write.
 func (r *printer) flush() {
 	if err := r.w.b.shell.Flush(); err != nil {
 		r.w.b.fail("", err)
@@ -74,8 +74,8 @@ func (r *printer) flush() {
 	r.unflushed = nil
 }
 
-// printFrom prints a line. If its answer was cut off, printFrom prints one message for it and the
-// lines after it that were cut off too.
+// printFrom prints the output of a line. If the answer to the line was cut off, printFrom prints a
+// single message for this line and the cut-off lines that follow it.
 func (r *printer) printFrom(p *pendingLine) {
 	r.await(p)
 	if (p.mustRerun || p.throttled()) && !p.trip.Alone && !r.w.isStopped() {
@@ -88,8 +88,8 @@ func (r *printer) printFrom(p *pendingLine) {
 		if next = r.next(); next == nil || !next.handedOver() {
 			break
 		}
-		// When the batch is interrupted, a line may still be answered although an earlier one is
-		// not. Such a line counts as cut off.
+		// When the batch is interrupted, a line may still receive an answer although an earlier
+		// line has not. Such a line counts as cut off.
 		if r.await(next); next.cutOff() || r.w.ctx.Err() != nil {
 			together, next = append(together, next), nil
 		}
@@ -101,9 +101,9 @@ func (r *printer) printFrom(p *pendingLine) {
 	}
 }
 
-// show prints lines, and stops the batch if their failure ends it. The output may appear only after
-// flush.
-func (r *printer) show(together []*pendingLine) { r.endIf(r.print(together)) }
+// show prints the output of lines, and stops the batch if their failure ends it. The output may
+// remain in the buffer until flush.
+func (r *printer) show(lines []*pendingLine) { r.endIf(r.print(lines)) }
 
 // endIf stops the batch if the error of a line ends it.
 func (r *printer) endIf(err error) {
@@ -114,18 +114,19 @@ func (r *printer) endIf(err error) {
 	}
 }
 
-// print prints the output of one line, or one message for several lines that were cut off. It first
-// prints the events that the server sent before the answer. It returns the error of the lines.
-func (r *printer) print(together []*pendingLine) error {
-	if r.w.ctx.Err() != nil { // omit lines that were not sent
-		sent := slices.DeleteFunc(slices.Clone(together), func(p *pendingLine) bool { return !p.sent() })
+// print prints the output of one line, or a single message for several lines that were cut off.
+// Before that, it prints the events that the server sent before the answer. It returns the error
+// of the lines.
+func (r *printer) print(lines []*pendingLine) error {
+	if r.w.ctx.Err() != nil { // skip lines that were not sent
+		sent := slices.DeleteFunc(slices.Clone(lines), func(p *pendingLine) bool { return !p.sent() })
 		if len(sent) == 0 && r.w.isStopped() {
 			return nil
 		}
-		together = slices.Concat(sent, together)[:max(1, len(sent))]
+		lines = slices.Concat(sent, lines)[:max(1, len(sent))]
 	}
-	b, last := r.w.b, together[len(together)-1]
-	b.line, b.upTo = together[0].number, last.number
+	b, last := r.w.b, lines[len(lines)-1]
+	b.line, b.upTo = lines[0].number, last.number
 	defer func() { b.upTo = 0 }()
 	if r.w.isStopped() && errors.As(last.err, new(*zkconn.FencedError)) { // all later lines fail with the same error
 		r.muted = true
@@ -141,14 +142,14 @@ func (r *printer) print(together []*pendingLine) error {
 		return b.env.Session.EventsBefore(last.trip)
 	})
 	cmd, err := last.cmd, last.err
-	if len(together) > 1 { // ignore answers among them
-		cmd, err = "", newCutError(together)
+	if len(lines) > 1 { // the message replaces any answers to these lines
+		cmd, err = "", newCutError(lines)
 	} else {
 		err = errors.Join(err, last.out.Play(b.shell))
 	}
 	late := errors.Join(eventErr, b.shell.Lost())
 	var unprinted error
-	for _, p := range together {
+	for _, p := range lines {
 		own := cmp.Or(p.err, err)
 		if p == last {
 			own = errors.Join(own, late)
@@ -160,17 +161,17 @@ func (r *printer) print(together []*pendingLine) error {
 	return err
 }
 
-// runAgain runs a line again that was throttled, or that failed after one that was throttled, if
-// that does not change the result of later lines. It first waits for all later lines in flight and
-// defers them.
+// runAgain runs a line again that was throttled, or that failed after a throttled line, if that
+// does not change the result of later lines. Before that, it waits for all later lines in flight
+// and defers their output.
 //
 // An overloaded server answers a request with Throttled, but may execute later requests. Sending
-// the request again therefore moves it after those. runAgain does so only if the line commutes
-// with every later line that may have taken effect. Otherwise the line fails. Later lines that
-// failed may have failed because of the throttled line, so they run again too, by the same rule.
-// From then on, each line waits for the answer to the previous one.
+// the request again therefore moves it after those later requests. runAgain does so only if the
+// line commutes with every later line that may have taken effect. Otherwise the line fails. Later
+// lines that failed may have failed because of the throttled line, so they run again too, by the
+// same rule. From then on, each line waits for the answer to the previous one.
 func (r *printer) runAgain(p *pendingLine) {
-	for range r.w.startOneByOne() - len(r.deferred) { // the others are in the channel, or about to be
+	for range r.w.startOneByOne() - len(r.deferred) { // the other lines are in the channel, or will be soon
 		r.deferred = append(r.deferred, <-r.w.pending)
 	}
 	for _, next := range r.deferred {

@@ -7,15 +7,16 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// A quoteScanner finds the open quote at the end of a line, byte by byte, without storing the line.
-// It is for lines that are too long to store, and has the same result as syntax.OpenQuote.
+// A quoteScanner determines the quote that is open at the end of a line. It scans the line byte by
+// byte and does not store it, so it can be used for lines that are too long to store. Its result
+// is the same as that of syntax.OpenQuote.
 type quoteScanner struct {
 	open       string // the open quote: ", ' or $', or empty
 	escaped    bool   // the last byte was a backslash in $'…'
-	hasText    bool   // the line has had a byte other than a space
+	hasText    bool   // the line contains a byte other than a space so far
 	word       []byte // the first bytes of the current unquoted word
-	afterQuote bool   // a closing quote precedes that word without a space
-	ignoring   bool   // ignore quotes: the rest of the line follows #, | or >
+	afterQuote bool   // there is a closing quote directly before that word
+	ignoring   bool   // ignore quotes, because the rest of the line follows #, | or >
 }
 
 // scanQuotes returns a scanner for a line that begins inside the quote open, or outside quotes if
@@ -44,7 +45,7 @@ func (q *quoteScanner) add(c byte) {
 		q.open, q.word = "$'", q.word[:0]
 	case !q.hasText && c == '#':
 		q.ignoring = true
-	case len(q.word) < len(">>")+1: // later bytes cannot make the word a redirection
+	case len(q.word) < len(">>")+1: // a longer word cannot be a redirection
 		q.word = append(q.word, c)
 	}
 	q.hasText = q.hasText || !space

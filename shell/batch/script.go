@@ -11,8 +11,8 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// A scriptReader reads the lines of a script. A line that leaves a quote open continues on the next
-// one, as at the prompt. Text inside the quote is data and never runs as a command.
+// A scriptReader reads the lines of a script. A line with an open quote at its end continues on
+// the next line, as at the prompt. Text inside the quote is data and never runs as a command.
 type scriptReader struct {
 	in *lineReader
 }
@@ -32,9 +32,9 @@ func (e *unclosedError) Error() string {
 // Unwrap returns a usage error, which determines the exit status.
 func (e *unclosedError) Unwrap() error { return &commands.UsageError{Problem: e.err.Error()} }
 
-// Next returns the next line and the number of its first line of input. It escapes line breaks in
-// quotes, so that the result is one line. It returns the errors of lineReader.Next, or an
-// unclosedError, after which Next returns io.EOF.
+// Next returns the next line of the script and the number of its first line of input. It escapes
+// line breaks in quotes, so that the result is a single line. Its errors are those of
+// lineReader.Next and unclosedError. After an unclosedError, Next returns io.EOF.
 func (s *scriptReader) Next() (line string, number int, err error) {
 	line, number, err = s.in.Next()
 	if err != nil && !errors.Is(err, errLongLine) {
@@ -75,7 +75,8 @@ func (s *scriptReader) Next() (line string, number int, err error) {
 }
 
 // openAfter returns the quote that is open at the end of a line. before is the quote that is open
-// at its beginning. If the line was too long, so that err is set, the lineReader has scanned it.
+// at the beginning of the line. If the line was too long, so that err is set, openAfter relies on
+// the scan of the lineReader.
 func (s *scriptReader) openAfter(before, line string, err error) string {
 	if err != nil {
 		return s.in.quotes.open
@@ -102,18 +103,18 @@ func (s *scriptReader) More() bool {
 	}
 }
 
-// A scriptLine is a line of a script, or an error of reading it.
+// A scriptLine is a line of a script, or the error that occurred when it was read.
 type scriptLine struct {
 	text   string
 	number int
 	err    error
-	last   bool // err is final: no line follows
+	last   bool // no further line follows, because err is final
 	more   bool // the next line has already been read
 }
 
 // readAhead reads the lines of a script in a goroutine, one line ahead, so that waiting for the
-// next line can be interrupted. A read itself cannot be interrupted: after ctx is done, the
-// goroutine returns when the current read returns, or lives until the process exits.
+// next line can be interrupted. A read itself cannot be interrupted. After ctx is done, the
+// goroutine therefore returns when the current read returns, or lives until the process exits.
 func readAhead(ctx context.Context, r io.Reader) <-chan scriptLine {
 	out := make(chan scriptLine)
 	go func() {

@@ -13,8 +13,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Transactions runs lines, or adds them to the open transaction. At most one transaction is open.
-// Both scripts and the interactive shell use it.
+// Transactions runs lines, or adds them to the open transaction. At most one transaction is open
+// at a time. Scripts and the interactive shell both use it.
 type Transactions struct {
 	session *zkconn.Session
 	number  func() int   // returns the number of the current line
@@ -22,21 +22,21 @@ type Transactions struct {
 	open    *transaction // nil if no transaction is open
 }
 
-// NewTransactions returns a Transactions without an open transaction. number returns the number of
-// the current line. onPanic is deferred in every goroutine that runs a line.
+// NewTransactions returns a Transactions without an open transaction. The function number returns
+// the number of the current line. onPanic is deferred in every goroutine that runs a line.
 func NewTransactions(session *zkconn.Session, number func() int, onPanic func()) *Transactions {
 	return &Transactions{session: session, number: number, onPanic: onPanic}
 }
 
-// A transaction contains the lines that commit applies together.
+// A transaction contains the lines that the command commit applies together.
 type transaction struct {
-	begun      int // number of the line with begin
+	begun      int // number of the line that contains begin
 	txn        *zkconn.Transaction
 	lines      []*joinedLine
 	failedLine int // number of the first line of a script that failed after begin; 0 if none
 }
 
-// A joinedLine is a line of a transaction.
+// A joinedLine is a line that has been added to a transaction.
 type joinedLine struct {
 	number int
 	cmd    string // name of the command
@@ -47,7 +47,7 @@ type joinedLine struct {
 
 func (t *Transactions) isOpen() bool { return t.open != nil }
 
-// Joined returns the number of lines in the open transaction, and whether one is open.
+// Joined returns the number of lines in the open transaction, and reports whether one is open.
 func (t *Transactions) Joined() (lines int, open bool) {
 	if !t.isOpen() {
 		return 0, false
@@ -66,7 +66,8 @@ func (t *Transactions) begin(_ context.Context, env *commands.Env, _ []string) e
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "begin"}})
 }
 
-// check adds a version check to the open transaction. It fails if none is open.
+// check runs the command check: it adds a version check to the open transaction, and fails if no
+// transaction is open.
 func (t *Transactions) check(ctx context.Context, env *commands.Env, args []string) error {
 	version, err := strconv.ParseInt(args[1], 10, 32)
 	if err != nil {
@@ -84,7 +85,8 @@ func (t *Transactions) check(ctx context.Context, env *commands.Env, args []stri
 // errNoTransaction is the error of commit and abort if no transaction is open.
 var errNoTransaction = errors.New("no transaction is open; to open one, run: begin")
 
-// errDropped is the error of the lines of a discarded transaction. It is never printed.
+// errDropped is the error with which the lines of a discarded transaction end. It is never
+// printed.
 var errDropped = errors.New("dropped")
 
 func (t *Transactions) abort(_ context.Context, env *commands.Env, _ []string) error {
@@ -145,19 +147,20 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	return env.Screen.Print(done)
 }
 
-// lastAnswer is an Output that saves the only answer of a line.
+// lastAnswer is an Output that keeps the only answer of a line.
 type lastAnswer struct{ render.Value }
 
-// Print saves the answer.
+// Print stores the answer in a.
 func (a *lastAnswer) Print(v render.Value) error { a.Value = v; return nil }
 
-// Note is never called, because the remarks of a line are printed when it joins.
+// Note is never called, because the remarks of a line are printed when the line joins the
+// transaction.
 func (*lastAnswer) Note(string) {}
 
-// Alert is never called, for the same reason.
+// Alert is never called, because alerts are printed when the line joins the transaction, too.
 func (*lastAnswer) Alert(string) {}
 
-// committed is the answer of commit.
+// committed is the answer of the command commit.
 type committed []committedLine
 
 type committedLine struct {
@@ -166,7 +169,8 @@ type committedLine struct {
 	Answer  render.Value `json:"answer"`
 }
 
-// Text writes one line for each answer with text, and then the number of lines.
+// Text writes the answers that have a text, one per line, and then the number of lines in the
+// transaction.
 func (c committed) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, l := range c {
@@ -185,7 +189,7 @@ func (c committed) Text(w io.Writer) error {
 	return err
 }
 
-// MarshalJSON returns all lines with their answers, even those without text.
+// MarshalJSON returns all lines with their answers, even if the answers have no text.
 func (c committed) MarshalJSON() ([]byte, error) {
 	return render.Marshal(render.Facts{"committed", append([]committedLine{}, c...)})
 }
@@ -204,7 +208,8 @@ func (t *Transactions) Run(ctx context.Context, env *commands.Env, cmd string, l
 	}
 }
 
-// run runs a line. If the line fails because ctx was cancelled, run returns the cause.
+// run runs a line. If the line fails because ctx was cancelled, run returns the cause of the
+// cancellation.
 func run(ctx context.Context, env *commands.Env, l commands.Line) error {
 	err := l.Run(ctx, env)
 	if err != nil && context.Cause(ctx) != nil && errors.Is(err, context.Canceled) {
@@ -238,16 +243,16 @@ func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, 
 	}
 }
 
-// markFailed records that a line of a script failed, so that commit fails: without that line, the
-// open transaction is incomplete.
+// markFailed records that a line of a script failed with err, unless err is nil. commit then
+// fails, because the open transaction is incomplete without that line.
 func (t *Transactions) markFailed(line int, err error) {
 	if err != nil && t.isOpen() && t.open.failedLine == 0 {
 		t.open.failedLine = line
 	}
 }
 
-// Drop discards the transaction that is open when the shell ends, and returns an error that says
-// so. It returns nil if none is open.
+// Drop discards the transaction that is still open when the shell ends, and returns an error that
+// reports this. It returns nil if no transaction is open.
 func (t *Transactions) Drop() error {
 	if !t.isOpen() {
 		return nil

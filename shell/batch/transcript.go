@@ -19,16 +19,17 @@ type Output interface {
 }
 
 // A Transcript is the Screen of a line's command. It buffers some parts of the output, in order,
-// and passes the others to the embedded Screen at once. What it buffers depends on the line:
+// and passes the other parts to the embedded Screen at once. Which parts it buffers depends on the
+// line:
 //
-//   - If the line is in flight together with others, all parts.
-//   - If the line answers with one JSON value, only the answer.
-//   - Otherwise nothing.
+//   - If the line is in flight together with others, it buffers all parts.
+//   - If the line answers with one JSON value, it buffers only the answer.
+//   - Otherwise it buffers nothing.
 type Transcript struct {
 	commands.Screen
 	buffered destination // the parts to buffer
 	json     bool        // the line answers with one JSON value, even if it fails
-	cmd      string      // name of the command, for that value
+	cmd      string      // name of the command, for the JSON value
 	number   int         // number of the line in a script; 0 if the line is not in a script
 
 	mu           sync.Mutex // guards the fields below
@@ -37,7 +38,7 @@ type Transcript struct {
 	answered     bool // the stream has been printed
 }
 
-// A destination is the place where a part of the output goes, or a set of such places.
+// A destination is where a part of the output goes, or a set of such places.
 type destination uint8
 
 const (
@@ -54,7 +55,8 @@ type part struct {
 }
 
 // NewTranscript returns the transcript of a line. In a script or a one-shot command with JSON
-// output, the line answers with one JSON value. Otherwise it prints directly.
+// output, the line answers with one JSON value. Otherwise the transcript prints each part
+// directly.
 func NewTranscript(env *commands.Env, cmd string, number int) *Transcript {
 	t := &Transcript{Screen: env.Screen, cmd: cmd, number: number}
 	if t.json = env.Format == render.JSON && env.Mode != commands.ByHand; t.json {
@@ -63,8 +65,8 @@ func NewTranscript(env *commands.Env, cmd string, number int) *Transcript {
 	return t
 }
 
-// Env returns an environment for the command of the line. priorErr is an error that was reported for
-// the line before it ran, or nil.
+// Env returns a copy of env with the transcript as the Screen, for the command of the line l.
+// priorErr is the error that was reported for the line before it ran, or nil.
 func (t *Transcript) Env(env *commands.Env, l commands.Line, priorErr error) *commands.Env {
 	t.singleStream = l.Has(commands.OneStream) && priorErr == nil
 	own := *env
@@ -72,7 +74,7 @@ func (t *Transcript) Env(env *commands.Env, l commands.Line, priorErr error) *co
 	return &own
 }
 
-// Print buffers an answer or prints it.
+// Print buffers or prints an answer.
 func (t *Transcript) Print(v render.Value) error {
 	to := toOutput
 	if _, event := v.(render.Event); t.json && !event {
@@ -93,21 +95,22 @@ func (t *Transcript) Print(v render.Value) error {
 	return t.Screen.Print(v)
 }
 
-// Note buffers a remark or prints it.
+// Note buffers or prints a remark.
 func (t *Transcript) Note(text string) {
 	if !t.buffer(part{to: toNote, text: text}) {
 		t.Screen.Note(text)
 	}
 }
 
-// Alert buffers an alert or prints it.
+// Alert buffers or prints an alert.
 func (t *Transcript) Alert(text string) {
 	if !t.buffer(part{to: toAlert, text: text}) {
 		t.Screen.Alert(text)
 	}
 }
 
-// buffer buffers a part if the transcript buffers such parts, and reports whether it did.
+// buffer adds p to the buffered parts, if the transcript buffers such parts, and reports whether
+// it did.
 func (t *Transcript) buffer(p part) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,10 +121,10 @@ func (t *Transcript) buffer(p part) bool {
 	return true
 }
 
-// printsDirectly reports whether a stream is the JSON answer of the line and can be printed at once.
-// It makes the stream end with the failure of the command, if that fails. Later failures, such as a
-// lost lock, are reported only on standard error. A Raw stream cannot contain a failure, so it does
-// not qualify.
+// printsDirectly reports whether a stream is the JSON answer of the line and can be printed at
+// once. If so, it arranges that the stream ends with the failure of the command, should the
+// command fail. Later failures, such as a lost lock, are reported only on standard error. A Raw
+// stream cannot contain a failure, so it cannot be printed at once.
 func (t *Transcript) printsDirectly(v *render.Stream) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,8 +136,9 @@ func (t *Transcript) printsDirectly(v *render.Stream) bool {
 	return true
 }
 
-// readStream reads a stream to its end and returns it as one value. It returns nil if the stream
-// ended early and so is not valid JSON; the error of the line says why.
+// readStream reads a stream to its end and returns it as a single value. It returns nil if the
+// stream ended early and is therefore not valid JSON. The error of the line then contains the
+// reason.
 func readStream(v *render.Stream) (render.Value, error) {
 	v.End = nil
 	var b bytes.Buffer
@@ -144,16 +148,16 @@ func readStream(v *render.Stream) (render.Value, error) {
 	return render.Answer{JSON: json.RawMessage(bytes.TrimSpace(b.Bytes()))}, nil
 }
 
-// reset discards all parts, before the line runs or runs again. From then on, the transcript
-// buffers the given parts.
+// reset discards all buffered parts. From then on, the transcript buffers the kinds of parts in
+// the set keeps.
 func (t *Transcript) reset(keeps destination) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.parts, t.answered, t.buffered = nil, false, keeps
 }
 
-// Play sends the buffered parts to out, in order. It omits the parts of a JSON answer, which
-// Conclude prints.
+// Play sends the buffered parts to out, in order. It skips the parts of a JSON answer, because
+// Conclude prints them.
 func (t *Transcript) Play(out Output) (err error) {
 	t.mu.Lock()
 	parts := t.parts

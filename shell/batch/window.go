@@ -9,36 +9,38 @@ import (
 )
 
 // A window manages the lines in flight. The server receives their requests in the order of the
-// lines. Only the goroutine of the batch calls the methods of a window, except where a comment
-// says that the printer does.
+// lines. Only the goroutine of the batch calls the methods of a window, unless a comment says that
+// the printer calls a method.
 type window struct {
 	b        *Batch
 	ctx      context.Context   // context of the lines
-	pending  chan *pendingLine // lines that have started and that the printer has not taken, oldest first
-	printed  chan struct{}     // receives a value when a line has been printed; capacity 1
-	stopped  chan struct{}     // closed when the batch must not continue
-	jobs     chan func()       // hands work to the idle goroutines of earlier lines
+	pending  chan *pendingLine // lines that have started but have not been taken by the printer, oldest first
+	printed  chan struct{}     // receives a value after a line has been printed; capacity 1
+	stopped  chan struct{}     // closed when no further line may start
+	jobs     chan func()       // passes work to the idle goroutines of earlier lines
 	printer  *printer
-	printing sync.WaitGroup // the printer's goroutine
+	printing sync.WaitGroup // waits for the goroutine of the printer
 	group    *group         // nil unless the batch stops at its first error
 
-	quotasSession zkconn.Ensemble // session in which quotas was determined
+	quotasSession zkconn.Ensemble // session in which the value of quotas was determined
 	quotas        bool            // the ensemble has quotas
 
 	mu        sync.Mutex // guards the fields below
 	unprinted int        // number of lines that have started and have not been printed
-	places    int        // current maximum of unprinted; adapted to the size of the answers
-	limit     int        // upper limit of places
+	places    int        // current limit of unprinted, adapted to the size of the answers
+	limit     int        // maximum value of places
 }
 
 const (
-	// firstWindow is the number of lines in flight before the size of any answer is known.
-	// It doubles with each round trip.
+	// firstWindow is the number of lines in flight before the size of any answer is known. The
+	// number doubles with each round trip.
 	firstWindow = 4
-	// maxUnprinted is the approximate maximum size, in bytes, of answers that wait to be printed.
+	// maxUnprinted is the approximate maximum total size, in bytes, of the answers that wait to be
+	// printed.
 	maxUnprinted = 4 << 20
-	// maxLineInWindow is the maximum length, in bytes, of a line that is in flight with others. If
-	// a request is too long, the server closes the connection, and all requests in flight fail.
+	// maxLineInWindow is the maximum length, in bytes, of a line that may be in flight with
+	// others. If a request is too long, the server closes the connection, and all requests in
+	// flight fail.
 	maxLineInWindow = 512 << 10
 )
 
@@ -67,8 +69,8 @@ func (w *window) close() {
 // canJoin reports whether the line is a single write that can be part of a transaction.
 func canJoin(p *pendingLine) bool { return p.line.Has(commands.Joins) }
 
-// accepts reports whether a line of the given size, in bytes, can be in flight together with
-// others.
+// accepts reports whether a line of the given size, in bytes, can be in flight together with other
+// lines.
 func (w *window) accepts(p *pendingLine, size int) bool {
 	return p.err == nil && !w.b.transactions.isOpen() && p.line.Has(commands.OneRequest) && size <= maxLineInWindow &&
 		(cap(w.pending) > 1 || w.group.accepts(p)) &&
@@ -76,8 +78,8 @@ func (w *window) accepts(p *pendingLine, size int) bool {
 		!(p.line.Has(commands.Destroys) && w.b.env.Saver != nil)
 }
 
-// continuesUnfenced reports whether the script continues with later lines if a line fails because
-// its lock was lost (-k). Such lines must not be in flight together.
+// continuesUnfenced reports whether the script continues with later lines after a line fails
+// because its lock was lost (-k). Such lines must not be in flight together.
 func (w *window) continuesUnfenced() bool {
 	if !w.b.opts.KeepGoing {
 		return false
@@ -99,15 +101,16 @@ func (w *window) hasQuotas() bool {
 }
 
 // noteRunAlone is called before a line runs outside the window. If the line may set a quota,
-// noteRunAlone forgets whether there are quotas.
+// noteRunAlone makes the next call of hasQuotas ask the server again.
 func (w *window) noteRunAlone(p *pendingLine) {
 	if p.line.Has(commands.Quotas) {
 		w.quotasSession = zkconn.Ensemble{}
 	}
 }
 
-// begin waits until the window has room, starts a line, and waits until its request has been handed
-// over, so that requests stay in order. It reports whether the batch continues.
+// begin waits until the window has room, starts a line, and waits until the request of the line
+// has been handed to the connection, so that requests stay in order. It reports whether the batch
+// continues.
 func (w *window) begin(p *pendingLine) bool {
 	if w.group != nil {
 		return w.group.begin(p)
@@ -123,12 +126,13 @@ func (w *window) begin(p *pendingLine) bool {
 		}
 	}
 	sent, ended := w.start(w.ctx, p, w.oneByOne())
-	w.pending <- p // from now on p belongs to the printer
+	w.pending <- p // from now on, only the printer may use p
 	await(sent, ended)
 	return true
 }
 
-// await waits until the request of a line has been handed over or its command has ended.
+// await waits until the request of a line has been handed to the connection or the command of the
+// line has ended.
 func await(sent, ended <-chan struct{}) {
 	select {
 	case <-sent:
@@ -136,9 +140,10 @@ func await(sent, ended <-chan struct{}) {
 	}
 }
 
-// start runs the command of a line in a goroutine. If alone is true, no other request is sent until
-// the request of the line has been answered. sent is closed when the request has been handed over,
-// and done when the command has ended. The printer calls start, too.
+// start runs the command of a line in a goroutine. If alone is true, no other request is sent
+// until the request of the line has been answered. The channel sent is closed when the request has
+// been handed to the connection, and done is closed when the command has ended. The printer calls
+// start, too.
 func (w *window) start(ctx context.Context, p *pendingLine, alone bool) (sent, done <-chan struct{}) {
 	trip, ended := zkconn.NewTrip(), make(chan struct{})
 	trip.Alone = alone
@@ -153,8 +158,9 @@ func (w *window) start(ctx context.Context, p *pendingLine, alone bool) (sent, d
 	return trip.Sent, ended
 }
 
-// goReuse runs do in a goroutine. It reuses an idle goroutine that has run an earlier line, because
-// the stack of that has already grown. The goroutines return after close.
+// goReuse calls do in a goroutine. It reuses an idle goroutine that has run an earlier line,
+// because the stack of such a goroutine has already grown. All these goroutines return after
+// close.
 func (w *window) goReuse(do func()) {
 	select {
 	case w.jobs <- do:
@@ -167,8 +173,8 @@ func (w *window) goReuse(do func()) {
 	}
 }
 
-// reserve reserves a place in the window for a line, and reports whether there was one. A write may
-// use the whole window at once, because its answer is small.
+// reserve reserves a place in the window for a line, and reports whether a place was free. A write
+// may use the whole window at once, because its answer is small.
 func (w *window) reserve(p *pendingLine) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +190,7 @@ func (w *window) reserve(p *pendingLine) bool {
 }
 
 // release frees the place of a line that has been printed. It then adapts the number of places to
-// the size of the answer. The printer calls it.
+// the size of the line's answer. The printer calls it.
 func (w *window) release(p *pendingLine) {
 	p.trip.Printed()
 	p.out.reset(0) // frees the output, even if the goroutine of the line still refers to the transcript
@@ -231,8 +237,8 @@ func (w *window) oneByOne() bool {
 	return w.limit == 1
 }
 
-// startOneByOne makes each further line wait for the answer to the previous one. It returns the
-// number of lines that started after the line being printed. The printer calls it.
+// startOneByOne makes every further line wait for the answer to the previous one. It returns the
+// number of lines that have started after the line being printed. The printer calls it.
 func (w *window) startOneByOne() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
