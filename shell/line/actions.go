@@ -11,22 +11,23 @@ import (
 	prompt "github.com/c-bata/go-prompt"
 )
 
-// The keys that move through the menu. go-prompt handles them itself.
+// Keys that move the selection in the menu of completions. go-prompt handles them itself.
 const (
 	keyTab     = "\t"
 	keyBackTab = "\x1b[Z"
 )
 
-// An action is the effect of a key. Most actions are edits of the line, which go-prompt runs when
-// it receives the order of the action; press performs the others. A key with a nil action is text,
-// or has no effect.
+// An action is the effect of a key. Most actions are edits of the line. go-prompt runs an edit
+// when it receives the order of the action; promptEditor.press performs all other actions itself.
+// A key without an action is text, or has no effect.
 type action struct {
-	order string // byte sequence that makes go-prompt run edit; no key of a terminal sends it
+	order string // byte sequence that makes go-prompt run edit; no key sends this sequence
 	edit  func(e *promptEditor, b *prompt.Buffer)
-	cuts  bool // the edit cuts text
+	cuts  bool // the edit cuts text, which can be inserted again
 }
 
-// actions lists all actions that are edits. The edits run in go-prompt's Input, with mu held.
+// actions lists all actions that are edits. The edits run during go-prompt's Input. The caller
+// must hold mu.
 var actions []*action
 
 func edits(edit func(e *promptEditor, b *prompt.Buffer)) *action {
@@ -60,7 +61,7 @@ var (
 	doSuspend      = edits(func(e *promptEditor, _ *prompt.Buffer) {
 		if err := e.suspend(); err != nil {
 			e.exit = &exit{err: err}
-		} else if e.exit == nil { // the window may have a new size
+		} else if e.exit == nil { // the size of the window may have changed
 			e.exit = &exit{resize: true}
 		}
 	})
@@ -69,13 +70,14 @@ var (
 	doNewer     = edits((*promptEditor).newer)
 	doSearch    = edits((*promptEditor).showFound)
 
-	// No key is bound to these.
+	// These actions belong to no key. promptEditor requests them itself.
 	doContinue = edits((*promptEditor).continueLine)
 	doComplete = edits((*promptEditor).complete)
 	doAccept   = edits((*promptEditor).accept)
 	doDismiss  = edits((*promptEditor).dismiss)
 
-	// press performs these. The last one rejects a line that the terminal has truncated.
+	// These actions are not edits: promptEditor.press performs them. doReject rejects a line that
+	// the terminal has truncated.
 	doEnter, doEndOfInput, doTab, doBackTab = &action{}, &action{}, &action{}, &action{}
 	doEscape, doReject                      = &action{}, &action{}
 )
@@ -102,7 +104,8 @@ var keyActions = map[string]*action{
 	truncatedMark: doReject,
 }
 
-// bindings returns the bindings that make go-prompt run an edit when it receives the order.
+// bindings returns the key bindings that make go-prompt run an edit when it receives the order of
+// the action.
 func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	var all []prompt.ASCIICodeBind
 	for _, a := range actions {
@@ -116,8 +119,9 @@ func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	return all
 }
 
-// press handles a key, and returns an order for go-prompt, or "" if go-prompt has nothing to do.
-// go-prompt is idle during the call, so its state includes the effect of the previous key.
+// press handles a key. It returns an order for go-prompt, or an empty string if go-prompt has
+// nothing to do. go-prompt is idle during the call, so its state includes the effect of the
+// previous key.
 func (e *promptEditor) press(key string) (order string) {
 	do := keyActions[key]
 	e.tabPending = false
@@ -132,7 +136,7 @@ func (e *promptEditor) press(key string) (order string) {
 		e.walk = walk{}
 	}
 	switch do {
-	case nil: // text
+	case nil: // the key is text
 		e.cut.appending = false
 		return key
 	case doEscape, doBackTab:
@@ -168,8 +172,8 @@ func (e *promptEditor) press(key string) (order string) {
 	return do.order
 }
 
-// enter ends the line, or continues on the next one if a quote is open. A Ctrl-C after it, which
-// stops a paste, interrupts this line too.
+// enter ends the line, or continues it on the next one if a quote is open. If Ctrl-C was typed
+// after Enter, for example to stop a paste, it interrupts this line too.
 func (e *promptEditor) enter() (order string) {
 	e.addTyped(e.tty.readTyped())
 	switch {
@@ -185,9 +189,9 @@ func (e *promptEditor) enter() (order string) {
 	return keyRedraw
 }
 
-// continueLine shows the line as finished and begins the next one, which continues it. If more lines
-// of a paste have arrived that also leave a quote open, it handles them at once, because go-prompt
-// takes about 20 ms for each line.
+// continueLine shows the line as finished and begins the next one, which continues it. If further
+// lines of a paste have arrived and also leave a quote open, continueLine handles them at once,
+// because go-prompt takes about 20 ms for each line.
 func (e *promptEditor) continueLine(b *prompt.Buffer) {
 	r := e.reading
 	line, ok := b.Text(), true
@@ -201,7 +205,7 @@ func (e *promptEditor) continueLine(b *prompt.Buffer) {
 	}
 }
 
-// dropLine discards the line and begins a new one below.
+// dropLine discards the line being typed and begins a new one below it.
 func (e *promptEditor) dropLine(b *prompt.Buffer) {
 	e.out.endLine()
 	setLine(b, "", 0)
@@ -209,8 +213,8 @@ func (e *promptEditor) dropLine(b *prompt.Buffer) {
 }
 
 // tab inserts the only proposal or the common prefix of all proposals. If there is neither, it
-// selects the next entry of the menu. If the proposals are pending, it takes effect when they
-// arrive.
+// selects the next entry of the menu. If the proposals are still pending, the Tab takes effect
+// when they arrive.
 func (e *promptEditor) tab() (order string) {
 	switch p := &e.completion.proposals; {
 	case len(p.List) == 1 || p.CommonPrefix != "":
@@ -225,8 +229,8 @@ func (e *promptEditor) tab() (order string) {
 }
 
 // pressInMenu handles a key while a menu entry is selected. The arrow and Tab keys move the
-// selection, and Escape dismisses it. Any other key first accepts the entry, and then has its usual
-// effect.
+// selection, and Escape dismisses the entry. Any other key first accepts the entry, and then has
+// its usual effect.
 func (e *promptEditor) pressInMenu(key string, do *action) (order string) {
 	switch do {
 	case doTab, doNewer:
@@ -240,14 +244,14 @@ func (e *promptEditor) pressInMenu(key string, do *action) (order string) {
 	return doAccept.order
 }
 
-// cut holds the text that was cut last.
+// cut holds the text that was cut last, so that it can be inserted again.
 type cut struct {
 	text      string
-	appending bool // the last action was a cut, so the next cut adds to text
+	appending bool // the last action was a cut, so the next cut adds to text instead of replacing it
 }
 
-// left cuts the n characters before the cursor. Consecutive cuts form one text, in the order of the
-// line.
+// left cuts the n characters before the cursor. The texts of consecutive cuts are joined in the
+// order in which they were on the line.
 func (c *cut) left(b *prompt.Buffer, n int) {
 	text := b.DeleteBeforeCursor(n)
 	if !c.appending {
@@ -266,25 +270,26 @@ func (c *cut) right(b *prompt.Buffer, n int) {
 	c.text += text
 }
 
-// before and after return the text around the cursor of go-prompt's buffer. count returns the length
-// of a text in characters, the unit in which go-prompt counts.
+// before and after return the text before and after the cursor of go-prompt's buffer. count
+// returns the length of a text in characters, the unit in which go-prompt counts.
 func before(b *prompt.Buffer) string { return b.Document().TextBeforeCursor() }
 func after(b *prompt.Buffer) string  { return b.Document().TextAfterCursor() }
 func count(s string) int             { return utf8.RuneCountInString(s) }
 
-// notInWord reports whether a character separates words for cursor movement. A path has several
-// words.
+// notInWord reports whether the character r separates words for cursor movement. A path therefore
+// consists of several words.
 func notInWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// lastWord returns the length of the last word of s and of the separators after it, in characters.
+// lastWord returns the length, in characters, of the end of s that consists of the last word and
+// the separators after it.
 func lastWord(s string, separator func(rune) bool) int {
 	head := strings.TrimRightFunc(s, separator)
 	head = strings.TrimRightFunc(head, func(r rune) bool { return !separator(r) })
 	return count(s) - count(head)
 }
 
-// firstWord returns the length of the first word of s and of the separators before it, in
-// characters.
+// firstWord returns the length, in characters, of the beginning of s that consists of the first
+// word and the separators before it.
 func firstWord(s string) int {
 	rest := strings.TrimLeftFunc(s, notInWord)
 	rest = strings.TrimLeftFunc(rest, func(r rune) bool { return !notInWord(r) })

@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// readAhead reads a line that has already been typed or pasted up to Enter, and shows it as
-// go-prompt would. It makes a paste fast, because go-prompt pauses for 10 ms three times in each
-// line. ok is false if go-prompt must read the line or the rest of it; the terminal is then in raw
-// mode.
+// readAhead reads a line that the user has already typed or pasted, including Enter, and shows it
+// as go-prompt would. It makes a paste fast, because go-prompt pauses for 10 ms three times in
+// each line. ok is false if go-prompt must read the line or the rest of it. The terminal is then
+// in raw mode.
 func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, ok bool, err error) {
-	if r.asking || ctx.Err() != nil || e.tty.raw() != nil { // go-prompt will report an error of raw
+	if r.asking || ctx.Err() != nil || e.tty.raw() != nil { // go-prompt will report the error of raw
 		return "", false, nil
 	}
 	e.mu.Lock()
@@ -22,7 +22,7 @@ func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, 
 	e.readTypedAhead()
 	e.typedAheadRead = true
 	select {
-	case <-e.interrupts: // Ctrl-C between the last command and raw mode
+	case <-e.interrupts: // Ctrl-C was pressed between the last command and raw mode
 		e.keys = keyBuffer{}
 		e.out.endLine()
 		return "", true, errors.Join(ErrInterrupted, e.tty.restore())
@@ -50,8 +50,9 @@ func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, 
 	}
 }
 
-// completeLine returns the text that was typed up to Enter, and the keys after it. ok is false if
-// there is no Enter yet, if a key before it edits the line, or if Ctrl-C was pressed.
+// completeLine returns the text that was typed before the first Enter, and the keys after it. ok
+// is false if there is no Enter yet, if a key before Enter edits the line, or if Ctrl-C was
+// pressed.
 func (e *promptEditor) completeLine() (line string, rest keyBuffer, ok bool) {
 	for n := 0; ; n++ {
 		if strings.Contains(e.keys.bytes, keyInterrupt) {
@@ -68,7 +69,7 @@ func (e *promptEditor) completeLine() (line string, rest keyBuffer, ok bool) {
 	}
 }
 
-// writeLine shows messages and a finished line, and moves to the row below.
+// writeLine prints messages and below them a finished line, and moves the cursor to the row below.
 func (w *promptWriter) writeLine(messages string, v view) error {
 	w.updateSize()
 	w.writeMessages(messages)

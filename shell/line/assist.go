@@ -12,26 +12,27 @@ import (
 	"github.com/zksh/zksh/history"
 )
 
-// A completion holds the current proposals and the state of the menu.
+// A completion holds the current proposals for the word before the cursor, and the state of the
+// menu that shows them.
 type completion struct {
 	before, after string // the text around the cursor for which the proposals were computed
 	proposals     Proposals
-	menu          []prompt.Suggest // the entries of the menu; empty if it is not shown
-	selected      int              // index of the selected entry, or -1
+	menu          []prompt.Suggest // the entries of the menu; empty if the menu is not shown
+	selected      int              // index of the selected entry, or -1 if none is selected
 }
 
-// replaceWord returns the text with word in place of the last word before the cursor, and the cursor
-// position after it.
+// replaceWord returns the line with word in place of the last word before the cursor, and the
+// position of the cursor after word.
 func (o *completion) replaceWord(word string) (text string, cursor int) {
 	head := o.before[:o.proposals.From] + word
 	return head + o.after, utf8.RuneCountInString(head)
 }
 
-// suggest is go-prompt's completer. go-prompt calls it with the line after each key, before it
-// draws; the key has then been handled. It also calls it with an empty document to clear the menu,
-// which suggest ignores.
+// suggest is go-prompt's completer. After go-prompt has handled a key, and before it draws the
+// line, it calls suggest with the line. It also calls suggest with an empty document to clear the
+// menu; suggest ignores those calls.
 func (e *promptEditor) suggest(d prompt.Document) []prompt.Suggest {
-	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // not a key, because Escape is never passed on
+	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // to clear the menu; no key, because Escape is never passed on
 		return nil
 	}
 	e.mu.Lock()
@@ -53,12 +54,14 @@ func (e *promptEditor) suggest(d prompt.Document) []prompt.Suggest {
 	return e.completion.menu
 }
 
-// selectedText returns the text with the selected proposal, and the cursor position.
+// selectedText returns the line with the selected proposal inserted, and the position of the
+// cursor.
 func (o *completion) selectedText() (text string, cursor int) {
 	return o.replaceWord(o.proposals.List[o.selected].Text)
 }
 
-// updateProposals computes the proposals for the current text, and the menu.
+// updateProposals computes the proposals for the current line, and the entries of the menu. after
+// is the text after the cursor.
 func (e *promptEditor) updateProposals(after string) {
 	e.completion = completion{before: e.before, after: after, selected: -1}
 	if e.before == "" || e.reading.unassisted() || e.search != nil || e.assistant.Complete == nil {
@@ -76,19 +79,19 @@ func (e *promptEditor) updateProposals(after string) {
 	}
 }
 
-// shows reports whether the label of a proposal has a width. go-prompt panics on a menu without
-// width, for example if all names consist only of combining characters.
+// shows reports whether the label of a proposal occupies any columns. go-prompt panics on a menu
+// without width, for example if all names consist only of combining characters.
 func (p Proposal) shows() bool { return runewidth.StringWidth(p.Label) > 0 }
 
-// step moves the selection as go-prompt does for Tab and Shift-Tab. After the last entry, and before
-// the first, no entry is selected. While an entry is selected, the menu must not change, because
-// go-prompt panics if it shrinks.
-func (o *completion) step(by int) {
+// step moves the selection by one entry, as go-prompt does for Tab and Shift-Tab. After the last
+// entry, and before the first, no entry is selected. While an entry is selected, the menu must not
+// change, because go-prompt panics if the menu shrinks.
+func (o *completion) step(delta int) {
 	places := len(o.menu) + 1
-	o.selected = (o.selected+1+by+places)%places - 1
+	o.selected = (o.selected+1+delta+places)%places - 1
 }
 
-// currentView returns the line as it is to be drawn.
+// currentView returns a view of the line as it should be drawn.
 func (e *promptEditor) currentView(d prompt.Document) view {
 	v := view{prompt: e.reading.shownPrompt(), text: d.Text, cursor: utf8.RuneCountInString(e.before)}
 	switch {
@@ -100,13 +103,13 @@ func (e *promptEditor) currentView(d prompt.Document) view {
 	if e.reading.secret {
 		v.text, v.cursor = "", 0
 	}
-	e.view.prompt = v.prompt // the menu's place depends on it
+	e.view.prompt = v.prompt // menuColumn depends on the prompt
 	v.menu = e.menuColumn()
 	return v
 }
 
-// accept replaces the line by the text with the selected proposal. go-prompt has just inserted the
-// proposal in its own way.
+// accept replaces the line with the result of selectedText. go-prompt has just inserted the
+// selected proposal in its own way.
 func (e *promptEditor) accept(b *prompt.Buffer) {
 	if e.completion.selected >= 0 {
 		text, cursor := e.completion.selectedText()
@@ -133,14 +136,15 @@ func (e *promptEditor) complete(b *prompt.Buffer) {
 	setLine(b, text, cursor)
 }
 
-// Space that a menu needs, in columns and rows.
+// Space that the menu of completions needs, in columns and rows.
 const (
-	menuColumns    = 40 // columns to the right of the prompt; with fewer, the menu ignores the prompt's width
+	menuColumns    = 40 // columns to the right of the prompt; if there are fewer, the menu may begin further left
 	minMenuColumns = 12 // minimum number of columns for the menu
 	minRows        = 8  // minimum number of rows of the window
 )
 
-// menuPrefix returns the text that go-prompt considers the prompt when it places the menu.
+// menuPrefix returns the text that go-prompt should treat as the prompt when it computes the
+// position of the menu.
 func (e *promptEditor) menuPrefix() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -155,7 +159,7 @@ func (e *promptEditor) layoutPrefix() string {
 	return text
 }
 
-// menuColumn returns the column in which go-prompt believes the cursor to be.
+// menuColumn returns the column in which, according to go-prompt, the cursor is.
 func (e *promptEditor) menuColumn() int {
 	width := max(e.out.width, minColumns)
 	return (runewidth.StringWidth(e.layoutPrefix()) + runewidth.StringWidth(visible(e.before))) % width
@@ -167,14 +171,14 @@ func (e *promptEditor) roomForMenu() bool {
 	return rows >= minRows && columns-runewidth.StringWidth(e.layoutPrefix()) > minMenuColumns && columns >= minColumns
 }
 
-// A walk steps through earlier lines with the arrow keys.
+// A walk is a series of steps through earlier lines with the arrow keys.
 type walk struct {
 	active bool
-	index  int    // number of the line shown; Recall.Len() means the line being typed
-	prefix string // text that was typed before the walk; all lines shown begin with it
+	index  int    // number of the line shown; equal to Recall.Len() for the line being typed
+	prefix string // text that was typed before the walk; all lines in the walk begin with it
 }
 
-// older shows the previous earlier line, and begins a walk if none has begun.
+// older shows the nearest earlier line of the walk. It begins a walk if none is active.
 func (e *promptEditor) older(b *prompt.Buffer) {
 	if e.reading.unassisted() {
 		return
@@ -188,7 +192,8 @@ func (e *promptEditor) older(b *prompt.Buffer) {
 	}
 }
 
-// newer shows the next line of a walk. After the last one, it shows the text that was typed.
+// newer shows the next later line of the walk. After the last line, it shows the text that was
+// typed.
 func (e *promptEditor) newer(b *prompt.Buffer) {
 	if !e.walk.active {
 		return
@@ -205,7 +210,7 @@ func (e *promptEditor) newer(b *prompt.Buffer) {
 type search struct {
 	recall *history.Recall
 	query  string
-	index  int    // number of the line found; a further search continues before it
+	index  int    // number of the line found; the next search begins before it
 	line   string // the line found, or the text that was typed if none has been found
 	cursor int
 	failed bool // no line contains the query
@@ -222,7 +227,7 @@ func (s *search) prompt() Prompt {
 	return Prompt{Text: text, Alert: s.failed}
 }
 
-// find finds the nearest line before line i that contains the query.
+// find searches for the nearest line before line i that contains the query.
 func (s *search) find(i int) {
 	if s.query == "" {
 		return
@@ -235,9 +240,9 @@ func (s *search) find(i int) {
 	}
 }
 
-// pressInSearch handles a key during a search. Text changes the query. A key without a meaning in a
-// search ends the search and then has its usual effect. The order that pressInSearch returns makes
-// showFound show the line.
+// pressInSearch handles a key during a search. Text changes the query. A key that has no meaning
+// in a search ends it, and then has its usual effect. pressInSearch returns an order that makes
+// go-prompt call showFound.
 func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 	s := e.search
 	switch do {
@@ -263,7 +268,7 @@ func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 	return doSearch.order
 }
 
-// showFound replaces the line by the line found.
+// showFound replaces the line with the line that the search has found.
 func (e *promptEditor) showFound(b *prompt.Buffer) {
 	s := e.search
 	if s == nil {

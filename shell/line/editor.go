@@ -1,12 +1,12 @@
 // Package line reads lines that a person types at a terminal.
 //
-// New returns an Editor. On a terminal with control sequences, this is a promptEditor, which uses
-// the library go-prompt and offers completion, recall of earlier lines, search and messages above
-// the line. On other terminals, and on systems other than Unix, it is a plainEditor, which leaves
-// line editing to the terminal.
+// New returns an Editor. If the terminal understands control sequences, this is a promptEditor,
+// which uses the library go-prompt and offers completion, recall of earlier lines, search, and
+// messages above the line. On other terminals, and on systems other than Unix, it is a
+// plainEditor, which leaves line editing to the terminal.
 //
-// In the promptEditor, keyBuffer splits input into keys, promptEditor.press gives each key its
-// effect, and promptWriter draws the line. Begin reading there.
+// In the promptEditor, keyBuffer splits the input into keys, promptEditor.press handles each key,
+// and promptWriter draws the line. Begin reading there.
 //
 // This package is part of the program zksh and may change at any time.
 package line
@@ -31,11 +31,11 @@ import (
 type Editor interface {
 	// ReadLine shows a prompt and returns the next line. It calls prompt each time it draws the
 	// prompt. If the line leaves a quote open, ReadLine reads further lines, with another prompt,
-	// until the quote is closed, and joins them with \n. The error is io.EOF at the end of input
-	// (Ctrl-D), ErrInterrupted after Ctrl-C, or the cause of the context.
+	// until the quote is closed, and joins the lines with \n. The error is io.EOF at the end of
+	// input (Ctrl-D), ErrInterrupted after Ctrl-C, or the cause of the cancellation of ctx.
 	ReadLine(ctx context.Context, prompt func() Prompt) (string, error)
-	// Ask reads the answer to a question. It offers no completion and no earlier lines, and
-	// an open quote does not continue the answer.
+	// Ask shows a question and returns the answer. It offers no completion and no earlier lines,
+	// and an open quote does not continue the answer.
 	Ask(ctx context.Context, question string) (string, error)
 	// AskUnseen is like Ask, but does not show the answer as it is typed.
 	AskUnseen(ctx context.Context, question string) (string, error)
@@ -43,14 +43,14 @@ type Editor interface {
 	Notify(text string) error
 	// Refresh redraws the prompt and computes the completions again. It may be called at any time.
 	Refresh()
-	// Discard drops the text that was typed ahead, as Ctrl-C does.
+	// Discard drops the text that the user has typed ahead, as Ctrl-C does.
 	Discard()
 	// Close restores the terminal. It may be called at any time and more than once, even
 	// during a panic.
 	Close() error
 }
 
-// Errors of ReadLine and Ask, in addition to io.EOF and the cause of the context.
+// Errors of ReadLine and Ask, in addition to io.EOF and the cause of a cancelled context.
 var (
 	ErrInterrupted = errors.New("interrupted")
 	ErrHungUp      = errors.New("the terminal was closed")
@@ -77,26 +77,28 @@ type Proposals struct {
 
 // A Proposal is one completion of a word.
 type Proposal struct {
-	Text     string // replaces the word; quoted as needed
+	Text     string // text that replaces the word, quoted as needed
 	Label    string // text in the menu; safe on a terminal
 	About    string // one-line description; may be empty; safe on a terminal
-	Complete bool   // the word is complete, so that a space may follow it
+	Complete bool   // the word is complete, so a space may follow it
 }
 
-// An Assistant provides the functions of an editor that depend on the syntax of a line.
+// An Assistant provides the functions of an Editor that depend on the syntax of a command line.
 type Assistant struct {
-	// Open returns the quote that is open at the end of a line, or "". before is the quote that
-	// is open at its beginning, or "". An open quote makes the next line a continuation.
+	// Open returns the quote that is open at the end of a line, or an empty string if there is
+	// none. before is the quote that is open at the beginning of the line. An open quote makes the
+	// next line a continuation of this one.
 	Open     func(before, line string) string
 	Complete func(before string) Proposals // completes the text before the cursor, without waiting for a server; may be nil
 	Recall   *history.Recall               // earlier lines
 }
 
-// openPrompt returns the prompt of a continuation line. open is the open quote.
+// openPrompt returns the prompt of a continuation line. open is the quote that is still open.
 func openPrompt(open string) Prompt { return Prompt{Text: open + "> "} }
 
 // New returns a promptEditor if the terminal understands control sequences, and otherwise a
-// plainEditor. It reads TERM and NO_COLOR with getenv. interrupts delivers Ctrl-C.
+// plainEditor. It reads the variables TERM and NO_COLOR with getenv. The editor receives Ctrl-C
+// from interrupts.
 func New(in, out *os.File, getenv func(string) string, help Assistant, interrupts <-chan os.Signal) Editor {
 	if term := getenv("TERM"); term != "" && term != "dumb" {
 		if e, err := newPromptEditor(in, out, help, getenv("NO_COLOR") == "", interrupts); err == nil {
@@ -112,34 +114,35 @@ func New(in, out *os.File, getenv func(string) string, help Assistant, interrupt
 	return e
 }
 
-// interruptDelay is the longest time between the end of a read by Ctrl-C and the report of that
-// Ctrl-C, on Windows. The editor waits as long after the end of input by Ctrl-Z.
+// interruptDelay is used on Windows, where Ctrl-C ends a read before zksh receives the signal. It
+// is the longest time that the editor waits for the signal. Because Ctrl-Z ends a read in the same
+// way, the editor waits that long after Ctrl-Z, too.
 const interruptDelay = 300 * time.Millisecond
 
-// errEchoOn is the error of AskUnseen if the terminal would show the answer.
+// errEchoOn is the error of AskUnseen if it cannot hide the answer.
 var errEchoOn = errors.New("cannot turn off echo on this terminal, so what you type would be visible")
 
-// A plainEditor reads from a terminal that does its own line editing.
+// A plainEditor reads lines from a terminal that does its own line editing.
 type plainEditor struct {
 	out             io.Writer
 	turnOffEcho     func() (show func() error, err error) // turns the echo of the terminal off; show turns it on again
 	saveModes       func() (putBack func() error)         // saves the modes of the terminal; nil if there is none
-	restoreModes    func() error                          // restores the modes that programs of the last line have changed; may be nil
+	restoreModes    func() error                          // undoes changes of the modes by programs of the last line; may be nil
 	open            func(before, line string) string      // Assistant.Open
-	requests        chan struct{}                         // requests one line from the goroutine that reads
+	requests        chan struct{}                         // makes the reading goroutine read one line
 	lines           chan plainLine                        // receives the lines read
 	reading         bool                                  // a line was requested and has not arrived; used only by readOne
 	interrupts      <-chan os.Signal
-	interruptDelay  time.Duration // if Ctrl-C ends a read with io.EOF: the longest time until it is reported; otherwise 0
-	readBegan       atomic.Bool   // the read has begun, after the wait for its first key
-	interruptedRead bool          // Ctrl-C came after the read began; used only by readOne
+	interruptDelay  time.Duration // if Ctrl-C ends a read with io.EOF: longest time to wait for the signal; otherwise 0
+	readBegan       atomic.Bool   // the read has begun, because its first key was pressed
+	interruptedRead bool          // Ctrl-C was pressed after the read began; used only by readOne
 
 	mu     sync.Mutex    // guards prompt and writes to out
 	prompt func() Prompt // nil unless a line is being read
 }
 
-// maxTyped is the maximum length, in bytes, of a line in a terminal's own line editing. The terminal
-// drops the rest without notice.
+// maxTyped is the maximum length, in bytes, of a line that a terminal edits itself. The terminal
+// drops the rest of a longer line without notice.
 const maxTyped = 4095
 
 type plainLine struct {
@@ -147,14 +150,14 @@ type plainLine struct {
 	err  error
 }
 
-// newPlainEditor returns a plainEditor that reads from in and prints prompts on out. It calls await
-// before each read, to wait for the first key. Ctrl-C arrives through interrupts.
+// newPlainEditor returns a plainEditor that reads from in and prints prompts on out. Before each
+// read, it calls await to wait for the first key. It receives Ctrl-C from interrupts.
 func newPlainEditor(in io.Reader, out io.Writer, await func() error, open func(before, line string) string, interrupts <-chan os.Signal) *plainEditor {
 	e := &plainEditor{out: out, turnOffEcho: func() (func() error, error) { return nil, errEchoOn }, open: open, requests: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
-	// A read of a terminal cannot be cancelled, so this goroutine lives until the process exits.
-	// It reads only when a line is requested, because text typed while a command runs may be
-	// meant for a program that the command has started. It continues after an error, because a
-	// terminal can be read again after Ctrl-D, and a closed one returns the error again.
+	// A read from a terminal cannot be cancelled, so this goroutine lives until the process exits.
+	// It reads only when a line is requested, because text typed while a command runs may be meant
+	// for a program that the command has started. It continues after an error: a terminal can be
+	// read again after Ctrl-D, and a closed terminal returns the error again.
 	go func() {
 		r := bufio.NewReader(in)
 		for range e.requests {
@@ -180,8 +183,9 @@ func newPlainEditor(in io.Reader, out io.Writer, await func() error, open func(b
 	return e
 }
 
-// show prints a text and the prompt, which may be nil, and sets the prompt that Notify prints again.
-// It calls prompt with mu held, so that the prompt is at least as recent as earlier messages.
+// show prints a text and the prompt, unless prompt is nil. Notify will print that prompt again.
+// show calls prompt with mu held, so that the prompt is at least as recent as the messages before
+// it.
 func (e *plainEditor) show(text string, prompt func() Prompt) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -208,7 +212,7 @@ func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (strin
 	for open := e.open("", text); open != "" && err == nil; {
 		var line string
 		line, err = e.readOne(ctx, func() Prompt { return openPrompt(open) })
-		if errors.Is(err, io.EOF) { // Ctrl-D abandons the open quote and does not end the shell
+		if errors.Is(err, io.EOF) { // Ctrl-D discards the lines with the open quote and does not end the shell
 			err = ErrInterrupted
 		}
 		text += "\n" + line
@@ -220,7 +224,7 @@ func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (strin
 	return text, nil
 }
 
-// readOne reads a single line.
+// readOne reads a single line, which may leave a quote open.
 func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string, error) {
 	if err := e.show("", prompt); err != nil {
 		return "", err
@@ -235,7 +239,7 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 		case l := <-e.lines:
 			e.reading = false
 			if l.err == io.EOF && e.interruptDelay > 0 {
-				if e.interruptedRead { // ended by a Ctrl-C that has been reported
+				if e.interruptedRead { // a Ctrl-C that has already been handled ended the read
 					continue
 				}
 				select {
@@ -258,8 +262,8 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 	}
 }
 
-// Notify prints the text on a new line and shows the prompt again. The terminal keeps the text typed
-// so far, although it is no longer visible after the prompt.
+// Notify prints the text on a new line and shows the prompt again. The terminal keeps the text
+// that the user has typed, although that text no longer appears after the prompt.
 func (e *plainEditor) Notify(text string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -283,7 +287,7 @@ func (e *plainEditor) AskUnseen(ctx context.Context, question string) (answer st
 	return e.Ask(ctx, question)
 }
 
-// Refresh does nothing, because the line of the terminal cannot be redrawn.
+// Refresh does nothing, because the editor cannot redraw a line that the terminal edits.
 func (e *plainEditor) Refresh() {}
 
 // Discard does nothing, because Ctrl-C makes the terminal drop the lines that it holds.

@@ -14,19 +14,19 @@ type keyBuffer struct {
 	pasting bool // the next byte is inside a bracketed paste
 }
 
-// Sequences that stand for no key of the keyboard.
+// Sequences in the input that do not come from a key of the keyboard.
 const (
 	pasteBegins   = "\x1b[200~"  // sent by the terminal before pasted text
 	pasteEnds     = "\x1b[201~"  // sent by the terminal after pasted text
-	pastedTab     = "\x1b[9998~" // our own: a pasted tab, which is text
+	pastedTab     = "\x1b[9998~" // inserted by keyBuffer: a pasted tab, which is text
 	truncatedMark = "\x1b[9999~" // our own: the terminal has truncated this line
 )
 
 const keyInterrupt = "\x03" // Ctrl-C
 
-// next removes and returns the first key: a run of printable text, one control character, or one
-// escape sequence. It returns "" if there is no complete key. If flush is true, it returns an
-// incomplete key too.
+// next removes the first key from the buffer and returns it: a run of printable text, one control
+// character, or one escape sequence. It returns an empty string if there is no complete key. If
+// flush is true, it returns an incomplete key too.
 func (k *keyBuffer) next(flush bool) string {
 	for k.bytes != "" {
 		n := keyLength(k.bytes)
@@ -45,7 +45,7 @@ func (k *keyBuffer) next(flush bool) string {
 			k.pasting = false
 			return key
 		case k.pasting && isControl(key[0]) && key != truncatedMark:
-			switch key { // line ends and tabs are text; other control characters are dropped
+			switch key { // in a paste, line ends and tabs are text; other control characters are dropped
 			case "\r", "\n":
 				return k.normalize(key)
 			case "\t":
@@ -58,8 +58,8 @@ func (k *keyBuffer) next(flush bool) string {
 	return ""
 }
 
-// pastedLine returns the next line of a paste, if it is complete, and the keys after it. It does not
-// change k.
+// pastedLine returns the next line of a paste and the keys after it. ok is false if the line is
+// not complete. pastedLine does not change k.
 func (k keyBuffer) pastedLine() (line string, rest keyBuffer, ok bool) {
 	if !k.pasting {
 		return "", k, false
@@ -67,8 +67,8 @@ func (k keyBuffer) pastedLine() (line string, rest keyBuffer, ok bool) {
 	return k.line()
 }
 
-// line returns the text up to the next Enter, and the keys after it. ok is false if there is no Enter
-// yet, or if a key before it edits the line. line does not change k.
+// line returns the text before the next Enter, and the keys after it. ok is false if there is no
+// Enter yet, or if a key before Enter edits the line. line does not change k.
 func (k keyBuffer) line() (line string, rest keyBuffer, ok bool) {
 	for {
 		switch key := k.next(false); {
@@ -84,13 +84,13 @@ func (k keyBuffer) line() (line string, rest keyBuffer, ok bool) {
 	}
 }
 
-// cutAtInterrupt reports whether the buffer contains a Ctrl-C. If so, it removes all keys up to and
-// including that.
+// cutAtInterrupt reports whether the buffer contains a Ctrl-C. If so, it removes the first Ctrl-C
+// and all keys before it.
 func (k *keyBuffer) cutAtInterrupt() bool {
 	if !strings.Contains(k.bytes, keyInterrupt) {
 		return false
 	}
-	ahead := *k // k does not change unless Ctrl-C is found
+	ahead := *k // a copy, because k changes only if Ctrl-C is found
 	for key := ahead.next(false); key != ""; key = ahead.next(false) {
 		if key == keyInterrupt {
 			*k = ahead
@@ -100,24 +100,25 @@ func (k *keyBuffer) cutAtInterrupt() bool {
 	return false
 }
 
-// inPaste reports whether the buffer ends inside a paste.
+// inPaste reports whether the end of the buffer is inside a paste.
 func (k *keyBuffer) inPaste() bool {
 	begins, ends := strings.LastIndex(k.bytes, pasteBegins), strings.LastIndex(k.bytes, pasteEnds)
-	if begins == ends { // both are -1: there is no mark
+	if begins == ends { // both are -1, because there is no mark
 		return k.pasting
 	}
 	return begins > ends
 }
 
-// append returns a buffer with the keys of k, followed by those of next.
-func (k keyBuffer) append(next keyBuffer) keyBuffer {
-	if next.pasting {
-		next.bytes = pasteBegins + next.bytes
+// append returns a buffer with the keys of k, followed by those of later.
+func (k keyBuffer) append(later keyBuffer) keyBuffer {
+	if later.pasting {
+		later.bytes = pasteBegins + later.bytes
 	}
-	return keyBuffer{bytes: k.bytes + next.bytes, pasting: k.pasting}
+	return keyBuffer{bytes: k.bytes + later.bytes, pasting: k.pasting}
 }
 
-// normalize normalizes a key: every line end becomes \r, and invalid UTF-8 in text is replaced.
+// normalize returns a key in its normal form: every line end becomes \r, and invalid UTF-8 in text
+// is replaced.
 func (k *keyBuffer) normalize(key string) string {
 	switch {
 	case key == "\r":
@@ -132,7 +133,7 @@ func (k *keyBuffer) normalize(key string) string {
 
 func isControl(b byte) bool { return b < ' ' || b == 0x7f }
 
-// keyLength returns the length of the first key, or 0 if it is incomplete.
+// keyLength returns the length in bytes of the first key in s, or 0 if that key is incomplete.
 func keyLength(s string) int {
 	switch {
 	case s[0] == 0x1b:
@@ -148,8 +149,9 @@ func keyLength(s string) int {
 	return n
 }
 
-// sequenceLength returns the length of an escape sequence, or 0 if it is incomplete. The forms are
-// ESC [ … letter, ESC O letter, and ESC with any key (Alt).
+// sequenceLength returns the length in bytes of the escape sequence at the beginning of s, or 0 if
+// the sequence is incomplete. The forms are ESC [ … letter, ESC O letter, and ESC with any key
+// (Alt).
 func sequenceLength(s string) int {
 	if len(s) == 1 {
 		return 0
@@ -162,14 +164,14 @@ func sequenceLength(s string) int {
 		return 3
 	case '[':
 		i := 2
-		if len(s) > i && s[i] == '[' { // function keys of the Linux console
+		if len(s) > i && s[i] == '[' { // a function key of the Linux console
 			i++
 		}
 		for ; i < len(s); i++ {
 			if s[i] >= 0x40 && s[i] <= 0x7e {
 				return i + 1
 			}
-			if isControl(s[i]) { // the sequence is aborted
+			if isControl(s[i]) { // a control character aborts the sequence
 				return i
 			}
 		}

@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A promptEditor edits a line with go-prompt, which holds the text, the cursor and the menu of
-// completions. The editor works around faults of go-prompt through its public interface: Read
-// splits the input into keys and handles them one at a time, promptWriter draws the line, and each
-// call of Input reads a single line.
+// A promptEditor edits a line with the library go-prompt, which holds the text, the cursor and the
+// menu of completions. The editor works around faults of go-prompt through its public interface:
+// Read splits the input into keys and handles them one at a time, promptWriter draws the line, and
+// each call of Input reads a single line.
 //
-// Three kinds of goroutines use it: the one that calls Input, go-prompt's reader, and callers of
-// Notify and Refresh. The reader receives an order only after Input has handled the previous one, so
-// that neither runs ahead of the other.
+// Three kinds of goroutines use a promptEditor: the one that calls Input, go-prompt's reader, and
+// the callers of Notify and Refresh. The reader receives an order only after Input has handled the
+// previous one, so that neither runs ahead of the other.
 type promptEditor struct {
 	goPrompt  *prompt.Prompt
 	tty       *terminal
@@ -33,25 +33,25 @@ type promptEditor struct {
 
 	windows    chan os.Signal   // receives a signal when the size of the window changes
 	interrupts <-chan os.Signal // receives Ctrl-C while the terminal is not in raw mode
-	goroutines sync.WaitGroup   // the goroutine that receives from windows
+	goroutines sync.WaitGroup   // waits for the goroutine that receives from windows
 
-	mu     sync.Mutex // guards the fields below; suggest and the edits, which run in Input, lock it
+	mu     sync.Mutex // guards the fields below; suggest and the edits lock it during Input
 	closed bool
 
 	// Input.
 	keys           keyBuffer
-	afterQuestion  keyBuffer // text that was typed before a question, for after the question
-	typedAheadRead bool      // the text typed before raw mode has been read
+	afterQuestion  keyBuffer // text that was typed before a question, saved until the question is answered
+	typedAheadRead bool      // the text that was typed before raw mode has been read
 	tooLong        bool      // the terminal has truncated the line being typed
-	heldKey        string    // a key to handle after the next order
-	tabPending     bool      // the last key was Tab, and its effect waits for pending proposals
-	queuedOrder    string    // an order to send before the next key is handled
-	busy           bool      // go-prompt has received an order and not completed it
+	heldKey        string    // a key that will be handled after the next order
+	tabPending     bool      // the last key was Tab, which takes effect when the pending proposals arrive
+	queuedOrder    string    // an order that will be sent before the next key is handled
+	busy           bool      // go-prompt has received an order and has not completed it
 
 	// Output.
-	dirty    bool            // a redraw is needed that no key causes
+	dirty    bool            // a redraw is needed although no key was pressed
 	messages strings.Builder // complete lines to print above the line being typed
-	view     view            // the line as it is to be drawn
+	view     view            // the line as it should be drawn
 
 	// The line being read.
 	reading    *reading // nil while no line is being read
@@ -61,20 +61,20 @@ type promptEditor struct {
 	cut        cut
 	walk       walk
 	search     *search // nil if no search is active
-	found      *search // a search that has ended and whose line has not been shown; nil if none
+	found      *search // a search that has ended but whose line has not been shown; nil if there is none
 }
 
-// A reading is the line being read.
+// A reading describes the line being read.
 type reading struct {
 	prompt func() Prompt
-	asking bool     // the line is an answer to a question, not a command
+	asking bool     // the line answers a question, and is not a command
 	secret bool     // the answer is secret and is not shown
-	shown  bool     // the question has been shown, so that typed text is its answer
+	shown  bool     // the question has been shown, so text typed from now on is its answer
 	above  []string // the earlier lines that this one continues
 	open   string   // the quote that those lines leave open; empty if there are none
 }
 
-// shownPrompt returns the prompt of the line.
+// shownPrompt returns the prompt to show before the line.
 func (r *reading) shownPrompt() Prompt {
 	if r.open != "" {
 		return openPrompt(r.open)
@@ -85,13 +85,13 @@ func (r *reading) shownPrompt() Prompt {
 // unassisted reports whether the line has no completion, recall or search.
 func (r *reading) unassisted() bool { return r.asking || r.open != "" }
 
-// An exit is the reason why Input returns. One of key, resize and err is set.
+// An exit is the reason why go-prompt's Input returns. Exactly one of key, resize and err is set.
 type exit struct {
 	key          bool   // Enter was pressed
 	resize       bool   // Input must be called again, because the size of the window may have changed
 	err          error  // error of reading the line
 	acknowledged bool   // Input has noticed the exit and is about to return
-	line         string // the line, if key is set
+	line         string // the line that was read; set if key is true
 }
 
 // newPromptEditor returns a promptEditor. It fails if the process has no controlling terminal,
@@ -105,7 +105,7 @@ func newPromptEditor(in, out *os.File, help Assistant, color bool, interrupts <-
 		return nil, err
 	}
 	if os.Getenv("RUNEWIDTH_EASTASIAN") == "" {
-		// As in wcwidth, quotes and dots take one cell, even in a Chinese locale.
+		// As in wcwidth, quotes and dots occupy one cell, even in a Chinese locale.
 		runewidth.DefaultCondition.EastAsianWidth = false
 	}
 	e := &promptEditor{assistant: help, interrupts: interrupts, windows: make(chan os.Signal, 1)}
@@ -115,19 +115,19 @@ func newPromptEditor(in, out *os.File, help Assistant, color bool, interrupts <-
 	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame, color: color}
 	before := openFiles()
 	e.goPrompt = prompt.New(func(string) {}, e.suggest, e.options()...)
-	closeOnExec(before) // go-prompt opens /dev/tty
+	closeOnExec(before) // go-prompt has opened /dev/tty
 	signal.Notify(e.windows, unix.SIGWINCH)
 	e.goroutines.Go(func() {
 		defer e.restoreOnPanic()
-		for range e.windows { // until Close
+		for range e.windows { // ends when Close closes the channel
 			e.requestExit(nil, &exit{resize: true})
 		}
 	})
 	return e, nil
 }
 
-// options returns the options that replace parts of go-prompt by ours, and set the colours of the
-// menu.
+// options returns the options that replace parts of go-prompt with those of this package, and that
+// set the colors of the menu.
 func (e *promptEditor) options() []prompt.Option {
 	return []prompt.Option{
 		prompt.OptionParser(promptKeys{e}),
@@ -161,8 +161,8 @@ func (e *promptEditor) AskUnseen(ctx context.Context, question string) (string, 
 	return e.read(ctx, &reading{prompt: func() Prompt { return Prompt{Text: question} }, asking: true, secret: true})
 }
 
-// read reads a line and its continuation lines. When the size of the window changes, Input returns
-// and read calls it again with the same text.
+// read reads a line and its continuation lines. When the size of the window changes, Input
+// returns, and read calls it again with the same text.
 func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	e.begin(r)
 	if text, ok, err := e.readAhead(ctx, r); ok {
@@ -182,7 +182,8 @@ func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	return x.line, errors.Join(x.err, e.end())
 }
 
-// forgetInterrupts discards a signal that came in raw mode. No key has sent it.
+// forgetInterrupts discards a signal that arrived in raw mode. In that mode, no key sends a
+// signal.
 func (e *promptEditor) forgetInterrupts() {
 	select {
 	case <-e.interrupts:
@@ -190,8 +191,8 @@ func (e *promptEditor) forgetInterrupts() {
 	}
 }
 
-// begin prepares the editor for a new line. If the line is an answer, begin keeps the text typed so
-// far for after the question, because the user has not seen the question yet.
+// begin prepares the editor for a new line. If the line answers a question, begin saves the text
+// typed so far until the question is answered, because the user has not seen the question yet.
 func (e *promptEditor) begin(r *reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -215,7 +216,7 @@ func (e *promptEditor) result() *exit {
 	return x
 }
 
-// end finishes a line. It prints messages that came too late to be shown above the line.
+// end finishes a line. It prints the messages that arrived too late to be shown above the line.
 func (e *promptEditor) end() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -226,7 +227,8 @@ func (e *promptEditor) end() error {
 	return err
 }
 
-// requestExit makes Input return as soon as possible if it still reads r. A nil r means any line.
+// requestExit makes Input return as soon as possible, if it is still reading r. If r is nil, it
+// does so for any line.
 func (e *promptEditor) requestExit(r *reading, x *exit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -239,8 +241,8 @@ func (e *promptEditor) requestExit(r *reading, x *exit) {
 	}
 }
 
-// exitInput runs in Input when go-prompt receives keyRedraw. If an exit is requested, exitInput
-// completes the line and makes Input return.
+// exitInput runs during Input when go-prompt receives keyRedraw. If an exit has been requested,
+// exitInput completes the line and makes Input return.
 func (e *promptEditor) exitInput(b *prompt.Buffer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -250,7 +252,7 @@ func (e *promptEditor) exitInput(b *prompt.Buffer) {
 		return
 	case x.resize:
 		e.queuedOrder = ""
-		e.accept(b) // go-prompt has accepted the selected entry
+		e.accept(b) // go-prompt has already inserted the selected entry
 		e.out.resized()
 	default:
 		if x.key {
@@ -262,7 +264,7 @@ func (e *promptEditor) exitInput(b *prompt.Buffer) {
 	x.acknowledged = true
 }
 
-// exiting reports whether Input must return. go-prompt asks after each order.
+// exiting reports whether Input must return. go-prompt calls it after each order.
 func (e *promptEditor) exiting() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -291,7 +293,7 @@ func (e *promptEditor) Refresh() {
 	}
 }
 
-// Discard drops the text typed ahead that the editor holds. The terminal has already dropped the
+// Discard drops the typed-ahead text that the editor holds. The terminal has already dropped the
 // text that it held itself.
 func (e *promptEditor) Discard() {
 	e.mu.Lock()
@@ -299,7 +301,7 @@ func (e *promptEditor) Discard() {
 	e.keys, e.afterQuestion, e.heldKey = keyBuffer{}, keyBuffer{}, ""
 }
 
-// wakeUp ends the wait for keys. If that fails, the line fails. The caller holds mu.
+// wakeUp ends the wait for keys. If that fails, the line fails. The caller must hold mu.
 func (e *promptEditor) wakeUp() {
 	if err := e.tty.wake(); err != nil && e.exit == nil {
 		e.exit = &exit{err: err}
@@ -319,13 +321,13 @@ func (e *promptEditor) Close() error {
 	signal.Stop(e.windows)
 	close(e.windows)
 	e.goroutines.Wait()
-	if idle { // otherwise go-prompt's reader still waits on the pipe, until the process exits
+	if idle { // otherwise go-prompt's reader waits on the pipe until the process exits
 		err = errors.Join(err, e.tty.close())
 	}
 	return err
 }
 
-// frame returns the messages to print, and the line to draw below them.
+// frame returns the messages to print and the line to draw below them.
 func (e *promptEditor) frame() (messages string, v view) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -334,7 +336,8 @@ func (e *promptEditor) frame() (messages string, v view) {
 	return messages, e.view
 }
 
-// suspend stops the process, as Ctrl-Z does with other programs, and returns when it continues.
+// suspend stops the process, as Ctrl-Z does for other programs. It returns when the process is
+// resumed.
 func (e *promptEditor) suspend() error {
 	back := make(chan os.Signal, 1)
 	signal.Notify(back, unix.SIGCONT)
@@ -342,18 +345,18 @@ func (e *promptEditor) suspend() error {
 	e.out.endLine()
 	err := e.tty.restore()
 	if err == nil {
-		err = unix.Kill(0, unix.SIGTSTP) // stops the whole job, as the terminal would
+		err = unix.Kill(0, unix.SIGTSTP) // stops all processes of the job, as the terminal would
 	}
 	if err == nil {
 		select {
 		case <-back:
-		case <-time.After(100 * time.Millisecond): // the system does not stop a job that no shell could continue
+		case <-time.After(100 * time.Millisecond): // the system does not stop a job that no shell could resume
 		}
 	}
 	return errors.Join(err, e.tty.raw())
 }
 
-// setLine replaces the text and the cursor position in go-prompt's buffer.
+// setLine sets the text and the position of the cursor in go-prompt's buffer.
 func setLine(b *prompt.Buffer, text string, cursor int) {
 	b.CursorLeft(utf8.RuneCountInString(b.Document().TextBeforeCursor()))
 	b.Delete(utf8.RuneCountInString(b.Text()))

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// newPromptEditor fails, because the prompt editor needs a Unix terminal.
+// newPromptEditor always fails, because a promptEditor needs a Unix terminal.
 func newPromptEditor(*os.File, *os.File, Assistant, bool, <-chan os.Signal) (Editor, error) {
 	return nil, errors.New("line editing is not available on this system")
 }

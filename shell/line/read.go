@@ -13,7 +13,7 @@ import (
 // promptKeys is the source of keys for go-prompt.
 type promptKeys struct{ e *promptEditor }
 
-// Setup switches the terminal to raw mode. go-prompt calls it when Input begins.
+// Setup switches the terminal to raw mode. go-prompt calls it at the beginning of Input.
 func (k promptKeys) Setup() error {
 	err := k.e.tty.raw()
 	k.e.mu.Lock()
@@ -30,38 +30,39 @@ func (k promptKeys) Setup() error {
 	return nil
 }
 
-// TearDown restores the terminal. go-prompt calls it when Input ends, even by a panic.
+// TearDown restores the modes of the terminal. go-prompt calls it when Input ends, even by a
+// panic.
 func (k promptKeys) TearDown() error { return k.e.tty.restore() }
 
-// Limits of the window size that is reported to go-prompt. It clears a window that it considers too small,
-// and does not use the number of rows otherwise.
+// Limits of the window size that is reported to go-prompt. go-prompt clears a window that it
+// considers too small, and has no other use for the number of rows.
 const (
 	minColumns = 20
 	maxRows    = 1<<16 - 1
 )
 
-// GetWinSize returns the size of the window within these limits. go-prompt calls it when Input
-// begins.
+// GetWinSize returns the size of the window within these limits. go-prompt calls it at the
+// beginning of Input.
 func (k promptKeys) GetWinSize() *prompt.WinSize {
 	columns, _ := k.e.tty.size()
 	return &prompt.WinSize{Row: maxRows, Col: uint16(max(columns, minColumns))}
 }
 
-// errNoKey reports that there is no key yet.
+// errNoKey reports that no key has arrived yet.
 var errNoKey = errors.New("no key")
 
-// Time to wait for the rest of an escape sequence or a paste, in milliseconds.
+// How long to wait for the rest of an escape sequence or a paste, in milliseconds.
 const (
 	escapeWait = 50
 	pasteWait  = 1000
 )
 
-// keyRedraw is a key without an effect: it only makes go-prompt redraw the line.
+// keyRedraw is a key that has no effect except that go-prompt redraws the line.
 const keyRedraw = "\x1b[E"
 
-// Read returns the next order for go-prompt. go-prompt's reader calls it repeatedly, with pauses of
-// 10 ms. Read returns errNoKey at once while go-prompt is busy, because go-prompt may be waiting for
-// the reader to return.
+// Read returns the next order for go-prompt. go-prompt's reader calls it repeatedly, with pauses
+// of 10 ms. While go-prompt is busy, Read returns errNoKey at once, because go-prompt may be
+// waiting for the reader to return.
 func (k promptKeys) Read() ([]byte, error) {
 	e := k.e
 	defer e.restoreOnPanic()
@@ -78,8 +79,8 @@ func (k promptKeys) Read() ([]byte, error) {
 	return []byte(order), nil
 }
 
-// await waits for typed text, or for something to show, and returns the resulting order, or "". The
-// caller holds mu.
+// await waits for typed text, or until there is something to show. It returns the resulting order,
+// or an empty string if there is none. The caller must hold mu.
 func (e *promptEditor) await() (order string) {
 	timeout := e.timeout()
 	e.mu.Unlock()
@@ -95,7 +96,7 @@ func (e *promptEditor) await() (order string) {
 	return e.next(late)
 }
 
-// timeout returns how long to wait for more input, in milliseconds; -1 means without limit.
+// timeout returns how long to wait for more input, in milliseconds, or -1 to wait without limit.
 func (e *promptEditor) timeout() int {
 	switch {
 	case e.keys.pasting || e.afterQuestion.inPaste():
@@ -114,8 +115,9 @@ func (e *promptEditor) endPaste() {
 	}
 }
 
-// addTyped adds typed text to the buffer to which it belongs. The rest of a paste that began before
-// a question is kept for after the question. Ctrl-C drops that paste and applies to the question.
+// addTyped adds typed text to the buffer to which it belongs. If a paste began before a question,
+// the rest of the paste is saved until the question is answered. Ctrl-C drops that paste and
+// applies to the question.
 func (e *promptEditor) addTyped(typed string) {
 	if !e.afterQuestion.inPaste() {
 		e.keys.bytes += typed
@@ -134,16 +136,17 @@ func (e *promptEditor) addTyped(typed string) {
 	}
 }
 
-// maxReadsAhead is the maximum number of reads of 4 KiB of text that was typed ahead.
+// maxReadsAhead is the maximum number of reads, of 4 KiB each, of text that was typed ahead.
 const maxReadsAhead = 256
 
 // readTypedAhead reads the text that was typed before the terminal was in raw mode. The terminal
-// passes that text on in lines, and truncates a long first line. If a question has not been shown
-// yet, the text cannot be its answer and is kept for after the question.
+// delivers that text in lines, and truncates a long first line. If a question has not been shown
+// yet, the text cannot be its answer, and is saved until the question is answered.
 func (e *promptEditor) readTypedAhead() {
 	typed := e.tty.readTyped()
 	if typed != "" && !strings.ContainsAny(typed[len(typed)-1:], "\r\n") {
-		// The terminal has echoed this text, so the cursor is not at the end of other output.
+		// The terminal has echoed this text, so the cursor is after the text and not at the end of
+		// other output.
 		e.out.columnUnknown = false
 	}
 	if isTruncated(typed) {
@@ -161,23 +164,25 @@ func (e *promptEditor) readTypedAhead() {
 	e.afterQuestion.bytes += typed
 }
 
-// isTruncated reports whether the terminal, in its own line editing, has truncated the first line. It
-// truncates only that one.
+// isTruncated reports whether the terminal, in its own line editing, has truncated the first line
+// of the typed text. It truncates no other line.
 func isTruncated(typed string) bool {
 	return len(typed) >= maxTyped && !strings.ContainsAny(typed[:maxTyped], "\r\n")
 }
 
-// restoreOnPanic restores the terminal if its goroutine panics. It is deferred in go-prompt's reader,
-// because deferred functions of other goroutines do not run then.
+// restoreOnPanic restores the terminal if the current goroutine panics. It is deferred in
+// go-prompt's reader, because a panic there does not run the deferred functions of other
+// goroutines.
 func (e *promptEditor) restoreOnPanic() {
 	if p := recover(); p != nil {
-		_ = e.tty.restore() // the panic is reported, not this error
+		_ = e.tty.restore() // the Go runtime reports the panic, so this error is not needed
 		panic(p)
 	}
 }
 
-// next returns the next order for go-prompt: a key that it handles, text, or the order of an action.
-// It returns "" if there is none. If flush is true, an incomplete key counts as complete.
+// next returns the next order for go-prompt: a key that go-prompt handles itself, text, or the
+// order of an action. It returns an empty string if there is none. If flush is true, an incomplete
+// key counts as complete.
 func (e *promptEditor) next(flush bool) (order string) {
 	if order := e.queuedOrder; order != "" && e.exit == nil {
 		e.queuedOrder = ""
@@ -199,9 +204,9 @@ func (e *promptEditor) next(flush bool) (order string) {
 	return keyRedraw
 }
 
-// redraw returns an order that makes go-prompt redraw, or "" if nothing has changed. Every key except
-// Tab and Shift-Tab would accept a selected menu entry. In that case redraw sends both, which leaves
-// the selection unchanged.
+// redraw returns an order that makes go-prompt redraw the line, or an empty string if nothing has
+// changed. While a menu entry is selected, every key except Tab and Shift-Tab would accept it. In
+// that case redraw sends both of these keys, which leaves the selection unchanged.
 func (e *promptEditor) redraw() (order string) {
 	switch {
 	case !e.dirty:

@@ -14,22 +14,22 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// A terminal reads keys and sets the modes of a terminal. In raw mode, every key arrives at once and
-// unchanged.
+// A terminal reads typed keys from a terminal device, and sets its modes. In raw mode, every key
+// arrives at once and unchanged.
 type terminal struct {
 	in, out      *os.File
-	initialModes *tty.Modes // the initial modes, which are restored between lines
+	initialModes *tty.Modes // modes when zksh started, which are restored between lines
 
-	wakeR, wakeW *os.File // a pipe, which contains one byte while woken is true
+	wakeR, wakeW *os.File // ends of a pipe that contains one byte while woken is true
 	woken        atomic.Bool
 
 	mu     sync.Mutex // guards the fields below
 	isRaw  bool
-	closed bool // the terminal has been restored for good, so raw fails
+	closed bool // release has been called, so raw fails
 }
 
-// Sequences that turn bracketed paste on and off. While it is on, the terminal sends marks around
-// pasted text.
+// Control sequences that turn bracketed paste on and off. While it is on, the terminal sends marks
+// before and after pasted text.
 const (
 	pasteOn  = "\x1b[?2004h"
 	pasteOff = "\x1b[?2004l"
@@ -45,8 +45,8 @@ func openTerminal(in, out *os.File) (*terminal, error) {
 	return t, err
 }
 
-// raw puts the terminal into raw mode, until restore. After release it fails. raw leaves the
-// processing of output on, so that other writers can end a line with a newline alone.
+// raw puts the terminal into raw mode, until restore is called. After release, raw fails. It
+// leaves output processing on, so that other writers can end a line with only a newline.
 func (t *terminal) raw() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *terminal) raw() error {
 	case t.isRaw:
 		return nil
 	}
-	modes := *t.initialModes // not the current modes, which a program may have changed
+	modes := *t.initialModes // a program may have changed the current modes
 	modes.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	modes.Lflag &^= unix.ECHO | unix.ICANON | unix.IEXTEN | unix.ISIG | unix.ECHONL
 	modes.Cflag = modes.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
@@ -69,8 +69,8 @@ func (t *terminal) raw() error {
 	return err
 }
 
-// restore restores the initial modes. It may be called at any time from any goroutine. It ignores
-// that the terminal is gone.
+// restore restores the initial modes. It may be called at any time from any goroutine. It returns
+// no error if the terminal is gone.
 func (t *terminal) restore() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,8 +83,8 @@ func (t *terminal) restore() error {
 	return errors.Join(tty.UnlessGone(pasteErr), err)
 }
 
-// release restores the initial modes for good, even if the terminal is not in raw mode and a program
-// has changed its modes.
+// release restores the initial modes permanently. It does so even if the terminal is not in raw
+// mode, because a program may have changed the modes.
 func (t *terminal) release() error {
 	t.mu.Lock()
 	t.closed = true
@@ -96,10 +96,10 @@ func (t *terminal) release() error {
 	return tty.PutBack(t.in, t.initialModes)
 }
 
-// close closes the pipe.
+// close closes both ends of the pipe.
 func (t *terminal) close() error { return errors.Join(t.wakeR.Close(), t.wakeW.Close()) }
 
-// wake makes the current or next wait return.
+// wake makes the current call of wait return, or else the next one.
 func (t *terminal) wake() error {
 	if t.woken.Swap(true) {
 		return nil
@@ -108,9 +108,10 @@ func (t *terminal) wake() error {
 	return err
 }
 
-// wait waits for typed text and returns it. It returns "" after wake, and with late set after the
-// timeout, in milliseconds; -1 means no timeout. The error is ErrHungUp if the terminal is gone.
-func (t *terminal) wait(timeout int) (typed string, late bool, err error) {
+// wait waits for typed text and returns it. It returns an empty string after a call of wake, and
+// also after the timeout, in which case timedOut is true. timeout is in milliseconds; -1 means no
+// timeout. The error is ErrHungUp if the terminal is gone.
+func (t *terminal) wait(timeout int) (typed string, timedOut bool, err error) {
 	fds := []unix.PollFd{
 		{Fd: int32(t.in.Fd()), Events: unix.POLLIN},
 		{Fd: int32(t.wakeR.Fd()), Events: unix.POLLIN},
@@ -132,7 +133,8 @@ func (t *terminal) wait(timeout int) (typed string, late bool, err error) {
 	return typed, false, err
 }
 
-// read reads the available text. If there is none, the terminal is gone.
+// read reads the available text. If there is none, the terminal is gone, and read returns
+// ErrHungUp.
 func (t *terminal) read() (string, error) {
 	b := make([]byte, 4096)
 	n, err := unix.Read(int(t.in.Fd()), b)
@@ -145,8 +147,8 @@ func (t *terminal) read() (string, error) {
 	return string(b[:n]), nil
 }
 
-// fatal returns the error of a system call, or nil if the caller should only try again. It returns
-// ErrHungUp if the terminal is gone.
+// fatal returns err, the error of a system call, or nil if the caller should simply try again. It
+// returns ErrHungUp if the terminal is gone.
 func fatal(err error) error {
 	switch {
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
@@ -165,8 +167,8 @@ func (t *terminal) size() (columns, rows int) {
 	return columns, rows
 }
 
-// readTyped returns the text typed so far, without waiting. It ignores errors, which the next wait
-// reports.
+// readTyped returns the text typed so far, without waiting. It ignores errors, because the next
+// call of wait reports them.
 func (t *terminal) readTyped() string {
 	fds := []unix.PollFd{{Fd: int32(t.in.Fd()), Events: unix.POLLIN}}
 	if n, err := unix.Poll(fds, 0); err != nil || n == 0 || fds[0].Revents&unix.POLLIN == 0 {
@@ -176,10 +178,10 @@ func (t *terminal) readTyped() string {
 	return typed
 }
 
-// openFiles returns the open file descriptors that a started program would inherit.
+// openFiles returns the set of open file descriptors that a child process would inherit.
 func openFiles() map[int]bool {
 	open := map[int]bool{}
-	for fd := 3; fd < 256; fd++ { // new descriptors get the lowest free number
+	for fd := 3; fd < 256; fd++ { // a new descriptor gets the lowest free number
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
 			open[fd] = true
 		}
@@ -187,8 +189,8 @@ func openFiles() map[int]bool {
 	return open
 }
 
-// closeOnExec keeps programs from inheriting descriptors that were opened since openFiles returned
-// before.
+// closeOnExec keeps child processes from inheriting the file descriptors that were opened after
+// openFiles returned the set before.
 func closeOnExec(before map[int]bool) {
 	for fd := range openFiles() {
 		if !before[fd] {

@@ -15,22 +15,22 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// A view describes the line being typed as it is drawn.
+// A view describes how the line being typed is drawn.
 type view struct {
 	prompt Prompt
 	text   string
-	cursor int // position of the cursor in text, in characters
-	menu   int // the column in which go-prompt believes the cursor to be
+	cursor int // number of characters of text before the cursor
+	menu   int // the column in which, according to go-prompt, the cursor is
 }
 
-// A position is the position of a cell, counted from the first cell of the prompt. A column equal to
-// the width of the terminal is after the last cell of a row: the next character goes to the next
-// row.
+// A position is the position of a cell, relative to the first cell of the prompt. If the column is
+// equal to the width of the terminal, the position is after the last cell of a row, and the next
+// character is drawn in the next row.
 type position struct{ row, column int }
 
-// A promptWriter is the output of go-prompt. It draws the prompt and the line itself, and passes
-// only go-prompt's menu on to the terminal. go-prompt computes wrong positions for the line if a
-// wide character does not fit at the end of a row, if the size of the window changes, and if
+// A promptWriter receives the output of go-prompt. It draws the prompt and the line itself, and
+// passes only go-prompt's menu on to the terminal. go-prompt computes wrong positions for the line
+// if a wide character does not fit at the end of a row, if the size of the window changes, and if
 // something is printed above the line.
 type promptWriter struct {
 	prompt.VT100Writer // collects the output that is not passed on
@@ -40,19 +40,19 @@ type promptWriter struct {
 	frame func() (messages string, v view) // returns what to draw next
 	color bool
 
-	buffer        bytes.Buffer // output that has not been written
-	width         int          // columns of the terminal
-	rows          int          // rows of the terminal
+	buffer        bytes.Buffer // output that has not been written to the terminal
+	width         int          // number of columns of the terminal
+	rows          int          // number of rows of the terminal
 	shown         view         // the view that was drawn last
 	cursor        position     // current position of the cursor
-	end           position     // position after the text
-	target        position     // position of the cursor after drawing
+	end           position     // position at which the drawn line ends
+	target        position     // position to which the cursor moves after drawing
 	columnUnknown bool         // the cursor may not be in the first column, because of other output
 	stage         stage
 	err           error // error of the last write
 }
 
-// A stage is a part of the process of drawing a line.
+// A stage is one of the stages in which go-prompt draws a line and its menu.
 type stage int
 
 const (
@@ -62,7 +62,8 @@ const (
 	previewDrawing       // go-prompt draws the line with the selected entry, which is not passed on
 )
 
-// previewColor identifies the preview, which go-prompt draws after the menu.
+// previewColor is the color of the preview that go-prompt draws after the menu. It distinguishes
+// the preview from the menu.
 const previewColor = prompt.Fuchsia
 
 // Control sequences of the terminal.
@@ -76,7 +77,7 @@ const (
 	noColor    = "\x1b[0m"
 )
 
-// HideCursor begins to draw. go-prompt calls it first.
+// HideCursor begins to draw the line. go-prompt calls it first in each drawing.
 func (w *promptWriter) HideCursor() {
 	w.stage = lineDrawn
 	messages, v := w.frame()
@@ -86,13 +87,14 @@ func (w *promptWriter) HideCursor() {
 	w.draw(v)
 }
 
-// noNewline marks the end of output that does not end with a newline.
+// noNewline is the mark printed after output that does not end with a newline.
 const noNewline = reversed + "%" + noColor
 
-// newLine moves to the next row and prints noNewline, if output may have left the cursor in the
-// middle of a row. It does not know the column of the cursor, so it prints the mark and spaces to
-// the full width of a row. If the cursor was in the first column, they fill that row, and the prompt
-// then overwrites the mark. Otherwise the spaces wrap into the next row.
+// newLine makes sure that the prompt begins in the first column. If other output may have left the
+// cursor in the middle of a row, it prints noNewline and then spaces to the full width of a row,
+// because it does not know the column of the cursor. If the cursor was in the first column, the
+// mark and the spaces fill that row, and the prompt then overwrites the mark. Otherwise the spaces
+// wrap into the next row, and the mark stays visible.
 func (w *promptWriter) newLine() {
 	if w.columnUnknown && w.width > 1 {
 		w.buffer.WriteString(noNewline + strings.Repeat(" ", w.width-1) + "\r")
@@ -100,7 +102,7 @@ func (w *promptWriter) newLine() {
 	w.columnUnknown = false
 }
 
-// writeMessages writes messages in place of the line, which is then drawn below them.
+// writeMessages writes messages in place of the line. The line is then drawn below them.
 func (w *promptWriter) writeMessages(messages string) {
 	w.newLine()
 	w.moveHome()
@@ -109,8 +111,8 @@ func (w *promptWriter) writeMessages(messages string) {
 	}
 }
 
-// ScrollDown moves down a row, and scrolls at the end of the window. go-prompt begins the menu with
-// it, to make room below the line.
+// ScrollDown moves the cursor down a row, and scrolls at the end of the window. go-prompt begins
+// the menu with ScrollDown, to make room below the line.
 func (w *promptWriter) ScrollDown() {
 	if w.stage == lineDrawn {
 		w.stage = menuDrawing
@@ -121,7 +123,7 @@ func (w *promptWriter) ScrollDown() {
 	}
 }
 
-// ScrollUp moves up a row. go-prompt calls it after it has made room for the menu.
+// ScrollUp moves the cursor up a row. go-prompt calls it after it has made room for the menu.
 func (w *promptWriter) ScrollUp() {
 	if w.stage == menuDrawing {
 		w.buffer.WriteString("\x1bM")
@@ -129,7 +131,8 @@ func (w *promptWriter) ScrollUp() {
 	}
 }
 
-// ShowCursor moves the cursor to its place, and writes all that was drawn. go-prompt calls it last.
+// ShowCursor moves the cursor to its position in the line, and writes everything that was drawn.
+// go-prompt calls it last in each drawing.
 func (w *promptWriter) ShowCursor() {
 	if w.stage == notDrawing {
 		return
@@ -140,14 +143,14 @@ func (w *promptWriter) ShowCursor() {
 	w.flush()
 }
 
-// Background colours of the selected menu entry.
+// Background colors of the selected menu entry.
 const (
 	selectedColor      = prompt.Turquoise // background of the selected proposal
 	selectedAboutColor = prompt.Cyan      // background of its description
 )
 
-// SetColor sets the colours of the menu. Without colour, it shows the selected entry in reverse
-// video.
+// SetColor sets the colors in which the menu is drawn. If colors are off, it shows the selected
+// entry in reverse video.
 func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
 	if fg == previewColor {
 		w.stage = previewDrawing
@@ -169,7 +172,7 @@ func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
 	}
 }
 
-// colorCode returns the SGR code of a foreground colour.
+// colorCode returns the SGR code of a foreground color.
 func colorCode(c prompt.Color) int {
 	switch {
 	case c == prompt.DefaultColor:
@@ -180,7 +183,7 @@ func colorCode(c prompt.Color) int {
 	return 90 + int(c-prompt.DarkGray)
 }
 
-// WriteStr writes text of the menu.
+// WriteStr writes text of the menu, and drops go-prompt's other text.
 func (w *promptWriter) WriteStr(s string) {
 	if w.stage == menuDrawing {
 		s = visible(s)
@@ -189,15 +192,16 @@ func (w *promptWriter) WriteStr(s string) {
 	}
 }
 
-// WriteRaw moves to the next row of the menu. go-prompt writes a newline when an entry has filled its
-// row.
+// WriteRaw moves the cursor to the next row of the menu. go-prompt writes a newline when an entry
+// has filled its row.
 func (w *promptWriter) WriteRaw(data []byte) {
 	if w.stage == menuDrawing && string(data) == "\n" {
 		w.newRow()
 	}
 }
 
-// CursorUp, CursorDown, CursorForward and CursorBackward move the cursor in the menu.
+// CursorUp, CursorDown, CursorForward and CursorBackward move the cursor in the menu by n rows or
+// columns.
 func (w *promptWriter) CursorUp(n int)       { w.moveInMenu(-n, 0) }
 func (w *promptWriter) CursorDown(n int)     { w.moveInMenu(n, 0) }
 func (w *promptWriter) CursorForward(n int)  { w.moveInMenu(0, n) }
@@ -231,8 +235,8 @@ func (w *promptWriter) newRow() {
 	w.cursor = position{w.cursor.row + 1, 0}
 }
 
-// draw writes the line from its first cell on, and moves the cursor to the place where go-prompt
-// begins the menu.
+// draw writes the prompt and the line, beginning at the cursor. It then moves the cursor to the
+// place where go-prompt begins the menu.
 func (w *promptWriter) draw(v view) {
 	v = w.cropToScreen(v)
 	w.shown = v
@@ -247,7 +251,7 @@ func (w *promptWriter) draw(v view) {
 	w.move(position{w.end.row, v.menu})
 }
 
-// colored returns the text of a prompt in its colour.
+// colored returns the text of a prompt in its color.
 func (w *promptWriter) colored(p Prompt) string {
 	text := visible(p.Text)
 	if !w.color {
@@ -262,17 +266,17 @@ func (w *promptWriter) colored(p Prompt) string {
 	return text
 }
 
-// endOf returns the place after the last character of a line.
+// endOf returns the position after the last character of a line.
 func (w *promptWriter) endOf(v view) position {
 	return w.advance(w.advance(position{}, visible(v.prompt.Text)), visible(v.text))
 }
 
-// cropToScreen reduces a text that is longer than the screen to the part around the cursor, because
-// rows that have scrolled out at the top cannot be redrawn.
+// cropToScreen reduces a text that is longer than the screen to the part around the cursor,
+// because rows that have scrolled out at the top cannot be redrawn.
 func (w *promptWriter) cropToScreen(v view) view {
 	text := []rune(v.text)
 	room := w.width*(w.rows-2) - runewidth.StringWidth(v.prompt.Text)
-	keep := max(room/2, 1) // a character may take two cells
+	keep := max(room/2, 1) // a character may occupy two cells
 	if runewidth.StringWidth(v.text) <= room || len(text) <= keep {
 		return v
 	}
@@ -290,7 +294,7 @@ func (w *promptWriter) cropToScreen(v view) view {
 	return v
 }
 
-// cursorPosition returns the place of the cursor in a line.
+// cursorPosition returns the position of the cursor in a line.
 func (w *promptWriter) cursorPosition(v view) position {
 	v.text = string([]rune(v.text)[:v.cursor])
 	to := w.endOf(v)
@@ -300,20 +304,22 @@ func (w *promptWriter) cursorPosition(v view) position {
 	return to
 }
 
-// advance returns the place of the cursor after s has been written at a place.
-func (w *promptWriter) advance(at position, s string) position {
+// advance returns the position of the cursor after s has been written from the position start on.
+func (w *promptWriter) advance(start position, s string) (end position) {
+	end = start
 	for _, r := range s {
 		n := runewidth.RuneWidth(r)
-		if at.column+n > w.width {
-			at = position{at.row + 1, 0}
+		if end.column+n > w.width {
+			end = position{end.row + 1, 0}
 		}
-		at.column += n
+		end.column += n
 	}
-	return at
+	return end
 }
 
-// visible replaces each control character and each invisible character, so that the line is as wide
-// as it looks. It keeps zero-width joiners, so that joined emoji appear as one.
+// visible replaces control characters and invisible characters, so that the terminal shows the
+// line with the width that zksh computes. It keeps zero-width joiners, so that joined emoji appear
+// as one.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -328,7 +334,7 @@ func visible(s string) string {
 
 const zeroWidthJoiner = '\u200d'
 
-// endLine leaves the line on the screen, and moves the cursor to the row below.
+// endLine leaves the finished line on the screen, and moves the cursor to the row below it.
 func (w *promptWriter) endLine() {
 	w.updateSize()
 	w.move(w.end)
@@ -337,8 +343,8 @@ func (w *promptWriter) endLine() {
 	w.flush()
 }
 
-// updateSize updates the size of the terminal. If the width has changed, the terminal has rewrapped
-// the line, so updateSize also computes the new positions.
+// updateSize updates the recorded size of the terminal. If the width has changed, the terminal has
+// rewrapped the line, so updateSize also computes the new positions.
 func (w *promptWriter) updateSize() {
 	columns, rows := w.size()
 	w.rows = rows
@@ -349,7 +355,7 @@ func (w *promptWriter) updateSize() {
 	}
 }
 
-// resized erases the line, so that it can be drawn in the new width.
+// resized erases the line, so that it can be drawn again in the new width.
 func (w *promptWriter) resized() {
 	w.updateSize()
 	w.moveHome()
@@ -364,7 +370,7 @@ func (w *promptWriter) clear() {
 	w.resetPositions()
 }
 
-// resetPositions resets the positions: the prompt begins at the cursor.
+// resetPositions records that the next prompt begins at the cursor.
 func (w *promptWriter) resetPositions() {
 	w.cursor, w.end, w.target = position{}, position{}, position{}
 	w.shown = view{}
@@ -375,8 +381,8 @@ func (w *promptWriter) flush() {
 	w.buffer.Reset()
 }
 
-// Flush drops the output that is not passed on, and returns the error of the last write. It writes
-// nothing, because ShowCursor writes each drawing at once.
+// Flush drops the output that is not passed on to the terminal, and returns the error of the last
+// write. It writes nothing, because ShowCursor has already written the drawing.
 func (w *promptWriter) Flush() error {
 	w.VT100Writer = prompt.VT100Writer{}
 	return w.err
