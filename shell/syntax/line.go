@@ -6,14 +6,15 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// BlankOrComment reports whether a line is empty or a comment, and so contains no command.
+// BlankOrComment reports whether a line is blank or a comment, and therefore contains no command.
 func BlankOrComment(line string) bool {
 	line = strings.TrimLeft(line, " \t\n\v\f\r")
 	return line == "" || line[0] == '#'
 }
 
-// OpenQuote returns the quote that is open at the end of a line: ", ' or $', or "" if there is none.
-// before is the quote that is open at the beginning of the line.
+// OpenQuote returns the quote that is open at the end of a line: ", ' or $', or an empty string if
+// there is none. before is the quote that is open at the beginning of the line, or an empty
+// string.
 func OpenQuote(before, line string) string {
 	if before == "" && (!strings.ContainsAny(line, `"'`) || BlankOrComment(line)) {
 		return ""
@@ -29,8 +30,8 @@ func OpenQuote(before, line string) string {
 	return ""
 }
 
-// OnOneLine escapes the line breaks in the quotes of a line. The result has the same words and no
-// line breaks.
+// OnOneLine escapes the line breaks that a line contains in its quotes. The result has the same
+// words, but no line breaks.
 func OnOneLine(line string) string {
 	if !strings.Contains(line, "\n") {
 		return line
@@ -54,12 +55,15 @@ func OnOneLine(line string) string {
 	return b.String()
 }
 
-// breakEscaper escapes the line breaks in a $'…' word. A backslash before a line break is an unknown
-// escape. It is replaced by a backslash before a space, which is an unknown escape too.
+// breakEscaper escapes the line breaks in a $'…' word. A backslash before a line break is an
+// unknown escape. breakEscaper replaces it with a backslash before a space, because that is an
+// unknown escape, too.
 var breakEscaper = strings.NewReplacer(`\\`, `\\`, "\\\n", `\ `, "\n", `\n`)
 
-// CutRedirection cuts a line at the first unquoted |, > or >> that is a separate word. mark is that
-// word. The text after a | is not split into words here, because it is a command line for sh.
+// CutRedirection cuts a line at the first unquoted |, > or >> that is a separate word. It returns
+// the command before that word, the word itself as mark, and the rest of the line. It does not
+// split the text after a | into words, because that text is a command line for sh. If there is no
+// such word, command is the entire line and mark is empty.
 func CutRedirection(line string) (command, mark, rest string) {
 	for i := 0; ; {
 		at := len(line) - len(strings.TrimLeft(line[i:], commands.Blanks))
@@ -79,7 +83,7 @@ func CutRedirection(line string) (command, mark, rest string) {
 	}
 }
 
-// IsRedirection reports whether a word is an unquoted |, > or >>.
+// IsRedirection reports whether a word is one of the operators |, > and >>, and is unquoted.
 func IsRedirection(w commands.Word) bool {
 	return !w.Quoted && (w.Text == "|" || w.Text == ">" || w.Text == ">>")
 }

@@ -1,9 +1,9 @@
-// Package syntax implements the syntax of a line of zksh.
+// Package syntax implements the syntax of zksh's command lines.
 //
 // Split splits a line into words. OpenQuote determines whether a line continues on the next one,
-// and OnOneLine joins such lines. CutRedirection separates a pipe or redirection from the command.
-// The syntax is that of zkCli, with three additions: $'…' words, quotes over several lines, and
-// redirections. Package commands has the reverse of Split, commands.Quote.
+// and OnOneLine makes a single line of such lines. CutRedirection separates the command from a
+// pipe or redirection. The syntax is the same as in zkCli, with three additions: $'…' words,
+// quotes over several lines, and redirections. The reverse of Split is Quote in package commands.
 //
 // This package is part of the program zksh and may change at any time.
 package syntax
@@ -18,12 +18,12 @@ import (
 )
 
 // Split splits a line into words like zkCli. Spaces separate words. "…" and '…' may contain any
-// character except their own quote. A closing quote ends the word. A quote inside a plain word is
-// an ordinary character, and so is a backslash.
+// character except their own quote. A closing quote ends the word. A quote inside an unquoted word
+// is an ordinary character, and so is a backslash.
 //
-// Split differs from zkCli in two points. An unclosed quote is an error; zkCli drops the quote, or
-// runs the previous command again. And $'…' is a word with the escapes of bash, so that every byte
-// string can be written.
+// Split differs from zkCli in two points. An unclosed quote is an error, whereas zkCli drops the
+// quote or runs the previous command again. A $'…' word may contain the escapes of bash, so that
+// every byte string can be written.
 func Split(line string) ([]commands.Word, error) {
 	var words []commands.Word
 	for i := 0; ; {
@@ -52,9 +52,10 @@ func Split(line string) ([]commands.Word, error) {
 	}
 }
 
-// Token finds the first word of a line as typed. It returns the opening quote of the word, its
-// length in bytes including quotes, and whether it is closed. A closing quote ends the word, even
-// if no space follows.
+// Token finds the first word of a line, without decoding it. It returns the opening quote of the
+// word, or an empty string if the word is unquoted, the length of the word in bytes including
+// quotes, and whether the word is complete. A closing quote ends the word, even if no space
+// follows.
 func Token(line string) (quote string, length int, closed bool) {
 	switch {
 	case strings.HasPrefix(line, "$'"):
@@ -79,7 +80,7 @@ func Token(line string) (quote string, length int, closed bool) {
 	return "", len(line), true
 }
 
-// column returns the column of a byte offset, counted in characters from 1.
+// column returns the column at a byte offset, counted in characters from 1.
 func column(line string, offset int) int {
 	return utf8.RuneCountInString(line[:offset]) + 1
 }
@@ -103,8 +104,8 @@ func ansiWord(line string, from, to int) (string, error) {
 	return string(out), nil
 }
 
-// ansiEscape decodes the escape at the beginning of s, which has at least two bytes. It appends the
-// value to out, and also returns the length of the escape in bytes.
+// ansiEscape decodes the escape at the beginning of s, which has at least two bytes. It returns
+// out with the decoded bytes appended, and the length of the escape in bytes.
 func ansiEscape(out []byte, s string) ([]byte, int, error) {
 	if i := strings.IndexByte(`abefnrtv\'"?`, s[1]); i >= 0 {
 		return append(out, "\a\b\x1b\f\n\r\t\v\\'\"?"[i]), 2, nil
@@ -131,11 +132,12 @@ func ansiEscape(out []byte, s string) ([]byte, int, error) {
 		return utf8.AppendRune(out, rune(v)), n, nil
 	}
 	r, _ := utf8.DecodeRuneInString(s[1:])
-	// Quote the character, because it may be a control character.
+	// Quote the character in the message, because it may be a control character.
 	return nil, 0, fmt.Errorf(`unknown escape \%s`, strings.Trim(strconv.QuoteRune(r), "'"))
 }
 
-// digitsEnd returns the index after the digits that begin at s[from]. It counts at most limit digits.
+// digitsEnd returns the index in s after the digits that begin at index from. It counts at most
+// limit digits.
 func digitsEnd(s string, from, limit, base int) int {
 	all := "01234567"
 	if base == 16 {
