@@ -20,9 +20,9 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// ErrInterrupted, ErrQuitKey and ErrTerminated are causes with which the context of a line is
-// cancelled; SignalCause returns the cause for a signal. ErrQuit is the error of the line that ends
-// the shell.
+// ErrInterrupted, ErrQuitKey and ErrTerminated are the causes with which the context of a line can
+// be cancelled. SignalCause returns the right one for a signal. ErrQuit is the error of a line
+// that ends the shell.
 var (
 	ErrInterrupted = line.ErrInterrupted
 	ErrQuitKey     = fmt.Errorf("%w by Ctrl-\\", ErrInterrupted)
@@ -30,7 +30,7 @@ var (
 	ErrQuit        = errors.New("quit")
 )
 
-// SignalCause returns the cause with which a signal cancels a context.
+// SignalCause returns the cause to use when a signal cancels a context.
 func SignalCause(sig os.Signal) error {
 	switch sig {
 	case os.Interrupt:
@@ -41,8 +41,8 @@ func SignalCause(sig os.Signal) error {
 	return ErrTerminated
 }
 
-// UnknownCommand is the error of a line whose first word is not a command. Hint suggests other
-// names; it may be empty.
+// UnknownCommand is the error of a line whose first word is not the name of a command. Hint
+// suggests other names, and may be empty.
 type UnknownCommand struct{ Name, Hint string }
 
 func (e UnknownCommand) Error() string {
@@ -53,10 +53,11 @@ func (e UnknownCommand) Error() string {
 	return s + " (to list all commands, run: help)"
 }
 
-// A WriteError is an error of writing the output. It ends a script.
+// A WriteError reports that output could not be written. It ends a script.
 type WriteError struct{ cause error }
 
-// AsWriteError wraps an error of writing the output in a WriteError. It returns nil if err is nil.
+// AsWriteError wraps err, an error from writing output, in a WriteError. It returns nil if err is
+// nil.
 func AsWriteError(err error) error {
 	if err == nil {
 		return nil
@@ -69,18 +70,19 @@ func (e *WriteError) Error() string { return "cannot write the output: " + e.cau
 // Unwrap returns the cause.
 func (e *WriteError) Unwrap() error { return e.cause }
 
-// Unread reports whether err, an error of printing, means that the reader of the output has closed
-// it. A streamed answer is read from a server while it is printed, and a lost connection can have
-// the same system error as a closed pipe, so Unread excludes connection loss.
+// Unread reports whether err, an error from printing, means that the reader has closed the output.
+// A streamed answer is read from a server while it is printed, and a lost connection can cause the
+// same system error as a closed pipe. Unread therefore excludes connection loss.
 func Unread(err error) bool { return peer.Unread(err) && !errors.Is(err, zkconn.ConnectionLoss) }
 
-// readerClosed reports whether err is a WriteError because the reader of the output has closed it.
+// readerClosed reports whether err is a WriteError that was caused by the reader closing the
+// output.
 func readerClosed(err error) bool {
 	w, is := errors.AsType[*WriteError](err)
 	return is && Unread(w.cause)
 }
 
-// Silent reports whether an error is not printed, because only its exit status matters.
+// Silent reports whether an error must not be printed, because only its exit status matters.
 func Silent(err error) bool {
 	switch e := err.(type) {
 	case *commands.StatusError:

@@ -37,7 +37,8 @@ func Status(err error) int {
 	return commands.StatusFailed
 }
 
-// statusCodes maps an exit status to the code of its errors, for statuses that determine the code.
+// statusCodes maps an exit status to an error code for JSON output. It contains only those
+// statuses whose errors all have the same code.
 var statusCodes = map[int]string{
 	commands.StatusLockLost: "LockLost", commands.StatusNotLocked: "NotLocked", commands.StatusUnconfirmed: "Unconfirmed",
 	commands.StatusCannotRun: "CannotRun", commands.StatusUnknown: "CannotRun",
@@ -45,8 +46,8 @@ var statusCodes = map[int]string{
 	commands.StatusUsage: "Usage", commands.StatusBrokenPipe: "BrokenPipe",
 }
 
-// Code returns the code of an error in JSON output: ZooKeeper's name of the error, or one of the
-// other codes that commands.Statuses lists.
+// Code returns the code of an error in JSON output. This is ZooKeeper's name for the error, or one
+// of the other codes that commands.Statuses lists.
 func Code(err error) string {
 	status := Status(err)
 	statusErr, _ := errors.AsType[*commands.StatusError](err)
