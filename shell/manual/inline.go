@@ -2,23 +2,23 @@ package manual
 
 import "strings"
 
-// Marks around bold text during the layout. Their width is 0, so they do not affect wrapping.
+// Markers placed around bold text during layout. Their width is 0, so they do not affect wrapping.
 const (
 	boldOn  = "\x0e"
 	boldOff = "\x0f"
 )
 
-// inline converts the Markdown text of a block to plain text, with marks around bold text.
+// inline converts the Markdown text of a block to plain text, with markers around bold text.
 type inline struct {
-	markBold  bool                      // put marks around bold text and code
-	codeQuote string                    // quote around code that is not bold
-	refer     func(topic string) string // returns the help command for a topic; if nil, a link is only its text
+	markBold  bool                      // whether to put markers around bold text and code
+	codeQuote string                    // quote put around code if markBold is false
+	refer     func(topic string) string // returns the help command for a topic; if nil, a link becomes its text
 }
 
-// punctuation contains the characters that a backslash escapes.
+// punctuation contains the characters that a backslash can escape.
 const punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
-// convert converts source and joins its lines into one.
+// convert converts Markdown source to plain text, and joins its lines into one.
 func (in inline) convert(source string) string {
 	var b strings.Builder
 	for source != "" {
@@ -28,8 +28,8 @@ func (in inline) convert(source string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// convertElement converts the first element of source: a character, code, emphasis or a link. It
-// writes the result to b, and returns the length of the element in bytes.
+// convertElement converts the first element of source: a character, a code span, emphasis, or a
+// link. It writes the result to b, and returns the length of the element in bytes.
 func (in inline) convertElement(b *strings.Builder, source string) int {
 	switch source[0] {
 	case '\\':
@@ -60,7 +60,7 @@ func (in inline) convertElement(b *strings.Builder, source string) int {
 }
 
 // codeSpan returns the content of the code span at the beginning of source, and the length of the
-// span including its backquotes. n is 0 if there is no code span.
+// span in bytes, including its backquotes. n is 0 if there is no code span.
 func codeSpan(source string) (text string, n int) {
 	rest := strings.TrimLeft(source, "`")
 	mark := source[:len(source)-len(rest)]
@@ -78,8 +78,8 @@ func codeSpan(source string) (text string, n int) {
 	}
 }
 
-// emphasis converts the bold or italic text at the beginning of source, and returns its length
-// including the asterisks, or 0 if there is none.
+// emphasis converts the bold or italic text at the beginning of source, and writes the result to
+// b. It returns the length of the text in bytes, including the asterisks, or 0 if there is none.
 func (in inline) emphasis(b *strings.Builder, source string) int {
 	mark := "*"
 	if strings.HasPrefix(source, "**") {
@@ -98,14 +98,15 @@ func (in inline) emphasis(b *strings.Builder, source string) int {
 	}
 	text := in.convert(inner)
 	if in.markBold && mark == "**" {
-		// Remove the marks of code in the text, because they would end the bold text.
+		// Remove the markers around code in the text, because they would end the bold text.
 		text = boldOn + strings.NewReplacer(boldOn, "", boldOff, "").Replace(text) + boldOff
 	}
 	b.WriteString(text)
 	return end + len(mark)
 }
 
-// elementLength returns the length of the code span, escape or byte at the beginning of source.
+// elementLength returns the length in bytes of the code span, escape or byte at the beginning of
+// source.
 func elementLength(source string) int {
 	if source[0] == '`' {
 		if _, n := codeSpan(source); n > 0 {
@@ -118,8 +119,8 @@ func elementLength(source string) int {
 	return 1
 }
 
-// linkParts returns the text and the destination of the link at the beginning of source, and its
-// length. n is 0 if there is no link.
+// linkParts returns the text and the destination of the link at the beginning of source, and the
+// length of the link in bytes. n is 0 if there is no link.
 func linkParts(source string) (text, destination string, n int) {
 	end := 1
 	for end < len(source) && source[end] != ']' {
@@ -142,16 +143,16 @@ func (in inline) asCode(text string) string {
 	return in.codeQuote + text + in.codeQuote
 }
 
-// convertLink converts a link. If it leads to another page, link adds the help command that prints
-// the page. If the link is in parentheses and its text is only the name of the page, convertLink
-// returns the help command alone.
-func (in inline) convertLink(text, destination string, bracket bool) string {
+// convertLink converts a link to its text. If the link leads to another page, convertLink adds the
+// help command that prints the page. If the link is in parentheses and its text is only the name
+// of the page, it returns the help command alone.
+func (in inline) convertLink(text, destination string, inParentheses bool) string {
 	file, _, _ := strings.Cut(destination, "#")
 	topic, page := strings.CutSuffix(file, ".md")
 	switch {
 	case in.refer == nil || !page || strings.Contains(topic, "/"):
 		return text
-	case bracket && strings.EqualFold(text, topic):
+	case inParentheses && strings.EqualFold(text, topic):
 		return in.asCode(in.refer(topic))
 	}
 	return text + " (" + in.asCode(in.refer(topic)) + ")"

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// This file parses the part of Markdown that the pages use. A library for all of Markdown would
-// take longer to start than the rest of the program.
+// This file parses the part of Markdown that the manual pages use. A library for full Markdown
+// would take longer to start than the rest of the program.
 
 type blockKind int
 
@@ -21,22 +21,23 @@ const (
 	comment
 )
 
-// A block is a part of a page. Its kind determines which fields are set.
+// A block is a block of Markdown on a page, such as a paragraph or a list. The kind of the block
+// determines which fields are set.
 type block struct {
 	kind  blockKind
-	text  string     // Markdown source of a paragraph, heading or comment
-	level int        // level of a heading, from 1
+	text  string     // Markdown source of the text of a paragraph, heading or comment
+	level int        // level of a heading; the title of a page has level 1
 	lines []string   // lines of code
 	rows  [][]string // Markdown source of the cells of a table; the first row is the header
 
 	items   [][]block // items of a list
 	ordered bool      // the items of the list are numbered
-	start   int       // number of the first item
+	start   int       // number of the first item, if the list is ordered
 	tight   bool      // there are no empty lines between the items
 }
 
-// compiled returns a function that compiles a regular expression at its first call, so that the
-// start of the program does not take longer.
+// compiled returns a function that compiles a regular expression at its first call. This keeps the
+// start of the program fast.
 func compiled(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
@@ -67,7 +68,7 @@ func readBlocks(lines []string) (blocks []block) {
 	return blocks
 }
 
-// block parses the block that begins at the next line, which is passed in.
+// block parses the block that begins at the next line. line is the text of that line.
 func (r *reader) block(line string) block {
 	switch {
 	case headingLine().MatchString(line):
@@ -123,11 +124,11 @@ func (r *reader) code() block {
 func (r *reader) table() block {
 	b := block{kind: table}
 	for first := r.next; r.next < len(r.lines) && strings.HasPrefix(r.lines[r.next], "|"); r.next++ {
-		if r.next == first+1 { // the rule below the header
+		if r.next == first+1 { // skip the rule below the header
 			continue
 		}
 		row := cellsOf(r.lines[r.next])
-		if b.rows != nil { // pad or truncate to the number of cells in the header
+		if b.rows != nil { // pad or truncate the row to the number of cells in the header
 			row = append(row, make([]string, len(b.rows[0]))...)[:len(b.rows[0])]
 		}
 		b.rows = append(b.rows, row)
@@ -135,7 +136,8 @@ func (r *reader) table() block {
 	return b
 }
 
-// cellsOf returns the cells of a line of a table. A | inside a cell is written as \|.
+// cellsOf returns the cells of one line of a table. In the line, a | inside a cell is written as
+// \|.
 func cellsOf(line string) (cells []string) {
 	const bar = "\x00"
 	line = strings.Trim(strings.ReplaceAll(line, `\|`, bar), " ")
@@ -162,8 +164,9 @@ func (r *reader) list() block {
 	return b
 }
 
-// item reads the lines of a list item whose text begins at the given column. It returns them
-// without their indentation, and reports whether empty lines follow the item.
+// item reads the lines of a list item. first is the text of its first line, which begins at the
+// given column. item returns the lines without their indentation, and reports whether they are
+// followed by empty lines.
 func (r *reader) item(column int, first string) (lines []string, loose bool) {
 	lines = []string{first}
 	for r.next++; r.next < len(r.lines); r.next++ {

@@ -1,9 +1,10 @@
 // Package manual contains the manual of zksh: one Markdown page for each topic, embedded in the
 // program.
 //
-// Pages returns the pages, Find returns one by its topic, and About searches for a word. Page.Text
-// lays a page out as text for a terminal, and Page.Roff as part of a man page. readBlocks parses
-// the blocks of a page, and the type inline parses text within a block.
+// Pages returns all pages, Find returns the page on a topic, and About searches the pages for a
+// word. Page.Text lays a page out as text for a terminal, and Page.Roff formats it as part of a
+// man page. readBlocks parses the blocks of a page, and the type inline parses the text within a
+// block.
 //
 // This package is part of the program zksh and may change at any time.
 package manual
@@ -21,9 +22,9 @@ var files embed.FS
 
 // A Page is a page of the manual.
 type Page struct {
-	Topic    string // the name of the page in the command help
+	Topic    string // the name of the page as an argument of the command help
 	Title    string
-	Summary  string // the first sentence, without the full stop
+	Summary  string // the first sentence of the text, without the full stop
 	headings []string
 	blocks   []block
 }
@@ -46,7 +47,7 @@ var pages = sync.OnceValue(func() (list []*Page) {
 	return list
 })
 
-// Find returns the page on a topic, or nil.
+// Find returns the page on a topic, or nil if there is none.
 func Find(topic string) *Page {
 	for _, p := range Pages() {
 		if p.Topic == topic {
@@ -56,9 +57,10 @@ func Find(topic string) *Page {
 	return nil
 }
 
-// About searches the pages for a word, and also finds longer words that begin with it. found are
-// the pages with the word in their topic, title or headings. mentioned are the other pages with the
-// word in their text; About searches the text only for words of more than three bytes.
+// About searches the pages for a word, and also finds longer words that begin with it. found
+// contains the pages with the word in their topic, title or headings. mentioned contains the other
+// pages with the word in their text. About searches the text only for words of more than three
+// bytes.
 func About(word string) (found, mentioned []*Page) {
 	for _, p := range Pages() {
 		switch {
@@ -71,7 +73,8 @@ func About(word string) (found, mentioned []*Page) {
 	return found, mentioned
 }
 
-// hasWord reports whether a text contains a word that begins with the given one. It ignores case.
+// hasWord reports whether a text contains word, or a longer word that begins with it. It ignores
+// case.
 func hasWord(word, text string) bool {
 	for w := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		if strings.HasPrefix(w, strings.ToLower(word)) {
@@ -81,7 +84,8 @@ func hasWord(word, text string) bool {
 	return false
 }
 
-// parse parses the source of a page. Comments in it mark generated parts, and are not shown.
+// parse parses the source of a page. Comments in the source mark generated parts, and are not
+// shown.
 func parse(topic string, source []byte) *Page {
 	p := &Page{Topic: topic}
 	plain := inline{}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Roff returns the page as sections for the man macros of roff. If whole is false, it omits the title
-// and the generated parts, so that the page can be part of a section that already contains the same
-// facts. refer is used like Layout.Refer.
+// Roff formats the page as sections for the man macros of roff. If whole is false, it omits the
+// title and the generated parts, so that the page can be part of a section that already contains
+// the same facts. refer has the same meaning as Layout.Refer.
 func (p *Page) Roff(whole bool, refer func(topic string) string) string {
 	r := &roffLayout{in: inline{markBold: true, refer: refer}}
 	if whole {
@@ -83,13 +83,13 @@ func escapeHeading(text string) string {
 	return strings.NewReplacer(boldOn, "", boldOff, "", `"`, `\(dq`).Replace(EscapeRoff(text))
 }
 
-// escapeMarked is like EscapeRoff, for text with bold marks.
+// escapeMarked is like EscapeRoff, but also turns markers around bold text into roff escapes.
 func escapeMarked(text string) string {
 	return strings.NewReplacer(boldOn, `\fB`, boldOff, `\fR`).Replace(EscapeRoff(text))
 }
 
-// EscapeRoff escapes text so that roff prints it unchanged. Dashes and quotes stay ASCII characters,
-// so that a reader can copy and paste them.
+// EscapeRoff escapes text so that roff prints it unchanged. Dashes and quotes remain ASCII
+// characters, so that a reader can copy and paste them.
 func EscapeRoff(text string) string {
 	var b strings.Builder
 	for i, line := range strings.Split(text, "\n") {

@@ -7,11 +7,11 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// A Layout contains the options of Page.Text.
+// A Layout contains the options for laying out a page as text.
 type Layout struct {
-	Columns int                       // width of the terminal; lines are not wrapped if it is less than 1
+	Columns int                       // width of the terminal; if it is less than 1, lines are not wrapped
 	Bold    func(text string) string  // makes text bold; nil for plain text
-	Refer   func(topic string) string // returns the help command for a topic; if nil, links have only their text
+	Refer   func(topic string) string // returns the help command for a topic; if nil, a link becomes its text
 }
 
 const (
@@ -20,13 +20,13 @@ const (
 	subIndent  = "  "   // indentation of headings below the second level
 )
 
-// minLastColumn is the minimum width of the last column of a table. If there are fewer columns,
-// each row is written as paragraphs.
+// minLastColumn is the minimum width of the last column of a table. If the terminal leaves less
+// space for it, each row is written as paragraphs.
 const minLastColumn = 24
 
 var boldPart = compiled(boldOn + "([^" + boldOff + "]*)" + boldOff)
 
-// Text lays the page out as text.
+// Text lays the page out as text for a terminal.
 func (p *Page) Text(l Layout) string {
 	t := &textLayout{Layout: l, in: inline{markBold: l.Bold != nil, codeQuote: "`", refer: l.Refer}}
 	t.b.WriteString(t.heading(p.Title) + "\n")
@@ -52,7 +52,7 @@ func (t *textLayout) heading(text string) string {
 	return boldOn + strings.NewReplacer(boldOn, "", boldOff, "").Replace(text) + boldOff
 }
 
-// blocks writes blocks. Unless tight is true, it writes an empty line before each block.
+// blocks writes the given blocks. Unless tight is true, it writes an empty line before each block.
 func (t *textLayout) blocks(blocks []block, indent string, tight bool) {
 	for _, b := range blocks {
 		if b.kind == comment {
@@ -86,12 +86,14 @@ func (t *textLayout) block(b block, indent string) {
 	}
 }
 
-// wrap writes a paragraph. first is the prefix of its first line, and rest that of the other lines.
+// wrap writes a paragraph and wraps its lines. first is the prefix of the first line, and rest is
+// the prefix of all other lines.
 func (t *textLayout) wrap(first, rest, text string) {
 	t.b.WriteString(render.Wrap(first+text, t.Columns, rest) + "\n")
 }
 
-// list writes a list. The lines of an item are indented to the text after its mark.
+// list writes a list. The further lines of an item are indented as far as the text after the
+// item's mark.
 func (t *textLayout) list(b block, indent string) {
 	for i, item := range b.items {
 		mark := "- "
@@ -116,7 +118,7 @@ func codeLines(b block) (lines []string) {
 
 // cells converts the cells of a table to text. The first row is the header.
 func (in inline) cells(b block) (rows [][]string) {
-	in.codeQuote = "" // no quotes around code, because the columns are distinct
+	in.codeQuote = "" // code in a table needs no quotes
 	for _, row := range b.rows {
 		var cells []string
 		for _, cell := range row {
@@ -127,15 +129,16 @@ func (in inline) cells(b block) (rows [][]string) {
 	return rows
 }
 
-// table writes a table in columns, and wraps the last one. If the columns do not fit, it writes each
-// row as its first cell with the other cells below, and the header too if it has two cells.
+// table writes a table in columns, and wraps the text in the last column. If the columns do not
+// fit, it writes each row as paragraphs: the first cell, and below it the other cells. The header
+// is then written only if it has two cells.
 func (t *textLayout) table(b block, indent string) {
 	rows := t.in.cells(b)
 	header := rows[0]
 	grid := render.Grid{Header: header, Rows: rows[1:]}
 	widths := grid.Widths()
 	last := len(widths) - 1
-	before := len(indent) + grid.Width() - widths[last] // position of the last column
+	before := len(indent) + grid.Width() - widths[last] // number of columns of the terminal before the last column
 	if t.Columns > 0 && before+min(widths[last], minLastColumn) > t.Columns {
 		t.tableAsParagraphs(header, rows[1:], indent)
 		return
@@ -172,8 +175,8 @@ func (t *textLayout) tableAsParagraphs(header []string, rows [][]string, indent 
 	}
 }
 
-// describeCells returns the cells of a row after the first one. If there are several, each begins
-// with the heading of its column. Empty cells are omitted.
+// describeCells returns the text of the cells of a row after the first cell. If there are several,
+// each text begins with the heading of its column. Empty cells are skipped.
 func describeCells(header, row []string) (list []string) {
 	for i, cell := range row[1:] {
 		switch {
