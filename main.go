@@ -1,5 +1,5 @@
-// Zksh is a shell for ZooKeeper. It runs the commands of zkCli, and more, at a prompt, in scripts and
-// one at a time.
+// Zksh is a shell for ZooKeeper. It runs the commands of zkCli, and others, at a prompt, in
+// scripts, and as one-shot commands.
 //
 // This file reads the options and connects the packages: it opens the session, makes the tables of
 // commands, and runs a shell.Shell.

@@ -134,7 +134,7 @@ func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *p
 	for i, x := range found.list {
 		found.list[i].label, found.list[i].word = cmp.Or(x.label, x.word), name+"="+x.word
 	}
-	// Such a word cannot be quoted, so drop the values that contain spaces.
+	// A word of the form --name=value cannot be quoted, so drop the values that contain spaces.
 	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) })
 	return found
 }
@@ -273,8 +273,8 @@ func aclEntries(p *partial) choices {
 }
 
 // paths proposes completions of a path: the children of the znode before its last slash. If
-// relative is true, a path without a leading slash is relative to the znode folder. The user may
-// extend a proposed path, so no space follows it.
+// relative is true, a path without a leading slash is relative to folder, the path of a znode. The
+// user may extend a proposed path, so no space follows it.
 func (c *completer) paths(p *partial, folder string, relative bool) choices {
 	text := p.text
 	switch {

@@ -36,9 +36,9 @@ func (f *folder) here() (path string, moved bool) {
 	return f.path, true
 }
 
-// last returns the folder that was current before the last cd, or an empty string if there was no
-// cd.
-func (f *folder) last() string {
+// previous returns the folder that was current before the last cd, or an empty string if there was
+// no cd.
+func (f *folder) previous() string {
 	if _, moved := f.here(); !moved {
 		return ""
 	}
@@ -125,7 +125,7 @@ func (s *Shell) cd(ctx context.Context, env *commands.Env, args []string) error 
 	case "":
 		to = "/"
 	case "-":
-		if to = s.folder.last(); to == "" {
+		if to = s.folder.previous(); to == "" {
 			return errors.New("there is no previous znode to return to")
 		}
 	default:

@@ -241,7 +241,7 @@ func (*interactive) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	switch {
 	case errors.Is(err, exit.ErrInterrupted):
-		return []string{"\n" + err.Error()} // the terminal has echoed ^C
+		return []string{"\n" + err.Error()} // begin a new line, because the terminal has echoed ^C
 	case errors.As(err, &usage) && usage.Command != nil:
 		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Examples[0]}
 	}

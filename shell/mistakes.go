@@ -11,7 +11,7 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// A mistake is an expression that is common in other shells but has a different meaning in zksh.
+// A mistake describes syntax that is common in other shells, but has a different meaning in zksh.
 // zksh explains the mistake only if the line fails.
 type mistake struct {
 	text          string // explanation for the user

@@ -58,7 +58,7 @@ type nodeEntry struct {
 const (
 	nodeTimeout   = 5 * time.Second  // timeout of a request
 	nodeTTL       = 2 * time.Second  // minimum lifetime of an entry
-	nodeShare     = 20               // lifetime of an entry divided by the duration of its request, if that exceeds nodeTTL
+	nodeShare     = 20               // an entry lives nodeShare times as long as its request took, if that exceeds nodeTTL
 	typingTimeout = 30 * time.Second // expired entries are refreshed only until this time after the last key
 	maxAsking     = 4                // maximum number of requests in flight
 	maxEntries    = 64
@@ -238,8 +238,8 @@ func (c *nodeCache) typedRecently() bool {
 // sessionNodes is a nodeSource that sends its requests to the server of a session.
 type sessionNodes struct{ s *zkconn.Session }
 
-// Epoch returns the connect string and the ID of the session, or "" if the session is closed or
-// authentication has failed.
+// Epoch returns the connect string and the ID of the session, or an empty string if the session is
+// closed or authentication has failed.
 func (n sessionNodes) Epoch() string {
 	if !n.s.Live() {
 		return ""

@@ -72,8 +72,8 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	return s.shutDown(exit.Status(err))
 }
 
-// oneShot is the policy for a single command. The shell prints no events then. A Shell also has
-// this policy until it runs.
+// oneShot is the policy for a single command. With this policy, the shell prints no events. A
+// Shell also has this policy before it runs.
 type oneShot struct {
 	isOption     func(word string) bool // Config.IsOption
 	noServerHint string                 // Config.NoServerHint

@@ -147,11 +147,11 @@ func (s *screen) erase() {
 	s.picture = picture{}
 }
 
-// hideRegions removes the regions from the terminal, so that the caller can print on the stream
-// on. It returns a function that draws the regions again, below the printed text. The caller must
-// hold mu during both calls.
-func (s *screen) hideRegions(on Output) (putBack func()) {
-	if !on.TTY {
+// hideRegions removes the regions from the terminal, so that the caller can print to out. It
+// returns a function that draws the regions again, below the printed text. The caller must hold mu
+// during both calls.
+func (s *screen) hideRegions(out Output) (putBack func()) {
+	if !out.TTY {
 		return func() {}
 	}
 	s.erase()

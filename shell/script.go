@@ -12,7 +12,7 @@ import (
 )
 
 // RunLines runs the lines of a file or pipe, and returns the exit status of the first line that
-// failed. Error messages refer to the input by name.
+// failed. name is the name of the file or pipe in error messages.
 func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 	b := s.newBatch(name)
 	s.setPolicy(script{b})

@@ -56,12 +56,12 @@ type Config struct {
 	Verbose     bool // print the negotiated TLS parameters
 	Window      int  // maximum number of script lines in flight; values below 2 mean 1
 
-	History    *history.File    // history of the lines that a person types; nil saves none
+	History    *history.File    // saves the lines that a person types; nil if they are not saved
 	Interrupts <-chan os.Signal // Ctrl-C and Ctrl-\ of the person at the terminal
 
 	Locks Locks // locks that commands hold; nil if no command takes locks
 
-	Saver commands.Saver // undo log of the commands; nil saves nothing for undo
+	Saver commands.Saver // saves old state for undo; nil if nothing is saved
 	// Saved returns a remark on the changes that the Saver saved for undo, or an empty string if
 	// there are none. It is set only for a one-shot command that a person typed in another shell.
 	Saved func(env *commands.Env) string
@@ -120,7 +120,7 @@ type Shell struct {
 	certsChecked zkconn.Ensemble // session whose certificates have been checked
 
 	eventMu      sync.Mutex   // held while events are printed, so that they stay in order
-	watches      atomic.Int32 // an eventForm
+	watches      atomic.Int32 // setting of printwatches, an eventForm
 	terminalLent atomic.Bool  // a program has the terminal, so events are deferred; interactive only
 	lineRunning  bool         // a line is running; interactive only; guarded by eventMu
 }
@@ -335,8 +335,8 @@ func (s *Shell) runWords(ctx context.Context, env *commands.Env, words []command
 	return s.transactions.Run(ctx, env, words[0].Text, l)
 }
 
-// report prints an error, unless exit.Silent says that the error is not printed. A script prints
-// the errors of its lines itself.
+// report prints an error, unless exit.Silent returns true for it. A script prints the errors of
+// its lines itself.
 func (s *Shell) report(cmd string, err error) {
 	if err == nil || exit.Silent(err) {
 		return

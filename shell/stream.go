@@ -90,8 +90,8 @@ type pagedText struct {
 	failed error       // the error if the pager cannot be run
 }
 
-// pipeSize is larger than the buffer of a pipe on any system, in bytes. Once that many bytes have
-// been written to the pipe, the pager has certainly begun to read.
+// pipeSize is a number of bytes that exceeds the size of a pipe's buffer on any system. Once that
+// many bytes have been written to the pipe, the pager has certainly begun to read.
 const pipeSize = 1 << 20
 
 // Write adds p to the text, and passes it to the pager if one is running.

@@ -5,9 +5,9 @@
 // and the next line starts as soon as the request has been handed to the connection. A Transcript
 // buffers the output of the line. The printer, in another goroutine, prints the transcripts in the
 // order of the lines. Any other line waits until the window is empty, runs alone, and prints
-// directly. With -e, no line after the first failure may take effect. Then, instead of the window,
-// a group collects the single writes that have already been read, and sends them as one
-// transaction.
+// directly. With -e, no line after the first failure may take effect. In this mode, a group
+// replaces the window: it collects single writes that have already been read, and sends them as
+// one transaction.
 //
 // A batch uses the shell through the interface Shell, and learns from commands.Effect how a line
 // may run. Transactions are also used by the interactive shell. Begin reading at Batch.take.
@@ -50,7 +50,7 @@ type Shell interface {
 type Options struct {
 	StopAtError bool // -e: stop at the first line that fails
 	KeepGoing   bool // -k: continue after a lock is lost or not acquired
-	Window      int  // maximum number of lines in flight; 1 if less than 2
+	Window      int  // maximum number of lines in flight; values below 2 mean 1
 }
 
 // A Batch runs the lines of one script.

@@ -11,7 +11,7 @@ import (
 // A cutError reports which lines of a script may have taken effect, if several lines got no
 // answer.
 type cutError struct {
-	first      int   // number of the first line
+	first      int   // number of the first line without an answer
 	lastSent   int   // number of the last line that may have taken effect; 0 if none
 	lastUnsent int   // number of the last line that was not sent; 0 if none
 	cause      error // error of the first line
@@ -55,7 +55,7 @@ func (e *cutError) Error() string {
 func (e *cutError) Unwrap() error { return e.cause }
 
 // An endedError is the failure of a line that ends the script because no server can be reached.
-// Trying every later line would take long, and if a later line succeeded, the lines between would
+// Trying every later line would take long, and if one of them succeeded, the lines before it would
 // be missing.
 type endedError struct {
 	err  error

@@ -16,10 +16,10 @@ type printer struct {
 	w         *window
 	deferred  []*pendingLine // lines that were taken from the window while an earlier line ran again
 	unflushed []*pendingLine // lines whose output is still in the buffer of the shell
-	muted     bool           // print nothing more, because output failed, or a fenced line or an unreachable server ended the script
+	muted     bool           // print nothing more: output failed, or a fenced line or an unreachable server ended the script
 }
 
-// run prints lines until the window is closed.
+// run prints the output of lines until the window is closed.
 func (r *printer) run() {
 	for p := r.take(); p != nil; p = r.take() {
 		r.printFrom(p)
@@ -105,7 +105,7 @@ func (r *printer) printFrom(p *pendingLine) {
 // remain in the buffer until flush.
 func (r *printer) show(lines []*pendingLine) { r.endIf(r.print(lines)) }
 
-// endIf stops the batch if the error of a line ends it.
+// endIf stops the batch if err, the error of a line, ends it.
 func (r *printer) endIf(err error) {
 	r.muted = r.muted || errors.As(err, new(*exit.WriteError))
 	if r.w.b.ends(err) && !r.w.isStopped() {

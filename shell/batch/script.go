@@ -22,7 +22,7 @@ func newScriptReader(r io.Reader) *scriptReader { return &scriptReader{newLineRe
 // An unclosedError reports a quote that is still open at the end of a script.
 type unclosedError struct {
 	err      error // error of splitting the lines into words
-	from, to int   // numbers of the first and last line
+	from, to int   // numbers of the first and last line of input that the quote spans
 }
 
 func (e *unclosedError) Error() string {

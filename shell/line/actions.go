@@ -17,17 +17,17 @@ const (
 	keyBackTab = "\x1b[Z"
 )
 
-// An action is the effect of a key. Most actions are edits of the line. go-prompt runs an edit
-// when it receives the order of the action; promptEditor.press performs all other actions itself.
-// A key without an action is text, or has no effect.
+// An action is the effect of a key. Most actions are edits of the line. Each edit has an order, a
+// byte sequence in the input of go-prompt that makes go-prompt run the edit. promptEditor.press
+// performs all other actions itself. A key without an action is text, or has no effect.
 type action struct {
-	order string // byte sequence that makes go-prompt run edit; no key sends this sequence
+	order string // byte sequence that makes go-prompt run edit; no key of a terminal sends it
 	edit  func(e *promptEditor, b *prompt.Buffer)
 	cuts  bool // the edit cuts text, which can be inserted again
 }
 
-// actions lists all actions that are edits. The edits run during go-prompt's Input. The caller
-// must hold mu.
+// actions lists all actions that are edits. The edits run during go-prompt's Input, while mu of
+// the promptEditor is locked.
 var actions []*action
 
 func edits(edit func(e *promptEditor, b *prompt.Buffer)) *action {
@@ -61,7 +61,7 @@ var (
 	doSuspend      = edits(func(e *promptEditor, _ *prompt.Buffer) {
 		if err := e.suspend(); err != nil {
 			e.exit = &exit{err: err}
-		} else if e.exit == nil { // the size of the window may have changed
+		} else if e.exit == nil { // the size of the window may have changed meanwhile
 			e.exit = &exit{resize: true}
 		}
 	})
@@ -119,9 +119,9 @@ func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	return all
 }
 
-// press handles a key. It returns an order for go-prompt, or an empty string if go-prompt has
-// nothing to do. go-prompt is idle during the call, so its state includes the effect of the
-// previous key.
+// press handles a key. It returns an order, which is a byte sequence for go-prompt to act on, or
+// an empty string if go-prompt has nothing to do. go-prompt is idle during the call, so its state
+// includes the effect of the previous key.
 func (e *promptEditor) press(key string) (order string) {
 	do := keyActions[key]
 	e.tabPending = false

@@ -32,7 +32,7 @@ func (o *completion) replaceWord(word string) (text string, cursor int) {
 // line, it calls suggest with the line. It also calls suggest with an empty document to clear the
 // menu; suggest ignores those calls.
 func (e *promptEditor) suggest(d prompt.Document) []prompt.Suggest {
-	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // to clear the menu; no key, because Escape is never passed on
+	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // a call to clear the menu; Escape is never passed on as a key
 		return nil
 	}
 	e.mu.Lock()
@@ -138,9 +138,9 @@ func (e *promptEditor) complete(b *prompt.Buffer) {
 
 // Space that the menu of completions needs, in columns and rows.
 const (
-	menuColumns    = 40 // columns to the right of the prompt; if there are fewer, the menu may begin further left
+	menuColumns    = 40 // columns right of the prompt; with fewer, the menu is placed as if there were no prompt
 	minMenuColumns = 12 // minimum number of columns for the menu
-	minRows        = 8  // minimum number of rows of the window
+	minRows        = 8  // minimum number of rows of the window for a menu
 )
 
 // menuPrefix returns the text that go-prompt should treat as the prompt when it computes the

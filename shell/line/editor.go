@@ -72,7 +72,7 @@ type Proposals struct {
 	From         int        // byte offset of the word in the text before the cursor
 	CommonPrefix string     // the common prefix of all proposals, quoted as needed; empty if not longer than the word
 	List         []Proposal // the proposals, each of which would replace the word
-	Pending      bool       // a server has not answered yet; Refresh is called when it has
+	Pending      bool       // a server has not answered yet; Refresh is called when it has answered
 }
 
 // A Proposal is one completion of a word.
@@ -130,7 +130,7 @@ type plainEditor struct {
 	restoreModes    func() error                          // undoes changes of the modes by programs of the last line; may be nil
 	open            func(before, line string) string      // Assistant.Open
 	requests        chan struct{}                         // makes the reading goroutine read one line
-	lines           chan plainLine                        // receives the lines read
+	lines           chan plainLine                        // receives the lines that the goroutine has read
 	reading         bool                                  // a line was requested and has not arrived; used only by readOne
 	interrupts      <-chan os.Signal
 	interruptDelay  time.Duration // if Ctrl-C ends a read with io.EOF: longest time to wait for the signal; otherwise 0

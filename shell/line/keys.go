@@ -19,7 +19,7 @@ const (
 	pasteBegins   = "\x1b[200~"  // sent by the terminal before pasted text
 	pasteEnds     = "\x1b[201~"  // sent by the terminal after pasted text
 	pastedTab     = "\x1b[9998~" // inserted by keyBuffer: a pasted tab, which is text
-	truncatedMark = "\x1b[9999~" // our own: the terminal has truncated this line
+	truncatedMark = "\x1b[9999~" // inserted by readTypedAhead: the terminal has truncated the line
 )
 
 const keyInterrupt = "\x03" // Ctrl-C
@@ -164,7 +164,7 @@ func sequenceLength(s string) int {
 		return 3
 	case '[':
 		i := 2
-		if len(s) > i && s[i] == '[' { // a function key of the Linux console
+		if len(s) > i && s[i] == '[' { // ESC [ [ letter is a function key of the Linux console
 			i++
 		}
 		for ; i < len(s); i++ {

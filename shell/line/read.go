@@ -60,9 +60,9 @@ const (
 // keyRedraw is a key that has no effect except that go-prompt redraws the line.
 const keyRedraw = "\x1b[E"
 
-// Read returns the next order for go-prompt. go-prompt's reader calls it repeatedly, with pauses
-// of 10 ms. While go-prompt is busy, Read returns errNoKey at once, because go-prompt may be
-// waiting for the reader to return.
+// Read returns the next order, which is a byte sequence for go-prompt to act on. go-prompt's
+// reader calls it repeatedly, with pauses of 10 ms. While go-prompt is busy, Read returns errNoKey
+// at once, because go-prompt may be waiting for the reader to return.
 func (k promptKeys) Read() ([]byte, error) {
 	e := k.e
 	defer e.restoreOnPanic()
@@ -180,9 +180,9 @@ func (e *promptEditor) restoreOnPanic() {
 	}
 }
 
-// next returns the next order for go-prompt: a key that go-prompt handles itself, text, or the
-// order of an action. It returns an empty string if there is none. If flush is true, an incomplete
-// key counts as complete.
+// next returns the next order, which is a byte sequence for go-prompt to act on: a key that
+// go-prompt handles itself, text, or the order of an action. It returns an empty string if there
+// is none. If flush is true, an incomplete key counts as complete.
 func (e *promptEditor) next(flush bool) (order string) {
 	if order := e.queuedOrder; order != "" && e.exit == nil {
 		e.queuedOrder = ""

@@ -189,11 +189,11 @@ func openFiles() map[int]bool {
 	return open
 }
 
-// closeOnExec keeps child processes from inheriting the file descriptors that were opened after
-// openFiles returned the set before.
-func closeOnExec(before map[int]bool) {
+// closeOnExec keeps child processes from inheriting file descriptors. It handles the descriptors
+// that were opened after openFiles returned the set openBefore.
+func closeOnExec(openBefore map[int]bool) {
 	for fd := range openFiles() {
-		if !before[fd] {
+		if !openBefore[fd] {
 			unix.CloseOnExec(fd)
 		}
 	}

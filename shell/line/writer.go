@@ -57,9 +57,9 @@ type stage int
 
 const (
 	notDrawing     stage = iota
-	lineDrawn            // go-prompt draws the line, which is not passed on
-	menuDrawing          // go-prompt draws the menu, which is passed on
-	previewDrawing       // go-prompt draws the line with the selected entry, which is not passed on
+	lineDrawn            // go-prompt draws the line; this output is not passed on
+	menuDrawing          // go-prompt draws the menu; this output is passed on
+	previewDrawing       // go-prompt draws the line with the selected entry; this output is not passed on
 )
 
 // previewColor is the color of the preview that go-prompt draws after the menu. It distinguishes
