@@ -12,7 +12,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// An id is an identity that a connection has proved, or that an ACL entry names.
+// An id is an identity: one that a connection has authenticated, or one in an ACL entry.
 type id struct{ scheme, id string }
 
 var world = id{"world", "anyone"}
@@ -21,28 +21,28 @@ var world = id{"world", "anyone"}
 type acl struct {
 	perms int32
 	id
-	null bool // the id was a null string, which makes some of ZooKeeper's checks fail
+	null bool // the id was a null string in the request, which makes some of ZooKeeper's checks fail
 }
 
-// An aclList is an access control list, shared by all nodes that have it.
+// An aclList is an access control list. All nodes with equal lists share one aclList.
 type aclList struct {
 	entries []acl
 	key     string // key in aclCache.lists
-	refs    int    // number of nodes that have the list
+	refs    int    // number of nodes that share the list
 }
 
-// maxACL is the maximum number of entries of a list. ZooKeeper has no limit, although an
-// entry with scheme auth can expand to many.
+// maxACL is the maximum number of entries of an ACL. The limit is the sandbox's own: ZooKeeper
+// has none, although one entry with the scheme auth can expand to many entries.
 const maxACL = 4096
 
-// An aclCache stores equal lists once, because nearly all nodes of a tree have one of a
-// few lists.
+// An aclCache stores equal ACLs only once. This saves memory, because a tree with many nodes
+// usually has few different ACLs.
 type aclCache struct {
 	lists map[string]*aclList
 	bytes int64 // estimated memory of the lists
 }
 
-// aclCost estimates the memory of a list, in bytes.
+// aclCost returns the estimated memory of an ACL, in bytes.
 func aclCost(list []acl) int64 {
 	cost := int64(0)
 	for _, a := range list {
@@ -51,7 +51,8 @@ func aclCost(list []acl) int64 {
 	return cost
 }
 
-// retain returns the shared list that equals list and counts one more reference to it.
+// retain returns the shared copy of a list and increments its reference count. The caller must
+// call release when it no longer uses the copy.
 func (c *aclCache) retain(list []acl) *aclList {
 	if c.lists == nil {
 		c.lists = make(map[string]*aclList)
@@ -71,7 +72,7 @@ func (c *aclCache) retain(list []acl) *aclList {
 	return l
 }
 
-// release drops one reference to a list.
+// release decrements the reference count of a list, and forgets the list when the count is 0.
 func (c *aclCache) release(l *aclList) {
 	if l.refs--; l.refs == 0 {
 		delete(c.lists, l.key)
@@ -88,8 +89,9 @@ func writeACL(e *jute.Encoder, list []acl) {
 	}
 }
 
-// fixACL returns the list to store for the list of a request. It checks every entry, drops
-// duplicates and expands the scheme auth to the caller's identities.
+// fixACL converts the ACL of a request to the ACL that ZooKeeper stores. It checks
+// every entry, removes duplicates, and replaces entries with the scheme auth by the caller's
+// digest identities.
 func fixACL(list []acl, caller []id) ([]acl, code) {
 	var fixed []acl
 	seen := make(map[acl]bool, len(list))
@@ -126,8 +128,8 @@ func fixACL(list []acl, caller []id) ([]acl, code) {
 	return fixed, codeOK
 }
 
-// allowed reports whether the list grants one of the permissions in perm to one of the
-// caller's identities.
+// allowed reports whether an ACL grants any of the permissions in perm to any of the caller's
+// identities.
 func allowed(list []acl, perm int32, caller []id) bool {
 	if len(list) == 0 {
 		return true
@@ -142,13 +144,13 @@ func allowed(list []acl, perm int32, caller []id) bool {
 	})
 }
 
-// matches reports whether an entry applies to an identity.
+// matches reports whether an ACL entry applies to an identity.
 func (a acl) matches(who id) bool {
 	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && parseIP(a.id.id).Contains(parseIP(who.id).Addr())
 }
 
-// visibleTo returns the list as the caller may see it: without digests, unless the caller
-// has permission ADMIN.
+// visibleTo returns the entries of the ACL as the caller may see them: with password hashes only
+// if the caller has permission ADMIN.
 func (l *aclList) visibleTo(caller []id) []acl {
 	if allowed(l.entries, permAdmin, caller) {
 		return l.entries
@@ -162,14 +164,14 @@ func (l *aclList) visibleTo(caller []id) []acl {
 	return list
 }
 
-// validDigest reports whether an id has two parts. Like Java's split, it does not count
-// empty parts at the end.
+// validDigest reports whether an id has exactly two parts, separated by a colon. Like Java's
+// String.split, it does not count empty parts at the end.
 func validDigest(s string) bool {
 	return strings.Count(strings.TrimRight(s, ":"), ":") == 1
 }
 
-// parseIP parses an IPv4 address with an optional prefix length. For any other string, it
-// returns the zero Prefix, which is not valid and contains nothing.
+// parseIP parses an IPv4 address with an optional prefix length, such as "10.0.0.0/8". For any
+// other string, it returns the zero Prefix, which is invalid and contains no address.
 func parseIP(s string) netip.Prefix {
 	ip, length, cut := strings.Cut(s, "/")
 	bits := 32
@@ -195,15 +197,17 @@ func parseIP(s string) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(addr), bits)
 }
 
-// digestOf returns the id of the identity that the credential "user:password" proves.
+// digestOf returns the id that the credential "user:password" authenticates in the scheme digest:
+// the user name, a colon, and the SHA-1 hash of the credential in Base64.
 func digestOf(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
 	sum := sha1.Sum([]byte(userPassword))
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// authenticate returns the identities that a credential adds to a connection, or false if
-// the scheme is unknown or the credential is invalid.
+// authenticate returns the identities that a connection gets for a credential, or false if the
+// scheme is unknown or the credential is invalid. null means that the credential was a null
+// string in the request.
 func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([]id, bool) {
 	switch scheme {
 	case "ip":
@@ -221,7 +225,7 @@ func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([
 	return nil, false
 }
 
-// readACL decodes an access control list. A null list is empty.
+// readACL decodes an access control list. For a null list, it returns an empty list.
 func readACL(d *jute.Decoder) []acl {
 	list := make([]acl, 0, d.Count(12, 40))
 	for range cap(list) {

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	handshakeTimeout = 10 * time.Second // for the first frame, and for the last bytes of output
-	maxIDs           = 64               // identities of one connection
-	maxCredential    = 4096             // bytes of one credential
-	maxQueued        = 256 << 20        // bytes in all output queues before a connection is closed
-	maxKeptBuffer    = 64 << 10         // capacity of the largest buffer that is used again
-	smallReadBuffer  = 2 << 10          // bytes of a connection's first read buffer
-	largeReadBuffer  = 16 << 10         // bytes of its read buffer once it has filled the small one
+	handshakeTimeout = 10 * time.Second // longest wait for the first frame, and for the last output to be sent
+	maxIDs           = 64               // maximum number of identities of one connection
+	maxCredential    = 4096             // maximum length of a credential, in bytes
+	maxQueued        = 256 << 20        // maximum total length of all output queues, in bytes; see send
+	maxKeptBuffer    = 64 << 10         // capacity of the largest buffer that is reused, in bytes
+	smallReadBuffer  = 2 << 10          // size of a connection's first read buffer, in bytes
+	largeReadBuffer  = 16 << 10         // size of the read buffer that replaces it once it was full, in bytes
 )
 
-// bufferPool holds output buffers, shared by all connections.
+// bufferPool holds unused output buffers. All connections share it.
 var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// A conn is a client connection. Its own goroutine reads and executes its requests.
-// Frames to send are queued in out, so that a client that does not read its replies
-// blocks nobody else.
+// A conn is a connection of a client. Each has a goroutine that reads and executes its requests.
+// Frames to send are queued in the field out, so that a client that does not read its replies
+// does not block other clients.
 type conn struct {
 	s  *Server
 	nc net.Conn
@@ -39,15 +39,15 @@ type conn struct {
 	// Guarded by the server's lock.
 	ip     id
 	ids    []id
-	authed bool     // a credential was accepted
-	sess   *session // nil until the first frame
-	gone   bool     // unregistered: nothing more is sent
+	authed bool     // the server has accepted a credential of this client
+	sess   *session // nil until the first frame has arrived
+	gone   bool     // the connection is unregistered; nothing more is queued for it
 	stats  connStats
 
-	mu      sync.Mutex // guards the fields below; may be locked while holding Server.mu, not the other way round
+	mu      sync.Mutex // guards the fields below; lock order: Server.mu before conn.mu
 	idle    sync.Cond  // signals that writing has become false
-	out     []byte     // frames to send; nil if there are none
-	serving bool       // the connection's goroutine is executing a request, and flushes out afterwards
+	out     []byte     // queue of frames to send; nil if there are none
+	serving bool       // the connection's goroutine is executing a request, and will then send the queue
 	writing bool       // a goroutine is in flush, or about to enter it
 	broken  bool       // the client has disconnected, or reads too slowly
 }
@@ -60,8 +60,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// hostOf returns the client's address in the format of the ip scheme. An in-process
-// client counts as local.
+// hostOf returns the client's IP address in the format of the ACL scheme ip. A client in the
+// same process has no IP address; hostOf returns the loopback address for it.
 func hostOf(nc net.Conn) string {
 	peer, err := netip.ParseAddrPort(nc.RemoteAddr().String())
 	if err != nil {
@@ -71,7 +71,7 @@ func hostOf(nc net.Conn) string {
 	if addr.Is4() {
 		return addr.String()
 	}
-	var groups []string // all eight, without "::", as Java prints them
+	var groups []string // all eight groups: like Java, do not abbreviate zeros to "::"
 	for b := range slices.Chunk(addr.AsSlice(), 2) {
 		groups = append(groups, strconv.FormatUint(uint64(binary.BigEndian.Uint16(b)), 16))
 	}
@@ -104,8 +104,8 @@ func (c *conn) serve() {
 	c.mu.Unlock()
 }
 
-// readFirstFrame reads and executes the first frame: a connect request or a four-letter
-// command.
+// readFirstFrame reads and executes the first input of a connection: a frame with a connect
+// request, or a four-letter command.
 func (c *conn) readFirstFrame() verdict {
 	_ = c.nc.SetDeadline(time.Now().Add(handshakeTimeout))
 	if b, err := c.r.Peek(4); err == nil && fourLetterCommands[string(b)] != nil {
@@ -119,14 +119,14 @@ func (c *conn) readFirstFrame() verdict {
 	return c.process(c.s.connect, b)
 }
 
-// process calls f for a frame with the server locked, and then sends the queued replies,
+// process calls execute for a frame, with the server locked. Then it sends the queued replies,
 // unless the next frame has already arrived.
-func (c *conn) process(f func(*conn, []byte) verdict, b []byte) verdict {
-	c.begin()
+func (c *conn) process(execute func(*conn, []byte) verdict, b []byte) verdict {
+	c.beginRequest()
 	c.s.mu.Lock()
 	v := closeNow
 	if !c.gone {
-		v = f(c, b)
+		v = execute(c, b)
 	}
 	c.s.mu.Unlock()
 	if v == closeAfterFlush {
@@ -138,15 +138,15 @@ func (c *conn) process(f func(*conn, []byte) verdict, b []byte) verdict {
 	return v
 }
 
-// hasBufferedFrame reports whether the next frame has arrived completely, so that the
-// replies to both can be sent together. It returns false if the queued replies are long.
+// hasBufferedFrame reports whether the next frame has arrived completely, so that its reply
+// can be sent together with the queued ones. It returns false if the queue is already long.
 func (c *conn) hasBufferedFrame() bool {
-	here := c.r.Buffered()
-	if here < 4 {
+	buffered := c.r.Buffered()
+	if buffered < 4 {
 		return false
 	}
 	head, err := c.r.Peek(4)
-	if err != nil || uint64(here) < 4+uint64(binary.BigEndian.Uint32(head)) {
+	if err != nil || uint64(buffered) < 4+uint64(binary.BigEndian.Uint32(head)) {
 		return false
 	}
 	c.mu.Lock()
@@ -154,7 +154,8 @@ func (c *conn) hasBufferedFrame() bool {
 	return len(c.out) < maxKeptBuffer && !c.broken
 }
 
-// readFrame reads one frame, into buf if buf is large enough.
+// readFrame reads one frame and returns its content. It reuses the memory of buf if buf is large
+// enough.
 func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	head, err := c.r.Peek(4)
 	if err != nil {
@@ -165,7 +166,7 @@ func (c *conn) readFrame(buf []byte) ([]byte, error) {
 		c.r = bufio.NewReaderSize(c.r, largeReadBuffer)
 	}
 	_, _ = c.r.Discard(4) // cannot fail after Peek
-	if size > maxFrame {  // true for negative lengths as well
+	if size > maxFrame {  // also if the length is negative, which is large as a uint32
 		return nil, io.ErrShortBuffer
 	}
 	if cap(buf) > maxKeptBuffer {
@@ -174,8 +175,9 @@ func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	return jute.ReadBehind(c.r, buf[:0], int(size), maxKeptBuffer)
 }
 
-// send queues a frame. The server must be locked. The queue is bounded: send closes
-// the connection of a client that does not read its events.
+// send queues a frame for the client. The caller must hold Server.mu. If the queue of this
+// connection exceeds MaxQueue, or all queues together exceed maxQueued, send closes the
+// connection instead, because its client does not read fast enough.
 func (c *conn) send(frame []byte) {
 	if c.gone {
 		return
@@ -234,12 +236,12 @@ func (c *conn) discardQueue() {
 	c.out = nil
 }
 
-// begin is called before a frame is handled, drain afterwards. On TCP connections the
-// goroutine that executes a request also sends the reply. This saves a goroutine switch,
-// and a client that does not read its replies cannot send more requests. A net.Pipe, as
-// used by tests, has no buffer: its client may still be writing, so another goroutine
-// sends the replies.
-func (c *conn) begin() {
+// beginRequest is called before a frame is executed, and drain afterwards. On a TCP connection,
+// the goroutine that executes a request also sends the reply. This saves a goroutine switch,
+// and a client that does not read its replies cannot send more requests. Tests also use
+// net.Pipe, which has no buffer: the client may still be writing when the reply is ready, so
+// another goroutine sends it.
+func (c *conn) beginRequest() {
 	if _, tcp := c.nc.(*net.TCPConn); !tcp || c.serving { // only this goroutine sets serving
 		return
 	}
@@ -263,8 +265,8 @@ func (c *conn) drain() {
 	c.mu.Unlock()
 }
 
-// addIDs adds identities without duplicates. It reports whether the connection has at
-// most maxIDs.
+// addIDs adds identities to the connection, without duplicates. It returns false if the
+// connection then has more than maxIDs identities.
 func (c *conn) addIDs(ids []id) bool {
 	for _, who := range ids {
 		if !slices.Contains(c.ids, who) {
@@ -276,14 +278,14 @@ func (c *conn) addIDs(ids []id) bool {
 
 // Constants of the client protocol. The opcodes are in package jute.
 const (
-	opError   = -1            // type of a failed result inside a multi
+	opError   = -1            // opcode that marks a failed operation in the reply to a multi
 	maxFrame  = 0xfffff       // ZooKeeper's default jute.maxbuffer in bytes, 1 MiB - 1
 	maxTTL    = 1<<40 - 1     // milliseconds
 	headerLen = 4 + 4 + 8 + 4 // length, xid, zxid, error
-	maxReply  = 16 << 20      // bytes after which a multiRead fails
+	maxReply  = 16 << 20      // length of a reply in bytes beyond which a multiRead fails
 )
 
-// code is an error code of the protocol.
+// code is an error code of ZooKeeper's protocol.
 type code int32
 
 const (
@@ -309,7 +311,7 @@ const (
 	codeThrottled            code = -127
 )
 
-// Permissions in an ACL.
+// Bits of the permissions in an ACL entry.
 const (
 	permRead   = 1
 	permWrite  = 2
@@ -319,7 +321,7 @@ const (
 	permAll    = 31
 )
 
-// Types of a watch event.
+// Types of watch events, and the only connection state that the server sends with an event.
 const (
 	eventNodeCreated         = 1
 	eventNodeDeleted         = 2
@@ -328,7 +330,7 @@ const (
 	stateSyncConnected       = 3
 )
 
-// Create modes, the values of the flags of a create request.
+// Create modes: the values of the field flags of a create request.
 const (
 	modePersistent    = 0
 	modeEphemeral     = 1
@@ -339,31 +341,32 @@ const (
 	modeTTLSequential = 6
 )
 
-// frame returns an encoder that contains a placeholder for the length and the header of
-// a reply.
+// frame returns a new encoder that contains the beginning of a reply: a placeholder for the
+// length, and the header.
 func frame(xid int32, zxid int64, err code) *jute.Encoder {
 	e := &jute.Encoder{B: make([]byte, 0, 128)}
 	begin(e, xid, zxid, err)
 	return e
 }
 
-// begin writes the same to an existing encoder.
+// begin writes the beginning of a reply to e: a placeholder for the length, and the header.
 func begin(e *jute.Encoder, xid int32, zxid int64, err code) {
 	e.Int(0, xid)
 	e.Long(zxid)
 	e.Int(int32(err))
 }
 
-// finish sets the length at the beginning of a frame and returns the frame.
+// finish replaces the placeholder at the beginning of a frame with the length of the frame, and
+// returns the frame.
 func finish(e *jute.Encoder) []byte {
 	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4))
 	return e.B
 }
 
-// noZxid is the zxid of an event that does not name its transaction.
+// noZxid is the zxid in an event that does not say which transaction caused it.
 const noZxid = -1
 
-// eventFrame returns the frame of a watch event.
+// eventFrame returns the frame that tells a client about a watch event.
 func eventFrame(typ int32, zxid int64, path string) []byte {
 	e := frame(jute.XidEvent, zxid, codeOK)
 	e.Int(typ, stateSyncConnected)

@@ -13,8 +13,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// fourLetterCommands maps each four-letter command to a function that returns its output.
-// The server is locked. The texts are ZooKeeper's, with the sandbox's own values.
+// fourLetterCommands maps each four-letter command to a function that returns its output. The
+// caller of the function must hold Server.mu. The output has ZooKeeper's format, with the
+// sandbox's own values.
 var fourLetterCommands = map[string]func(*Server) string{
 	"ruok": func(*Server) string { return "imok" },
 	"isro": func(*Server) string { return "rw" },
@@ -35,7 +36,7 @@ var fourLetterCommands = map[string]func(*Server) string{
 	"envi": (*Server).environment,
 }
 
-// fourLetterCommand answers a four-letter command.
+// fourLetterCommand sends the output of the four-letter command b, and closes the connection.
 func (s *Server) fourLetterCommand(c *conn, b []byte) verdict {
 	s.stats.received++
 	c.stats.received++
@@ -61,7 +62,7 @@ func (s *Server) summary() string {
 		s.stats.received, s.stats.sent, len(s.conns), uint64(s.zxid), len(s.tree.nodes))
 }
 
-// sortedConns lists connections in the order of their sessions.
+// sortedConns returns the connections in the order of their session ids.
 func sortedConns[V any](conns map[*conn]V) []*conn {
 	return slices.SortedFunc(maps.Keys(conns), func(a, b *conn) int {
 		return cmp.Or(cmp.Compare(a.sessionID(), b.sessionID()), strings.Compare(a.peer(), b.peer()))
@@ -104,7 +105,7 @@ func (s *Server) connLines(full bool) string {
 	return b.String()
 }
 
-// javaDate is the layout of a date that Java prints.
+// javaDate is the layout of dates in the output of dump, as Java's Date.toString prints them.
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 func (s *Server) dump() string {
@@ -133,7 +134,8 @@ func (s *Server) dump() string {
 	return b.String()
 }
 
-// ephemeralsDump writes the part of dump that lists ephemeral znodes by session.
+// ephemeralsDump writes the part of dump's output that lists the ephemeral znodes of each
+// session.
 func (s *Server) ephemeralsDump(b *strings.Builder) {
 	fmt.Fprintf(b, "Sessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
 	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
@@ -147,7 +149,7 @@ func (s *Server) ephemeralsDump(b *strings.Builder) {
 // sessionIDs returns the ids of all sessions, oldest first.
 func (s *Server) sessionIDs() []int64 { return slices.Sorted(maps.Keys(s.sessions)) }
 
-// watchesByPath and watchesBySession list data watches only, like ZooKeeper.
+// watchesByPath returns the output of wchp. As in ZooKeeper, it lists only data watches.
 func (s *Server) watchesByPath() string {
 	var b strings.Builder
 	paths := s.tree.watches[dataWatches].paths
@@ -160,6 +162,7 @@ func (s *Server) watchesByPath() string {
 	return b.String() + "\n"
 }
 
+// watchesBySession returns the output of wchc. As in ZooKeeper, it lists only data watches.
 func (s *Server) watchesBySession() string {
 	var b strings.Builder
 	w := &s.tree.watches[dataWatches]
@@ -226,7 +229,7 @@ func (s *Server) environment() string {
 		"\nuser.dir=" + dir + "\n"
 }
 
-// connStats holds the values that cons shows for one connection.
+// connStats holds the values that the four-letter command cons shows for one connection.
 type connStats struct {
 	received, sent   int64
 	lastOp           string
@@ -235,17 +238,18 @@ type connStats struct {
 	lastReply, since time.Time
 }
 
-// serverStats holds the values that srvr, stat and mntr show for the server.
+// serverStats holds the values that the four-letter commands srvr, stat and mntr show for the
+// whole server.
 type serverStats struct {
 	received, sent       int64
 	bytesIn              int64
-	lastReply            int // size in bytes; -1 before the first reply
+	lastReply            int // size of the latest reply, in bytes; -1 before the first reply
 	minReply, maxReply   int
 	rejected, authFailed int64
 	expired              int64
 }
 
-// A distribution summarizes a series of measurements, as mntr shows it.
+// A distribution summarizes a series of measurements for the four-letter command mntr.
 type distribution struct{ count, sum, least, most int }
 
 func (s *distribution) add(n int) {
@@ -257,28 +261,29 @@ func (s *distribution) add(n int) {
 	s.sum += n
 }
 
-// report calls line for each of the five keys under which ZooKeeper's mntr shows a
-// distribution.
-func (s distribution) report(name string, line func(key string, value any)) {
+// report calls write for each of the five keys by which mntr describes a distribution: its
+// average, minimum, maximum, count and sum.
+func (s distribution) report(name string, write func(key string, value any)) {
 	average := 0.0
 	if s.count > 0 {
 		average = float64(s.sum) / float64(s.count)
 	}
-	line("avg_"+name, fmt.Sprintf("%.1f", average))
-	line("min_"+name, s.least)
-	line("max_"+name, s.most)
-	line("cnt_"+name, s.count)
-	line("sum_"+name, s.sum)
+	write("avg_"+name, fmt.Sprintf("%.1f", average))
+	write("min_"+name, s.least)
+	write("max_"+name, s.most)
+	write("cnt_"+name, s.count)
+	write("sum_"+name, s.sum)
 }
 
-// watchCounts maps each event type to the name of the number of watchers that were notified.
+// watchCounts maps each event type to mntr's name for the number of watchers that an event of
+// this type notified.
 var watchCounts = [...]string{
 	eventNodeCreated: "node_created_watch_count", eventNodeDeleted: "node_deleted_watch_count",
 	eventNodeDataChanged: "node_changed_watch_count", eventNodeChildrenChanged: "node_children_watch_count",
 }
 
-// opNames maps the opcodes that a ZooKeeper of any version knows to the names that cons shows as
-// the last operation. knownOp relies on it.
+// opNames maps opcodes to the names by which cons shows the last operation of a connection. It
+// must contain the opcodes of all versions of ZooKeeper, because knownOp looks them up here.
 var opNames = map[int32]string{
 	jute.OpCreate: "CREA", jute.OpCreate2: "CREA", jute.OpCreateTTL: "CREA", jute.OpCreateContainer: "CREA",
 	jute.OpDelete: "DELE", jute.OpExists: "EXIS", jute.OpGetData: "GETD", jute.OpSetData: "SETD",
@@ -289,7 +294,7 @@ var opNames = map[int32]string{
 	jute.OpGetEphemerals: "GETE", jute.OpGetAllChildrenNumber: "GETACN", jute.OpCloseSession: "CLOS",
 }
 
-// request counts a received request.
+// request counts a received request, for the server and for its connection.
 func (st *serverStats) request(c *conn, op, xid int32, size int) {
 	st.received++
 	st.bytesIn += int64(size)
@@ -302,7 +307,7 @@ func (st *serverStats) request(c *conn, op, xid int32, size int) {
 	}
 }
 
-// reply counts a sent reply.
+// reply counts a sent reply of size bytes, for the server and for its connection.
 func (st *serverStats) reply(c *conn, size int, zxid int64, now time.Time) {
 	st.sent++
 	c.stats.sent++

@@ -2,8 +2,8 @@ package sandbox
 
 import "github.com/zksh/zksh/internal/jute"
 
-// multi executes opcode 14. It checks all operations, and then applies all with one zxid,
-// or none.
+// multi executes a multi request (opcode 14). It first checks all operations. Then it applies
+// either all of them, with one zxid, or none.
 func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encoder) code {
 	requests, ok := readMulti(d, s.opt.As)
 	if !ok {
@@ -23,7 +23,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 		}
 	}
 	if why == codeMarshalling {
-		// As in ZooKeeper, this error fails the request as a whole.
+		// As in ZooKeeper, this error becomes the error of the whole request.
 		return why
 	}
 	for i := range requests {
@@ -47,8 +47,9 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 	return codeOK
 }
 
-// readMulti decodes the operations of a multi. In a multi, the opcode of a create decides
-// only the layout of the record; the mode decides the type of the node.
+// readMulti decodes the operations of a multi, or returns false if it cannot. In a multi, the
+// opcode of a create determines only how the operation is encoded; the mode determines the type
+// of the new node.
 func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 	var list []request
 	for {
@@ -76,7 +77,7 @@ func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 	}
 }
 
-// allowedInMulti reports whether a multi may contain the opcode.
+// allowedInMulti reports whether a multi may contain an operation with this opcode.
 func allowedInMulti(op int32) bool {
 	return jute.Creates(op) || op == jute.OpDelete || op == jute.OpSetData || op == jute.OpCheck
 }
@@ -89,13 +90,13 @@ func writeError(e *jute.Encoder, err code) {
 // A read is one operation of a multiRead, or a read request.
 type read struct {
 	op    int32
-	path  []byte // part of the request's buffer; nil for a null string
+	path  []byte // slice of the request's buffer; nil if the path is a null string
 	watch bool
 }
 
-// multiRead executes opcode 22: getData and getChildren operations, each with its own
-// result or error. If ZooKeeper fails on the request in between, it sends the results so
-// far together with the error, and so does multiRead.
+// multiRead executes a multiRead request (opcode 22): getData and getChildren operations, each
+// with its own result or error. If one of them makes the whole request fail, the reply contains
+// the error and the results of the preceding operations, as in ZooKeeper.
 func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	whole := *d
 	if !validMultiRead(&whole) {
@@ -106,7 +107,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 		mark := len(e.B)
 		e.MultiHeader(r.op, false, 0)
 		switch {
-		case mark > maxReply, r.op == opError: // maxReply: a small request must not produce gigabytes
+		case mark > maxReply, r.op == opError: // the reply to a small request must not have gigabytes
 			err = codeMarshalling
 		default:
 			err = s.answer(c, r, e)
@@ -126,8 +127,8 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	return err
 }
 
-// validMultiRead reports whether all operations of a multiRead can be decoded. They must be
-// all reads or all writes; a multiRead of writes fails later, without executing any.
+// validMultiRead reports whether all operations of a multiRead can be decoded and are either all
+// reads or all writes. A multiRead of writes fails later, before it has executed any of them.
 func validMultiRead(d *jute.Decoder) bool {
 	first, more, ok := nextRead(d)
 	for r := first; more; r, more, ok = nextRead(d) {
@@ -138,8 +139,8 @@ func validMultiRead(d *jute.Decoder) bool {
 	return ok
 }
 
-// nextRead decodes the next operation of a multiRead. If more is false, there is none: ok
-// reports whether the list has ended properly.
+// nextRead decodes the next operation of a multiRead. At the end of the list, it returns false
+// for more, and true for ok. If it cannot decode an operation, it returns false for both.
 func nextRead(d *jute.Decoder) (r read, more, ok bool) {
 	typ, done := d.MultiHeader()
 	if d.Err() != nil || done {

@@ -9,38 +9,38 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// The compatible servers that a sandbox can imitate.
+// The servers compatible with ZooKeeper that a sandbox can imitate.
 const (
 	ClickHouse Version = "clickhouse"
 	RaftKeeper Version = "raftkeeper"
 )
 
-// Products returns the servers of other projects that speak ZooKeeper's protocol and that a
-// sandbox can imitate.
+// Products returns the servers of other projects that a sandbox can imitate. They speak
+// ZooKeeper's protocol.
 func Products() []Version { return []Version{ClickHouse, RaftKeeper} }
 
-// A product describes how a compatible server differs from ZooKeeper 3.4. In all else the
-// sandbox imitates 3.4 for it. The facts are from the products' sources as of November 2026.
+// A product describes how a compatible server differs from ZooKeeper 3.4. In all other respects,
+// the sandbox behaves like 3.4. The facts are from the products' sources as of November 2026.
 type product struct {
-	name    string // in the first line of srvr (FourLetterCommand.cpp of both)
-	release string
+	name    string // in the first line of the output of srvr (FourLetterCommand.cpp of both)
+	release string // version in the output of srvr
 
-	// opcodes lists the known opcodes that are newer than 3.4. The server closes the connection
-	// on any other newer opcode, without an answer. In ClickHouse,
-	// KeeperTCPHandler::receiveRequest throws, and runImpl ends. Its OpNum got 15, 17 to 19, 21,
-	// 101, 105 and 106 only recently; the sandbox imitates an older Keeper. For RaftKeeper, see
-	// OpNum in ZooKeeperConstants.h; in its releases, ConnectionHandler.cpp logs the exception
-	// and never answers the request.
+	// opcodes lists the opcodes newer than 3.4 that the server supports. On any other newer
+	// opcode, it closes the connection without a reply. In ClickHouse,
+	// KeeperTCPHandler::receiveRequest throws, and runImpl ends. ClickHouse added the opcodes
+	// 15, 17 to 19, 21, 101, 105 and 106 to its OpNum only recently; the sandbox imitates an
+	// older release. For RaftKeeper, see OpNum in ZooKeeperConstants.h; in its releases,
+	// ConnectionHandler.cpp logs the exception and never replies to the request.
 	opcodes     []int32
-	unsupported []int32 // opcodes of 3.4 that the server does not know
+	unsupported []int32 // opcodes of ZooKeeper 3.4 that the server does not support
 
-	// newSessions means that each connection has its own session. A client that reconnects
-	// gets a new session (KeeperTCPHandler::receiveHandshake: "We don't support session
-	// restore"), and the old one ends with its connection (finishSession at the end of runImpl).
+	// newSessions means that every connection gets a new session. A client that reconnects
+	// cannot resume its old session (KeeperTCPHandler::receiveHandshake: "We don't support
+	// session restore"), which ends with its connection (finishSession at the end of runImpl).
 	newSessions bool
 
 	decimal bool   // srvr prints the zxid in decimal (RaftKeeper; ClickHouse before formatZxid)
-	sent    string // label of the packets sent, in srvr
+	sent    string // label of the number of sent packets in the output of srvr
 }
 
 var products = map[Version]product{
@@ -56,8 +56,7 @@ var products = map[Version]product{
 	},
 }
 
-// product returns the differences from ZooKeeper 3.4, or false if v is a version of
-// ZooKeeper.
+// product returns the description of the product v, or false if v is a version of ZooKeeper.
 func (v Version) product() (product, bool) {
 	p, ok := products[v]
 	return p, ok
@@ -71,8 +70,8 @@ func (p product) knows(op int32) bool {
 const (
 	// productMinTimeout is the products' shortest session timeout (DEFAULT_MIN_SESSION_TIMEOUT_MS).
 	productMinTimeout = 10 * time.Second
-	// rejected is the protocol version of a connect reply without a session
-	// (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
+	// rejected is the protocol version in the products' reply to a connect request that they
+	// reject (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
 	rejected = 42
 
 	keeperPath     = "/keeper"
@@ -80,8 +79,8 @@ const (
 	apiVersion     = "2" // WITH_MULTI_READ (KeeperConstants.h, KeeperCommon.h)
 )
 
-// systemNodes returns the znodes of an empty tree and their data. Both products have
-// /keeper and no /zookeeper (keeper_api_version_path).
+// systemNodes returns the paths of the znodes in an empty tree, and the data of those that have
+// any. Both products have /keeper instead of /zookeeper (keeper_api_version_path).
 func (v Version) systemNodes() (paths []string, data map[string]string) {
 	if _, ok := v.product(); ok {
 		return []string{keeperPath, apiVersionPath}, map[string]string{apiVersionPath: apiVersion}
@@ -93,28 +92,28 @@ func (v Version) systemNodes() (paths []string, data map[string]string) {
 	return paths, nil
 }
 
-// reserved reports whether no client may create or delete the znode path. The products
-// reserve /keeper and its descendants (KeeperStorage: "Trying to create a node inside the
-// internal Keeper path").
+// reserved reports whether clients are forbidden to create or delete the znode at path. In the
+// products, this holds for /keeper and its descendants (KeeperStorage: "Trying to create a node
+// inside the internal Keeper path").
 func (v Version) reserved(path string) bool {
 	_, ok := v.product()
 	return ok && (path == keeperPath || strings.HasPrefix(path, keeperPath+"/"))
 }
 
-// SetLeaderless makes the server reject connect requests like an ensemble member without a
-// leader, until it is called with false. ZooKeeper closes the connection; the products
-// first answer with protocol version 42.
+// SetLeaderless sets whether the server rejects connect requests, like an ensemble member that
+// knows no leader. ZooKeeper then closes the connection. The products first send a reply with
+// protocol version 42.
 func (s *Server) SetLeaderless(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leaderless = on
 }
 
-// reject rejects a connect request. ZooKeeper closes the connection; the products answer
-// with version 42. RaftKeeper rejects an expired session with its old id, and any session
-// with id -1 if there is no leader, both with timeout -1 (handleHandshake, sendHandshake).
-// ClickHouse resumes no sessions, so it reports none as expired; it returns the negotiated
-// timeout (sendHandshake).
+// reject rejects a connect request. ZooKeeper closes the connection; the products first reply
+// with protocol version 42 and the session id sid. In RaftKeeper's reply, the session id is that
+// of the expired session, or -1 if there is no leader, and the timeout is always -1
+// (handleHandshake, sendHandshake). ClickHouse never resumes a session and hence never reports
+// one as expired; its reply contains the negotiated timeout (sendHandshake).
 func (s *Server) reject(c *conn, sid int64, timeout time.Duration) verdict {
 	if _, ok := s.opt.As.product(); !ok {
 		return closeNow
@@ -125,7 +124,8 @@ func (s *Server) reject(c *conn, sid int64, timeout time.Duration) verdict {
 	return s.withoutSession(c, rejected, sid, timeout)
 }
 
-// withoutSession sends a connect reply that starts no session, and closes the connection.
+// withoutSession replies to a connect request without opening a session, and closes the
+// connection.
 func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.Duration) verdict {
 	e := &jute.Encoder{B: make([]byte, 4, 64)}
 	e.Int(version, int32(timeout.Milliseconds()))
@@ -136,7 +136,8 @@ func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.
 	return closeAfterFlush
 }
 
-// noSession returns the session id in the connect reply of a product without a leader.
+// noSession returns the session id in the reply to a connect request while the product has no
+// leader.
 func (v Version) noSession() int64 {
 	if v == RaftKeeper {
 		return -1
@@ -144,16 +145,16 @@ func (v Version) noSession() int64 {
 	return 0
 }
 
-// endWithConnection ends the session of a closed connection if sessions do not outlive
-// their connections.
+// endWithConnection ends the session of a closed connection if the imitated server ends sessions
+// together with their connections.
 func (s *Server) endWithConnection(n *session) {
 	if s.newSessions() && !s.opt.OldSessionsStay && s.sessions[n.id] == n {
 		s.closeSession(n)
 	}
 }
 
-// writeReadError writes the result of a failed operation of a multiRead. The products keep
-// the operation's type and put the error into the header, without a body
+// writeReadError writes the result of a failed operation of a multiRead. In the products, the
+// result has no body, and its header contains the opcode and the error
 // (ZooKeeperMultiResponse::writeImpl; ClickHouse#58747).
 func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
 	if _, ok := s.opt.As.product(); ok {
@@ -163,7 +164,8 @@ func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
 	writeError(e, err)
 }
 
-// summary returns the output of srvr after the version line (ServerStatCommand::run).
+// summary returns the output of srvr except its first line, which is the version
+// (ServerStatCommand::run).
 func (p product) summary(s *Server) string {
 	zxid := fmt.Sprintf("0x%x", uint64(s.zxid))
 	if p.decimal {
@@ -173,8 +175,8 @@ func (p product) summary(s *Server) string {
 		s.stats.received, p.sent, s.stats.sent, len(s.conns), zxid, len(s.tree.nodes)-1)
 }
 
-// dump returns the output of dump, which is the same for both products
-// (KeeperStorage::dumpSessionsAndEphemerals).
+// dump returns the output of the four-letter command dump, which has the same format in both
+// products (KeeperStorage::dumpSessionsAndEphemerals).
 func (p product) dump(s *Server) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Sessions dump (%d):\n", len(s.sessions))
@@ -185,8 +187,8 @@ func (p product) dump(s *Server) string {
 	return b.String()
 }
 
-// fixACL returns the list to store for the list of a request. The products accept an empty
-// list (KeeperStorage::fixupACL checks only its entries).
+// fixACL converts the ACL of a request to the ACL that the server stores. Unlike ZooKeeper, the
+// products accept an empty ACL (KeeperStorage::fixupACL checks only its entries).
 func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
 	if _, ok := v.product(); ok && len(list) == 0 {
 		return nil, codeOK
@@ -194,7 +196,7 @@ func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
 	return fixACL(list, caller)
 }
 
-// knownOp reports whether any version has a request with this opcode.
+// knownOp reports whether any version of ZooKeeper has a request with this opcode.
 func knownOp(op int32) bool {
 	_, ok := opNames[op]
 	return ok || op == jute.OpAuth || op == jute.OpDeleteContainer || op == jute.OpSASL

@@ -2,34 +2,35 @@ package sandbox
 
 import "github.com/zksh/zksh/internal/jute"
 
-// Quirks make a server misbehave, for tests of clients. Each has been seen in another server.
+// Quirks makes a server misbehave, for tests of clients. Each quirk occurs in another server.
 type Quirks struct {
 	NewSessions       bool // a client that reconnects gets a new session; the old one ends with its connection
-	OldSessionsStay   bool // with NewSessions: the old session ends only after its timeout
-	RejectReconnects  bool // reply to a reconnect with its session id and timeout -1: the session has expired
+	OldSessionsStay   bool // together with NewSessions: the old session ends only after its timeout
+	RejectReconnects  bool // a reconnect gets a reply with its session id and timeout -1, as if the session had expired
 	MultiSessionMoved bool // each multi fails with SessionMoved in its results; the connection stays open (ZOOKEEPER-2886)
 
-	// React decides whether a request is executed. It is called with the opcode before
-	// anything else happens, with the server locked. It may be nil.
+	// React decides how the server handles a request with the given opcode. The server calls
+	// it before it executes the request, with mu held. If React is nil, the server executes
+	// every request.
 	React func(op int32) Reaction
 }
 
-// A Reaction is the handling of a request: one of the constants below, or the negative code
-// of the error to answer with.
+// A Reaction says how the server handles a request. It is one of the constants below, or a
+// negative error code, with which the server replies.
 type Reaction int32
 
 // Values of Reaction.
 const (
 	Serve  Reaction = iota
-	HangUp          // close the connection without an answer
-	Ignore          // never answer
+	HangUp          // close the connection without a reply
+	Ignore          // never reply, but keep the connection open
 )
 
-// codeMoved is the error SessionMoved.
+// codeMoved is the code of the error SessionMoved: the session is now on another connection.
 const codeMoved code = -118
 
-// react calls Quirks.React and does what it returns. The result is false if the request
-// should be executed normally.
+// react calls Quirks.React and acts on the returned Reaction. It returns false if the server
+// should execute the request normally.
 func (s *Server) react(c *conn, xid, op int32) (verdict, bool) {
 	if s.opt.React == nil {
 		return keepOpen, false
@@ -46,14 +47,14 @@ func (s *Server) react(c *conn, xid, op int32) (verdict, bool) {
 	return keepOpen, false
 }
 
-// newSessions reports whether a client that reconnects gets a new session.
+// newSessions reports whether a client that reconnects always gets a new session.
 func (s *Server) newSessions() bool {
 	p, _ := s.opt.As.product()
 	return p.newSessions || s.opt.NewSessions
 }
 
-// writeMovedResults writes the results of a multi whose session has moved: SessionMoved for
-// the first operation, RuntimeInconsistency for the others.
+// writeMovedResults writes the results of a multi whose session has moved to another connection:
+// SessionMoved for the first operation, and RuntimeInconsistency for the others.
 func writeMovedResults(e *jute.Encoder, parts int) {
 	for i := range parts {
 		if i == 0 {

@@ -15,7 +15,8 @@ const (
 	hardBytes  = "byteHardLimit"
 )
 
-// quotaRoot returns the path itself or its nearest ancestor that has a quota.
+// quotaRoot returns the path of the node whose quota applies to the given path: the path itself
+// or its nearest ancestor with a quota. It returns false if no quota applies.
 func (t *tree) quotaRoot(path string) (string, bool) {
 	if len(t.quotas) == 0 {
 		return "", false
@@ -31,8 +32,8 @@ func (t *tree) quotaRoot(path string) (string, bool) {
 	return "", false
 }
 
-// quotaTarget splits the path of a node below /zookeeper/quota into the path that the
-// quota applies to and the node's name.
+// quotaTarget splits the path of a node below /zookeeper/quota into two parts: the path of the
+// node to which the quota applies, and the last component, such as "zookeeper_limits".
 func quotaTarget(path string) (target, name string, ok bool) {
 	rest, ok := strings.CutPrefix(path, quotaPath)
 	if !ok {
@@ -42,8 +43,8 @@ func quotaTarget(path string) (target, name string, ok bool) {
 	return target, name, target != "" && target[0] == '/'
 }
 
-// quotaCreated counts a new node. If the node is a quota, it also puts the quota into
-// effect.
+// quotaCreated counts a new node in the quota that applies to it. If the new node itself defines
+// a quota, quotaCreated also puts that quota into effect.
 func (t *tree) quotaCreated(path string, n *node) {
 	if target, name, ok := quotaTarget(path); ok {
 		switch name {
@@ -63,8 +64,9 @@ func (t *tree) quotaDeleted(path string, n *node) {
 	t.quotaAdd(path, -1, -int64(len(n.data)))
 }
 
-// quotaAdd adds to the counters of the quota that applies to a path. Like ZooKeeper, it
-// changes the data of the stats node without changing its version or firing watches.
+// quotaAdd adds count nodes and bytes of data to the counters of the quota that applies to a path.
+// The counters are the data of a zookeeper_stats node. As in ZooKeeper, quotaAdd changes this
+// data without changing the node's version and without firing watches.
 func (t *tree) quotaAdd(path string, count, bytes int64) {
 	top, ok := t.quotaRoot(path)
 	if !ok {
@@ -77,7 +79,8 @@ func (t *tree) quotaAdd(path string, count, bytes int64) {
 	}
 }
 
-// recount sets the counters of the quota on a path by counting the nodes of its subtree.
+// recount counts the nodes of a subtree and their data, and stores the result in the counters of
+// the quota on its root.
 func (t *tree) recount(path string) {
 	q := jute.Quota{keyCount: 0, keyBytes: 0}
 	t.walk(path, func(_ string, n *node) {
@@ -89,8 +92,8 @@ func (t *tree) recount(path string) {
 	}
 }
 
-// statsText formats a quota as ZooKeeper writes zookeeper_stats: without the "=" before
-// the semicolon of zookeeper_limits.
+// statsText formats the data of a zookeeper_stats node as ZooKeeper does. The format differs from
+// zookeeper_limits, where the semicolon follows an equals sign.
 func statsText(q jute.Quota) string { return strings.Replace(q.String(), "=;", ";", 1) }
 
 func (t *tree) replaceStats(n *node, q jute.Quota) {
@@ -99,8 +102,8 @@ func (t *tree) replaceStats(n *node, q jute.Quota) {
 	n.data = data
 }
 
-// checkQuota returns an error if a write would exceed a hard limit. Soft limits are
-// ignored: ZooKeeper only logs that they are exceeded.
+// checkQuota returns an error if a write that adds count nodes and bytes of data would exceed a
+// hard limit. It ignores soft limits: ZooKeeper only logs a warning when one is exceeded.
 func (t *tree) checkQuota(path string, count, bytes int64) code {
 	top, ok := t.quotaRoot(path)
 	if !ok {
@@ -115,10 +118,10 @@ func (t *tree) checkQuota(path string, count, bytes int64) code {
 	if !ok || !ok2 {
 		return codeMarshalling
 	}
-	passes := func(most string, key string, more int64) bool {
+	exceeds := func(most string, key string, more int64) bool {
 		return more != 0 && limit.Get(most) > -1 && used.Get(key)+more > limit.Get(most)
 	}
-	if passes(hardCount, keyCount, count) || passes(hardBytes, keyBytes, bytes) {
+	if exceeds(hardCount, keyCount, count) || exceeds(hardBytes, keyBytes, bytes) {
 		return codeQuotaExceeded
 	}
 	return codeOK

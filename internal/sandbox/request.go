@@ -7,16 +7,17 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A verdict says what to do with a connection after one of its frames.
+// A verdict says what happens to a connection after the server has executed one of its frames.
 type verdict int
 
 const (
 	keepOpen        verdict = iota
-	closeAfterFlush         // send the queued frames, then close
-	closeNow                // close at once
+	closeAfterFlush         // send the queued frames, then close the connection
+	closeNow                // close the connection at once
 )
 
-// handle executes one frame of an established session. The server is locked.
+// handle executes one request of an established session, given as a frame. The caller must hold
+// s.mu.
 func (s *Server) handle(c *conn, b []byte) verdict {
 	d := jute.NewDecoder(b)
 	xid, op := d.Int(), d.Int()
@@ -27,7 +28,7 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 		return closeNow // the session has moved to another connection
 	}
 	now := s.now()
-	if op != jute.OpAuth && op != jute.OpSASL { // ZooKeeper does not extend the session for these
+	if op != jute.OpAuth && op != jute.OpSASL { // like ZooKeeper, do not extend the session for these
 		s.touch(c.sess, now)
 	}
 	s.stats.request(c, op, xid, len(b)+4)
@@ -46,7 +47,7 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	return v
 }
 
-// reply executes one request and returns the frame of the reply; nil sends none.
+// reply executes one request. It returns the frame of the reply, or nil if there is none.
 func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
 	_, isProduct := s.opt.As.product()
 	switch {
@@ -54,7 +55,7 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 		return nil, closeAfterFlush
 	case !s.opt.As.knows(op), op == jute.OpCheck && s.opt.As.has(checkRefused):
 		return finish(frame(xid, -1, codeUnimplemented)), closeAfterFlush
-	case s.opt.Throttle != nil && throttles(op) && s.opt.Throttle(op):
+	case s.opt.Throttle != nil && canThrottle(op) && s.opt.Throttle(op):
 		return finish(frame(xid, s.zxid, codeThrottled)), keepOpen
 	}
 	switch op {
@@ -63,8 +64,8 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	case jute.OpAuth:
 		return s.auth(c, xid, d)
 	case jute.OpSASL:
-		// ZooKeeper without SASL answers with a null token and no error, but closes the
-		// connection if the request's token is null.
+		// Without SASL, ZooKeeper replies with a null token and no error, but closes the
+		// connection if the token in the request is null.
 		if d.Buffer() == nil {
 			return nil, closeNow
 		}
@@ -99,13 +100,14 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	return withError(e, err, op), keepOpen
 }
 
-// throttles reports whether the server can reject a request as one of too many.
-func throttles(op int32) bool {
+// canThrottle reports whether a server with too many requests may reject a request with this
+// opcode.
+func canThrottle(op int32) bool {
 	return op != jute.OpPing && op != jute.OpAuth && op != jute.OpSASL && op != jute.OpCloseSession
 }
 
-// withError sets the error of a reply and finishes the frame. A failed reply has no body,
-// except for multiRead.
+// withError sets the error code in the header of a reply, and returns the complete frame. If
+// the request failed, the reply has no body, except for a multiRead.
 func withError(e *jute.Encoder, err code, op int32) []byte {
 	if err != codeOK {
 		if op != jute.OpMultiRead {
@@ -117,7 +119,7 @@ func withError(e *jute.Encoder, err code, op int32) []byte {
 	return finish(e)
 }
 
-// read executes a request that does not change the tree.
+// read executes a request that does not change the tree, and encodes the reply.
 func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
 	switch op {
 	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
@@ -145,8 +147,8 @@ func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code 
 	return codeUnimplemented
 }
 
-// write executes a request that ZooKeeper writes to its transaction log. It uses up a
-// zxid even if it fails.
+// write executes a request that ZooKeeper writes to its transaction log, and returns the frame
+// of the reply. The request gets a new zxid even if it fails.
 func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	if op == jute.OpReconfig {
 		return s.reconfig(xid, d)
@@ -179,7 +181,8 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	return finish(e)
 }
 
-// reconfig rejects opcode 16, like a ZooKeeper where reconfigEnabled is false.
+// reconfig rejects a reconfig request (opcode 16), like a ZooKeeper server whose setting
+// reconfigEnabled is false.
 func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 	for range 3 {
 		_ = d.String() // joining, leaving and new members
@@ -192,9 +195,10 @@ func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 	return withError(frame(xid, s.zxid, codeOK), codeReconfigDisabled, jute.OpReconfig)
 }
 
-// auth executes opcode 100. A rejected credential closes the connection.
+// auth executes an auth request (opcode 100). If it rejects the credential, the server closes
+// the connection after the reply.
 func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
-	d.Int() // type, unused
+	d.Int() // the type, which ZooKeeper does not use
 	scheme := d.String()
 	cred, null := nullString(d)
 	if d.Err() != nil {
@@ -209,7 +213,8 @@ func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
 	return finish(frame(xid, 0, codeOK)), keepOpen
 }
 
-// readPath decodes a read request of one path and, for most opcodes, a watch flag.
+// readPath decodes the body of a read request: a path and, for most opcodes, a flag that
+// requests a watch.
 func readPath(d *jute.Decoder, op int32) read {
 	r := read{op: op}
 	r.path = d.Buffer()
@@ -219,8 +224,8 @@ func readPath(d *jute.Decoder, op int32) read {
 	return r
 }
 
-// answer executes a read of one path, if the connection has permission to read it. It
-// sets the requested watch.
+// answer executes a read of one path if the connection has the permission, and encodes the
+// result. It also sets the watch that the request asks for.
 func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	if r.op == jute.OpExists {
 		return s.exists(c, r, e)
@@ -243,7 +248,7 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	case jute.OpGetData:
 		e.Buffer(n.data)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		e.Strings(sortedKeys(n.children)) // ZooKeeper's order is arbitrary; ours is reproducible
+		e.Strings(sortedKeys(n.children)) // sorted for reproducible output; ZooKeeper's order is arbitrary
 	case jute.OpGetACL:
 		writeACL(e, n.acl.visibleTo(c.ids))
 	case jute.OpGetAllChildrenNumber:
@@ -255,7 +260,7 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	return codeOK
 }
 
-// watch sets the watch that a read requests, if any.
+// watch sets a one-shot watch if the read asks for one.
 func (s *Server) watch(c *conn, r read) {
 	table := dataWatches
 	if r.op == jute.OpGetChildren || r.op == jute.OpGetChildren2 {
@@ -266,7 +271,8 @@ func (s *Server) watch(c *conn, r read) {
 	}
 }
 
-// exists executes the only read that can watch a node that does not exist.
+// exists executes an exists request. It is the only read that can set a watch on a node that
+// does not exist.
 func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	switch {
 	case r.path == nil:
@@ -286,8 +292,8 @@ func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	return codeOK
 }
 
-// getEphemerals lists the ephemeral nodes of the caller's session whose paths begin with a
-// prefix.
+// getEphemerals replies with the paths of the ephemeral nodes of the caller's session that begin
+// with the prefix in the request.
 func (s *Server) getEphemerals(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	prefix := d.String()
 	if d.Err() != nil {
@@ -304,7 +310,8 @@ func (s *Server) getEphemerals(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	return codeOK
 }
 
-// syncRequest answers with the path. A single server has nothing to wait for.
+// syncRequest executes a sync request. It replies with the path at once, because a single server
+// never lags behind a leader.
 func syncRequest(d *jute.Decoder, e *jute.Encoder) code {
 	path := d.Buffer()
 	if d.Err() != nil {
@@ -325,7 +332,8 @@ func whoAmI(c *conn, e *jute.Encoder) {
 	}
 }
 
-// addWatchRequest executes opcode 106, which checks neither path nor permission.
+// addWatchRequest executes an addWatch request (opcode 106). Like ZooKeeper, it checks neither
+// the path nor permissions.
 func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	path, mode := d.String(), d.Int()
 	if d.Err() != nil || mode < 0 || mode > 1 {
@@ -336,7 +344,7 @@ func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code
 	return codeOK
 }
 
-// watchRequest executes checkWatches and removeWatches.
+// watchRequest executes a checkWatches or removeWatches request.
 func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	path, null := nullString(d)
 	covered := s.opt.As.removal(d.Int())
@@ -347,7 +355,7 @@ func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	for _, i := range covered.tables {
 		w := &s.tree.watches[i]
 		if op == jute.OpCheckWatches {
-			if err := w.has(path, covered.modes); err != codeNoWatcher {
+			if err := w.check(path, covered.modes); err != codeNoWatcher {
 				return err
 			}
 		} else if !null && w.remove(path, c, covered.modes) {
@@ -357,11 +365,11 @@ func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	return result
 }
 
-// setWatches executes opcodes 101 and 105, by which a client registers its watches again
-// after a reconnect. Null vectors are an error.
+// setWatches executes a setWatches or setWatches2 request (opcodes 101 and 105), with which a
+// client re-registers its watches after a reconnect. A null vector in the request is an error.
 func (s *Server) setWatches(c *conn, d *jute.Decoder, op int32) code {
 	since := d.Long()
-	var lists [5][]string // data, exist, child, persistent, recursive
+	var lists [5][]string // paths of data, exists, child, persistent and recursive watches
 	kinds := len(lists)
 	if op == jute.OpSetWatches {
 		kinds = 3

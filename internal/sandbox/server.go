@@ -1,23 +1,26 @@
-// Package sandbox is an in-memory, single-node server that speaks ZooKeeper's
+// Package sandbox implements an in-memory, single-node server that speaks ZooKeeper's
 // wire protocol. It is for trying zksh, for demos and for tests, never for
 // production: it stores nothing on disk, replicates nothing, and listens on
-// loopback only. Begin with New, Server and Options.
+// loopback addresses only. Begin with New, Server and Options.
 //
-// The server imitates ZooKeeper 3.8, oddities included; package difftest compares
-// the two, reply by reply. With Options.As it imitates another version (version.go lists
-// the differences) or a compatible server (product.go). It differs from ZooKeeper on
-// purpose where ZooKeeper would crash or grow without limit:
+// The server imitates ZooKeeper 3.8, including its oddities; package difftest compares
+// the replies of both. With Options.As it imitates another version of ZooKeeper
+// (version.go lists the differences) or a compatible server (product.go). It deliberately
+// differs from ZooKeeper where ZooKeeper would crash, grow without limit or change the
+// order of requests:
 //
 //   - a create with opcode 21 (createTTL) and a mode without a time to live fails
 //     with BadArguments;
-//   - counters are read from malformed quota statistics as far as possible;
+//   - if the statistics of a quota are malformed, the server reads as many counters
+//     from them as it can;
 //   - Options limits the tree, the watches, the sessions and the output queued for
-//     slow readers; an ACL has at most 4096 entries, a credential 4 KiB, and a
-//     connection 64 identities;
-//   - credentials are handled in order with the other requests of a session, while
-//     in ZooKeeper they can overtake requests.
+//     slow readers; an ACL has at most 4096 entries, a credential at most 4 KiB, and a
+//     connection at most 64 identities;
+//   - the server handles credentials in order with the other requests of a session,
+//     while in ZooKeeper they can overtake requests.
 //
-// It has no quorum, no disk, no SASL, no TLS and no reconfiguration.
+// The server supports no quorum, no storage on disk, no SASL, no TLS and no
+// reconfiguration.
 package sandbox
 
 import (
@@ -31,39 +34,40 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Options configure a server. The zero value configures it like a freshly installed
-// ZooKeeper with its documented defaults. Comments end with the default.
+// Options configures a server. With the zero value, the server behaves like a freshly installed
+// ZooKeeper with its documented defaults. The comment of each field ends with its default.
 type Options struct {
 	Tick          time.Duration // session deadlines are rounded up to whole ticks; 2 s
 	MinTimeout    time.Duration // shortest session timeout; 2 ticks
 	MaxTimeout    time.Duration // longest session timeout; 20 ticks
 	ReapEvery     time.Duration // interval between deletions of empty containers and expired TTL nodes; 60 s
 	MaxSessions   int           // maximum number of open sessions; 4096
-	MaxQueue      int           // bytes queued for a slow reader before it is disconnected; 4 MiB
-	MaxTreeBytes  int64         // size of the tree, beyond which writes fail with SystemError; 1 GiB
-	MaxWatchBytes int64         // size of all watches; the connection that exceeds it is closed; 128 MiB
+	MaxQueue      int           // output queued for one client, in bytes, beyond which it is disconnected; 4 MiB
+	MaxTreeBytes  int64         // memory of the tree, in bytes, beyond which writes fail with SystemError; 1 GiB
+	MaxWatchBytes int64         // memory of all watches, in bytes; a connection that exceeds it is closed; 128 MiB
 
-	EnforceQuota    bool    // reject writes beyond a hard quota; false: only count
+	EnforceQuota    bool    // reject writes that exceed a hard quota, instead of only counting them; false
 	As              Version // version or product to imitate; DefaultVersion
-	NoExtendedTypes bool    // reject TTL nodes, as ZooKeeper does unless configured; false
+	NoExtendedTypes bool    // reject TTL nodes, as ZooKeeper does unless they are enabled; false
 	SuperDigest     string  // "super:<digest>" of the superuser; none
 
-	// Throttle is for tests. If it returns true for a request's opcode, the server answers
-	// with ThrottledOp and does not execute the request. It is called with the server locked.
+	// Throttle is for tests. If it returns true for the opcode of a request, the server replies
+	// with ThrottledOp instead of executing the request. The server calls it with mu held.
 	Throttle func(op int32) bool
-	// EnforceAuth makes the server close a connection that sends a request before one of its
-	// credentials was accepted.
+	// EnforceAuth makes the server close a connection that sends a request before the server
+	// has accepted one of its credentials.
 	EnforceAuth bool
 
 	Quirks
 
-	// Now is the clock; nil means time.Now, also inside a testing/synctest bubble.
-	// If Now is set, the server sets no timer, so nothing expires by itself.
+	// Now returns the current time. If it is nil, the server uses time.Now, which also works
+	// inside a testing/synctest bubble. If it is set, the server uses no timer: no session
+	// expires and no node is reaped on its own.
 	Now func() time.Time
 }
 
-// errClosed is returned after Close, errPaused for a new connection while the server is
-// paused.
+// errClosed is the error of calls after Close. errPaused is the error for a new connection while
+// the server is paused.
 var (
 	errClosed = errors.New("sandbox: server is closed")
 	errPaused = errors.New("sandbox: connection refused: server is paused")
@@ -74,9 +78,9 @@ type Server struct {
 	opt     Options
 	started time.Time
 	wg      sync.WaitGroup
-	queued  atomic.Int64 // unsent bytes of all connections
+	queued  atomic.Int64 // total length of the output queues of all connections, in bytes
 
-	// mu guards the fields below. It also puts the requests of all connections in one order.
+	// mu guards the fields below. Requests are executed with mu held, hence one after the other.
 	mu          sync.Mutex
 	tree        *tree
 	zxid        int64
@@ -88,7 +92,7 @@ type Server struct {
 	stats       serverStats
 	scratch     jute.Encoder // buffer for the reply to a read, until the reply is queued
 	timer       *time.Timer
-	timerAt     time.Time // when the timer fires; zero if it is not set
+	timerAt     time.Time // time at which the timer fires; zero if it is not set
 	nextReap    time.Time
 	paused      bool
 	closed      bool
@@ -118,9 +122,10 @@ func New(opt Options) *Server {
 	}
 	s.handler = s.handle
 	s.started = s.now()
-	// A client of an earlier sandbox on the same port may reconnect with an unknown
-	// session. Because our zxids begin above all that it has seen, it learns that its
-	// session has expired. With a smaller zxid it would retry for ever.
+	// A client of an earlier sandbox on the same port may try to resume its session, which
+	// this server does not know. Because the zxids of this server begin above all zxids that
+	// the client has seen, the client learns that its session has expired. With a smaller
+	// zxid, it would be rejected and would retry forever.
 	s.zxid = s.started.Unix() << 32
 	s.lastSession = 1<<56 | s.started.UnixMilli()&(1<<40-1)<<16
 	s.stats.lastReply, s.stats.minReply, s.stats.maxReply = -1, -1, -1
@@ -129,7 +134,7 @@ func New(opt Options) *Server {
 	return s
 }
 
-// set sets *v to def if it has its zero value.
+// set assigns the default def to *v if *v is the zero value.
 func set[T comparable](v *T, def T) {
 	if *v == *new(T) {
 		*v = def
@@ -143,15 +148,15 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Listen accepts connections on a loopback address such as "127.0.0.1:0" until
-// Close is called. It returns the actual address.
+// Listen starts to accept connections on a loopback address, such as "127.0.0.1:0", until Close
+// is called. It returns the address with the actual port.
 func (s *Server) Listen(addr string) (net.Addr, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	if host == "localhost" {
-		host = "127.0.0.1" // localhost may resolve to something else on this machine
+		host = "127.0.0.1" // the name localhost may resolve to another address on this machine
 	}
 	if ip := net.ParseIP(host); !ip.IsLoopback() {
 		return nil, fmt.Errorf("sandbox: cannot listen on %q: only loopback addresses are allowed, such as 127.0.0.1:2181", addr)
@@ -172,14 +177,14 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 }
 
 // accept accepts connections until Close closes the listener. While the server is
-// paused, it closes new connections at once but keeps the port.
+// paused, it closes each new connection at once, but keeps listening.
 func (s *Server) accept(ln net.Listener) {
 	for {
 		nc, err := ln.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // perhaps out of file descriptors, which may pass
+		case err != nil: // perhaps a temporary shortage of file descriptors
 			time.Sleep(50 * time.Millisecond)
 		case s.startConn(nc) != nil:
 			_ = nc.Close()
@@ -197,8 +202,9 @@ func (s *Server) startConn(nc net.Conn) error {
 	case s.paused:
 		return errPaused
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
-		// Beyond MaxSessions there is room for old connections of resumed sessions, for
-		// four-letter commands and for connections before their first frame.
+		// The limit is higher than MaxSessions to leave room for connections without a
+		// session: those that a resumed session had before, those with four-letter
+		// commands, and those that have not yet sent their first frame.
 		s.stats.rejected++
 		return fmt.Errorf("sandbox: connection refused: the limit of %d connections has been reached", len(s.conns))
 	}
@@ -208,9 +214,9 @@ func (s *Server) startConn(nc net.Conn) error {
 	return nil
 }
 
-// Pause closes every connection and rejects new ones, as if the network had failed.
-// The tree and the sessions stay, but a session expires if the pause is longer than
-// its timeout.
+// Pause closes every connection and rejects new ones until Resume is called, as if the network
+// had failed. The server keeps the tree and the sessions, but a session expires if the pause is
+// longer than its timeout.
 func (s *Server) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,8 +233,8 @@ func (s *Server) Resume() {
 	s.paused = false
 }
 
-// SetSequence sets the number that the next sequential child of a znode gets. It
-// reports whether the znode exists.
+// SetSequence sets the number that will be appended to the name of the next sequential child of
+// the znode at path. It reports whether the znode exists.
 func (s *Server) SetSequence(path string, number int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,13 +262,15 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// drop closes a connection and removes its watches. Its session stays.
+// drop closes a connection and removes its watches. Its session remains open, unless the
+// imitated server ends sessions with their connections.
 func (s *Server) drop(c *conn) {
 	s.unregister(c)
 	_ = c.nc.Close()
 }
 
-// unregister removes a connection and its watches from the server's state.
+// unregister removes a connection and its watches from the server's state, without closing the
+// connection.
 func (s *Server) unregister(c *conn) {
 	if c.gone {
 		return

@@ -8,17 +8,18 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A session can outlive its connections.
+// A session is a ZooKeeper session. It can outlive its connection: until it expires, a client
+// can resume it over a new connection.
 type session struct {
 	id       int64
 	passwd   []byte
 	timeout  time.Duration
-	deadline time.Time // when it expires, unless a request arrives before
+	deadline time.Time // time at which the session expires unless a request arrives earlier
 	conn     *conn     // nil while disconnected
 }
 
-// connect executes a connect request, the first frame of a connection. It opens or
-// resumes a session. The server is locked.
+// connect executes a connect request, which is the first frame of a connection. It opens or
+// resumes a session. The caller must hold s.mu.
 func (s *Server) connect(c *conn, b []byte) verdict {
 	d := jute.NewDecoder(b)
 	d.Int() // protocol version
@@ -30,7 +31,7 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	c.stats.received++
 	s.stats.received++
 	if lastZxid > s.zxid {
-		// The client was connected to another server.
+		// The client has seen a later state: it was connected to another server.
 		return closeNow
 	}
 	negotiated := min(max(time.Duration(timeout)*time.Millisecond, s.opt.MinTimeout), s.opt.MaxTimeout)
@@ -57,7 +58,7 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	case !ok && isProduct:
 		return s.reject(c, sid, negotiated)
 	}
-	resumed := &session{passwd: make([]byte, 16)} // id 0 and timeout 0: the session has expired
+	resumed := &session{passwd: make([]byte, 16)} // id 0 and timeout 0 mean that the session has expired
 	if ok {
 		resumed = c.sess
 		resumed.conn, resumed.timeout = c, negotiated
@@ -79,20 +80,20 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	return keepOpen
 }
 
-// open creates a session. Like ZooKeeper, it uses up a zxid.
+// open creates a session. As in ZooKeeper, this increments the zxid.
 func (s *Server) open(timeout time.Duration) *session {
 	s.zxid++
 	s.lastSession++
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
-	if _, isProduct := s.opt.As.product(); !isProduct { // products send 16 zeros and check no password (sendHandshake)
+	if _, isProduct := s.opt.As.product(); !isProduct { // the password in products is 16 zero bytes (sendHandshake)
 		_, _ = rand.Read(n.passwd) // never fails
 	}
 	s.sessions[n.id] = n
 	return n
 }
 
-// reopen returns the session with this id and password. Like ZooKeeper, it closes the
-// session's old connection even if the password is wrong.
+// reopen returns the session with the given id and password, or false if no such session
+// exists. As in ZooKeeper, it closes the session's old connection even if the password is wrong.
 func (s *Server) reopen(sid int64, passwd []byte) (*session, bool) {
 	n := s.sessions[sid]
 	if n == nil {
@@ -107,14 +108,14 @@ func (s *Server) reopen(sid int64, passwd []byte) (*session, bool) {
 	return n, true
 }
 
-// touch sets a session's deadline. Deadlines are whole ticks: a session expires between
-// timeout and timeout + 1 tick after its last request.
+// touch extends a session because of a request at the time now. Deadlines are rounded up to
+// whole ticks, so a session expires at most one tick later than its timeout after the last request.
 func (s *Server) touch(n *session, now time.Time) {
 	ends := now.Sub(s.started) + n.timeout
 	n.deadline = s.started.Add((ends/s.opt.Tick + 1) * s.opt.Tick)
 }
 
-// closeSession ends a session and deletes its ephemeral nodes, all with one zxid.
+// closeSession ends a session and deletes its ephemeral nodes, all in one transaction.
 func (s *Server) closeSession(n *session) {
 	s.zxid++
 	for _, path := range sortedKeys(s.tree.ephemerals[n.id]) {
@@ -141,8 +142,8 @@ func (s *Server) expireNow(n *session) {
 	}
 }
 
-// Expire ends a session at once, as if its timeout had passed. It reports whether the
-// session existed.
+// Expire ends the session with the given id at once, as if its timeout had passed. It reports
+// whether the session existed.
 func (s *Server) Expire(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +154,8 @@ func (s *Server) Expire(id int64) bool {
 	return n != nil
 }
 
-// reap deletes containers that have lost their last child, and TTL nodes without children
-// that have not changed for their time to live. Each deletion has its own zxid.
+// reap deletes each container that has lost its last child, and each TTL node without children
+// that has not been modified during its time to live. Every deletion gets its own zxid.
 func (s *Server) reap(now time.Time) {
 	for _, path := range sortedKeys(s.tree.reapable) {
 		n := s.tree.nodes[path]
@@ -162,7 +163,7 @@ func (s *Server) reap(now time.Time) {
 			continue
 		}
 		if n.owner == ownerContainer && n.creates == 0 {
-			continue // has never had a child
+			continue // keep a container that has never had a child
 		}
 		if isTTL(n.owner) && now.UnixMilli()-n.mtime <= n.owner&^ttlMask {
 			continue
@@ -172,8 +173,8 @@ func (s *Server) reap(now time.Time) {
 	}
 }
 
-// onTimer is called by the timer. It expires sessions, reaps nodes, and sets the timer
-// again.
+// onTimer runs when the timer fires. It expires sessions, reaps containers and TTL nodes, and
+// sets the timer for the next deadline.
 func (s *Server) onTimer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,8 +194,8 @@ func (s *Server) onTimer() {
 	s.scheduleReaping()
 }
 
-// armTimer makes sure that the timer fires at t or earlier. Because there is one timer
-// and no ticker, a server without sessions uses no CPU.
+// armTimer makes sure that the timer fires at time t or earlier. The server has one timer
+// instead of a ticker, so that it uses no CPU while it has no sessions.
 func (s *Server) armTimer(t time.Time) {
 	if s.opt.Now != nil || !s.timerAt.IsZero() && !t.Before(s.timerAt) {
 		return
@@ -203,8 +204,8 @@ func (s *Server) armTimer(t time.Time) {
 	s.timer.Reset(max(t.Sub(s.now()), 0))
 }
 
-// scheduleReaping sets the timer for the next call of reap, if there are containers or
-// TTL nodes.
+// scheduleReaping sets the timer for the next call of reap if the tree has containers or TTL
+// nodes.
 func (s *Server) scheduleReaping() {
 	if len(s.tree.reapable) == 0 {
 		return

@@ -15,13 +15,13 @@ const (
 	quotaPath  = "/zookeeper/quota"
 	configPath = "/zookeeper/config"
 
-	// nodeCost estimates the memory of a node besides its path and data, in bytes: the
-	// struct, its entries in two maps and the allocator's rounding.
+	// nodeCost is the estimated memory of a node in bytes, without its path and data: the
+	// struct, its entries in two maps, and the rounding by the allocator.
 	nodeCost = 320
 )
 
-// The owner of a container is ownerContainer; the owner of a TTL node is ttlMask plus its
-// time to live. Neither collides with a session id, which starts with byte 1.
+// The field node.owner is ownerContainer for a container, and ttlMask plus the time to live for
+// a TTL node. Neither collides with a session id, whose first byte is 1.
 const (
 	ownerContainer int64 = -1 << 63
 	ttlMask        int64 = -1 << 56 // 0xff in the first byte
@@ -32,7 +32,7 @@ func isSession(owner int64) bool { return owner != 0 && owner != ownerContainer 
 
 // A node is a znode. Its path is its key in tree.nodes.
 type node struct {
-	data         []byte // nil is null, which the protocol distinguishes from empty
+	data         []byte // nil means null, which the protocol distinguishes from empty data
 	acl          *aclList
 	children     map[string]*node // nil if there are none
 	czxid, mzxid int64
@@ -41,12 +41,12 @@ type node struct {
 	owner        int64 // session id, ownerContainer, ttlMask plus time to live, or 0
 	version      int32
 	aver         int32
-	creates      int32 // number of children ever created, which is the stored cversion
-	sets         int32 // number of times a child's data was set; only products add it to the cversion
+	creates      int32 // number of children ever created; ZooKeeper stores it as the cversion
+	sets         int32 // number of times the data of a child was set; only products add it to the cversion
 }
 
-// encodeStat writes the node's Stat for clients. Its cversion counts creations and
-// deletions of children, while the node stores creations only.
+// encodeStat writes the node's Stat as clients see it. The cversion in a Stat counts both
+// creations and deletions of children, although the node stores only the number of creations.
 func (n *node) encodeStat(e *jute.Encoder) {
 	owner, children := int64(0), int32(len(n.children))
 	if isSession(n.owner) {
@@ -60,25 +60,25 @@ func (n *node) encodeStat(e *jute.Encoder) {
 	e.Long(n.pzxid)
 }
 
-// tree holds all nodes by path, and indexes of them. The root is at "/" and also at "",
-// which parentOf returns for "/a".
+// tree holds all znodes by path, and several indexes of them. The root has two keys: "/", and
+// "", because parentOf("/a") returns "".
 type tree struct {
 	nodes          map[string]*node
 	ephemerals     map[int64]map[string]struct{} // paths, by session id
-	reapable       map[string]struct{}           // containers and nodes with a TTL
-	quotas         map[string]struct{}           // paths that have a limits node
+	reapable       map[string]struct{}           // paths of containers and of nodes with a TTL
+	quotas         map[string]struct{}           // paths with a quota, which is a zookeeper_limits node
 	lastParent     *node                         // parent of the node that find returned last; nil if deleted
 	lastParentPath []byte                        // path of lastParent
 	acls           aclCache
 	bytes          int64 // estimated memory of the tree
-	dataBytes      int64 // paths and data, as mntr counts it
+	dataBytes      int64 // total length of all paths and data; mntr shows it as approximate_data_size
 	as             Version
 	watches        [2]watchTable
 	notified       [eventNodeChildrenChanged + 1]distribution // number of notified watchers, by event type
 }
 
-// The two watch tables: exists and getData register in one, getChildren in the
-// other, addWatch in both.
+// Indexes of tree.watches. The requests exists and getData register their watches in
+// dataWatches, getChildren in childWatches, and addWatch in both.
 const (
 	dataWatches = iota
 	childWatches
@@ -97,10 +97,10 @@ func newTree(as Version) *tree {
 	}
 	open := []acl{{perms: permAll, id: world}}
 	if _, ok := as.product(); ok {
-		open = nil // in products an empty list permits everything (KeeperStorage::checkACL)
+		open = nil // in products, an empty ACL permits everything (KeeperStorage::checkACL)
 	}
-	// Like ZooKeeper, do not count these nodes as creations: in an empty tree, the
-	// cversion of the root is -1, and that of /zookeeper is -2.
+	// Like ZooKeeper, do not count the system nodes as created children of their parents. In an
+	// empty tree, the cversion of the root is therefore -1, and the cversion of /zookeeper is -2.
 	root := &node{data: []byte{}, acl: t.acls.retain(open)}
 	t.dataBytes = int64(len("/"))
 	t.nodes["/"], t.nodes[""] = root, root
@@ -118,7 +118,7 @@ func newTree(as Version) *tree {
 	return t
 }
 
-// parentOf returns the path of the parent; "" for a child of the root.
+// parentOf returns the path of the parent, or "" for a child of the root.
 func parentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
 // nameOf returns the last component of a path.
@@ -131,24 +131,25 @@ func (n *node) addChild(name string, child *node) {
 	n.children[name] = child
 }
 
-// find returns nodes[path], faster for clients that read a whole tree: they read siblings
-// one after the other, which find looks up in the small map of the last node's parent.
+// find returns the node with the given path, or nil. It is faster than t.nodes[path] for clients
+// that read siblings one after the other: it remembers their parent, and looks up each sibling
+// in the parent's small map of children.
 func (t *tree) find(path []byte) *node {
-	at := bytes.LastIndexByte(path, '/')
-	if at < 2 { // the root, its children, and invalid paths
+	slash := bytes.LastIndexByte(path, '/')
+	if slash < 2 { // the root, its children, and invalid paths
 		return t.nodes[string(path)]
 	}
-	if t.lastParent == nil || !bytes.Equal(t.lastParentPath, path[:at]) {
-		t.lastParent, t.lastParentPath = t.nodes[string(path[:at])], append(t.lastParentPath[:0], path[:at]...)
+	if t.lastParent == nil || !bytes.Equal(t.lastParentPath, path[:slash]) {
+		t.lastParent, t.lastParentPath = t.nodes[string(path[:slash])], append(t.lastParentPath[:0], path[:slash]...)
 	}
 	if t.lastParent == nil {
 		return nil
 	}
-	return t.lastParent.children[string(path[at+1:])]
+	return t.lastParent.children[string(path[slash+1:])]
 }
 
-// create adds a node. The caller has made sure that the parent exists and that the path
-// does not. afterCreate fires the watches.
+// create adds a node to the tree. The caller has checked that the parent exists and that no
+// node with this path exists. create fires no watches; afterCreate does.
 func (t *tree) create(x *txn, zxid, now int64) *node {
 	parent := t.nodes[parentOf(x.path)]
 	n := &node{
@@ -165,8 +166,8 @@ func (t *tree) create(x *txn, zxid, now int64) *node {
 	return n
 }
 
-// afterCreate updates the quotas and fires the watches for a created node. Like ZooKeeper,
-// it is called after the Stat for the reply has been encoded.
+// afterCreate updates the quotas and fires the watches for a node that was just created. As in
+// ZooKeeper, this happens only after the Stat for the reply has been encoded.
 func (t *tree) afterCreate(path string, n *node) {
 	t.quotaCreated(path, n)
 	parent := parentOf(path)
@@ -187,7 +188,7 @@ func (t *tree) delete(path string, zxid int64) {
 		t.lastParent = nil
 	}
 	delete(t.reapable, path)
-	delete(t.ephemerals[n.owner], path) // an empty set stays until the session ends
+	delete(t.ephemerals[n.owner], path) // the set remains until the session ends, even if it is empty
 	t.quotaDeleted(path, n)
 	t.account(path, -1, -len(n.data))
 	notified := t.fire(dataWatches, eventNodeDeleted, zxid, path, n.acl, nil)
@@ -241,12 +242,12 @@ func sortedKeys[V any](set map[string]V) []string {
 	return names
 }
 
-// descendants returns the number of nodes below a path. Like ZooKeeper, which compares
-// each path with the prefix path + "/", it counts all nodes for the root.
+// descendants returns the number of nodes below a path. For the path "", it also counts the root
+// itself, like ZooKeeper, which counts all paths with the prefix path + "/".
 func (t *tree) descendants(path string) int32 {
 	switch path {
 	case "/":
-		return int32(len(t.nodes) - 2) // without the root, which has two entries
+		return int32(len(t.nodes) - 2) // all nodes but the root, which has two entries
 	case "":
 		return int32(len(t.nodes) - 1)
 	}
@@ -255,9 +256,9 @@ func (t *tree) descendants(path string) int32 {
 	return total - 1
 }
 
-// walk calls f for a node and all its descendants. It is not recursive, because a path of
-// 1 MiB can be half a million nodes deep.
-func (t *tree) walk(path string, f func(string, *node)) {
+// walk calls visit for the node at path and for all its descendants. It is not recursive,
+// because a path of 1 MiB can be half a million nodes deep.
+func (t *tree) walk(path string, visit func(string, *node)) {
 	stack := []string{path}
 	for len(stack) > 0 {
 		p := stack[len(stack)-1]
@@ -266,7 +267,7 @@ func (t *tree) walk(path string, f func(string, *node)) {
 		if n == nil {
 			continue
 		}
-		f(p, n)
+		visit(p, n)
 		for name := range n.children {
 			stack = append(stack, strings.TrimSuffix(p, "/")+"/"+name)
 		}

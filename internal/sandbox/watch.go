@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// watchModes is the set of modes of a connection's watches on a path. Up to ZooKeeper 3.8
-// it has one element: a new mode replaces the old one.
+// watchModes is the set of modes in which one connection watches one path. Up to ZooKeeper 3.8,
+// the set has at most one element, because a new mode replaces the old one.
 type watchModes uint8
 
 const (
@@ -16,19 +16,20 @@ const (
 	anyMode = watchOnce | watchPersistent | watchRecursive
 )
 
-// watchCost estimates the memory of a watch besides its path, in bytes.
+// watchCost is the estimated memory of a watch in bytes, without its path.
 const watchCost = 200
 
 // A watchTable is one of the two sets of watches, dataWatches or childWatches.
 type watchTable struct {
 	paths     map[string]map[*conn]watchModes
-	conns     map[*conn]map[string]struct{} // connections that have or had a watch, as wchs counts them
+	conns     map[*conn]map[string]struct{} // watched paths of each connection; nil if all its watches are gone
 	recursive int                           // number of recursive watches; if 0, fire need not visit ancestors
 	total     int
 	bytes     int64 // estimated memory of all watches
 }
 
-// set replaces a connection's watches on a path. Modes 0 removes them.
+// set replaces the modes in which a connection watches a path. If modes is 0, the connection no
+// longer watches the path.
 func (w *watchTable) set(path string, c *conn, modes watchModes) {
 	old := w.paths[path][c]
 	w.recursive += int(modes&watchRecursive)/int(watchRecursive) - int(old&watchRecursive)/int(watchRecursive)
@@ -59,17 +60,18 @@ func (w *watchTable) set(path string, c *conn, modes watchModes) {
 	w.conns[c][path] = struct{}{}
 }
 
-// remove removes watches of the given modes and reports whether there were any.
+// remove removes a connection's watches of the given modes on a path. It reports whether there
+// were any.
 func (w *watchTable) remove(path string, c *conn, modes watchModes) bool {
 	have := w.paths[path][c]
 	w.set(path, c, have&^modes)
 	return have&modes != 0
 }
 
-// has returns the result of checkWatches: codeOK if any client, not only the one that
-// asks, watches the path itself. ZooKeeper also visits the path's ancestors. It finds
-// nothing there, but fails with codeMarshalling if a path does not start at the root.
-func (w *watchTable) has(path string, modes watchModes) code {
+// check returns the result of a checkWatches request: codeOK if any client, not only the one
+// that sent the request, watches the path. ZooKeeper also looks at the ancestors of the path.
+// It finds nothing there, but fails with codeMarshalling if the path does not begin with "/".
+func (w *watchTable) check(path string, modes watchModes) code {
 	watched := false
 	for _, m := range w.paths[path] {
 		watched = watched || m&modes != 0
@@ -93,25 +95,25 @@ func (w *watchTable) drop(c *conn) {
 	delete(w.conns, c)
 }
 
-// fire sends an event to the connections that watch the path in one table, except those
-// in skip. It returns the connections whose watches have fired. A one-shot watch is
-// removed even if its client gets no event because it has no permission to read the node.
+// fire sends an event to all connections that watch the path in the given table, except the
+// connections in skip. It returns the connections whose watches have fired. A one-shot watch is
+// removed even if its client gets no event for lack of permission to read the node.
 func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList, skip map[*conn]bool) map[*conn]bool {
 	w := &t.watches[table]
 	if w.total == 0 {
 		return nil
 	}
 	hit := make(map[*conn]bool)
-	// A recursive watch reports the events of the children themselves instead of
-	// NodeChildrenChanged.
-	below := typ != eventNodeChildrenChanged
+	// A recursive watch never reports NodeChildrenChanged, because it reports the events of
+	// the children themselves.
+	recursive := typ != eventNodeChildrenChanged
 	for c, modes := range w.paths[path] {
-		if modes != watchRecursive || below {
+		if modes != watchRecursive || recursive {
 			hit[c] = true
 		}
 		w.remove(path, c, watchOnce)
 	}
-	for p := path; below && w.recursive > 0 && len(p) > 1 && p[0] == '/'; {
+	for p := path; recursive && w.recursive > 0 && len(p) > 1 && p[0] == '/'; {
 		p = cmp.Or(parentOf(p), "/")
 		for c, modes := range w.paths[p] {
 			if modes&watchRecursive != 0 {
@@ -140,8 +142,8 @@ func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList
 	return hit
 }
 
-// watch registers a watch in one table. It replaces the connection's watches of other
-// modes on the path, unless the version allows several.
+// watch registers a watch of a connection in one table. It replaces the connection's watch on
+// the same path in another mode, unless the imitated version allows several modes.
 func (t *tree) watch(table int, path string, c *conn, mode watchModes) {
 	w := &t.watches[table]
 	if t.as.has(modesTogether) {
@@ -156,37 +158,38 @@ func (t *tree) addWatch(path string, c *conn, mode watchModes) {
 	t.watch(childWatches, path, c, mode)
 }
 
-// A removal names the watches that the type in a checkWatches or removeWatches request
-// stands for.
+// A removal describes the watches that a checkWatches or removeWatches request selects by its
+// field type.
 type removal struct {
 	tables []int
 	modes  watchModes
 }
 
-// removals has an entry for each type: children, data, any, persistent, recursive.
+// removals maps each type in a checkWatches or removeWatches request to the watches that it
+// selects: children (1), data (2), any (3), persistent (4) and recursive (5).
 var removals = map[int32]removal{
 	1: {[]int{childWatches}, watchOnce}, 2: {[]int{dataWatches}, watchOnce}, 3: {[]int{childWatches, dataWatches}, anyMode},
 	4: {[]int{childWatches, dataWatches}, watchPersistent}, 5: {[]int{childWatches, dataWatches}, watchRecursive},
 }
 
-// removal returns the removal for a type. It has no tables if this version does not know
-// the type.
+// removal returns the watches that a type selects. The result has no tables if this version does
+// not know the type.
 func (v Version) removal(typ int32) removal {
 	r := removals[typ]
 	switch {
 	case v.has(persistentTypes):
 	case typ > 3:
 		return removal{}
-	default: // a type stands for watches of all modes in its tables
+	default: // in this version, each type selects the watches of all modes in its tables
 		r.modes = anyMode
 	}
 	return r
 }
 
-// restore registers a client's watches again after a reconnect; lists are in the order
-// of setWatches2. If a watch would have fired since the zxid that the client saw last, the
-// client gets the event at once instead. As in ZooKeeper, these events need no permission
-// to read the node.
+// restore re-registers a client's watches after a reconnect. The lists of paths are in the order
+// of the request setWatches2, and since is the last zxid that the client has seen. If a watch
+// would have fired after it, restore sends the event at once instead. As in ZooKeeper, the
+// client gets such an event even without permission to read the node.
 func (t *tree) restore(c *conn, since int64, lists [5][]string) {
 	for kind, paths := range lists {
 		for _, p := range paths {

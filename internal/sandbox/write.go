@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A request is a decoded write request, or an operation of a multi.
+// A request is a decoded write request, or one operation of a multi.
 type request struct {
 	op      int32
 	path    string
@@ -21,7 +21,7 @@ type request struct {
 	version int32
 }
 
-// readWrite decodes a write operation.
+// readWrite decodes the body of a write request, or of one operation of a multi.
 func readWrite(d *jute.Decoder, op int32) request {
 	r := request{op: op, ttl: -1}
 	r.path, r.null = nullString(d)
@@ -42,10 +42,10 @@ func readWrite(d *jute.Decoder, op int32) request {
 	return r
 }
 
-// versionMatches returns codeBadVersion if the request demands another version than that
-// of the node. Version -1 matches any.
-func (r *request) versionMatches(version int32) code {
-	if r.version != -1 && r.version != version {
+// checkVersion returns codeBadVersion if the request expects a version other than current, the
+// node's version. A request with version -1 matches every node.
+func (r *request) checkVersion(current int32) code {
+	if r.version != -1 && r.version != current {
 		return codeBadVersion
 	}
 	return codeOK
@@ -59,12 +59,13 @@ type txn struct {
 	acl     []acl
 	owner   int64
 	version int32
-	creates int32 // the parent's new count of creations
+	creates int32 // number of children ever created under the parent, including this node
 }
 
-// A record is the state of a node after the preceding operations of the same multi.
+// A record is the state that a node will have once the preceding operations of the same multi
+// have been applied.
 type record struct {
-	gone          bool
+	gone          bool // a preceding operation deletes the node
 	version, aver int32
 	creates       int32
 	children      int32
@@ -73,14 +74,15 @@ type record struct {
 	data          []byte
 }
 
-// A batch checks the operations of one request against the tree and against each other.
-// It does not change the tree, so that a multi is applied completely or not at all.
+// A batch checks the operations of one request: each must be possible in the state of the tree
+// after the operations before it. A batch does not change the tree, so that a multi can be
+// applied completely or not at all.
 type batch struct {
 	s       *Server
 	caller  []id
 	session int64
 	records map[string]record // nil for a single operation
-	grown   int64             // bytes that the checked operations add at most
+	grown   int64             // upper bound of the memory that the checked operations add, in bytes
 }
 
 func (b *batch) record(path string) (record, bool) {
@@ -103,8 +105,8 @@ func (b *batch) put(path string, r record) {
 	}
 }
 
-// permitted returns the record of a node, or an error if the node does not exist or the
-// caller lacks the permission perm.
+// permitted returns the record of the node at path. It returns an error if the node does not
+// exist or if the caller lacks the permission perm.
 func (b *batch) permitted(path string, perm int32) (record, code) {
 	n, ok := b.record(path)
 	switch {
@@ -116,8 +118,8 @@ func (b *batch) permitted(path string, perm int32) (record, code) {
 	return n, codeOK
 }
 
-// prepare checks one operation. It returns the error of the first check that fails; their
-// order is ZooKeeper's.
+// prepare checks one operation. It makes the checks in ZooKeeper's order, and returns the error
+// of the first check that fails.
 func (b *batch) prepare(r *request) (txn, code) {
 	switch {
 	case jute.Creates(r.op):
@@ -133,11 +135,12 @@ func (b *batch) prepare(r *request) (txn, code) {
 	case r.op == jute.OpSetACL:
 		return b.setACL(r)
 	}
-	n, err := b.permitted(r.path, permRead) // the only other operation is a check
-	return txn{op: jute.OpCheck, path: r.path}, cmp.Or(err, r.versionMatches(n.version))
+	n, err := b.permitted(r.path, permRead) // the only operation that remains is check
+	return txn{op: jute.OpCheck, path: r.path}, cmp.Or(err, r.checkVersion(n.version))
 }
 
-// checkPath checks the path of a create or delete: it must have a parent.
+// checkPath checks the path of a create or delete request: it must not be null, and must
+// contain a slash, so that the node has a parent, and no NUL character.
 func (r *request) checkPath() code {
 	switch {
 	case r.null:
@@ -179,8 +182,9 @@ func (b *batch) create(r *request) (txn, code) {
 		return txn{}, err
 	}
 	x := txn{op: jute.OpCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
-	// Opcodes 19 (createContainer) and 21 (createTTL) decide the type of the node. The
-	// mode counts only for opcodes 1 and 15, which create a plain node for mode container.
+	// The opcodes 19 (createContainer) and 21 (createTTL) determine the type of the node
+	// whatever the mode is. The mode matters only for the opcodes 1 and 15; with the mode
+	// for a container, these create a plain node.
 	switch {
 	case r.op == jute.OpCreateContainer:
 		x.owner = ownerContainer
@@ -196,8 +200,8 @@ func (b *batch) create(r *request) (txn, code) {
 	return x, codeOK
 }
 
-// checkMode checks the mode and the time to live of a create. It rejects opcode 21
-// (createTTL) with a mode that has no time to live; some of these crash ZooKeeper.
+// checkMode checks the mode and the time to live of a create request. It rejects a request with
+// opcode 21 (createTTL) and a mode without a time to live, because some of these crash ZooKeeper.
 func (b *batch) checkMode(r *request) code {
 	switch {
 	case r.flags < modePersistent || r.flags > modeTTLSequential, r.flags < modeTTL && r.op == jute.OpCreateTTL:
@@ -212,8 +216,8 @@ func (b *batch) checkMode(r *request) code {
 	return codeOK
 }
 
-// checkQuota returns an error if the write would exceed a hard quota and quotas are
-// enforced.
+// checkQuota returns an error if quotas are enforced and the write would exceed a hard quota.
+// The write adds the given number of nodes and the given number of bytes of data.
 func (b *batch) checkQuota(path string, nodes, data int64) code {
 	if !b.s.opt.EnforceQuota {
 		return codeOK
@@ -221,7 +225,8 @@ func (b *batch) checkQuota(path string, nodes, data int64) code {
 	return b.s.tree.checkQuota(path, nodes, data)
 }
 
-// checkSize returns an error if the write would make the tree larger than MaxTreeBytes.
+// checkSize returns an error if the write would make the tree larger than MaxTreeBytes. The
+// write adds at most grow bytes and the given ACL.
 func (b *batch) checkSize(grow int64, list []acl) code {
 	t := b.s.tree
 	b.grown += max(grow, 0) + aclCost(list)
@@ -248,7 +253,7 @@ func (b *batch) delete(r *request) (txn, code) {
 	if err == codeOK && !ok {
 		err = codeNoNode
 	}
-	if err = cmp.Or(err, r.versionMatches(n.version)); err == codeOK && n.children > 0 {
+	if err = cmp.Or(err, r.checkVersion(n.version)); err == codeOK && n.children > 0 {
 		err = codeNotEmpty
 	}
 	if err != codeOK {
@@ -263,7 +268,7 @@ func (b *batch) delete(r *request) (txn, code) {
 func (b *batch) setData(r *request) (txn, code) {
 	n, err := b.permitted(r.path, permWrite)
 	diff := int64(len(r.data) - len(n.data))
-	err = cmp.Or(err, b.checkQuota(r.path, 0, diff), r.versionMatches(n.version), b.checkSize(diff, nil))
+	err = cmp.Or(err, b.checkQuota(r.path, 0, diff), r.checkVersion(n.version), b.checkSize(diff, nil))
 	if err != codeOK {
 		return txn{}, err
 	}
@@ -276,13 +281,13 @@ func (b *batch) setData(r *request) (txn, code) {
 func (b *batch) setACL(r *request) (txn, code) {
 	list, err := b.s.opt.As.fixACL(r.acl, b.caller)
 	n, denied := b.permitted(r.path, permAdmin)
-	err = cmp.Or(err, denied, r.versionMatches(n.aver), b.checkSize(0, list))
+	err = cmp.Or(err, denied, r.checkVersion(n.aver), b.checkSize(0, list))
 	return txn{op: jute.OpSetACL, path: r.path, acl: list, version: n.aver + 1}, err
 }
 
-// apply executes a checked operation and encodes the reply for the request's opcode op.
-// It encodes the Stat of a created node before it updates quotas, because the node may
-// hold the counters of its own quota.
+// apply executes an operation that has passed its checks, and encodes the reply. The opcode op
+// is the one in the request. For a create, apply encodes the Stat before it updates the quotas,
+// because the new node may itself contain the counters of the quota that it counts towards.
 func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 	n := t.nodes[x.path]
 	switch x.op {
@@ -304,7 +309,7 @@ func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 	}
 }
 
-// validPath reports whether a path is valid by ZooKeeper's rules.
+// validPath reports whether a path satisfies ZooKeeper's rules for absolute paths.
 func validPath(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false

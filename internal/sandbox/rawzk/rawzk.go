@@ -1,6 +1,6 @@
-// Package rawzk speaks ZooKeeper's protocol frame by frame. With it, a test can send
-// requests that no client library would send, and see every byte of the reply. Begin with
-// Connect and Conn.Call; the functions at the end encode the bodies of requests.
+// Package rawzk is a ZooKeeper client for tests that works with single frames. With it, a test
+// can send requests that no client library would send, and see every byte of the replies. Begin
+// with Connect and Conn.Call. Functions such as Create and Set encode the bodies of requests.
 package rawzk
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Session identifies a session to resume. The zero value requests a new session.
+// A Session identifies a session to resume. The zero value asks for a new session.
 type Session struct {
 	ID      int64
 	Passwd  []byte
 	Timeout int32 // milliseconds; 0 in a connect reply means that the session is unknown
 }
 
-// A Frame is a reply or an event.
+// A Frame is a reply or a watch event from the server.
 type Frame struct {
 	Xid  int32 // -1 for an event
 	Zxid int64
@@ -28,7 +28,7 @@ type Frame struct {
 	Body []byte
 }
 
-// A Conn is a connection with a session. Use its methods from one goroutine at a time.
+// A Conn is a connection with a session. It must not be used by several goroutines at once.
 type Conn struct {
 	net.Conn
 	Session Session
@@ -36,8 +36,8 @@ type Conn struct {
 	xid     int32
 }
 
-// Connect opens or resumes a session over nc. lastZxid is the last zxid that the client has
-// seen.
+// Connect opens or resumes a session over the network connection nc. It reports to the server
+// that lastZxid is the last zxid that the client has seen.
 func Connect(nc net.Conn, s Session, lastZxid int64) (*Conn, error) {
 	c := &Conn{Conn: nc, r: bufio.NewReader(nc)}
 	var e jute.Encoder
@@ -65,7 +65,7 @@ func Connect(nc net.Conn, s Session, lastZxid int64) (*Conn, error) {
 	return c, d.Err()
 }
 
-// WriteFrame sends one frame.
+// WriteFrame sends a frame with the content b, preceded by its length.
 func (c *Conn) WriteFrame(b []byte) error {
 	_, err := c.Conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...))
 	return err
@@ -86,7 +86,7 @@ func (c *Conn) ReadFrame() ([]byte, error) {
 	return b, err
 }
 
-// Send sends a request with a given xid.
+// Send sends a request with the given xid, opcode and body. It does not wait for the reply.
 func (c *Conn) Send(xid, op int32, body []byte) error {
 	var e jute.Encoder
 	e.Int(xid)
@@ -94,7 +94,7 @@ func (c *Conn) Send(xid, op int32, body []byte) error {
 	return c.WriteFrame(append(e.B, body...))
 }
 
-// Recv returns the next reply or event.
+// Recv waits for the next reply or event and returns it.
 func (c *Conn) Recv() (Frame, error) {
 	b, err := c.ReadFrame()
 	if err != nil {
@@ -105,8 +105,8 @@ func (c *Conn) Recv() (Frame, error) {
 	return f, d.Err()
 }
 
-// Call sends a request and returns the events that arrive before its reply, and then the
-// reply.
+// Call sends a request and waits for its reply. The last of the returned frames is the reply; the
+// others are events that arrived before it.
 func (c *Conn) Call(op int32, body []byte) ([]Frame, error) {
 	c.xid++
 	if err := c.Send(c.xid, op, body); err != nil {
@@ -120,10 +120,10 @@ const (
 	pingXid = -2
 )
 
-// Ping sends a ping.
+// Ping sends a ping. Pong waits for the reply.
 func (c *Conn) Ping() error { return c.Send(pingXid, opPing, nil) }
 
-// Pong waits for the reply to Ping and returns the frames that arrive before it.
+// Pong waits for the reply to Ping and returns the frames that arrived before the reply.
 func (c *Conn) Pong() ([]Frame, error) {
 	frames, err := c.until(pingXid)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *Conn) Pong() ([]Frame, error) {
 	return frames[:len(frames)-1], nil
 }
 
-// Flush calls Ping and Pong.
+// Flush sends a ping, waits for the reply, and returns the frames that arrived before the reply.
 func (c *Conn) Flush() ([]Frame, error) {
 	if err := c.Ping(); err != nil {
 		return nil, err
@@ -160,7 +160,7 @@ type ACL struct {
 	Scheme, ID string
 }
 
-// Open grants everybody all permissions.
+// Open is the ACL that grants all permissions to everybody.
 var Open = []ACL{{31, "world", "anyone"}}
 
 func acls(e *jute.Encoder, list []ACL) {
@@ -172,7 +172,7 @@ func acls(e *jute.Encoder, list []ACL) {
 	}
 }
 
-// Create returns the body of opcodes 1, 15 and 19.
+// Create returns the body of a create, create2 or createContainer request (opcodes 1, 15, 19).
 func Create(path string, data []byte, list []ACL, flags int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -182,14 +182,14 @@ func Create(path string, data []byte, list []ACL, flags int32) []byte {
 	return e.B
 }
 
-// CreateTTL returns the body of opcode 21.
+// CreateTTL returns the body of a createTTL request (opcode 21); ttl is in milliseconds.
 func CreateTTL(path string, data []byte, list []ACL, flags int32, ttl int64) []byte {
 	e := jute.Encoder{B: Create(path, data, list, flags)}
 	e.Long(ttl)
 	return e.B
 }
 
-// Set returns the body of setData.
+// Set returns the body of a setData request.
 func Set(path string, data []byte, version int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -198,7 +198,7 @@ func Set(path string, data []byte, version int32) []byte {
 	return e.B
 }
 
-// SetACL returns the body of setACL.
+// SetACL returns the body of a setACL request.
 func SetACL(path string, list []ACL, version int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -207,7 +207,8 @@ func SetACL(path string, list []ACL, version int32) []byte {
 	return e.B
 }
 
-// PathInt returns the body of delete, check, addWatch, removeWatches and checkWatches.
+// PathInt returns the body of a request that consists of a path and a number: delete, check,
+// addWatch, removeWatches or checkWatches.
 func PathInt(path string, n int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -215,7 +216,8 @@ func PathInt(path string, n int32) []byte {
 	return e.B
 }
 
-// PathWatch returns the body of exists, getData and getChildren.
+// PathWatch returns the body of a request that consists of a path and a watch flag: exists,
+// getData or getChildren.
 func PathWatch(path string, watch bool) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -223,14 +225,15 @@ func PathWatch(path string, watch bool) []byte {
 	return e.B
 }
 
-// Path returns the body of sync, getACL, getEphemerals and getAllChildrenNumber.
+// Path returns the body of a request that consists of a path: sync, getACL, getEphemerals or
+// getAllChildrenNumber.
 func Path(path string) []byte {
 	var e jute.Encoder
 	e.String(path)
 	return e.B
 }
 
-// Auth returns the body of opcode 100.
+// Auth returns the body of an auth request (opcode 100).
 func Auth(scheme, cred string) []byte {
 	var e jute.Encoder
 	e.Int(0)
@@ -245,7 +248,7 @@ type Op struct {
 	Body []byte
 }
 
-// Multi returns the body of multi and multiRead.
+// Multi returns the body of a multi or multiRead request.
 func Multi(ops ...Op) []byte {
 	var e jute.Encoder
 	for _, op := range ops {
@@ -260,7 +263,8 @@ func Multi(ops ...Op) []byte {
 	return e.B
 }
 
-// SetWatches returns the body of opcode 101 with three lists, or of opcode 105 with five.
+// SetWatches returns the body of a setWatches request (opcode 101) if called with three lists of
+// paths, or of a setWatches2 request (opcode 105) if called with five.
 func SetWatches(zxid int64, lists ...[]string) []byte {
 	var e jute.Encoder
 	e.Long(zxid)
