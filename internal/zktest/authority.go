@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// An Authority is a certificate authority. It writes certificates as PEM files to a
-// directory.
+// An Authority is a certificate authority for tests. It writes the certificates that it issues
+// to PEM files in a directory.
 type Authority struct {
 	dir    string
 	cert   *x509.Certificate
@@ -32,17 +32,18 @@ type Cert struct {
 	Name  string // common name
 	DNS   []string
 	IPs   []net.IP
-	From  time.Time // start of validity; zero means an hour ago
-	Until time.Time // end of validity; zero means in a year
+	From  time.Time // start of validity; the zero time means an hour ago
+	Until time.Time // end of validity; the zero time means a year from now
 }
 
-// Issued is a certificate with its key.
+// Issued is a certificate that an Authority has issued, with its key.
 type Issued struct {
 	tls.Certificate
 	File string // path of the PEM file with the key, the certificate and the authority's certificate
 }
 
-// NewAuthority creates an authority that writes its files to dir.
+// NewAuthority creates a certificate authority with the given common name. It writes its files
+// to the directory dir.
 func NewAuthority(dir, name string) (*Authority, error) {
 	a := &Authority{dir: dir}
 	own := Cert{Name: name}.template()
@@ -59,7 +60,7 @@ func NewAuthority(dir, name string) (*Authority, error) {
 	return a, os.WriteFile(a.File, block("CERTIFICATE", der), 0o600)
 }
 
-// Issue creates a key and its certificate.
+// Issue creates a key and a certificate for it, and writes both to a PEM file.
 func (a *Authority) Issue(c Cert) (*Issued, error) {
 	der, key, err := sign(c.template(), a.cert, a.key)
 	if err != nil {
@@ -79,7 +80,7 @@ func (a *Authority) Issue(c Cert) (*Issued, error) {
 	return i, os.WriteFile(i.File, text, 0o600)
 }
 
-// Pool returns a pool that contains only the authority's certificate.
+// Pool returns a certificate pool that contains only the authority's own certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)
@@ -101,9 +102,9 @@ func (c Cert) template() *x509.Certificate {
 	return t
 }
 
-// sign creates a key and returns the certificate for it, signed with the parent's key by.
-// If parent is nil, the certificate is self-signed.
-func sign(t, parent *x509.Certificate, by *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
+// sign creates a key, and a certificate for it from the template t. It returns the certificate in
+// DER format. The certificate is signed with parentKey, or with its own key if parent is nil.
+func sign(t, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
@@ -112,9 +113,9 @@ func sign(t, parent *x509.Certificate, by *ecdsa.PrivateKey) ([]byte, *ecdsa.Pri
 		return nil, nil, err
 	}
 	if parent == nil {
-		parent, by = t, key
+		parent, parentKey = t, key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, t, parent, key.Public(), by)
+	der, err := x509.CreateCertificate(rand.Reader, t, parent, key.Public(), parentKey)
 	return der, key, err
 }
 

@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// An Option changes the configuration of a server.
+// An Option changes the default configuration of a server, or of all members of an ensemble.
 type Option func(*config)
 
-// config is a server's configuration.
+// config is the configuration of a server, or of all members of an ensemble.
 type config struct {
 	heapMB   int
 	props    []string // Java system properties, key=value
@@ -20,10 +20,10 @@ type config struct {
 	members  int      // number of members of the ensemble
 	quorum   bool
 	readOnly bool
-	secure   bool // has a port for TLS as well
+	secure   bool // the server also has a port for TLS
 
-	// view returns the member other with the ports that member self connects to. If it is
-	// nil, these are other's own ports.
+	// view returns a copy of the member other that has the ports to which the member self
+	// connects. If view is nil, self connects to the ports on which other listens.
 	view func(self, other member) member
 }
 
@@ -35,32 +35,33 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// EnforceQuota makes the server reject writes over a quota. By default it only logs them.
+// EnforceQuota makes the server reject writes that exceed a quota. By default, it executes and
+// logs them.
 func EnforceQuota() Option {
 	return func(c *config) { c.lines = append(c.lines, "enforceQuota=true") }
 }
 
-// Quorum makes the server a replicated ensemble of one, with reconfiguration
-// enabled. Add SkipACL to reconfigure without the super user.
+// Quorum makes the server the only member of a replicated ensemble that can be reconfigured. To
+// allow reconfiguration by users other than the superuser, add SkipACL.
 func Quorum() Option { return func(c *config) { c.quorum = true } }
 
 // Secure adds a port for TLS, whose address Server.Secure returns. The server uses the
-// certificate and key in the PEM file own, and requires client certificates that are signed
-// by the authority in the PEM file authority.
-func Secure(own, authority string) Option {
+// certificate and the key in certFile, and requires client certificates that are signed by the
+// authority whose certificate is in caFile. Both are PEM files.
+func Secure(certFile, caFile string) Option {
 	return func(c *config) {
 		c.secure = true
 		c.lines = append(c.lines,
 			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 			"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
-			"ssl.keyStore.location="+own, "ssl.keyStore.type=PEM",
-			"ssl.trustStore.location="+authority, "ssl.trustStore.type=PEM",
+			"ssl.keyStore.location="+certFile, "ssl.keyStore.type=PEM",
+			"ssl.trustStore.location="+caFile, "ssl.trustStore.type=PEM",
 			"ssl.enabledProtocols=TLSv1.2,TLSv1.3", "ssl.protocol=TLSv1.3",
 			"ssl.ciphersuites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
 	}
 }
 
-// Line adds a line to zoo.cfg.
+// Line adds a line to the server's configuration file zoo.cfg.
 func Line(line string) Option {
 	return func(c *config) { c.lines = append(c.lines, line) }
 }
@@ -70,26 +71,27 @@ func SkipACL() Option {
 	return func(c *config) { c.lines = append(c.lines, "skipACL=yes") }
 }
 
-// MaxConnections limits the number of connections from one address. By default there is
+// MaxConnections limits the number of connections from one IP address to n. By default, there is
 // no limit.
 func MaxConnections(n int) Option {
 	return func(c *config) { c.lines = append(c.lines, fmt.Sprintf("maxClientCnxns=%d", n)) }
 }
 
-// Words limits the four-letter commands that the server answers to a comma-separated
-// list. By default it answers all.
+// Words limits the four-letter commands that the server accepts to those in a comma-separated
+// list. By default, it accepts all.
 func Words(list string) Option {
 	return func(c *config) { c.lines = append(c.lines, "4lw.commands.whitelist="+list) }
 }
 
-// ReadOnlyEnsemble makes the server one of two members, of which the other does not run.
-// Without a majority, the server is empty and serves only clients that accept read-only
-// mode. Peer().Restart() establishes a majority, so that a test can write data.
-// Peer().Stop() ends it again, and some 3 s later the server is read-only.
+// ReadOnlyEnsemble makes the server one of two members of an ensemble. The other member, which
+// Peer returns, is not started. Without a majority, the server contains no data and serves only
+// clients that accept read-only mode. After Peer().Restart(), there is a majority, and a test
+// can write data. About 3 s after Peer().Stop(), the server is read-only again.
 func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly, c.members = true, 2 } }
 
-// Ticks sets the server's tick in milliseconds, and the limits for members to join and to
-// answer, in ticks. Session timeouts are from 2 to 20 ticks.
+// Ticks sets the settings tickTime, in milliseconds, and initLimit and syncLimit, in ticks. The
+// two limits apply to the time in which a member must join its leader, and must reply to it.
+// Session timeouts can be from 2 to 20 ticks.
 func Ticks(tickTime, initLimit, syncLimit int) Option {
 	return func(c *config) {
 		c.lines = append(c.lines, fmt.Sprintf("tickTime=%d\ninitLimit=%d\nsyncLimit=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d",
@@ -97,7 +99,7 @@ func Ticks(tickTime, initLimit, syncLimit int) Option {
 	}
 }
 
-// Heap sets the maximum heap of the server's Java virtual machine in MiB, by default 256.
+// Heap sets the maximum heap size of the server's Java virtual machine, in MiB. The default is 256.
 func Heap(mb int) Option { return func(c *config) { c.heapMB = mb } }
 
 // JavaProperty sets a Java system property, such as "jute.maxbuffer".
@@ -105,26 +107,28 @@ func JavaProperty(key, value string) Option {
 	return func(c *config) { c.props = append(c.props, key+"="+value) }
 }
 
-// javaArgs returns the arguments of java for a server with this configuration.
+// javaArgs returns the arguments of java for a server with this configuration; cfgPath is the
+// path of its zoo.cfg.
 func (c config) javaArgs(cfgPath string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + strconv.Itoa(c.heapMB) + "m",
-		// A server that runs for seconds benefits from a quick start, not from the
-		// optimizing compiler or a parallel garbage collector.
+		// Disable the optimizing compiler and the parallel garbage collector: for a server
+		// that runs only for seconds, a quick start is more important.
 		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Djava.net.preferIPv4Stack=true",
 		"-Dzookeeper.jmx.log4j.disable=true",
 		"-Dzookeeper.admin.enableServer=false",
 		"-Dzookeeper.forceSync=no",
-		"-Dzookeeper.preAllocSize=64", // KiB for each transaction log; the default is 64 MiB
-		// By default the server deletes empty containers each minute, which may happen
-		// between a test's release of a lock and its check of the lock's folder.
+		"-Dzookeeper.preAllocSize=64", // in KiB, for each transaction log; the default is 64 MiB
+		// By default, the server deletes empty containers every minute. This might happen
+		// between the moment when a test releases a lock and the moment when it checks the
+		// lock's folder.
 		"-Dznode.container.checkIntervalMs=3600000",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
 	if archive := classArchive(); archive != "" {
-		// A different version of java ignores the archive.
+		// A java of another version than the one that created the archive ignores it.
 		args = append(args, "-XX:+IgnoreUnrecognizedVMOptions", "-Xshare:auto", "-XX:SharedArchiveFile="+archive)
 	}
 	if c.readOnly {
@@ -136,8 +140,9 @@ func (c config) javaArgs(cfgPath string) []string {
 	return append(args, "-cp", c.classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfgPath)
 }
 
-// classArchive returns the path of the archive that .ci/archive-classes creates, or "" if it
-// does not exist. With it, a server needs a fourth less time to start.
+// classArchive returns the path of the archive of Java classes that .ci/archive-classes creates,
+// or an empty string if it does not exist. With the archive, a server starts in a quarter less
+// time.
 var classArchive = sync.OnceValue(func() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -150,8 +155,8 @@ var classArchive = sync.OnceValue(func() string {
 	return archive
 })
 
-// nettyJars lists the jars that TLS needs. The manifest of the server's jar does not name all
-// of them.
+// nettyJars lists the jars of Netty that a server needs for TLS. They must be in the class path,
+// because the manifest of zookeeper.jar does not name all of them.
 var nettyJars = strings.Fields("buffer codec common handler resolver transport transport-native-epoll transport-native-unix-common")
 
 func nettyJar(name string) string { return "/usr/share/java/netty-" + name + ".jar" }
@@ -166,20 +171,20 @@ func (c config) classPath() string {
 	return path
 }
 
-// ZkCliPath returns the class path of zkCli, including the jars for TLS.
+// ZkCliPath returns the Java class path for running zkCli, including the jars for TLS.
 func ZkCliPath() string { return config{secure: true}.classPath() }
 
-// A member is the id and the ports of a server in an ensemble.
+// A member describes a server in an ensemble: its id and its ports.
 type member struct {
 	id                               int
 	client, quorum, election, secure int // ports
 }
 
-// zooCfg returns the text of zoo.cfg for the member self of an ensemble. Its data are below
-// dir.
+// zooCfg returns the text of zoo.cfg for the server self, which stores its data below dir. The
+// list all contains all members of the ensemble, including self.
 func (c config) zooCfg(dir string, self member, all []member) string {
 	lines := []string{
-		// Sessions expire on whole ticks. The shortest session timeout is one tick.
+		// A short tick makes sessions expire quickly, because they expire on whole ticks.
 		"tickTime=500",
 		"minSessionTimeout=500",
 		"maxSessionTimeout=60000",
@@ -204,8 +209,8 @@ func (c config) zooCfg(dir string, self member, all []member) string {
 		lines = append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", self.client))
 	}
 	if c.readOnly {
-		// Without a majority, only local sessions can be created. Upgrading allows them to
-		// own ephemeral nodes once there is a majority.
+		// Without a majority, clients can open only local sessions. With upgrading, a local
+		// session can create ephemeral nodes once there is a majority.
 		lines = append(lines, "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
 	}
 	if c.secure {

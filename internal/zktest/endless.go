@@ -14,31 +14,33 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Endless starts a server that tries to exhaust the memory of its client. It claims to be
-// ZooKeeper 3.9, opens every requested session, and answers other requests according to a
-// mode:
+// Endless starts a server that tries to exhaust the memory of its clients, and returns its
+// address. The server claims to be ZooKeeper 3.9 and opens every requested session. The mode
+// determines how it replies to other requests:
 //
-//	events        sends half a million events of a znode that nobody watches, 450 MB
-//	watched       sends events of the watched znode without end
-//	below         sends events of ever new descendants of the watched znode without end
-//	over          replies have 250 MiB
-//	empty         lists have 11 million empty names, 45 MiB
-//	short         lists have 9 million names of one character, 45 MiB
-//	many          lists have 2 million names of 19 characters, 45 MiB
-//	long          lists have 200,000 names of 230 characters, 45 MiB
-//	million       lists of children have a million names of 40 characters, which is not an attack
-//	slash, dots, nameless   lists have one name: a/b, .. or empty
-//	acl           access control lists have 4 million entries
-//	identities    replies to whoAmI have 6 million identities
-//	data          data have 45 MiB
-//	claim         replies consist of a length of 200 MiB and nothing else
-//	deep          every znode has one child
-//	heavy         every znode has one child, whose name has 4000 characters
-//	wide          every znode has 10,000 children
-//	crowded       every znode has 400,000 children, 20 MB of names, and the version is 3.4
-//	words         answers to four-letter commands have no end
+//	events        it sends half a million events (450 MB) for a znode that the client does not watch
+//	watched       it sends an endless series of events for the watched znode
+//	below         it sends an endless series of events, each for another descendant of the watched znode
+//	over          each reply has 250 MiB
+//	empty         each list has 11 million empty names (45 MiB)
+//	short         each list has 9 million names of one character (45 MiB)
+//	many          each list has 2 million names of 19 characters (45 MiB)
+//	long          each list has 200,000 names of 230 characters (45 MiB)
+//	million       each list of children has a million names of 40 characters, which is not an attack
+//	slash         each list has one name, a/b
+//	dots          each list has one name, ..
+//	nameless      each list has one name, which is empty
+//	acl           each access control list has 4 million entries
+//	identities    each reply to whoAmI has 6 million identities
+//	data          the data of each znode have 45 MiB
+//	claim         each reply consists of a length of 200 MiB without contents
+//	deep          each znode has one child
+//	heavy         each znode has one child, whose name has 4000 characters
+//	wide          each znode has 10,000 children
+//	crowded       each znode has 400,000 children (20 MB of names), and the server claims to be version 3.4
+//	words         the output of each four-letter command is endless
 //
-// The server ends with tb, and each connection when its client disconnects.
+// The server ends with the test tb. It closes a connection when the client disconnects.
 func Endless(tb testing.TB, mode string) string {
 	tb.Helper()
 	s := &endless{mode: mode}
@@ -72,7 +74,8 @@ func Endless(tb testing.TB, mode string) string {
 	return serve(tb, s.serveClient)
 }
 
-// childName returns the name of child number n: four letters and tail more.
+// childName returns the name of child number n. It has four letters that depend on n, followed by
+// as many letters t as tail says.
 func childName(n, tail int) string {
 	b := []byte("aaaa" + strings.Repeat("t", tail))
 	for i := 3; i >= 0; i-- {
@@ -84,13 +87,13 @@ func childName(n, tail int) string {
 
 type endless struct {
 	mode     string
-	children []byte // encoded list of the children of every znode; empty for the longest lists
+	children []byte // encoded list of the children of each znode; an empty list if answer creates it instead
 }
 
 // serveClient serves one client until it disconnects.
 func (s *endless) serveClient(c net.Conn) {
 	r, w := bufio.NewReader(c), bufio.NewWriterSize(c, 1<<16)
-	if first, err := r.Peek(4); err != nil || first[0] != 0 { // a four-letter command
+	if first, err := r.Peek(4); err != nil || first[0] != 0 { // if the first byte is not 0, a four-letter command
 		s.answerFourLetter(c, err)
 		return
 	}
@@ -121,13 +124,14 @@ func (s *endless) serveClient(c net.Conn) {
 	}
 }
 
-// answerFourLetter answers a four-letter command.
+// answerFourLetter answers a four-letter command, whichever it is, with the output of srvr. If err
+// is not nil, reading the command has failed, and it does nothing.
 func (s *endless) answerFourLetter(c net.Conn, err error) {
 	if err != nil {
 		return
 	}
 	version := "3.9.3"
-	if s.mode == "crowded" { // a version without multiRead, whose replies would be too long
+	if s.mode == "crowded" { // claim a version without multiRead, whose replies would be too long
 		version = "3.4.14"
 	}
 	text := "Zookeeper version: " + version + "-0, built on 2024-01-01\nLatency min/avg/max: 0/0/0\nMode: standalone\nNode count: 5\n"
@@ -141,10 +145,11 @@ func (s *endless) answerFourLetter(c net.Conn, err error) {
 	_ = c.Close()
 }
 
-// answer answers a request. It never builds a long reply in memory: the kernel counts the
-// peak memory of a test process also for the programs that it starts, which tests measure.
+// answer replies to a request. It never builds a long reply in memory, because the kernel never
+// reports a lower peak memory for a program than the test process that started it had, and tests
+// measure the memory of such programs.
 func (s *endless) answer(w *bufio.Writer, request []byte) error {
-	const most = 45 << 20 // bytes of a reply
+	const most = 45 << 20 // length of most long replies, in bytes
 	d := jute.NewDecoder(request)
 	xid, op := d.Int(), d.Int()
 	var e jute.Encoder
@@ -203,13 +208,13 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 		e.Int(1, 31)
 		e.String("world")
 		e.String("anyone")
-	case op != jute.OpExists: // mainly lists of children
+	case op != jute.OpExists: // mainly requests for the children of a znode
 		return writeFrame(w, repeated{e.B, 1}, repeated{s.children, 1}, repeated{s.stat(), 1})
 	}
 	return writeFrame(w, repeated{e.B, 1}, repeated{s.stat(), 1})
 }
 
-// multiRead answers a multiRead. Every requested znode has the same children.
+// multiRead replies to a multiRead request. All znodes have the same children.
 func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error {
 	var list, data, end jute.Encoder
 	list.MultiHeader(jute.OpGetChildren, false, 0)
@@ -228,14 +233,14 @@ func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error
 	return writeFrame(w, append(pieces, repeated{end.B, 1})...)
 }
 
-// stat returns the encoded Stat of a znode with children.
+// stat returns the encoded Stat of a znode that has children.
 func (s *endless) stat() []byte {
 	b := make([]byte, jute.StatLen)
 	b[jute.StatLen-9] = 1 // numChildren
 	return b
 }
 
-// flood sends n events NodeDataChanged for a path.
+// flood sends n NodeDataChanged events for a path.
 func flood(w *bufio.Writer, path string, n int) error {
 	var e jute.Encoder
 	e.Int(jute.XidEvent)
@@ -252,7 +257,7 @@ func flood(w *bufio.Writer, path string, n int) error {
 	return nil
 }
 
-// repeated is a part of a frame: bytes, n times.
+// repeated is a part of a frame that consists of n copies of the same bytes.
 type repeated struct {
 	bytes []byte
 	n     int
@@ -280,7 +285,7 @@ func writeFrame(w *bufio.Writer, pieces ...repeated) error {
 	return nil
 }
 
-// readFrame reads a frame and returns its content.
+// readFrame reads one frame and returns its content, without the length.
 func readFrame(r io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Ensemble starts an ensemble, and returns its servers once all of them serve clients.
-// They end like a server of Start.
+// Ensemble starts an ensemble with the given number of members, and returns its servers once all
+// of them serve clients. Like a server that Start starts, they end with the test.
 func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	tb.Helper()
 	c := newConfig(opts)
@@ -23,7 +23,8 @@ func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	return startMembers(tb, c)
 }
 
-// startMembers starts all servers of an ensemble, or ends the test.
+// startMembers starts all servers of an ensemble. If it cannot, it skips the test or ends it with
+// Fatal.
 func startMembers(tb testing.TB, c config) []*Server {
 	tb.Helper()
 	if err := installed(config{}); err != nil {
@@ -42,8 +43,8 @@ func startMembers(tb testing.TB, c config) []*Server {
 	return servers
 }
 
-// launchAll starts all members of an ensemble. If another program takes one of their
-// ports, it tries again with other ports.
+// launchAll starts all members of an ensemble. If another program uses one of their ports, it
+// tries again with other ports, at most three times in all.
 func launchAll(dir string, c config) ([]*instance, error) {
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
@@ -68,7 +69,8 @@ func launchAll(dir string, c config) ([]*instance, error) {
 	}
 }
 
-// leaderMode is the line in a leader's answer to srvr.
+// leaderMode is the line by which a leader identifies itself in its output for the four-letter
+// command srvr.
 const leaderMode = "\nMode: leader"
 
 // Leads reports whether the server is the leader of its ensemble.
@@ -77,20 +79,20 @@ func (s *Server) Leads() bool {
 	return strings.Contains(Ask(s.tb, s.Addr(), "srvr"), leaderMode)
 }
 
-// Ask sends a four-letter command to a server and returns the answer. It waits up to
-// Patience and ends the test if it fails.
-func Ask(tb testing.TB, addr, word string) string {
+// Ask sends a four-letter command to a server and returns its output. It waits at most for the
+// time Patience. If it fails, it ends the test with Fatal.
+func Ask(tb testing.TB, addr, command string) string {
 	tb.Helper()
-	answer, err := FourLetter(addr, word, Patience)
+	output, err := FourLetter(addr, command, Patience)
 	if err != nil {
-		tb.Fatalf("zktest: %s: %v", word, err)
+		tb.Fatalf("zktest: %s: %v", command, err)
 	}
-	return answer
+	return output
 }
 
-// FourLetter sends a four-letter command to a server, and returns the part of the answer
-// that arrives within limit, even with an error.
-func FourLetter(addr, word string, limit time.Duration) (answer string, err error) {
+// FourLetter sends a four-letter command to a server and returns its output. If the output is
+// not complete within the time limit, FourLetter returns an error and the part that has arrived.
+func FourLetter(addr, command string, limit time.Duration) (output string, err error) {
 	conn, err := net.DialTimeout("tcp", addr, limit)
 	if err != nil {
 		return "", err
@@ -98,7 +100,7 @@ func FourLetter(addr, word string, limit time.Duration) (answer string, err erro
 	defer conn.Close()
 	err = conn.SetDeadline(time.Now().Add(limit))
 	if err == nil {
-		_, err = io.WriteString(conn, word)
+		_, err = io.WriteString(conn, command)
 	}
 	text, readErr := io.ReadAll(conn)
 	return string(text), errors.Join(err, readErr)

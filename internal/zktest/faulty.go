@@ -10,21 +10,21 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// Faulty starts a sandbox that misbehaves according to a mode:
+// Faulty starts a sandbox that misbehaves. The mode determines how:
 //
-//	newid       a client that reconnects gets a new session; the old one ends with its connection
-//	newidkeep   the same, but the old session and its ephemerals last until the session timeout
+//	newid       gives a client that reconnects a new session; the old one ends with its connection
+//	newidkeep   the same, but the old session and its ephemerals remain until the session timeout
 //	expired     replies to a reconnect with timeout -1 and the requested session id
 //	leaderless  replies to each connect request with protocol version 42
-//	moved       a multi fails with SessionMoved in its results; the connection stays open
-//	hangop:N,N  closes the connection instead of answering these opcodes
-//	ignore:N,N  never answers these opcodes
-//	code:N      answers each request except pings and closeSession with this error
-//	silent      answers connect requests only
-//	pings       answers connect requests and pings only
+//	moved       fails each multi with SessionMoved in its results; the connection stays open
+//	hangop:N,N  closes the connection instead of replying to requests with these opcodes
+//	ignore:N,N  never replies to requests with these opcodes
+//	code:N      replies with this error code to each request except pings and closeSession
+//	silent      replies only to connect requests
+//	pings       replies only to connect requests and pings
 //	clickhouse, raftkeeper   imitates that product
 //
-// It has the same timings as Sandbox. Cut closes its connections.
+// The sandbox has the same tick and session timeouts as one that Sandbox starts.
 func Faulty(tb testing.TB, mode string) *Box {
 	tb.Helper()
 	var opt sandbox.Options
@@ -35,7 +35,7 @@ func Faulty(tb testing.TB, mode string) *Box {
 			numbers = append(numbers, int32(n))
 		}
 	}
-	some := func(r sandbox.Reaction) func(int32) sandbox.Reaction {
+	onNumbers := func(r sandbox.Reaction) func(int32) sandbox.Reaction {
 		return func(op int32) sandbox.Reaction {
 			if slices.Contains(numbers, op) {
 				return r
@@ -55,9 +55,9 @@ func Faulty(tb testing.TB, mode string) *Box {
 	case "moved":
 		opt.MultiSessionMoved = true
 	case "hangop":
-		opt.React = some(sandbox.HangUp)
+		opt.React = onNumbers(sandbox.HangUp)
 	case "ignore":
-		opt.React = some(sandbox.Ignore)
+		opt.React = onNumbers(sandbox.Ignore)
 	case "silent":
 		opt.React = func(int32) sandbox.Reaction { return sandbox.Ignore }
 	case "pings", "code":
@@ -81,7 +81,7 @@ func Faulty(tb testing.TB, mode string) *Box {
 	return box
 }
 
-// Cut closes all connections to the sandbox. The sandbox accepts new ones at once.
+// Cut closes all connections to the sandbox. Clients can reconnect at once.
 func (b *Box) Cut() {
 	b.Pause()
 	b.Resume()

@@ -2,24 +2,25 @@ package zktest
 
 import "encoding/binary"
 
-// Forget makes each later connect request ask for a new session, as if the server could not
-// resume any: a client that asks for its session gets another one. The server ends the old
-// session after its timeout.
+// Forget makes the proxy change each later connect request so that it asks for a new session. A
+// client that tries to resume its session gets a new one, as if the server could not resume
+// sessions. The old session expires after its timeout.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.newSessions = true
 }
 
-// Position of the session id in a connect request: after its length, the protocol version,
-// the zxid and the timeout.
+// Position of the session id in a connect request: it follows the length of the frame, the
+// protocol version, the zxid and the timeout.
 const (
 	sessionIDStart = 4 + 4 + 8 + 4
 	sessionIDEnd   = sessionIDStart + 8
 )
 
-// clearSession clears the session id of a connect request after Forget has been called. It
-// ignores bytes that are not a complete frame, such as a four-letter command.
+// clearSession sets the session id in a connect request to 0 if Forget has been called. The
+// argument first is the first data of a connection. If it is not a complete frame, such as a
+// four-letter command, clearSession does not change it.
 func (p *Proxy) clearSession(first []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

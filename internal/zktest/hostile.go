@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Silent returns the address of a server that accepts connections and never sends anything.
+// Silent returns the address of a server that accepts connections but never sends any data.
 func Silent(tb testing.TB) string {
 	tb.Helper()
 	return serve(tb, func(net.Conn) {})
 }
 
-// SSHBanner returns the address of a server that sends the greeting of an SSH server.
-// Its first four bytes, read as the length of a frame, mean 1.3 GB.
+// SSHBanner returns the address of a server that sends the greeting of an SSH server. The first
+// four bytes of the greeting, interpreted as the length of a frame, mean 1.3 GB.
 func SSHBanner(tb testing.TB) string {
 	tb.Helper()
 	return serve(tb, func(c net.Conn) { writeString(c, "SSH-2.0-OpenSSH_9.2\r\n") })
@@ -29,7 +29,7 @@ func HTTP(tb testing.TB) string {
 			return
 		}
 		writeString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
-		_ = c.(*net.TCPConn).CloseWrite() // fails if the client has disconnected
+		_ = c.(*net.TCPConn).CloseWrite() // fails only if the client has disconnected
 	})
 }
 
@@ -43,12 +43,13 @@ func Refused(tb testing.TB) string {
 	return loopback(port)
 }
 
-// writeString writes to a client. It ignores errors, because the client may have
+// writeString writes a text to a client. It ignores errors, because the client may already have
 // disconnected.
 func writeString(c net.Conn, text string) { _, _ = io.WriteString(c, text) }
 
-// serve accepts connections until tb ends. On each it calls greet, and then reads and
-// discards data until the client closes the connection.
+// serve starts a server that accepts connections until the test tb ends, and returns its address.
+// For each connection, the server calls greet. Then it reads and discards data until the client
+// closes the connection.
 func serve(tb testing.TB, greet func(net.Conn)) string {
 	tb.Helper()
 	ln, err := listen()
@@ -58,7 +59,7 @@ func serve(tb testing.TB, greet func(net.Conn)) string {
 	var (
 		wg       sync.WaitGroup
 		conns    []net.Conn
-		complete = make(chan struct{}) // closed once conns no longer grows
+		complete = make(chan struct{}) // closed once no connection will be added to conns
 	)
 	tb.Cleanup(func() {
 		_ = ln.Close()
@@ -79,7 +80,7 @@ func serve(tb testing.TB, greet func(net.Conn)) string {
 			wg.Go(func() {
 				defer c.Close()
 				greet(c)
-				_, _ = io.Copy(io.Discard, c) // until either side closes
+				_, _ = io.Copy(io.Discard, c) // ends when either side closes the connection
 			})
 		}
 	}()

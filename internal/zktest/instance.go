@@ -18,28 +18,30 @@ import (
 
 const (
 	serverJar = "/usr/share/java/zookeeper.jar"
-	// The jar's manifest names all other jars except one for logging.
+	// The manifest of zookeeper.jar names all jars that it needs, except one for logging.
 	classPath = serverJar + ":/usr/share/java/slf4j-simple.jar"
 
-	// startLimit is much longer than a start takes, even on a busy machine.
+	// startLimit is the longest wait for a server to start. Even on a busy machine, servers
+	// start in much less time.
 	startLimit = 60 * time.Second
 )
 
 var errNotInstalled = errors.New("the ZooKeeper server or java was not found; install them with: apt-get install zookeeper libnetty-java")
 
-// errShort is returned if a server is not started because of go test -short.
+// errShort says that a server was not started because the tests run with -short.
 var errShort = errors.New("go test -short starts no ZooKeeper server")
 
-// An instance is a server: its directory, its address, and its process if it is running.
+// An instance is one ZooKeeper server: its directory, its addresses, and its process if it is
+// running.
 type instance struct {
 	dir  string
-	addr string
+	addr string   // address for clients
 	args []string // arguments of java
 
-	secure string // address for TLS, or ""
+	secure string // address for clients that use TLS; empty if there is none
 
 	mu   sync.Mutex
-	proc *process // nil when stopped
+	proc *process // nil if the server is stopped
 }
 
 func installed(c config) error {
@@ -58,14 +60,14 @@ func installed(c config) error {
 	return nil
 }
 
-// launch starts a server with its files below dir. For a read-only ensemble, the second
-// result is the other member, not started; otherwise it is nil.
+// launch starts a server with its files below dir. For a ReadOnlyEnsemble, it also returns the
+// second member, which it has not started. Otherwise, the second result is nil.
 func launch(dir string, opts []Option) (*instance, *instance, error) {
 	c := newConfig(opts)
 	if err := installed(c); err != nil {
 		return nil, nil, err
 	}
-	// Another program can take a port before the server binds it.
+	// Try several times, because another program can take a port before the server listens on it.
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
 		if err != nil {
@@ -83,7 +85,8 @@ func launch(dir string, opts []Option) (*instance, *instance, error) {
 	}
 }
 
-// prepare writes the files of a server, or of all members of an ensemble.
+// prepare writes the files of a server, or of all members of an ensemble, to directories below
+// dir. It does not start the servers.
 func prepare(dir string, c config) ([]*instance, error) {
 	var all []member
 	for id := 1; id <= c.members; id++ {
@@ -119,7 +122,7 @@ func prepare(dir string, c config) ([]*instance, error) {
 	return made, nil
 }
 
-// start starts the process and returns once the server serves clients.
+// start starts the server's process and returns once the server serves clients.
 func (in *instance) start() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -136,7 +139,7 @@ func (in *instance) start() error {
 		return err
 	}
 	deadline := time.Now().Add(startLimit)
-	for !serves(in.addr) || in.secure != "" && !listens(in.secure) { // the port for TLS is opened a little later
+	for !serves(in.addr) || in.secure != "" && !listens(in.secure) { // the server opens its TLS port a little later
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the server did not start serving within %s", startLimit)
 		}
@@ -149,7 +152,7 @@ func (in *instance) start() error {
 	return nil
 }
 
-// stop kills the process, if there is one, and waits until it has ended.
+// stop kills the server's process if it is running, and waits until the process has ended.
 func (in *instance) stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -159,30 +162,31 @@ func (in *instance) stop() {
 	}
 }
 
-// signal calls do with the running process.
-func (in *instance) signal(do func(*os.Process) error) error {
+// signal calls send with the server's process. It returns an error if the server is not running.
+func (in *instance) signal(send func(*os.Process) error) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.proc == nil {
 		return errors.New("the server is not running")
 	}
-	return do(in.proc.cmd.Process)
+	return send(in.proc.cmd.Process)
 }
 
 func (in *instance) logPath() string { return filepath.Join(in.dir, "server.log") }
 
-// portTaken reports whether the server failed because another program had one of its ports.
+// portTaken reports whether the server failed to start because another program was using one of
+// its ports.
 func (in *instance) portTaken() bool { return bytes.Contains(in.logTail(), []byte("BindException")) }
 
-// logTail returns the last 4 KiB of the log.
+// logTail returns the last 4 KiB of the server's log.
 func (in *instance) logTail() []byte {
 	text, _ := os.ReadFile(in.logPath()) // an error means that there is no log yet
 	return text[max(0, len(text)-4096):]
 }
 
-// serves reports whether the server at addr serves clients: only then does its answer to
-// srvr name a mode.
-func serves(addr string) bool { return answersWith(addr, "\nMode: ") }
+// serves reports whether the server at addr serves clients. Its output for the four-letter
+// command srvr contains the line "Mode: …" only if it does.
+func serves(addr string) bool { return srvrContains(addr, "\nMode: ") }
 
 // listens reports whether a server accepts connections at addr.
 func listens(addr string) bool {
@@ -193,34 +197,35 @@ func listens(addr string) bool {
 	return err == nil
 }
 
-// answersWith reports whether a server's answer to srvr contains what, even if the answer
-// is incomplete. It does not wait long, because a server that is starting may fail on srvr
-// internally, and then neither answers nor closes the connection.
-func answersWith(addr, what string) bool {
-	answer, _ := FourLetter(addr, "srvr", 300*time.Millisecond)
-	return strings.Contains(answer, what)
+// srvrContains reports whether a server's output for the four-letter command srvr contains a
+// text. The output may be incomplete, because srvrContains waits only 300 ms: srvr may fail
+// inside a server that is starting, which then neither replies nor closes the connection.
+func srvrContains(addr, text string) bool {
+	output, _ := FourLetter(addr, "srvr", 300*time.Millisecond)
+	return strings.Contains(output, text)
 }
 
 // A process is a started child process.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed once the process has ended and been reaped
+	done chan struct{} // closed after the process has ended and Wait has returned
 }
 
-// startProcess starts cmd. It starts one goroutine, which ends with the process.
+// startProcess starts the command cmd. It also starts a goroutine, which ends with the process.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// Linux sends the parent-death signal when the thread that started the
-		// child ends, so that thread must last as long as the child.
+		// Linux sends the parent-death signal when the thread that started the child
+		// ends. Lock this goroutine to its thread, so that the thread lives as long as
+		// the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // the process is always killed; its log says more than its status
+			_ = cmd.Wait() // ignore the status: the process is always killed
 		}
 	}()
 	return p, <-started

@@ -11,49 +11,50 @@ import (
 )
 
 const (
-	// maxFrame is larger than any frame of ZooKeeper, in bytes, and smaller than any
-	// four-letter command read as a length.
+	// maxFrame is the length of the largest frame that the proxy recognizes, in bytes. It is
+	// larger than any frame of ZooKeeper, and smaller than the first four bytes of any
+	// four-letter command when they are interpreted as a length.
 	maxFrame = 64 << 20
 	// queueLength is the maximum number of delayed frames in one direction.
 	queueLength = 4096
 )
 
-// A link is a client's connection to the proxy and the corresponding connection to the
-// server.
+// A link is a client's connection to the proxy together with the proxy's connection to the
+// server for this client.
 type link struct {
 	p          *Proxy
 	client     *net.TCPConn
 	ctx        context.Context // canceled when the link is cut
 	cancel     context.CancelFunc
-	resetOnCut bool // cutting resets the client's connection
+	resetOnCut bool // cut closes the client's connection with a TCP reset
 
 	mu      sync.Mutex
-	server  *net.TCPConn // nil until connected
-	trap    *trap        // trap that a request of this link has sprung, or nil
-	trapXid int32        // xid of that request
+	server  *net.TCPConn // connection to the server; nil until it is established
+	trap    *trap        // trap that a request of this link has sprung; nil if none has
+	trapXid int32        // xid of the request that has sprung the trap
 }
 
-// newLink must be called with the proxy's mu held.
+// newLink returns a link for a new client of the proxy. The caller must hold p.mu.
 func newLink(p *Proxy, client *net.TCPConn) *link {
 	l := &link{p: p, client: client, resetOnCut: p.resetNew}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// run forwards data until both directions have ended or the link is cut.
+// run forwards data in both directions until both sides have stopped sending or the link is cut.
 func (l *link) run() {
 	defer l.p.removeLink(l)
 	defer l.cut()
 	conn := l.dial()
 	if conn == nil {
-		return // closes the client's connection
+		return // the deferred cut closes the client's connection
 	}
 	server := conn.(*net.TCPConn)
 	l.mu.Lock()
 	l.server = server
 	l.mu.Unlock()
 	if l.ctx.Err() != nil {
-		return // cut has not seen this connection; the deferred cut closes it
+		return // the link was cut before l.server was set; the deferred cut closes this connection
 	}
 	var wg sync.WaitGroup
 	l.forward(&wg, l.client, server, l.checkRequest)
@@ -64,9 +65,10 @@ func (l *link) run() {
 	}
 }
 
-// dial connects to the target, or returns nil. Between the members of an ensemble
-// (p.stream is set) it retries for a while: a member whose connection is refused retries
-// soon, but one whose connection is accepted and then closed takes the leader for dead.
+// dial connects to the proxy's target. It returns nil if that fails. Between the members of an
+// ensemble, where p.stream is set, dial retries for up to 5 s, because the proxy has already
+// accepted the member's connection: a member whose connection is refused soon tries again, but
+// a member whose connection is accepted and then closed assumes that the leader is dead.
 func (l *link) dial() net.Conn {
 	const limit = 5 * time.Second
 	d := net.Dialer{Timeout: limit}
@@ -82,7 +84,7 @@ func (l *link) dial() net.Conn {
 	return nil
 }
 
-// cut closes both connections, which ends all reads and writes on them.
+// cut closes both connections of the link, which ends all reads and writes on them.
 func (l *link) cut() {
 	l.cancel()
 	if l.resetOnCut {
@@ -103,16 +105,16 @@ func (l *link) sprungTrap() *trap {
 	return l.trap
 }
 
-// A chunk is a frame to forward, or bytes outside any frame.
+// A chunk is a piece of data to forward: a frame, or bytes that are not part of a frame.
 type chunk struct {
 	bytes  []byte
-	header []byte    // bytes after the length, if this is a complete frame but not the first; else nil
-	due    time.Time // earliest time to deliver it
+	header []byte    // contents of a complete frame after its length; nil for the first frame of a connection
+	due    time.Time // earliest time at which to deliver the chunk
 }
 
-// forward copies the chunks for which check returns true from src to dst. Its two
-// goroutines end when src is closed or the link is cut.
-func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, check func(chunk) bool) {
+// forward copies from src to dst each chunk for which accept returns true. It starts two
+// goroutines, which end when src is closed or the link is cut.
+func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, accept func(chunk) bool) {
 	queue := make(chan chunk, queueLength)
 	wg.Go(func() {
 		defer close(queue)
@@ -141,7 +143,7 @@ func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, check func(chu
 			if !l.wait(p.due) {
 				return
 			}
-			if !check(p) {
+			if !accept(p) {
 				continue
 			}
 			if _, err := dst.Write(p.bytes); err != nil {
@@ -149,15 +151,15 @@ func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, check func(chu
 				return
 			}
 		}
-		// src has closed its direction; dst may still send.
+		// src sends no more data, but dst may still send.
 		if l.wait(time.Now().Add(l.p.latency())) {
-			_ = dst.CloseWrite() // fails only if dst is closed too
+			_ = dst.CloseWrite() // fails only if dst is already closed
 		}
 	})
 }
 
-// wait waits until a chunk with the given due time may be delivered. It returns false if
-// the link has been cut.
+// wait waits until the time due and until the proxy no longer holds data back. It returns false
+// if the link has been cut.
 func (l *link) wait(due time.Time) bool {
 	if d := time.Until(due); d > 0 {
 		select {
@@ -170,9 +172,9 @@ func (l *link) wait(due time.Time) bool {
 
 // waitOpen waits until a gate is open. It returns false if the link has been cut.
 func (l *link) waitOpen(g *gate) bool {
-	for held := l.p.whenOpen(g); held != nil; held = l.p.whenOpen(g) {
+	for opened := l.p.whenOpen(g); opened != nil; opened = l.p.whenOpen(g) {
 		select {
-		case <-held:
+		case <-opened:
 		case <-l.ctx.Done():
 			return false
 		}
@@ -180,8 +182,8 @@ func (l *link) waitOpen(g *gate) bool {
 	return l.ctx.Err() == nil
 }
 
-// checkRequest checks whether a request springs the proxy's trap. It returns false for a
-// request that must not reach the server.
+// checkRequest checks whether a chunk from the client is a request that springs the proxy's
+// trap. It returns false if the chunk must not reach the server.
 func (l *link) checkRequest(p chunk) bool {
 	if l.p.stream != nil {
 		l.p.stream(p.bytes)
@@ -204,8 +206,8 @@ func (l *link) checkRequest(p chunk) bool {
 	return true
 }
 
-// checkReply cuts the link when the reply to the request that sprang the trap arrives. It
-// returns false for a reply that must not reach the client.
+// checkReply cuts the link if a chunk from the server is the reply to the request that sprang
+// the trap. It returns false if the chunk must not reach the client.
 func (l *link) checkReply(p chunk) bool {
 	l.mu.Lock()
 	cut := l.trap != nil && len(p.header) >= 4 && int32(binary.BigEndian.Uint32(p.header)) == l.trapXid
@@ -217,16 +219,17 @@ func (l *link) checkReply(p chunk) bool {
 	return l.waitOpen(&l.p.replies) && !l.p.dropping()
 }
 
-// A chunkReader splits a stream into frames. From a length above maxFrame on (a four-letter
-// command or another protocol) it returns bytes as they arrive.
+// A chunkReader splits a stream into frames. If the length of a frame exceeds maxFrame, the
+// stream is a four-letter command or another protocol; from there on, the chunkReader returns
+// bytes as they arrive.
 type chunkReader struct {
 	r         *bufio.Reader
-	connected bool // the first frame, which has no header, has been read
-	unframed  bool // bytes are returned as they arrive
+	connected bool // the first frame, which contains a connect request or its reply, has been read
+	unframed  bool // return bytes as they arrive, without splitting them into frames
 }
 
-// next returns the next chunk. With an error, it also returns the bytes that were read
-// before the error.
+// next returns the next chunk. Together with an error, it returns the bytes that it read before
+// the error occurred.
 func (in *chunkReader) next() (chunk, error) {
 	if in.unframed {
 		buf := make([]byte, 32<<10)

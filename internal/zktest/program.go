@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// MainWithProgram is Main for tests that run the program zksh. It builds the program with
-// the given version and puts its directory first in PATH. If -run selects no test, it builds
-// nothing, so that go test reports a mistyped name at once.
+// MainWithProgram is like Main, but for tests that run the program zksh. It builds the program
+// with the given version and puts its directory first in PATH. If the flag -run selects no test,
+// it builds nothing, so that go test reports a mistyped test name without delay.
 func MainWithProgram(m *testing.M, version string) {
 	flag.Parse()
 	if !anySelected() {
@@ -36,8 +36,9 @@ func MainWithProgram(m *testing.M, version string) {
 	Main(m)
 }
 
-// anySelected reports whether -run selects a test, or -bench is set. The testing package
-// has no function that lists tests, so anySelected runs the test binary with -test.list.
+// anySelected reports whether the flag -run selects at least one test, or -bench is set. The
+// testing package has no function that lists tests, so anySelected runs the test binary with
+// -test.list.
 func anySelected() bool {
 	if flag.Lookup("test.list").Value.String() != "" {
 		return false
@@ -50,17 +51,18 @@ func anySelected() bool {
 		return true
 	}
 	names, err := exec.Command(os.Args[0], "-test.list", pattern).Output()
-	return err != nil || len(names) > 0 // go test reports an invalid pattern
+	return err != nil || len(names) > 0 // if the pattern is invalid, go test will report it
 }
 
-// ProgramEnv returns environment variables for the program zksh: with the race detector, the
-// program exits at once instead of a second later, and it resolves names in the same way
-// everywhere. Tests need it if they start the program without their own environment.
+// ProgramEnv returns environment variables for the program zksh. With them, a program built with
+// the race detector exits without the usual delay of a second, and names are resolved in the
+// same way on all systems. MainWithProgram sets them; a test that starts the program without the
+// environment of the test process must pass them.
 func ProgramEnv() []string { return []string{"GORACE=atexit_sleep_ms=0", "GODEBUG=netdns=go"} }
 
-// build builds the program at the root of the module, two levels above the directory of a
-// test. If the test runs under the race detector, so does the program; otherwise it is built
-// without cgo, like the published program.
+// build builds zksh from the root of the module, which is two levels above the directory of the
+// test. The program is built with the race detector if the test is. Otherwise, it is built
+// without cgo, like a released program.
 func build(version string) (dir string, err error) {
 	const root = "../.."
 	if err := statSources(root); err != nil {
@@ -83,15 +85,16 @@ func build(version string) (dir string, err error) {
 	return dir, nil
 }
 
-// UnderRace reports whether this test runs under the race detector, which makes the code of
-// the test about ten times slower.
+// UnderRace reports whether the running test was built with the race detector, which makes its
+// code about ten times slower.
 func UnderRace() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// statSources calls os.Stat for all source files of the program. It makes go test notice
-// when a cached result is stale, because go test does not see the files that go build reads.
+// statSources calls os.Stat for all source files of the program. This makes go test aware that
+// the test depends on them, so that it does not reuse a cached result after a change; it cannot
+// know which files go build reads.
 func statSources(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name := ""

@@ -7,57 +7,57 @@ import (
 	"time"
 )
 
-// A Proxy is a TCP proxy on loopback in front of a server. It forwards complete frames of
-// ZooKeeper's protocol, and injects the faults that its methods set. A setting applies to
-// every frame that arrives after the call has returned.
+// A Proxy is a TCP proxy between clients and a server. It forwards data frame by frame and
+// injects network faults, which its methods turn on and off. A call of a method affects every
+// frame that arrives after the call has returned.
 type Proxy struct {
 	tb     testing.TB
 	addr   string
 	target string
-	wg     sync.WaitGroup // accept loops and links
+	wg     sync.WaitGroup // counts the goroutines of accept and of links
 
-	// stream is called with the bytes sent to the target, and may change them in place. If it
-	// is not nil, the proxy forwards bytes as they arrive instead of frames.
+	// stream is called with all bytes before they are sent to the target, and may change them
+	// in place. If it is not nil, the proxy does not split the data into frames.
 	stream func(sent []byte)
 
 	mu          sync.Mutex
 	closed      bool
-	listener    net.Listener // nil while refusing
+	listener    net.Listener // nil while the proxy refuses connections
 	links       map[*link]bool
-	all         gate
-	replies     gate
+	all         gate // closed by Hold
+	replies     gate // closed by HoldReplies
 	dropReplies bool
-	dropped     int // number of dropped frames
-	resetNew    bool
-	newSessions bool // see Forget
+	dropped     int  // number of dropped frames
+	resetNew    bool // set by Reset
+	newSessions bool // set by Forget
 	delay       time.Duration
-	trap        *trap // nil if none is set
-	requests    []int32
+	trap        *trap   // nil if no trap is set
+	requests    []int32 // opcodes of requests that Requests has not yet returned
 }
 
-// AnyRequest stands for the opcode of any request except a ping.
+// AnyRequest can be passed instead of an opcode. It means any request except a ping.
 const (
 	AnyRequest int32 = -1000
 	pingOpcode int32 = 11
 )
 
-// A trap cuts the connection of a request with a given opcode.
+// A trap makes the proxy cut a connection because of a request with a given opcode.
 type trap struct {
 	opcode int32
-	skip   int           // number of such requests to forward first
-	before bool          // cut before the request is forwarded, not at its reply
-	refuse bool          // reject new connections from then on
-	cut    chan struct{} // closed once the connection is cut
+	skip   int           // number of requests with the opcode that do not spring the trap
+	before bool          // cut the connection before the request is forwarded, not when its reply arrives
+	refuse bool          // reject new connections once the trap has been sprung
+	cut    chan struct{} // closed once the connection has been cut
 }
 
-// NewProxy starts a proxy in front of target ("host:port"). The proxy and its connections
-// end with tb.
+// NewProxy starts a proxy for the server at the address target ("host:port"). The proxy and its
+// connections end with the test tb.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	return startProxy(tb, &Proxy{target: target})
 }
 
-// startProxy starts a proxy whose target, and stream if needed, are set.
+// startProxy starts a proxy. The caller has set its field target, and stream if it is needed.
 func startProxy(tb testing.TB, p *Proxy) *Proxy {
 	tb.Helper()
 	ln, err := listen()
@@ -70,7 +70,7 @@ func startProxy(tb testing.TB, p *Proxy) *Proxy {
 	return p
 }
 
-// Addr returns the address of the proxy as "127.0.0.1:port".
+// Addr returns the address of the proxy in the form "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.addr }
 
 // Cut closes all connections at once and drops delayed frames. The proxy still accepts new
@@ -83,16 +83,16 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Reset makes every cut of a later connection a TCP reset for the client, as when a server
-// exits that has not read all data.
+// Reset changes how the proxy cuts connections that clients open from now on: the client gets a
+// TCP reset, as if the server had exited without having read all data.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.resetNew = true
 }
 
-// Refuse(true) makes new connections fail with "connection refused" until Refuse(false).
-// Existing connections stay open.
+// Refuse(true) makes new connections fail with "connection refused" until Refuse(false) is
+// called. Existing connections stay open.
 func (p *Proxy) Refuse(on bool) {
 	p.tb.Helper()
 	p.mu.Lock()
@@ -112,24 +112,24 @@ func (p *Proxy) Refuse(on bool) {
 	p.accept(ln)
 }
 
-// Hold(true) stops forwarding in both directions until Hold(false), which delivers the data
-// that have arrived meanwhile. Connections stay open, and new ones are accepted.
+// Hold(true) holds back the data in both directions until Hold(false) is called, which delivers
+// them. Meanwhile, connections stay open, and the proxy accepts new ones.
 func (p *Proxy) Hold(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all.hold(on)
 }
 
-// HoldReplies is Hold for the direction from the server to the client only.
+// HoldReplies is like Hold, but holds back only the data that the server sends.
 func (p *Proxy) HoldReplies(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.replies.hold(on)
 }
 
-// A gate is closed while data are held.
+// A gate is closed while the proxy holds data back, and open otherwise.
 type gate struct {
-	opened chan struct{} // closed when the gate opens; nil while it is open
+	opened chan struct{} // channel that is closed when the gate opens; nil while the gate is open
 }
 
 func (g *gate) hold(on bool) {
@@ -142,41 +142,43 @@ func (g *gate) hold(on bool) {
 	}
 }
 
-// DropReplies(true) drops all data that the server sends until DropReplies(false). Requests
-// are still forwarded.
+// DropReplies(true) makes the proxy discard all data that the server sends until
+// DropReplies(false) is called. The proxy still forwards requests.
 func (p *Proxy) DropReplies(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropReplies = on
 }
 
-// CutAfterRequest sets a trap for the next request with this opcode. The proxy forwards the
-// request and, when the server answers, cuts the connection instead of delivering the reply:
-// the server has executed the request, but the client does not know it. The trap works once;
-// a new trap replaces one that has not been sprung. The returned channel is closed when the
-// connection is cut.
+// CutAfterRequest sets a trap for the next request with the given opcode. The proxy forwards the
+// request. When the server replies, the proxy cuts the connection instead of delivering the
+// reply, so the server has executed the request, but the client does not know it. The trap works
+// once. It replaces an earlier trap that has not been sprung. The returned channel is closed
+// once the connection has been cut.
 func (p *Proxy) CutAfterRequest(opcode int32) <-chan struct{} {
 	return p.set(&trap{opcode: opcode})
 }
 
-// CutAfterSkipping is CutAfterRequest, but first forwards skip requests with this opcode.
+// CutAfterSkipping is like CutAfterRequest, but the first requests with the opcode do not spring
+// the trap; skip is their number.
 func (p *Proxy) CutAfterSkipping(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip})
 }
 
-// CutBeforeRequest is like CutAfterRequest, but cuts the connection before the request
-// reaches the server. Later requests on the connection do not reach it either.
+// CutBeforeRequest is like CutAfterRequest, but the proxy cuts the connection before the request
+// reaches the server. Later requests on the same connection do not reach the server either.
 func (p *Proxy) CutBeforeRequest(opcode int32) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, before: true})
 }
 
-// CutBeforeSkipping is CutBeforeRequest, but first forwards skip requests with this opcode.
+// CutBeforeSkipping is like CutBeforeRequest, but the first requests with the opcode do not
+// spring the trap; skip is their number.
 func (p *Proxy) CutBeforeSkipping(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip, before: true})
 }
 
-// CutAfterAndRefuse is CutAfterSkipping, but also rejects new connections until
-// Refuse(false). It does so before the connection is cut.
+// CutAfterAndRefuse is like CutAfterSkipping, but a sprung trap also makes the proxy refuse new
+// connections until Refuse(false) is called. This begins before the connection is cut.
 func (p *Proxy) CutAfterAndRefuse(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip, refuse: true})
 }
@@ -189,34 +191,35 @@ func (p *Proxy) set(t *trap) <-chan struct{} {
 	return t.cut
 }
 
-// Requests returns the opcodes of the requests that arrived since it was last called, in
-// order, without connect requests.
+// Requests returns the opcodes of the requests that have arrived since its last call, in the
+// order of arrival. Connect requests have no opcode and are not included.
 func (p *Proxy) Requests() []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	passed := p.requests
+	arrived := p.requests
 	p.requests = nil
-	return passed
+	return arrived
 }
 
-// Delay delays every frame by d in each direction from now on. It adds latency and does not
-// reduce bandwidth: frames do not wait for one another.
+// Delay makes the proxy deliver every later frame, in both directions, after the delay d. This
+// increases the latency but does not reduce the bandwidth, because frames do not wait for each
+// other.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// stopListening makes new connections fail. It must be called with mu held.
+// stopListening closes the listener, so that new connections fail. The caller must hold p.mu.
 func (p *Proxy) stopListening() {
 	if p.listener != nil {
-		_ = p.listener.Close() // an error changes nothing: the listener is unusable
+		_ = p.listener.Close() // even after an error, the listener can no longer be used
 		p.listener = nil
 	}
 }
 
-// accept starts accepting clients from ln until it is closed. The caller holds mu, or is
-// startProxy.
+// accept starts a goroutine that accepts clients from ln until ln is closed. The caller must hold
+// p.mu, except for startProxy, which is still the only user of p.
 func (p *Proxy) accept(ln net.Listener) {
 	p.listener = ln
 	p.wg.Go(func() {
@@ -251,28 +254,29 @@ func (p *Proxy) close() {
 	p.wg.Wait()
 }
 
-// removeLink removes a link that has ended.
+// removeLink removes a link that has ended from p.links.
 func (p *Proxy) removeLink(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.links, l)
 }
 
-// whenOpen returns a channel that is closed when the gate opens, or nil if it is open.
+// whenOpen returns a channel that is closed when the gate opens, or nil if the gate is open.
 func (p *Proxy) whenOpen(g *gate) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return g.opened
 }
 
-// latency returns the current delay of one direction.
+// latency returns the current delay of a frame in either direction.
 func (p *Proxy) latency() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.delay
 }
 
-// dropping reports whether a reply must be dropped, and counts it if so.
+// dropping reports whether the proxy must drop a reply. If so, it also counts the reply in
+// p.dropped.
 func (p *Proxy) dropping() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,8 +286,8 @@ func (p *Proxy) dropping() bool {
 	return p.dropReplies
 }
 
-// countRequest records a request. If it springs the trap, countRequest removes the trap
-// from the proxy and returns it.
+// countRequest records the opcode of a request for Requests. If the request springs the trap,
+// countRequest removes the trap from the proxy and returns it. Otherwise, it returns nil.
 func (p *Proxy) countRequest(opcode int32) *trap {
 	p.mu.Lock()
 	defer p.mu.Unlock()

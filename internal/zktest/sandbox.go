@@ -8,16 +8,16 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// A Box is a sandbox that a test controls.
+// A Box is a sandbox server that a test controls.
 type Box struct {
 	*sandbox.Server
 	addr string
 }
 
-// Sandbox starts a sandbox with the tick and session timeouts of the servers that Start
-// starts. It ends with tb. Unless opt sets ReapEvery, empty containers stay. Unless opt sets
-// MinTimeout, the shortest session timeout is 500 ms, even for products, whose own 10 s
-// would make tests slow.
+// Sandbox starts a sandbox server, which ends with the test tb. It has the same tick and session
+// timeouts as the servers that Start starts. Unless opt sets ReapEvery, the server does not
+// delete empty containers. Unless opt sets MinTimeout, the shortest session timeout is 500 ms,
+// even for products, because their own minimum of 10 s would make tests slow.
 func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	tb.Helper()
 	opt.ReapEvery = cmp.Or(opt.ReapEvery, time.Hour)
@@ -31,5 +31,5 @@ func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	return &Box{s, addr.String()}
 }
 
-// Addr returns the address of the sandbox as "127.0.0.1:port".
+// Addr returns the address of the sandbox in the form "127.0.0.1:port".
 func (b *Box) Addr() string { return b.addr }

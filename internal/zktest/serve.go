@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// Serve starts a server for a program that is not a test, with its files below dir, and
-// returns once it serves clients. The caller must call stop; on Linux the server also ends
-// with the caller's process. Unlike the servers of tests, which are tuned for a quick start,
-// it runs with Java's default compiler and garbage collector, as in production.
+// Serve starts a server for a program that is not a test, and returns once the server serves
+// clients. The server's files are below dir. The caller must call stop at the end; on Linux, the
+// server also ends when the caller's process ends. Unlike the servers for tests, which are tuned
+// for a quick start, it runs with Java's default compiler and garbage collector, as in
+// production.
 func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	inst, err := serveProgram(dir, opts)
 	if err != nil {
@@ -18,8 +19,8 @@ func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	return inst.addr, inst.stop, nil
 }
 
-// ServeSecure is Serve for a server with the option Secure. It also returns the address
-// for TLS.
+// ServeSecure is like Serve, but also returns the address for TLS. The options must include
+// Secure.
 func ServeSecure(dir string, opts ...Option) (addr, secure string, stop func(), err error) {
 	inst, err := serveProgram(dir, opts)
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// dieWithParent makes the kernel kill the child when this process ends in any way.
+// dieWithParent returns attributes for a child process with which the kernel kills it when this
+// process ends, even if this process is killed.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// pauseProcess stops a process and waits until all its threads have stopped. On a busy
-// machine this takes a while.
+// pauseProcess stops a process with SIGSTOP and waits until all its threads have stopped, which
+// takes a while on a busy machine.
 func pauseProcess(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -34,7 +35,7 @@ func pauseProcess(p *os.Process) error {
 	}
 }
 
-// stopped reports whether each thread of a process has stopped.
+// stopped reports whether all threads of a process are stopped by a signal.
 func stopped(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {
@@ -55,11 +56,11 @@ func stopped(pid int) (bool, error) {
 	return true, nil
 }
 
-// Runs reports whether a process exists and still executes code. It returns false for a
-// zombie, for a process that is exiting, and for one with a pending SIGKILL: on a busy machine,
-// a killed process exists for a while.
+// Runs reports whether a process exists and can still execute its own code. It returns false
+// for a zombie, for an exiting process, and for a process with a pending SIGKILL, because on a
+// busy machine a killed process continues to exist for a while.
 func Runs(pid int) bool {
-	if killed(pid) { // checked first, because SIGKILL is no longer pending once the process exits
+	if killed(pid) { // check this first, because SIGKILL is no longer pending once the process exits
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -70,7 +71,7 @@ func Runs(pid int) bool {
 	var state string
 	var flags uint64
 	var other int
-	// state, ppid, pgrp, session, tty, its group, flags
+	// The fields are: state, parent, process group, session, terminal, its process group, flags.
 	if _, err := fmt.Sscan(rest, &state, &other, &other, &other, &other, &other, &flags); err != nil {
 		return false
 	}
@@ -78,12 +79,12 @@ func Runs(pid int) bool {
 	return state != "Z" && state != "X" && flags&exiting == 0
 }
 
-// killed reports whether a process has a pending SIGKILL, and so executes no more of its
-// own code, or does not exist.
+// killed reports whether a process does not exist or has a pending SIGKILL, so that it no longer
+// executes its own code.
 func killed(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return true // does not exist
+		return true // the process does not exist
 	}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")

@@ -13,7 +13,7 @@ func dieWithParent() *syscall.SysProcAttr { return nil }
 func pauseProcess(*os.Process) error  { return errors.ErrUnsupported }
 func resumeProcess(*os.Process) error { return errors.ErrUnsupported }
 
-// Runs reports whether a process exists.
+// Runs reports whether a process with this id exists.
 func Runs(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err == nil && p.Signal(syscall.Signal(0)) == nil

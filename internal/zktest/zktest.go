@@ -1,12 +1,12 @@
-// Package zktest helps to test with ZooKeeper:
+// Package zktest provides ZooKeeper servers and network faults to tests:
 //
-//   - Start, Shared, Ensemble and StartSplit run real servers from Debian's package;
-//   - Sandbox, Faulty and Endless run imitations, including faulty and hostile ones;
+//   - Start, Shared, Ensemble and StartSplit run real ZooKeeper servers from Debian's package;
+//   - Sandbox, Faulty and Endless run imitations of ZooKeeper, some of them faulty or hostile;
 //   - NewProxy runs a TCP proxy that injects network faults;
-//   - Silent, SSHBanner, HTTP and Refused return addresses that are not ZooKeeper's;
-//   - Eventually and Within wait for expected events.
+//   - Silent, SSHBanner, HTTP and Refused return addresses where no ZooKeeper server listens;
+//   - Eventually and Within limit the time that a test waits for expected events.
 //
-// Everything listens on loopback only and ends with the test that started it.
+// All servers listen on loopback addresses only and end with the test that started them.
 package zktest
 
 import (
@@ -21,21 +21,22 @@ import (
 	"testing"
 )
 
-// A Server is a real ZooKeeper server that a test controls. Its methods end the test if
-// they fail, so call them from the goroutine of the test.
+// A Server is a real ZooKeeper server that a test controls. A method that fails ends the test
+// with Fatal, so call the methods only from the goroutine of the test.
 type Server struct {
 	tb   testing.TB
 	inst *instance
 	peer *instance // second member of a ReadOnlyEnsemble, or nil
 }
 
-// Start starts a server for tb and returns once it serves clients. At the end of tb, the
-// server is killed and its data are removed. With -short the test is skipped. If ZooKeeper
-// is not installed, the test is skipped too, or fails if the environment variable CI is set.
+// Start starts a server for the test tb and returns once it serves clients. When the test ends,
+// the server is killed and its data are removed. With -short, Start skips the test. If
+// ZooKeeper is not installed, the test fails if the environment variable CI is set, and is
+// skipped otherwise.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	// TempDir is called before Cleanup, because cleanups run last to first, and the
-	// directory must outlive the server.
+	// Call TempDir before Cleanup: cleanups run in reverse order, and the directory must be
+	// removed after the server has stopped.
 	inst, peer, err := launch(tb.TempDir(), opts)
 	if err != nil {
 		skipOrFail(tb, err)
@@ -51,20 +52,21 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// Addr returns the server's client address as "127.0.0.1:port". Stop and Restart do not
-// change it.
+// Addr returns the address for clients in the form "127.0.0.1:port". It remains the same after
+// Stop and Restart.
 func (s *Server) Addr() string { return s.inst.addr }
 
-// Secure returns the address for TLS of a server with the option Secure.
+// Secure returns the address for clients that use TLS, or an empty string if the server was
+// started without the option Secure.
 func (s *Server) Secure() string { return s.inst.secure }
 
-// Snapshots returns the directory of the server's snapshots.
+// Snapshots returns the directory in which the server stores its snapshots.
 func (s *Server) Snapshots() string { return filepath.Join(s.inst.dir, "data", "version-2") }
 
-// Logs returns the directory of the server's transaction logs.
+// Logs returns the directory in which the server stores its transaction logs.
 func (s *Server) Logs() string { return filepath.Join(s.inst.dir, "log", "version-2") }
 
-// Stop kills the server, as in a crash. Its data stay for Restart.
+// Stop kills the server, as in a crash. Its data remain on disk for Restart.
 func (s *Server) Stop() { s.inst.stop() }
 
 // Restart kills the server if it is running, starts it again with the same data and port,
@@ -77,7 +79,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause stops the server's process. Its connections stay open, but it answers nothing.
+// Pause stops the server's process with SIGSTOP. Its connections stay open, but it does not
+// reply until Resume is called.
 func (s *Server) Pause() {
 	s.tb.Helper()
 	if err := s.inst.signal(pauseProcess); err != nil {
@@ -85,7 +88,7 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume continues a paused server.
+// Resume makes a paused server run again.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	if err := s.inst.signal(resumeProcess); err != nil {
@@ -93,8 +96,8 @@ func (s *Server) Resume() {
 	}
 }
 
-// Peer returns the second member of a ReadOnlyEnsemble, which does not run until its
-// Restart is called. For any other server, Peer ends the test.
+// Peer returns the second member of a ReadOnlyEnsemble. It does not run until its method Restart
+// is called. If the server is not part of a ReadOnlyEnsemble, Peer ends the test with Fatal.
 func (s *Server) Peer() *Server {
 	s.tb.Helper()
 	if s.peer == nil {
@@ -103,7 +106,7 @@ func (s *Server) Peer() *Server {
 	return &Server{tb: s.tb, inst: s.peer}
 }
 
-// Log returns the server's whole log, including that from before restarts.
+// Log returns the complete text of the server's log file, including the part before restarts.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.inst.logPath())
 	if err != nil {
@@ -112,17 +115,17 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// shared is the server that Shared returns, one for each test binary.
+// shared holds the server that Shared returns. Each test binary has its own.
 var shared struct {
-	dir  string // created by M.Run before any test; empty if M.Run was not used
+	dir  string // directory of the server, created by M.Run; empty if M.Run was not called
 	once sync.Once
 	inst *instance
 	err  error
 }
 
-// Shared returns a server that all tests of a package share. The first call starts it, with
-// default options. Each test must use its own root znode, and must not stop the server. The
-// package must contain
+// Shared returns a server that all tests of a package share. The first call starts it with the
+// default options. Each test must work below a root znode of its own, and must not stop the
+// server. The test package must contain
 //
 //	func TestMain(m *testing.M) { zktest.Main(m) }
 func Shared(tb testing.TB) *Server {
@@ -138,15 +141,16 @@ func Shared(tb testing.TB) *Server {
 	return &Server{tb: tb, inst: shared.inst}
 }
 
-// M is a testing.M whose Run also cleans up the Shared server. Use it with functions that
-// need a Run() int, such as testscript.Main and goleak.VerifyTestMain.
+// M is a testing.M whose method Run also stops the server that Shared started. Pass it to
+// functions that need a method Run() int, such as testscript.Main and goleak.VerifyTestMain.
 type M struct{ *testing.M }
 
-// defaultParallel is the default of the flag -parallel. It is higher than Go's on small
-// machines, because these tests mostly wait for servers and programs.
+// defaultParallel is the default of the flag -parallel of go test. On small machines, it is
+// higher than Go's default, because these tests spend most of their time waiting for servers
+// and programs.
 const defaultParallel = 8
 
-// Run runs the tests, stops the Shared server, and returns the exit status.
+// Run runs the tests, stops the server that Shared started, and returns the exit status.
 func (m M) Run() int {
 	flag.Parse()
 	chosen := false
@@ -170,11 +174,12 @@ func (m M) Run() int {
 	return m.M.Run()
 }
 
-// Main is the body of TestMain in a package that uses Shared. It need not call os.Exit,
+// Main is the body of TestMain in a package that uses Shared. It does not have to call os.Exit,
 // because the testing package takes the exit status from m.
 func Main(m *testing.M) { M{m}.Run() }
 
-// skipOrFail ends a test because its server could not be started.
+// skipOrFail skips a test or ends it with Fatal, because its server could not be started. err is
+// the reason.
 func skipOrFail(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errShort) {
@@ -184,8 +189,9 @@ func skipOrFail(tb testing.TB, err error) {
 	tb.Fatalf("zktest: %v", err)
 }
 
-// Need ends a test if installed is false: the test fails if the environment variable CI is
-// set, and is skipped otherwise. packages names the missing Debian packages.
+// Need ends a test if the Debian packages that it needs are not installed. The test fails if the
+// environment variable CI is set, and is skipped otherwise. The message contains the names of
+// the packages, which are separated by spaces.
 func Need(tb testing.TB, installed bool, packages string) {
 	tb.Helper()
 	switch {
@@ -197,7 +203,7 @@ func Need(tb testing.TB, installed bool, packages string) {
 	}
 }
 
-// logIfFailed logs the end of the server's log if the test fails.
+// logIfFailed makes a test that fails print the end of the server's log.
 func logIfFailed(tb testing.TB, inst *instance) {
 	tb.Cleanup(func() {
 		if tb.Failed() {
@@ -206,8 +212,8 @@ func logIfFailed(tb testing.TB, inst *instance) {
 	})
 }
 
-// Private reports whether only the owner has access to a file (mode 0600) or a directory
-// (mode 0700). It returns true on Windows, where the mode does not show access rights.
+// Private reports whether only the owner has access to a file (mode 0600) or directory (mode
+// 0700). On Windows it always returns true, because the mode does not show access rights there.
 func Private(info fs.FileInfo) bool {
 	want := fs.FileMode(0o600)
 	if info.IsDir() {
