@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// measureCommands measures single commands, and sequential creates.
+// measureCommands measures single commands and scripts of sequential creates.
 func (b *bench) measureCommands() (all []*figure) {
 	defer b.serve()()
 	creates, small, large := b.size(1000, 100), b.size(20_000, 2000), b.size(100_000, 10_000)
@@ -10,13 +10,13 @@ func (b *bench) measureCommands() (all []*figure) {
 	nested, flat := tree{"/nested", small, 20}, tree{"/flat", small, small}
 	wide, deep := tree{"/wide", large + 1, large}, tree{"/large", large, 20}
 
-	// both returns a job for a command in zksh and one in zkCli. zkCli runs only in one of
-	// every rounds.
-	both := func(every int, expect string, times int, args ...string) []job {
+	// both returns two jobs that run a command: one in zksh, and one in zkCli. The job for
+	// zkCli runs only in every n-th round, because zkCli is slow.
+	both := func(n int, expect string, times int, args ...string) []job {
 		ours := b.shell(b.zksh, args...)
 		ours.expect, ours.times = expect, times
 		theirs := ours
-		theirs.path, theirs.every = b.cli, every
+		theirs.path, theirs.every = b.cli, n
 		return []job{ours, theirs}
 	}
 	beside := func(what string, got [][]sample, goal time.Duration, faster float64, goalMB int64) *figure {
@@ -43,7 +43,7 @@ func (b *bench) measureCommands() (all []*figure) {
 		lines[i] = b.onFreshTree(one, lines[i], b.remove)
 	}
 
-	for range b.size(8, 1) { // warm up the server: while Java compiles, its compiler uses one core
+	for range b.size(8, 1) { // warm up the server: until Java has compiled its code, the compiler uses one core
 		for _, j := range []job{list[0], lines[0], deletes(nested, 1)[0], deletes(flat, 1)[0], b.onFreshTree(nested, lists(nested, 1)[0], b.remove)} {
 			b.runOnce(j)
 		}

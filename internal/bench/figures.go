@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A figure is a row of a table: a measurement and its goals.
+// A figure is a row of a table: the name of a measurement, the measured values, and the goals
+// for them.
 type figure struct {
 	name, measured, goals string
 	missed                bool
@@ -30,20 +31,21 @@ func table(figures []*figure) string {
 	return b.String()
 }
 
-// add adds a measured value to the row.
+// add appends a measured value to the row.
 func (f *figure) add(format string, args ...any) *figure {
 	f.measured = strings.TrimPrefix(f.measured+"; "+fmt.Sprintf(format, args...), "; ")
 	return f
 }
 
-// goal adds one of the row's goals.
+// goal appends a goal to the row. met says whether the goal was met.
 func (f *figure) goal(text string, met bool) *figure {
 	f.goals = strings.TrimPrefix(f.goals+"; "+text, "; ")
 	f.missed = f.missed || !met
 	return f
 }
 
-// time adds a time, with a goal unless goal is 0.
+// time appends a measured time to the row. The goal is an upper bound; 0 means that there is no
+// goal.
 func (f *figure) time(got, goal time.Duration) *figure {
 	if f.add("%s", duration(got)); goal > 0 {
 		f.goal("≤ "+duration(goal), got <= goal)
@@ -51,23 +53,26 @@ func (f *figure) time(got, goal time.Duration) *figure {
 	return f
 }
 
-// atMost adds a ratio with an upper bound as the goal, atLeast one with a lower bound. If
-// goal is 0, they add no goal.
-func (f *figure) atMost(got, goal float64, of string) *figure {
-	if f.add("%.2f × %s", got, of); goal > 0 {
+// atMost appends the ratio of a measured time to a reference, such as "`ls -R`". The goal is an
+// upper bound for the ratio; 0 means that there is no goal.
+func (f *figure) atMost(got, goal float64, reference string) *figure {
+	if f.add("%.2f × %s", got, reference); goal > 0 {
 		f.goal(fmt.Sprintf("≤ %.1f ×", goal), got <= goal)
 	}
 	return f
 }
 
-func (f *figure) atLeast(got, goal float64, of string) *figure {
-	if f.add("%.1f × as fast as %s", got, of); goal > 0 {
+// atLeast appends the speed relative to a reference, such as "`zkCli.sh`". The goal is a lower
+// bound; 0 means that there is no goal.
+func (f *figure) atLeast(got, goal float64, reference string) *figure {
+	if f.add("%.1f × as fast as %s", got, reference); goal > 0 {
 		f.goal(fmt.Sprintf("≥ %.1f ×", goal), got >= goal)
 	}
 	return f
 }
 
-// rate adds the number of operations per second, with a goal unless goal is 0.
+// rate appends the number of operations per second: n operations took the given time. The goal
+// is a lower bound; 0 means that there is no goal.
 func (f *figure) rate(n int, took time.Duration, goal int) *figure {
 	got := int(float64(n) / took.Seconds())
 	if f.add("%s/s", thousands(got)); goal > 0 {
@@ -76,7 +81,7 @@ func (f *figure) rate(n int, took time.Duration, goal int) *figure {
 	return f
 }
 
-// memory adds the highest peak memory of runs, with a goal.
+// memory appends the highest peak memory of all runs. The goal is an upper bound of goalMB MiB.
 func (f *figure) memory(runs []sample, goalMB int64) *figure {
 	var got int64
 	for _, s := range runs {
@@ -94,12 +99,12 @@ func median[T int64 | float64 | time.Duration](v []T) T {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// percentile returns the n-th percentile of v, for n from 0 to 99.
+// percentile returns the n-th percentile of v, where n is from 0 to 99.
 func percentile(v []time.Duration, n int) time.Duration {
 	return slices.Sorted(slices.Values(v))[len(v)*n/100]
 }
 
-// times returns the times until exit, without the samples of skipped runs.
+// times returns the total times of the runs, without the runs that were skipped.
 func times(runs []sample) (v []time.Duration) {
 	for _, s := range runs {
 		if s.total > 0 {
@@ -109,8 +114,8 @@ func times(runs []sample) (v []time.Duration) {
 	return v
 }
 
-// medianRatio returns the median of the ratios of times, over the rounds in which both
-// jobs were run.
+// medianRatio compares two jobs. For each round in which both were run, it divides the time of
+// the first job by the time of the second one. It returns the median of these ratios.
 func medianRatio(above, below []sample) float64 {
 	var v []float64
 	for i := range above {

@@ -1,9 +1,10 @@
-// Bench compares zksh with zkCli.sh, if it is installed, and with a bare loop over
-// go-zookeeper. It runs them in turn against the same server, and prints tables with goals.
+// Bench measures the speed and the memory of zksh. It compares zksh with a bare loop over
+// go-zookeeper and, if installed, with zkCli.sh: it runs them in turn against the same server.
+// It prints tables with the measured values and their goals.
 //
 //	go -C internal/bench run . [-quick] [-commands] [-scripts] [-tls] [-trees]
 //
-// The table sections names the measurements; job and byTurns run the programs.
+// The variable sections lists the measurements. A job is a program to run; byTurns runs jobs.
 package main
 
 import (
@@ -28,7 +29,7 @@ const (
 	heapMB    = 1024                                // maximum heap of each server, in MiB
 )
 
-// sections lists the tables in the order in which they are measured and printed.
+// sections lists the tables in the order in which Bench measures and prints them.
 var sections = []struct {
 	flag, title, conditions string
 	measure                 func(*bench) []*figure
@@ -39,10 +40,10 @@ var sections = []struct {
 	{"trees", "Trees of a million znodes", "On the sandbox, in a process of its own.", (*bench).measureTrees},
 }
 
-// A bench is a run of the measurements.
+// A bench holds the state of one run of the program.
 type bench struct {
 	ctx             context.Context
-	dir             string // directory for files, removed at the end
+	dir             string // directory for temporary files, removed at the end
 	addr            string // address of the current server
 	self, zksh, cli string // paths of this program, zksh and zkCli; cli is "" if it is not installed
 	quick           bool
@@ -62,7 +63,7 @@ func main() {
 	for _, on := range chosen {
 		all = all && !*on
 	}
-	debug.SetGCPercent(10) // keeps this process smaller than the programs that it measures; see helperArg
+	debug.SetGCPercent(10) // makes this process use less memory than the programs that it measures; see helperArg
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	exit(caught(func() {
@@ -81,24 +82,24 @@ func main() {
 	}))
 }
 
-// A failure is a panic value: an error that ends the measurement.
+// A failure is the value with which check panics: an error that ends the measurement.
 type failure struct{ error }
 
-// check panics if err is not nil. This ends the measurement after the deferred cleanup,
-// because an incomplete result is useless.
+// check panics if err is not nil. The panic ends the whole measurement, because incomplete
+// results are useless, but deferred functions still clean up.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// must returns v. It ends the measurement if err is not nil.
+// must returns v if err is nil. Otherwise, it ends the measurement.
 func must[T any](v T, err error) T {
 	check(err)
 	return v
 }
 
-// caught calls f, and returns the error if check ended the measurement.
+// caught calls f. If check ends the measurement during the call, caught returns the error.
 func caught(f func()) (err error) {
 	defer func() {
 		switch got := recover().(type) {
@@ -121,7 +122,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// prepare builds zksh. The function done removes all files.
+// prepare builds zksh and returns a bench for the run. The caller must call done at the end,
+// which removes all temporary files.
 func prepare(ctx context.Context, quick bool) (b *bench, done func()) {
 	dir := must(os.MkdirTemp("", "zksh-bench-"))
 	b = &bench{ctx: ctx, dir: dir, self: must(os.Executable()), zksh: filepath.Join(dir, "zksh"), quick: quick}
@@ -137,8 +139,8 @@ func prepare(ctx context.Context, quick bool) (b *bench, done func()) {
 	return b, func() { os.RemoveAll(dir) }
 }
 
-// serve starts a ZooKeeper server and makes it the current server of b. The caller must
-// call stop.
+// serve starts a ZooKeeper server and makes it the current server of b. The caller must call
+// stop to end it.
 func (b *bench) serve(options ...zktest.Option) (stop func()) {
 	addr, stop, err := zktest.Serve(must(os.MkdirTemp(b.dir, "server-")), append(options, zktest.Heap(heapMB))...)
 	check(err)
@@ -146,7 +148,7 @@ func (b *bench) serve(options ...zktest.Option) (stop func()) {
 	return stop
 }
 
-// size returns how much of something to do, which is less in a smoke run.
+// size returns the number full, or the smaller number quick in a smoke run.
 func (b *bench) size(full, quick int) int {
 	if b.quick {
 		return quick
@@ -154,8 +156,8 @@ func (b *bench) size(full, quick int) int {
 	return full
 }
 
-// describe returns a description of the machine and its load. It is called before the
-// measurements start.
+// describe returns a description of the machine, including its load. It must be called before the
+// measurements begin, because they increase the load.
 func describe() string {
 	find := func(file, pattern string) string {
 		text, _ := os.ReadFile(file) // some systems do not have the file

@@ -14,29 +14,29 @@ import (
 	"time"
 )
 
-// runLimit is a limit that no run should reach.
+// runLimit is the time after which a run is killed. No run should take nearly as long.
 const runLimit = 10 * time.Minute
 
-// A job is a program to run, and its expected output.
+// A job is a program to run and measure, together with its expected output.
 type job struct {
-	path          string // "" if the program is not installed
+	path          string // path of the program; empty if it is not installed
 	args          []string
-	env, input    string
-	expect        string // text in the output
+	env, input    string // an additional environment variable, and the standard input
+	expect        string // text that must occur in the output
 	times         int    // number of times that expect must occur
-	every         int    // byTurns runs the job in every n-th round only; 0 means 1
-	before, after func() // called before and after each run by runOnce; may be nil
+	every         int    // run the job only in every n-th round of byTurns; 0 means in every round
+	before, after func() // functions that runOnce calls before and after each run; nil if not needed
 }
 
-// A sample is the measurement of one run of a program. All fields are 0 if the job was
-// skipped in its round.
+// A sample is the measurement of one run of a job. All fields are 0 if the job was skipped in a
+// round.
 type sample struct {
-	first  time.Duration // until the expected text appeared
-	total  time.Duration // until exit
-	memory int64         // peak, in bytes; 0 if the system does not report it
+	first  time.Duration // time from the start until the expected text appeared in the output
+	total  time.Duration // time from the start until the program exited
+	memory int64         // peak memory, in bytes; 0 if the system does not report it
 }
 
-// A matchCounter counts the occurrences of a text in the output that is written to it, and
+// A matchCounter is a writer that counts the occurrences of a text in a program's output and
 // records the time of the first one.
 type matchCounter struct {
 	text  string
@@ -46,11 +46,12 @@ type matchCounter struct {
 	tail  []byte // last bytes of the output, for error messages and for a text that spans two writes
 }
 
-// Write never fails.
+// Write counts the occurrences of the text in p. It never fails.
 func (w *matchCounter) Write(p []byte) (int, error) {
 	const kept = 500
 	if w.text != "" {
-		// Search the seam between two writes separately, so that only the seam is copied.
+		// Search for matches across the seam between two writes separately, so that only
+		// the bytes around the seam must be copied.
 		seam := append(bytes.Clone(w.tail[max(0, len(w.tail)-len(w.text)+1):]), p[:min(len(p), len(w.text)-1)]...)
 		found := bytes.Count(seam, []byte(w.text)) + bytes.Count(p, []byte(w.text))
 		if found > 0 && w.count == 0 {
@@ -63,13 +64,13 @@ func (w *matchCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// environment returns the environment for a program, without the user's configuration and
-// history.
+// environment returns the environment variables for a program that is measured. With them, the
+// program does not use the configuration and the history of the user.
 func (b *bench) environment(more ...string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "LANG=C.UTF-8", "USER=bench"}, more...)
 }
 
-// run runs a job and checks its output.
+// run runs the program of a job and checks its output.
 func (b *bench) run(j job) sample {
 	ctx, cancel := context.WithTimeout(b.ctx, runLimit)
 	defer cancel()
@@ -100,7 +101,7 @@ func (b *bench) run(j job) sample {
 	return s
 }
 
-// runOnce runs a job, and calls its functions before and after.
+// runOnce calls a job's function before, runs the job, and calls its function after.
 func (b *bench) runOnce(j job) sample {
 	if j.before != nil {
 		j.before()
@@ -112,8 +113,8 @@ func (b *bench) runOnce(j job) sample {
 	return s
 }
 
-// byTurns runs each job once per round, and returns the samples of each job, one for each
-// round. It reverses the order of the jobs in every other round.
+// byTurns runs the jobs in turn: each once per round, in reverse order in every other round. It
+// returns the samples of each job, one per round.
 func (b *bench) byTurns(rounds int, jobs ...job) [][]sample {
 	all := make([][]sample, len(jobs))
 	for i := range rounds {
@@ -136,13 +137,14 @@ func (b *bench) byTurns(rounds int, jobs ...job) [][]sample {
 	return all
 }
 
-// shell returns a job that runs zksh or zkCli with these arguments.
+// shell returns a job that runs zksh or zkCli, whose path is given, with the current server and
+// the given arguments.
 func (b *bench) shell(path string, args ...string) job {
 	return job{path: path, args: append([]string{"-server", b.addr}, args...)}
 }
 
-// peakMemory returns the largest resident set of a process that has ended and of its
-// children, in bytes, as counted by Linux.
+// peakMemory returns the peak memory of a process that has ended, in bytes: the largest resident
+// set that Linux reports for the process or any of its children.
 func peakMemory(s *os.ProcessState) int64 {
 	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
 		return u.Maxrss << 10

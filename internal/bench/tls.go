@@ -8,8 +8,9 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// measureTLS measures on a server with a port for TLS with client certificates and another
-// port without TLS.
+// measureTLS measures single commands and scripts over TLS with client certificates, and compares
+// them with zkCli and with scripts without TLS. The server has a port for TLS and another port
+// without TLS.
 func (b *bench) measureTLS() []*figure {
 	dir := must(os.MkdirTemp(b.dir, "tls-"))
 	authority := must(zktest.NewAuthority(dir, "ca"))
@@ -28,7 +29,7 @@ func (b *bench) measureTLS() []*figure {
 	java := list
 	java.path, java.every, java.args = "java", 8, []string{"-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", zktest.ZkCliPath(),
 		"org.apache.zookeeper.ZooKeeperMain", "-server", secure, "-client-configuration", properties, "ls", "/"}
-	for range b.size(400, 1) { // warm up: Java compiles the code of the handshake
+	for range b.size(400, 1) { // warm up the server until Java has compiled the code of the handshake
 		b.run(list)
 	}
 	lists := b.byTurns(b.size(21, 1), list, java)
@@ -39,7 +40,7 @@ func (b *bench) measureTLS() []*figure {
 	without := with
 	without.args = []string{"-server", plain}
 	with, without = b.onFreshTree(root, with, b.remove), b.onFreshTree(root, without, b.remove)
-	for range b.size(12, 1) { // warm up
+	for range b.size(12, 1) { // warm up the server
 		b.runOnce(with)
 		b.runOnce(without)
 	}

@@ -14,44 +14,51 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// helperArg is the first argument of a helper, a process of this program that connects to
-// a server or runs a sandbox. Linux never reports a lower peak memory for a child than its
-// parent had when it started the child. So the parent, whose children are measured, stays
-// small: it holds no trees and no connection.
+// helperArg is the first argument of a helper process. A helper runs this program; it connects
+// to a server, or runs a sandbox. The main process leaves this work to helpers because it must
+// not use much memory: it measures the peak memory of its child processes, and Linux never
+// reports less for a child than the parent used when it started the child.
 const helperArg = "helper"
 
-// A tree is a subtree of znodes, filled level by level.
+// A tree describes a subtree of znodes to create. Its levels are filled one after the other.
 type tree struct {
 	root  string
 	nodes int // number of znodes, including the root
 	fan   int // maximum number of children of a znode
 }
 
-// helper returns a job that runs a helper; see runHelper for the verbs.
+// helper returns a job that runs a helper process for a tree. The verb says what the helper
+// does; see runHelper.
 func (b *bench) helper(verb string, t tree, n int) job {
 	return job{path: b.self, args: []string{helperArg, verb, b.addr, t.root, strconv.Itoa(n), strconv.Itoa(t.fan)}}
 }
 
-// make creates the tree, which must not exist.
+// make creates the znodes of a tree, which must not exist yet.
 func (b *bench) make(t tree) { b.run(b.helper("make", t, t.nodes)) }
 
-// remove removes the tree.
+// remove deletes the znodes of a tree.
 func (b *bench) remove(t tree) {
 	b.run(b.shell(b.zksh, "deleteall", t.root))
 	b.checkRemoved(t)
 }
 
-// checkRemoved checks that the tree does not exist.
+// checkRemoved ends the measurement if the tree still exists.
 func (b *bench) checkRemoved(t tree) { b.run(b.helper("gone", t, 0)) }
 
-// onFreshTree returns the job j, with functions that create the tree before each run and
-// call after(t) after it. The function after is remove or checkRemoved.
-func (b *bench) onFreshTree(t tree, j job, after func(tree)) job {
-	j.before, j.after = func() { b.make(t) }, func() { after(t) }
+// onFreshTree returns a copy of the job j that creates the tree t before each run, and calls
+// cleanUp(t) after each run. cleanUp is b.remove or b.checkRemoved.
+func (b *bench) onFreshTree(t tree, j job, cleanUp func(tree)) job {
+	j.before, j.after = func() { b.make(t) }, func() { cleanUp(t) }
 	return j
 }
 
-// runHelper does a job: VERB SERVER ROOT N FAN.
+// runHelper is the main function of a helper process. Its arguments are either the word sandbox,
+// or VERB SERVER ROOT N FAN, with the number N and the maximum number of children FAN. Verbs:
+//
+//	make    create a tree of N znodes
+//	gone    fail if the tree exists
+//	loop    create N children of ROOT, one after the other
+//	window  create N children of ROOT, with as many requests in flight as zksh has
 func runHelper(args []string) {
 	if len(args) == 1 && args[0] == "sandbox" {
 		serveSandbox()
@@ -80,7 +87,7 @@ func runHelper(args []string) {
 	}
 }
 
-// make creates the tree in transactions of a thousand.
+// make creates the znodes of the tree, in transactions of up to a thousand znodes.
 func (t tree) make(conn *zk.Conn) {
 	paths := make([]string, 0, t.nodes)
 	var ops []any
@@ -98,14 +105,14 @@ func (t tree) make(conn *zk.Conn) {
 	}
 }
 
-// creates is the bare loop. It creates children of the root, with window requests in flight,
-// and prints the created paths in order.
+// creates is the bare loop over go-zookeeper to which zksh is compared. It creates children of
+// the root, prints their paths in order, and keeps up to window requests in flight.
 func (t tree) creates(conn *zk.Conn, window int) {
 	type reply struct {
 		made string
 		err  error
 	}
-	answers := make(chan chan reply, window-1) // plus the one that the loop below waits for
+	answers := make(chan chan reply, window-1) // one less than window, because the loop below waits for one reply
 	go func() {                                // ends after the last create, or with the program
 		defer close(answers)
 		for i := range t.nodes {
@@ -124,10 +131,10 @@ func (t tree) creates(conn *zk.Conn, window int) {
 	}
 }
 
-// childPath returns the path of child i that the loop and the shells create.
+// childPath returns the path of child i of root, as the bare loop and the scripts create it.
 func childPath(root string, i int) string { return fmt.Sprintf("%s/node-%d", root, i) }
 
-// createLines returns a script that creates n children of root.
+// createLines returns a script of n lines that creates n children of root.
 func createLines(root string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -136,7 +143,7 @@ func createLines(root string, n int) string {
 	return b.String()
 }
 
-// serveSandbox serves a sandbox until standard input ends. It prints its address.
+// serveSandbox runs a sandbox until standard input ends. It prints the address of the sandbox.
 func serveSandbox() {
 	s := sandbox.New(sandbox.Options{MaxTreeBytes: 4 << 30})
 	fmt.Println(must(s.Listen("127.0.0.1:0")))
