@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// A file is a member of an archive or package.
+// A file is a file or directory in an archive or package.
 type file struct {
 	name  string
 	mode  fs.FileMode
@@ -18,16 +18,16 @@ type file struct {
 	data  []byte
 }
 
-// A program is zksh, built for a target.
+// A program is the executable of zksh for one target, with the files that belong to it.
 type program struct {
 	target
-	file   file
+	file   file // the executable file
 	info   *debug.BuildInfo
-	extras []file // files to distribute together with the program
+	extras []file // other files to distribute together with the executable
 }
 
-// settings returns environment variables for the go command. They fix every setting that
-// could change the result of a build.
+// settings returns environment variables for the go command. They override every setting of this
+// machine that could change the result of a build.
 func (t target) settings() []string {
 	return []string{
 		"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOAMD64=v1", "GOARM64=v8.0",
@@ -35,8 +35,8 @@ func (t target) settings() []string {
 	}
 }
 
-// build builds zksh for a target. The program's extras are the shared files and the licences
-// of its dependencies, which depend on the target.
+// build builds zksh for a target. The extras of the program are the shared files and a file with
+// the licences of its dependencies, which depend on the target.
 func (w builder) build(t target, shared []file) (program, error) {
 	p := program{target: t, file: file{name: "zksh", mode: 0o755}}
 	if t.os == "windows" {
@@ -57,15 +57,15 @@ func (w builder) build(t target, shared []file) (program, error) {
 	return p, err
 }
 
-// compile compiles zksh for a target, unless it has already done so, and returns the path
-// of the program.
+// compile compiles zksh for a target, unless it has already done so, and returns the path of the
+// executable.
 func (w builder) compile(t target) (path string, err error) {
 	dir := filepath.Join(w.staging, t.os+"-"+t.arch)
 	if path, err = filepath.Abs(filepath.Join(dir, "zksh")); err != nil {
 		return "", err
 	}
 	if _, err = os.Stat(path); err == nil {
-		return path, nil // compiled by shared, which runs the program
+		return path, nil // shared has already compiled it, to run it on this machine
 	}
 	if err = os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
@@ -75,8 +75,8 @@ func (w builder) compile(t target) (path string, err error) {
 	return path, err
 }
 
-// shared returns the files that are the same for every target. For the generated ones, it
-// runs a program that is built for this machine.
+// shared returns the files that are the same for every target. To generate the manual page and
+// the completion scripts, it compiles zksh for this machine and runs it.
 func (w builder) shared() ([]file, error) {
 	var all []file
 	for _, name := range []string{licence, readme, changelog} {
@@ -100,7 +100,7 @@ func (w builder) shared() ([]file, error) {
 	return all, nil
 }
 
-// Names of the extras in an archive.
+// Names of the files that an archive contains in addition to the executable.
 const (
 	licence   = "LICENSE"
 	readme    = "README.md"
@@ -112,7 +112,7 @@ const (
 	fish      = "completions/zksh.fish"
 )
 
-// pages lists the files that the program generates, with its arguments for each.
+// pages lists the files that zksh itself generates, each with the arguments for zksh.
 var pages = []struct {
 	name string
 	args []string

@@ -17,7 +17,8 @@ const (
 	signatureFile = sumsFile + ".minisig"
 )
 
-// key reads the secret key. It returns nil if no key file is set.
+// key reads the secret key for signatures. It returns nil if no key file is set, so that nothing
+// is signed.
 func (o options) key() (*minisign.PrivateKey, error) {
 	if o.keyFile == "" {
 		return nil, nil
@@ -40,8 +41,8 @@ func (o options) key() (*minisign.PrivateKey, error) {
 	return &key, nil
 }
 
-// checksums writes the checksums of all files of the distribution, and signs them. So one
-// signature protects all files.
+// checksums writes the file SHA256SUMS with the checksums of all files of the distribution. If key
+// is not nil, it also signs SHA256SUMS, so that one signature protects all files.
 func (w builder) checksums(key *minisign.PrivateKey) error {
 	entries, err := os.ReadDir(w.outDir) // sorted by name
 	if err != nil {
@@ -62,7 +63,7 @@ func (w builder) checksums(key *minisign.PrivateKey) error {
 		fmt.Fprintln(w.log, "NOTHING IS SIGNED, because MINISIGN_KEY_FILE is not set")
 		return nil
 	}
-	// The timestamp is that of the commit, so that signatures are reproducible too.
+	// Use the time of the commit as the timestamp, so that signatures are reproducible too.
 	trusted := fmt.Sprintf("timestamp:%d\tfile:%s\tversion:%s", w.time.Unix(), sumsFile, w.version.text)
 	hashed := minisign.NewReader(bytes.NewReader(list.Bytes()))
 	if _, err := io.Copy(io.Discard, hashed); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Media types of the OCI image format. The types below contain only the fields that are
-// used here.
+// Media types of the OCI image format. The Go types below contain only those fields of the format
+// that this program uses.
 const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -69,17 +69,17 @@ type imageEvent struct {
 	CreatedBy string `json:"created_by"`
 }
 
-// nobody is the id of the user and group that zksh runs as in a container. Images without an
-// operating system usually name it nonroot.
+// nobody is the user id and the group id with which zksh runs in a container. Images without an
+// operating system usually have a user with this id, named nonroot.
 const nobody = 65532
 
-// A layout is an incomplete OCI image layout.
+// A layout holds the blobs of an OCI image layout that is being built.
 type layout struct {
 	blobs []file
 }
 
-// image writes an image layout as a tar file, with an image for each of the programs for
-// Linux.
+// image writes an OCI image layout as a tar file. It contains one image for each program that is
+// built for Linux. If there is none, image writes nothing.
 func (w builder) image(programs []program) error {
 	var l layout
 	var manifests []descriptor
@@ -114,7 +114,8 @@ func (w builder) image(programs []program) error {
 	return w.write("zksh_"+w.version.number()+"_image.tar", data)
 }
 
-// addBlob adds a blob, which is named after the checksum of its content.
+// addBlob adds a blob to the layout and returns its descriptor. The checksum of the data becomes
+// the name of the blob.
 func (l *layout) addBlob(mediaType string, data []byte) descriptor {
 	digest := sha256.Sum256(data)
 	l.blobs = append(l.blobs, file{name: fmt.Sprintf("blobs/sha256/%x", digest), mode: 0o644, data: data})
@@ -126,7 +127,8 @@ func (l *layout) addJSON(mediaType string, v any) (descriptor, error) {
 	return l.addBlob(mediaType, data), err
 }
 
-// manifest adds the image for one program.
+// manifest adds the image for one program to the layout, and returns the descriptor of the
+// image's manifest.
 func (l *layout) manifest(w builder, p program) (descriptor, error) {
 	root, err := rootFilesystem(p, w.time)
 	if err != nil {
@@ -159,8 +161,8 @@ func (l *layout) manifest(w builder, p program) (descriptor, error) {
 	return d, err
 }
 
-// rootFilesystem returns a tar file with the file system of an image: the program, its user,
-// the licences, and directories that this user may write to.
+// rootFilesystem returns a tar file with the file system of an image: the program, the user
+// nonroot, the licences, and two directories in which this user can write.
 func rootFilesystem(p program, at time.Time) ([]byte, error) {
 	all := []file{
 		{name: "usr/bin/zksh", mode: p.file.mode, data: p.file.data},

@@ -1,10 +1,10 @@
 // Dist builds the files of a release: archives, packages for Debian, Red Hat and Alpine, a
-// container image, bills of materials (SBOM), checksums, and their signature. It is a
-// separate module, so that zksh itself does not depend on the libraries that write packages.
+// container image, bills of materials (SBOM), checksums, and the signature of the checksums. It
+// is a separate module, so that zksh itself does not depend on the libraries that write packages.
 //
-// Builds are reproducible: a commit results in the same bytes on every machine with the same
-// version of Go. All times are that of the commit, files belong to root and are sorted, and
-// Go's settings in the environment are ignored.
+// Builds are reproducible: the same commit and the same version of Go result in the same bytes
+// on every machine. All timestamps are the time of the commit, files are sorted and belong to
+// root, and Dist ignores settings of Go in the environment.
 //
 // Begin with options.make and builder.
 package main
@@ -44,30 +44,31 @@ func main() {
 	}
 }
 
-// options configure a distribution, which is the set of files of a release.
+// options configures a distribution, which is the set of all files of a release.
 type options struct {
-	root, out string    // directories of zksh's sources and of the distribution
-	version   string    // in the format of git describe
-	time      time.Time // time of all files
+	root, out string    // directory of zksh's sources, and directory of the distribution
+	version   string    // version in the format of git describe
+	time      time.Time // modification time of all files
 	targets   []target
-	keyFile   string // path of minisign's secret key; "" signs nothing
-	password  string // password of the key
+	keyFile   string // path of the secret key for minisign; empty if nothing is signed
+	password  string // password of the secret key
 	log       io.Writer
 }
 
-// A target is an operating system and architecture that zksh is built for.
+// A target is a combination of an operating system and an architecture for which zksh is built.
 type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// targets lists all targets.
+// targets lists all targets for which a release contains files.
 var targets = []target{
 	{"linux", "amd64"}, {"linux", "arm64"},
 	{"darwin", "amd64"}, {"darwin", "arm64"},
 	{"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// choose returns the targets in a comma-separated list, or all targets if names is "".
+// choose returns the targets whose names are in a comma-separated list, or all targets if the list
+// is empty.
 func choose(names string) ([]target, error) {
 	if names == "" {
 		return targets, nil
@@ -88,9 +89,10 @@ func choose(names string) ([]target, error) {
 	return chosen, nil
 }
 
-// fromEnvironment sets the key file, the password and the time. Secrets are not taken from
-// the command line, where other users could see them. The time is that of the last commit,
-// or SOURCE_DATE_EPOCH, which source trees without git need.
+// fromEnvironment sets the key file and the password from environment variables, not from the
+// command line, where other users could see them. It sets the time to SOURCE_DATE_EPOCH, or to the
+// time of the last commit if that variable is not set. A source tree without git needs the
+// variable.
 func (o *options) fromEnvironment(getenv func(string) string) error {
 	seconds := getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
@@ -116,7 +118,8 @@ func (o *options) fromEnvironment(getenv func(string) string) error {
 	return nil
 }
 
-// make builds the distribution in a new directory, which replaces o.out at the end.
+// make builds the distribution in a new directory. Once it is complete, the new directory
+// replaces o.out.
 func (o options) make() (err error) {
 	v, err := parseVersion(o.version, o.time)
 	if err != nil {
@@ -125,11 +128,11 @@ func (o options) make() (err error) {
 	if err := v.checkNotes(filepath.Join(o.root, "CHANGELOG.md")); err != nil {
 		return err
 	}
-	key, err := o.key() // before the build, to report a wrong password without delay
+	key, err := o.key() // read the key before the build, to report a wrong password without delay
 	if err != nil {
 		return err
 	}
-	// In the parent directory of o.out, so that Rename works.
+	// Work in the parent directory of o.out, so that Rename does not cross file systems.
 	work, err := os.MkdirTemp(filepath.Dir(filepath.Clean(o.out)), ".dist-")
 	if err != nil {
 		return err
@@ -152,8 +155,8 @@ func (o options) make() (err error) {
 	return os.Rename(made, o.out)
 }
 
-// clear removes the output directory. It is an error if the directory contains files that
-// are not the output of an earlier run.
+// clear removes the output directory if it is empty or contains the output of an earlier run.
+// Otherwise, it returns an error.
 func (o options) clear() error {
 	entries, err := os.ReadDir(o.out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -199,13 +202,13 @@ func (w builder) makeAll() error {
 	return w.image(programs)
 }
 
-// write adds a file to the distribution.
+// write writes a file of the distribution.
 func (w builder) write(name string, data []byte) error {
 	fmt.Fprintf(w.log, "%10d  %s\n", len(data), name)
 	return os.WriteFile(filepath.Join(w.outDir, name), data, 0o644)
 }
 
-// run runs a program in dir and returns its output.
+// run runs a program in the directory dir and returns its standard output.
 func run(dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

@@ -17,7 +17,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// summary is the first line of the description in packages, and description the rest.
+// The description of zksh in packages: summary is its first line, and description the rest.
 const (
 	summary     = "ZooKeeper shell with locks, scripts and completion"
 	description = "zksh takes the commands of zkCli.sh and prints the same text, interactively and in\n" +
@@ -26,18 +26,18 @@ const (
 	home = "https://github.com/zksh/zksh"
 )
 
-// Directories that belong to the package and are removed with it.
+// Directories that belong to the package, so that removing the package removes them.
 const (
 	docs     = "/usr/share/doc/zksh"
 	licences = "/usr/share/licenses/zksh"
 )
 
-// A packageFormat is a format of packages for Linux.
+// A packageFormat is a format of packages for Linux distributions.
 type packageFormat struct {
 	extension string
 	packager  nfpm.Packager
-	zsh       string // path of the completion for zsh
-	licence   string // path of the licence
+	zsh       string // path of the completion script for zsh on the target system
+	licence   string // path of the licence on the target system
 }
 
 var packageFormats = []packageFormat{
@@ -46,7 +46,8 @@ var packageFormats = []packageFormat{
 	{".apk", apk.Default, "/usr/share/zsh/site-functions/_zksh", licences + "/LICENSE"},
 }
 
-// packages writes the packages for a program if it is built for Linux.
+// packages writes a package in each format for a program that is built for Linux. For other
+// programs, it does nothing.
 func (w builder) packages(p program) error {
 	if p.os != "linux" {
 		return nil
@@ -75,7 +76,7 @@ func (w builder) describe(k packageFormat, p program) (*nfpm.Info, error) {
 		Section: "utils", Priority: "optional", License: "Apache-2.0", Homepage: home,
 		Maintainer: "The zksh developers <zksh@users.noreply.github.com>", Description: summary + "\n" + description,
 	}
-	info.RPM.BuildHost = "zksh" // the default is the name of this machine
+	info.RPM.BuildHost = "zksh" // for reproducible builds; the default is the name of this machine
 	info.RPM.Summary = summary
 	switch k.extension {
 	case ".deb":
@@ -105,7 +106,7 @@ func (w builder) describe(k packageFormat, p program) (*nfpm.Info, error) {
 	return info, nil
 }
 
-// place returns the files of a package with their paths on the target system.
+// place returns the files and directories of a package, named by their paths on the target system.
 func (k packageFormat) place(p program) ([]file, error) {
 	where := map[string]string{
 		licence:   k.licence,

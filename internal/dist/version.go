@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// A version is the version of a distribution, in several formats. An untagged commit sorts
-// after the preceding tag, and untagged commits sort by time.
+// A version is the version of a distribution. Each package format needs it in another form. In
+// each form, an untagged commit sorts after the preceding tag, and untagged commits sort by time.
 type version struct {
-	text       string // in the format of git describe; zksh --version prints it
-	base       string // 1.2.3
-	pre        string // rc1, for a release candidate of 1.2.3
-	commitTime string // digits of the time, for an untagged commit; else ""
-	suffix     string // commitTime with the commit's hash, or ""
+	text       string // version in the format of git describe, which zksh --version prints
+	base       string // release, such as 1.2.3
+	pre        string // release candidate, such as rc1; empty if this is not one
+	commitTime string // time of an untagged commit, as 14 digits; empty for a tagged commit
+	suffix     string // commitTime, and the hash of the commit; empty for a tagged commit
 }
 
 var describePattern = regexp.MustCompile(`^v(\d+\.\d+\.\d+)(?:-(rc\d+))?(?:-\d+-g([0-9a-f]{7,}))?(-dirty)?$`)
 
-// hashPattern matches the output of git describe --always if there is no tag.
+// hashPattern matches the output of git describe --always in a repository without tags.
 var hashPattern = regexp.MustCompile(`^([0-9a-f]{7,40})(-dirty)?$`)
 
 func parseVersion(text string, at time.Time) (version, error) {
@@ -47,7 +47,7 @@ func parseVersion(text string, at time.Time) (version, error) {
 	return v, nil
 }
 
-// number returns the version in file names and packages, without the leading v.
+// number returns the version as it appears in the names of files, without the leading v.
 func (v version) number() string {
 	text := v.base
 	if v.pre != "" {
@@ -59,7 +59,8 @@ func (v version) number() string {
 	return text
 }
 
-// alpine returns the version in the format of apk, which does not allow hashes.
+// alpine returns the version in the format of Alpine's packages, which does not allow the hash of
+// a commit.
 func (v version) alpine() string {
 	text := v.base
 	if v.pre != "" {
@@ -71,7 +72,8 @@ func (v version) alpine() string {
 	return text
 }
 
-// checkNotes returns an error if this is a release and the changelog has no section for it.
+// checkNotes returns an error if the version is a release and the changelog file has no section
+// for it.
 func (v version) checkNotes(changelog string) error {
 	if v.pre != "" || v.suffix != "" {
 		return nil
