@@ -10,15 +10,16 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// A cluster is a section of the configuration file. Only those of its Options that concern an
-// ensemble are used.
+// A cluster is a section of the configuration file, with the settings for one ensemble. Only those
+// fields of Options are used that concern an ensemble.
 type cluster struct {
 	Options
-	name     string // with the mark @
-	location string // file and line where the section begins
+	name     string // name of the cluster, with a leading @
+	location string // position at which the section begins, in the form FILE:LINE
 }
 
-// where returns a text for errors about a setting; for nil, which means no section, it is empty.
+// where returns the part of an error message that says that a setting is in a section. It returns
+// an empty string if c is nil, which means that the setting is outside of any section.
 func (c *cluster) where() string {
 	if c == nil {
 		return ""
@@ -26,8 +27,9 @@ func (c *cluster) where() string {
 	return " in the section of a cluster"
 }
 
-// newSection starts a section. It inherits timeout and writes from the settings above the first
-// section, but nothing for authentication.
+// newSection adds the section that begins with the given line. The section inherits the settings
+// timeout and writes from above the first section, but no settings for authentication. Error
+// messages contain the position at.
 func (o *Options) newSection(line, at string) (*cluster, error) {
 	name, closed := strings.CutSuffix(line[1:], "]")
 	if !closed || name == "" || strings.ContainsAny(name, " \t/,:[]\"'@") {
@@ -51,7 +53,7 @@ func (o *Options) cluster(name string) *cluster {
 	return nil
 }
 
-// useCluster copies the options of a cluster into the program's.
+// useCluster copies the settings of the cluster with the given name to o.
 func (o *Options) useCluster(name string) error {
 	c := o.cluster(name)
 	if c == nil {
@@ -77,11 +79,11 @@ func (o *Options) clusterNames() (names []string) {
 	return names
 }
 
-// Connection returns the configuration of a session.
+// Connection returns the configuration of a session according to the options.
 func (o *Options) Connection() zkconn.Config {
 	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
 		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest}
-	if cfg.MaxRequest == 0 { // the client configuration's value also limits answers, so it may be too small
+	if cfg.MaxRequest == 0 { // jute.maxbuffer in the client configuration also limits replies, so it may be too small
 		cfg.MaxRequest = max(o.Secured.MaxRequest, zkconn.UsualMaxRequest)
 	}
 	switch {
@@ -93,9 +95,9 @@ func (o *Options) Connection() zkconn.Config {
 	return cfg
 }
 
-// resolve returns the configuration for @NAME or for a connect string; it is the Resolve of
-// zkconn.Config. A cluster has the settings of its section. A connect string has the settings above
-// all sections, but no SASL.
+// resolve returns the configuration of a session with the servers in spec; it is the field Resolve
+// of zkconn.Config. If spec is the name of a cluster (@NAME), the settings of its section apply. If
+// spec is a connect string, the settings above all sections apply, but zksh does not use SASL.
 func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	to := *o
 	to.Sandbox = false
@@ -123,7 +125,8 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	return to.Connection(), err
 }
 
-// topLevelSettings are the settings above all sections that apply to a connect string.
+// topLevelSettings are those settings above all sections of the configuration file that apply to
+// a server given by a connect string.
 type topLevelSettings struct {
 	timeout time.Duration
 	writes  zkconn.Writes
@@ -132,7 +135,7 @@ type topLevelSettings struct {
 	maxRequest int
 }
 
-// Clusters returns the names and colours of the sections.
+// Clusters returns the names and colours of all clusters in the configuration file.
 func (o *Options) Clusters() (list []shell.Cluster) {
 	for _, c := range o.clusters {
 		list = append(list, shell.Cluster{Name: c.name, Color: c.colour})

@@ -15,28 +15,31 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// CompleteWord is the first argument when another shell calls zksh for completion. The name of the
-// shell follows, and COMP_LINE contains the line.
+// CompleteWord is the first argument of zksh when the completion script of another shell calls it.
+// The second argument is the name of the shell. The environment variable COMP_LINE contains the
+// typed line.
 const CompleteWord = "__complete"
 
-// Time limits of completion in other shells. The user waits for it at each Tab.
+// Time limits of completion in other shells. They are short, because the user waits at each Tab.
 const (
-	completeLimit   = 180 * time.Millisecond // for everything but the start of the program
-	answerLimit     = 150 * time.Millisecond // for connecting and the server's answer
-	closeLimit      = completeLimit - answerLimit
-	leftoverTimeout = time.Second // requested session timeout, in case the session cannot be closed
+	completeLimit   = 180 * time.Millisecond      // for the whole completion, except the start of the program
+	answerLimit     = 150 * time.Millisecond      // for connecting and receiving the server's reply
+	closeLimit      = completeLimit - answerLimit // for closing the session
+	leftoverTimeout = time.Second                 // session timeout to request, in case the session cannot be closed
 )
 
 // Complete returns the completions for another shell. args are the arguments after CompleteWord.
-// The first line of the result is "files" (the shell completes names of files), "more" (words may be
-// continued) or "done" (words are complete). A line for each word follows, with a description after
-// a tab. If there are no completions, for any reason, the result is empty.
+// The first line of the result is "files" if the shell should complete the names of files, "done"
+// if some proposed word is complete, or "more" if every word can be continued. The other lines
+// contain one word each, followed by a tab and a description if it has one. If there are no
+// completions, for any reason, the result is empty.
 func Complete(args []string, env Environment, table [][]*commands.Command) string {
 	return withinTime(func(ctx context.Context) string { return complete(ctx, args, env, table) })
 }
 
-// withinTime returns the result of work, or "" if work does not return in time. Its goroutine ends
-// with its context, or with the process if it is blocked in a name lookup or in reading a file.
+// withinTime returns the result of work, or an empty string if work does not return within
+// completeLimit. work runs in a goroutine, which ends when its context expires. If it is blocked
+// in a name lookup or in reading a file, it ends with the process.
 func withinTime(work func(ctx context.Context) string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), completeLimit)
 	defer cancel()
@@ -51,9 +54,9 @@ func withinTime(work func(ctx context.Context) string) string {
 }
 
 func complete(ctx context.Context, args []string, env Environment, table [][]*commands.Command) string {
-	args = append(args, "", "") // defaults for the shell's name and bash's word breaks
+	args = append(args, "", "") // defaults for the name of the shell and for bash's word breaks
 	t := readTyped(env.Getenv("COMP_LINE"), args[1], args[0] == "fish")
-	// Ignore errors: options may be unfinished, and there are completions that do not need them.
+	// Go on after an error: an option may be incomplete, and many completions need no options.
 	asked := &znodeLister{}
 	asked.opts, asked.err = ParseOptions(t.options(), env)
 	sh := shell.New(shell.Config{Commands: append(slices.Clone(table), pagesAsCommands()), Clusters: asked.opts.Clusters()})
@@ -82,13 +85,13 @@ func complete(ctx context.Context, args []string, env Environment, table [][]*co
 	return kind + b.String()
 }
 
-// options returns the words of the line that are options of the program, and @NAME of a cluster.
-// It removes @NAME from t.words.
+// options returns the words of the line that are options of zksh itself, followed by the name of a
+// cluster (@NAME) if the line contains one. It removes the name of the cluster from t.words.
 func (t *typedLine) options() (own []string) {
 	none := defaults()
 	zksh := program(&none, "")
 	first, inner := zksh.SplitWrapper(t.words)
-	if _, flag, _ := zksh.Position(first); flag != nil && len(inner) == 0 { // the value of the option is being typed
+	if _, flag, _ := zksh.Position(first); flag != nil && len(inner) == 0 { // the user is typing the value of the last option
 		first = first[:len(first)-1]
 	}
 	for _, w := range first {
@@ -101,8 +104,8 @@ func (t *typedLine) options() (own []string) {
 	return own
 }
 
-// program returns zksh itself as a command, for completion. text is the word being typed: a cluster
-// or a command.
+// program returns a description of zksh itself as a command, for completion. Its argument is a
+// cluster if text, the word at the cursor, begins like one, and a command otherwise.
 func program(o *Options, text string) *commands.Command {
 	next := commands.Param{Name: "command", Kind: commands.CommandName}
 	if strings.HasPrefix(text, zkconn.ClusterMark) {
@@ -116,13 +119,15 @@ func program(o *Options, text string) *commands.Command {
 	}}
 }
 
-// A znodeLister lists znodes of the ensemble that the options of a line name.
+// A znodeLister lists the children of znodes for completion. It connects to the servers that the
+// options on the typed line name.
 type znodeLister struct {
 	opts Options
-	err  error // error in the options
+	err  error // error in the options; nil if they are valid
 }
 
-// names returns the children of a znode. It uses a new session, and does not start a sandbox.
+// names returns the names of the children of a znode. It opens a new session for this. It uses a
+// running sandbox, but never starts one.
 func (a *znodeLister) names(ctx context.Context, path string) ([]string, error) {
 	if a.err != nil {
 		return nil, a.err

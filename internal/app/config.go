@@ -18,16 +18,16 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// A setting is a setting of the configuration file.
+// A setting is a key that the configuration file can contain, and its meaning.
 type setting struct {
 	key     string
 	value   string // syntax of the value
 	about   string
-	cluster bool // concerns an ensemble, so that it is allowed in the section of a cluster
+	cluster bool // the setting concerns an ensemble, so it is also allowed in the section of a cluster
 	set     func(o *Options, value string) error
 }
 
-// settings are all settings of the configuration file, in the order of help.
+// settings lists all settings of the configuration file, in the order in which the help shows them.
 var settings = []setting{
 	{"server", "host[:port][,…][/chroot]", "the servers; required in a section", true, func(o *Options, v string) error {
 		o.Server = v
@@ -75,7 +75,8 @@ var settings = []setting{
 	}},
 }
 
-// settingNames lists the names of settings: all, or those that are allowed in a section.
+// settingNames returns the names of all settings or, if section is true, of those that are allowed
+// in a section. The names are sorted and separated by commas.
 func settingNames(section bool) string {
 	var names []string
 	for _, s := range settings {
@@ -96,10 +97,10 @@ func findSetting(key string, section bool) *setting {
 	return nil
 }
 
-// A Setting is a setting of the configuration file, for documents.
+// A Setting describes a setting of the configuration file in documents.
 type Setting struct{ Key, Value, About string }
 
-// Settings returns all settings of the configuration file.
+// Settings returns the descriptions of all settings of the configuration file.
 func Settings() (list []Setting) {
 	for _, s := range settings {
 		list = append(list, Setting{s.key, s.value, s.about})
@@ -123,32 +124,34 @@ func parseTLS(v string) (bool, error) {
 	return on, nil
 }
 
-// fileSetting returns a function that sets the name of a file. A relative name is relative to the
-// directory of the configuration file.
-func fileSetting(at func(*Options) *string) func(*Options, string) error {
+// fileSetting returns a function that stores the name of a file in the field of Options that the
+// function field selects. A relative name is relative to the directory of the configuration file.
+func fileSetting(field func(*Options) *string) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		if v != "" && !filepath.IsAbs(v) {
 			v = filepath.Join(filepath.Dir(o.configFile), v)
 		}
-		*at(o) = v
+		*field(o) = v
 		return nil
 	}
 }
 
-// assign parses text and stores the value in to. If text is malformed, to is unchanged.
-func assign[T any](to *T, text string, parse func(string) (T, error)) error {
+// assign parses text and stores the value in *target. If text is malformed, assign returns an error
+// and does not change *target.
+func assign[T any](target *T, text string, parse func(string) (T, error)) error {
 	v, err := parse(text)
 	if err == nil {
-		*to = v
+		*target = v
 	}
 	return err
 }
 
-// maxConfig bounds the size of the configuration file and of a file with credentials, in bytes.
+// maxConfig is the maximum size of the configuration file, and of a file with credentials, in bytes.
 const maxConfig = 1 << 20
 
-// readConfig reads the configuration file: lines "key = value", [NAME] for a section, and # for a
-// comment line. A missing file is not an error.
+// readConfig reads the configuration file. It consists of lines of the form KEY = VALUE, lines of
+// the form [NAME] that begin the section of a cluster, and comment lines that begin with #. A
+// missing file is not an error.
 func (o *Options) readConfig(name string) error {
 	f, err := userfile.OpenToRead(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,8 +200,8 @@ func (o *Options) readConfig(name string) error {
 	return nil
 }
 
-// settingLines yields the lines of a file that are neither empty nor comments, with their numbers
-// from 1.
+// settingLines yields the lines of a file that are neither empty nor comments, without surrounding
+// spaces. The keys are the line numbers, which begin at 1.
 func settingLines(data []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		n := 0
@@ -212,9 +215,10 @@ func settingLines(data []byte) iter.Seq2[int, string] {
 	}
 }
 
-// readAuthFile reads credentials: lines "scheme credential", and # for a comment line. Those of the
-// scheme sasl are returned separately, because SASL is not an addauth request. Errors never show
-// the contents of a line.
+// readAuthFile reads a file with credentials. It consists of lines of the form SCHEME CREDENTIAL,
+// and of comment lines that begin with #. The credential for the scheme sasl is returned
+// separately, because it is not sent in an addauth request. Errors never contain the text of a
+// line, because it may be secret.
 func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
 	data, err := readPrivate(name)
 	if err != nil {
@@ -237,7 +241,8 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	return list, sasl, nil
 }
 
-// readPrivate reads a file. It rejects a file that other users can access.
+// readPrivate reads a file that must be private. It returns an error if other users can access the
+// file.
 func readPrivate(name string) ([]byte, error) {
 	f, err := userfile.OpenToRead(name)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// optionGroups lists the options in the order of --help. Each option is in one group.
+// optionGroups lists the names of all options in the order in which --help prints them. Each option
+// belongs to one group.
 var optionGroups = []struct{ heading, options string }{
 	{"Connection", "server timeout max-request readonly waitforconnection"},
 	{"TLS and authentication", "auth-file tls cacert cert key tls-name tls-insecure client-configuration jaas verbose"},
@@ -19,14 +20,14 @@ var optionGroups = []struct{ heading, options string }{
 	{"Sandbox", "sandbox listen as"},
 }
 
-// nameWidth is the width of the column with the names of options in --help.
+// nameWidth is the width, in characters, of the column in which --help prints the names of options.
 const nameWidth = 26
 
-// unbroken is a space at which lines are not wrapped.
+// unbroken is a non-breaking space, at which render.Wrap does not wrap lines.
 const unbroken = "\u00a0"
 
-// Help returns the text of --help for a terminal with the given number of columns; 0 means that
-// there is no terminal.
+// Help returns the text of --help for a terminal with the given number of columns. 0 means that the
+// output is not a terminal.
 func Help(columns int) string {
 	o := defaults()
 	set, _ := declare(&o)
@@ -54,8 +55,8 @@ func Help(columns int) string {
 	return render.WrapText(b.String(), columns)
 }
 
-// brief returns an option's name, indented if it has no short form, and its description up to the
-// first semicolon, with the default.
+// brief returns the name and the description of an option for --help. A name without a short form
+// is indented. The description ends at the first semicolon, and is followed by the default value.
 func brief(f *pflag.Flag) (name, about string) {
 	o := describe(f, func(usage string) string { return strings.SplitN(usage, ";", 2)[0] })
 	if f.Shorthand == "" {

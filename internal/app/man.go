@@ -14,7 +14,8 @@ import (
 	"github.com/zksh/zksh/shell/manual"
 )
 
-// variables are the environment variables that zksh reads, and those that it sets for programs.
+// variables lists the environment variables that zksh reads, and those that it sets for the
+// programs that it runs.
 var variables = []struct{ name, about string }{
 	{"ZKSH_SERVER", "the servers, instead of those in the configuration file"},
 	{"XDG_CONFIG_HOME", "the folder of zksh/config, instead of ~/.config"},
@@ -31,7 +32,7 @@ var variables = []struct{ name, about string }{
 	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "set for a program that watch runs: the event, the path and the version"},
 }
 
-// userFiles are the files that zksh maintains, or reads by default.
+// userFiles lists the files of the user that zksh writes, or reads by default.
 var userFiles = []struct{ name, about string }{
 	{"~/.config/zksh/config", "the configuration"},
 	{"~/.local/state/zksh/history", "the lines that were typed, without those that contain credentials; only the user can read this file"},
@@ -39,10 +40,10 @@ var userFiles = []struct{ name, about string }{
 	{"~/.local/state/zksh/sandbox", "the file through which shells with a sandbox find each other; only the user can read it"},
 }
 
-// A roff is a document for groff and mandoc, with the macros of man(7).
+// A roff is a document in the input format of groff and mandoc, with the macros of man(7).
 type roff struct{ strings.Builder }
 
-// manPage returns the manual page zksh(1).
+// manPage returns the source of the manual page zksh(1).
 func manPage(version string, registry *commands.Registry) string {
 	var r roff
 	fmt.Fprintf(&r, ".TH ZKSH 1 \"\" \"zksh %s\" \"User Commands\"\n", manual.EscapeRoff(version))
@@ -109,16 +110,18 @@ func manPage(version string, registry *commands.Registry) string {
 	return title + "\n" + fallbacks(text) + rest
 }
 
-// rare matches characters that groff's device ascii lacks: U+00B2, and all from U+2500 on.
+// rare matches the characters that groff cannot print on the device ascii: U+00B2, and all
+// characters from U+2500.
 var rare = regexp.MustCompile(`\\\[u(00B2|2[5-9A-F]..|[3-9A-F]...|1....)\]`)
 
-// fallbacks returns definitions of what groff prints on devices that lack characters of the text.
+// fallbacks returns definitions for groff. They say what to print on devices that lack one of the
+// rare characters in the text.
 func fallbacks(text string) string {
 	var b strings.Builder
 	known := map[string]string{`\[u00B2]`: `\(ha2`, `\[u2500]`: `\-`, `\[u251C]`: "|", `\[u2502]`: "|", `\[u2514]`: `\(ga`}
 	for _, c := range slices.Compact(slices.Sorted(slices.Values(rare.FindAllString(text, -1)))) {
 		other := "?"
-		if strings.HasPrefix(c, `\[u258`) { // a block of a bar chart
+		if strings.HasPrefix(c, `\[u258`) { // a block character, which bar charts use
 			other = "#"
 		}
 		fmt.Fprintf(&b, ".fchar %s %s\n", c, cmp.Or(known[c], other))
@@ -131,12 +134,12 @@ func (r *roff) section(name string) { fmt.Fprintf(r, ".SH %s\n", name) }
 // text writes a paragraph.
 func (r *roff) text(text string) { fmt.Fprintf(r, "%s\n", manual.EscapeRoff(text)) }
 
-// entry writes a word in bold, with its description below.
+// entry writes a term in bold, and its description below.
 func (r *roff) entry(word, about string) {
 	fmt.Fprintf(r, ".TP\n\\fB%s\\fR\n%s\n", manual.EscapeRoff(word), manual.EscapeRoff(about))
 }
 
-// literal writes lines that are not filled.
+// literal writes lines that groff prints as they are, without joining them to a paragraph.
 func (r *roff) literal(text string) {
 	r.WriteString(".nf\n")
 	for line := range strings.Lines(text) {
@@ -145,13 +148,13 @@ func (r *roff) literal(text string) {
 	r.WriteString(".fi\n")
 }
 
-// An Option is an option of the program or a flag of a command, for documents.
+// An Option describes an option of the program or a flag of a command in documents.
 type Option struct {
-	Name  string // short form, name and value
-	About string // description, with the default
+	Name  string // short form, long form and value, such as "-f, --file file"
+	About string // description, followed by the default value
 }
 
-// AllOptions returns the options of the program.
+// AllOptions returns the descriptions of all options of the program.
 func AllOptions() []Option {
 	o := defaults()
 	set, _ := declare(&o)
@@ -165,8 +168,8 @@ func options(set *pflag.FlagSet) (list []Option) {
 	return list
 }
 
-// describe returns an option with its short form, its value and its default. shorten may shorten
-// its description.
+// describe returns the description of an option, with its short form, its value and its default.
+// The function shorten can shorten the text.
 func describe(f *pflag.Flag, shorten func(usage string) string) Option {
 	value, usage := pflag.UnquoteUsage(f)
 	name, about := "--"+f.Name, shorten(usage)

@@ -1,6 +1,7 @@
-// Package app contains the parts of the program that only main uses: its options, the configuration
-// file and the environment (ParseOptions), completion in other shells (Complete), the manual page
-// (Page), the text of --help (Help), and the command sandbox. Start reading at Options.
+// Package app contains the parts of the program zksh that only its main function uses: parsing of
+// the command line, the configuration file and the environment (ParseOptions), completion in other
+// shells (Complete), the manual page (Page), the text of --help (Help), and the command sandbox
+// (SandboxCommand). Start reading at Options.
 package app
 
 import (
@@ -23,84 +24,84 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Options are the program's options: zkCli's, and more. The command line overrides ZKSH_SERVER,
-// which overrides the configuration file.
+// Options contains the options of the program, which include those of zkCli. Options on the command
+// line override ZKSH_SERVER, which overrides the configuration file.
 type Options struct {
-	Server  string
-	Cluster string        // name of the cluster whose section is used, with the mark @; empty: none
-	Timeout time.Duration // session timeout, which also limits connecting
+	Server  string        // connect string
+	Cluster string        // name of the cluster whose section is used, with a leading @; empty if there is none
+	Timeout time.Duration // session timeout; also the longest time to wait for a connection
 
-	AuthFile string              // file with credentials; empty: none
+	AuthFile string              // file with credentials; empty if there is none
 	Auth     []zkconn.Credential // credentials from AuthFile, except SASL
 
-	MaxRequest int // maximum size of a request, in bytes; 0: not set
+	MaxRequest int // maximum size of a request, in bytes; 0 if not set
 
-	Writes  zkconn.Writes // empty: allowed
+	Writes  zkconn.Writes // whether commands may write; empty means that they may
 	NoWrite bool          // reject all writes, on all servers
 	Yes     bool          // do not ask before writes
 
 	Secure  secure.Settings
-	Secured secure.Config // loaded from Secure, with SASL credentials from AuthFile
+	Secured secure.Config // files that Secure names, after they were read, and SASL credentials from AuthFile
 
-	ReadOnly     bool
-	Wait         bool // wait until connected
+	ReadOnly     bool // accept a read-only server
+	Wait         bool // wait until connected before running commands
 	Format       render.Format
-	File         string   // file with commands; "-" is standard input
+	File         string   // file with commands; "-" means standard input
 	HasFile      bool     // -f was given
-	Lines        []string // lines of -c
+	Lines        []string // lines given with -c
 	Window       int      // maximum number of lines in flight
 	NoFence      bool     // write even after a lock was lost
 	StopAtError, // stop at the first error
-	GoOn, // continue after a lock is lost or not acquired
+	GoOn, // continue after a lock was lost or not acquired
 	Quiet,
 	Verbose,
 	ShowVersion,
 	ShowHelp bool
 
-	Undo    string // file of --undo, which saves destroyed znodes; empty: none
-	UndoDir string // directory of the undo log, for the prompt; empty: none
+	Undo    string // file given with --undo, to which overwritten and deleted znodes are saved; empty if not given
+	UndoDir string // directory of the undo log of interactive shells; empty if there is none
 
-	HistoryFile  string // empty: no history is saved
-	HistoryLines int
+	HistoryFile  string // file with the typed lines; empty if they are not saved
+	HistoryLines int    // maximum number of lines in the history
 
 	Sandbox    bool            // use the in-memory server
-	Listen     string          // with Sandbox: only serve it, at this address; empty: no
-	As         sandbox.Version // with Sandbox: version that it acts as; empty: the running sandbox's, or the default
-	SandboxDir string          // directory through which shells find a running sandbox; empty: none
+	Listen     string          // only serve the sandbox, at this address; empty if not given
+	As         sandbox.Version // version that the sandbox imitates; empty for that of a running sandbox, or the default
+	SandboxDir string          // directory through which shells find a running sandbox; empty if there is none
 
-	Command []string // words of a single command
+	Command []string // words of a single command on the command line
 
-	configFile   string // empty: there is none
+	configFile   string // path of the configuration file; empty if there is none
 	clusters     []*cluster
 	colour       string // colour of a cluster's prompt
 	topLevel     topLevelSettings
-	timeoutGiven time.Duration // timeout on the command line; 0: not given
+	timeoutGiven time.Duration // timeout on the command line; 0 if not given
 	getenv       func(string) string
 
-	maxRequestGiven int // --max-request on the command line; 0: not given
+	maxRequestGiven int // --max-request on the command line; 0 if not given
 }
 
-// Environment contains everything besides the command line that options depend on.
+// Environment contains everything on which options depend besides the command line.
 type Environment struct {
 	Getenv    func(string) string
-	ConfigDir string // user's configuration directory; empty: none
-	StateDir  string // directory of the history, the undo log and the sandbox; empty: none
+	ConfigDir string // directory of the user's configuration; empty if there is none
+	StateDir  string // directory of the history, the undo log and the sandbox; empty if there is none
 }
 
-// The window is small because a server with 1,000 unfinished requests (500 in an ensemble of three)
-// stops reading from all clients.
+// The default and the maximum of --window. They are small because a server with 1,000 unfinished
+// requests (500 in an ensemble of three) stops reading requests of all its clients.
 const defaultWindow, maxWindow = 64, 256
 
-// DefaultServer is the server that zksh connects to by default.
+// DefaultServer is the server to which zksh connects by default.
 const DefaultServer = "localhost:2181"
 
-// defaults returns the default options. Server and timeout are the same as in zkCli.
+// defaults returns the default options. The server and the timeout are the same as in zkCli.
 func defaults() Options {
 	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow, HistoryLines: 10000}
 }
 
-// declare binds the program's options to o, whose current values are the defaults. finish checks the
-// options after they are parsed.
+// declare returns a flag set that stores the program's options in o. The current values in o are
+// the defaults. After parsing, the caller must call finish, which checks the options.
 func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set = pflag.NewFlagSet("zksh", pflag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -108,7 +109,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.Usage = func() {}
 	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
-	maxRequest := "" // the default depends on other settings
+	maxRequest := "" // no fixed default, because it depends on other settings
 	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster from the configuration file")
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it also limits how long zksh tries to connect")
 	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers with"+
@@ -194,10 +195,11 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	}
 }
 
-// secureOptions are the options for TLS and SASL, which a sandbox does not support.
+// secureOptions lists the options for TLS and SASL. A sandbox supports neither.
 var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration", "jaas"}
 
-// IsOption reports whether word is an option of the program, with or without its value.
+// IsOption reports whether word is an option of the program. It may include a value, as in
+// --timeout=5000.
 func IsOption(word string) bool {
 	o := defaults()
 	set, _ := declare(&o)
@@ -205,7 +207,7 @@ func IsOption(word string) bool {
 	return err == nil
 }
 
-// maxTimeout is the largest number of the protocol, which has 32 bits.
+// maxTimeout is the largest timeout in milliseconds. ZooKeeper's protocol encodes it in 32 bits.
 const maxTimeout = 1<<31 - 1
 
 func parseTimeout(s string) (time.Duration, error) {
@@ -216,7 +218,8 @@ func parseTimeout(s string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// parseMaxRequest parses a number of bytes. Every server accepts at least zkconn.UsualMaxRequest.
+// parseMaxRequest parses a number of bytes. It rejects numbers below zkconn.UsualMaxRequest,
+// because every server accepts requests of that size.
 func parseMaxRequest(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < zkconn.UsualMaxRequest || n > maxTimeout {
@@ -225,8 +228,8 @@ func parseMaxRequest(s string) (int, error) {
 	return n, nil
 }
 
-// ParseOptions reads the configuration file, the environment and the command line. Its errors are
-// of type *commands.UsageError.
+// ParseOptions determines the options from the configuration file, the environment and the command
+// line. Its errors have the type *commands.UsageError.
 func ParseOptions(args []string, env Environment) (Options, error) {
 	o := defaults()
 	if env.StateDir != "" {
@@ -256,7 +259,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	if o.Command, err = o.parseArgs(args); err != nil {
 		return err
 	}
-	if o.Cluster != "" && o.Server == o.Cluster { // --server @NAME
+	if o.Cluster != "" && o.Server == o.Cluster { // the cluster was given as --server @NAME
 		o.Server = o.cluster(o.Cluster).Server
 	}
 	if len(o.Lines) > 0 && (o.HasFile || len(o.Command) > 0 || o.Listen != "") {
@@ -281,7 +284,7 @@ func (o *Options) parse(args []string, env Environment) error {
 	return err
 }
 
-// parseArgs parses the options at the beginning of args, and returns the words after them.
+// parseArgs parses the options at the beginning of args and returns the remaining words.
 func (o *Options) parseArgs(args []string) (rest []string, err error) {
 	set, finish := declare(o)
 	words := make([]commands.Word, len(args))
@@ -298,8 +301,9 @@ func (o *Options) parseArgs(args []string) (rest []string, err error) {
 	return set.Args(), err
 }
 
-// takeCluster uses the options of the cluster that args name, by @NAME before the command or as the
-// server. It returns args without @NAME; parsed afterwards, they override the cluster's options.
+// takeCluster applies the settings of the cluster that args name: by @NAME before the command, by
+// --server @NAME, or by default. It returns args without the word @NAME. The caller parses them
+// afterwards, so that options on the command line override the settings of the cluster.
 func (o *Options) takeCluster(args []string) ([]string, error) {
 	first := *o
 	rest, err := first.parseArgs(args)
@@ -316,7 +320,8 @@ func (o *Options) takeCluster(args []string) ([]string, error) {
 	return args, o.useCluster(first.Server)
 }
 
-// readSecrets reads the files for authentication that the options name: stores and credentials.
+// readSecrets reads the files for authentication that the options name: files with certificates
+// and keys, and the file with credentials.
 func (o *Options) readSecrets() (err error) {
 	o.Auth, o.Secured = nil, secure.Config{}
 	if !o.Sandbox {

@@ -9,14 +9,16 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// A page is a text that zksh prints without connecting. Its name takes the place of a command.
+// A page is a text that zksh prints without connecting to a server. On the command line, the name
+// of the page is given instead of a command.
 type page struct {
 	name  string
-	words []string // argument: one of these words; empty: no argument
+	words []string // allowed values of the argument; empty if the page has no argument
 	about string
 }
 
-// pages are not in the table of commands, because they are useless within the shell.
+// pages lists all pages. They are not in the table of commands, because they are useless within
+// the shell.
 var pages = []page{
 	{"completion", []string{"bash", "zsh", "fish"}, "print the completion script for a shell"},
 	{"man", nil, "write the manual page zksh(1)"},
@@ -35,9 +37,10 @@ func (p *page) usage() string {
 	return strings.TrimRight(p.name+" "+strings.Join(p.words, "|"), " ")
 }
 
-// Page returns the text of a page, if words begin with its name; is reports whether they do. table
-// returns the commands besides the shell's own.
-func Page(words []string, version string, table func() [][]*commands.Command) (text string, is bool, err error) {
+// Page returns the text of the page whose name is the first of words. If the first word is not the
+// name of a page, found is false. The function table returns the commands that the program adds to
+// those of the shell.
+func Page(words []string, version string, table func() [][]*commands.Command) (text string, found bool, err error) {
 	if len(words) == 0 || findPage(words[0]) == nil {
 		return "", false, nil
 	}
@@ -63,7 +66,8 @@ func (p *page) usageError(problem string) error {
 	return &commands.UsageError{Problem: fmt.Sprintf("%s: %s (usage: zksh %s)", p.name, problem, p.usage())}
 }
 
-// pagesAsCommands returns the pages as commands, for completion. They cannot be run.
+// pagesAsCommands returns the pages in the form of commands, for completion. These commands cannot
+// be run.
 func pagesAsCommands() (list []*commands.Command) {
 	for _, p := range pages {
 		c := &commands.Command{Name: p.name, Args: strings.Join(p.words, "|"), Summary: p.about, Flags: commands.NoFlags(nil)}
@@ -75,8 +79,9 @@ func pagesAsCommands() (list []*commands.Command) {
 	return list
 }
 
-// completions are the completion scripts for shells. They ask zksh for everything, so that they are
-// never out of date. The line is passed in the environment, where other users cannot see it.
+// completions maps the name of a shell to its completion script. The scripts call zksh for each
+// completion, so that they are never out of date. They pass the typed line in the environment,
+// because other users could see the arguments of a process.
 var completions = map[string]string{
 	"bash": `# bash completion for zksh, written by: zksh completion bash
 _zksh() {

@@ -10,7 +10,8 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// SandboxCommand returns the command sandbox. place is nil in a shell that does not use a sandbox.
+// SandboxCommand returns the command sandbox. If the shell does not use a sandbox, place is nil, and
+// the command returns an error.
 func SandboxCommand(place *playground.Place) []*commands.Command {
 	return []*commands.Command{{
 		Name: "sandbox", Group: "Sandbox", Effect: commands.Offline, Args: "pause|resume",
@@ -35,13 +36,13 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 	}}
 }
 
-// Serving returns the message of a zksh that only serves a sandbox.
+// Serving returns the message that zksh prints if it only serves a sandbox (option --listen).
 func Serving(place *playground.Place) string {
 	return "serving the sandbox" + place.VersionSuffix() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
 }
 
-// Welcome returns the part of the banner about the sandbox. program is the name by which zksh was
-// called.
+// Welcome returns the part of the shell's banner that is about the sandbox. program is the name with
+// which zksh was started.
 func Welcome(place *playground.Place, program string) string {
 	if place.Joined() {
 		return "You joined the sandbox of another terminal" + place.VersionSuffix() + ".\n" + playground.Notice + "\n"

@@ -10,13 +10,14 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// FromStdin reports whether commands are read from standard input, which may be a pipe or a terminal.
+// FromStdin reports whether zksh reads its commands from standard input, which can be a pipe or a
+// terminal.
 func (o *Options) FromStdin() bool {
 	return len(o.Command) == 0 && len(o.Lines) == 0 && (!o.HasFile || o.File == "-")
 }
 
-// Source opens the source of a script: the lines of -c, a file, or standard input. It also returns
-// the name of the source for error messages.
+// Source opens the source of the commands: the lines of the option -c, a file, or standard input.
+// It also returns the name of the source for error messages.
 func (o *Options) Source() (io.ReadCloser, string, error) {
 	if len(o.Lines) > 0 {
 		return io.NopCloser(strings.NewReader(strings.Join(o.Lines, "\n"))), "-c", nil
@@ -28,7 +29,8 @@ func (o *Options) Source() (io.ReadCloser, string, error) {
 	return f, o.File, err
 }
 
-// Surroundings returns the Environment of this process.
+// Surroundings returns the Environment of this process: its environment variables and the
+// directories of its user.
 func Surroundings() Environment {
 	env := Environment{Getenv: os.Getenv}
 	if dir, err := os.UserConfigDir(); err == nil {
@@ -36,7 +38,7 @@ func Surroundings() Environment {
 	}
 	env.StateDir = os.Getenv("XDG_STATE_HOME")
 	if local, err := os.UserCacheDir(); runtime.GOOS == "windows" && env.StateDir == "" && err == nil {
-		env.StateDir = local // AppData\Local; on other systems, caches may be deleted at any time
+		env.StateDir = local // AppData\Local; on other systems, files in the cache directory may be deleted at any time
 	}
 	if home, err := os.UserHomeDir(); env.StateDir == "" && err == nil {
 		env.StateDir = filepath.Join(home, ".local", "state")

@@ -7,16 +7,17 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// A typedLine is a line of another shell, up to the cursor.
+// A typedLine is a command line in another shell, from its beginning to the cursor.
 type typedLine struct {
-	words []commands.Word // complete words after zksh
+	words []commands.Word // complete words after the word zksh
 	text  string          // word at the cursor, without quotes and escapes
-	quote byte            // quotation mark that is open at the cursor; 0: none
-	fixed int             // number of bytes of text before the part that the shell replaces
+	quote byte            // quotation mark that is open at the cursor; 0 if there is none
+	fixed int             // number of bytes at the beginning of text that bash does not replace
 }
 
-// readTyped splits a line as bash and zsh do, or as fish does. bash replaces only part of the word
-// at the cursor: the part after the last of the breaks, or after the open quotation mark.
+// readTyped splits a command line into words by the rules of fish, or else of bash and zsh. It also
+// finds the part of the word at the cursor that bash replaces: it follows the last character
+// contained in breaks, or the opening quotation mark.
 func readTyped(line, breaks string, fish bool) typedLine {
 	var t typedLine
 	var word []byte
@@ -49,20 +50,21 @@ func readTyped(line, breaks string, fish bool) typedLine {
 		begun = true
 	}
 	t.text = string(word)
-	for i, w := range t.words { // skip words before zksh, such as sudo
+	for i, w := range t.words { // skip the words before zksh, such as sudo
 		if path.Base(w.Text) == "zksh" {
 			t.words = t.words[i+1:]
 			return t
 		}
 	}
-	if len(t.words) > 0 { // the first word is an alias of zksh
+	if len(t.words) > 0 { // without the word zksh, the first word is an alias of zksh
 		t.words = t.words[1:]
 	}
 	return t
 }
 
-// bashWord returns the spelling of a completion that replaces the end of the word at the cursor in
-// bash. ok is false if the completion does not begin with the part of the word that stays.
+// bashWord returns the text with which bash must replace the end of the word at the cursor to
+// complete it to word, with quotes and escapes. ok is false if word does not begin with the part
+// of the typed word that bash does not replace.
 func (t *typedLine) bashWord(word string) (spelled string, ok bool) {
 	rest, ok := strings.CutPrefix(word, t.text[:t.fixed])
 	switch t.quote {
@@ -74,7 +76,7 @@ func (t *typedLine) bashWord(word string) (spelled string, ok bool) {
 	return escapeWith(rest, " \\\"'$`&|;()<>*?[]{}#~!"), ok
 }
 
-// escapeWith inserts a backslash before each special character.
+// escapeWith inserts a backslash before each character of text that special contains.
 func escapeWith(text, special string) string {
 	var b strings.Builder
 	for i := range len(text) {

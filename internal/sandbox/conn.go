@@ -19,10 +19,10 @@ const (
 	handshakeTimeout = 10 * time.Second // longest wait for the first frame, and for the last output to be sent
 	maxIDs           = 64               // maximum number of identities of one connection
 	maxCredential    = 4096             // maximum length of a credential, in bytes
-	maxQueued        = 256 << 20        // maximum total length of all output queues, in bytes; see send
+	maxQueued        = 256 << 20        // maximum total length of all output queues, in bytes
 	maxKeptBuffer    = 64 << 10         // capacity of the largest buffer that is reused, in bytes
 	smallReadBuffer  = 2 << 10          // size of a connection's first read buffer, in bytes
-	largeReadBuffer  = 16 << 10         // size of the read buffer that replaces it once it was full, in bytes
+	largeReadBuffer  = 16 << 10         // size of the buffer that replaces the first one once it was full, in bytes
 )
 
 // bufferPool holds unused output buffers. All connections share it.
@@ -366,7 +366,7 @@ func finish(e *jute.Encoder) []byte {
 // noZxid is the zxid in an event that does not say which transaction caused it.
 const noZxid = -1
 
-// eventFrame returns the frame that tells a client about a watch event.
+// eventFrame returns the frame that notifies a client of a watch event.
 func eventFrame(typ int32, zxid int64, path string) []byte {
 	e := frame(jute.XidEvent, zxid, codeOK)
 	e.Int(typ, stateSyncConnected)
