@@ -22,7 +22,7 @@ const watchCost = 200
 // A watchTable is one of the two sets of watches, dataWatches or childWatches.
 type watchTable struct {
 	paths     map[string]map[*conn]watchModes
-	conns     map[*conn]map[string]struct{} // watched paths of each connection; nil if all its watches are gone
+	conns     map[*conn]map[string]struct{} // watched paths of each connection that has or had a watch; wchs counts these connections
 	recursive int                           // number of recursive watches; if 0, fire need not visit ancestors
 	total     int
 	bytes     int64 // estimated memory of all watches
@@ -187,9 +187,9 @@ func (v Version) removal(typ int32) removal {
 }
 
 // restore re-registers a client's watches after a reconnect. The lists of paths are in the order
-// of the request setWatches2, and since is the last zxid that the client has seen. If a watch
-// would have fired after it, restore sends the event at once instead. As in ZooKeeper, the
-// client gets such an event even without permission to read the node.
+// of the request setWatches2, and since is the last zxid that the client has seen. If a change
+// after that zxid would have fired a watch, restore sends the event at once instead. As in
+// ZooKeeper, the client gets such an event even without permission to read the node.
 func (t *tree) restore(c *conn, since int64, lists [5][]string) {
 	for kind, paths := range lists {
 		for _, p := range paths {
