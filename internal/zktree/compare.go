@@ -15,19 +15,20 @@ import (
 // An Aspect is a bit set of the properties in which two znodes differ.
 type Aspect int
 
-// The properties that Compare looks at.
+// Properties of a znode that Compare compares.
 const (
 	DataDiffers Aspect = 1 << iota
 	ACLDiffers
-	KindDiffers // one of them is ephemeral, or both have different kinds other than persistent
+	KindDiffers // exactly one of them is ephemeral, or their kinds differ and neither is persistent
 )
 
-// A Difference is a znode that differs between two trees, A and B.
+// A Difference describes a znode that differs between two trees, A and B, or that exists in only
+// one of them.
 type Difference struct {
 	Below string      // path relative to the root of each tree; empty for the roots
 	A, B  *dump.Znode // nil in the tree that lacks the znode
 	Aspect
-	Err error // why the znode and its subtree cannot be compared: it is unreadable in A or B
+	Err error // set if the znode is unreadable in A or B, so that its subtree cannot be compared
 }
 
 // Differs sets d.Aspect and reports whether the two znodes differ.
@@ -39,9 +40,9 @@ func (d *Difference) Differs() bool {
 	return d.A != d.B
 }
 
-// Compare yields the differences of two trees: each znode before its descendants, siblings by
-// name. An unreadable znode is yielded with Err, and its descendants are skipped. If reading a tree
-// fails, the error comes last.
+// Compare yields the differences between two trees. A znode comes before its descendants, and
+// siblings are sorted by name. For a znode that is unreadable in either tree, Compare yields a
+// Difference with Err and skips the descendants. If reading a tree fails, the error comes last.
 func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		as, bs := newCursor(a), newCursor(b)
@@ -62,8 +63,8 @@ func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	}
 }
 
-// nextDifference advances the cursor that is behind, or both if they are at the same path. It
-// returns the znodes of that path, and reports whether they differ.
+// nextDifference advances the cursor at the earlier path, or both cursors if they are at the
+// same path. It returns the znodes that were at this path, and reports whether they differ.
 func nextDifference(a, b *cursor) (d Difference, differs bool) {
 	order := a.compare(b)
 	if order <= 0 {
@@ -93,7 +94,7 @@ type cursor struct {
 	below  string
 	err    error
 	atEnd  bool
-	hidden string // prefix of the paths below the last unreadable znode; empty: no such znode so far
+	hidden string // prefix of the paths below the last unreadable znode; empty if there was none so far
 }
 
 func newCursor(t Tree) *cursor {
@@ -103,7 +104,7 @@ func newCursor(t Tree) *cursor {
 	return s
 }
 
-// step advances to the next znode.
+// advance moves the cursor to the next znode.
 func (s *cursor) advance() {
 	if s.err != nil {
 		s.hidden = s.below + "/"
@@ -123,12 +124,13 @@ func (s *cursor) readError() error {
 	return nil
 }
 
-// hides reports whether a path is below an unreadable znode.
+// hides reports whether a path lies inside the subtree of the last unreadable znode.
 func (s *cursor) hides(below string) bool {
 	return s.hidden != "" && strings.HasPrefix(below, s.hidden)
 }
 
-// compare compares the positions of two cursors; a cursor at the end comes last.
+// compare compares the current paths of two cursors. A cursor that has reached its end sorts
+// after any other.
 func (s *cursor) compare(other *cursor) int {
 	switch {
 	case s.atEnd:
@@ -152,7 +154,8 @@ func aspects(a, b *dump.Znode) (differs Aspect) {
 	return differs
 }
 
-// SameData reports whether a and b are equal. Null and empty data are different.
+// SameData reports whether a and b are the same data. Null data (nil) and empty data are
+// different.
 func SameData(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 
 // SameACL reports whether two ACLs have the same entries, in any order.

@@ -10,12 +10,12 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// maxStats bounds the memory of the result of Stats, in bytes. It suffices for about 300,000
-// znodes.
+// maxStats is the maximum memory for the result of Stats, in bytes. It is enough for about
+// 300,000 znodes.
 const maxStats = 64 << 20
 
-// Stats returns the Stat of every readable znode of a subtree, by path. If the root does not
-// exist, the result is empty. A result larger than maxStats is an error.
+// Stats returns a map from the path of each readable znode in a subtree to its Stat. The map is
+// empty if the root does not exist. Stats fails if the map would need more memory than maxStats.
 func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
 	src, err := OnServer(ctx, c, root, false)
 	if err != nil {
@@ -45,8 +45,8 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 }
 
 // CountEphemerals returns the number of ephemeral znodes in a subtree, and the number of znodes
-// whose Stat the server does not show us. It checks only leaves, because ephemeral znodes have
-// no children.
+// whose Stat the server does not show us. It requests the Stats of leaves only, because
+// ephemeral znodes cannot have children.
 func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (found, hidden int, err error) {
 	src, err := OnServer(ctx, c, root, false)
 	if err != nil {
@@ -64,7 +64,7 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 		switch {
 		case err == nil && st.EphemeralOwner != 0:
 			found++
-		case errors.Is(err, zkconn.NoAuth): // from servers 3.8.4 and 3.9.2 on
+		case errors.Is(err, zkconn.NoAuth): // servers since 3.8.4 and 3.9.2
 			hidden++
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			return err
@@ -83,10 +83,10 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	return found, hidden, pending.drain()
 }
 
-// Counts are numbers of znodes, by what a Writer did with them.
+// Counts holds the number of znodes that a Writer created, skipped, changed and deleted.
 type Counts struct {
 	Created, Skipped, Changed, Deleted int
 }
 
-// Total returns the number of all znodes that were handled.
+// Total returns the sum of the four numbers.
 func (c Counts) Total() int { return c.Created + c.Skipped + c.Changed + c.Deleted }

@@ -12,32 +12,32 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// DefaultBatch is the number of deletes in one multi, the same as in zkCli.
+// DefaultBatch is the default number of deletes in one multi, the same as in zkCli.
 const DefaultBatch = 1000
 
 const (
-	deleteWindow = 8 // multis in flight
-	maxRounds    = 5 // passes over a subtree in which znodes keep appearing
+	deleteWindow = 8 // maximum number of multis in flight
+	maxRounds    = 5 // maximum number of passes over a subtree in which other clients keep creating znodes
 )
 
-// Refusals collects errors with which a server rejected requests: the first ones, and the number
-// of all.
+// Refusals collects the errors of requests that a server rejected: the first few errors, and the
+// number of all of them.
 type Refusals struct {
 	First []error // at most namedRefusals
 	N     int
 }
 
-// namedRefusals is the number of errors that Refusals holds and prints.
+// namedRefusals is the maximum number of errors that Refusals stores and prints.
 const namedRefusals = 20
 
-// Add adds an error.
+// Add counts an error, and stores it if it is one of the first namedRefusals errors.
 func (r *Refusals) Add(err error) {
 	if r.N++; r.N <= namedRefusals {
 		r.First = append(r.First, err)
 	}
 }
 
-// Error lists the first errors and counts the others.
+// Error lists the stored errors and the number of the others.
 func (r *Refusals) Error() string {
 	var b strings.Builder
 	for i, f := range r.First {
@@ -52,16 +52,16 @@ func (r *Refusals) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the first errors.
+// Unwrap returns the stored errors.
 func (r *Refusals) Unwrap() []error { return r.First }
 
-// A PartialError reports that an operation on a subtree reached only part of it.
+// A PartialError reports that an operation on a subtree was applied to only some of its znodes.
 type PartialError struct {
-	Verb string // past participle: deleted, changed
+	Verb string // past participle of the operation, such as "deleted"
 	Root string
 	zkconn.Outcome
 	Total    int  // number of znodes that were found
-	Whole    bool // the subtree was read completely, so that Total is the number of all its znodes
+	Whole    bool // the subtree was read completely, so Total counts all of its znodes
 	Failures Refusals
 	Cause    error // why the operation stopped early; nil if it tried every znode
 }
@@ -83,7 +83,7 @@ func (e *PartialError) Error() string {
 	return text
 }
 
-// Unwrap returns the cause, if there is one, and the failures.
+// Unwrap returns the failures, preceded by the cause if there is one.
 func (e *PartialError) Unwrap() []error {
 	if e.Cause == nil {
 		return e.Failures.First
@@ -100,18 +100,18 @@ type subtreeJob struct {
 	result     PartialError
 	doneBefore int      // znodes done in earlier rounds
 	found      int      // znodes found in this round
-	vanished   int      // of found, those that another client deleted
-	notEmpty   Refusals // deletes rejected because the znode had children
+	vanished   int      // number of found znodes that another client deleted first
+	notEmpty   Refusals // errors of deletes that were rejected because the znode had children
 }
 
-// A target is a znode of the subtree, to be deleted or changed.
+// A target is a znode that is to be deleted or changed.
 type target struct {
 	path       string
-	unreadable error // why its children could not be listed; nil if they were
+	unreadable error // why its children could not be listed; nil if they could
 }
 
-// leavesFirst calls do for each znode of the subtree, after all its descendants.
-func (j *subtreeJob) leavesFirst(do func(target) error) error {
+// leavesFirst calls visit for each znode of the subtree, after all descendants of that znode.
+func (j *subtreeJob) leavesFirst(visit func(target) error) error {
 	j.result.Whole = false
 	src, err := OnServer(j.ctx, j.c, j.result.Root, false)
 	if err != nil {
@@ -126,7 +126,7 @@ func (j *subtreeJob) leavesFirst(do func(target) error) error {
 	}
 	for s, err := range w.Steps() {
 		if err == nil && (s.Kind == Leave || s.Kind == Enter && len(s.Names) == 0) {
-			err = do(target{s.Path(), s.Err})
+			err = visit(target{s.Path(), s.Err})
 		}
 		if err != nil {
 			return err
@@ -140,7 +140,8 @@ func (j *subtreeJob) reportProgress() { j.progress.report(j.result.Done, j.total
 
 func (j *subtreeJob) total() int { return j.doneBefore + j.found - j.vanished }
 
-// finish returns the result as an error, or nil if every znode was done.
+// finish returns nil if every znode was done, or else the result as an error. cause is the error
+// that stopped the operation early, or nil.
 func (j *subtreeJob) finish(cause error) error {
 	j.result.Total = j.total()
 	if j.result.Cause = cause; cause == nil && j.result.Failures.N == 0 {
@@ -149,10 +150,11 @@ func (j *subtreeJob) finish(cause error) error {
 	return &j.result
 }
 
-// Delete deletes a subtree, leaves first, while it is still reading the rest. It sends multis of
-// at most batch deletes, or single deletes if batch is below 1. It returns the number of znodes
-// that it deleted. Znodes that vanish meanwhile do not matter; znodes that appear are deleted too.
-// If something remains, the error is a *PartialError, unless the root itself could not be read.
+// Delete deletes a subtree, leaves first, and returns the number of znodes that it deleted. It
+// starts to delete while it is still reading the rest of the subtree. It sends multis of at most
+// batch deletes, or single deletes if batch is below 1. A znode that another client deletes
+// meanwhile is not an error. A znode that another client creates meanwhile is deleted too. If
+// something remains, the error is a *PartialError, unless the root itself could not be read.
 func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progress Progress) (int, error) {
 	j := &subtreeJob{ctx: ctx, c: c, progress: progress, result: PartialError{Verb: "deleted", Root: root}}
 	for round := 1; ; round++ {
@@ -163,8 +165,8 @@ func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progre
 	}
 }
 
-// deleteRound deletes the subtree once. It reports whether another round is needed, because
-// znodes appeared meanwhile.
+// deleteRound reads and deletes the subtree once, as round n, counted from 1. It reports whether
+// another round is needed because other clients created znodes meanwhile.
 func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
 	j.doneBefore, j.found, j.vanished, j.notEmpty = j.result.Done, 0, 0, Refusals{}
 	err = j.deleteOnce(batch)
@@ -182,10 +184,11 @@ func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
 	return false, j.finish(nil)
 }
 
-// deleteOnce deletes the subtree in multis, and one by one the znodes of a multi that fails. The
-// server executes a session's requests in order, so a parent's delete arrives after those of its
-// children. The exception is a batch that a busy server rejected at first: batches that overtake
-// it fail, and their znodes are deleted one by one.
+// deleteOnce deletes the subtree in multis. If a multi fails, its znodes are deleted one by one.
+// The server executes a session's requests in order, so the delete of a parent arrives after the
+// deletes of its children. The exception is a multi that a busy server rejected at first and
+// that is sent again: later multis overtake it and fail, and their znodes are deleted one by
+// one.
 func (j *subtreeJob) deleteOnce(batch int) error {
 	size := 0
 	var next []target
@@ -226,7 +229,8 @@ func (j *subtreeJob) deleteOnce(batch int) error {
 	return cmp.Or(err, pending.drain())
 }
 
-// handleBatch handles the answer to a multi. If it failed, its znodes are deleted one by one.
+// handleBatch handles the answer to a multi. If the multi failed, its znodes are deleted one by
+// one.
 func (j *subtreeJob) handleBatch(batch []target, _ zkconn.Written, err error) error {
 	if err == nil {
 		j.result.Done += len(batch)
@@ -243,9 +247,9 @@ func (j *subtreeJob) handleBatch(batch []target, _ zkconn.Written, err error) er
 	return single.drain()
 }
 
-// singleDeletes returns a window for deletes of one znode each. If a busy server rejected a
-// delete at first, that of the parent may have overtaken it and failed; the parent's delete is
-// then repeated.
+// singleDeletes returns a window for requests that delete one znode each. If a busy server
+// rejected a delete at first, the delete of the parent may have overtaken it and failed. The
+// delete of the parent is then sent again.
 func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	var f *flights[target, zkconn.Written]
 	f = newFlights(j.ctx, writeGrace, singleWindow, func(t target, _ zkconn.Written, refusal error) error {
@@ -264,18 +268,18 @@ func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	return f
 }
 
-// addOutcome counts changes without a conclusive answer.
+// addOutcome adds the counts of changes for which there was no conclusive answer.
 func (j *subtreeJob) addOutcome(outcome zkconn.Outcome) {
 	j.result.Outcome = j.result.Outcome.Plus(outcome)
 }
 
 // countDelete counts the result of deleting one znode. If the znode has children that we have no
-// permission to list, the error is that of the list.
+// permission to list, countDelete stores the error of the list request.
 func (j *subtreeJob) countDelete(t target, err error) {
 	switch {
 	case err == nil:
 		j.result.Done++
-	case errors.Is(err, zkconn.NoNode): // another client deleted it
+	case errors.Is(err, zkconn.NoNode): // another client deleted it first
 		j.vanished++
 	case errors.Is(err, zkconn.NotEmpty) && t.unreadable == nil:
 		j.notEmpty.Add(err)
@@ -287,16 +291,17 @@ func (j *subtreeJob) countDelete(t target, err error) {
 	j.reportProgress()
 }
 
-// countRejected counts a znode that stays unchanged.
+// countRejected counts a znode that could not be changed, and stores the reason.
 func (j *subtreeJob) countRejected(why error) {
 	j.result.Rejected++
 	j.result.Failures.Add(why)
 }
 
-// SetACL sets the ACL of every znode of a subtree and returns how many it changed. Parents come
-// last, so that an ACL which denies us access does not cut us off from the descendants. version
-// is the ACL version that each znode must have; -1 matches any. If a znode was not changed, the
-// error is a *PartialError, unless the root itself could not be read.
+// SetACL sets the ACL of every znode of a subtree and returns the number of znodes that it
+// changed. It changes parents last, so that an ACL that denies us access does not cut us off
+// from the descendants. version is the ACL version that each znode must have, or -1 for any
+// version. If some znode was not changed, the error is a *PartialError, unless the root itself
+// could not be read.
 func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, version int32, progress Progress) (int, error) {
 	j := &subtreeJob{ctx: ctx, c: c, progress: progress, result: PartialError{Verb: "changed the ACL of", Root: root}}
 	pending := newFlights(ctx, writeGrace, singleWindow, j.handleACL)
@@ -309,8 +314,8 @@ func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, ver
 	return j.result.Done, j.finish(cmp.Or(err, pending.drain()))
 }
 
-// handleACL handles the answer to SetACL of one znode. If its children could not be listed, they
-// have not been changed, and that is a failure.
+// handleACL handles the answer to the SetACL request for one znode. If the children of the znode
+// could not be listed, their ACLs are unchanged, and that counts as a failure.
 func (j *subtreeJob) handleACL(t target, st *zk.Stat, err error) error {
 	switch {
 	case err == nil:

@@ -11,13 +11,13 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Kept is a Source that reads a saved tree, such as a dump or a snapshot.
+// A Kept is a Source that reads a saved tree, such as a dump or a snapshot.
 type Kept struct{ t *dump.Tree }
 
-// OnFile returns a Source that reads t.
+// OnFile returns a Source that reads the saved tree t.
 func OnFile(t *dump.Tree) *Kept { return &Kept{t} }
 
-// fileBatch is the number of paths that are looked up together.
+// fileBatch is the maximum number of paths in one call of Ask.
 const fileBatch = 256
 
 var _ Source = (*Kept)(nil)
@@ -25,7 +25,7 @@ var _ Source = (*Kept)(nil)
 // Batch implements Source.
 func (k *Kept) Batch(Want) int { return fileBatch }
 
-// Ask implements Source. Nothing is read before Wait.
+// Ask implements Source. The tree is not read until Wait is called.
 func (k *Kept) Ask(paths []string, want Want) Answer { return &fileAnswer{k, paths, want} }
 
 // A fileAnswer reads its entries when Wait is called.
@@ -73,7 +73,7 @@ func (k *Kept) entry(path string, want Want) (e Entry, err error) {
 		return e, err
 	}
 	e.Data, e.ACL, e.Stat, e.Kind, e.TTL = z.Data, z.ACL, z.Stat, z.Kind, z.TTL
-	if e.Stat == nil && want.Stat { // fill in the two fields that the tree knows
+	if e.Stat == nil && want.Stat { // set the two fields that are known although the file has no Stat
 		if z, err = k.t.Znode(path, true); err != nil {
 			return e, err
 		}

@@ -7,24 +7,26 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A gracePeriod is how long answers to requests in flight are awaited after the context has ended.
+// A gracePeriod is how long to wait for the answers to in-flight requests after the context has
+// ended.
 type gracePeriod time.Duration
 
-const noGrace gracePeriod = 0 // for reads, whose answers are not needed any more
+const noGrace gracePeriod = 0 // for reads, whose answers are no longer needed
 
-var writeGrace = gracePeriod(time.Second) // for writes, which have to be counted; tests make it longer
+var writeGrace = gracePeriod(time.Second) // for writes, whose results must be counted; tests use a longer period
 
-// flights keeps a window of requests in flight on a pipe and handles their answers in order,
-// rejections included. The window is halved when the server is overloaded.
+// flights keeps several requests in flight on a pipe. It handles their answers, rejections
+// included, in the order of the requests. If the server is overloaded, flights halves its
+// window.
 type flights[J, T any] struct {
 	ctx     context.Context // context of the pipe; once it has ended, the pipe sends nothing more
 	waiting context.Context // context for waiting; it ends a grace period after ctx
-	close   func()          // releases waiting
+	close   func()          // releases the context waiting
 	limit   int             // maximum of window
 	window  int             // number of requests that may be in flight now
 	slowed  bool            // a request was repeated, so that later requests overtook it
 	handle  func(J, T, error) error
-	onLost  func(J, zkconn.Outcome) // called for a job without a conclusive answer; nil if the caller does not count these
+	onLost  func(J, zkconn.Outcome) // called for a job without a conclusive answer; nil if the caller does not count such jobs
 	queue   []flight[J, T]
 }
 
@@ -33,10 +35,11 @@ type flight[J, T any] struct {
 	reply *zkconn.Pending[T]
 }
 
-// newFlights returns an empty window. The caller must call close.
-func newFlights[J, T any](ctx context.Context, late gracePeriod, window int, take func(J, T, error) error) *flights[J, T] {
-	waiting, done := outlive(ctx, late)
-	return &flights[J, T]{ctx: ctx, waiting: waiting, close: done, limit: window, window: window, handle: take}
+// newFlights returns flights without requests. It calls handle for each answer. The caller must
+// call close.
+func newFlights[J, T any](ctx context.Context, grace gracePeriod, window int, handle func(J, T, error) error) *flights[J, T] {
+	waiting, done := outlive(ctx, grace)
+	return &flights[J, T]{ctx: ctx, waiting: waiting, close: done, limit: window, window: window, handle: handle}
 }
 
 // add adds a request to the window. If the window is full, it first waits for older answers and
@@ -49,9 +52,9 @@ func (f *flights[J, T]) add(job J, reply *zkconn.Pending[T]) error {
 // drain waits for all outstanding answers and handles them.
 func (f *flights[J, T]) drain() error { return f.drainTo(0) }
 
-// drainTo waits for answers and handles them until at most left are outstanding.
-func (f *flights[J, T]) drainTo(left int) error {
-	for len(f.queue) > left {
+// drainTo waits for answers and handles them until at most limit requests are outstanding.
+func (f *flights[J, T]) drainTo(limit int) error {
+	for len(f.queue) > limit {
 		first := f.queue[0]
 		f.queue = f.queue[1:]
 		v, refusal, outcome, err := f.wait(first.reply)
@@ -63,13 +66,13 @@ func (f *flights[J, T]) drainTo(left int) error {
 			f.abandonRest()
 			return err
 		}
-		left = min(left, f.window-1)
+		limit = min(limit, f.window-1)
 	}
 	return nil
 }
 
-// abandon ends the window after job got no conclusive answer. Later requests may still get one;
-// they are counted.
+// abandon ends the window because there is no conclusive answer to job. It counts the later
+// requests, which may still get answers.
 func (f *flights[J, T]) abandon(job J, outcome zkconn.Outcome) {
 	if f.onLost != nil {
 		f.onLost(job, outcome)
@@ -77,8 +80,8 @@ func (f *flights[J, T]) abandon(job J, outcome zkconn.Outcome) {
 	f.abandonRest()
 }
 
-// abandonRest ends the window and counts the outstanding requests. Rejections do not matter any
-// more.
+// abandonRest ends the window and counts the requests that are still outstanding. It ignores
+// rejections.
 func (f *flights[J, T]) abandonRest() {
 	rest := f.queue
 	f.queue = nil
@@ -96,8 +99,8 @@ func (f *flights[J, T]) abandonRest() {
 	}
 }
 
-// wait waits for an answer. refusal is an error with which the server reports that the request
-// had no effect. Any other error is err: the answer is not conclusive.
+// wait waits for an answer. refusal is set if the server rejected the request, which then had no
+// effect. err is set if there is no conclusive answer.
 func (f *flights[J, T]) wait(reply *zkconn.Pending[T]) (v T, refusal error, outcome zkconn.Outcome, err error) {
 	v, err = reply.Wait(f.waiting)
 	f.window = adjustWindow(f.window, f.limit, reply.Slowed())
@@ -109,22 +112,22 @@ func (f *flights[J, T]) wait(reply *zkconn.Pending[T]) (v T, refusal error, outc
 	return v, nil, outcome, err
 }
 
-// adjustWindow returns the size of a window after an answer: half if the server was overloaded,
-// else one more, up to most.
-func adjustWindow(window, most int, slowed bool) int {
+// adjustWindow returns the new size of a window after an answer: half the size if the server was
+// overloaded, or else one more, up to limit.
+func adjustWindow(window, limit int, slowed bool) int {
 	if slowed {
 		return max(1, window/2)
 	}
-	return min(most, window+1)
+	return min(limit, window+1)
 }
 
-// outlive returns a context that ends the grace period late after ctx, with the same cause. The
-// returned function releases it.
-func outlive(ctx context.Context, late gracePeriod) (context.Context, func()) {
+// outlive returns a context that ends one grace period after ctx, with the same cause. The
+// returned function releases the context.
+func outlive(ctx context.Context, grace gracePeriod) (context.Context, func()) {
 	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { // its goroutine ends with waiting at the latest
 		select {
-		case <-time.After(time.Duration(late)):
+		case <-time.After(time.Duration(grace)):
 			cancel(context.Cause(ctx))
 		case <-waiting.Done():
 		}

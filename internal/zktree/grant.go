@@ -10,16 +10,17 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A grant is a new ACL for a znode.
+// A grant is a new ACL that is to be set on a znode.
 type grant struct {
 	path            string
 	acl             []zk.ACL
 	version         int32
-	removesIdentity bool // the current ACL has our identity added, and this one removes it
+	removesIdentity bool // the znode's current ACL includes our identity, which the Writer added; the new ACL does not
 	counted         bool // the znode is already counted as created or changed
 }
 
-// setACLNow sets an ACL after all earlier edits have been answered, and waits for the answer.
+// setACLNow waits for the answers to all earlier edits, then sets an ACL and waits for the
+// answer.
 func (w *Writer) setACLNow(e Edit) error {
 	if err := cmp.Or(w.flush(), w.pending.drain()); err != nil {
 		return err
@@ -44,22 +45,22 @@ func ShutsOut(z *dump.Znode) bool {
 	return !worldMay(z, zk.PermCreate)
 }
 
-// worldMay reports whether a znode's ACL grants a permission to everybody.
+// worldMay reports whether the ACL of a znode grants everybody the permission perm.
 func worldMay(z *dump.Znode, perm int32) bool {
 	return slices.ContainsFunc(z.ACL, func(a zk.ACL) bool {
 		return a.Scheme == "world" && a.ID == "anyone" && a.Perms&perm != 0
 	})
 }
 
-// writeDeferredACLs sets the ACLs that were deferred to the end.
+// writeDeferredACLs sets the ACLs that were deferred until all other edits are done.
 func (w *Writer) writeDeferredACLs() error {
 	left := w.deferredACLs
 	w.deferredACLs = nil
 	return w.writeACLs(left)
 }
 
-// writeACLs sets ACLs, the last one first. The ones that it could not set stay in w.deferredACLs.
-func (w *Writer) writeACLs(left []grant) error {
+// writeACLs sets ACLs in reverse order. ACLs that could not be set are stored in w.deferredACLs.
+func (w *Writer) writeACLs(grants []grant) error {
 	f := newFlights(w.ctx, writeGrace, singleWindow, func(t grant, _ *zk.Stat, refusal error) error {
 		switch {
 		case refusal != nil:
@@ -77,11 +78,11 @@ func (w *Writer) writeACLs(left []grant) error {
 		}
 	}
 	defer f.close()
-	for len(left) > 0 {
-		t := left[len(left)-1]
-		left = left[:len(left)-1]
+	for len(grants) > 0 {
+		t := grants[len(grants)-1]
+		grants = grants[:len(grants)-1]
 		if err := f.add(t, zkconn.Add(w.p, zkconn.SetACL(t.path, t.acl, t.version))); err != nil {
-			w.deferredACLs = append(w.deferredACLs, left...)
+			w.deferredACLs = append(w.deferredACLs, grants...)
 			return err
 		}
 	}

@@ -6,19 +6,19 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Limits of the ancestors of a znode, in bytes. A walk holds all of them in memory.
+// Limits for the ancestors of a znode, in bytes. A walk holds all ancestors in memory.
 const (
-	maxPaths = 32 << 20 // of their paths: about 1400 levels with names of 30 characters
-	maxNames = 96 << 20 // of the names of their children: about a million and a half
+	maxPaths = 32 << 20 // for their paths: about 1400 levels with names of 30 characters
+	maxNames = 96 << 20 // for the names of their children: about 1.5 million names
 )
 
-// tooDeep reports whether a folder exceeds a limit, so that a walk must not descend into it.
+// tooDeep reports whether a folder exceeds a limit. A walk must not descend into such a folder.
 func tooDeep(f *folder) bool {
 	return len(f.path) > jute.MaxPath || f.depth > jute.MaxLevels || f.paths > maxPaths || f.namesCost > maxNames
 }
 
-// A tooDeepError reports that a walk reached a znode deeper than in any real tree. A faulty or
-// hostile server may invent znodes without end.
+// A tooDeepError reports that a walk reached a znode at a greater depth than any real tree has.
+// A faulty or hostile server could invent ever deeper znodes.
 type tooDeepError struct {
 	Root   string
 	Levels int // depth of the znode below the root

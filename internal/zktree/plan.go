@@ -11,21 +11,21 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// An Edit is a change of one znode.
+// An Edit is a change to one znode.
 type Edit struct {
 	Does    Deed
 	Path    string
-	Znode   *dump.Znode // wanted state, whose own path does not matter; nil for Leaves and Deletes
-	Version int32       // version that the data, or the ACL of Opens and SetsACL, must have; -1: any
-	Also    bool        // sets an ACL of a znode whose data another edit sets
-	Why     string      // reason of Leaves
-	Missing bool        // Leaves a znode that does not exist and cannot be created
+	Znode   *dump.Znode // wanted state of the znode; its own Path is ignored; nil for Leaves and Deletes
+	Version int32       // expected version of the data, or of the ACL for Opens and SetsACL; -1 matches any
+	Also    bool        // the edit sets the ACL of a znode whose data another edit sets
+	Why     string      // reason, for Leaves
+	Missing bool        // for Leaves: the znode does not exist and cannot be created
 }
 
 // A Deed is the action of an Edit.
 type Deed int
 
-// The actions.
+// The actions of an Edit.
 const (
 	Leaves  Deed = iota // leaves the znode unchanged, although it differs
 	Creates             // creates the znode, after its parents; an ephemeral one becomes persistent
@@ -34,10 +34,11 @@ const (
 	SetsACL             // sets the ACL after all other edits
 	Deletes             // deletes the znode, after its children
 
-	replaces // used by Writer only: sets the data now and the ACL at the end, where Creates found a znode
+	replaces // used only by Writer, if Creates found an existing znode: sets the data now and the ACL at the end
 )
 
-// acl returns the ACL of the znode, or an open one if it is unknown.
+// acl returns the ACL of the edit's znode. If that ACL is unknown, it returns an ACL that grants
+// all permissions to everybody.
 func (e Edit) acl() []zk.ACL {
 	if e.Znode.ACL == nil {
 		return zkconn.OpenACL()
@@ -45,18 +46,19 @@ func (e Edit) acl() []zk.ACL {
 	return e.Znode.ACL
 }
 
-// MissingError returns the error of an edit whose znode cannot be created.
+// MissingError returns the error for an edit whose znode does not exist and cannot be created.
 func (e Edit) MissingError() error { return fmt.Errorf("%s: %s", e.Path, e.Why) }
 
-// Changes reports whether the edit is the one that counts its znode as changed.
+// Changes reports whether the edit counts its znode as changed. If two edits change the data and
+// the ACL of the same znode, only one of them counts it.
 func (e Edit) Changes() bool {
 	return e.Does == Sets || (e.Does == Opens || e.Does == SetsACL) && !e.Also
 }
 
-// Plan returns the edits that make the tree at root (A of the differences) equal to the model B,
+// Plan returns the edits that make the tree at root (tree A of the differences) equal to tree B,
 // except for unreadable znodes. Parents are created before their children, and children are
 // deleted before their parents. ACLs are set last, because they may deny us access; only an ACL
-// that newly permits the creation of children comes first. Ephemeral znodes are left unchanged.
+// that newly permits the creation of children is set first. Ephemeral znodes are left unchanged.
 // An edit fails if its znode has changed since it was read.
 func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit, error] {
 	return func(yield func(Edit, error) bool) {
@@ -80,12 +82,12 @@ func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit,
 	}
 }
 
-// A planner holds the edits that come later than their znode in the order of the differences.
+// A planner collects the edits that must be made later than in the order of the differences.
 type planner struct {
 	tree    Tree
 	deleted []Edit // parents first
 	acls    []Edit
-	masked  string // root of the last subtree that cannot be created; empty: no such subtree
+	masked  string // root of the last subtree that cannot be created; empty if there was none so far
 }
 
 const maskedACL = "the ACL contains no password hash (export or copy the znode as a user with admin permission on it)"
@@ -151,7 +153,7 @@ func (p *planner) next(d Difference) (all []Edit) {
 	return all
 }
 
-// takeDeletions returns the pending deletions, leaves first, and forgets them.
+// takeDeletions removes the pending deletions from the planner and returns them, leaves first.
 func (p *planner) takeDeletions() []Edit {
 	all := reversed(p.deleted)
 	p.deleted = nil

@@ -2,14 +2,14 @@ package zktree
 
 import "container/heap"
 
-// readAhead bounds the memory for answers about znodes that a walk has not visited yet. The
-// size of an answer is unknown before it arrives. It is estimated from earlier answers about
-// znodes of the same depth. At a new depth, the estimate of the depth above is used, and only
-// a few znodes are requested at first.
+// readAhead limits the memory for answers about znodes that a walk has not visited yet. The size
+// of an answer is unknown before it arrives. It is estimated from earlier answers about znodes
+// of the same depth. At a new depth, the estimate starts with the value of the depth above, and
+// only a few znodes are requested at first.
 type readAhead struct {
 	limit    int // maximum memory, in bytes
-	buffered int // bytes of the answers that have arrived and whose znodes are not visited yet
-	expected int // estimated bytes of the answers in flight
+	buffered int // size of the answers that have arrived and whose znodes are not visited yet, in bytes
+	expected int // estimated size of the answers in flight, in bytes
 	byDepth  []depthStats
 }
 
@@ -22,8 +22,8 @@ type depthStats struct {
 const (
 	readAheadBytes = 6 << 20 // default limit of readAhead
 	initialAsk     = 16      // first number of znodes requested at a new depth; it doubles each time
-	nameOverhead   = 24      // memory of a name besides its characters, in bytes
-	entryOverhead  = 256     // memory of an answer besides its names, in bytes
+	nameOverhead   = 24      // memory overhead of a name, in bytes
+	entryOverhead  = 256     // memory overhead of an answer without its names, in bytes
 )
 
 func (a *readAhead) statsAt(depth int) *depthStats {
@@ -37,8 +37,8 @@ func (a *readAhead) statsAt(depth int) *depthStats {
 	return &a.byDepth[depth]
 }
 
-// allowed returns how many more znodes of a depth may be requested. Each depth leaves part
-// of the memory to the depths below it.
+// allowed returns how many more znodes of a depth may be requested. Each depth reserves part of
+// the memory for the depths below it.
 func (a *readAhead) allowed(depth int) int {
 	l := a.statsAt(depth)
 	n := max(initialAsk, l.answered) - (l.asked - l.answered)
@@ -49,8 +49,8 @@ func (a *readAhead) allowed(depth int) int {
 	return max(n, 0)
 }
 
-// noteAsked records requests for count znodes of a depth. It returns the estimated size of
-// their answers.
+// noteAsked records that count znodes of a depth were requested. It returns the estimated size
+// of their answers.
 func (a *readAhead) noteAsked(depth, count int) (bytes int) {
 	l := a.statsAt(depth)
 	l.asked += count
@@ -59,11 +59,13 @@ func (a *readAhead) noteAsked(depth, count int) (bytes int) {
 	return bytes
 }
 
-// noteAnswered records the arrival of an answer whose size was estimated as bytes.
+// noteAnswered records the arrival of an answer whose size was estimated as this number of
+// bytes.
 func (a *readAhead) noteAnswered(bytes int) { a.expected -= bytes }
 
-// noteCost records the total size of count answers. The estimate of the depth rises to their
-// average at once, and falls gradually.
+// noteCost records that count answers about znodes of a depth have this total number of bytes.
+// If their average exceeds the estimate for the depth, the estimate rises to the average at
+// once. Otherwise, it falls gradually.
 func (a *readAhead) noteCost(depth, count, bytes int) {
 	l := a.statsAt(depth)
 	if l.answered == 0 {
@@ -74,12 +76,12 @@ func (a *readAhead) noteCost(depth, count, bytes int) {
 	a.buffered += bytes
 }
 
-// noteConsumed records that the walk has visited the znode of an answer of that size.
+// noteConsumed records that the walk has visited a znode whose answer had this number of bytes.
 func (a *readAhead) noteConsumed(bytes int) { a.buffered -= bytes }
 
-// A folderQueue is a heap of the folders with children that have not been requested, in the
-// order in which a walk visits the first of these children. A folder's children are requested
-// in order, so the folder keeps its place in the heap until all of them are requested.
+// A folderQueue is a heap of the folders that have unrequested children. They are sorted by the
+// order in which a walk visits the first unrequested child of each. A folder's children are
+// requested in order, so the folder keeps its place in the heap until all of them are requested.
 type folderQueue struct{ folders []*folder }
 
 func (u *folderQueue) first() *folder {
@@ -111,7 +113,8 @@ func (u *folderQueue) Pop() any {
 }
 
 // before reports whether a walk visits the unrequested children of f before those of g. It
-// compares the indexes of the children that lead to f and to g in their common ancestor.
+// compares the children of the lowest common ancestor through which the paths lead to f and to
+// g.
 func before(f, g *folder) bool {
 	at, bt := f.asked, g.asked
 	for f.depth > g.depth {

@@ -10,16 +10,16 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Bounds of the data that is read ahead. The Stat of a znode says how much data it has.
+// Limits on the data that is read ahead. The size of a znode's data is known from its Stat.
 const (
-	dataBatch = 256 << 10 // bytes of data in one answer
-	dataAhead = 2 << 20   // bytes of data that are requested and not yet yielded
+	dataBatch = 256 << 10 // maximum bytes of data in one answer
+	dataAhead = 2 << 20   // maximum bytes of data that are requested but not yet yielded
 )
 
-// Nodes yields the znodes of a subtree with data, ACL and Stat: each before its descendants,
-// siblings by name. Znodes that vanish meanwhile are left out. An unreadable znode comes with an
-// error of its own; only its path is sure to be set, and its descendants are left out. Any other
-// failure comes last, without a znode.
+// Nodes yields the znodes of a subtree with data, ACL and Stat. A znode comes before its
+// descendants, and siblings are sorted by name. Znodes that other clients delete meanwhile are
+// skipped. An unreadable znode comes with its own error; only its path is certain to be set, and
+// its descendants are skipped. Any other failure comes last, with a nil znode.
 func Nodes(ctx context.Context, src Source, root string, progress Progress) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
 		r := &nodeReader{ctx: ctx, src: src, root: root, yield: yield, progress: progress, window: window}
@@ -48,7 +48,7 @@ type nodeReader struct {
 	entries       []Entry // entries of the last answer; their memory is reused
 }
 
-// dataSize estimates the memory of an answer with the znode's data, in bytes.
+// dataSize estimates the memory for an answer that contains the znode's data, in bytes.
 func (n *znodeInfo) dataSize() int {
 	size := entryOverhead
 	if n.Stat != nil {
@@ -57,9 +57,9 @@ func (n *znodeInfo) dataSize() int {
 	return size
 }
 
-// A batch is a run of znodes. Its readable znodes, if there are any, share one request.
+// A batch is a run of consecutive znodes. One request asks for all of its readable znodes.
 type batch struct {
-	of    []*znodeInfo
+	nodes []*znodeInfo
 	asked []*znodeInfo // the readable ones
 	reply Answer       // nil if asked is empty
 	bytes int          // estimated size of the data
@@ -82,10 +82,10 @@ func (r *nodeReader) run() error {
 	return r.drainTo(0, 0)
 }
 
-// add adds a znode that the walk has visited. Once the data of the collected znodes fills an
-// answer, it is requested.
+// add adds a znode that the walk has visited. Once the data of the collected znodes fills one
+// answer, add requests the data.
 func (r *nodeReader) add(n *znodeInfo) error {
-	n.folder = nil // no longer needed; the znode would keep it in memory
+	n.folder = nil // no longer needed; the znode would keep the folder in memory
 	if len(r.toAsk) == listBatch || len(r.toAsk) > 0 && r.toAskBytes+n.dataSize() > dataBatch {
 		r.askData()
 	}
@@ -94,12 +94,12 @@ func (r *nodeReader) add(n *znodeInfo) error {
 	return r.drainTo(r.window, dataAhead)
 }
 
-// ask requests data or ACLs of the readable ones of some znodes.
-func (r *nodeReader) ask(of []*znodeInfo, want Want) batch {
-	b := batch{of: of, asked: of}
+// ask requests the data or the ACLs of some znodes, except of the unreadable ones.
+func (r *nodeReader) ask(nodes []*znodeInfo, want Want) batch {
+	b := batch{nodes: nodes, asked: nodes}
 	unreadable := func(n *znodeInfo) bool { return n.err != nil }
-	if slices.ContainsFunc(of, unreadable) {
-		b.asked = slices.DeleteFunc(slices.Clone(of), unreadable)
+	if slices.ContainsFunc(nodes, unreadable) {
+		b.asked = slices.DeleteFunc(slices.Clone(nodes), unreadable)
 	}
 	if len(b.asked) == 0 {
 		return b
@@ -146,9 +146,10 @@ func (r *nodeReader) askData() {
 	r.toAsk, r.toAskBytes = make([]*znodeInfo, 0, len(r.toAsk)), 0
 }
 
-// drainTo yields znodes until at most so many batches, and bytes, are in flight.
-func (r *nodeReader) drainTo(batches, bytes int) error {
-	for len(r.inFlight) > batches || len(r.inFlight) > 0 && r.bytesInFlight > bytes {
+// drainTo yields znodes until at most maxBatches batches, with at most maxBytes of data, are in
+// flight.
+func (r *nodeReader) drainTo(maxBatches, maxBytes int) error {
+	for len(r.inFlight) > maxBatches || len(r.inFlight) > 0 && r.bytesInFlight > maxBytes {
 		b := r.inFlight[0]
 		r.inFlight = r.inFlight[1:]
 		stale := false
@@ -163,7 +164,7 @@ func (r *nodeReader) drainTo(batches, bytes int) error {
 			return err
 		}
 		r.bytesInFlight -= b.bytes
-		for _, n := range b.of {
+		for _, n := range b.nodes {
 			if err := r.emit(n); err != nil {
 				return err
 			}
@@ -173,7 +174,8 @@ func (r *nodeReader) drainTo(batches, bytes int) error {
 	return nil
 }
 
-// rereadACLs reads the ACLs of some znodes again, because one of them has changed meanwhile.
+// rereadACLs reads the ACLs of some znodes again, because at least one ACL has changed
+// meanwhile.
 func (r *nodeReader) rereadACLs(some []*znodeInfo) error {
 	return r.receive(r.ask(some, Want{ACL: true}), func(n *znodeInfo, e *Entry) { n.ACL = e.ACL })
 }
@@ -192,7 +194,7 @@ func (r *nodeReader) emit(n *znodeInfo) error {
 	return nil
 }
 
-// interrupted returns the cause of ctx if the end of ctx prevented a request, else err.
+// interrupted returns the cause of ctx if a request failed because ctx had ended, or else err.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)) {
 		return context.Cause(ctx)

@@ -14,23 +14,23 @@ import (
 
 // A Source provides the znodes of a tree: a server, or a file.
 type Source interface {
-	// Ask requests znodes and does not wait. The answer has an Entry for each path. paths has
-	// at most Batch elements.
+	// Ask requests the znodes at paths, at most Batch of them, and does not wait. The answer has
+	// one Entry for each path.
 	Ask(paths []string, want Want) Answer
-	// Batch returns the best number of paths for one call of Ask.
+	// Batch returns the best number of paths for one call of Ask, which is also the maximum.
 	Batch(want Want) int
 }
 
-// An Answer is the answer of a Source, which may still be in flight.
+// An Answer is the answer of a Source to Ask. It may still be in flight.
 type Answer interface {
 	// Ready reports whether Wait would return at once. An answer that needs a second request
 	// sends it in Ready, as soon as the first has been answered.
 	Ready() bool
-	// Wait waits for the entries. It may store them in room, the entries of an older answer
-	// that the caller does not need any more.
+	// Wait waits for the entries and returns them. To save memory, it may store them in room,
+	// which holds the entries of an older answer that the caller no longer needs.
 	Wait(ctx context.Context, room []Entry) ([]Entry, error)
-	// Slowed reports, after Wait, whether the source was overloaded and rejected the request
-	// at first.
+	// Slowed reports whether the source was overloaded and rejected the request at first. It
+	// must be called after Wait.
 	Slowed() bool
 }
 
@@ -38,23 +38,23 @@ type Answer interface {
 type Want struct {
 	Names bool // names of the children
 	Stat  bool
-	Data  bool // data and Stat; not with Names or ACL
-	Small bool // with Data: there is little of it, so that the data of all paths fits into one answer
-	ACL   bool // ACL and Stat; alone or with Names
+	Data  bool // data and Stat; cannot be combined with Names or ACL
+	Small bool // with Data: the data is small enough to fit into one answer for all paths
+	ACL   bool // ACL and Stat; alone or together with Names
 }
 
-// An Entry is the answer about one znode.
+// An Entry is the part of an Answer that describes one znode.
 type Entry struct {
 	Names []string // names of the children, in any order
 	Stat  *zk.Stat
 	Data  []byte
 	ACL   []zk.ACL
-	Kind  dump.Kind     // set with Data or ACL; a server only shows that a znode is ephemeral
-	TTL   time.Duration // for the kind dump.TTL
-	Err   error         // NoNode, or why the znode is unreadable; older servers return the Stat even then
+	Kind  dump.Kind     // set with Data or ACL; a server reveals only whether a znode is ephemeral
+	TTL   time.Duration // time to live, for the kind dump.TTL
+	Err   error         // NoNode, or the reason why the znode is unreadable; older servers return the Stat even then
 }
 
-// Bounds of requests in flight. A batch is one multiRead, or a number of single requests.
+// Limits on requests in flight. A batch is one multiRead or a number of single requests.
 const (
 	listBatch    = 256       // paths in one multiRead
 	singleBatch  = 512       // single requests that share an Answer
@@ -71,8 +71,8 @@ type Server struct {
 	spare [][]Entry // memory for the entries of later folderAnswers
 }
 
-// OnServer returns a Source that reads from the server of c. With watch, each list of children
-// leaves a watch. Nothing is sent once ctx has ended.
+// OnServer returns a Source that reads from the server of c. If watch is true, each request that
+// lists children also sets a watch. Nothing is sent once ctx has ended.
 func OnServer(ctx context.Context, c zkconn.Client, root string, watch bool) (*Server, error) {
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
@@ -91,8 +91,8 @@ func (s *Server) Batch(want Want) int {
 	return listBatch
 }
 
-// Ask implements Source. It uses multiRead where it can; a multiRead leaves no watches and
-// returns no Stats.
+// Ask implements Source. It uses multiRead where possible. A multiRead cannot set watches or
+// return Stats.
 func (s *Server) Ask(paths []string, want Want) Answer {
 	switch {
 	case want.Names && want.ACL:
@@ -130,7 +130,7 @@ func (s *Server) askChildren(paths []string) Answer {
 }
 
 // askStats requests the Stat of each path. Newer servers return it only to clients with read
-// permission, older ones to everybody.
+// permission, older servers return it to all clients.
 func (s *Server) askStats(paths []string) Answer {
 	return &singleAnswers[*zk.Stat]{reply: zkconn.AddEach(s.p, paths, zkconn.Exists), entry: func(st *zk.Stat, err error) Entry {
 		return Entry{Stat: st, Err: err}
@@ -161,8 +161,8 @@ func (t *multiAnswer[T]) Ready() bool { return t.reply.Ready() }
 // Slowed implements Answer.
 func (t *multiAnswer[T]) Slowed() bool { return t.reply.Slowed() }
 
-// Wait implements Answer. If the server rejects the multiRead, because its answer would be too
-// long, Wait requests the znodes singly.
+// Wait implements Answer. If the server rejects the multiRead because its answer would be too
+// long, Wait requests the znodes one by one.
 func (t *multiAnswer[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	got, err := t.reply.Wait(ctx)
 	if errors.As(err, new(*zkconn.Error)) {
@@ -184,7 +184,7 @@ type singleAnswers[T any] struct {
 	paths    []string
 	reply    *zkconn.Several[T]
 	entry    func(T, error) Entry
-	wantStat bool // request the Stat of an unlistable znode by itself
+	wantStat bool // request the Stat separately for a znode that we have no permission to list
 }
 
 var _ Answer = (*singleAnswers[int])(nil)
@@ -195,8 +195,8 @@ func (g *singleAnswers[T]) Ready() bool { return g.reply.Ready() }
 // Slowed implements Answer.
 func (g *singleAnswers[T]) Slowed() bool { return g.reply.Slowed() }
 
-// Wait implements Answer. With wantStat, it sends second requests for the Stats of znodes that we
-// have no permission to list.
+// Wait implements Answer. If wantStat is set, it also requests the Stats of znodes that we have
+// no permission to list.
 func (g *singleAnswers[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	entries := slices.Grow(room[:0], g.reply.Len())
 	var unreadable []int
@@ -225,13 +225,14 @@ func (g *singleAnswers[T]) Wait(ctx context.Context, room []Entry) ([]Entry, err
 	return entries, err
 }
 
-// A folderAnswer has ACLs and the names of children. It requests the ACLs first. The Stat that
-// comes with an ACL shows whether a znode has children, whose names are then requested.
+// A folderAnswer is an answer with ACLs and the names of children. The ACLs are requested first.
+// The Stat that comes with an ACL shows whether a znode has children; only then are their names
+// requested.
 type folderAnswer struct {
 	s            *Server
 	paths        []string
 	access       Answer
-	entries      []Entry // nil until access is answered
+	entries      []Entry // nil until the ACLs have arrived
 	err          error
 	withChildren []int // indexes of the entries with children
 	names        Answer
@@ -251,8 +252,8 @@ func (f *folderAnswer) Ready() bool {
 // Slowed implements Answer.
 func (f *folderAnswer) Slowed() bool { return f.access.Slowed() || f.names != nil && f.names.Slowed() }
 
-// Wait implements Answer. askNames may have stored its entries already, so room goes to a later
-// answer.
+// Wait implements Answer. askNames may have stored the entries already, so Wait saves room for a
+// later answer.
 func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	f.s.spare = append(f.s.spare, room)
 	if f.askNames(ctx); f.err != nil || f.names == nil {
@@ -269,7 +270,8 @@ func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) 
 	return f.entries, err
 }
 
-// askNames waits for the ACLs and requests the names of children. Later calls do nothing.
+// askNames waits for the ACLs, then requests the names of children. Calls after the first do
+// nothing.
 func (f *folderAnswer) askNames(ctx context.Context) {
 	if f.entries != nil || f.err != nil {
 		return

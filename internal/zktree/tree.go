@@ -11,15 +11,15 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Tree is a root and the znodes of its subtree, in the order of the function Nodes and with
-// errors as it yields them.
+// A Tree is a root path and a sequence of the znodes of its subtree. The function Nodes defines
+// their order and the errors.
 type Tree struct {
 	Root  string
 	Nodes iter.Seq2[*dump.Znode, error]
 }
 
-// ServerTree returns the subtree at root on the server of c. Its znodes are read while they are
-// iterated over; progress reports how many were read.
+// ServerTree returns the subtree at root on the server of c. The znodes are read during the
+// iteration over the tree; progress reports how many were read.
 func ServerTree(ctx context.Context, c zkconn.Client, root string, progress Progress) Tree {
 	return Tree{root, func(yield func(*dump.Znode, error) bool) {
 		src, err := OnServer(ctx, c, root, false)
@@ -31,16 +31,17 @@ func ServerTree(ctx context.Context, c zkconn.Client, root string, progress Prog
 	}}
 }
 
-// Below returns a path relative to the tree's root: empty for the root, else with a slash in
-// front.
+// Below returns the part of a path below the tree's root: an empty string for the root itself,
+// or else a path with a leading slash.
 func (t Tree) Below(path string) string {
-	if path == t.Root { // also "/", of which the line below would return "/"
+	if path == t.Root { // also "/", for which the line below would return "/"
 		return ""
 	}
 	return strings.TrimPrefix(path, strings.TrimSuffix(t.Root, "/"))
 }
 
-// At returns the path of a znode from its path relative to the root. It is the inverse of Below.
+// At returns the path of a znode from its path relative to the tree's root. It is the inverse of
+// Below.
 func (t Tree) At(below string) string {
 	if below == "" {
 		return t.Root
@@ -48,7 +49,8 @@ func (t Tree) At(below string) string {
 	return strings.TrimSuffix(t.Root, "/") + below
 }
 
-// OrEmpty returns the tree, which is empty if its root does not exist.
+// OrEmpty returns the tree, except that it is empty instead of an error if its root does not
+// exist.
 func (t Tree) OrEmpty() Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, err := range t.Nodes {
@@ -60,7 +62,7 @@ func (t Tree) OrEmpty() Tree {
 }
 
 // Without returns the tree without the znodes for which drop returns true. refusal is the reason
-// why a znode is unreadable, or nil. An error of drop ends the tree.
+// why the znode is unreadable, or nil if it is readable. An error of drop ends the tree.
 func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, refusal := range t.Nodes {
@@ -80,8 +82,8 @@ func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tre
 	}}
 }
 
-// ReadOne reads a single znode, with its ACL if access is true. If the znode is unreadable, it
-// is returned with an error; any other failure comes without a znode, as in Nodes.
+// ReadOne reads a single znode, and its ACL if access is true. As in Nodes, an unreadable znode
+// is returned with an error. After any other failure, the znode is nil.
 func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*dump.Znode, error) {
 	p, err := c.Pipe(ctx, path)
 	if err != nil {
@@ -107,7 +109,7 @@ func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*d
 	return z, err
 }
 
-// Seq returns a sequence of the elements of a list, with nil errors.
+// Seq returns a sequence that yields the elements of a list, each with a nil error.
 func Seq[T any](list []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, one := range list {
@@ -118,10 +120,11 @@ func Seq[T any](list []T) iter.Seq2[T, error] {
 	}
 }
 
-// Znodes returns a number with its noun: "1 znode", "2 znodes".
+// Znodes returns a number with its noun, such as "1 znode" or "2 znodes".
 func Znodes(n int) string { return count(n, "znode") }
 
-// Ephemerals returns a number with its noun: "1 ephemeral znode", "2 ephemeral znodes".
+// Ephemerals returns a number with its noun, such as "1 ephemeral znode" or "2 ephemeral
+// znodes".
 func Ephemerals(n int) string { return count(n, "ephemeral znode") }
 
 func count(n int, what string) string {

@@ -1,12 +1,14 @@
-// Package zktree reads, compares, writes and deletes whole subtrees with many requests in flight.
-// Trees may have any size: the package holds in memory only the names in the folders on the way
-// to the current znode, and a bounded amount of answers that were read ahead.
+// Package zktree reads, compares, writes and deletes whole subtrees of znodes for the commands
+// of zksh, with many requests in flight. Trees may have any size: the package holds in memory
+// only the names of the children of the current znode's ancestors, and a limited amount of
+// answers that were read ahead.
 //
-// A Walk visits every znode of a Source: a server, or a file. Nodes adds data and ACLs to a walk,
-// and Compare compares two such trees. Plan turns their differences into edits, which a Writer
-// applies. Delete and SetACL change a whole subtree. Start reading at Begin and Walk.Steps.
+// A Walk visits every znode of a Source: a server, or a file. Nodes adds data and ACLs to a
+// walk, and Compare compares two such trees. Plan turns the differences into edits, which a
+// Writer applies. Delete and SetACL change a whole subtree. Start reading at Begin and
+// Walk.Steps.
 //
-// A folder, in this package, is a znode with children. An unreadable znode is one that we
+// In this package, a folder is a znode with children. An unreadable znode is a znode that we
 // have no permission to read.
 package zktree
 
@@ -23,8 +25,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Progress is called with the number of znodes that are done and the number of all znodes found
-// so far, which grows while a tree is walked. It is called often and must be quick.
+// A Progress is called with the number of znodes that are done and the number of all znodes
+// found so far, which grows during the walk. It is called often and must return quickly.
 type Progress func(done, total int)
 
 func (p Progress) report(done, total int) {
@@ -37,8 +39,8 @@ func (p Progress) report(done, total int) {
 type Options struct {
 	Stat     bool // each Step has the Stat
 	Access   bool // each Step has the Stat, the ACL and the kind
-	Depth    int  // number of levels below the root that are visited; 0: all
-	Shut     bool // an unreadable root is reported in its Step; without Shut, Begin fails
+	Depth    int  // number of levels below the root to visit; 0 means all
+	Shut     bool // report an unreadable root in its Step; if false, Begin fails
 	Progress Progress
 }
 
@@ -48,15 +50,15 @@ type Step struct {
 	Depth int // levels below the root
 	Name  string
 	Last  bool     // the znode is the last of its siblings
-	Names []string // sorted names of the children; empty at the depth where the walk ends
+	Names []string // sorted names of the children; empty at the deepest level that the walk visits
 	Stat  *zk.Stat // nil if not requested, or if we have no permission to see it
 	ACL   []zk.ACL
-	Type  dump.Kind     // set with the ACL
-	TTL   time.Duration // for the type dump.TTL
+	Type  dump.Kind     // kind of the znode; set together with the ACL
+	TTL   time.Duration // time to live, for the type dump.TTL
 	Err   error         // why the znode is unreadable; nil if it is readable
 
-	parent, folder *folder    // folder of the znode, and the znode itself if it is one
-	info           *znodeInfo // for Enter: answer about the znode, or nil if there is nothing to know
+	parent, folder *folder    // folder that contains the znode, and the znode's own folder if it has children
+	info           *znodeInfo // for Enter: answer about the znode, or nil if it contained no information
 	rootPath       string     // path of the walk's root; set in its Step only
 }
 
@@ -83,9 +85,9 @@ const (
 	Pause                 // the walk is about to wait for an answer; the Step has no znode
 )
 
-// A Walk visits the znodes of a subtree: each before its descendants, siblings by name. It holds
-// in memory the folders whose children are known and that it has not left: the ancestors of the
-// current znode, and some folders that come next.
+// A Walk visits the znodes of a subtree. A znode comes before its descendants, and siblings are
+// sorted by name. A Walk holds in memory the folders that it has not left and whose children are
+// known: the ancestors of the current znode, and some folders that come next.
 type Walk struct {
 	ctx      context.Context
 	src      Source
@@ -103,8 +105,8 @@ type Walk struct {
 	total    int // znodes found
 }
 
-// Begin reads the root of a subtree and returns a walk of it. Begin fails if the root does not
-// exist, and, unless o.Shut is set, if the root is unreadable.
+// Begin reads the root of a subtree and returns a Walk of that subtree. Begin fails if the root
+// does not exist, or if the root is unreadable and o.Shut is not set.
 func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, error) {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return nil, err
@@ -123,9 +125,10 @@ func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, erro
 	return w, err
 }
 
-// Steps yields the steps of the walk; it can be used once. Znodes that vanish meanwhile are left
-// out. An unreadable znode has Err in its Step. Any other failure ends the walk with an error. A
-// Step is only valid until the next one. Once the loop is left, nothing more is requested.
+// Steps yields the steps of the walk. It can be used only once. Znodes that other clients delete
+// meanwhile are skipped. The Step of an unreadable znode has Err set. Any other failure ends the
+// walk with an error. A Step is valid only until the next one. After the caller has left the
+// loop, the walk sends no more requests.
 func (w *Walk) Steps() iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		w.yield = yield
@@ -143,17 +146,17 @@ type folder struct {
 	depth   int // levels below the walk's root
 	names   []string
 	stat    *zk.Stat
-	asked   int          // number of children that were requested
-	answers []*znodeInfo // answers about children from next on; nil for a child of which nothing is known
+	asked   int          // number of children that have been requested
+	answers []*znodeInfo // answers about the children from index next on; nil if an answer contained no information
 	next    int          // index of the next child to visit
 	bottom  bool         // the children are visited by name only, without a request
 
-	paths, namesCost int // bytes of the paths, and of the children's names, of the folder and its ancestors
+	paths, namesCost int // total bytes of the paths, and of the children's names, of the folder and all its ancestors
 }
 
 func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
 
-// A znodeInfo is the answer about a znode. A nodeReader adds the data.
+// A znodeInfo is the answer about a znode. A nodeReader adds the znode's data.
 type znodeInfo struct {
 	dump.Znode
 	folder *folder // nil if the znode has no children
@@ -161,10 +164,10 @@ type znodeInfo struct {
 	cost   int     // memory of the answer, in bytes
 }
 
-// vanished stands for a child that no longer exists.
+// vanished takes the place of the znodeInfo of a child that no longer exists.
 var vanished = &znodeInfo{}
 
-// A request asks for a number of children together.
+// A request asks for several children at once.
 type request struct {
 	parts  []part
 	paths  []string
@@ -173,13 +176,13 @@ type request struct {
 	budget int // estimated size of its answer, in bytes
 }
 
-// A part is a run of children of one folder.
+// A part is a run of consecutive children of one folder.
 type part struct {
 	f     *folder
 	count int
 }
 
-// errStopped reports that the loop over a walk was left early.
+// errStopped reports that the caller left the loop over a walk early.
 var errStopped = errors.New("the walk of the tree was stopped early")
 
 func (w *Walk) run() error {
@@ -214,8 +217,8 @@ func (w *Walk) visit(f *folder) (*folder, error) {
 	return w.enter(f, name, f.next == len(f.names), k)
 }
 
-// enter yields a znode and returns the folder in which the walk continues: the znode if it has
-// children, else dir.
+// enter yields a znode and returns the folder in which the walk continues: the znode itself if
+// it has children, or else dir.
 func (w *Walk) enter(dir *folder, name string, last bool, k *znodeInfo) (*folder, error) {
 	s := Step{Kind: Enter, Name: name, Last: last, parent: dir}
 	if dir != nil {
@@ -250,7 +253,7 @@ func (w *Walk) emit(s Step) error {
 	return nil
 }
 
-// want returns the fields that are requested of znodes at a depth below the root.
+// want returns the fields that the walk requests for the znodes at a depth below the root.
 func (w *Walk) want(depth int) Want {
 	return Want{Names: w.o.Depth == 0 || depth < w.o.Depth, Stat: w.o.Stat, ACL: w.o.Access}
 }
@@ -351,9 +354,9 @@ func (w *Walk) receive() error {
 	return nil
 }
 
-// learn converts an answer about a folder's child, or about the root. It returns vanished for a
-// znode that no longer exists, and nil for a znode of which the answer says nothing.
-func (w *Walk) learn(up *folder, at int, path string, e Entry) (*znodeInfo, error) {
+// learn converts the entry for a folder's child, or for the root, into a znodeInfo. It returns
+// vanished if the znode no longer exists, and nil if the entry contains no information.
+func (w *Walk) learn(up *folder, index int, path string, e Entry) (*znodeInfo, error) {
 	if errors.Is(e.Err, zkconn.NoNode) {
 		w.total--
 		return vanished, nil
@@ -365,10 +368,10 @@ func (w *Walk) learn(up *folder, at int, path string, e Entry) (*znodeInfo, erro
 	if len(e.Names) == 0 {
 		return k, nil
 	}
-	// zkCli sorts names by UTF-16 units, as Java does. Valid names have no characters beyond the
-	// basic plane, so the order of their bytes is the same.
+	// zkCli sorts names by UTF-16 code units, as Java does. Valid names have no characters
+	// beyond the Basic Multilingual Plane, so sorting them by bytes has the same result.
 	slices.Sort(e.Names)
-	f := &folder{parent: up, index: at, path: path, names: e.Names, stat: e.Stat}
+	f := &folder{parent: up, index: index, path: path, names: e.Names, stat: e.Stat}
 	if up != nil {
 		f.depth = up.depth + 1
 		f.paths, f.namesCost = up.paths, up.namesCost

@@ -14,25 +14,26 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Policy is how a Writer handles a znode that it should create and that already exists. Commands
-// that compare before they write need one too, because others may create znodes meanwhile. cp does
-// not compare: it reads only its source, so it can overwrite znodes that it cannot read.
+// A Policy determines how a Writer handles a znode that it should create but that already
+// exists. Commands that compare before they write need a Policy too, because other clients may
+// create znodes meanwhile. cp does not compare: it reads only its source, so it can overwrite
+// znodes that it cannot read.
 type Policy int
 
-// What a Writer does with an existing znode.
+// Ways to handle an existing znode.
 const (
 	Refuse    Policy = iota // fail
 	Skip                    // leave the existing znode unchanged
 	Overwrite               // replace the data and the ACL of the existing znode
 )
 
-// writeBytes bounds a multi, in bytes, well below a server's frame limit of 1 MiB. An edit that
-// is larger by itself has a multi of its own.
+// writeBytes is the maximum size of a multi, in bytes, well below a server's frame limit of 1
+// MiB. An edit that is larger than that is sent in a multi of its own.
 const writeBytes = 256 << 10
 
 // A Writer applies edits in the order of its calls of Do. It sends them in multis, which are
 // atomic, with several in flight. If a multi is rejected, its edits are repeated one by one, so
-// that only the impossible ones are left out.
+// that only the edits that are impossible fail.
 type Writer struct {
 	ctx        context.Context
 	p          *zkconn.Pipe
@@ -42,7 +43,7 @@ type Writer struct {
 	next            []Edit // edits of the next multi
 	size            int    // estimated size of next, in bytes
 	pending         *flights[[]Edit, zkconn.Written]
-	overwrites      []Edit  // edits that replace existing znodes, after the current multi
+	overwrites      []Edit  // edits that replace existing znodes; sent after the current multi
 	deferredACLs    []grant // new ACLs, which come last because they may deny us access
 	deferredData    []Edit  // new data that the old ACL forbids; it is written after the new ACLs
 	retrying        bool    // deferredData is being written
@@ -50,7 +51,7 @@ type Writer struct {
 
 	countedByACL map[string]bool // paths that were counted when their ACL was set, before their data
 	lastSet      string          // path of the znode whose data was set last
-	asked        int             // number of edits so far, for progress
+	asked        int             // number of edits so far, for the progress report
 	result       WriteError
 	notCreated   map[string]bool // paths of the rejected znodes and of their descendants
 }
@@ -60,8 +61,8 @@ type WriteError struct {
 	Root     string
 	Done     Counts
 	Outcome  zkconn.Outcome // outcomes of the writes that were tried
-	Refusals                // rejections, each with its path; without those counted in Below
-	Below    int            // number of znodes missing because one above them was rejected
+	Refusals                // rejected edits, each with its path, except those counted in Below
+	Below    int            // number of znodes that were not created because an ancestor was rejected
 	Open     int            // number of znodes whose ACL still has this session's identity added
 	Cause    error          // why the Writer stopped early; nil if it tried every edit
 }
@@ -89,12 +90,12 @@ func (e *WriteError) Error() string {
 	return text
 }
 
-// isEmpty reports whether the error has nothing to report but its cause.
+// isEmpty reports whether the error contains nothing but its cause.
 func (e *WriteError) isEmpty() bool {
 	return e.Done == Counts{} && e.Below+e.Outcome.Unknown+e.Open+e.N == 0
 }
 
-// Unwrap returns the cause, if there is one, and the rejections.
+// Unwrap returns the rejections, preceded by the cause if there is one.
 func (e *WriteError) Unwrap() []error {
 	if e.Cause == nil {
 		return e.First
@@ -102,31 +103,31 @@ func (e *WriteError) Unwrap() []error {
 	return append([]error{e.Cause}, e.First...)
 }
 
-// NewWriter returns a Writer for the server of c. root is used in error messages only. The caller
-// must call Close.
-func NewWriter(ctx context.Context, c zkconn.Client, root string, exists Policy, progress Progress) (*Writer, error) {
+// NewWriter returns a Writer for the server of c. root is used only in error messages. The
+// caller must call Close.
+func NewWriter(ctx context.Context, c zkconn.Client, root string, onExisting Policy, progress Progress) (*Writer, error) {
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{ctx: ctx, p: p, onExisting: exists, progress: progress, result: WriteError{Root: root}, notCreated: map[string]bool{}, countedByACL: map[string]bool{}}
+	w := &Writer{ctx: ctx, p: p, onExisting: onExisting, progress: progress, result: WriteError{Root: root}, notCreated: map[string]bool{}, countedByACL: map[string]bool{}}
 	w.pending = newFlights(ctx, writeGrace, deleteWindow, w.handleMulti)
 	w.pending.onLost = func(_ []Edit, outcome zkconn.Outcome) { w.addOutcome(outcome) }
 	return w, nil
 }
 
-// Write calls do with a new Writer, closes the Writer and returns the result of Close.
-func Write(ctx context.Context, c zkconn.Client, root string, exists Policy, progress Progress, do func(*Writer) error) (Counts, error) {
-	w, err := NewWriter(ctx, c, root, exists, progress)
+// Write calls apply with a new Writer, closes the Writer and returns the result of Close.
+func Write(ctx context.Context, c zkconn.Client, root string, onExisting Policy, progress Progress, apply func(*Writer) error) (Counts, error) {
+	w, err := NewWriter(ctx, c, root, onExisting, progress)
 	if err != nil {
 		return Counts{}, err
 	}
-	return w.Close(do(w))
+	return w.Close(apply(w))
 }
 
-// Do applies edits in order, at the latest before Close returns. A created znode gets the kind of
-// the model, except that an ephemeral one becomes persistent. If its ACL might not permit us to
-// create its children, our identity is added to the ACL until the end. An error of Do ends the
+// Do applies edits in order. It may delay them until Close. A created znode gets the kind of the
+// edit's znode, except that an ephemeral one becomes persistent. If its ACL might not permit us
+// to create its children, our identity is added to the ACL until Close. An error of Do ends the
 // Writer; rejections by the server are reported by Close.
 func (w *Writer) Do(edits ...Edit) error {
 	for _, e := range edits {
@@ -147,7 +148,8 @@ func (w *Writer) Do(edits ...Edit) error {
 	return nil
 }
 
-// Apply applies all edits except deletions, which it returns, so that the user can confirm them.
+// Apply applies all edits except deletions. It returns the deletions, so that the user can
+// confirm them.
 func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err error) {
 	for e, err := range edits {
 		switch {
@@ -164,7 +166,7 @@ func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err erro
 	return deletions, nil
 }
 
-// change returns the request of an edit, given what the Writer knows now.
+// change returns the request for an edit, which depends on what the Writer knows by now.
 func (w *Writer) change(t Edit) zkconn.Change {
 	switch t.Does {
 	case Sets, replaces:
@@ -183,13 +185,12 @@ func (w *Writer) change(t Edit) zkconn.Change {
 	return zkconn.Creation(t.Path, t.Znode.Data, acl, mode)
 }
 
-// addsIdentity reports whether a znode is created with our identity added to its ACL. Close
-// removes it.
+// addsIdentity reports whether an edit creates a znode whose ACL includes our identity until Close.
 func (w *Writer) addsIdentity(t Edit) bool {
 	return t.Does == Creates && !w.unauthenticated && ShutsOut(t.Znode)
 }
 
-// add adds an edit to the next multi, and sends that first if it is full.
+// add adds an edit to the next multi, which it sends first if it is full.
 func (w *Writer) add(t Edit) error {
 	size := 64 + len(t.Path)
 	if z := t.Znode; z != nil {
@@ -310,8 +311,8 @@ func (w *Writer) handleExisting(t Edit) error {
 	return nil
 }
 
-// handleRejection counts an edit that the server rejected. New data is written again after all new
-// ACLs, one of which may permit it.
+// handleRejection counts an edit that the server rejected. If we had no permission to write new
+// data, the edit is repeated after all new ACLs are set, because one of them may permit it.
 func (w *Writer) handleRejection(t Edit, refusal error) error {
 	if (t.Does == Sets || t.Does == replaces) && !w.retrying && errors.Is(refusal, zkconn.NoAuth) {
 		w.deferredData = append(w.deferredData, t)
@@ -359,7 +360,7 @@ func (w *Writer) countDone(batch ...Edit) {
 	w.reportProgress()
 }
 
-// addOutcome counts writes without a conclusive answer.
+// addOutcome adds the counts of writes for which there was no conclusive answer.
 func (w *Writer) addOutcome(outcome zkconn.Outcome) {
 	w.result.Outcome = w.result.Outcome.Plus(outcome)
 }
@@ -372,9 +373,9 @@ func (w *Writer) writeDeferredData() error {
 
 func (w *Writer) reportProgress() { w.progress.report(w.result.Done.Total(), w.asked) }
 
-// Close applies the remaining edits and waits for their answers. cause is the error that ended the
-// edits early, or nil. If not everything was written, the error is a *WriteError, or the cause
-// alone if nothing was.
+// Close applies the remaining edits and waits for their answers. cause is the error that ended
+// the edits early, or nil. If some edits were not applied, the error is a *WriteError. If Close
+// has nothing else to report, the error is only cause.
 func (w *Writer) Close(cause error) (Counts, error) {
 	defer w.pending.close()
 	err := cause
