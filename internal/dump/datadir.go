@@ -12,19 +12,20 @@ import (
 )
 
 // The data directory of a server contains snapshots and transaction logs, either directly or in
-// its subdirectory version-2. readDataDir loads it as a server does at its start (FileTxnSnapLog
-// of ZooKeeper): it reads the newest readable snapshot and applies the later transactions.
+// its subdirectory version-2. readDataDir loads it as a server does when it starts
+// (FileTxnSnapLog of ZooKeeper): it reads the newest readable snapshot and applies the later
+// transactions.
 
 // versionDir is the subdirectory in which servers store snapshots and logs.
 const versionDir = "version-2"
 
-// A serverFile is a snapshot or a log.
+// A serverFile is a snapshot or a transaction log of a server.
 type serverFile struct {
 	name string
-	zxid int64 // from the file name: all earlier changes are in a snapshot; a log begins with it
+	zxid int64 // from the file name: a snapshot contains all changes before it; a log begins with it
 }
 
-// serverFiles lists the files of a kind ("snapshot" or "log"), oldest first.
+// serverFiles lists the files of one kind ("snapshot" or "log"), oldest first.
 func serverFiles(dir, kind string) (list []serverFile, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -36,7 +37,8 @@ func serverFiles(dir, kind string) (list []serverFile, err error) {
 	return list, err
 }
 
-// findDataDir returns the directory with the snapshots, if name is a server's data directory.
+// findDataDir returns the directory that contains the snapshots, if name is a server's data
+// directory.
 func findDataDir(name string) (dir string, is bool) {
 	for _, dir := range []string{name, filepath.Join(name, versionDir)} {
 		if list, err := serverFiles(dir, "snapshot"); err == nil && len(list) > 0 {
@@ -46,7 +48,7 @@ func findDataDir(name string) (dir string, is bool) {
 	return "", false
 }
 
-// readDataDir returns the tree that a server would load from this directory.
+// readDataDir returns the tree that a server would load from the directory dir.
 func readDataDir(ctx context.Context, dir string, options []Option) (*Tree, error) {
 	snapshots, err := serverFiles(dir, "snapshot")
 	if err != nil {
@@ -67,7 +69,8 @@ func readDataDir(ctx context.Context, dir string, options []Option) (*Tree, erro
 	return nil, failed
 }
 
-// withLogs applies the logs after snapshot s to its tree t. It closes t unless it returns t.
+// withLogs applies to the tree t, which was read from the snapshot s, the logs that follow the
+// snapshot. It closes t unless it returns t.
 func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []Option) (_ *Tree, err error) {
 	logs, err := serverFiles(dir, "log")
 	if err != nil {
@@ -75,7 +78,7 @@ func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []
 	}
 	first := 0
 	for i, l := range logs {
-		if l.zxid <= s.zxid { // the log may contain transactions after the snapshot
+		if l.zxid <= s.zxid { // even a log that began before the snapshot may contain transactions after it
 			first = i
 		}
 	}
@@ -104,8 +107,8 @@ func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []
 	return made, nil
 }
 
-// log applies the transactions of a log. The log may end in the middle of a record, because a
-// running server may be writing it.
+// log applies the transactions of one log. The log may end in the middle of a record, because a
+// running server may still be writing it.
 func (r *replay) log(ctx context.Context, name string) error {
 	l, err := openLog(ctx, name)
 	if err != nil {

@@ -13,9 +13,10 @@ import (
 	"strings"
 )
 
-// An export to a directory consists of tree.json and the directory data. tree.json is in our own
-// format, after the line dirMark, but has SHA-256 checksums in place of the data. data contains a
-// directory for each znode, with the znode's data, if any, in a file named content.
+// An export to a directory consists of the file tree.json and the directory data. tree.json is
+// in zksh's own format, after the line dirMark, but has SHA-256 checksums in place of the data.
+// The directory data contains a directory for each znode. If the znode has data, it is in a file
+// named content in that directory.
 const (
 	dirTree = "tree.json"
 	dirMark = `{"zksh":"dir","version":1}` + "\n"
@@ -31,7 +32,8 @@ type dirWriter struct {
 	lines *lineWriter
 }
 
-// createDir returns a Writer to a temporary directory, which Close renames to name.
+// createDir returns a Writer that writes to a temporary directory. Close renames the directory
+// to name.
 func createDir(name string, h Header) (*Writer, error) {
 	if left, err := os.ReadDir(name); err == nil && len(left) > 0 {
 		return nil, fmt.Errorf("%s already exists and is not empty", name)
@@ -116,8 +118,9 @@ func (f *dirWriter) write(z *Znode) error {
 
 func (f *dirWriter) end(t Trailer) error { return f.lines.end(t) }
 
-// contentPath returns the path of the file with a znode's data. Characters that file systems
-// reject, and names with a meaning in the export, are percent-encoded as in URLs.
+// contentPath returns the path of the file that contains a znode's data. Characters that file
+// systems reject, and znode names with a special meaning in the export, are percent-encoded as
+// in URLs.
 func contentPath(znode string) string {
 	name := dirData
 	for part := range strings.SplitSeq(strings.Trim(znode, "/"), "/") {

@@ -1,10 +1,11 @@
-// Package dump reads and writes trees of znodes in files. It knows zksh's own formats (a file or
-// a directory), those of zoocreeper, zk_shell and ZooNavigator, and ZooKeeper's own snapshots,
-// transaction logs and data directories.
+// Package dump reads and writes trees of znodes in files, for export, import and commands that
+// read files. It supports zksh's own formats (a file or a directory), the formats of zoocreeper,
+// zk_shell and ZooNavigator, and ZooKeeper's own snapshots, transaction logs and data
+// directories.
 //
-// Open detects the format and returns a Tree, which exists only if the complete file is intact.
-// Create returns a Writer for the formats that zksh writes. OpenLog reads the transactions of a
-// log. Start reading at Open and Tree; lines.go describes zksh's own format.
+// Open detects the format and returns a Tree, but only after it has checked that the complete
+// file is intact. Create returns a Writer for the formats that zksh writes. OpenLog reads the
+// transactions of a log. Start reading at Open and Tree; lines.go describes zksh's own format.
 package dump
 
 import (
@@ -18,18 +19,18 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Znode is a znode with everything that a format stores about it.
+// A Znode contains everything that a file format stores about a znode.
 type Znode struct {
 	Path string // absolute path at the time of the export
 	Kind Kind
-	TTL  time.Duration // for the kind TTL
-	Data []byte        // nil: null
-	ACL  []zk.ACL      // nil: unknown
-	Stat *zk.Stat      // nil: unknown
+	TTL  time.Duration // time to live, for the kind TTL
+	Data []byte        // nil means null, which is not the same as empty
+	ACL  []zk.ACL      // nil if unknown
+	Stat *zk.Stat      // nil if unknown
 }
 
-// A Kind is the kind of a znode, which decides when the server deletes it. Servers show clients
-// only whether a znode is ephemeral: containers and znodes with a TTL look persistent.
+// A Kind is the kind of a znode, which determines when the server deletes it. Servers show
+// clients only whether a znode is ephemeral: containers and znodes with a TTL look persistent.
 type Kind int
 
 // The kinds of znodes.
@@ -67,27 +68,27 @@ func KindOf(st *zk.Stat) Kind {
 
 // A Header describes the origin of a dump.
 type Header struct {
-	Root   string // path of the topmost znode
+	Root   string // path of the znode at the top of the tree
 	Server string // server or connect string; empty if unknown
-	Zxid   int64  // server's last zxid when the export started; 0: unknown
+	Zxid   int64  // server's last zxid when the export started; 0 if unknown
 	Time   time.Time
-	// LeftOut lists what was left out on purpose, such as "ephemeral znodes".
+	// LeftOut lists the znodes that were skipped on purpose, such as "ephemeral znodes".
 	LeftOut []string
 }
 
-// A Trailer describes the end of a dump.
+// A Trailer describes the state at the end of an export.
 type Trailer struct {
-	Zxid   int64    // server's last zxid when the export ended; 0: unknown
-	Unread []string // first paths of the subtrees that could not be read
-	Missed int      // number of all such subtrees
+	Zxid   int64    // server's last zxid when the export ended; 0 if unknown
+	Unread []string // root paths of the subtrees that could not be read; only the first ones
+	Missed int      // number of all subtrees that could not be read
 }
 
-// A Form is a file format of a tree.
+// A Form is a file format for a tree.
 type Form string
 
-// The formats. ZkShell, Navigator and Snapshot, which is ZooKeeper's own, can only be read.
+// The formats. ZkShell, Navigator and Snapshot (ZooKeeper's own format) can only be read.
 const (
-	Lines     Form = "zksh" // our own, JSON lines
+	Lines     Form = "zksh" // zksh's own format, JSON lines
 	Zoocreep  Form = "zoocreeper"
 	ZkShell   Form = "zkshell"
 	Navigator Form = "zoonavigator"
@@ -95,12 +96,12 @@ const (
 	Snapshot  Form = "snapshot"
 )
 
-// Written returns the names of the formats that can be written.
+// Written returns the names of the formats that zksh can write.
 func Written() []string {
 	return []string{string(Lines), string(Zoocreep), string(Dir)}
 }
 
-// ParseForm parses the name of a format that can be written.
+// ParseForm parses the name of a format that zksh can write.
 func ParseForm(name string) (Form, error) {
 	if slices.Contains(Written(), name) {
 		return Form(name), nil
@@ -114,11 +115,11 @@ func ParseForm(name string) (Form, error) {
 // maxTTL is the longest time to live, in milliseconds.
 const maxTTL = 1<<40 - 1
 
-// maxData bounds the data of a single znode, in bytes. Servers accept about a megabyte unless they
-// are configured otherwise.
+// maxData is the maximum size of a single znode's data, in bytes. Servers accept about a
+// megabyte unless they are configured otherwise.
 const maxData = 16 << 20
 
-// maxEntry bounds the part of a file that describes a single znode, in bytes.
+// maxEntry is the maximum size of the part of a file that describes a single znode, in bytes.
 const maxEntry = maxData/3*4 + 1<<20
 
 // checkPath returns an error if a znode's path is invalid.
@@ -141,7 +142,7 @@ func checkPath(path string) error {
 	return fmt.Errorf("invalid znode path %q: %s", shorten(path), why)
 }
 
-// shorten truncates a string for an error message.
+// shorten truncates a long string for an error message.
 func shorten(s string) string {
 	if most := 200; len(s) > most {
 		return s[:most] + "…"
@@ -149,7 +150,7 @@ func shorten(s string) string {
 	return s
 }
 
-// Parent returns the path of the parent; "" for the root.
+// Parent returns the path of a znode's parent, or an empty string for the root.
 func Parent(path string) string {
 	switch at := strings.LastIndexByte(path, '/'); {
 	case path == "/":

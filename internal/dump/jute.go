@@ -14,8 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A juteReader reads ZooKeeper's records from a file and computes their checksum. After the
-// first error, its methods return zero values.
+// A juteReader reads ZooKeeper's binary records from a file and computes their checksum. After
+// the first error, its methods return zero values.
 type juteReader struct {
 	r   *bufio.Reader
 	sum hash.Hash32
@@ -24,7 +24,8 @@ type juteReader struct {
 
 func newJuteReader(r *bufio.Reader) *juteReader { return &juteReader{r: r, sum: adler32.New()} }
 
-// bytes reads n bytes. It allocates memory as data arrives, so a false length does no harm.
+// bytes reads n bytes. It allocates memory only as data arrives, so that a damaged length cannot
+// make it allocate too much.
 func (j *juteReader) bytes(n int) []byte {
 	if j.err != nil {
 		return nil
@@ -45,13 +46,13 @@ func (j *juteReader) fixed(n int) *jute.Decoder { return jute.NewDecoder(j.bytes
 func (j *juteReader) int() int32  { return j.fixed(4).Int() }
 func (j *juteReader) long() int64 { return j.fixed(8).Long() }
 
-// buffer reads a buffer of at most most bytes; a null buffer is nil.
-func (j *juteReader) buffer(most int) []byte {
+// buffer reads a byte buffer of at most limit bytes. It returns nil for a null buffer.
+func (j *juteReader) buffer(limit int) []byte {
 	n := int(j.int())
 	switch {
 	case j.err != nil || n == -1:
 		return nil
-	case n < 0 || n > most:
+	case n < 0 || n > limit:
 		j.err = fmt.Errorf("the file is damaged: it contains a record with a length of %d bytes", n)
 		return nil
 	case n == 0:
@@ -62,7 +63,7 @@ func (j *juteReader) buffer(most int) []byte {
 
 func (j *juteReader) string() string { return string(j.buffer(maxString)) }
 
-// maxString bounds paths and other strings, in bytes.
+// maxString is the maximum length of paths and other strings, in bytes.
 const maxString = 4 << 20
 
 // acl reads an ACL.
@@ -79,10 +80,11 @@ func (j *juteReader) acl() []zk.ACL {
 	return acl
 }
 
-// errSum reports that a file was changed after it was written.
+// errSum reports a checksum that does not match: the file was changed after it was written.
 var errSum = errors.New("the file is damaged: its checksum does not match")
 
-// checksum reads and verifies the checksum of everything before it, and the string "/" after it.
+// checksum reads the checksum of all preceding bytes and the string "/" after it, and verifies
+// the checksum.
 func (j *juteReader) checksum() {
 	want := int64(j.sum.Sum32())
 	got, end := j.long(), j.string()
@@ -91,7 +93,8 @@ func (j *juteReader) checksum() {
 	}
 }
 
-// remaining returns the number of bytes that follow, at most the size of the buffer.
+// remaining returns the number of bytes until the end of the file, but at most the size of the
+// buffer.
 func (j *juteReader) remaining() int {
 	b, err := j.r.Peek(j.r.Size())
 	if err != nil && !errors.Is(err, io.EOF) && j.err == nil {
@@ -100,7 +103,8 @@ func (j *juteReader) remaining() int {
 	return len(b)
 }
 
-// fileHeader reads the beginning of a ZooKeeper file: the magic, a version and a database number.
+// fileHeader reads the beginning of a ZooKeeper file: the magic number, a version and a database
+// ID.
 func (j *juteReader) fileHeader() error {
 	j.int()
 	version := j.int()
@@ -111,7 +115,7 @@ func (j *juteReader) fileHeader() error {
 	return j.err
 }
 
-// hasMagic reports whether a file begins with a magic word of ZooKeeper.
+// hasMagic reports whether a file begins with the given magic number of ZooKeeper.
 func hasMagic(b []byte, magic string) bool {
 	return len(b) >= 4 && binary.BigEndian.Uint32(b) == binary.BigEndian.Uint32([]byte(magic))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A ZooNavigator export is an array of trees. A tree is an object with the fields h, its topmost
-// znode, and t, an array of the trees below it.
+// A ZooNavigator export is a JSON array of trees. A tree is an object with two fields: h is its
+// root znode, and t is an array of the trees below it.
 
 // permissionNames are ZooNavigator's names of permissions.
 var permissionNames = []struct {
@@ -22,7 +22,7 @@ var permissionNames = []struct {
 	{"create", zk.PermCreate}, {"read", zk.PermRead}, {"write", zk.PermWrite}, {"delete", zk.PermDelete}, {"admin", zk.PermAdmin},
 }
 
-// A navigatorNode is the field h: the topmost znode of a tree.
+// navigatorNode is the value of the JSON field h. It describes the root znode of a tree.
 type navigatorNode struct {
 	Path *string                   `json:"path"`
 	Data []byte                    `json:"data"`
@@ -59,8 +59,8 @@ func (h *navigatorNode) znode() (*Znode, error) {
 	return z, nil
 }
 
-// readNavigator reads a ZooNavigator export. It is not recursive, because trees may be deeply
-// nested.
+// readNavigator reads a ZooNavigator export. It is not recursive, because the trees may be
+// deeply nested.
 func readNavigator(in *input) (t *Tree, err error) {
 	m := &entryReader{r: in, left: maxEntry}
 	d := json.NewDecoder(m)
@@ -70,7 +70,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 			err = errors.Join(unexpectedEOF(err), b.t.Close())
 		}
 	}()
-	var open []json.Delim // arrays and objects that are open
+	var open []json.Delim // arrays and objects that have begun and not ended yet
 	for first := true; first || len(open) > 0; first = false {
 		m.left = maxEntry
 		token, err := d.Token()

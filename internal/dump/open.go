@@ -15,26 +15,26 @@ import (
 
 func newBuffered(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, 256<<10) }
 
-// An input is a decompressed file that is being read.
+// An input is a file that is being read, after decompression.
 type input struct {
 	*bufio.Reader
 	file *sourceFile
 }
 
-// A sourceFile is a file before decompression. It counts the bytes that were read, and fails
-// once ctx has ended.
+// A sourceFile is a file that is being read, before decompression. It counts the bytes that were
+// read, and fails once ctx has ended.
 type sourceFile struct {
 	ctx     context.Context
 	r       io.Reader
 	bytes   int64
-	maxSize int64 // limit of the tree's size, in memory and on disk each; 0: see checkSize
+	maxSize int64 // limit for the tree's size in memory, and for its size on disk; 0 for the default of checkSize
 }
 
 // An Option changes how a file is read.
 type Option func(*sourceFile)
 
-// MaxSize sets the size that a tree may take, in bytes, both in memory and in a temporary file.
-// The default, also for 0, depends on the size of the file.
+// MaxSize sets the maximum size of a tree, in bytes, both in memory and in a temporary file. If
+// bytes is 0, the default applies, which depends on the size of the file.
 func MaxSize(bytes int64) Option { return func(c *sourceFile) { c.maxSize = bytes } }
 
 func newSourceFile(ctx context.Context, r io.Reader, options []Option) *sourceFile {
@@ -55,7 +55,7 @@ func (c *sourceFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open reads a file in any format. It detects the format from the contents.
+// Open reads a file in any supported format. It detects the format from the contents.
 func Open(ctx context.Context, name string, options ...Option) (*Tree, error) {
 	return userfile.Await(ctx, func() (*Tree, error) { return open(ctx, name, options) })
 }
@@ -94,7 +94,7 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 	return t, nil
 }
 
-// Read does the same as Open for a stream.
+// Read reads a tree from a stream. Otherwise it is like Open.
 func Read(ctx context.Context, in io.Reader, options ...Option) (*Tree, error) {
 	return userfile.Await(ctx, func() (*Tree, error) { return readAny(ctx, in, options) })
 }
@@ -128,7 +128,7 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 	return t, truncatedError(err)
 }
 
-// truncatedError replaces io.ErrUnexpectedEOF by a message for the user.
+// truncatedError replaces io.ErrUnexpectedEOF with a message for the user.
 func truncatedError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file is truncated")
@@ -136,7 +136,8 @@ func truncatedError(err error) error {
 	return err
 }
 
-// decompressed detects the compression of a file (gzip, Java's snappy, or none) and removes it.
+// decompressed detects the compression of a file (gzip, Java's snappy, or none) and returns the
+// decompressed contents.
 func decompressed(ctx context.Context, in io.Reader, options []Option) (*input, error) {
 	file := newSourceFile(ctx, in, options)
 	r := newBuffered(file)

@@ -17,18 +17,19 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A recordReader parses the lines of znodes that are formatted exactly as lineWriter writes them.
-// All other lines are left to the JSON package, which also explains errors. With the JSON package
+// A recordReader parses the lines of znodes that are formatted exactly as lineWriter writes
+// them. The JSON package parses all other lines, and also explains errors. With the JSON package
 // alone, ls -R --in of 100,000 znodes takes 2.7 times as long (median of 15 pairs of runs).
 type recordReader struct {
-	b   []byte // rest of the line
-	bad bool   // the line is not formatted as lineWriter formats it
+	b   []byte // part of the line that is not parsed yet
+	bad bool   // the line is not formatted as lineWriter would format it
 
 	aclText []byte   // JSON of acl
-	acl     []zk.ACL // ACL of the previous znode; most znodes have the same one
+	acl     []zk.ACL // ACL of the previous znode; most znodes have the same ACL
 }
 
-// znode parses a line. It returns false if lineWriter would not have written the line.
+// znode parses the line of a znode. It returns false if the line is not formatted as lineWriter
+// would format it.
 func (r *recordReader) znode(line []byte) (*Znode, bool) {
 	r.b, r.bad = line, false
 	z := &Znode{}
@@ -55,23 +56,23 @@ func (r *recordReader) znode(line []byte) (*Znode, bool) {
 	return z, !r.bad && len(r.b) == 0
 }
 
-// accept reports whether the word comes next, and consumes it.
-func (r *recordReader) accept(word string) bool {
-	if len(r.b) < len(word) || string(r.b[:len(word)]) != word {
+// accept reports whether the given text comes next in the line. If so, it moves past the text.
+func (r *recordReader) accept(text string) bool {
+	if len(r.b) < len(text) || string(r.b[:len(text)]) != text {
 		return false
 	}
-	r.b = r.b[len(word):]
+	r.b = r.b[len(text):]
 	return true
 }
 
-// expect consumes the word, which must come next.
-func (r *recordReader) expect(word string) {
-	if !r.accept(word) {
+// expect moves past the given text. It marks the line as bad if the text does not come next.
+func (r *recordReader) expect(text string) {
+	if !r.accept(text) {
 		r.bad = true
 	}
 }
 
-// text consumes a string without escapes.
+// text parses a string without escapes and moves past it.
 func (r *recordReader) text() []byte {
 	r.expect(`"`)
 	end := bytes.IndexByte(r.b, '"')
@@ -100,7 +101,7 @@ func (r *recordReader) base64() []byte {
 	return data
 }
 
-// number consumes a number between -limit-1 and limit.
+// number parses an integer from -limit-1 to limit and moves past it.
 func (r *recordReader) number(limit int64) int64 {
 	end := 0
 	for end < len(r.b) && (r.b[end] == '-' || '0' <= r.b[end] && r.b[end] <= '9') {
@@ -170,14 +171,15 @@ func (r *recordReader) stat() *zk.Stat {
 	return st
 }
 
-// A statField is a field of a Stat. Either long or int is set, depending on its type.
+// A statField is a field of a Stat. Either long or int is set, depending on the type of the
+// field.
 type statField struct {
-	mark string // JSON name and colon
+	mark string // JSON name of the field, with the colon
 	long func(*zk.Stat) *int64
 	int  func(*zk.Stat) *int32
 }
 
-// statFields are the fields of a Stat in the order of the file.
+// statFields are the fields of a Stat, in their order in the file.
 var statFields = []statField{
 	{mark: `"czxid":`, long: func(st *zk.Stat) *int64 { return &st.Czxid }},
 	{mark: `"mzxid":`, long: func(st *zk.Stat) *int64 { return &st.Mzxid }},
@@ -200,7 +202,7 @@ type lineReader struct {
 	line  []byte // memory for a line that does not fit into the buffer of r
 }
 
-// next returns the next line. It is valid until the next call.
+// next returns the next line. The line is valid until the next call.
 func (l *lineReader) next() ([]byte, error) {
 	l.line = l.line[:0]
 	for {
@@ -227,7 +229,7 @@ func (l *lineReader) next() ([]byte, error) {
 
 var errChanged = errors.New("the file was edited or is damaged: its checksum does not match")
 
-// end reads the last line and verifies the checksum in it.
+// end reads the last line and verifies the checksum that it contains.
 func (l *lineReader) end() error {
 	want := sumLine(l.sum)
 	last, err := l.next()
@@ -241,7 +243,7 @@ func (l *lineReader) end() error {
 	return nil
 }
 
-// more reports whether more data follows.
+// more reports whether the file has more data.
 func (l *lineReader) more() (bool, error) {
 	_, err := l.r.Peek(1)
 	if errors.Is(err, io.EOF) {

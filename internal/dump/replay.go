@@ -12,16 +12,16 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A replay applies transactions to a snapshot. The server keeps running while it writes a
-// snapshot, so the snapshot may already contain part of the logged changes. A transaction that
-// cannot be applied is therefore skipped, as on a server.
+// A replay applies logged transactions to a snapshot. A server continues to change its tree
+// while it writes a snapshot, so the snapshot may already contain some of the logged changes.
+// Therefore a transaction that cannot be applied is skipped, as on a server.
 type replay struct {
 	t          *Tree
 	b          *builder
 	from       int64              // zxid of the snapshot, which contains all changes up to it
 	last       int64              // zxid of the last transaction
 	atLogStart bool               // the next transaction is the first of its log
-	changed    map[string]*Znode  // changed znodes by path; nil: deleted
+	changed    map[string]*Znode  // changed znodes by path; nil for a deleted znode
 	ephemerals map[int64][]string // paths by session; nil until a session is closed
 }
 
@@ -29,7 +29,7 @@ func newReplay(t *Tree, b *builder, zxid int64) *replay {
 	return &replay{t: t, b: b, from: zxid, last: zxid, changed: map[string]*Znode{}}
 }
 
-// lookup returns a znode that the caller may change; nil if it does not exist.
+// lookup returns a znode that the caller may change, or nil if the znode does not exist.
 func (r *replay) lookup(path string) (*Znode, error) {
 	if z, is := r.changed[path]; is {
 		return z, nil
@@ -44,8 +44,8 @@ func (r *replay) lookup(path string) (*Znode, error) {
 	return z, err
 }
 
-// asStored restores the Cversion that the snapshot contains. A Tree returns the one that servers
-// show to clients.
+// asStored restores the Cversion that is stored in the snapshot. A Tree instead returns the
+// Cversion that servers show to clients.
 func asStored(z *Znode) *Znode {
 	if st := z.Stat; st != nil {
 		st.Cversion = (st.Cversion + st.NumChildren) / 2
@@ -128,8 +128,8 @@ func (r *replay) remove(path string, zxid int64) error {
 	return err
 }
 
-// closeSession deletes the ephemeral znodes of a session, which logs of servers before 3.6 do not
-// list.
+// closeSession deletes the ephemeral znodes of a session. Logs of servers before 3.6 do not list
+// these znodes.
 func (r *replay) closeSession(t *Txn) error {
 	if r.ephemerals == nil {
 		if err := r.collectEphemerals(); err != nil {

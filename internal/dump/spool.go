@@ -7,10 +7,11 @@ import (
 	"slices"
 )
 
-// spoolMemory is the maximum part of a spool in memory, in bytes.
+// spoolMemory is the maximum size of the part of a spool that is in memory, in bytes.
 const spoolMemory = 1 << 20
 
-// A spool stores bytes: few in memory, more in a temporary file that only the user can read.
+// A spool stores a sequence of bytes: a few in memory, more in a temporary file that only the
+// user can read.
 type spool struct {
 	size int64
 	buf  []byte   // bytes that are not in the file yet
@@ -32,20 +33,21 @@ func (s *spool) write(b []byte) error {
 	return nil
 }
 
-// spill moves buf to the file.
+// spill moves the contents of buf to the file.
 func (s *spool) spill() (err error) {
 	if s.f == nil {
 		if s.f, err = os.CreateTemp("", "zksh-*"); err != nil {
 			return fmt.Errorf("cannot create a temporary file: %w", err)
 		}
-		_ = os.Remove(s.f.Name()) // so that nobody else finds it; on systems where this fails, close removes it
+		_ = os.Remove(s.f.Name()) // so that no other program finds it; on systems where this fails, close removes it
 	}
 	_, err = s.f.Write(s.buf)
 	s.buf = s.buf[:0]
 	return err
 }
 
-// flush must be called after the last write.
+// flush writes buffered bytes to the file, if there is a file. It must be called after the last
+// write.
 func (s *spool) flush() error {
 	if s.f == nil {
 		return nil
@@ -62,10 +64,10 @@ func (s *spool) read(b []byte, at int64) error {
 	return err
 }
 
-// readAheadBytes is the number of bytes that a spoolReader reads at once.
+// readAheadBytes is the number of bytes that a spoolReader reads from the file at once.
 const readAheadBytes = 64 << 10
 
-// A spoolReader reads a spool from front to back with a buffer. It is for one goroutine.
+// A spoolReader reads a spool sequentially, with a buffer. Only one goroutine may use it.
 type spoolReader struct {
 	s   *spool
 	buf []byte

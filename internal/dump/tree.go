@@ -16,8 +16,8 @@ import (
 )
 
 // A Tree is the verified contents of a file. It holds paths and ACLs in memory and everything
-// else in a spool, so that callers get exactly the verified data even if the file changes. It is
-// safe for concurrent use.
+// else in a spool, so that callers get exactly the data that was verified, even if the file
+// changes. It is safe for concurrent use.
 type Tree struct {
 	Header  Header
 	Trailer Trailer
@@ -25,24 +25,24 @@ type Tree struct {
 
 	nodes []node     // parents first, siblings by name
 	acls  [][]zk.ACL // distinct ACLs
-	spool spool      // a record for each znode
+	spool spool      // one record for each znode
 }
 
 // A node is the entry of a znode in the index.
 type node struct {
 	path   string
-	offset int64 // offset of its record in the spool; -1: the znode is not in the file
+	offset int64 // offset of its record in the spool; -1 if the znode is not in the file
 	end    int32 // index after the last node of its subtree
 }
 
-// Root returns the path of the topmost znode.
+// Root returns the path of the znode at the top of the tree.
 func (t *Tree) Root() string { return t.nodes[0].path }
 
 // Len returns the number of znodes.
 func (t *Tree) Len() int { return len(t.nodes) }
 
-// Lacks returns an error if some znodes could not be read when the file was written. A znode that
-// is not in such a file may have existed.
+// Lacks returns an error if some znodes could not be read when the file was written. If a znode
+// is missing in such a file, it may nevertheless have existed.
 func (t *Tree) Lacks() error {
 	switch n := t.Trailer.Missed; n {
 	case 0:
@@ -54,7 +54,7 @@ func (t *Tree) Lacks() error {
 	}
 }
 
-// Close removes the temporary file.
+// Close removes the temporary file of the tree.
 func (t *Tree) Close() error { return t.spool.close() }
 
 // find returns the index of a path in t.nodes.
@@ -71,7 +71,7 @@ func (t *Tree) Has(path string) (below int, ok bool) {
 	return int(t.nodes[i].end) - i - 1, true
 }
 
-// Names returns the sorted names of a znode's children.
+// Names returns the sorted names of a znode's children, and reports whether the znode exists.
 func (t *Tree) Names(path string) ([]string, bool) {
 	i, ok := t.find(path)
 	if !ok {
@@ -92,13 +92,14 @@ func (t *Tree) names(i int) []string {
 	return names
 }
 
-// MadeUp reports whether a znode is not in the file, and was added as a parent of others.
+// MadeUp reports whether a znode is not in the file, but was added as the parent of other
+// znodes.
 func (t *Tree) MadeUp(path string) bool {
 	i, ok := t.find(path)
 	return ok && t.nodes[i].offset < 0
 }
 
-// children returns the number of a znode's children.
+// children returns the number of children of the znode with index i.
 func (t *Tree) children(i int) (n int) {
 	for at := i + 1; at < int(t.nodes[i].end); at = int(t.nodes[at].end) {
 		n++
@@ -109,7 +110,7 @@ func (t *Tree) children(i int) (n int) {
 // ErrNone reports that a znode does not exist in the file.
 var ErrNone = errors.New("the file does not contain this znode")
 
-// Znode returns a znode, with its data if data is true.
+// Znode returns a znode, including its data if data is true.
 func (t *Tree) Znode(path string, data bool) (*Znode, error) {
 	i, ok := t.find(path)
 	if !ok {
@@ -118,7 +119,7 @@ func (t *Tree) Znode(path string, data bool) (*Znode, error) {
 	return t.znode(&t.spool, i, data)
 }
 
-// Znodes yields the znodes of a subtree: parents first, siblings by name.
+// Znodes yields the znodes of the subtree at root: parents first, siblings by name.
 func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 	return func(yield func(*Znode, error) bool) {
 		i, ok := t.find(root)
@@ -136,7 +137,7 @@ func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 	}
 }
 
-// recordSize is the size of a record in the spool without the data, in bytes.
+// recordSize is the size of a znode's record in the spool without the znode's data, in bytes.
 const recordSize = 1 + 8 + 4 + 1 + 68 + 4
 
 func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bool) (*Znode, error) {
@@ -158,7 +159,7 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 	st := d.Stat()
 	if known {
 		st.NumChildren = int32(t.children(i))
-		if t.Form == Snapshot { // a snapshot stores the number of creations; servers show creations + deletions
+		if t.Form == Snapshot { // a snapshot stores the number of creations; servers show creations plus deletions
 			st.Cversion = 2*st.Cversion - st.NumChildren
 		}
 		z.Stat = st
@@ -172,32 +173,32 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 	return z, nil
 }
 
-// A builder builds a Tree.
+// A builder builds a Tree from znodes in any order.
 type builder struct {
 	t      *Tree
 	acls   map[string]int32 // indexes in t.acls, by encoded ACL
-	sorted bool             // the znodes so far were added in the order of a walk
+	sorted bool             // all znodes so far were added in the order of a walk
 	file   *sourceFile
-	held   int64 // bytes in memory
+	held   int64 // number of bytes in memory
 }
 
 func newBuilder(form Form, file *sourceFile) *builder {
 	return &builder{t: &Tree{Form: form}, acls: map[string]int32{}, sorted: true, file: file}
 }
 
-// Memory of a znode in the index and of an ACL entry, besides their strings, in bytes.
+// Memory for a znode in the index and for an ACL entry, without their strings, in bytes.
 const (
 	nodeSize = 32
 	aclSize  = 40
 )
 
-// reserve counts bytes that stay in memory. It fails if they exceed the limit.
+// reserve counts bytes that will stay in memory. It fails if the total exceeds the limit.
 func (b *builder) reserve(bytes int) error {
 	b.held += int64(bytes)
 	return b.file.checkSize(b.held, maxMemory, "in memory")
 }
 
-// sizeOf estimates the memory of an ACL, in bytes.
+// sizeOf estimates the memory for an ACL, in bytes.
 func sizeOf(acl []zk.ACL) int {
 	size := aclSize * (len(acl) + 1)
 	for _, a := range acl {
@@ -206,7 +207,7 @@ func sizeOf(acl []zk.ACL) int {
 	return size
 }
 
-// add adds a znode. Znodes may come in any order.
+// add adds a znode. Znodes can be added in any order.
 func (b *builder) add(z *Znode) error {
 	if err := checkPath(z.Path); err != nil {
 		return err
@@ -253,7 +254,8 @@ func (b *builder) add(z *Znode) error {
 	return b.t.spool.write(z.Data)
 }
 
-// acl returns the index of an ACL in t.acls, to which it may add it; -1 for an unknown ACL.
+// acl returns the index of an ACL in t.acls, or -1 if the ACL is unknown. It adds the ACL to
+// t.acls if necessary.
 func (b *builder) acl(acl []zk.ACL) (at int32, err error) {
 	if acl == nil {
 		return -1, nil
@@ -274,8 +276,8 @@ func (b *builder) acl(acl []zk.ACL) (at int32, err error) {
 	return at, err
 }
 
-// finish returns the Tree. With fill, it adds missing parents of znodes; without fill, a missing
-// parent is an error. A path that was added twice is always an error.
+// finish returns the Tree. If fill is true, it adds missing parents of znodes; otherwise, a
+// missing parent is an error. A path that was added twice is always an error.
 func (b *builder) finish(fill bool) (*Tree, error) {
 	if err := b.t.spool.flush(); err != nil {
 		return nil, err
@@ -305,10 +307,11 @@ func (b *builder) keepFirst() {
 	b.sorted = true
 }
 
-// maxMissing bounds the number of added parents, because a single path may have many.
+// maxMissing is the maximum number of missing parents to add. A single path may have many.
 const maxMissing = 100_000
 
-// addMissingParents adds the missing parents of znodes, up to the lowest common ancestor of all.
+// addMissingParents adds the missing parents of znodes, up to the lowest common ancestor of all
+// znodes.
 func (b *builder) addMissingParents() error {
 	nodes := b.t.nodes
 	top := nodes[0].path
@@ -341,7 +344,7 @@ func (b *builder) addMissingParents() error {
 	return nil
 }
 
-// index sets the ends of the subtrees. It fails on duplicate paths and missing parents.
+// index sets the field end of all nodes. It fails if a path occurs twice or a parent is missing.
 func (t *Tree) index() error {
 	var way []int
 	leave := func(until int, path string) {
@@ -373,7 +376,7 @@ func Within(path, root string) bool {
 	return is && (rest == "" || rest[0] == '/')
 }
 
-// InOrder compares two paths by the order of a walk, that is, name by name.
+// InOrder compares two paths in the order of a walk, that is, name by name.
 func InOrder(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// A Txn is a transaction in a log: a change, or one operation of a multi.
+// A Txn is a transaction in a log: a single change, or one operation of a multi.
 type Txn struct {
 	Session int64
 	Cxid    int32
@@ -26,18 +26,18 @@ type Txn struct {
 	Time    time.Time
 	Type    int32 // operation code of package jute, or one of the constants below
 	Path    string
-	Data    []byte // new data of create and setData; nil: null
+	Data    []byte // new data of create and setData; nil if null
 	ACL     []zk.ACL
 	Kind    Kind // kind of the created znode
 	TTL     time.Duration
 	Version int32    // new version, for setData and setACL
-	Gone    []string // paths of the ephemeral znodes that were deleted with a session; servers since 3.6
+	Gone    []string // paths of the ephemeral znodes that were deleted with a session; logged by servers since 3.6
 	Err     int32    // error code, for TxnError
-	Part    int      // position in a multi, from 1; 0: not in a multi
+	Part    int      // position in a multi, starting at 1; 0 outside a multi
 	Parent  int32    // new cversion of the created znode's parent, as snapshots store it
 }
 
-// Types of transactions besides the operations of clients.
+// Types of transactions in addition to the operations of clients.
 const (
 	TxnCreateSession = -10
 	TxnCloseSession  = -11
@@ -81,7 +81,7 @@ func openLog(ctx context.Context, name string) (*Log, error) {
 // Close closes the file.
 func (l *Log) Close() error { return l.f.Close() }
 
-// A TornError reports that a log ends in the middle of a record, as it does after its server was
+// A TornError reports that a log ends in the middle of a record, as it does after the server was
 // killed. All earlier records are intact.
 type TornError struct {
 	After int64 // zxid of the last intact record
@@ -91,7 +91,7 @@ func (e *TornError) Error() string {
 	return fmt.Sprintf("the log ends in the middle of the record after zxid %#x, as it does when the server is killed", e.After)
 }
 
-// Txns yields the transactions in order. An error comes last.
+// Txns yields the transactions in order. If there is an error, it comes last.
 func (l *Log) Txns() iter.Seq2[*Txn, error] {
 	return func(yield func(*Txn, error) bool) {
 		last := int64(0)
@@ -120,19 +120,19 @@ func (l *Log) Txns() iter.Seq2[*Txn, error] {
 	}
 }
 
-// maxRecord bounds a record, in bytes. A multi may contain many znodes.
+// maxRecord is the maximum size of a record, in bytes. A multi may contain many znodes.
 const maxRecord = maxData + 1<<20
 
-// recordHeader is the size of the checksum and the length before a record, in bytes.
+// recordHeader is the size of the checksum and the length that precede a record, in bytes.
 const recordHeader = 8 + 4
 
-// record returns the next verified record; nil at the end of the log.
+// record reads and verifies the next record. It returns nil at the end of the log.
 func (j *juteReader) record() ([]byte, error) {
 	var raw bytes.Buffer
 	if _, err := io.CopyN(&raw, j.r, recordHeader); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if len(bytes.Trim(raw.Bytes(), "\x00")) == 0 { // the end of the log, perhaps padded with zeros
+	if len(bytes.Trim(raw.Bytes(), "\x00")) == 0 { // the end of the log, which may be padded with zeros
 		return nil, j.padding()
 	}
 	size := int64(-1)
@@ -164,17 +164,17 @@ func (j *juteReader) record() ([]byte, error) {
 	return nil, errors.New("the log contains a damaged record, and no intact record follows it")
 }
 
-// errTorn reports a record whose end was never written: the file, or the data before the padding,
-// ends in the middle of it.
+// errTorn reports a record that was not written completely: the file, or the part before the
+// padding, ends in the middle of the record.
 var errTorn = errors.New("the last record of the log is incomplete")
 
-// Bounds of the search for intact records after a damaged one.
+// Limits on the search for intact records after a damaged record.
 const (
-	maxScan   = 32 << 20  // bytes that are read
-	maxSummed = 256 << 20 // bytes whose checksum is computed
+	maxScan   = 32 << 20  // maximum number of bytes that are read
+	maxSummed = 256 << 20 // maximum number of bytes whose checksum is computed
 )
 
-// recordFollows reports whether an intact record begins after the first byte of b.
+// recordFollows reports whether an intact record begins somewhere after the first byte of b.
 func recordFollows(b []byte) bool {
 	summed := 0
 	for i := 1; i+recordHeader < len(b) && summed < maxSummed; i++ {
@@ -193,7 +193,8 @@ func recordFollows(b []byte) bool {
 	return false
 }
 
-// recordAt returns the record at the beginning of b, if it is complete and intact.
+// recordAt returns the record at the beginning of b, and reports whether it is complete and
+// intact.
 func recordAt(b []byte) ([]byte, bool) {
 	sum, size := binary.BigEndian.Uint64(b), int(int32(binary.BigEndian.Uint32(b[8:])))
 	if len(b) < recordHeader+size+1 || b[recordHeader+size] != 'B' {
@@ -219,7 +220,8 @@ func (j *juteReader) padding() error {
 	}
 }
 
-// txnsOf decodes a record: one transaction, or the operations of a multi. An error comes last.
+// txnsOf decodes a record: one transaction, or the operations of a multi. If there is an error,
+// it comes last.
 func txnsOf(record []byte) iter.Seq2[*Txn, error] {
 	return func(yield func(*Txn, error) bool) {
 		d := jute.NewDecoder(record)
@@ -249,7 +251,8 @@ func txnsOf(record []byte) iter.Seq2[*Txn, error] {
 	}
 }
 
-// body decodes the operation. Newer servers write a digest of the tree after it, which is ignored.
+// body decodes the operation of the transaction. It ignores the digest of the tree that newer
+// servers write after the operation.
 func (t *Txn) body(d *jute.Decoder) error {
 	switch t.Type {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:

@@ -13,8 +13,8 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// A Writer writes a tree in one format. A goroutine encodes and writes the znodes in the
-// background. Each Writer must be ended by Close or Abort, which wait for the goroutine.
+// A Writer writes a tree in one format. A background goroutine encodes and writes the znodes.
+// The caller must end each Writer with Close or Abort, which wait for the goroutine.
 type Writer struct {
 	enc         encoder
 	out         *bufio.Writer
@@ -27,11 +27,11 @@ type Writer struct {
 	err         error         // why the goroutine ended early; valid once encoderDone is closed
 }
 
-// Bounds of the batches that Write passes to the goroutine.
+// Limits on the batches that Write passes to the goroutine.
 const (
 	batchZnodes = 256
 	batchBytes  = 128 << 10 // bytes of data
-	maxBatches  = 2         // batches that wait for the goroutine
+	maxBatches  = 2         // maximum number of batches that wait for the goroutine
 )
 
 // An encoder writes one format.
@@ -41,10 +41,10 @@ type encoder interface {
 	end(t Trailer) error
 }
 
-// compressed reports whether a file of this name is gzipped.
+// compressed reports whether the name of a file means that the file is compressed with gzip.
 func compressed(name string) bool { return strings.HasSuffix(name, ".gz") }
 
-// NewWriter returns a Writer that writes to w. Its method Close does not close w.
+// NewWriter returns a Writer that writes to w. The Writer's method Close does not close w.
 func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	d := &Writer{out: bufio.NewWriterSize(w, 256<<10), close: func() error { return nil }, abort: func() error { return nil }}
 	switch form {
@@ -58,9 +58,9 @@ func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	return d, d.enc.begin(h)
 }
 
-// Create returns a Writer to a file, or a directory for the format Dir. Only the user can read the
-// file; it is compressed if the name ends in .gz. Close gives the file its name, and replaces an
-// existing file of this name.
+// Create returns a Writer that writes to a file, or to a directory if the format is Dir. Only
+// the user can read the file. It is compressed if name ends in .gz. Close gives the file its
+// final name and replaces an existing file of that name.
 func Create(name string, form Form, h Header) (*Writer, error) {
 	if form == Dir {
 		return createDir(name, h)
@@ -105,8 +105,8 @@ func Create(name string, form Form, h Header) (*Writer, error) {
 	return d, nil
 }
 
-// Write writes a znode, which the caller must not change afterwards. Its parent must come before
-// it. An error may be about an earlier znode.
+// Write writes a znode, which the caller must not change afterwards. The parent of a znode must
+// be written first. An error may refer to an earlier znode.
 func (d *Writer) Write(z *Znode) error {
 	d.pending = append(d.pending, z)
 	if d.size += len(z.Data); len(d.pending) < batchZnodes && d.size < batchBytes {
@@ -145,7 +145,7 @@ func (d *Writer) encode(taken []*Znode) error {
 	return nil
 }
 
-// join waits until the goroutine has encoded all its batches.
+// join waits until the goroutine has encoded all batches.
 func (d *Writer) join() error {
 	if d.batches != nil {
 		close(d.batches)
@@ -155,7 +155,7 @@ func (d *Writer) join() error {
 	return d.err
 }
 
-// Close writes the rest of the dump and the trailer. The file is incomplete without it.
+// Close writes the rest of the dump, including the trailer. Without it, the file is incomplete.
 func (d *Writer) Close(t Trailer) error {
 	err := d.join()
 	if err == nil {
@@ -173,7 +173,8 @@ func (d *Writer) Close(t Trailer) error {
 	return d.close()
 }
 
-// Abort removes the unfinished file. It does not repeat an error that Write has returned.
+// Abort removes the unfinished file. It does not return an error that Write has already
+// returned.
 func (d *Writer) Abort() error {
 	_ = d.join()
 	return d.abort()

@@ -10,8 +10,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A zoocreeperWriter writes the format of zoocreeper: one JSON object with the paths as names.
-// zk_shell's format is similar, but its entries have no Stat and no kind; zksh only reads it.
+// A zoocreeperWriter writes the format of zoocreeper: one JSON object whose field names are the
+// paths of the znodes. zk_shell's format is similar, but its entries have no Stat and no kind;
+// zksh only reads it.
 type zoocreeperWriter struct {
 	w     io.Writer
 	buf   []byte
@@ -38,7 +39,8 @@ func (n *zoocreeperWriter) end(Trailer) error {
 	return err
 }
 
-// appendZoocreeper appends an entry. zoocreeper requires ephemeralOwner, data and acls.
+// appendZoocreeper appends the JSON entry of a znode. zoocreeper requires ephemeralOwner, data
+// and acls.
 func appendZoocreeper(b []byte, z *Znode) []byte {
 	st := z.Stat
 	if st == nil {
@@ -62,7 +64,7 @@ func appendZoocreeper(b []byte, z *Znode) []byte {
 	return append(b, '}')
 }
 
-// A namedEntry is an entry of either format.
+// A namedEntry is the entry of a znode in the format of zoocreeper or zk_shell.
 type namedEntry struct {
 	Data    []byte                `json:"data"`
 	Content *[]byte               `json:"content"`
@@ -70,7 +72,8 @@ type namedEntry struct {
 	*statJSON
 }
 
-// A namedACL is an ACL entry. Its ID is a string, or an object that also contains the scheme.
+// A namedACL is an ACL entry in JSON. Its ID is a string, or an object that also contains the
+// scheme.
 type namedACL struct {
 	Perms  int32           `json:"perms"`
 	Scheme string          `json:"scheme"`
@@ -88,7 +91,8 @@ func (a namedACL) acl() (zk.ACL, error) {
 	return acl, err
 }
 
-// readByName reads a file of zoocreeper or zk_shell. The first entry decides which it is.
+// readByName reads a file of zoocreeper or zk_shell. The first entry determines which of the two
+// it is.
 func readByName(in *input) (t *Tree, err error) {
 	m := &entryReader{r: in, left: maxEntry}
 	d := json.NewDecoder(m)
@@ -152,7 +156,7 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	if e.Content != nil {
 		z.Data = *e.Content
 	}
-	for _, a := range e.ACLs { // an empty list leaves z.ACL nil, that is, unknown
+	for _, a := range e.ACLs { // an empty list leaves z.ACL nil, which means unknown
 		acl, err := a.acl()
 		if err != nil {
 			return nil, "", fmt.Errorf("invalid ACL: %w", err)
@@ -166,8 +170,8 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	return z, form, nil
 }
 
-// An entryReader limits the bytes that are read for one znode, because the JSON decoder holds them
-// in memory. left is set anew for each znode.
+// An entryReader limits the number of bytes that are read for one znode, because the JSON
+// decoder holds them in memory. The field left is reset for each znode.
 type entryReader struct {
 	r    io.Reader
 	left int
@@ -183,7 +187,8 @@ func (m *entryReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEnd reads the token that closes the outermost value, and reports an error if data follows.
+// expectEnd reads the token that closes the outermost JSON value, and returns an error if data
+// follows it.
 func expectEnd(d *json.Decoder, m *entryReader) error {
 	if _, err := d.Token(); err != nil {
 		return err
@@ -195,7 +200,8 @@ func expectEnd(d *json.Decoder, m *entryReader) error {
 	return nil
 }
 
-// unexpectedEOF converts io.EOF, which here means that the file is truncated.
+// unexpectedEOF replaces io.EOF, which means here that the file is truncated, with
+// io.ErrUnexpectedEOF.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
