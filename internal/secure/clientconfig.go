@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// configKeys are zkCli's properties and the functions that apply them. Kafka's other spellings are
-// in kafkaKeys.
+// configKeys maps zkCli's properties to the functions that apply them. The names that Kafka uses
+// for the same properties are in kafkaKeys.
 var configKeys = map[string]func(a *effectiveSettings, v string) error{
 	"zookeeper.client.secure":                       func(a *effectiveSettings, v string) error { return readBool(v, &a.tls) },
 	"zookeeper.ssl.keyStore.location":               func(a *effectiveSettings, v string) error { a.key.file = v; return nil },
@@ -28,7 +28,7 @@ var configKeys = map[string]func(a *effectiveSettings, v string) error{
 	"zookeeper.ssl.crl":                             revocation,
 	"zookeeper.ssl.ocsp":                            revocation,
 	"zookeeper.ssl.context.supplier.class":          javaClass,
-	"zookeeper.ssl.authProvider":                    ignored, // this and the next two are for servers
+	"zookeeper.ssl.authProvider":                    ignored, // this property and the next two are for servers
 	"zookeeper.ssl.clientAuth":                      ignored,
 	"zookeeper.ssl.clientHostnameVerification":      ignored,
 	"zookeeper.ssl.handshakeDetectionTimeoutMillis": ignored, // no effect on zksh
@@ -43,7 +43,7 @@ var configKeys = map[string]func(a *effectiveSettings, v string) error{
 	"jute.maxbuffer": maxBuffer,
 }
 
-// kafkaKeys maps Kafka's spellings of properties to zkCli's.
+// kafkaKeys maps Kafka's names of properties to zkCli's names.
 var kafkaKeys = map[string]string{
 	"zookeeper.ssl.client.enable":       "zookeeper.client.secure",
 	"zookeeper.ssl.keystore.location":   "zookeeper.ssl.keyStore.location",
@@ -58,8 +58,8 @@ var kafkaKeys = map[string]string{
 	"zookeeper.ssl.ocsp.enable":         "zookeeper.ssl.ocsp",
 }
 
-// kafkaNameCheck is a property that only Kafka has: HTTPS means that the host name is verified,
-// and an empty value that it is not.
+// kafkaNameCheck is a property that only Kafka has. If its value is HTTPS, the host name is
+// verified; if the value is empty, it is not.
 const kafkaNameCheck = "zookeeper.ssl.endpoint.identification.algorithm"
 
 // readClientConfiguration reads a file for zkCli's option -client-configuration. It ignores
@@ -102,8 +102,9 @@ func (a *effectiveSettings) readProperties(name string, data []byte) error {
 	return nil
 }
 
-// meansTLS reports whether a property makes sense with TLS only. Passwords and types of stores do
-// not count, because they come with a location; neither do properties for servers.
+// meansTLS reports whether a property makes sense with TLS only. Passwords and types of stores
+// do not count, because they are only set together with a location. Properties for servers do
+// not count either.
 func meansTLS(key string) bool {
 	switch strings.TrimPrefix(key, "zookeeper.ssl.") {
 	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol", "enabledProtocols", "ciphersuites":
@@ -112,7 +113,8 @@ func meansTLS(key string) bool {
 	return key == kafkaNameCheck
 }
 
-// suggestion returns a "did you mean" hint if a known property differs only in case, else "".
+// suggestion returns a "did you mean" hint if a known property differs from key only in case, or
+// else an empty string.
 func suggestion(key string) string {
 	var found []string
 	for k := range configKeys {
@@ -132,8 +134,8 @@ func suggestion(key string) string {
 	return "; did you mean " + found[0] + "?"
 }
 
-// readBool parses true or false, in any case. Java reads every other word as false, so a typing
-// error would silently switch protection off; here it is an error.
+// readBool parses true or false, in upper or lower case. Java reads every other word as false,
+// so that a typing error would silently switch protection off; here it is an error.
 func readBool(v string, to *bool) error {
 	switch {
 	case strings.EqualFold(v, "true"):
@@ -146,7 +148,7 @@ func readBool(v string, to *bool) error {
 	return nil
 }
 
-// readNegated parses a property whose meaning is the opposite of the field's.
+// readNegated parses a boolean property whose meaning is the opposite of the field's meaning.
 func readNegated(v string, to *bool) error {
 	err := readBool(v, to)
 	if err == nil {
@@ -161,7 +163,8 @@ func list(v string) []string {
 
 func ignored(*effectiveSettings, string) error { return nil }
 
-// storeType rejects unsupported types. The type itself is detected from the contents.
+// storeType rejects unsupported types of stores. It stores nothing, because the type is detected
+// from the contents of the file.
 func storeType(_ *effectiveSettings, v string) error {
 	switch strings.ToUpper(v) {
 	case "", "JKS", "PEM", "PKCS12":
@@ -181,7 +184,7 @@ func revocation(_ *effectiveSettings, v string) error {
 	return err
 }
 
-// maxBuffer parses a number of bytes as Java does.
+// maxBuffer parses a number of bytes in Java's notation and stores it.
 func maxBuffer(a *effectiveSettings, v string) error {
 	n, err := strconv.ParseInt(v, 0, 32)
 	if err != nil || n < 1 {

@@ -25,7 +25,7 @@ func (e *Error) Error() string { return e.Problem }
 // Unwrap returns the cause. It is nil if zksh itself found the problem.
 func (e *Error) Unwrap() error { return e.cause }
 
-// The TLS alerts (RFC 8446) that have an explanation below.
+// The TLS alerts (RFC 8446) for which alertMessage has an explanation.
 const (
 	handshakeFailure       tls.AlertError = 40
 	badCertificate         tls.AlertError = 42
@@ -44,7 +44,8 @@ const (
 // noCertificate is the message for a server that requires a client certificate.
 const noCertificate = "the server requires a client certificate; set it with --cert FILE, or with zookeeper.ssl.keyStore.location in the client configuration"
 
-// explain returns a message for the error that ended a handshake, or a connection right after it.
+// explain returns a message for the error that ended a TLS handshake, or that ended the
+// connection right after it.
 func (c *Conn) explain(err error) error {
 	var known *Error
 	var timeout net.Error
@@ -80,7 +81,7 @@ func (c *Conn) explain(err error) error {
 	return problem("TLS handshake failed: "+printable(strings.TrimPrefix(err.Error(), "tls: ")), err)
 }
 
-// alertMessage returns the message for a server's alert.
+// alertMessage returns the message for a TLS alert that the server sent.
 func (c *Conn) alertMessage(a tls.AlertError) string {
 	wants := c.certRequested.Load()
 	switch a {
@@ -107,8 +108,8 @@ func (c *Conn) alertMessage(a tls.AlertError) string {
 
 func alertText(a tls.AlertError) string { return strings.TrimPrefix(a.Error(), "tls: ") }
 
-// alert extracts a server's alert from an error. crypto/tls wraps it in an unexported type, so
-// alerts are recognised by their text.
+// alert extracts a server's TLS alert from an error. crypto/tls wraps the alert in an unexported
+// type, so alert recognises it by its text.
 func alert(err error) (tls.AlertError, bool) {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "remote error" {
@@ -122,7 +123,7 @@ func alert(err error) (tls.AlertError, bool) {
 	return 0, false
 }
 
-// versionRange names the TLS versions that zksh offers.
+// versionRange returns the names of the TLS versions that zksh offers.
 func (t *TLS) versionRange() string {
 	if t.min == t.max {
 		return tls.VersionName(t.min)
@@ -132,8 +133,8 @@ func (t *TLS) versionRange() string {
 
 func quoteBytes(b []byte) string { return `"` + printable(string(b)) + `"` }
 
-// SpeaksTLS reports whether the first bytes from a server are a TLS alert. It is for bytes that
-// are not a ZooKeeper answer.
-func SpeaksTLS(said []byte) bool {
-	return len(said) >= 3 && said[0] == 0x15 && said[1] == 3 && said[2] <= 4
+// SpeaksTLS reports whether the first bytes of a server's reply are a TLS alert. It is used if
+// the reply is not in ZooKeeper's format.
+func SpeaksTLS(reply []byte) bool {
+	return len(reply) >= 3 && reply[0] == 0x15 && reply[1] == 3 && reply[2] <= 4
 }

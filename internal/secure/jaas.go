@@ -40,13 +40,14 @@ func readJAAS(text, section string) (*SASL, error) {
 		section, strings.Join(append(names, "")[:max(1, len(names))], ", "))
 }
 
-// A module is one login module of a section.
+// A module is one login module in a section of a JAAS file.
 type module struct {
 	class   string
 	options map[string]string
 }
 
-// jaasSection reads modules up to the end of the section that begins on the given line.
+// jaasSection reads the modules of the section that begins on the given line, and returns the
+// tokens after it.
 func jaasSection(tokens []token, line int) (modules []module, rest []token, err error) {
 	bad := func(t token) error {
 		return fmt.Errorf("line %d: the section that begins on line %d must have the form NAME { MODULE FLAG OPTION=VALUE …; };", t.line, line)
@@ -61,7 +62,7 @@ func jaasSection(tokens []token, line int) (modules []module, rest []token, err 
 				tokens = tokens[1:]
 			}
 			return modules, tokens, nil
-		case len(tokens) < 3 || tokens[0].mark || tokens[1].mark: // a module has a class and a flag
+		case len(tokens) < 3 || tokens[0].mark || tokens[1].mark: // a module starts with a class and a flag
 			return nil, nil, bad(tokens[0])
 		}
 		m := module{class: tokens[0].text, options: map[string]string{}}
@@ -97,7 +98,7 @@ func credentials(modules []module, section string) (*SASL, error) {
 	return &SASL{m.options["username"], m.options["password"]}, nil
 }
 
-// A token is a word, or one of the marks { } ; =.
+// A token is a word, or one of the punctuation marks { } ; =.
 type token struct {
 	text string
 	line int
@@ -110,8 +111,8 @@ var errQuote = errors.New("a quotation mark is not closed")
 
 const jaasMarks = "{};="
 
-// jaasTokens splits a file as Java does: with comments of C, C++ and shells, and quoted words with
-// escapes.
+// jaasTokens splits a JAAS file into tokens, as Java does. It supports comments in the style of
+// C, C++ and shells, and quoted words with escapes.
 func jaasTokens(text string) (tokens []token, err error) {
 	line := 1
 	for i := 0; i < len(text); {
@@ -157,8 +158,8 @@ func jaasTokens(text string) (tokens []token, err error) {
 	return tokens, nil
 }
 
-// quotedWord reads a quoted word, which must end in the same line. size is its length with both
-// quotation marks, in bytes.
+// quotedWord reads a quoted word, which must end on the same line. size is the number of bytes
+// of the word with both quotation marks.
 func quotedWord(s string) (word string, size int, ok bool) {
 	var b strings.Builder
 	for i := 1; i < len(s) && s[i] != '\n'; i++ {

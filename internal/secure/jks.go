@@ -19,13 +19,14 @@ var (
 	errTruncated = errors.New("the JKS store is truncated or damaged")
 )
 
-// The kinds of a JKS store's entries.
+// The kinds of entries in a JKS store.
 const (
 	jksKey     = 1
 	jksTrusted = 2
 )
 
-// A jksReader decodes a JKS store: big-endian numbers, and bytes after their length.
+// A jksReader decodes a JKS store, which consists of big-endian numbers and of bytes that are
+// preceded by their length.
 type jksReader struct {
 	rest      []byte
 	truncated bool
@@ -68,8 +69,8 @@ func (r *jksReader) certificate(version uint64) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// readJKS reads a store in Java's own format. With a password, the digest at the end must match.
-// Without one, the certificates are not verified, as in Java.
+// readJKS reads a store in Java's own format, JKS. If the password is set, the digest at the end
+// of the store must match. If it is not set, the contents are not verified, as in Java.
 func readJKS(data []byte, password string) (entries, error) {
 	if password != "" {
 		body := data[:max(0, len(data)-sha1.Size)]
@@ -101,7 +102,7 @@ func readJKS(data []byte, password string) (entries, error) {
 	return e, nil
 }
 
-// addJKS reads one entry. It ignores all keys but the first.
+// addJKS reads one entry of a JKS store. It ignores all keys except the first one.
 func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) error {
 	switch kind {
 	case jksTrusted:
@@ -145,8 +146,8 @@ func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) er
 
 var oidJKSProtector = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 42, 2, 17, 1, 1}
 
-// unlockJKS decrypts a key that sun.security.provider.KeyProtector encrypted. The data consists of a
-// salt, the key XORed with a stream of SHA-1 sums, and a digest.
+// unlockJKS decrypts a key that was encrypted by sun.security.provider.KeyProtector. The data
+// consists of a salt, the key XORed with a stream of SHA-1 sums, and a digest.
 func unlockJKS(der []byte, password string) ([]byte, error) {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier
@@ -177,7 +178,7 @@ func unlockJKS(der []byte, password string) ([]byte, error) {
 	return key, nil
 }
 
-// javaChars encodes a password as Java's chars, two bytes each.
+// javaChars encodes a password as an array of Java chars, two bytes each.
 func javaChars(password string) []byte {
 	var b []byte
 	for _, u := range utf16.Encode([]rune(password)) {

@@ -9,8 +9,8 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// readPKCS12 reads a store with a private key, or one with trusted certificates. The library has a
-// function for each kind, which rejects the other kind.
+// readPKCS12 reads a store that contains either a private key or trusted certificates. The
+// library has a separate function for each of the two, which rejects the other.
 func readPKCS12(data []byte, password string) (entries, error) {
 	work := maxRounds
 	if err := boundRounds(data, &work, 0); err != nil {
@@ -30,15 +30,17 @@ func readPKCS12(data []byte, password string) (entries, error) {
 	return entries{trusted: trusted}, nil
 }
 
-// maxRounds bounds the total number of hash iterations that a file may require to derive its keys.
-// They take a second or two. keytool uses 10,000 for each key, and OpenSSL 2,048.
+// maxRounds is the maximum number of hash iterations that a file may require to derive all its
+// keys. That many iterations take a second or two. keytool uses 10,000 for each key, and OpenSSL
+// 2,048.
 const maxRounds = 3_000_000
 
-// maxDepth bounds the nesting of the elements of a file.
+// maxDepth is the maximum nesting depth of the elements of a file.
 const maxDepth = 32
 
-// boundRounds rejects a file whose keys would take too long to derive. It takes every integer
-// after an octet string, which may be a salt, for a number of iterations.
+// boundRounds rejects a file if it would take too long to derive its keys. It assumes that every
+// integer after an octet string is a number of iterations, because the octet string may be a
+// salt.
 func boundRounds(der []byte, left *int, depth int) error {
 	if depth > maxDepth {
 		return errors.New("the elements of the PKCS12 store are nested too deeply")
@@ -48,7 +50,7 @@ func boundRounds(der []byte, left *int, depth int) error {
 		var v asn1.RawValue
 		rest, err := asn1.Unmarshal(der, &v)
 		if err != nil {
-			return nil // not DER: encrypted, or invalid, which the caller's decoder reports
+			return nil // not DER: either encrypted, or invalid, which the caller's decoder reports
 		}
 		der = rest
 		universal := v.Class == asn1.ClassUniversal

@@ -96,7 +96,7 @@ var (
 	errOldEncryption = errors.New("the private key is encrypted in a way that zksh does not support; convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
 )
 
-// ciphers maps object identifiers to block ciphers.
+// ciphers maps ASN.1 object identifiers to block ciphers.
 var ciphers = map[string]struct {
 	key  int // length of the key, in bytes
 	make func(key []byte) (cipher.Block, error)
@@ -107,9 +107,9 @@ var ciphers = map[string]struct {
 	"1.2.840.113549.3.7":      {24, des.NewTripleDESCipher},
 }
 
-// prfs maps object identifiers to hashes.
+// prfs maps ASN.1 object identifiers to the hash functions for PBKDF2.
 var prfs = map[string]func() hash.Hash{
-	"":                    sha1.New, // the default
+	"":                    sha1.New, // the default if the file names no hash
 	"1.2.840.113549.2.7":  sha1.New,
 	"1.2.840.113549.2.9":  sha256.New,
 	"1.2.840.113549.2.10": sha512.New384,

@@ -15,8 +15,8 @@ type property struct {
 }
 
 // properties parses the format of java.util.Properties: keys and values separated by =, : or
-// spaces, comments after # and !, continued lines after a backslash, and escapes. The encoding is
-// Latin-1, as in Java.
+// spaces; comments that begin with # or !; lines continued after a backslash; and escapes. The
+// encoding is Latin-1, as in Java.
 func properties(data []byte) iter.Seq2[property, error] {
 	return func(yield func(property, error) bool) {
 		for n, text := range logicalLines(data) {
@@ -38,8 +38,8 @@ func properties(data []byte) iter.Seq2[property, error] {
 
 const whitespace = " \t\f"
 
-// logicalLines yields the lines that are not comments, with continued lines joined, and the number
-// of the first line of each.
+// logicalLines yields the lines of a file that are not comments, each with its line number. A
+// line that continues over several lines is joined, and has the number of the first one.
 func logicalLines(data []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(data))

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// SASL holds the credentials for the mechanism DIGEST-MD5 (RFC 2831).
+// SASL holds the user name and password for the SASL mechanism DIGEST-MD5 (RFC 2831).
 type SASL struct{ user, password string }
 
-// ParseSASL parses "user:password".
+// ParseSASL parses credentials in the form "user:password".
 func ParseSASL(credential string) (*SASL, error) {
 	user, password, ok := strings.Cut(credential, ":")
 	if !ok || user == "" {
@@ -22,14 +22,14 @@ func ParseSASL(credential string) (*SASL, error) {
 	return &SASL{user, password}, nil
 }
 
-// String returns the user name only, so that printing the value does not reveal the password.
+// String returns only the user name, so that printing the value does not reveal the password.
 func (s *SASL) String() string { return "SASL as " + printable(s.user) }
 
 // GoString returns the same as String.
 func (s *SASL) GoString() string { return s.String() }
 
-// Authenticate answers the server's challenges. send sends a token to the server and returns the
-// server's next one. An error of send is returned.
+// Authenticate answers the server's challenges. The function send sends a token to the server
+// and returns the server's next token. If it fails, Authenticate returns its error.
 func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -63,10 +63,11 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	return nil
 }
 
-// ErrRefused is wrapped by the error of send if the server rejected the token.
+// ErrRefused is wrapped by the error of the function send (see Authenticate) if the server
+// rejected the token.
 var ErrRefused = errors.New("refused")
 
-// respond returns the answer to a challenge, and the proof that the server must send back.
+// respond returns the response to a challenge, and the proof that the server must send back.
 func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err error) {
 	d := directives(challenge)
 	nonce, realm := d["nonce"], d["realm"]
@@ -83,7 +84,8 @@ func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err erro
 	return answer, proof, nil
 }
 
-// digests returns the values with which client and server prove that they know the password.
+// digests returns the values by which the client and the server prove to each other that they
+// know the password.
 func (s *SASL) digests(realm, nonce, cnonce, uri string) (response, proof string) {
 	start := md5.Sum([]byte(latin1(s.user) + ":" + latin1(realm) + ":" + latin1(s.password)))
 	secret := hexMD5(string(start[:]) + ":" + nonce + ":" + cnonce)
@@ -102,8 +104,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// latin1 encodes s in Latin-1 if possible, and returns other strings in UTF-8. RFC 2831 requires
-// this for the strings that are hashed.
+// latin1 encodes s in Latin-1 if possible; otherwise, it returns s unchanged, in UTF-8. RFC 2831
+// requires this for the strings that are hashed.
 func latin1(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -115,7 +117,7 @@ func latin1(s string) string {
 	return b.String()
 }
 
-// directives parses a list of name=value, separated by commas; values may be quoted. If a name
+// directives parses a comma-separated list of name=value pairs. Values may be quoted. If a name
 // occurs twice, the first value counts.
 func directives(s string) map[string]string {
 	d := map[string]string{}
@@ -139,20 +141,21 @@ func directives(s string) map[string]string {
 	return d
 }
 
-// unquote reads a string up to the closing quotation mark.
-func unquote(s string) (value, rest string) {
+// unquote reads a quoted string up to the closing quotation mark, and returns the text after
+// that mark as rest.
+func unquote(text string) (value, rest string) {
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
 		case '"':
-			return b.String(), s[i+1:]
+			return b.String(), text[i+1:]
 		case '\\':
 			i++
-			if i == len(s) {
+			if i == len(text) {
 				return b.String(), ""
 			}
 		}
-		b.WriteByte(s[i])
+		b.WriteByte(text[i])
 	}
 	return b.String(), ""
 }

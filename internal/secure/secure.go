@@ -1,5 +1,5 @@
-// Package secure secures connections to ZooKeeper: TLS with key stores and trust stores, zkCli's
-// client configuration, JAAS files, and SASL DIGEST-MD5.
+// Package secure protects zksh's connections to ZooKeeper: TLS with key stores and trust stores,
+// zkCli's client configuration, JAAS files, and authentication with SASL DIGEST-MD5.
 //
 // Settings.Load reads the files and returns a Config. TLS.Client makes a TLS connection and
 // verifies the server, and SASL.Authenticate authenticates a session. Problems are reported as
@@ -18,33 +18,35 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// Config is the security of connections to one ensemble. The zero value is a plain connection
-// without authentication.
+// Config contains the security settings for connections to one ensemble. The zero value means
+// plain connections without authentication.
 type Config struct {
-	TLS  *TLS  // nil: no TLS
-	SASL *SASL // nil: no SASL
+	TLS  *TLS  // nil for a connection without TLS
+	SASL *SASL // nil for a session without SASL
 
-	MaxRequest int // jute.maxbuffer of the client configuration, in bytes; 0: not set
+	MaxRequest int // jute.maxbuffer in the client configuration, in bytes; 0 if not set
 
-	// Remarks are for the user: settings that could not be applied exactly, which does not
-	// make the connection less secure.
+	// Remarks are messages for the user about settings that could not be applied exactly. The
+	// connection is not less secure because of them.
 	Remarks []string
 }
 
-// Settings are the user's settings for an ensemble, from options or a configuration file. The
-// strings except Name are names of files; empty means not set.
+// Settings are the user's security settings for an ensemble, from options or a configuration
+// file. All strings except Name are file names. An empty string means that the setting is not
+// set.
 type Settings struct {
 	TLS                 bool
-	CACert              string // trusted authorities: PEM, PKCS12 or JKS
-	Cert                string // client certificate, perhaps with its key
-	Key                 string // key of Cert, if it is in another file
+	CACert              string // certificates of trusted authorities: PEM, PKCS12 or JKS
+	Cert                string // client certificate; the file may also contain its key
+	Key                 string // private key of Cert, if it is in another file
 	Name                string // server name to expect, instead of the one in the connect string
 	Insecure            bool   // do not verify the server
 	ClientConfiguration string // file for zkCli's option -client-configuration
 	JAAS                string
 }
 
-// Environment variables with the passwords of stores that have none in the client configuration.
+// Environment variables for the passwords of key stores and trust stores. They are used if the
+// client configuration contains no password.
 const (
 	keyPasswordName   = "ZKSH_KEYSTORE_PASSWORD"
 	trustPasswordName = "ZKSH_TRUSTSTORE_PASSWORD"
@@ -55,15 +57,15 @@ type store struct {
 	file         string
 	password     string
 	passwordFile string
-	env          string // environment variable with the password
+	env          string // name of the environment variable with the password
 }
 
-// effectiveSettings combine the client configuration and Settings.
+// effectiveSettings are the combination of the client configuration and Settings.
 type effectiveSettings struct {
 	tls        bool
-	tlsKey     string // first property of the client configuration that makes sense with TLS only
+	tlsKey     string // first property in the client configuration that makes sense with TLS only
 	key, trust store
-	keyFile    string // PEM file with the key, if it is not in key
+	keyFile    string // PEM file with the private key, if the key is not in the key store
 	name       string
 	insecure   bool
 	anyName    bool // verify the certificate chain, but not the server's name
@@ -77,10 +79,11 @@ type effectiveSettings struct {
 	fips    bool   // FIPS mode, which forbids DIGEST-MD5
 
 	maxBuffer int
-	source    string // name of the client configuration, for errors
+	source    string // file name of the client configuration, for error messages
 }
 
-// Load reads the files. Its errors say what is wrong and how to fix it, and never show secrets.
+// Load reads the files that the settings name. Its errors say what is wrong and how to fix it,
+// and never contain secrets.
 func (s Settings) Load(getenv func(string) string) (Config, error) {
 	a := effectiveSettings{key: store{env: keyPasswordName}, trust: store{env: trustPasswordName}, section: "Client"}
 	var c Config
@@ -118,7 +121,7 @@ func (s Settings) wantsTLS() bool {
 	return s.TLS || s.Insecure || s.CACert+s.Cert+s.Key+s.Name != ""
 }
 
-// override applies s. Settings override the client configuration.
+// override applies the user's settings, which take precedence over the client configuration.
 func (a *effectiveSettings) override(s Settings) {
 	a.tls = a.tls || s.wantsTLS()
 	a.insecure = s.Insecure
@@ -172,8 +175,8 @@ func (a *effectiveSettings) loadSASL() (*SASL, error) {
 	return s, nil
 }
 
-// maxFile bounds the size of a file, in bytes. A store with all public authorities has a few
-// hundred KiB.
+// maxFile is the maximum size of a file, in bytes. A store with the certificates of all public
+// authorities has a few hundred KiB.
 const maxFile = 4 << 20
 
 func readFile(name string) ([]byte, error) {
@@ -184,7 +187,7 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// findPassword returns the store's password; "" if there is none.
+// findPassword returns the store's password, or an empty string if there is none.
 func (s store) findPassword(getenv func(string) string) (string, error) {
 	if s.passwordFile != "" {
 		b, err := readFile(s.passwordFile)
@@ -206,15 +209,15 @@ func (s store) read(getenv func(string) string) ([]byte, string, error) {
 	return data, password, err
 }
 
-// warnBefore is the remaining validity of a certificate below which zksh warns.
+// warnBefore is how long before a certificate expires zksh begins to warn.
 const warnBefore = 14 * 24 * time.Hour
 
-// Agreed describes an established TLS connection.
+// Agreed describes an established TLS connection, as client and server agreed on it.
 type Agreed struct {
 	Protocol string    `json:"protocol"`
 	Cipher   string    `json:"cipher"`
 	Peer     string    `json:"peer"`              // subject of the server's certificate
-	Until    time.Time `json:"until"`             // end of its validity
+	Until    time.Time `json:"until"`             // end of the validity of the server's certificate
 	Verified bool      `json:"verified"`          // the certificate chain was verified; false with --tls-insecure
 	AnyName  bool      `json:"anyName,omitempty"` // the server's name was not verified
 	Own      string    `json:"own,omitempty"`     // subject of the client certificate, if the server asked for it
@@ -223,7 +226,7 @@ type Agreed struct {
 
 const day = "2006-01-02"
 
-// String returns a line for the user.
+// String returns a description of the connection for the user, on one line.
 func (a *Agreed) String() string {
 	s := fmt.Sprintf("%s, %s; server certificate %s, valid until %s", a.Protocol, a.Cipher, a.Peer, a.Until.UTC().Format(day))
 	switch {
@@ -238,7 +241,7 @@ func (a *Agreed) String() string {
 	return s
 }
 
-// Warnings returns a warning for each certificate that has expired or expires soon.
+// Warnings returns a warning for each certificate that has expired or will expire soon.
 func (a *Agreed) Warnings(now time.Time) (list []string) {
 	warn := func(whose, name string, until time.Time) {
 		switch left := until.Sub(now); {

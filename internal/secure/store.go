@@ -11,11 +11,11 @@ import (
 	"fmt"
 )
 
-// entries are the contents of a store.
+// entries are the contents of a key store or trust store.
 type entries struct {
-	key     crypto.PrivateKey   // nil: none, or locked
+	key     crypto.PrivateKey   // nil if the store has no key, or if the key is locked
 	locked  bool                // the store has a key, but its password is not set
-	chain   []*x509.Certificate // certificate chain of the key; except for PEM, its own certificate comes first
+	chain   []*x509.Certificate // certificate chain of the key; except in PEM files, the key's own certificate comes first
 	trusted []*x509.Certificate
 }
 
@@ -29,7 +29,7 @@ var (
 	errNoStore = errors.New("the file is not in PEM, PKCS12 or JKS format")
 )
 
-// readStore detects the format of a store from its contents, and reads it.
+// readStore detects the format of a key store or trust store from its contents, and reads it.
 func readStore(data []byte, password string) (entries, error) {
 	switch {
 	case bytes.HasPrefix(data, jksMagic):
@@ -55,8 +55,8 @@ func readStore(data []byte, password string) (entries, error) {
 	return readPKCS12(data, password)
 }
 
-// readPEM reads certificates, and perhaps a key, in any order. In a trust store, all certificates
-// are trusted.
+// readPEM reads certificates, and possibly a key, in any order. In a trust store, all
+// certificates are trusted.
 func readPEM(data []byte, password string) (entries, error) {
 	var e entries
 	for {
@@ -85,7 +85,7 @@ func readPEM(data []byte, password string) (entries, error) {
 	return e, nil
 }
 
-// pemKey returns the key of a block; nil if the block contains something else.
+// pemKey returns the private key in a PEM block, or nil if the block contains something else.
 func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 	switch {
 	case b.Headers["DEK-Info"] != "":
@@ -97,7 +97,7 @@ func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 		}
 		key, err = x509.ParsePKCS8PrivateKey(der)
 		if err != nil {
-			return nil, errPassword // a wrong password may produce a valid padding by chance
+			return nil, errPassword // with a wrong password, the padding may be valid by chance
 		}
 		return key, nil
 	case b.Type == "PRIVATE KEY":
@@ -113,7 +113,8 @@ func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 	return key, nil
 }
 
-// explain adds the name of the file to an error, and advice about its password.
+// explain adds the file name of the store to an error, and advice if the password is wrong or
+// missing.
 func (s store) explain(err error, password string) error {
 	if !errors.Is(err, errPassword) {
 		return fmt.Errorf("%s: %w", s.file, err)
@@ -124,7 +125,7 @@ func (s store) explain(err error, password string) error {
 	return fmt.Errorf("%s: %w; the password was read from %s", s.file, err, s.passwordSource())
 }
 
-// passwordSource describes where the password came from.
+// passwordSource describes where the password of the store came from.
 func (s store) passwordSource() string {
 	switch {
 	case s.passwordFile != "":
@@ -135,7 +136,7 @@ func (s store) passwordSource() string {
 	return "the environment variable " + s.env
 }
 
-// certificates returns the certificates to trust.
+// certificates returns the certificates in the store, which are to be trusted.
 func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, error) {
 	data, password, err := s.read(getenv)
 	if err != nil {
@@ -151,7 +152,8 @@ func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, er
 	return e.trusted, nil
 }
 
-// identity returns the client certificate with its chain and key. The key may be in another file.
+// identity returns the client certificate with its chain and its private key. The key may be in
+// another file, keyFile.
 func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certificate, error) {
 	data, password, err := s.read(getenv)
 	if err != nil {
@@ -185,7 +187,7 @@ func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certif
 	return keyPair(e, s.file)
 }
 
-// keyPair finds the certificate of the key in the chain, and puts it first.
+// keyPair finds the certificate that belongs to the key, and puts it first in the chain.
 func keyPair(e entries, file string) (*tls.Certificate, error) {
 	signer, ok := e.key.(crypto.Signer)
 	if !ok {

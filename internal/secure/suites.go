@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// versionNames are Java's names of protocols.
+// versionNames maps Java's names of TLS versions to the versions.
 var versionNames = map[string]uint16{
 	"TLSv1": tls.VersionTLS10, "TLSv1.1": tls.VersionTLS11, "TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13,
 }
 
-// versions returns the lowest and the highest protocol. The defaults are TLS 1.2 and 1.3.
+// versions returns the lowest and the highest TLS version to use. The defaults are TLS 1.2 and
+// 1.3.
 func (a *effectiveSettings) versions() (lowest, highest uint16, err error) {
 	names := a.protocols
 	if len(names) == 0 && a.protocol != "" && a.protocol != "TLS" && a.protocol != "Default" {
@@ -39,13 +40,13 @@ func (a *effectiveSettings) versions() (lowest, highest uint16, err error) {
 }
 
 // restrictSuites allows only the named cipher suites, unless names is empty. crypto/tls does not
-// let us choose suites of TLS 1.3, so verify checks the suite of an established connection. Unknown
-// names are left out, which allows fewer suites.
+// let us choose the suites of TLS 1.3, so verify checks the suite of the established connection.
+// Unknown names are ignored; then fewer suites are allowed.
 func (t *TLS) restrictSuites(names []string) (remark string, err error) {
 	var lacking []string
-	before, since := false, false // there are suites for protocols before, or since, TLS 1.3
+	before, since := false, false // there are suites for versions below TLS 1.3, and for TLS 1.3
 	for _, name := range names {
-		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // a signalling value, not a cipher suite
+		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // signals a protocol feature; it is not a cipher suite
 			continue
 		}
 		s := findSuite(name)
@@ -80,8 +81,8 @@ func (t *TLS) restrictSuites(names []string) (remark string, err error) {
 	return remark, nil
 }
 
-// findSuite returns the cipher suite with a name; nil if crypto/tls does not have it. Java uses the
-// same names, except for the prefix SSL_ of suites that are older than TLS.
+// findSuite returns the cipher suite with the given name, or nil if crypto/tls does not support
+// it. Java uses the same names, except for the prefix SSL_ of suites that are older than TLS.
 func findSuite(name string) *tls.CipherSuite {
 	name = "TLS_" + strings.TrimPrefix(strings.TrimPrefix(name, "SSL_"), "TLS_")
 	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {

@@ -10,23 +10,24 @@ import (
 
 // TLS is the TLS configuration for the servers of one ensemble. It is safe for concurrent use.
 type TLS struct {
-	clientCert *tls.Certificate    // nil: none
-	trusted    []*x509.Certificate // trusted authorities; nil: the system's
-	name       string              // server name to expect; empty: from the connect string
+	clientCert *tls.Certificate    // nil if there is none
+	trusted    []*x509.Certificate // certificates of trusted authorities; nil for the system's authorities
+	name       string              // expected server name; empty for the name in the connect string
 	insecure   bool                // do not verify the server
 	anyName    bool                // verify the certificate chain, but not the server's name
-	min, max   uint16              // protocol versions
-	suites     []uint16            // offered cipher suites before TLS 1.3; nil: defaults of crypto/tls
-	allowed    []uint16            // cipher suites that verify accepts; nil: all
+	min, max   uint16              // lowest and highest TLS version
+	suites     []uint16            // offered cipher suites for versions below TLS 1.3; nil for the defaults of crypto/tls
+	allowed    []uint16            // cipher suites that verify accepts; nil if it accepts all
 }
 
-// The texts for incomplete verification of servers, as the prompt and --verbose show them.
+// Texts that the prompt and --verbose show if the verification of servers is incomplete.
 const (
 	notVerified     = "NOT VERIFIED"
-	nameNotVerified = "NAME NOT VERIFIED" // any server whose certificate a trusted authority has signed is accepted
+	nameNotVerified = "NAME NOT VERIFIED" // any server whose certificate was signed by a trusted authority is accepted
 )
 
-// Gap returns notVerified, nameNotVerified, or "" if servers are verified or there is no TLS.
+// Gap returns the text for incomplete verification: notVerified or nameNotVerified. It returns
+// an empty string if servers are fully verified or TLS is not used.
 func (t *TLS) Gap() string {
 	switch {
 	case t == nil:
@@ -39,7 +40,8 @@ func (t *TLS) Gap() string {
 	return ""
 }
 
-// A Conn is a TLS connection. It explains the errors that end it.
+// A Conn is a TLS connection to a ZooKeeper server. It adds explanations to the errors that end
+// the connection.
 type Conn struct {
 	*tls.Conn
 	raw           net.Conn
@@ -48,15 +50,16 @@ type Conn struct {
 	replied       atomic.Bool // the server sent data after the handshake
 }
 
-// Client starts TLS on a connection and verifies that the server has one of the names. If it fails,
-// it closes the connection and explains why, usually with an *Error.
+// Client starts TLS on a connection and verifies that the server's certificate is for one of the
+// names. If this fails, Client closes the connection and returns an explanation, usually an
+// *Error.
 func (t *TLS) Client(ctx context.Context, raw net.Conn, names []string) (*Conn, error) {
 	if t.name != "" {
 		names = []string{t.name}
 	}
 	c := &Conn{raw: raw, t: t}
 	cfg := &tls.Config{
-		InsecureSkipVerify: true, // verify does all the verification; see verify.go
+		InsecureSkipVerify: true, // verify does the complete verification; see verify.go
 		VerifyConnection:   func(cs tls.ConnectionState) error { return t.verify(cs, names) },
 		MinVersion:         t.min,
 		MaxVersion:         t.max,
@@ -80,11 +83,11 @@ func (t *TLS) Client(ctx context.Context, raw net.Conn, names []string) (*Conn, 
 	return c, nil
 }
 
-// Agreed returns the result of the handshake.
+// Agreed describes the connection after the handshake.
 func (c *Conn) Agreed() *Agreed { return newAgreed(c.ConnectionState(), c.t, c.certRequested.Load()) }
 
-// Read reads decrypted data. With TLS 1.3, the first Read reports that the server rejected the
-// client certificate.
+// Read reads decrypted data. With TLS 1.3, it is the first Read that fails if the server
+// rejected the client certificate.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -96,6 +99,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection at once, without a closing alert. tls.Conn.Close would wait for a
-// peer that reads nothing. The alert is not needed: ZooKeeper's own protocol closes sessions.
+// Close closes the connection at once, without a closing TLS alert. tls.Conn.Close would wait
+// for a server that reads nothing. The alert is not needed, because ZooKeeper's own protocol
+// closes sessions.
 func (c *Conn) Close() error { return c.raw.Close() }

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// crypto/tls rejects certificates whose name is only in the subject, but Java accepts them, and
-// ZooKeeper's own guide creates them. Therefore verify does all the verification, and
-// InsecureSkipVerify only keeps crypto/tls from doing it.
+// crypto/tls rejects a certificate if the host name is only in its subject. Java accepts such
+// certificates, and ZooKeeper's own guide creates them. Therefore verify does the complete
+// verification, and InsecureSkipVerify only turns off the verification by crypto/tls.
 
-// verify checks the cipher suite, the chain of the server's certificate, and that the certificate
-// is for one of the names.
+// verify checks the cipher suite and the chain of the server's certificate, and checks that the
+// certificate is for one of the names.
 func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 	if len(t.allowed) > 0 && !slices.Contains(t.allowed, cs.CipherSuite) {
 		return problem("the server chose the cipher suite "+tls.CipherSuiteName(cs.CipherSuite)+", which the client configuration does not allow", nil)
@@ -34,7 +34,7 @@ func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 	for _, c := range cs.PeerCertificates[1:] {
 		opts.Intermediates.AddCert(c)
 	}
-	if t.trusted != nil { // otherwise Verify uses the system's authorities
+	if t.trusted != nil { // if it is nil, Verify uses the system's authorities
 		opts.Roots = x509.NewCertPool()
 		for _, c := range t.trusted {
 			opts.Roots.AddCert(c)
@@ -54,7 +54,7 @@ func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 	return nameProblem(leaf, names)
 }
 
-// chainProblem explains why a certificate chain is not trusted, with advice.
+// chainProblem explains why a certificate chain is not trusted, and how to fix it.
 func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, now time.Time, err error) error {
 	whose := "the server's certificate (" + subject(leaf) + ")"
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired && e.Cert != nil {
@@ -116,7 +116,8 @@ func printable(s string) string {
 
 func subject(c *x509.Certificate) string { return printable(c.Subject.String()) }
 
-// alternatives returns the subject alternative names and addresses of a certificate.
+// alternatives returns the subject alternative names of a certificate: host names and IP
+// addresses.
 func alternatives(c *x509.Certificate) []string {
 	all := append([]string(nil), c.DNSNames...)
 	for _, ip := range c.IPAddresses {
@@ -130,10 +131,11 @@ func hasAlternatives(c *x509.Certificate) bool {
 	return len(c.DNSNames)+len(c.IPAddresses)+len(c.EmailAddresses)+len(c.URIs) > 0
 }
 
-// matchesHost reports whether a certificate is for a host. It compares the alternative names, or
-// the common name if there are none, as ZooKeeper's ZKHostnameVerifier does. A star matches only
-// the complete leftmost label, as in crypto/x509. ZKHostnameVerifier accepts a star anywhere; a
-// star alone would match every name without a dot, which no authority can have intended.
+// matchesHost reports whether a certificate is for a host. It compares the host with the
+// alternative names, or with the common name if there are none, as ZooKeeper's
+// ZKHostnameVerifier does. A star matches only the complete leftmost label, as in crypto/x509.
+// ZKHostnameVerifier accepts a star anywhere; a name that is only a star would match every host
+// name without a dot, which no authority can have intended.
 func matchesHost(c *x509.Certificate, host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if !hasAlternatives(c) {

@@ -15,9 +15,9 @@ import (
 )
 
 // A Policy determines how a Writer handles a znode that it should create but that already
-// exists. Commands that compare before they write need a Policy too, because other clients may
-// create znodes meanwhile. cp does not compare: it reads only its source, so it can overwrite
-// znodes that it cannot read.
+// exists. Commands that compare before they write need a Policy too, because others may create
+// znodes meanwhile. cp does not compare: it only reads its source, so it can overwrite
+// unreadable znodes.
 type Policy int
 
 // Ways to handle an existing znode.
@@ -374,8 +374,8 @@ func (w *Writer) writeDeferredData() error {
 func (w *Writer) reportProgress() { w.progress.report(w.result.Done.Total(), w.asked) }
 
 // Close applies the remaining edits and waits for their answers. cause is the error that ended
-// the edits early, or nil. If some edits were not applied, the error is a *WriteError. If Close
-// has nothing else to report, the error is only cause.
+// the edits early, or nil. If some edits were not applied, the error is a *WriteError, or the
+// cause alone if there is nothing else to report.
 func (w *Writer) Close(cause error) (Counts, error) {
 	defer w.pending.close()
 	err := cause
