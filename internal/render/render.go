@@ -1,9 +1,9 @@
-// Package render prints the answers of commands: as text like zkCli's, as a table, or as JSON.
-// Nothing else writes to standard output.
+// Package render prints the results of zksh's commands: as text like zkCli's, as a table, or as
+// JSON. No other package writes to standard output.
 //
-// A command passes a Value to a Printer. Most answers are an Answer or a Stat; a Stream prints a
-// list while it is still being read. Optional interfaces (Tabler, Lister, Fitter, Styled) lay a
-// Value out for tables and terminals. Start reading at Printer.Print.
+// A command passes a Value to a Printer. Most values are an Answer or a Stat; a Stream prints a
+// list while it is still being read. Optional interfaces (Tabler, Lister, Fitter, Styled) lay
+// out a Value for tables and terminals. Start reading at Printer.Print.
 package render
 
 import (
@@ -20,20 +20,21 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A Value is an answer. Text writes exactly what zkCli prints, with the final newline, or nothing
-// if zkCli prints nothing. encoding/json produces the JSON.
+// A Value is the result of a command. Text writes exactly what zkCli prints, including the final
+// newline, or nothing if zkCli prints nothing. The JSON is produced by encoding/json.
 type Value interface {
 	Text(w io.Writer) error
 }
 
-// An Event is a Value about something that happens while a command runs. It is not the command's
-// answer. Its JSON is an object with the key "event".
+// An Event is a Value that describes something that happens while a command runs. It is not the
+// result of the command. Its JSON is an object with the key "event".
 type Event interface {
 	Value
 	IsEvent()
 }
 
-// A Styled is a Value with text of the program itself, such as help. Parts of it can be bold.
+// A Styled is a Value whose text was written by zksh itself, such as help. Parts of the text can
+// be bold.
 type Styled interface {
 	Value
 	// StyledText writes the text for a terminal with the given number of columns; 0 means that
@@ -41,17 +42,17 @@ type Styled interface {
 	StyledText(w io.Writer, columns int, bold func(text string) string) error
 }
 
-// A Format is an output format.
+// A Format is an output format of zksh.
 type Format string
 
-// The formats. With Table, a value without a table is printed as text.
+// The output formats. With Table, a value that has no table is printed as text.
 const (
 	Text  Format = "text"
 	Table Format = "table"
 	JSON  Format = "json"
 )
 
-// ParseFormat parses the name of a format.
+// ParseFormat parses the name of an output format.
 func ParseFormat(s string) (Format, error) {
 	switch f := Format(s); f {
 	case Text, Table, JSON:
@@ -60,17 +61,17 @@ func ParseFormat(s string) (Format, error) {
 	return "", fmt.Errorf("unknown output format %q; the formats are text, table and json", s)
 }
 
-// A Printer prints values to one stream. It is for one goroutine at a time.
+// A Printer prints values to one stream. Only one goroutine at a time may use it.
 type Printer struct {
 	W      io.Writer
 	Format Format
 	Safe   bool // W is a terminal: escape characters that could control it
-	// Width returns the width of the terminal, to which a Lister or a Fitter is laid out. If
-	// Width is nil or returns 0, values are not laid out.
+	// Width returns the width of the terminal, in columns. A Lister or a Fitter is laid out for
+	// that width. If Width is nil or returns 0, values are not laid out.
 	Width func() int
-	Bold  func(text string) string // makes text of a Styled bold; nil: nothing is bold
+	Bold  func(text string) string // makes parts of a Styled bold; nil if nothing is bold
 
-	buf *bufio.Writer // reused: one for each answer would be most of the garbage of a script
+	buf *bufio.Writer // reused: a new buffer for each value would be most of a script's garbage
 }
 
 // To returns a Printer with the same settings for another stream.
@@ -78,7 +79,7 @@ func (p *Printer) To(w io.Writer) *Printer {
 	return &Printer{W: w, Format: p.Format, Safe: p.Safe, Width: p.Width, Bold: p.Bold}
 }
 
-// Print prints a value.
+// Print prints a value in the Printer's format.
 func (p *Printer) Print(v Value) error {
 	var w io.Writer = p.W
 	if _, styled := v.(Styled); p.Safe && (!styled || p.Format == JSON) {
@@ -94,7 +95,7 @@ func (p *Printer) Print(v Value) error {
 	return p.buf.Flush()
 }
 
-// Marshal does the same as json.Marshal, without escapes for HTML.
+// Marshal is like json.Marshal, but does not escape the characters <, > and &.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -141,12 +142,12 @@ func (p *Printer) print(w io.Writer, v Value) error {
 	return v.Text(w)
 }
 
-// An Answer is a Value whose text, table and JSON are given.
+// An Answer is a Value that consists of a given text, table and JSON value.
 type Answer struct {
 	Words string // text without the Stat
-	Stat  *Stat  // printed below the text; nil: none
-	Grid  Grid   // table; without a header, the text is printed instead
-	JSON  any    // usually Facts
+	Stat  *Stat  // printed below the text; nil if there is none
+	Grid  Grid   // table; if it has no header, the text is printed instead
+	JSON  any    // JSON value, usually of type Facts
 	Wrap  bool   // wrap Words at the width of the terminal
 }
 
@@ -160,7 +161,7 @@ func (a Answer) FitText(w io.Writer, columns int) error {
 	return a.Text(w)
 }
 
-// Text writes the words, and the Stat if there is one.
+// Text writes the text, followed by the Stat if there is one.
 func (a Answer) Text(w io.Writer) error {
 	if _, err := io.WriteString(w, a.Words); err != nil || a.Stat == nil {
 		return err
@@ -168,14 +169,14 @@ func (a Answer) Text(w io.Writer) error {
 	return a.Stat.Text(w)
 }
 
-// Table returns the grid.
+// Table returns the table, which may be empty.
 func (a Answer) Table() Grid { return a.Grid }
 
 // MarshalJSON implements json.Marshaler.
 func (a Answer) MarshalJSON() ([]byte, error) { return Marshal(a.JSON) }
 
-// Facts are alternating names and values. In JSON, they are an object with fields in this order. A
-// nil *Stat is left out.
+// Facts are alternating names and values. Their JSON is an object whose fields are in this
+// order. A nil *Stat is skipped.
 type Facts []any
 
 // MarshalJSON implements json.Marshaler.
@@ -194,7 +195,7 @@ func (f Facts) MarshalJSON() ([]byte, error) {
 	return append([]byte("{"), append(bytes.TrimPrefix(b.Bytes(), []byte(",")), '}')...), nil
 }
 
-// Text returns a line for each fact.
+// Text returns one line for each pair of a name and a value.
 func (f Facts) Text() string {
 	var b strings.Builder
 	for i := 0; i < len(f); i += 2 {
@@ -203,7 +204,7 @@ func (f Facts) Text() string {
 	return b.String()
 }
 
-// grid returns a row for each fact.
+// grid returns a table with one row for each pair of a name and a value.
 func (f Facts) grid() Grid {
 	g := Grid{Header: []string{"field", "value"}}
 	for i := 0; i < len(f); i += 2 {
@@ -218,7 +219,8 @@ type Stat zk.Stat
 // Hex formats a zxid or a session ID as zkCli does.
 func Hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 
-// facts returns the fields of a Stat. when formats times, in milliseconds since 1970.
+// facts returns the names and values of a Stat's fields. The function when formats a time in
+// milliseconds since 1970.
 func (s *Stat) facts(when func(ms int64) string) Facts {
 	return Facts{
 		"cZxid", Hex(s.Czxid),
@@ -235,29 +237,29 @@ func (s *Stat) facts(when func(ms int64) string) Facts {
 	}
 }
 
-// Text writes the fields as zkCli does.
+// Text writes the fields of the Stat in zkCli's format.
 func (s *Stat) Text(w io.Writer) error {
 	_, err := io.WriteString(w, s.facts(javaDate).Text())
 	return err
 }
 
-// Table returns a row for each field.
+// Table returns a table with one row for each field of the Stat.
 func (s *Stat) Table() Grid { return s.facts(javaDate).grid() }
 
-// MarshalJSON uses zkCli's names of fields. Zxids and the session ID are hexadecimal strings; times
+// MarshalJSON uses zkCli's field names. Zxids and the session ID are hexadecimal strings. Times
 // are in RFC 3339, in UTC with milliseconds.
 func (s *Stat) MarshalJSON() ([]byte, error) {
 	return s.facts(func(ms int64) string { return Time(time.UnixMilli(ms)) }).MarshalJSON()
 }
 
-// isoMillis is ISO 8601 with milliseconds.
+// isoMillis is the ISO 8601 time format with milliseconds.
 const isoMillis = "2006-01-02T15:04:05.000Z07:00"
 
 // Time formats a time for JSON: RFC 3339 in UTC with milliseconds.
 func Time(t time.Time) string { return t.UTC().Format(isoMillis) }
 
-// Human returns the Stat with times that are easier to read, relative to now. Its JSON is that of
-// the Stat.
+// Human returns the Stat with times in a more readable form, relative to now. Its JSON is the
+// same as the Stat's JSON.
 func (s *Stat) Human(now time.Time) Answer {
 	facts := s.facts(func(ms int64) string {
 		t := time.UnixMilli(ms)
@@ -266,8 +268,8 @@ func (s *Stat) Human(now time.Time) Answer {
 	return Answer{Words: facts.Text(), Grid: facts.grid(), JSON: s}
 }
 
-// ago formats how long ago something happened, in the largest unit. A time in the future counts as
-// now, because clocks differ.
+// ago formats a time in the past in its largest unit, such as days; d is the time since then. A
+// time in the future is formatted as the present, because clocks differ.
 func ago(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -295,10 +297,10 @@ func javaDate(ms int64) string {
 	return t.Format("Mon Jan 02 15:04:05 ") + zone + t.Format(" 2006")
 }
 
-// Data is a znode's data. Nil means null, which is different from empty.
+// Data is a znode's data. Nil means null data, which is different from empty data.
 type Data []byte
 
-// MarshalJSON returns null, a string, or {"base64": …} for data that is not UTF-8.
+// MarshalJSON returns null, a JSON string, or {"base64": …} if the data is not UTF-8.
 func (d Data) MarshalJSON() ([]byte, error) {
 	switch {
 	case d == nil:

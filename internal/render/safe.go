@@ -11,17 +11,18 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// A safeWriter escapes everything that could control a terminal, or be invisible on it: control
-// characters other than newline and tab, characters for which Hidden returns true, and bytes that
-// are not UTF-8.
+// A safeWriter escapes every character that could control a terminal or be invisible on it:
+// control characters except newline and tab, characters for which Hidden returns true, and bytes
+// that are not UTF-8.
 type safeWriter struct {
 	w      io.Writer
 	json   bool   // use escapes of JSON
-	rest   []byte // end of the last Write that needs more bytes to be decided
+	rest   []byte // end of the last Write; it needs more bytes to be decoded
 	before rune   // the character before rest
 }
 
-// Write escapes p. It may hold back the start of a character until the next Write.
+// Write escapes p. It may hold back the first bytes of an incomplete character until the next
+// Write.
 func (s *safeWriter) Write(p []byte) (int, error) {
 	in := append(s.rest, p...)
 	s.rest = nil
@@ -29,8 +30,8 @@ func (s *safeWriter) Write(p []byte) (int, error) {
 	for len(in) > 0 {
 		r, n := utf8.DecodeRune(in)
 		if !utf8.FullRune(in) || r == joiner && !utf8.FullRune(in[n:]) {
-			// Only a full buffer of bufio ends inside a character: the last write of a value
-			// ends with a newline.
+			// A write can end inside a character only if the buffer of bufio was full: the last
+			// write of a value ends with a newline.
 			s.rest = append([]byte(nil), in...)
 			break
 		}
@@ -65,25 +66,25 @@ func writeSafe(b *strings.Builder, r rune, raw []byte) {
 	}
 }
 
-// Hidden reports whether a terminal does not show r as a character: a control character, or one
-// that has no width, is invisible, breaks a line or reorders it. Two names that differ in such a
-// character look the same.
+// Hidden reports whether a terminal does not show r as a visible character of its own. Such
+// characters are control characters and characters that have no width, are invisible, break a
+// line or reorder it. Two names that differ only in such characters look the same.
 func Hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// joiner combines the emoji on both sides of it into one.
+// joiner is the zero-width joiner, which combines the emoji before and after it into one.
 const joiner = '\u200d'
 
-// joins reports whether a joiner between two characters combines them. Anywhere else, the joiner is
-// invisible.
+// joins reports whether a joiner between the character before and the text rest combines two
+// emoji. Everywhere else, a joiner is invisible.
 func joins(before rune, rest []byte) bool {
 	after, _ := utf8.DecodeRune(rest)
 	return isEmojiPart(before) && isEmojiPart(after)
 }
 
-// isEmojiPart reports whether an emoji may begin or end with r: a picture, a skin tone, or the
-// variation selector for colour.
+// isEmojiPart reports whether r can be the first or last character of an emoji: a picture, a
+// skin tone, or the variation selector for colour.
 func isEmojiPart(r rune) bool {
 	return unicode.Is(unicode.So, r) || r >= 0x1f3fb && r <= 0x1f3ff || r == 0xfe0f
 }
@@ -91,7 +92,7 @@ func isEmojiPart(r rune) bool {
 // lineEscaper escapes the control characters that a safeWriter does not escape.
 var lineEscaper = strings.NewReplacer("\n", `\n`, "\t", `\t`)
 
-// Safe escapes one string for a terminal, newlines and tabs included.
+// Safe escapes a string for output on a terminal. It also escapes newlines and tabs.
 func Safe(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 		return s // nearly all strings are plain ASCII
@@ -102,15 +103,16 @@ func Safe(s string) string {
 	return lineEscaper.Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// OneLine escapes the line breaks in a name, so that one name never looks like two, on a terminal
-// or in a pipe. ZooKeeper rejects names with line breaks, but other servers may not.
+// OneLine escapes the line breaks in a name, so that one name never looks like two names,
+// neither on a terminal nor in a pipe. ZooKeeper rejects names with line breaks, but other
+// servers may accept them.
 func OneLine(name string) string { return strings.ReplaceAll(name, "\n", `\n`) }
 
-// Bold makes text bold on a terminal.
+// Bold surrounds text with the escape sequences that make it bold on a terminal.
 func Bold(text string) string { return "\x1b[1m" + text + "\x1b[0m" }
 
-// Overstrike makes text bold in a pager, as man does: each character is printed twice in the same
-// place.
+// Overstrike makes text bold in a pager, in the same way as man: each character is printed twice
+// at the same position.
 func Overstrike(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -128,8 +130,8 @@ func Cut(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "…")
 }
 
-// CutMiddle shortens a line to the given number of columns by cutting out its middle. The last end
-// columns show the end of the line.
+// CutMiddle shortens a line to the given number of columns by cutting out its middle. The end of
+// the line is kept in the last columns, as many as the parameter end says.
 func CutMiddle(line string, columns, end int) string {
 	if Width(line) <= columns || columns <= end+1 {
 		return Cut(line, columns)
@@ -138,15 +140,15 @@ func CutMiddle(line string, columns, end int) string {
 	return runewidth.Truncate(line, columns-1-Width(tail), "") + "…" + tail
 }
 
-// Wrap breaks a line between words to fit the given number of columns. Only a single word can be
-// wider. All lines but the first begin with indent. If columns is below 1, the width is unknown and
-// the line is returned unchanged.
+// Wrap breaks a line between words, so that each part fits the given number of columns. Only a
+// part with a single word can be wider. All parts except the first begin with indent. If columns
+// is below 1, the width is unknown, and the line is returned unchanged.
 func Wrap(line string, columns int, indent string) string {
 	if columns < 1 || Width(line) <= columns {
 		return line
 	}
 	var b strings.Builder
-	at, begun := 0, false // current column, and whether the line has a word
+	at, begun := 0, false // current column, and whether the current part has a word
 	for line != "" {
 		word := strings.TrimLeft(line, " ")
 		gap := line[:len(line)-len(word)]
@@ -164,8 +166,8 @@ func Wrap(line string, columns int, indent string) string {
 	return b.String()
 }
 
-// WrapText wraps each line of a text. If a line has two columns, separated by two spaces, its
-// continuation is indented to the second one.
+// WrapText wraps each line of a text. If a line consists of two columns that are separated by
+// two spaces, its continuation lines are indented to the second column.
 func WrapText(text string, columns int) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -174,8 +176,8 @@ func WrapText(text string, columns int) string {
 	return strings.Join(lines, "\n")
 }
 
-// hangingIndent returns the start of the second column of a line, or of the first one if there is
-// no second column or too little room for it.
+// hangingIndent returns the position where continuation lines of a line start: its second
+// column, or its first column if there is no second column or too little room for it.
 func hangingIndent(line string, columns int) int {
 	first := len(line) - len(strings.TrimLeft(line, " "))
 	if gap := strings.Index(line[first:], "  "); gap > 0 {
@@ -187,5 +189,5 @@ func hangingIndent(line string, columns int) int {
 	return first
 }
 
-// Width returns the number of terminal columns that a line takes.
+// Width returns the number of terminal columns that a line occupies.
 func Width(line string) int { return runewidth.StringWidth(line) }

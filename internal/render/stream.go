@@ -10,35 +10,38 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// A Stream is a Value with many items, which are printed as they arrive, so that they are not all in
-// memory. It can be printed once. In JSON, it is an object with the facts of Open, the list of
-// items, and the facts of an error.
+// A Stream is a Value with many items. They are printed as they arrive, so that they are never
+// all in memory. A Stream can be printed only once. Its JSON is an object with the facts in
+// Open, the list of items, and, after an error, the facts of the error.
 type Stream struct {
 	Open    Facts
-	List    string   // name of the list in JSON
+	List    string   // field name of the list in JSON
 	Columns []Column // columns of the table and the text
-	Bare    bool     // the text has no header
-	Raw     bool     // items are JSON text; one line each, or one line for all with the format JSON
+	Bare    bool     // the text has no header line
+	Raw     bool     // each item is JSON text: on a line of its own, or, with the format JSON, all items on one line
 	Items   iter.Seq[Item]
-	// End is called after the last item. It returns an error if items are missing. Nil means
-	// that none can be missing.
+	// End is called after the last item. It returns an error if items are missing. If End is
+	// nil, no items can be missing.
 	End func() error
-	// Failed returns the facts of such an error for JSON; nil: the message, named "error".
+	// Failed returns the facts of an error of End, for JSON. If Failed is nil, the only fact is
+	// the message, named "error".
 	Failed func(error) Facts
 }
 
-// A Column is a column of a Stream. Its width is fixed, because rows are printed as they arrive.
+// A Column is a column of a Stream. Its width is fixed, because rows are printed before all
+// items are known.
 type Column struct {
 	Header string
-	Width  int  // in terminal columns; a wider cell pushes the following ones
-	Right  bool // align right
-	Spare  bool // left out of the text if a terminal has too little room for the last column
+	Width  int  // in terminal columns; a wider cell pushes the following cells to the right
+	Right  bool // align cells to the right
+	Spare  bool // skip the column in text if the terminal has too little room for the last column
 }
 
-// minLastColumn is the minimum width of the last column; below, Spare columns are left out.
+// minLastColumn is the minimum width of the last column. If there is less room, Spare columns
+// are skipped.
 const minLastColumn = 12
 
-// An Item is an item of a Stream. A nil Item means that the next one will take a while, so that the
+// An Item is an item of a Stream. A nil Item means that the next item will take a while, so the
 // items before it should be shown now.
 type Item interface {
 	// Cells returns the cells of the item's row in the table and the text.
@@ -47,10 +50,11 @@ type Item interface {
 	JSON() any
 }
 
-// Text writes a line for each item.
+// Text writes one line for each item.
 func (s *Stream) Text(w io.Writer) error { return s.printRows(w, !s.Bare, false, 0) }
 
-// print prints the stream in a format. width is the width of the terminal; 0: there is none.
+// print prints the stream in the format f. width is the width of the terminal, in columns, or 0
+// if there is no terminal.
 func (s *Stream) print(w io.Writer, f Format, width int) error {
 	switch {
 	case s.Raw && f == JSON:
@@ -67,8 +71,8 @@ func (s *Stream) print(w io.Writer, f Format, width int) error {
 	return s.Text(w)
 }
 
-// printRows prints the items as rows. If safe is true, it escapes the cells. On a terminal of known
-// width, it wraps the rows.
+// printRows prints one row for each item. If safe is true, it escapes the cells. If width is not
+// 0, it wraps the rows at that number of columns.
 func (s *Stream) printRows(w io.Writer, header, safe bool, width int) error {
 	narrow := width > 0 && s.widthBeforeLast()+minLastColumn > width
 	if header {
@@ -91,14 +95,14 @@ func (s *Stream) printRows(w io.Writer, header, safe bool, width int) error {
 	})
 }
 
-// forEach calls do for each item, and flushes w at a nil Item.
-func (s *Stream) forEach(w io.Writer, do func(Item) error) error {
+// forEach calls print for each item. For a nil Item, it flushes w instead.
+func (s *Stream) forEach(w io.Writer, print func(Item) error) error {
 	for item := range s.Items {
 		var err error
 		if item == nil {
 			err = flush(w)
 		} else {
-			err = do(item)
+			err = print(item)
 		}
 		if err != nil {
 			return err
@@ -107,7 +111,8 @@ func (s *Stream) forEach(w io.Writer, do func(Item) error) error {
 	return nil
 }
 
-// widthBeforeLast returns the width of all columns but the last, in terminal columns.
+// widthBeforeLast returns the total width of all columns except the last one, in terminal
+// columns.
 func (s *Stream) widthBeforeLast() (sum int) {
 	for _, c := range s.Columns[:max(0, len(s.Columns)-1)] {
 		sum += c.Width + gap
@@ -127,7 +132,7 @@ func (s *Stream) printRow(w io.Writer, cells []string, narrow bool, width int) e
 		b.WriteString(c)
 	}
 	line := b.String()
-	if !strings.Contains(line, "\n") { // a row with line breaks contains data
+	if !strings.Contains(line, "\n") { // if a row has line breaks, it contains znode data
 		line = Wrap(line, width, "    ")
 	}
 	_, err := io.WriteString(w, line+"\n")
@@ -151,7 +156,7 @@ func (s *Stream) printOneLine(w io.Writer) error {
 	return err
 }
 
-// pad pads a cell to the width of its column, plus the gap.
+// pad pads a cell to the width of its column and adds the gap between columns.
 func (c Column) pad(cell string) string {
 	blanks := strings.Repeat(" ", max(0, c.Width-runewidth.StringWidth(cell)))
 	if c.Right {
@@ -160,7 +165,7 @@ func (c Column) pad(cell string) string {
 	return cell + blanks + "  "
 }
 
-// flush flushes the buffer of a Printer.
+// flush flushes w if it is the buffer of a Printer.
 func flush(w io.Writer) error {
 	if b, ok := w.(*bufio.Writer); ok {
 		return b.Flush()
@@ -168,7 +173,7 @@ func flush(w io.Writer) error {
 	return nil
 }
 
-// printJSON prints the JSON object.
+// printJSON prints the stream as one JSON object.
 func (s *Stream) printJSON(w io.Writer) error {
 	open, err := s.Open.MarshalJSON()
 	if err != nil {

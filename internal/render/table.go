@@ -11,7 +11,8 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// A Tabler is a value with a table. If the grid has no header, the text is printed instead.
+// A Tabler is a value that can be printed as a table. If the Grid has no header, its text is
+// printed instead.
 type Tabler interface {
 	Table() Grid
 }
@@ -20,10 +21,11 @@ type Tabler interface {
 type Grid struct {
 	Header []string
 	Rows   [][]string
-	Stat   *Stat // printed below as another table; nil: none
+	Stat   *Stat // printed below the grid as a second table; nil if there is none
 }
 
-// WriteGrid prints a grid without borders. It escapes control characters, which would break rows.
+// WriteGrid prints a grid without borders. It escapes control characters, because they would
+// break rows.
 func WriteGrid(w io.Writer, g Grid) error {
 	cell := tw.CellConfig{
 		Alignment:  tw.CellAlignment{Global: tw.AlignLeft},
@@ -55,8 +57,8 @@ func WriteGrid(w io.Writer, g Grid) error {
 	return WriteGrid(w, g.Stat.Table())
 }
 
-// Lines returns the header and the rows as aligned lines without trailing spaces. Cells must be
-// safe to print.
+// Lines returns the header and the rows as aligned lines without trailing spaces. The cells must
+// not contain control characters.
 func (g Grid) Lines() (lines []string) {
 	widths := g.Widths()
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
@@ -69,20 +71,20 @@ func (g Grid) Lines() (lines []string) {
 	return lines
 }
 
-// A Fitter is a value whose text can be fitted to the width of a terminal.
+// A Fitter is a value whose text can be laid out for the width of a terminal.
 type Fitter interface {
 	FitText(w io.Writer, columns int) error
 }
 
-// A Step is one way to make a grid narrower: to narrow a column, or to leave it out.
+// A Step is one way to make a grid narrower: it narrows or removes a column.
 type Step struct {
 	Column int
-	Width  int                                 // minimum width; 0: leave the column out
-	Cut    func(cell string, width int) string // shortens a cell; nil: the function Cut
+	Width  int                                 // minimum width of the column; 0 removes the column
+	Cut    func(cell string, width int) string // shortens a cell; nil for the function Cut
 }
 
-// Fit takes steps until the grid fits the given number of terminal columns, or no steps are left.
-// If columns is below 1, the width is unknown and the grid is returned unchanged.
+// Fit narrows the grid, step by step, until it fits the given number of terminal columns or no
+// steps remain. If columns is below 1, the width is unknown, and the grid is returned unchanged.
 func (g Grid) Fit(columns int, steps ...Step) Grid {
 	if columns < 1 {
 		return g
@@ -90,11 +92,11 @@ func (g Grid) Fit(columns int, steps ...Step) Grid {
 	widths := g.Widths()
 	cuts := make([]func(string, int) string, len(widths))
 	for _, s := range steps {
-		over := totalWidth(widths) - columns
-		if over <= 0 {
+		excess := totalWidth(widths) - columns
+		if excess <= 0 {
 			break
 		}
-		if widths[s.Column] = min(widths[s.Column], max(widths[s.Column]-over, s.Width)); s.Width == 0 {
+		if widths[s.Column] = min(widths[s.Column], max(widths[s.Column]-excess, s.Width)); s.Width == 0 {
 			widths[s.Column] = 0
 		}
 		cuts[s.Column] = s.Cut
@@ -118,7 +120,8 @@ func (g Grid) Fit(columns int, steps ...Step) Grid {
 	return fitted
 }
 
-// Width returns the number of terminal columns that the grid takes, gaps included.
+// Width returns the number of terminal columns that the grid occupies, including the gaps
+// between columns.
 func (g Grid) Width() int { return totalWidth(g.Widths()) }
 
 func totalWidth(widths []int) int {
@@ -131,7 +134,7 @@ func totalWidth(widths []int) int {
 	return sum
 }
 
-// Widths returns the number of terminal columns that each column of the grid takes.
+// Widths returns the width of each column of the grid, in terminal columns.
 func (g Grid) Widths() []int {
 	widths := make([]int, len(g.Header))
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
@@ -142,7 +145,7 @@ func (g Grid) Widths() []int {
 	return widths
 }
 
-// A Lister is a value that is a list of names, perhaps with a Stat below it.
+// A Lister is a value that consists of a list of names, optionally followed by a Stat.
 type Lister interface {
 	Columns() (items []string, stat *Stat)
 }
@@ -150,10 +153,12 @@ type Lister interface {
 // gap is the number of spaces between two columns.
 const gap = 2
 
-// maxSearchedItems is the length of a list up to which the tightest layout is searched for.
+// maxSearchedItems is the maximum length of a list for which arrange searches for the most
+// compact layout.
 const maxSearchedItems = 2000
 
-// writeColumns prints a list in columns, in as few rows as possible, each column from top to bottom.
+// writeColumns prints a list in columns, in as few rows as possible. The items run down each
+// column.
 func writeColumns(w io.Writer, items []string, stat *Stat, width int) error {
 	cells := make([]string, len(items))
 	for i, s := range items {
@@ -177,8 +182,8 @@ func writeColumns(w io.Writer, items []string, stat *Stat, width int) error {
 	return stat.Text(w)
 }
 
-// arrange returns the smallest number of rows whose columns fit into width, and the widths of the
-// columns. For a long list, the number may be larger than necessary.
+// arrange returns the smallest number of rows for which the columns fit into width, and the
+// widths of the columns. For a long list, the number of rows may be larger than necessary.
 func arrange(cells []string, width int) (rows int, widths []int) {
 	lengths := make([]int, len(cells))
 	widest := 0
@@ -186,7 +191,8 @@ func arrange(cells []string, width int) (rows int, widths []int) {
 		lengths[i] = runewidth.StringWidth(c)
 		widest = max(widest, lengths[i])
 	}
-	// This number certainly fits: all columns are as wide as the widest cell.
+	// With this number of rows, the list certainly fits, because it assumes that all columns are
+	// as wide as the widest cell.
 	most := (len(cells)-1)/max(1, (width+gap)/(widest+gap)) + 1
 	rows = 1
 	if len(cells) > maxSearchedItems {
@@ -199,7 +205,8 @@ func arrange(cells []string, width int) (rows int, widths []int) {
 	}
 }
 
-// columnWidths returns the width of each column for a number of rows, and the total width with gaps.
+// columnWidths returns the width of each column if the list has this number of rows, and the
+// total width including gaps.
 func columnWidths(lengths []int, rows int) (widths []int, all int) {
 	widths = make([]int, (len(lengths)-1)/rows+1)
 	for i, n := range lengths {
