@@ -16,15 +16,15 @@ import (
 	"github.com/zksh/zksh/internal/peer"
 )
 
-// Clients are the clients that are connected to the servers.
+// Clients describes the clients that are connected to the servers of an ensemble.
 type Clients struct {
-	Addrs map[int64]string // client addresses, by session
-	Skew  time.Duration    // how far the server's clock is ahead of ours
+	Addrs map[int64]string // client addresses, by session ID
+	Skew  time.Duration    // how far the server's clock is ahead of this computer's clock
 	All   bool             // every server of the ensemble reported its clients
-	Why   string           // reason why All is false, for the user
+	Why   string           // reason why All is false, as a message for the user; empty if All is true
 }
 
-// NoConnection is the address of a client that is connected to no server.
+// NoConnection is used in place of the address of a client that is not connected to any server.
 const NoConnection = "no connection"
 
 const (
@@ -32,7 +32,7 @@ const (
 	maxAnswer = 16 << 20 // maximum size of an AdminServer's answer, in bytes
 )
 
-// FindClients asks every server of the connect string at once.
+// FindClients asks all servers of the connect string at the same time for their clients.
 func FindClients(ctx context.Context, e Ensemble) *Clients { return findClients(ctx, e, adminPort) }
 
 func findClients(ctx context.Context, e Ensemble, admin string) *Clients {
@@ -52,8 +52,8 @@ func findClients(ctx context.Context, e Ensemble, admin string) *Clients {
 	return gather(answers, members, own)
 }
 
-// gather combines the answers. They are complete if there are as many as the ensemble has
-// members.
+// gather combines the answers of the servers. The result is complete if as many servers answered
+// as the ensemble has members.
 func gather(answers []answer, members int, own connection) *Clients {
 	c := &Clients{Addrs: map[int64]string{}}
 	since := map[int64]time.Time{}
@@ -66,7 +66,7 @@ func gather(answers []answer, members int, own connection) *Clients {
 		}
 		for _, conn := range a.conns {
 			if conn.since.Before(since[conn.session]) {
-				continue // for a moment, two servers list a session that has moved
+				continue // for a moment, two servers may list a session that has moved
 			}
 			c.Addrs[conn.session], since[conn.session] = conn.addr, conn.since
 			if conn.session == own.session && !conn.since.IsZero() {
@@ -81,29 +81,30 @@ func gather(answers []answer, members int, own connection) *Clients {
 	return c
 }
 
-// countMembers returns the number of servers in the ensemble, or 0 if it is unknown.
+// countMembers returns the number of servers in the ensemble, or 0 if the number is unknown.
 func countMembers(ctx context.Context, e Ensemble) int {
 	config, err := e.Config(ctx)
 	if err != nil {
-		return 0 // the server is old, or we have no permission
+		return 0 // the server is too old, or we have no permission
 	}
-	return max(len(parseMembers(config, "")), 1) // a stand-alone server has no list
+	return max(len(parseMembers(config, "")), 1) // the configuration of a stand-alone server lists no members
 }
 
 // An answer is one server's list of connections.
 type answer struct {
 	conns []connection
-	err   error // short, because it is shown to the user
+	err   error // has a short message, because it is shown to the user
 }
 
-// A connection is one client of a server.
+// A connection is the connection of one client to a server.
 type connection struct {
 	session int64
 	addr    string
-	since   time.Time // by the server's clock; zero: unknown
+	since   time.Time // start of the connection by the server's clock; zero if unknown
 }
 
-// askHost asks a server for its connections: with cons, or else through its AdminServer.
+// askHost asks a server for its connections, either with the four-letter command cons or, if
+// that fails, through the AdminServer.
 func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
 	text, err := ask(ctx, e, addr, "cons")
 	switch {
@@ -124,11 +125,11 @@ func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
 	return answer{err: err}
 }
 
-// parseCons parses lines like
+// parseCons parses the reply to the four-letter command cons, which has lines like
 //
 //	/127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x1000…,lop=PING,est=1795188561000,…)
 //
-// Other products omit "/", "[1]" and "queued=0,".
+// Servers of other products omit "/", "[1]" and "queued=0,".
 func parseCons(text string) answer {
 	var a answer
 	for l := range strings.Lines(text) {
@@ -152,21 +153,21 @@ func parseCons(text string) answer {
 	return a
 }
 
-// field returns the value of a field in a line of cons.
+// field returns the value of the field name in a line of the reply to cons.
 func field(fields, name string) string {
 	_, rest, _ := strings.Cut(fields, name)
 	value, _, _ := strings.Cut(strings.TrimRight(rest, ")"), ",")
 	return value
 }
 
-// askAdmin asks an AdminServer for its connections.
+// askAdmin asks a server's AdminServer for the server's connections.
 func askAdmin(ctx context.Context, url string) ([]connection, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // uses no proxy, because the request is for this host
+		Transport:     &http.Transport{DisableKeepAlives: true}, // without a proxy, because the request is for this host
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)
@@ -194,7 +195,7 @@ func askAdmin(ctx context.Context, url string) ([]connection, error) {
 	return conns, nil
 }
 
-// An adminConnection is a connection in the AdminServer's list.
+// An adminConnection is an entry in the AdminServer's list of connections.
 type adminConnection struct {
 	Remote  string `json:"remote_socket_address"`
 	Session int64  `json:"session_id"`

@@ -11,11 +11,12 @@ import (
 	"github.com/zksh/zksh/internal/peer"
 )
 
-// notAllowed is part of a server's reply to a four-letter command that is not in its whitelist.
+// notAllowed is part of a server's reply to a four-letter command that is not in the server's
+// whitelist.
 const notAllowed = "is not executed because it is not in the whitelist"
 
-// ask sends a four-letter command to a server. If the server rejects the command, the error
-// says how to allow it.
+// ask sends a four-letter command to a server and returns the reply. If the server rejects the
+// command, the error says how to allow it.
 func ask(ctx context.Context, e Ensemble, addr, word string) (string, error) {
 	text, err := e.Word(ctx, addr, word)
 	switch {
@@ -27,17 +28,18 @@ func ask(ctx context.Context, e Ensemble, addr, word string) (string, error) {
 	return text, err
 }
 
-// A notListed is the error of a four-letter command that is not in a server's whitelist.
+// A notListed is the error for a four-letter command that is not in a server's whitelist. Its
+// value is the command.
 type notListed string
 
 func (w notListed) Error() string {
 	return fmt.Sprintf("the four-letter command %s is not allowed; add it to 4lw.commands.whitelist on the servers", string(w))
 }
 
-// askEach sends a four-letter command to all servers at once. why has a text for each server
-// that did not answer. A server that refuses the connection counts as answered, because no
-// client is connected to it.
-func askEach(ctx context.Context, e Ensemble, addrs []string, word string) (texts, why []string) {
+// askEach sends a four-letter command to all servers at the same time. problems contains an
+// error message for each server that did not answer. A server that refuses the connection counts
+// as having answered, because no client is connected to it.
+func askEach(ctx context.Context, e Ensemble, addrs []string, word string) (texts, problems []string) {
 	texts, errs := make([]string, len(addrs)), make([]error, len(addrs))
 	var asking sync.WaitGroup
 	for i, addr := range addrs {
@@ -46,25 +48,26 @@ func askEach(ctx context.Context, e Ensemble, addrs []string, word string) (text
 	asking.Wait()
 	for _, err := range errs {
 		if err != nil && !peer.Refused(err) {
-			why = append(why, err.Error())
+			problems = append(problems, err.Error())
 		}
 	}
-	return texts, why
+	return texts, problems
 }
 
-// parsePairs parses lines with a name and a value, separated by the string between.
-func parsePairs(text, between string) map[string]string {
+// parsePairs parses lines that consist of a name, the separator and a value.
+func parsePairs(text, separator string) map[string]string {
 	values := map[string]string{}
 	for l := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(l), between); ok {
+		if name, value, ok := strings.Cut(strings.TrimSpace(l), separator); ok {
 			values[name] = value
 		}
 	}
 	return values
 }
 
-// pathsBySession parses the paths of each session, which dump and wchc print in the same format: a
-// line with the session ID in hexadecimal, and below it an indented line for each path.
+// pathsBySession parses the paths of each session. The four-letter commands dump and wchc print
+// them in the same format: a line with the session ID in hexadecimal, and below it an indented
+// line for each path.
 func pathsBySession(text string) map[int64][]string {
 	all := map[int64][]string{}
 	var session int64
@@ -86,9 +89,9 @@ func pathsBySession(text string) map[int64][]string {
 	return all
 }
 
-// ephemerals parses the ephemeral znodes in the reply to dump: their paths by session. It
-// ignores the number in their heading, which may be off by a few because sessions start and
-// end while the server writes.
+// ephemerals returns the paths of the ephemeral znodes in the reply to dump, by session ID. It
+// ignores the number in the heading, which may be wrong by a few because sessions start and end
+// while the server writes the reply.
 func ephemerals(dump string) (map[int64][]string, error) {
 	_, rest, found := strings.Cut(dump, "Sessions with Ephemerals (")
 	count, rest, closed := strings.Cut(rest, ")")
@@ -100,8 +103,8 @@ func ephemerals(dump string) (map[int64][]string, error) {
 	return pathsBySession(rest), nil
 }
 
-// Ephemerals returns the server paths of all ephemeral znodes of the ensemble, by session. It
-// asks one server after another until one answers.
+// Ephemerals returns the server paths of all ephemeral znodes of the ensemble, by session ID. It
+// asks one server after another until one of them answers.
 func Ephemerals(ctx context.Context, e Ensemble) (map[int64][]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, dumpLimit)
 	defer cancel()
@@ -121,13 +124,13 @@ func Ephemerals(ctx context.Context, e Ensemble) (map[int64][]string, error) {
 	return nil, first
 }
 
-// Watches are the data watches of all sessions. Servers do not report child watches.
+// Watches contains the data watches of all sessions. Servers do not report child watches.
 type Watches struct {
-	Paths map[int64]map[string]bool // server paths, by session
-	Why   string                    // why some are missing, for the user; empty: none is missing
+	Paths map[int64]map[string]bool // server paths with data watches, by session ID
+	Why   string                    // reason why some watches are missing, as a message for the user; empty if none is missing
 }
 
-// FindWatches asks all servers for the data watches of all sessions.
+// FindWatches asks all servers for the data watches of their sessions.
 func FindWatches(ctx context.Context, e Ensemble) *Watches {
 	ctx, cancel := context.WithTimeout(ctx, dumpLimit)
 	defer cancel()
@@ -153,8 +156,9 @@ func FindWatches(ctx context.Context, e Ensemble) *Watches {
 	return w
 }
 
-// SumCounters returns the sums of some counters over all servers. names are mntr's names of the
-// counters. why is the reason for the user if the sums are unknown, else empty.
+// SumCounters returns the sums of some counters over all servers. names are the names of the
+// counters in the reply to mntr. If the sums are unknown, why is a message with the reason for
+// the user; otherwise, it is empty.
 func SumCounters(ctx context.Context, e Ensemble, names ...string) (sums map[string]int64, why string) {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()

@@ -9,20 +9,20 @@ import (
 
 // A member is a server in the ensemble's configuration.
 type member struct {
-	addr     string // address for clients
+	addr     string // address for connections of clients
 	observer bool
 }
 
-// membersNotReported is the reason why an answer may be incomplete although all known servers
+// membersNotReported is a reason why a result may be incomplete although all known servers
 // answered.
 const membersNotReported = "the ensemble does not report its members"
 
-// findMembers returns the addresses to ask: those of the connect string, and those of all other
-// members in the ensemble's configuration. configured reports whether the configuration could be
-// read. The configuration of a stand-alone server has no members.
+// findMembers returns the addresses of all servers to ask: the servers in the connect string and
+// the other members in the ensemble's configuration. configured reports whether the
+// configuration could be read. The configuration of a stand-alone server has no members.
 func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, configured bool) {
 	addrs = e.Hosts()
-	reading, cancel := context.WithTimeout(ctx, clientsLimit) // Config waits for a connection
+	reading, cancel := context.WithTimeout(ctx, clientsLimit) // the call of Config waits until the client is connected
 	defer cancel()
 	config, err := e.Config(reading)
 	if err != nil {
@@ -47,22 +47,23 @@ func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []mem
 	return addrs, members, true
 }
 
-// resolved returns an address unchanged, and with each IP address of its host.
+// resolved returns the address itself, and the address with each IP address of its host in place
+// of the host name.
 func resolved(ctx context.Context, addr string) []string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return []string{addr}
 	}
 	all := []string{addr}
-	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // an unknown host has only its name
+	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // for an unknown host, the result has only the host name
 	for _, ip := range ips {
 		all = append(all, net.JoinHostPort(ip, port))
 	}
 	return all
 }
 
-// parseMembers parses lines like server.1=zk1:2888:3888:participant;0.0.0.0:2181. A member
-// without an address for clients gets the given port.
+// parseMembers parses lines like server.1=zk1:2888:3888:participant;0.0.0.0:2181. If a member
+// has no address for clients, its host is combined with the given port.
 func parseMembers(config, port string) (members []member) {
 	for l := range strings.Lines(config) {
 		key, value, _ := strings.Cut(strings.TrimSpace(l), "=")

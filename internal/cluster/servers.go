@@ -14,34 +14,34 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Servers is the report of all servers of an ensemble about themselves.
+// Servers describes all servers of an ensemble, as they report it themselves.
 type Servers struct {
 	Members  int       `json:"members"`  // number of members of the ensemble
-	Voters   int       `json:"voters"`   // number of members with a vote
+	Voters   int       `json:"voters"`   // number of members that may vote
 	Answered int       `json:"answered"` // number of members that answered
-	Quorum   bool      `json:"quorum"`   // more than half of the voters serve, one of them as the leader
+	Quorum   bool      `json:"quorum"`   // more than half of the voters serve clients, one of them as the leader
 	Servers  []*Server `json:"servers"`
-	NotTold  []string  `json:"notTold,omitempty"` // what the servers do not report, and how to allow it
+	NotTold  []string  `json:"notTold,omitempty"` // facts that the servers do not report, and how to allow it
 }
 
-// Server is the report of one member about itself.
+// Server describes one member of an ensemble, as it reports it itself.
 type Server struct {
 	Addr        string `json:"server"`
-	Role        string `json:"role"`              // leader, follower, observer, standalone, read-only; empty without an answer
-	Product     string `json:"product,omitempty"` // if it is not ZooKeeper
+	Role        string `json:"role"`              // leader, follower, observer, standalone or read-only; empty if the member did not answer
+	Product     string `json:"product,omitempty"` // name of the product if it is not ZooKeeper
 	Version     string `json:"version,omitempty"`
 	Zxid        string `json:"zxid,omitempty"`
 	Lag         string `json:"lag,omitempty"`     // number of transactions behind the newest server, or "an epoch"
-	Latency     string `json:"latency,omitempty"` // ms: min/avg/max
+	Latency     string `json:"latency,omitempty"` // in milliseconds: min/avg/max
 	Connections string `json:"connections,omitempty"`
 	Watches     string `json:"watches,omitempty"`
-	Problem     string `json:"problem,omitempty"` // why there is no answer
+	Problem     string `json:"problem,omitempty"` // reason why the member did not answer
 
 	zxid int64
 }
 
-// FindServers asks all members at once: those of the connect string, and the others that the
-// ensemble's configuration names.
+// FindServers asks all members of the ensemble at the same time: the servers in the connect
+// string and the others in the ensemble's configuration.
 func FindServers(ctx context.Context, e Ensemble) *Servers {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()
@@ -71,7 +71,8 @@ func FindServers(ctx context.Context, e Ensemble) *Servers {
 	return s
 }
 
-// deriveQuorum computes the quorum and each server's lag from all replies.
+// deriveQuorum determines whether there is a quorum, and how far each server lags behind, from
+// the replies of all servers.
 func (s *Servers) deriveQuorum() {
 	serving, leads, furthest := 0, false, int64(0)
 	for _, v := range s.Servers {
@@ -99,10 +100,12 @@ func (s *Servers) deriveQuorum() {
 	}
 }
 
-// maxProblem is the width to which a reply without a role is cut, in terminal columns.
+// maxProblem is the maximum width of a reply without a role, in terminal columns. Longer replies
+// are truncated.
 const maxProblem = 120
 
-// askServer asks one server about itself. why says what the server does not report; empty: nothing.
+// askServer asks one server about itself. why says which facts the server does not report, or is
+// empty if it reports all of them.
 func askServer(ctx context.Context, e Ensemble, addr string) (s *Server, why string) {
 	s = &Server{Addr: addr}
 	text, err := ask(ctx, e, addr, "srvr")
@@ -122,7 +125,7 @@ func askServer(ctx context.Context, e Ensemble, addr string) (s *Server, why str
 	}
 	s.Product, s.Version = productOf(text)
 	s.Zxid, s.Latency, s.Connections = facts["Zxid"], facts["Latency min/avg/max"], facts["Connections"]
-	if n, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil { // other servers print decimal zxids
+	if n, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil { // servers of other products print decimal zxids
 		s.zxid = int64(n)
 		s.Zxid = render.Hex(s.zxid)
 	}
@@ -133,8 +136,8 @@ func askServer(ctx context.Context, e Ensemble, addr string) (s *Server, why str
 	return s, ""
 }
 
-// productOf parses the first line of the reply to srvr: the product, which is empty for
-// ZooKeeper, and its version.
+// productOf parses the first line of the reply to srvr. It returns the name of the product,
+// which is empty for ZooKeeper, and the version.
 func productOf(text string) (product, version string) {
 	first, _, _ := strings.Cut(text, "\n")
 	product, version, found := strings.Cut(strings.TrimSpace(first), " version: ")
@@ -150,7 +153,7 @@ func productOf(text string) (product, version string) {
 	return product, version
 }
 
-// Table returns a row for each member.
+// Table returns a table with one row for each member.
 func (s *Servers) Table() render.Grid {
 	g := render.Grid{Header: []string{"SERVER", "ROLE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNECTIONS", "WATCHES"}}
 	for _, v := range s.Servers {
@@ -163,10 +166,10 @@ func (s *Servers) Table() render.Grid {
 	return g
 }
 
-// Text prints the table, and below it whether a quorum is available.
+// Text prints the table of members, and below it whether there is a quorum.
 func (s *Servers) Text(w io.Writer) error { return s.FitText(w, 0) }
 
-// FitText prints the same, fitted to the given number of terminal columns.
+// FitText prints the same as Text, but fitted to the given number of terminal columns.
 func (s *Servers) FitText(w io.Writer, columns int) error {
 	const role, version, zxid, latency = 1, 2, 3, 5
 	g := s.Table().Fit(columns-1, render.Step{Column: version}, render.Step{Column: latency}, render.Step{Column: zxid}, render.Step{Column: role, Width: 10})

@@ -14,45 +14,45 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// The other states of a session; see also NoConnection.
+// States of a session. NoConnection is another one.
 const (
 	isConnected = "connected"
 	notReported = "not told"
 )
 
-// Session is the report of the servers about one session.
+// Session describes one session, as the servers report it.
 type Session struct {
 	ID         string   `json:"session"`
-	State      string   `json:"state"`            // connected, no connection or not told
-	GoneIn     string   `json:"goneIn,omitempty"` // without a connection: longest time until the session expires
+	State      string   `json:"state"`            // "connected", "no connection" or "not told"
+	GoneIn     string   `json:"goneIn,omitempty"` // longest time until the session expires; empty if it has a connection
 	Client     string   `json:"client,omitempty"` // address of the client
-	Server     string   `json:"server,omitempty"` // server that the client is connected to
-	Since      string   `json:"since,omitempty"`  // start of the connection: RFC 3339 in UTC
+	Server     string   `json:"server,omitempty"` // server to which the client is connected
+	Since      string   `json:"since,omitempty"`  // start of the connection, in RFC 3339 and UTC
 	Timeout    string   `json:"timeout,omitempty"`
 	LastOp     string   `json:"lastOp,omitempty"`
-	Latency    string   `json:"latency,omitempty"` // ms: min/avg/max
+	Latency    string   `json:"latency,omitempty"` // in milliseconds: min/avg/max
 	Identities []string `json:"identities,omitempty"`
 	Ephemerals []string `json:"ephemerals"`
-	Watches    []string `json:"watches"` // watches for data and creation; no server reports child watches
+	Watches    []string `json:"watches"` // paths with watches for data or creation; servers do not report child watches
 }
 
-// Coverage says how much of the ensemble an answer covers.
+// Coverage describes how many servers of the ensemble contributed to a result.
 type Coverage struct {
 	Answered int      `json:"answered"`
 	Members  int      `json:"members"`
-	NotTold  []string `json:"notTold,omitempty"` // what is missing, why, and how to allow it
+	NotTold  []string `json:"notTold,omitempty"` // facts that are missing, the reasons, and how to allow it
 }
 
-// missing adds what is unknown, with the first of the reasons in why. If why is empty, nothing is
-// missing.
-func (c *Coverage) missing(what string, why []string) {
-	if len(why) > 0 {
-		c.NotTold = append(c.NotTold, what+": "+why[0])
+// missing records that a fact is unknown, with the first of the reasons. If there are no
+// reasons, missing does nothing.
+func (c *Coverage) missing(fact string, reasons []string) {
+	if len(reasons) > 0 {
+		c.NotTold = append(c.NotTold, fact+": "+reasons[0])
 	}
 }
 
-// FindSession finds a session by its ID, or, if id is 0, by the address of its client, with or
-// without the port. It returns an error if there is certainly no such session.
+// FindSession finds a session by its ID. If id is 0, it finds the session by the address of its
+// client, with or without the port. It returns an error if the session certainly does not exist.
 func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Session, *Coverage, error) {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()
@@ -69,7 +69,7 @@ func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Ses
 	s.ID = render.Hex(id)
 	known, err := s.fillFromDump(ctx, e, addrs[0], id)
 	if err != nil {
-		c.missing("ephemerals, locks", []string{err.Error()}) // a caller finds locks by their ephemeral znodes
+		c.missing("ephemerals, locks", []string{err.Error()}) // the caller finds locks by their ephemeral znodes
 	}
 	all := configured && c.Answered == c.Members
 	if !configured {
@@ -97,8 +97,8 @@ func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Ses
 	return s, c, nil
 }
 
-// fillFromCons fills in the connection of a session from the replies to cons, and returns the
-// session's ID. missing has a text for each server that did not reply.
+// fillFromCons fills in the connection of the session from the replies to cons, and returns the
+// session's ID. missing contains an error message for each server that did not reply.
 func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, missing []string) (int64, error) {
 	newest, found := int64(math.MinInt64), map[int64]bool{}
 	for i, text := range texts {
@@ -113,7 +113,7 @@ func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, m
 				continue
 			}
 			found[c.session] = true
-			if at := c.since.UnixMilli(); at >= newest { // two servers may list a session that has moved
+			if at := c.since.UnixMilli(); at >= newest { // for a moment, two servers may list a session that has moved
 				newest = at
 				s.fillFromLine(addrs[i], strings.TrimSpace(l), c)
 			}
@@ -134,7 +134,7 @@ func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, m
 	return 0, fmt.Errorf("there is no session from %s", client)
 }
 
-// fillFromLine fills in the connection from one line of the reply to cons.
+// fillFromLine fills in the connection of the session from one line of a reply to cons.
 func (s *Session) fillFromLine(server, line string, c connection) {
 	s.Client, s.Server = c.addr, server
 	if !c.since.IsZero() {
@@ -147,8 +147,9 @@ func (s *Session) fillFromLine(server, line string, c connection) {
 	s.Latency = field(line, "minlat=") + "/" + field(line, "avglat=") + "/" + field(line, "maxlat=")
 }
 
-// fillFromDump fills in a session's ephemeral znodes from the reply to dump, and the time until the
-// session expires if its client stays silent. known reports whether the session exists.
+// fillFromDump fills in the session's ephemeral znodes from a server's reply to dump, and the
+// time until the session expires if its client stays silent. known reports whether the session
+// exists.
 func (s *Session) fillFromDump(ctx context.Context, e Ensemble, addr string, id int64) (known bool, err error) {
 	text, err := ask(ctx, e, addr, "dump")
 	if err != nil {
@@ -167,7 +168,7 @@ func (s *Session) fillFromDump(ctx context.Context, e Ensemble, addr string, id 
 	var end time.Time
 	for l := range strings.Lines(tracked) {
 		if _, date, ok := strings.Cut(strings.TrimSpace(l), " expire at "); ok {
-			end, _ = time.Parse(javaDate, strings.TrimSuffix(date, ":")) // an unknown format leaves end zero
+			end, _ = time.Parse(javaDate, strings.TrimSuffix(date, ":")) // if the format is unknown, end stays zero
 		}
 		if first := strings.Fields(l); len(first) > 0 && first[0] == s.ID {
 			known = true
@@ -182,7 +183,8 @@ func (s *Session) fillFromDump(ctx context.Context, e Ensemble, addr string, id 
 // javaDate is the format of java.util.Date, in which dump prints the expiry of a session.
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
-// maxSessionTimeout returns a server's maxSessionTimeout; "" if it is unknown.
+// maxSessionTimeout returns a server's setting maxSessionTimeout, or an empty string if it is
+// unknown.
 func maxSessionTimeout(ctx context.Context, e Ensemble, addr string) string {
 	text, err := ask(ctx, e, addr, "conf")
 	if err != nil {
@@ -197,10 +199,10 @@ func maxSessionTimeout(ctx context.Context, e Ensemble, addr string) string {
 	return (time.Duration(ms) * time.Millisecond).String()
 }
 
-// Facts returns a row for each fact: its name and its value.
+// Facts returns one row for each known fact about the session: its name and its value.
 func (s *Session) Facts() (rows [][]string) {
 	state := s.State
-	if state == notReported { // this value is for JSON; show a plain word to the user
+	if state == notReported { // notReported is a value for JSON; show plain words to the user
 		state = "unknown"
 	}
 	if s.GoneIn != "" {
