@@ -4,8 +4,8 @@ package tty
 
 import "os"
 
-// TakeEscapes does nothing: only Windows needs a call to interpret escape sequences.
+// TakeEscapes does nothing: only a Windows console must be asked to interpret escape sequences.
 func TakeEscapes(*os.File) error { return nil }
 
-// AwaitKey returns at once: only a Windows console remembers where a line began.
+// AwaitKey returns at once: only a Windows console remembers the position at which a line began.
 func AwaitKey(*os.File) error { return nil }

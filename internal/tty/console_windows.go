@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TakeEscapes makes a console interpret escape sequences, as terminals on other systems always do.
+// TakeEscapes makes a Windows console interpret escape sequences. Terminals on other systems
+// always do.
 func TakeEscapes(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	var mode uint32
@@ -24,7 +25,7 @@ var (
 	readConsoleInputW = kernel32.NewProc("ReadConsoleInputW")
 )
 
-// An inputRecord is Windows' INPUT_RECORD, with the fields of a key event.
+// An inputRecord is the INPUT_RECORD of Windows, with the fields of a key event.
 type inputRecord struct {
 	kind uint16
 	_    uint16
@@ -38,15 +39,17 @@ type inputRecord struct {
 
 const keyEvent = 1
 
-// startsLine reports whether a line may begin with this event: the press of a key other than Shift,
-// Ctrl, Alt, a lock or a Windows key, or a character that was composed while Alt was held.
+// startsLine reports whether the user may begin to type a line with this event: a key press,
+// except of Shift, Ctrl, Alt, a lock key or a Windows key; or a character that was composed
+// while Alt was held.
 func (r *inputRecord) startsLine() bool {
 	modifiers := []uint16{0x10, 0x11, 0x12, 0x14, 0x5b, 0x5c, 0x90, 0x91}
 	return r.kind == keyEvent && (r.char != 0 && r.key == 0x12 || r.down != 0 && !slices.Contains(modifiers, r.key))
 }
 
-// AwaitKey waits until a key has been pressed at a console, and does not consume it. A console
-// remembers where its line began, so nothing may be printed while a line is being read.
+// AwaitKey waits until the user presses a key at a console, and does not consume the key. A
+// console remembers the position at which a line began, so nothing may be printed while a line
+// is being read.
 func AwaitKey(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	for {
@@ -68,7 +71,7 @@ func AwaitKey(f *os.File) error {
 		case n == 0:
 		case r.startsLine():
 			return nil
-		default: // discard other events, such as the release of the previous Enter
+		default: // discard any other event, such as the release of the Enter key of the previous line
 			if err := ask(readConsoleInputW); err != nil {
 				return err
 			}

@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunJob runs a program made by exec.CommandContext until it has ended, and restores the terminal's
-// modes. If our job is in the foreground, the program belongs to it and receives the signals of
-// keys, as we do. Otherwise the program becomes a job of its own, so that the end of the context
-// terminates all of its processes: with TERM at once, and with KILL after cmd.WaitDelay.
+// RunJob runs a program, made by exec.CommandContext, until it ends, and restores the modes of
+// the terminal. If our job is in the foreground, the program becomes part of it and receives the
+// same signals of keys, such as Ctrl-C, as we do. Otherwise, the program becomes a separate job,
+// so that all of its processes can be terminated when the context ends: with TERM at once, and
+// with KILL after cmd.WaitDelay.
 func RunJob(cmd *exec.Cmd) error {
 	ours := inForeground()
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
@@ -25,7 +26,7 @@ func RunJob(cmd *exec.Cmd) error {
 	putBack := KeepModes(os.Stdin)
 	err := cmd.Run()
 	if end, ok := waitStatus(cmd); ok && !ours && end.Signaled() && end.Signal() == unix.SIGKILL {
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // the rest of the job; an error means that there is none
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // the rest of the job; an error means that no process remains
 	}
 	return errors.Join(err, putBack())
 }
@@ -38,7 +39,8 @@ func waitStatus(cmd *exec.Cmd) (syscall.WaitStatus, bool) {
 	return end, ok
 }
 
-// ExitStatus returns the exit status of a program that has ended, as in a shell: 128+n for signal n.
+// ExitStatus returns the exit status of a program that has ended, in the form that shells use:
+// 128+n after signal n.
 func ExitStatus(cmd *exec.Cmd) int {
 	if end, ok := waitStatus(cmd); ok && end.Signaled() {
 		return 128 + int(end.Signal())
@@ -46,15 +48,15 @@ func ExitStatus(cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// EndedByKey reports whether a program was ended by a signal of a key, which the terminal sends to
-// the complete foreground job.
+// EndedByKey reports whether a program was terminated by a key such as Ctrl-C. The terminal
+// sends the signal of such a key to the complete foreground job.
 func EndedByKey(cmd *exec.Cmd) bool {
 	end, ok := waitStatus(cmd)
 	return ok && end.Signaled() && (end.Signal() == unix.SIGINT || end.Signal() == unix.SIGQUIT)
 }
 
-// inForeground reports whether our job is in the foreground of our terminal, which one of the
-// standard files may be.
+// inForeground reports whether our job is in the foreground of our terminal. The terminal is
+// known if at least one of the standard files is connected to it.
 func inForeground() bool {
 	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
 		if group, err := Foreground(f); err == nil {

@@ -12,17 +12,17 @@ import (
 // Modes are a terminal's settings for input and output.
 type Modes = unix.Termios
 
-// GetModes reads a terminal's modes. It fails for a file that is not a terminal, and for a terminal
-// that has hung up.
+// GetModes reads a terminal's modes. It fails for a file that is not a terminal, and for a
+// terminal that was disconnected.
 func GetModes(f *os.File) (*Modes, error) { return unix.IoctlGetTermios(int(f.Fd()), getTermios) }
 
-// SetModes sets a terminal's modes. If the terminal has hung up, SetModes does nothing.
+// SetModes sets a terminal's modes. If the terminal was disconnected, SetModes does nothing.
 func SetModes(f *os.File, m *Modes) error {
 	return UnlessGone(unix.IoctlSetTermios(int(f.Fd()), setTermios, m))
 }
 
-// PutBack sets a terminal's modes, unless another job is in the foreground by now. Setting the
-// modes would stop us in that case.
+// PutBack sets a terminal's modes, unless another job is in the foreground now. In that case,
+// the terminal would stop us if we changed the modes.
 func PutBack(f *os.File, m *Modes) error {
 	if group, err := Foreground(f); err == nil && group != unix.Getpgrp() {
 		return nil
@@ -30,8 +30,8 @@ func PutBack(f *os.File, m *Modes) error {
 	return SetModes(f, m)
 }
 
-// KeepModes saves a terminal's modes and returns a function that restores them. For a file that is
-// not a terminal, the function does nothing.
+// KeepModes saves a terminal's modes and returns a function that restores them. If the file is
+// not a terminal, the returned function does nothing.
 func KeepModes(f *os.File) (putBack func() error) {
 	modes, err := GetModes(f)
 	if err != nil {
@@ -40,7 +40,8 @@ func KeepModes(f *os.File) (putBack func() error) {
 	return func() error { return PutBack(f, modes) }
 }
 
-// HideTyped makes a terminal hide typed characters, except line breaks, until show is called.
+// HideTyped stops a terminal from showing typed characters, except line breaks, until show is
+// called.
 func HideTyped(f *os.File) (show func() error, err error) {
 	modes, err := GetModes(f)
 	if err != nil {
@@ -51,8 +52,8 @@ func HideTyped(f *os.File) (show func() error, err error) {
 	return show, SetModes(f, modes)
 }
 
-// HideKeys makes a terminal hide all typed characters until show is called. It does nothing if
-// another job is in the foreground.
+// HideKeys stops a terminal from showing any typed characters until show is called. It does
+// nothing if another job is in the foreground.
 func HideKeys(f *os.File) (show func() error, err error) {
 	modes, err := GetModes(f)
 	if err != nil {
@@ -63,20 +64,21 @@ func HideKeys(f *os.File) (show func() error, err error) {
 	return show, PutBack(f, modes)
 }
 
-// Foreground returns the foreground process group of a terminal. It fails for a file that is not
-// the controlling terminal of this process.
+// Foreground returns the ID of a terminal's foreground process group. It fails if the file is
+// not the controlling terminal of this process.
 func Foreground(f *os.File) (group int, err error) {
 	return unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 }
 
-// SetForeground makes a process group the foreground of a terminal, even if another job is in the
-// foreground now. If the terminal has hung up, SetForeground does nothing.
+// SetForeground puts a process group into the foreground of a terminal, even if another job is
+// in the foreground now. If the terminal was disconnected, SetForeground does nothing.
 func SetForeground(f *os.File, group int) error {
 	return UnlessGone(Quietly(func() error { return unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCSPGRP, group) }))
 }
 
-// EndJob sends TERM to a program. If zksh leads its process group, EndJob sends TERM to the
-// complete group, zksh included, because the program may be a pipeline. zksh is terminating anyway.
+// EndJob sends TERM to a program. If zksh leads its own process group, EndJob sends TERM to that
+// complete group, because the program may be a pipeline. This includes zksh, which is
+// terminating anyway.
 func EndJob(p *os.Process) error {
 	if unix.Getpgrp() == os.Getpid() {
 		return unix.Kill(0, unix.SIGTERM)
@@ -84,7 +86,7 @@ func EndJob(p *os.Process) error {
 	return p.Signal(unix.SIGTERM)
 }
 
-// UnlessGone returns err, or nil if err means that the terminal has hung up.
+// UnlessGone returns err, or nil if err means that the terminal was disconnected.
 func UnlessGone(err error) error {
 	if errors.Is(err, unix.EIO) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENOTTY) {
 		return nil

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The requests that read and write a terminal's modes.
+// ioctl requests that read and set a terminal's modes.
 const (
 	getTermios = unix.TIOCGETA
 	setTermios = unix.TIOCSETA
 )
 
-// Quietly calls do without the risk that SIGTTOU stops this process, because do changes the
-// terminal while another job is in the foreground. The signal stays ignored afterwards, because Go
-// cannot undo that.
-func Quietly(do func() error) error {
+// Quietly calls change, which may change the terminal while another job is in the foreground.
+// Without Quietly, the signal SIGTTOU would stop this process. The signal stays ignored
+// afterwards, because Go cannot undo that.
+func Quietly(change func() error) error {
 	signal.Ignore(syscall.SIGTTOU)
-	return do()
+	return change()
 }

@@ -6,24 +6,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The requests that read and write a terminal's modes.
+// ioctl requests that read and set a terminal's modes.
 const (
 	getTermios = unix.TCGETS
 	setTermios = unix.TCSETS
 )
 
-// Quietly calls do without the risk that SIGTTOU stops this process, because do changes the
-// terminal while another job is in the foreground. It blocks the signal in this thread. To ignore
-// the signal instead would affect all programs started meanwhile, and Go could not undo it.
-func Quietly(do func() error) error {
+// Quietly calls change, which may change the terminal while another job is in the foreground.
+// Without Quietly, the signal SIGTTOU would stop this process. Quietly blocks the signal in this
+// thread. If it ignored the signal instead, programs started meanwhile would ignore it too, and
+// Go could not undo that.
+func Quietly(change func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var block, before unix.Sigset_t
-	block.Val[0] = 1 << (unix.SIGTTOU - 1) // bits of the first word, which has at least 32
+	block.Val[0] = 1 << (unix.SIGTTOU - 1) // signals in the first word of the set, which has at least 32 bits
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &before); err != nil {
 		return err
 	}
-	err := do()
+	err := change()
 	if back := unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil); back != nil {
 		return back
 	}

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Session identifies the terminal window that zksh runs in, by its session of processes. The result
-// contains the start of the session's leader, because process numbers are reused. It is empty if
-// the leader is unknown.
+// Session returns an identifier of the terminal window in which zksh runs: the ID of the process
+// session and the start time of its leader. The start time is needed because process IDs are
+// reused. Session returns an empty string if the leader is unknown.
 func Session() string {
 	leader, err := unix.Getsid(0)
 	if err != nil {
@@ -23,10 +23,11 @@ func Session() string {
 		return ""
 	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(leader) + "/stat")
-	if err != nil { // the leader is gone, or belongs to another namespace
+	if err != nil { // the leader has ended, or belongs to another namespace
 		return ""
 	}
-	// The start time is the 20th field after the program's name, which may contain anything.
+	// The start time is the 20th field after the program's name. The name may contain any
+	// characters.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {
 		return ""
@@ -34,8 +35,8 @@ func Session() string {
 	return fmt.Sprintf("%s %d %s", bytes.TrimSpace(boot), leader, fields[19])
 }
 
-// Name returns the name of a terminal, such as pts/3. It is empty if the name is unknown or f is not
-// a terminal.
+// Name returns the name of a terminal, such as pts/3, or an empty string if the name is unknown
+// or f is not a terminal.
 func Name(f *os.File) string {
 	name, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil || !Is(f) {
