@@ -1,9 +1,11 @@
-// Package jute encodes and decodes ZooKeeper's wire format: big-endian integers, length-prefixed
-// strings and buffers (length -1 is null), and counted vectors. The file zookeeper.jute in
-// ZooKeeper's sources defines the records.
+// Package jute encodes and decodes ZooKeeper's wire format: big-endian integers, strings and
+// buffers that are preceded by their length (-1 for null), and vectors that are preceded by
+// their number of elements. The records are defined in the file zookeeper.jute of ZooKeeper's
+// sources.
 //
-// An Encoder appends values to a record, and a Decoder reads them. The package also has the opcodes
-// of requests, the validation of znode paths (PathFault) and the format of quotas (Quota).
+// An Encoder appends values to a record, and a Decoder reads them. The package also contains the
+// opcodes of requests, the validation of znode paths (PathFault) and the format of quotas
+// (Quota).
 package jute
 
 import (
@@ -16,9 +18,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ReadBehind reads n bytes and appends them to b. It allocates memory in steps, at first for step
-// bytes and then up to four times the data that has arrived. So a false length cannot make it
-// allocate much.
+// ReadBehind reads n bytes and appends them to b. It allocates memory in steps: first for step
+// bytes, then for up to four times the data that has arrived. Therefore a false length cannot
+// make it allocate much more memory than there is data.
 func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 	for end := len(b) + n; len(b) < end; {
 		have := len(b)
@@ -34,20 +36,20 @@ func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 	return b, nil
 }
 
-// errShort reports a record that is shorter than its fields require, or that contains an impossible
+// errShort reports a record that is too short for its fields, or that contains an impossible
 // length.
 var errShort = errors.New("jute: the record is truncated or malformed")
 
-// ErrTooMany reports lists that exceed the limit of a Decoder.
+// ErrTooMany reports that the lists of a record exceed the limit of a Decoder.
 var ErrTooMany = errors.New("jute: the lists of the record contain too many elements")
 
-// An Encoder appends values to B.
+// An Encoder appends encoded values to the buffer B.
 type Encoder struct{ B []byte }
 
 // Byte appends one raw byte.
 func (e *Encoder) Byte(v byte) { e.B = append(e.B, v) }
 
-// Bool appends a boolean as one byte.
+// Bool appends a boolean value as one byte.
 func (e *Encoder) Bool(v bool) {
 	if v {
 		e.Byte(1)
@@ -70,7 +72,8 @@ func (e *Encoder) Long(values ...int64) {
 	}
 }
 
-// MultiHeader appends the header of an operation of a multi, or, with end, of its end.
+// MultiHeader appends the header of an operation in a multi. If end is true, it is the header
+// that marks the end of the multi.
 func (e *Encoder) MultiHeader(op int32, end bool, err int32) {
 	e.Int(op)
 	e.Bool(end)
@@ -101,30 +104,31 @@ func (e *Encoder) Strings(v []string) {
 	}
 }
 
-// A Decoder reads values from the front of a record. After the first failure, every call returns a
-// zero value, so it is enough to check Err at the end of a record. Without a limit, lists allocate
-// memory in proportion to the record.
+// A Decoder reads values from the front of a record. After the first failure, every method
+// returns a zero value, so it is enough to check Err at the end of a record. Unless a limit is
+// set, the memory for lists grows in proportion to the record.
 type Decoder struct {
 	b       []byte
 	err     error
-	budget  int  // bytes that elements of lists may still take
-	limited bool // budget is in effect
+	budget  int  // bytes that may still be allocated for elements of lists
+	limited bool // Limit was called, so budget is in effect
 }
 
 // NewDecoder returns a Decoder of b. The caller must not change b afterwards.
 func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
-// Limit bounds the memory for the elements of all lists, in bytes, besides the bytes of the record.
-// A string takes 16 bytes in memory, but may take only 4 in the record.
+// Limit sets the maximum memory for the elements of all lists, in bytes, in addition to the
+// record itself. A string needs 16 bytes in memory, but may need only 4 in the record.
 func (d *Decoder) Limit(bytes int) { d.budget, d.limited = bytes, true }
 
-// Next continues with another record. The limit applies to both together.
+// Next continues with another record, b. The limit applies to all records together.
 func (d *Decoder) Next(b []byte) { d.b, d.err = b, nil }
 
-// Err returns the first error: nil, errShort if the record is malformed, or ErrTooMany.
+// Err returns the first error: nil if there was none, errShort if the record is malformed, or
+// ErrTooMany.
 func (d *Decoder) Err() error { return d.err }
 
-// Rest returns the bytes not read yet.
+// Rest returns the bytes that have not been read yet.
 func (d *Decoder) Rest() []byte { return d.b }
 
 func (d *Decoder) take(n int) []byte {
@@ -165,8 +169,8 @@ func (d *Decoder) Long() int64 {
 	return 0
 }
 
-// Buffer reads a buffer. Null is nil, and an empty buffer is not nil. The result shares the memory
-// of the record.
+// Buffer reads a byte buffer. It returns nil for a null buffer, and a non-nil slice for an empty
+// one. The result shares memory with the record.
 func (d *Decoder) Buffer() []byte {
 	n := d.Int()
 	if d.err != nil || n == -1 {
@@ -175,12 +179,12 @@ func (d *Decoder) Buffer() []byte {
 	return d.take(int(n))
 }
 
-// String reads a string; null is "".
+// String reads a string. It returns an empty string for a null string.
 func (d *Decoder) String() string { return string(d.Buffer()) }
 
-// Count reads the length of a vector; a null vector has length 0. Each element has at least size
-// bytes in the record, and takes cost bytes in memory. A length that does not fit into the record or
-// the limit is an error, so the caller can safely allocate that many elements.
+// Count reads the length of a vector; a null vector has length 0. Each element needs at least
+// size bytes in the record, and cost bytes in memory. Count fails if the vector does not fit
+// into the record or the limit, so the caller can safely allocate memory for that many elements.
 func (d *Decoder) Count(size, cost int) int {
 	n := d.Int()
 	if d.err != nil || n == -1 {
@@ -208,7 +212,7 @@ func (d *Decoder) Stat() *zk.Stat {
 	return st
 }
 
-// StatTo reads a Stat into st, which must be zero.
+// StatTo reads a Stat into st, whose fields must all be 0.
 func (d *Decoder) StatTo(st *zk.Stat) {
 	p := d.take(StatLen)
 	if p == nil {
@@ -235,25 +239,27 @@ func (d *Decoder) ACL() []zk.ACL {
 	return acl
 }
 
-// MultiHeader reads the header of a multi's next operation, and reports whether it is the end of the
-// multi instead. It ignores the error code, which the operation's result repeats.
+// MultiHeader reads the header of the next operation in a multi, and reports whether it marks
+// the end of the multi instead. It ignores the error code, because the result of the operation
+// contains it too.
 func (d *Decoder) MultiHeader() (op int32, end bool) {
 	op, end, _ = d.MultiPart()
 	return op, end
 }
 
-// MultiPart reads the same header as MultiHeader, and also returns the error code.
+// MultiPart reads the same header as MultiHeader, but also returns the error code.
 func (d *Decoder) MultiPart() (op int32, end bool, err int32) {
 	return d.Int(), d.Bool(), d.Int()
 }
 
-// StringCost is the memory of a string besides its characters, in bytes.
+// StringCost is the memory for a string without its characters, in bytes.
 const StringCost = 16
 
-// Strings reads a vector of strings. They share memory, so each of them keeps all in memory.
+// Strings reads a vector of strings. The strings share memory, so each of them keeps all of them
+// in memory.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4, StringCost)
-	end := 0 // end of the strings in d.b
+	end := 0 // end of the strings that have been measured, as an index of d.b
 	for range n {
 		size, ok := stringLength(d.b[end:])
 		if !ok {
@@ -272,9 +278,9 @@ func (d *Decoder) Strings() []string {
 	return v
 }
 
-// stringLength returns the length of the string at the start of b, which is 0 for null, and reports
-// whether b contains the complete string.
-func stringLength(b []byte) (size int, whole bool) {
+// stringLength returns the length of the string at the start of b, or 0 for a null string. It
+// also reports whether b contains the complete string.
+func stringLength(b []byte) (size int, complete bool) {
 	if len(b) < 4 {
 		return 0, false
 	}
@@ -282,10 +288,10 @@ func stringLength(b []byte) (size int, whole bool) {
 	return max(0, int(n)), n >= -1 && int(n) <= len(b)-4
 }
 
-// Special xids of frames.
+// Special transaction IDs (xids) in the headers of replies.
 const (
 	XidEvent = -1 // a watch event
-	XidPing  = -2 // a ping and its answer
+	XidPing  = -2 // a ping or its reply
 )
 
 // Opcodes of requests (ZooDefs.OpCode).
@@ -322,25 +328,27 @@ const (
 	OpCloseSession         = -11
 )
 
-// Creates reports whether an operation creates a znode.
+// Creates reports whether the opcode op belongs to an operation that creates a znode.
 func Creates(op int32) bool {
 	return op == OpCreate || op == OpCreate2 || op == OpCreateContainer || op == OpCreateTTL
 }
 
-// Writes reports whether an operation may change a znode or the ensemble.
+// Writes reports whether the opcode op belongs to an operation that may change a znode or the
+// ensemble.
 func Writes(op int32) bool {
 	return Creates(op) || op == OpDelete || op == OpSetData || op == OpSetACL || op == OpMulti || op == OpReconfig
 }
 
-// Limits of the path of a znode.
+// Limits for the path of a znode.
 const (
-	MaxPath   = 1 << 20 // bytes: a request with the path must fit into a server's frame limit
-	MaxLevels = 10_000  // levels: more than any real tree has
+	MaxPath   = 1 << 20 // in bytes: a request that contains the path must fit into a server's frame limit
+	MaxLevels = 10_000  // number of levels, more than in any real tree
 )
 
-// PathFault returns the first fault of the names in a path, in the words of ZooKeeper's PathUtils,
-// and its position in UTF-16 units from 0. why is empty if there is no fault. The caller must check
-// the slashes at the beginning and the end of the path.
+// PathFault returns the first fault in the names of a path, in the words of ZooKeeper's
+// PathUtils, and the position of the fault in UTF-16 code units, starting at 0. If there is no
+// fault, why is empty. The caller must check the slashes at the beginning and the end of the
+// path.
 func PathFault(path string) (at int, why string) {
 	if isPlainPath(path) {
 		return 0, ""
@@ -367,8 +375,8 @@ func PathFault(path string) (at int, why string) {
 	return 0, ""
 }
 
-// isPlainPath reports whether a path is certainly valid, as most are: it has only printable ASCII
-// characters, and no name is empty or begins with a dot.
+// isPlainPath reports whether a path is certainly valid because it contains only printable ASCII
+// characters, and no name is empty or begins with a dot. Most paths are like this.
 func isPlainPath(path string) bool {
 	var last byte
 	for i := range len(path) {
@@ -381,9 +389,9 @@ func isPlainPath(path string) bool {
 	return last != '/'
 }
 
-// invalidChar reports whether r is invalid in a path, by the ranges of PathUtils. Characters beyond
-// the basic plane are surrogates in Java, and so invalid. Invalid UTF-8 decodes to U+FFFD, which is
-// invalid, too.
+// invalidChar reports whether r is invalid in a path, according to the ranges in PathUtils.
+// Characters beyond the Basic Multilingual Plane are surrogates in Java, so they are invalid.
+// Invalid UTF-8 decodes to U+FFFD, which is invalid, too.
 func invalidChar(r rune) bool {
 	return r >= 0x01 && r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }

@@ -8,10 +8,12 @@ import (
 	"strings"
 )
 
-// A Quota is the content of a limits or stats znode (StatsTrack): numbers by key.
+// A Quota is the content of a limits or stats znode, in the format of ZooKeeper's class
+// StatsTrack. It maps keys such as "count" to numbers.
 type Quota map[string]int64
 
-// Get returns a number. A missing one is -1, which means "no limit".
+// Get returns the number for a key. If the key is missing, it returns -1, which means "no
+// limit".
 func (q Quota) Get(key string) int64 {
 	if v, ok := q[key]; ok {
 		return v
@@ -19,8 +21,9 @@ func (q Quota) Get(key string) int64 {
 	return -1
 }
 
-// String formats a quota as servers do since 3.7 (StatsTrack.toString): count and bytes, then the
-// other keys in sorted order. Servers 3.4 can read it because of the additional "=".
+// String formats a quota as servers have done since 3.7 (StatsTrack.toString): first count and
+// bytes, then the other keys in sorted order. Servers of version 3.4 can read it too, because of
+// the additional "=".
 func (q Quota) String() string {
 	s, sep := fmt.Sprintf("count=%d,bytes=%d", q.Get("count"), q.Get("bytes")), "=;"
 	for _, key := range slices.Sorted(maps.Keys(q)) {
@@ -32,9 +35,9 @@ func (q Quota) String() string {
 	return s
 }
 
-// ParseQuota parses text like "count=3,bytes=20=;countHardLimit=5". It ignores a second "=" and what
-// follows it. ok reports whether the text is well-formed; a malformed stats znode makes a real
-// server terminate.
+// ParseQuota parses text like "count=3,bytes=20=;countHardLimit=5". It ignores a second "=" and
+// the text after it. ok reports whether data is well-formed. A malformed stats znode makes a
+// real server terminate.
 func ParseQuota(data []byte) (q Quota, ok bool) {
 	q, ok = Quota{}, true
 	for _, pair := range strings.FieldsFunc(string(data), func(r rune) bool { return r == ',' || r == ';' }) {
