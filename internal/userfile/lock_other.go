@@ -9,7 +9,7 @@ import (
 
 const noFollow = 0
 
-// Lock fails: zksh cannot lock files on this system.
+// Lock returns an error: zksh cannot lock files on this system.
 func Lock(*os.File, bool) (taken bool, err error) {
 	return false, errors.New("zksh cannot lock files on this system")
 }
@@ -19,8 +19,8 @@ func Unlock(*os.File) error { return nil }
 
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename renames from to to, and replaces an existing file.
+// rename renames a file and replaces an existing file of the new name.
 func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
 
-// SyncDir does nothing: only Unix syncs the names of files separately.
+// SyncDir does nothing: only Unix must sync the names of files separately from their contents.
 func SyncDir(string) error { return nil }

@@ -13,8 +13,8 @@ import (
 // noFollow makes open fail on a symbolic link.
 const noFollow = unix.O_NOFOLLOW
 
-// Lock acquires the advisory lock on an open file, exclusive or shared, and reports whether it was
-// free. Closing the file releases the lock.
+// Lock tries to acquire the advisory lock on an open file, exclusive or shared, and reports
+// whether it acquired the lock. Closing the file releases the lock.
 func Lock(f *os.File, shared bool) (taken bool, err error) {
 	how := unix.LOCK_EX
 	if shared {
@@ -27,10 +27,11 @@ func Lock(f *os.File, shared bool) (taken bool, err error) {
 	return err == nil, err
 }
 
-// Unlock releases the lock.
+// Unlock releases the lock on an open file.
 func Unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-// owner returns the owner of a file, and whether that is another user.
+// owner returns the user ID of a file's owner, and reports whether the owner is a different
+// user.
 func owner(info os.FileInfo) (uid uint32, other bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -39,11 +40,11 @@ func owner(info os.FileInfo) (uid uint32, other bool) {
 	return stat.Uid, int(stat.Uid) != os.Geteuid()
 }
 
-// rename renames from to to, and replaces an existing file.
+// rename renames a file and replaces an existing file of the new name.
 func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
 
-// SyncDir writes the names of the files in a directory to the disk, as File.Sync does with the
-// contents of a file.
+// SyncDir makes sure that the names of the files in a directory are on the disk, as File.Sync
+// does for the contents of a file.
 func SyncDir(name string) error {
 	dir, err := os.Open(name)
 	if err != nil {

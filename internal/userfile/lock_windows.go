@@ -9,12 +9,12 @@ import (
 
 const noFollow = 0
 
-// lockRegion returns the position of the locked byte. Others cannot read the bytes that are locked
-// on Windows, so it is far beyond the end of any file.
+// lockRegion returns the position of the byte that Lock locks. On Windows, other processes
+// cannot read locked bytes, so the position is far beyond the end of any file.
 func lockRegion() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
-// Lock acquires the lock on an open file, exclusive or shared, and reports whether it was free.
-// Closing the file releases the lock.
+// Lock tries to acquire the lock on an open file, exclusive or shared, and reports whether it
+// acquired the lock. Closing the file releases the lock.
 func Lock(f *os.File, shared bool) (taken bool, err error) {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {
@@ -27,17 +27,17 @@ func Lock(f *os.File, shared bool) (taken bool, err error) {
 	return err == nil, err
 }
 
-// Unlock releases the lock.
+// Unlock releases the lock on an open file.
 func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockRegion())
 }
 
-// owner reports that no file belongs to another user: on Windows, the directory's permissions decide
-// who can read a file.
+// owner returns false for other: on Windows, the permissions of the directory determine who can
+// read a file.
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename renames the file from, which contains data, to to. Windows cannot replace an open file,
-// such as one that several shells share. Then rename writes data into the open file, which is
+// rename renames a file whose contents are data. Windows cannot replace an open file, such as a
+// file that several shells share. In that case, rename writes data into the open file, which is
 // incomplete for a moment.
 func rename(from, to string, data []byte) error {
 	err := os.Rename(from, to)
@@ -50,5 +50,5 @@ func rename(from, to string, data []byte) error {
 	return os.Remove(from)
 }
 
-// SyncDir does nothing: only Unix syncs the names of files separately.
+// SyncDir does nothing: only Unix must sync the names of files separately from their contents.
 func SyncDir(string) error { return nil }

@@ -8,26 +8,27 @@ import (
 	"time"
 )
 
-// Limits of waiting for another program.
+// Limits on the time that zksh waits for another program.
 const (
-	openPatience = 3 * time.Second  // until the other end of a FIFO is opened
-	readPatience = 30 * time.Second // until a pipe or a device is read completely
+	openPatience = 3 * time.Second  // until the program opens the other end of a FIFO
+	readPatience = 30 * time.Second // until the program has written all data to a pipe or a device
 )
 
-// OpenToRead opens a file for reading. It waits up to three seconds until another program opens a
-// FIFO for writing. With process substitution, the writer exists already.
+// OpenToRead opens a file for reading. If the file is a FIFO, it waits up to three seconds for
+// another program to open the FIFO for writing. With process substitution, there already is a
+// writer.
 func OpenToRead(name string) (*os.File, error) {
 	return openPatiently(name, "writing", "writer", openPatience, func() (*os.File, error) { return os.Open(name) })
 }
 
-// OpenToWrite opens a file for writing, with the flags and mode of os.OpenFile. It waits up to three
-// seconds until another program opens a FIFO for reading.
+// OpenToWrite opens a file for writing, with the flags and mode of os.OpenFile. If the file is a
+// FIFO, it waits up to three seconds for another program to open the FIFO for reading.
 func OpenToWrite(name string, flag int, mode os.FileMode) (*os.File, error) {
 	return openPatiently(name, "reading", "reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
 }
 
-// openPatiently opens a file. If it is a FIFO whose other end is not opened within patience,
-// openPatiently fails.
+// openPatiently opens a file by calling open. If the file is a FIFO, it fails unless another
+// program opens the other end in time.
 func openPatiently(name, use, program string, patience time.Duration, open func() (*os.File, error)) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		return open()
@@ -37,16 +38,16 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 		err error
 	}
 	got := make(chan opened, 1)
-	go func() { // ends when the other end is opened, or with the process
+	go func() { // ends when another program opens the other end, or when the process ends
 		f, err := open()
 		got <- opened{f, err}
 	}()
-	late := time.NewTimer(patience)
-	defer late.Stop()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
 	select {
 	case o := <-got:
 		return o.f, o.err
-	case <-late.C:
+	case <-timeout.C:
 		go func() { // ends after the goroutine above
 			if o := <-got; o.err == nil {
 				_ = o.f.Close()
@@ -56,21 +57,21 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 	}
 }
 
-// ReadSmallFile opens and reads a file of at most most bytes, with OpenToRead and ReadSmall.
-func ReadSmallFile(name string, most int64) ([]byte, error) {
+// ReadSmallFile opens and reads a file of at most maxSize bytes, with OpenToRead and ReadSmall.
+func ReadSmallFile(name string, maxSize int64) ([]byte, error) {
 	f, err := OpenToRead(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return ReadSmall(f, most)
+	return ReadSmall(f, maxSize)
 }
 
-// ReadSmall reads an open file of at most most bytes. A pipe or a device must be read completely
-// within half a minute.
-func ReadSmall(f *os.File, most int64) ([]byte, error) { return readSmall(f, most, readPatience) }
+// ReadSmall reads an open file of at most maxSize bytes. It fails if a pipe or a device does not
+// end within half a minute.
+func ReadSmall(f *os.File, maxSize int64) ([]byte, error) { return readSmall(f, maxSize, readPatience) }
 
-func readSmall(f *os.File, most int64, patience time.Duration) ([]byte, error) {
+func readSmall(f *os.File, maxSize int64, patience time.Duration) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -83,12 +84,12 @@ func readSmall(f *os.File, most int64, patience time.Duration) ([]byte, error) {
 			return nil, err
 		}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	b, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, fmt.Errorf("cannot read all of %s: it is not a regular file, and its end did not come within %v; use a regular file", f.Name(), patience)
-	case int64(len(b)) > most:
-		return nil, fmt.Errorf("the file %s is too large: the limit is %d bytes", f.Name(), most)
+	case int64(len(b)) > maxSize:
+		return nil, fmt.Errorf("the file %s is too large: the limit is %d bytes", f.Name(), maxSize)
 	}
 	return b, err
 }

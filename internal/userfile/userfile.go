@@ -1,6 +1,6 @@
-// Package userfile opens and replaces private files of the user, such as the history, which all
-// running shells of the user share. It also reads small files, opens FIFOs without blocking for
-// ever, and expands ~ in file names.
+// Package userfile opens and replaces private files of zksh's user, such as the history, which
+// all of the user's running shells share. It also reads small files, opens FIFOs without
+// blocking forever, and expands ~ in file names.
 package userfile
 
 import (
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Home expands a leading ~/ in a file name to the user's home directory. It is for names that no
-// shell has expanded.
+// Home replaces a leading ~/ in a file name with the user's home directory. It is for file names
+// that were not expanded by a shell.
 func Home(name string) string {
 	below, is := strings.CutPrefix(name, "~/")
 	if !is {
@@ -21,20 +21,21 @@ func Home(name string) string {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return name // without a home directory, ~ is an ordinary name
+		return name // if the home directory is unknown, ~ is an ordinary name
 	}
 	return filepath.Join(home, below)
 }
 
-// Open opens the file at path for reading and writing. If necessary, it creates the file with mode
-// 0600, and the directories above it. It removes wider permissions. It rejects everything that
-// could belong to somebody else: a symbolic link, and anything that is not a regular file of this
-// user. flag has additional flags of os.OpenFile.
+// Open opens the file at path for reading and writing. If the file does not exist, Open creates
+// it with mode 0600, and creates its parent directories. It removes wider permissions from an
+// existing file. It rejects everything that could belong to another user: symbolic links, and
+// anything that is not a regular file of this user. flag contains additional flags for
+// os.OpenFile.
 func Open(path string, flag int) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	// Check before opening, because opening a FIFO or a device may block.
+	// Check the file before opening it, because opening a FIFO or a device may block.
 	if info, err := os.Lstat(path); err == nil {
 		if err := check(path, info); err != nil {
 			return nil, err
@@ -44,7 +45,7 @@ func Open(path string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat() // again, because the path may name another file by now
+	info, err := f.Stat() // check again, because path may refer to another file by now
 	if err == nil {
 		err = check(path, info)
 	}
@@ -57,8 +58,8 @@ func Open(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// Check returns an error if Open would reject the file at path, because it could belong to somebody
-// else.
+// Check returns an error if Open would reject the file at path because it could belong to
+// another user.
 func Check(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -67,8 +68,8 @@ func Check(path string) error {
 	return check(path, info)
 }
 
-// CheckDir returns an error if path is not a directory of this user. It rejects symbolic links, which
-// could lead to somebody else's directory.
+// CheckDir returns an error if path is not a directory of this user. It rejects symbolic links,
+// because they could lead to another user's directory.
 func CheckDir(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -101,14 +102,15 @@ func checkOwner(path string, info os.FileInfo) error {
 	return nil
 }
 
-// Every holder of a lock of LockSoon releases it after a moment. A longer wait means that the holder
-// was suspended, and the shell must not hang because of that.
+// Limits for LockSoon. Every holder releases the lock after a moment. A longer wait means that
+// the holder was suspended, and the shell must not hang because of that.
 const (
 	lockPatience = 3 * time.Second
 	lockRetry    = 2 * time.Millisecond
 )
 
-// LockSoon acquires the exclusive lock on an open file. It waits up to lockPatience.
+// LockSoon acquires the exclusive lock on an open file. It waits for the lock, but no longer
+// than lockPatience.
 func LockSoon(f *os.File) error {
 	for end := time.Now().Add(lockPatience); ; time.Sleep(lockRetry) {
 		taken, err := Lock(f, false)
@@ -123,9 +125,10 @@ func LockSoon(f *os.File) error {
 	}
 }
 
-// Replace atomically replaces the file at path. If it fails, the old file is unchanged.
+// Replace atomically replaces the contents of the file at path. If it fails, the old file is
+// unchanged.
 func Replace(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // with mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // created with mode 0600
 	if err != nil {
 		return NamedAs(path, err)
 	}
@@ -141,7 +144,8 @@ func Replace(path string, data []byte, mode os.FileMode) error {
 	return nil
 }
 
-// NamedAs replaces the name in an error about a temporary file by path, the final name.
+// NamedAs replaces the file name in an error about a temporary file with path, the final name of
+// the file.
 func NamedAs(path string, err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return &os.PathError{Op: e.Op, Path: path, Err: e.Err}
