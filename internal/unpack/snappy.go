@@ -10,10 +10,11 @@ import (
 	"github.com/klauspost/compress/snappy"
 )
 
-// errSnappy reports invalid snappy data.
+// errSnappy reports that snappy data is invalid.
 var errSnappy = errors.New("the compressed data is damaged")
 
-// decodeFramed decodes snappy's framing format: chunks with a type, a length and a checksum.
+// decodeFramed decodes snappy's framing format, which consists of chunks with a type, a length
+// and a checksum.
 func decodeFramed(in []byte) ([]byte, error) {
 	out, err := io.ReadAll(io.LimitReader(snappy.NewReader(bytes.NewReader(in)), limit+1))
 	switch {
@@ -29,10 +30,11 @@ func decodeFramed(in []byte) ([]byte, error) {
 	return out, nil
 }
 
-// javaHeader is the length of the header of snappy-java's format: the magic and two versions.
+// javaHeader is the length of the header of snappy-java's format, in bytes: the magic number and
+// two versions.
 const javaHeader = len(javaSnappy) + 8
 
-// decodeJava decodes snappy-java's format.
+// decodeJava decodes data in snappy-java's format.
 func decodeJava(in []byte) ([]byte, error) {
 	r, err := JavaSnappy(bytes.NewReader(in))
 	if err != nil {
@@ -45,7 +47,8 @@ func decodeJava(in []byte) ([]byte, error) {
 	return out, err
 }
 
-// JavaSnappy returns a reader that decompresses snappy-java's format: blocks, each after its length.
+// JavaSnappy returns a reader that decompresses snappy-java's format, which consists of blocks
+// that are preceded by their lengths.
 func JavaSnappy(in io.Reader) (io.Reader, error) {
 	head := make([]byte, javaHeader)
 	if _, err := io.ReadFull(in, head); err != nil || !IsJavaSnappy(head) {
@@ -54,22 +57,22 @@ func JavaSnappy(in io.Reader) (io.Reader, error) {
 	return &blocks{r: in}, nil
 }
 
-// IsJavaSnappy reports whether data begins with the magic of snappy-java's format.
+// IsJavaSnappy reports whether data begins with the magic number of snappy-java's format.
 func IsJavaSnappy(b []byte) bool { return bytes.HasPrefix(b, []byte(javaSnappy)) }
 
-// blocks is a reader that decompresses one block after another.
+// blocks is a reader that decompresses one snappy block after another.
 type blocks struct {
 	r      io.Reader
 	in     bytes.Buffer
 	out    []byte
-	unread []byte // of out
+	unread []byte // the part of out that Read has not returned yet
 }
 
 // Read implements io.Reader.
 func (b *blocks) Read(p []byte) (int, error) {
 	for len(b.unread) == 0 {
 		var size [4]byte
-		if _, err := io.ReadFull(b.r, size[:]); err != nil { // io.EOF between blocks is the end of the data
+		if _, err := io.ReadFull(b.r, size[:]); err != nil { // io.EOF between blocks: the data is complete
 			return 0, truncatedError(err)
 		}
 		n := int64(binary.BigEndian.Uint32(size[:]))
@@ -91,7 +94,7 @@ func (b *blocks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// truncatedError replaces the error of a read that ended in the middle of a length.
+// truncatedError replaces the error of a read that ended in the middle of a block's length.
 func truncatedError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errSnappy
@@ -99,10 +102,10 @@ func truncatedError(err error) error {
 	return err
 }
 
-// maxRatio is an upper bound of the compression ratio of a block: 3 bytes can encode 64.
+// maxRatio is an upper bound for the compression ratio of a block: 3 bytes can encode 64.
 const maxRatio = 22
 
-// decodeBlock decompresses one snappy block, into dst if it is large enough.
+// decodeBlock decompresses one snappy block. It uses the memory of dst if that is large enough.
 func decodeBlock(dst, in []byte) ([]byte, error) {
 	size, n := binary.Uvarint(in)
 	switch {
@@ -110,7 +113,7 @@ func decodeBlock(dst, in []byte) ([]byte, error) {
 		return nil, errSnappy
 	case size > limit:
 		return nil, errTooMuch
-	case size > maxRatio*uint64(len(in)): // do not allocate memory for a false length
+	case size > maxRatio*uint64(len(in)): // a false length must not make us allocate too much memory
 		return nil, errSnappy
 	}
 	out, err := snappy.DecodeStrict(dst, in)

@@ -1,6 +1,6 @@
-// Package unpack decodes znode data that programs have compressed or encoded: gzip, zlib, snappy
-// (framed, or snappy-java's) and base64. It detects the encoding from the data. All removes several
-// nested encodings.
+// Package unpack decodes znode data that other programs have compressed or encoded: gzip, zlib,
+// snappy (in the framing format or snappy-java's format) and base64. It detects the encoding
+// from the data. The function All also decodes data with several nested encodings.
 package unpack
 
 import (
@@ -15,17 +15,19 @@ import (
 	"unicode/utf8"
 )
 
-// limit bounds the decoded data, in bytes, because a few compressed bytes can expand to gigabytes.
+// limit is the maximum size of decoded data, in bytes. Without it, a few compressed bytes could
+// expand to gigabytes.
 const limit = 16 << 20
 
 // maxLayers is the maximum number of nested encodings that All removes.
 const maxLayers = 8
 
-// errTooMuch reports decoded data larger than limit.
+// errTooMuch reports that decoded data is larger than limit.
 var errTooMuch = fmt.Errorf("the decoded data is larger than %d MiB", limit>>20)
 
-// All removes all encodings of data and returns their names, outermost first. Data without a known
-// encoding is returned unchanged. If data looks encoded but is damaged, All fails.
+// All removes all encodings of data and returns the names of the encodings, outermost first.
+// Data without a known encoding is returned unchanged. If data looks encoded but is damaged, All
+// fails.
 func All(data []byte) (plain []byte, forms []string, err error) {
 	for range maxLayers {
 		f := formOf(data)
@@ -48,10 +50,10 @@ type form struct {
 	open func([]byte) ([]byte, error) // decodes data
 }
 
-// The beginnings of snappy data.
+// The first bytes of snappy data in each format.
 const (
-	snappyStream = "\xff\x06\x00\x00sNaPpY" // first chunk of the framing format
-	javaSnappy   = "\x82SNAPPY\x00"         // magic of snappy-java's format
+	snappyStream = "\xff\x06\x00\x00sNaPpY" // the first chunk of the framing format
+	javaSnappy   = "\x82SNAPPY\x00"         // the magic number of snappy-java's format
 )
 
 var compressedForms = []form{
@@ -63,7 +65,7 @@ var compressedForms = []form{
 	{"snappy", begins(javaSnappy), decodeJava},
 }
 
-// base64Form is tried last, because base64 is detected by what it decodes to.
+// base64Form is tried last, because base64 can only be detected by decoding it.
 var base64Form = form{"base64", isBase64, decode64}
 
 func formOf(data []byte) *form {
@@ -89,8 +91,9 @@ func begins(mark string) func([]byte) bool {
 	return func(b []byte) bool { return bytes.HasPrefix(b, []byte(mark)) }
 }
 
-// isZlib checks the header, which has two bytes with a checksum, and decodes the beginning of the
-// first block, because text may begin with the same two bytes.
+// isZlib reports whether b is zlib data. It checks the header, which has two bytes including a
+// checksum. It also decodes the beginning of the first block, because text may begin with the
+// same two bytes.
 func isZlib(b []byte) bool {
 	if len(b) < 8 || b[0]&0x0f != 8 || b[0]>>4 > 7 || (int(b[0])<<8|int(b[1]))%31 != 0 || b[1]&0x20 != 0 {
 		return false
@@ -117,11 +120,12 @@ func inflate(r io.Reader, err error) ([]byte, error) {
 	return b, err
 }
 
-// minBase64 is the minimum length of base64, in bytes. Shorter data is taken for a word.
+// minBase64 is the minimum length of base64 data, in bytes. Shorter data could be an ordinary
+// word.
 const minBase64 = 8
 
-// isBase64 reports whether b is base64 of compressed data or of readable text. Base64 has no magic,
-// but hardly any ordinary word decodes to either.
+// isBase64 reports whether b is the base64 encoding of compressed data or of readable text.
+// Base64 has no magic number, but hardly any ordinary word decodes to one of the two.
 func isBase64(b []byte) bool {
 	plain, err := decode64(b)
 	if err != nil || len(b) < minBase64 || len(plain) == 0 {
