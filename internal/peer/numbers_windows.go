@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Windows returns its own numbers. Those of package syscall are inventions of Go, which some
-// functions return.
+// Windows has its own error numbers. The numbers in package syscall were invented by Go; some
+// functions of Go return them.
 var (
 	refused = []error{windows.WSAECONNREFUSED, syscall.ECONNREFUSED}
 	cut     = []error{windows.WSAECONNRESET, windows.WSAECONNABORTED, syscall.ECONNRESET}
