@@ -167,7 +167,7 @@ func askAdmin(ctx context.Context, url string) ([]connection, error) {
 		return nil, err
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // without a proxy, because the request is for this host
+		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy: the request is for this host
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)

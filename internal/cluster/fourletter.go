@@ -127,7 +127,7 @@ func Ephemerals(ctx context.Context, e Ensemble) (map[int64][]string, error) {
 // Watches contains the data watches of all sessions. Servers do not report child watches.
 type Watches struct {
 	Paths map[int64]map[string]bool // server paths with data watches, by session ID
-	Why   string                    // reason why some watches are missing, as a message for the user; empty if none is missing
+	Why   string                    // user message why some watches are missing; empty if none is
 }
 
 // FindWatches asks all servers for the data watches of their sessions.

@@ -22,7 +22,7 @@ const membersNotReported = "the ensemble does not report its members"
 // configuration could be read. The configuration of a stand-alone server has no members.
 func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, configured bool) {
 	addrs = e.Hosts()
-	reading, cancel := context.WithTimeout(ctx, clientsLimit) // the call of Config waits until the client is connected
+	reading, cancel := context.WithTimeout(ctx, clientsLimit) // Config waits for a connection of the client
 	defer cancel()
 	config, err := e.Config(reading)
 	if err != nil {
@@ -55,7 +55,7 @@ func resolved(ctx context.Context, addr string) []string {
 		return []string{addr}
 	}
 	all := []string{addr}
-	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // for an unknown host, the result has only the host name
+	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // for an unknown host, only its name is returned
 	for _, ip := range ips {
 		all = append(all, net.JoinHostPort(ip, port))
 	}

@@ -27,7 +27,7 @@ type Servers struct {
 // Server describes one member of an ensemble, as it reports it itself.
 type Server struct {
 	Addr        string `json:"server"`
-	Role        string `json:"role"`              // leader, follower, observer, standalone or read-only; empty if the member did not answer
+	Role        string `json:"role"`              // leader, follower, observer, standalone or read-only; empty without an answer
 	Product     string `json:"product,omitempty"` // name of the product if it is not ZooKeeper
 	Version     string `json:"version,omitempty"`
 	Zxid        string `json:"zxid,omitempty"`

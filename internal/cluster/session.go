@@ -24,7 +24,7 @@ const (
 type Session struct {
 	ID         string   `json:"session"`
 	State      string   `json:"state"`            // "connected", "no connection" or "not told"
-	GoneIn     string   `json:"goneIn,omitempty"` // longest time until the session expires; empty if it has a connection
+	GoneIn     string   `json:"goneIn,omitempty"` // longest time until expiry; empty if connected
 	Client     string   `json:"client,omitempty"` // address of the client
 	Server     string   `json:"server,omitempty"` // server to which the client is connected
 	Since      string   `json:"since,omitempty"`  // start of the connection, in RFC 3339 and UTC
@@ -33,7 +33,7 @@ type Session struct {
 	Latency    string   `json:"latency,omitempty"` // in milliseconds: min/avg/max
 	Identities []string `json:"identities,omitempty"`
 	Ephemerals []string `json:"ephemerals"`
-	Watches    []string `json:"watches"` // paths with watches for data or creation; servers do not report child watches
+	Watches    []string `json:"watches"` // paths with data watches; servers do not report child watches
 }
 
 // Coverage describes how many servers of the ensemble contributed to a result.
@@ -113,7 +113,7 @@ func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, m
 				continue
 			}
 			found[c.session] = true
-			if at := c.since.UnixMilli(); at >= newest { // for a moment, two servers may list a session that has moved
+			if at := c.since.UnixMilli(); at >= newest { // two servers may briefly list a session that has moved
 				newest = at
 				s.fillFromLine(addrs[i], strings.TrimSpace(l), c)
 			}

@@ -27,7 +27,7 @@ type sourceFile struct {
 	ctx     context.Context
 	r       io.Reader
 	bytes   int64
-	maxSize int64 // limit for the tree's size in memory, and for its size on disk; 0 for the default of checkSize
+	maxSize int64 // limit for the tree's size, in memory and on disk each; 0 for checkSize's default
 }
 
 // An Option changes how a file is read.

@@ -39,7 +39,7 @@ func (s *spool) spill() (err error) {
 		if s.f, err = os.CreateTemp("", "zksh-*"); err != nil {
 			return fmt.Errorf("cannot create a temporary file: %w", err)
 		}
-		_ = os.Remove(s.f.Name()) // so that no other program finds it; on systems where this fails, close removes it
+		_ = os.Remove(s.f.Name()) // hides it from other programs; if this fails, close removes it
 	}
 	_, err = s.f.Write(s.buf)
 	s.buf = s.buf[:0]

@@ -15,7 +15,7 @@ import (
 type entries struct {
 	key     crypto.PrivateKey   // nil if the store has no key, or if the key is locked
 	locked  bool                // the store has a key, but its password is not set
-	chain   []*x509.Certificate // certificate chain of the key; except in PEM files, the key's own certificate comes first
+	chain   []*x509.Certificate // certificate chain of the key; its own certificate comes first, except in PEM files
 	trusted []*x509.Certificate
 }
 

@@ -16,14 +16,14 @@ type TLS struct {
 	insecure   bool                // do not verify the server
 	anyName    bool                // verify the certificate chain, but not the server's name
 	min, max   uint16              // lowest and highest TLS version
-	suites     []uint16            // offered cipher suites for versions below TLS 1.3; nil for the defaults of crypto/tls
+	suites     []uint16            // offered suites below TLS 1.3; nil for crypto/tls's defaults
 	allowed    []uint16            // cipher suites that verify accepts; nil if it accepts all
 }
 
 // Texts that the prompt and --verbose show if the verification of servers is incomplete.
 const (
 	notVerified     = "NOT VERIFIED"
-	nameNotVerified = "NAME NOT VERIFIED" // any server whose certificate was signed by a trusted authority is accepted
+	nameNotVerified = "NAME NOT VERIFIED" // any server with a certificate of a trusted authority is accepted
 )
 
 // Gap returns the text for incomplete verification: notVerified or nameNotVerified. It returns

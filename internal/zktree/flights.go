@@ -26,7 +26,7 @@ type flights[J, T any] struct {
 	window  int             // number of requests that may be in flight now
 	slowed  bool            // a request was repeated, so that later requests overtook it
 	handle  func(J, T, error) error
-	onLost  func(J, zkconn.Outcome) // called for a job without a conclusive answer; nil if the caller does not count such jobs
+	onLost  func(J, zkconn.Outcome) // called for each job without a conclusive answer; nil if the caller counts none
 	queue   []flight[J, T]
 }
 

@@ -15,7 +15,7 @@ type grant struct {
 	path            string
 	acl             []zk.ACL
 	version         int32
-	removesIdentity bool // the znode's current ACL includes our identity, which the Writer added; the new ACL does not
+	removesIdentity bool // the new ACL removes our identity, which the Writer added
 	counted         bool // the znode is already counted as created or changed
 }
 

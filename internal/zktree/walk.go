@@ -147,11 +147,11 @@ type folder struct {
 	names   []string
 	stat    *zk.Stat
 	asked   int          // number of children that have been requested
-	answers []*znodeInfo // answers about the children from index next on; nil if an answer contained no information
+	answers []*znodeInfo // answers about children, from index next on; nil if without information
 	next    int          // index of the next child to visit
 	bottom  bool         // the children are visited by name only, without a request
 
-	paths, namesCost int // total bytes of the paths, and of the children's names, of the folder and all its ancestors
+	paths, namesCost int // bytes of all paths and children's names, from the root to this folder
 }
 
 func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }

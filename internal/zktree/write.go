@@ -14,10 +14,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Policy determines how a Writer handles a znode that it should create but that already
-// exists. Commands that compare before they write need a Policy too, because others may create
-// znodes meanwhile. cp does not compare: it only reads its source, so it can overwrite
-// unreadable znodes.
+// A Policy determines what a Writer does if a znode that it should create already exists. Commands
+// that compare first need a Policy too, because others may create znodes meanwhile. cp does not
+// compare: it only reads its source, so it can overwrite unreadable znodes.
 type Policy int
 
 // Ways to handle an existing znode.
