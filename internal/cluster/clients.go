@@ -103,8 +103,8 @@ type connection struct {
 	since   time.Time // start of the connection by the server's clock; zero if unknown
 }
 
-// askHost asks a server for its connections, either with the four-letter command cons or, if
-// that fails, through the AdminServer.
+// askHost asks a server for its connections with the four-letter command cons. If the server rejects
+// the command, askHost asks the AdminServer instead.
 func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
 	text, err := ask(ctx, e, addr, "cons")
 	switch {

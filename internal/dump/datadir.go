@@ -22,7 +22,7 @@ const versionDir = "version-2"
 // A serverFile is a snapshot or a transaction log of a server.
 type serverFile struct {
 	name string
-	zxid int64 // from the file name: a snapshot contains all changes before it; a log begins with it
+	zxid int64 // from the file name: a snapshot contains all changes up to it; a log begins with it
 }
 
 // serverFiles lists the files of one kind ("snapshot" or "log"), oldest first.

@@ -64,7 +64,7 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 		switch {
 		case err == nil && st.EphemeralOwner != 0:
 			found++
-		case errors.Is(err, zkconn.NoAuth): // servers since 3.8.4 and 3.9.2
+		case errors.Is(err, zkconn.NoAuth): // servers 3.8.4, 3.9.2 and later check permission
 			hidden++
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			return err

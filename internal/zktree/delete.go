@@ -187,8 +187,7 @@ func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
 // deleteOnce deletes the subtree in multis. If a multi fails, its znodes are deleted one by one.
 // The server executes a session's requests in order, so the delete of a parent arrives after the
 // deletes of its children. The exception is a multi that a busy server rejected at first and
-// that is sent again: later multis overtake it and fail, and their znodes are deleted one by
-// one.
+// that is sent again: later multis overtake it and fail. Their znodes are deleted one by one.
 func (j *subtreeJob) deleteOnce(batch int) error {
 	size := 0
 	var next []target

@@ -16,12 +16,11 @@ const noGrace gracePeriod = 0 // for reads, whose answers are no longer needed
 var writeGrace = gracePeriod(time.Second) // for writes, whose results must be counted; tests use a longer period
 
 // flights keeps several requests in flight on a pipe. It handles their answers, rejections
-// included, in the order of the requests. If the server is overloaded, flights halves its
-// window.
+// included, in the order of the requests. It halves its window if the server is overloaded.
 type flights[J, T any] struct {
 	ctx     context.Context // context of the pipe; once it has ended, the pipe sends nothing more
 	waiting context.Context // context for waiting; it ends a grace period after ctx
-	close   func()          // releases the context waiting
+	close   func()          // releases the context in the field waiting
 	limit   int             // maximum of window
 	window  int             // number of requests that may be in flight now
 	slowed  bool            // a request was repeated, so that later requests overtook it

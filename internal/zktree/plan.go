@@ -82,7 +82,7 @@ func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit,
 	}
 }
 
-// A planner collects the edits that must be made later than in the order of the differences.
+// A planner collects the edits that come later than their znode in the order of the differences.
 type planner struct {
 	tree    Tree
 	deleted []Edit // parents first

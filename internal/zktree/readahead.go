@@ -113,8 +113,8 @@ func (u *folderQueue) Pop() any {
 }
 
 // before reports whether a walk visits the unrequested children of f before those of g. It
-// compares the children of the lowest common ancestor through which the paths lead to f and to
-// g.
+// compares the indexes of two children of their lowest common ancestor: the child on the way to f
+// and the child on the way to g.
 func before(f, g *folder) bool {
 	at, bt := f.asked, g.asked
 	for f.depth > g.depth {
