@@ -2,19 +2,19 @@ package wire
 
 import "time"
 
-// answers records, for a sample of the answers on one connection, pings included, when the request
-// was sent and when the answer came.
+// answers is a sample of the answers on one connection, answers to pings included. For each of
+// them it holds the time when the request was sent and the time when the answer arrived.
 type answers []struct{ sent, came time.Time }
 
-// All answers but the newest are 1/thinning of the session timeout apart, so maxAnswers of them
-// cover nearly half of it.
+// The recorded answers, except the newest, are at least 1/thinning of the session timeout apart.
+// So maxAnswers of them cover nearly half of the session timeout.
 const (
 	maxAnswers = 16
 	thinning   = 32
 )
 
-// add adds the newest answer. It replaces the one before if that came shortly after its own
-// predecessor.
+// add adds the newest answer. It replaces the previous one if that arrived shortly after the
+// answer before it.
 func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	old := *a
 	switch n := len(old); {
@@ -26,15 +26,15 @@ func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	*a = append(old, struct{ sent, came time.Time }{sent, came})
 }
 
-// AnsweredBy returns the latest known send time of a request that had been answered by a moment,
-// and the latest time at which its answer can have come. If no such request is known, it returns
-// the send time of the connect request, and the moment.
-func (k *Conn) AnsweredBy(by time.Time) (sent, came time.Time) {
+// AnsweredBy returns the send time of the latest known request that had been answered before the
+// given moment, and the latest time at which its answer can have arrived. If no such request is
+// known, it returns the send time of the connect request, and the moment itself.
+func (k *Conn) AnsweredBy(moment time.Time) (sent, came time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	sent, came = k.Asked, by
+	sent, came = k.Asked, moment
 	for _, a := range k.answers {
-		if !a.came.After(by) && a.sent.After(sent) {
+		if !a.came.After(moment) && a.sent.After(sent) {
 			sent, came = a.sent, a.came
 		}
 	}

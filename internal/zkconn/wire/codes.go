@@ -13,11 +13,11 @@ const (
 	Throttled        = -127
 )
 
-// A Fault is the reason why zksh gave up a connection: the server violated the protocol, or did not
-// answer in time.
+// A Fault is the reason why zksh closed a connection: the server violated the protocol, or did
+// not answer in time.
 type Fault struct {
 	Text   string
-	Silent bool // the server answered only pings
+	Silent bool // the server answered pings, but no requests
 }
 
 func (f Fault) Error() string { return f.Text }

@@ -11,52 +11,52 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// A Conn is one TCP connection to one server. Send queues requests, and a goroutine that runs
-// while there are any writes them, so that a blocked socket does not block callers.
+// A Conn is one TCP connection to one server. Send only queues requests. While the queue is not
+// empty, a goroutine writes them to the socket, so that a blocked socket does not block callers.
 type Conn struct {
 	Server   string         // address of the server
-	Agreed   *secure.Agreed // nil without TLS
-	Asked    time.Time      // when the connect request was sent
+	Agreed   *secure.Agreed // parameters of the TLS connection; nil without TLS
+	Asked    time.Time      // send time of the connect request
 	ReadOnly bool           // the server is in read-only mode
 
 	tcp    net.Conn
 	l      *Link
-	unbind func() bool     // stops the end of dialing from closing the connection; nil in tests
+	unbind func() bool     // after this call, the end of the Link's context no longer closes tcp; nil in tests
 	alive  context.Context // ends when the connection is dead
 	end    context.CancelFunc
 
 	// Owned by the library's reading goroutine; see receive.go.
 	r       *bufio.Reader
-	room    []byte        // shared buffer for the next short frames
-	out     []byte        // the frame the library is reading
+	room    []byte        // unused part of the buffer that short frames share
+	out     []byte        // rest of the frame that the library is reading
 	live    bool          // the connect reply was accepted
 	timeout time.Duration // negotiated
-	crowded bool          // a long reply was skipped for lack of memory, and has not been requested again
+	crowded bool          // a long reply was skipped for lack of memory, and no repeated request has been answered yet
 
-	wmu     sync.Mutex // one writer at a time; taken before mu
+	wmu     sync.Mutex // held while writing to tcp; must be locked before mu
 	greeted bool       // the library has written its connect request
 	session int64      // id of the requested session; 0 for a new one
-	frames  []byte     // buffer to join several requests, for reuse
+	frames  []byte     // reusable buffer in which several requests are joined
 
 	mu              sync.Mutex
-	queue           []*Request     // not sent yet
+	queue           []*Request     // requests that have not been sent yet
 	writing         bool           // a goroutine drains the queue
-	next            int32          // next xid of our requests, less xidBase
-	pending         []*Request     // sent and not answered, in the order of sending
-	theirs          map[int32]bool // the library's unanswered requests
+	next            int32          // xid of zksh's next request, minus xidBase
+	pending         []*Request     // requests sent and not yet answered, in the order of sending
+	theirs          map[int32]bool // xids of the library's unanswered requests
 	pings           []time.Time    // send times of unanswered pings
-	unansweredSince time.Time      // when the latest answer to our requests came, or the first pending one was sent
-	silentSince     time.Time      // when data came last, or the first unanswered request or ping was sent
-	alarm           *time.Timer    // runs while a guarded session waits for an answer; may be nil
+	unansweredSince time.Time      // time of the latest answer to a request of zksh, or send time of the first pending one
+	silentSince     time.Time      // time when data last arrived, or send time of the first unanswered request or ping
+	alarm           *time.Timer    // runs while a guarded session waits for an answer; nil until first needed
 	frozen          bool           // nothing is sent, because the session is about to move to another server
-	doubt           bool           // nothing but the probe is sent, because the server may be about to hang up
-	probe           bool           // a ping must be sent; its answer ends the doubt
-	probePings      int            // number of answers to pings until that of the probe; 0 if there is no probe
-	barred          bool           // the server demands credentials: it did not carry out the unanswered requests
+	doubt           bool           // only the probe is sent, because the server may be about to close the connection
+	probe           bool           // a ping must be sent, whose answer ends the doubt
+	probePings      int            // number of ping answers to come, up to and including the probe's; 0 if no probe was sent
+	barred          bool           // the server demands credentials, so it did not carry out the unanswered requests
 	answers         answers
-	version         *Version       // nil until Version has asked
-	trial           *Request       // sent alone, and not answered; may be nil
-	passed          map[int32]bool // opcodes newer than 3.4 whose trials were answered
+	version         *Version       // nil until Version has asked the server
+	trial           *Request       // the unanswered trial, see trial.go; nil if there is none
+	passed          map[int32]bool // opcodes newer than ZooKeeper 3.4 whose trials were answered
 	dead            error
 }
 
@@ -70,21 +70,23 @@ func newConn(c net.Conn, addr string, l *Link) *Conn {
 // Dead returns a channel that is closed when the connection has ended.
 func (k *Conn) Dead() <-chan struct{} { return k.alive.Done() }
 
-// release calls unbind.
+// release detaches the TCP connection from the Link's context: it stays open when the context
+// ends.
 func (k *Conn) release() {
 	if k.unbind != nil {
 		k.unbind()
 	}
 }
 
-// died reports whether the connection has ended. It may be called with the link's lock held.
+// died reports whether the connection has ended. The caller may hold the Link's lock.
 func (k *Conn) died() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.dead != nil
 }
 
-// die ends the connection and fails every request with cause. Only the first call counts.
+// die ends the connection and fails all its requests with cause. Only the first call has an
+// effect.
 func (k *Conn) die(cause error) {
 	k.mu.Lock()
 	if k.dead != nil {
@@ -93,7 +95,7 @@ func (k *Conn) die(cause error) {
 	}
 	k.dead = cause
 	lost, unsent, barred := k.pending, k.queue, k.barred
-	hungUp := k.doubt && !barred // the cause was one rejected request, which does not concern the next connection
+	hungUp := k.doubt && !barred // one rejected request was the cause, so the next connection may work
 	trial := k.lostTrial(cause)
 	k.pending, k.queue, k.pings = nil, nil, nil
 	k.end()
@@ -111,14 +113,15 @@ func (k *Conn) die(cause error) {
 		}
 	}
 	for _, r := range unsent {
-		barred = barred && !r.authenticates() // requests after a credential would not have been rejected
-		r.late(cause, barred)
+		barred = barred && !r.authenticates() // after the credential, the server would have accepted the requests
+		r.failUnsent(cause, barred)
 	}
 }
 
-// late fails a request that was not sent before its connection ended. On a barred connection the
-// server would have rejected it.
-func (r *Request) late(cause error, barred bool) {
+// failUnsent fails a request that was not sent before its connection ended. If barred is true,
+// the server would have rejected the request for lack of credentials, so SessionNoAuth is the
+// answer.
+func (r *Request) failUnsent(cause error, barred bool) {
 	if barred {
 		r.End(Reply{Code: SessionNoAuth})
 	} else {
@@ -126,7 +129,7 @@ func (r *Request) late(cause error, barred bool) {
 	}
 }
 
-// Close closes the connection. Unless the Link has ended, it connects again.
+// Close closes the connection. The Link then connects again, unless it has ended.
 func (k *Conn) Close() error {
 	k.release()
 	k.die(io.ErrClosedPipe)

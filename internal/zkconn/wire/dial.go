@@ -12,7 +12,8 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// dial connects for the library. If the session has moved to another connection, it returns that.
+// dial returns a connection for the library. If failover has already moved the session to another
+// connection, dial returns that one. Otherwise it connects to addr.
 func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if k := l.takeSpare(); k != nil {
 		return socket{k.tcp, k}, nil
@@ -28,7 +29,7 @@ func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	return socket{k.tcp, k}, nil
 }
 
-// open connects to a server. limit also covers the handshake.
+// open connects to the server at addr. The time limit also covers ZooKeeper's handshake.
 func (l *Link) open(ctx context.Context, network, addr string, limit time.Duration) (*Conn, error) {
 	deadline := time.Now().Add(limit)
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -50,18 +51,19 @@ func (l *Link) open(ctx context.Context, network, addr string, limit time.Durati
 	}
 	k := newConn(c, addr, l)
 	k.Agreed = agreed
-	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // until release
+	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // release removes this
 	return k, nil
 }
 
-// Bounds of the pause before connecting again to servers that grant no session.
+// Shortest and longest pause before zksh connects again to servers that grant no session.
 const (
 	firstBackOff = 100 * time.Millisecond
 	longBackOff  = 5 * time.Second
 )
 
-// backOff waits before dialing while servers keep refusing a session. It does not wait after the
-// first refusal, which is an expiry, and then longer each time.
+// backOff pauses before the Link dials again if servers have repeatedly refused a session. There
+// is no pause after the first refusal, which is a session expiry. From then on each pause is
+// longer.
 func (l *Link) backOff() error {
 	l.mu.Lock()
 	again := l.refusals - 2
@@ -87,7 +89,7 @@ func (l *Link) attemptFailed(addr string, cause error) {
 func (l *Link) passFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter { // so that requests wait for at least a second, even if pauses are shorter
+	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter { // so that requests wait for at least a second, even if the pauses between passes are shorter
 		l.passes, l.counted = l.passes+1, now
 	}
 	l.failed, l.attempts = l.attempts, nil
@@ -98,7 +100,8 @@ func (l *Link) passFailed() {
 	l.notify()
 }
 
-// secured adds TLS to a connection if it is configured. If it fails, it has closed the connection.
+// secured adds TLS to the connection c if TLS is configured. If the TLS handshake fails, c is
+// closed.
 func (l *Link) secured(ctx context.Context, c net.Conn, addr string) (net.Conn, *secure.Agreed, error) {
 	t := l.cfg.Secure.TLS
 	if t == nil {
@@ -111,7 +114,8 @@ func (l *Link) secured(ctx context.Context, c net.Conn, addr string) (net.Conn, 
 	return over, over.Agreed(), nil
 }
 
-// plainCause shortens a dial error to its reason, because messages contain the address already.
+// plainCause reduces a dial error to its reason, without the address: the messages that quote it
+// contain the address already.
 func plainCause(err error) error {
 	if _, ok := errors.AsType[*secure.Error](err); ok {
 		return err

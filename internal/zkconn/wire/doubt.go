@@ -2,14 +2,15 @@ package wire
 
 import "github.com/zksh/zksh/internal/jute"
 
-// A server may close the connection after it has rejected a request that it does not know, or one
-// for which it demands credentials. Requests sent in the meantime would be lost, with an unknown
-// outcome. So after such a rejection the connection sends only a ping. Once the ping is answered,
-// it sends the waiting requests. If the connection ends instead, they end as not sent.
+// A server may close the connection after it has rejected a request, either because it does not
+// know the request or because it demands credentials. Requests sent in the meantime would be
+// lost, with an unknown outcome. So after such a rejection zksh sends only a ping, the probe.
+// Once the probe is answered, zksh sends the waiting requests. If the connection ends instead,
+// the waiting requests fail as not sent.
 
-// doubtful holds requests back if the server may close the connection after an answer with this
-// code. Called with mu held.
-func (k *Conn) doubtful(code int32) {
+// pauseAfter stops the sending of requests, and sends a probe, if the server may close the
+// connection after an answer with this error code. The caller must hold mu.
+func (k *Conn) pauseAfter(code int32) {
 	switch {
 	case code != Unimplemented && code != SessionNoAuth:
 		return
@@ -20,15 +21,15 @@ func (k *Conn) doubtful(code int32) {
 	k.barred = k.barred || code == SessionNoAuth
 }
 
-// refused is doubtful for callers that do not hold mu.
-func (k *Conn) refused(code int32) {
+// pauseAfterPing is pauseAfter for the answer to a ping. The caller must not hold mu.
+func (k *Conn) pauseAfterPing(code int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.doubtful(code)
+	k.pauseAfter(code)
 }
 
-// probeAnswered counts the answer to a ping. It reports whether it was the probe's, so that
-// requests are sent again. Called with mu held.
+// probeAnswered is called for each answer to a ping. If the ping was the probe, it resumes the
+// sending of requests and returns true. The caller must hold mu.
 func (k *Conn) probeAnswered() bool {
 	if k.probePings == 0 {
 		return false
@@ -41,8 +42,8 @@ func (k *Conn) probeAnswered() bool {
 	return true
 }
 
-// ping returns the frame of the probe. Called with mu held.
-func (k *Conn) ping() []byte {
+// probeFrame returns the frame of the probe, which is a ping. The caller must hold mu.
+func (k *Conn) probeFrame() []byte {
 	k.probe = false
 	k.probePings = len(k.pings)
 	var e jute.Encoder

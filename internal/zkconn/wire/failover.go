@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// The library gives up a silent server after two thirds of the session timeout, which is too late
-// for a lock holder, who must act before the session expires. So, while a session is guarded, a
-// late answer makes the link open a second connection to the next server. If data comes on the
-// first connection meanwhile, the link closes the second one unused. Otherwise it stops sending on
-// the first connection, attaches the session to the second, and drops the first one only when
-// that has succeeded. The rest is an ordinary reconnect: the library dials, and gets the
-// connection on which its connect request has already been answered.
+// The library go-zookeeper gives up a silent server after two thirds of the session timeout. That
+// is too late for a lock holder, who must act before the session expires. So, while a session is
+// guarded, an overdue answer makes the Link open a second connection, to the next server. If data
+// arrives on the first connection meanwhile, the Link closes the second one unused. Otherwise it
+// stops sending on the first connection and attaches the session to the second. Only after that
+// has succeeded does it drop the first one. The rest is an ordinary reconnect: the library dials,
+// and gets the connection on which its connect request has already been answered.
 //
-// Attaching makes this safe. ZooKeeper's leader rejects writes that come later through the server
-// that the session has left (SessionMoved). So requests in flight there have an unknown outcome,
-// as after any connection loss.
+// Attaching makes this safe. From then on, ZooKeeper's leader rejects writes that arrive through
+// the server that the session has left (SessionMoved). So requests in flight to that server have
+// an unknown outcome, as after any connection loss.
 
-// Guard makes the Link leave a server that stops answering, until release is called. Silence is
-// noticed by a request or a ping without an answer. Leaving is like a connection loss: the next
-// connection is to a server of the list, which may be the same one, but never a read-only one.
+// Guard makes the Link leave a server that stops answering, until release is called. The Link
+// notices this only while a request or a ping is unanswered. Leaving a server is like a
+// connection loss: the next connection is to any server of the list, perhaps the same one, but
+// never to a read-only server.
 func (l *Link) Guard() (release func()) {
 	l.guards.Add(1)
 	l.hosts.expedite()
@@ -32,28 +33,29 @@ func (l *Link) Guard() (release func()) {
 // Guarded reports whether a Guard is in force.
 func (l *Link) Guarded() bool { return l.guards.Load() > 0 }
 
-// An answer is late if it takes several times longer than usual. leastGrace covers a busy server
-// or a garbage collection. Two of the longest graces and a few round trips must fit into the rest
-// of a lease when it is about to be extended (5/16 of the session timeout), less the time for
-// terminating a command (1/8).
+// An answer is overdue if the server has been silent for longer than the grace period, which is
+// several usual round trips. leastGrace allows for a busy server or a garbage collection. A lease
+// is extended when 5/16 of the session timeout remains, and terminating a command takes 1/8 of
+// it. Two of the longest grace periods and a few round trips must fit into the difference.
 const (
 	leastGrace  = 300 * time.Millisecond
 	extraGrace  = 200 * time.Millisecond
 	graceTrips  = 4
-	gracePart   = 32 // a grace is at most 1/32 of the session timeout
-	attachPart  = 16 // the next server must answer the connect request within 1/16 of it
+	gracePart   = 32 // a grace period is at most 1/32 of the session timeout
+	attachPart  = 16 // the next server must answer the connect request within 1/16 of the session timeout
 	sampleShare = 8  // weight 1/8 of a new sample in the smoothed round-trip time
 )
 
-// grace returns how long a server may be silent before the link connects to another one, and then
-// how long until the session moves there.
+// grace returns how long a server may be silent before the Link connects to another one. The Link
+// then waits for the same time again before it moves the session there.
 func (l *Link) grace(timeout time.Duration) time.Duration {
 	trips := graceTrips * time.Duration(l.rtt.Load())
 	return min(max(trips+extraGrace, leastGrace), timeout/gracePart)
 }
 
-// sample adds the duration of an answer, or of a silence, to the smoothed round-trip time. So the
-// link waits longer for a server that is often slow. A sample may be lost to a concurrent one.
+// sample updates the smoothed round-trip time with the duration of one round trip, or of a
+// silence. So the Link waits longer for a server that is often slow. If two goroutines call
+// sample at the same time, one of the two samples may be lost.
 func (l *Link) sample(took time.Duration) {
 	usual := l.rtt.Load()
 	if usual == 0 {
@@ -62,7 +64,7 @@ func (l *Link) sample(took time.Duration) {
 	l.rtt.Store(usual + (int64(took)-usual)/sampleShare)
 }
 
-// An arrivalReader records when data comes.
+// An arrivalReader reads from the TCP connection, and records when data arrives.
 type arrivalReader struct{ k *Conn }
 
 func (e arrivalReader) Read(p []byte) (int, error) {
@@ -76,17 +78,17 @@ func (e arrivalReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sending is called before a request or ping is counted as sent, with mu held.
+// sending must be called before a request or ping is counted as sent. The caller must hold mu.
 func (k *Conn) sending(now time.Time) {
 	if !k.waiting() {
 		k.silentSince = now
 	}
 }
 
-// waiting reports whether a request or ping is unanswered. Called with mu held.
+// waiting reports whether a request or ping is unanswered. The caller must hold mu.
 func (k *Conn) waiting() bool { return len(k.pending)+len(k.pings) > 0 }
 
-// watch sets the alarm for the time when an answer will be late. Called with mu held.
+// watch sets the alarm to the time when an answer becomes overdue. The caller must hold mu.
 func (k *Conn) watch() {
 	switch {
 	case !k.waiting() || !k.guarded():
@@ -94,48 +96,50 @@ func (k *Conn) watch() {
 			k.alarm.Stop()
 		}
 	case k.alarm == nil:
-		k.alarm = time.AfterFunc(k.late(), k.failover) // stopped by die
+		k.alarm = time.AfterFunc(k.timeUntilOverdue(), k.failover) // stopped by die
 	default:
-		k.alarm.Reset(k.late())
+		k.alarm.Reset(k.timeUntilOverdue())
 	}
 }
 
-// guarded reports whether to leave a silent server: a Guard is in force, and another server can
-// take over the session.
+// guarded reports whether the Link must leave a server that stops answering: a Guard is in force,
+// and the ensemble allows the session to continue on another server.
 func (k *Conn) guarded() bool { return k.l.Guarded() && !k.l.Tied() }
 
-// late returns the time left until an answer is late. Called with mu held.
-func (k *Conn) late() time.Duration {
+// timeUntilOverdue returns how long from now the server's answer becomes overdue. The result is
+// negative if the answer is already overdue. The caller must hold mu.
+func (k *Conn) timeUntilOverdue() time.Duration {
 	return time.Until(k.silentSince.Add(k.l.grace(k.timeout)))
 }
 
-// silent returns since when no data has come, and reports whether an answer is late by now.
-func (k *Conn) silent() (since time.Time, yes bool) {
+// silent reports whether an answer is overdue. If so, since is the time from which the server has
+// been silent.
+func (k *Conn) silent() (since time.Time, overdue bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.waiting() && k.alive.Err() == nil && k.guarded() {
-		if k.late() <= 0 {
+		if k.timeUntilOverdue() <= 0 {
 			return k.silentSince, true
 		}
-		k.watch() // an answer may take longer than when the alarm was set
+		k.watch() // the grace period may have grown since the alarm was set
 	}
 	return time.Time{}, false
 }
 
-// failover tries one server after the other until data comes, the session has moved, or the
-// connection is dead. It runs in the alarm's goroutine, which ends with the connection at the
-// latest, or with attach.
+// failover tries one server after another until data arrives on this connection, the session has
+// moved, or this connection is dead. It runs in the goroutine of the alarm, which ends at the
+// latest when the connection or a running attach ends.
 func (k *Conn) failover() {
 	k.l.moving <- struct{}{}
 	defer func() { <-k.l.moving }()
 	for {
-		since, yes := k.silent()
-		if !yes {
+		since, overdue := k.silent()
+		if !overdue {
 			return
 		}
 		grace := k.l.grace(k.timeout)
 		for _, addr := range k.l.hosts.others(k.alive, grace, k.Server) {
-			if _, yes := k.silent(); !yes || k.moveTo(addr, since, grace) {
+			if _, overdue := k.silent(); !overdue || k.moveTo(addr, since, grace) {
 				return
 			}
 		}
@@ -151,8 +155,8 @@ func (k *Conn) pause(d time.Duration) {
 	}
 }
 
-// moveTo moves the session to the server at addr, if that can be reached and this one stays silent.
-// It returns false if failover should try the next server.
+// moveTo moves the session to the server at addr, if that server can be reached and the current
+// one stays silent. It returns false if failover should try the next server.
 func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	l := k.l
 	next, err := l.open(k.alive, "tcp", addr, grace)
@@ -160,8 +164,9 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 		return false
 	}
 	if addr == k.Server {
-		// A server that only pauses answers on both connections or on neither. A new connection
-		// helps if the network path is broken; if not, it loses the requests in flight.
+		// A server that only pauses answers on both connections or on neither. A new
+		// connection helps if the network path is broken; if not, it loses the requests
+		// in flight.
 		grace = time.Until(since.Add(2 * k.timeout / gracePart))
 	}
 	k.pause(grace)
@@ -178,11 +183,12 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	l.spare = next
 	l.hosts.offer(addr)
 	k.die(Fault{Text: fmt.Sprintf("the server did not answer for %s, so zksh moved the session to %s", time.Since(since).Round(time.Millisecond), addr)})
-	k.tcp.Close() // which the library notices, and dials
+	k.tcp.Close() // the library notices this, and dials again
 	return true
 }
 
-// freeze stops the sending of requests and returns true, unless data has come since then.
+// freeze stops the sending of requests and returns true. If data has arrived after the given
+// time, or the connection is dead, it returns false and requests are still sent.
 func (k *Conn) freeze(since time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -190,7 +196,7 @@ func (k *Conn) freeze(since time.Time) bool {
 	return k.frozen
 }
 
-// thaw ends freeze, and sends the waiting requests.
+// thaw reverses freeze: it sends the waiting requests, and from then on new ones.
 func (k *Conn) thaw() {
 	k.mu.Lock()
 	k.frozen = false
@@ -199,16 +205,17 @@ func (k *Conn) thaw() {
 	k.l.Wake()
 }
 
-// Leaving reports whether requests are held back because the connection may be about to end.
-// Status.Changed is closed when they are sent again.
+// Leaving reports whether requests wait in the queue because the connection may be about to end.
+// Status.Changed is closed when the connection sends requests again.
 func (k *Conn) Leaving() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.frozen || k.doubt
 }
 
-// attach sends the connect request for the session and waits for the reply, which it leaves in
-// the stream for the library. The session is attached to that server from then on.
+// attach attaches the session to the server of this connection. It sends the connect request, and
+// waits for the reply up to the time limit. The reply stays in the buffer, for the library to
+// read.
 func (k *Conn) attach(limit time.Duration) error {
 	k.Asked = time.Now()
 	if err := k.tcp.SetDeadline(k.Asked.Add(limit)); err != nil {
@@ -238,7 +245,8 @@ func (k *Conn) attach(limit time.Duration) error {
 	return err
 }
 
-// takeSpare waits for the end of a move in progress, and returns its connection, or nil.
+// takeSpare waits until no failover is in progress. It returns the connection to which the
+// session was moved, or nil if it was not moved.
 func (l *Link) takeSpare() *Conn {
 	l.moving <- struct{}{}
 	defer func() { <-l.moving }()

@@ -12,12 +12,13 @@ import (
 	"time"
 )
 
-// maxFourLetter bounds the answer to a four-letter command, in bytes. A server with a hundred
-// thousand connections, or twice as many ephemeral znodes, stays below it.
+// maxFourLetter is the limit for the answer to a four-letter command, in bytes. Even the answer
+// of a server with 100,000 connections, or 200,000 ephemeral znodes, is shorter.
 const maxFourLetter = 16 << 20
 
-// FourLetter sends a four-letter command (ruok, srvr, …) to a server on a connection of its own,
-// and returns the complete reply or none. It uses TLS if the Link does.
+// FourLetter opens a new connection to the server at addr, sends it a four-letter command (ruok,
+// srvr, …), and returns the reply. An incomplete reply is an error. The connection uses TLS if
+// the Link does.
 func (l *Link) FourLetter(ctx context.Context, addr, command string) (string, error) {
 	const patience = 2 * time.Second
 	deadline := time.Now().Add(patience)
@@ -53,7 +54,7 @@ var versionPattern = regexp.MustCompile(`(?im)^(.*?) version: (?:\D*?)(\d+)\.(\d
 
 // A Version is the product and version that a server reports.
 type Version struct {
-	Product      string // the text before " version: "; empty if the server reports no version
+	Product      string // text before " version: " in the answer to srvr; empty if it contains no version
 	Major, Minor int
 }
 
@@ -65,7 +66,7 @@ func (v Version) AtLeast(minor int) bool {
 	return v.ZooKeeper() && (v.Major > 3 || v.Major == 3 && v.Minor >= minor)
 }
 
-// parseVersion reads the answer to srvr.
+// parseVersion returns the Version in the answer to srvr, or a zero Version if it contains none.
 func parseVersion(answer string) (v Version) {
 	m := versionPattern.FindStringSubmatch(answer)
 	if m == nil {
@@ -81,8 +82,9 @@ func parseVersion(answer string) (v Version) {
 	return v
 }
 
-// Version returns the server's answer to srvr. It asks once for each connection. It returns an
-// error only if ctx has ended.
+// Version returns the version that the server reports in its answer to srvr, or a zero Version if
+// it does not answer. It asks the server only once for each connection. The only possible error
+// is the cause of ctx, if ctx has ended.
 func (k *Conn) Version(ctx context.Context) (Version, error) {
 	k.mu.Lock()
 	known := k.version

@@ -17,9 +17,9 @@ import (
 // noPasswd is the password in a connect request for a new session.
 var noPasswd = make([]byte, 16)
 
-// hello returns the connect request and the id of the requested session; 0 for a new one. It
-// replaces the library's request, which lacks the highest zxid that zksh has seen and the flag for
-// read-only servers.
+// hello returns the connect request and the id of the requested session, or 0 for a new session.
+// zksh sends it in place of the library's request, which lacks the highest zxid that zksh has
+// seen and the flag that allows a read-only server.
 func (l *Link) hello() (frame []byte, id int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,8 +34,8 @@ func (l *Link) hello() (frame []byte, id int64) {
 	return e.B, l.id
 }
 
-// refusedBy returns the error for a connect reply with an error code. Often the server has lost its
-// quorum, and accepts only read-only clients.
+// refusedBy returns the error for a connect reply that contains an error code. Often the reason
+// is that the server has lost its quorum, and accepts only read-only clients.
 func (l *Link) refusedBy(code int32) error {
 	if code == NotReadOnly && !l.cfg.ReadOnly {
 		return fmt.Errorf("the server rejected the session: %w; the server is in read-only mode; to connect to it anyway, add -r", l.cfg.Refusal(code))
@@ -43,7 +43,7 @@ func (l *Link) refusedBy(code int32) error {
 	return fmt.Errorf("the server rejected the session: %w", l.cfg.Refusal(code))
 }
 
-// A welcome is a connect reply.
+// A welcome is the content of a server's connect reply.
 type welcome struct {
 	timeout  time.Duration
 	id       int64
@@ -51,8 +51,8 @@ type welcome struct {
 	readOnly bool
 }
 
-// handshake handles the connect reply. It queues the requests that must precede all others on this
-// connection (credentials, watches).
+// handshake handles the connect reply in body. If the server grants the session, it queues the
+// requests that must precede all others on this connection (credentials, watches).
 func (k *Conn) handshake(body []byte) error {
 	if k.session != k.l.session() {
 		return errSessionChanged
@@ -62,12 +62,12 @@ func (k *Conn) handshake(body []byte) error {
 	case err != nil:
 		return err
 	case w.id == 0:
-		clear(body[4:16]) // the timeout and the id: the library recognises an expiry only by these
+		clear(body[4:16]) // the library recognises an expired session only by a zero timeout and id
 		if !k.l.expired() {
 			return errors.New("the server rejected the request to open a session")
 		}
-		// The library starts a new session on a new connection by itself, but
-		// leaves this one open.
+		// The library starts a new session on a new connection, but does not close
+		// this one.
 		k.release()
 		return k.tcp.Close()
 	}
@@ -75,49 +75,50 @@ func (k *Conn) handshake(body []byte) error {
 		return err
 	}
 	k.live, k.timeout = true, w.timeout
-	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // the library derives its pings and timeouts from it
+	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // from this, the library derives its ping interval and timeouts
 	k.release()
 	k.l.established(k, w)
 	return nil
 }
 
-// welcomed decodes the connect reply to a request for session asked. In the result, id 0 means that
-// the session is over.
-func (l *Link) welcomed(body []byte, asked int64) (welcome, error) {
+// welcomed decodes the connect reply in body. requested is the id of the session in the connect
+// request. In the result, id 0 means that this session is over.
+func (l *Link) welcomed(body []byte, requested int64) (welcome, error) {
 	d := jute.NewDecoder(body)
 	version := d.Int()
 	w := welcome{timeout: time.Duration(d.Int()) * time.Millisecond, id: d.Long(), passwd: bytes.Clone(d.Buffer())}
 	w.readOnly = d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
 	switch {
-	case d.Err() != nil && len(body) == 16: // an error header instead
+	case d.Err() != nil && len(body) == 16: // the header of an error reply
 		return w, l.refusedBy(int32(binary.BigEndian.Uint32(body[12:])))
 	case d.Err() != nil:
 		return w, notZooKeeper(body[:min(len(body), 60)])
 	}
-	return w.judged(version, asked)
+	return w.interpret(version, requested)
 }
 
-// rejecting is the protocol version with which ClickHouse Keeper and RaftKeeper reject a
-// connection.
-const rejecting = 42
+// rejectingVersion is the protocol version in a connect reply with which ClickHouse Keeper and
+// RaftKeeper reject a connection.
+const rejectingVersion = 42
 
 var (
 	errNoLeader       = errors.New("the server has no leader")
 	errSessionChanged = errors.New("the session ended while zksh was connecting")
 )
 
-// judged interprets the connect reply to a request for session asked; 0 is a new one. If the
-// session is over, it returns a welcome with id 0.
+// interpret decides whether a connect reply grants the session. requested is the id of the
+// session in the connect request, or 0 for a new session. If the session is over, interpret
+// returns a welcome with id 0.
 //
-// ZooKeeper's own client takes a timeout of 0 or less as the end of the session, whatever the id.
-// RaftKeeper reports an expiry in this way, with the old id and the rejecting version. Otherwise
-// that version only means that there is no leader.
-func (w welcome) judged(version int32, asked int64) (welcome, error) {
+// Like ZooKeeper's own client, it takes a timeout of 0 or less as the end of the session,
+// whatever the id. RaftKeeper reports an expired session with such a timeout, the old id, and
+// rejectingVersion. In all other replies, that version only means that there is no leader.
+func (w welcome) interpret(version int32, requested int64) (welcome, error) {
 	over := w.timeout <= 0
 	switch {
-	case over && asked != 0:
+	case over && requested != 0:
 		return welcome{}, nil
-	case version == rejecting && (asked == 0 || w.id != asked):
+	case version == rejectingVersion && (requested == 0 || w.id != requested):
 		return w, errNoLeader
 	case over:
 		return welcome{}, nil
@@ -125,20 +126,22 @@ func (w welcome) judged(version int32, asked int64) (welcome, error) {
 	return w, nil
 }
 
-// maxConnectReply bounds a connect reply, in bytes. ZooKeeper's has 41, so a peer that sends more
-// than this is not a ZooKeeper server.
+// maxConnectReply is the limit for a connect reply, in bytes. ZooKeeper's connect reply has 41
+// bytes, so a peer that sends more than this limit is not a ZooKeeper server.
 const maxConnectReply = 1024
 
-// notZooKeeper returns the error of a peer that answers in another protocol.
-func notZooKeeper(said []byte) error {
-	if secure.SpeaksTLS(said) {
+// notZooKeeper returns the error for a peer that does not speak ZooKeeper's protocol. answer is
+// the beginning of the peer's answer.
+func notZooKeeper(answer []byte) error {
+	if secure.SpeaksTLS(answer) {
 		return errors.New("the server's port requires TLS; add --tls")
 	}
-	s, _, _ := strings.Cut(strings.ToValidUTF8(string(said), "?"), "\n")
+	s, _, _ := strings.Cut(strings.ToValidUTF8(string(answer), "?"), "\n")
 	return fmt.Errorf("the server does not speak the ZooKeeper protocol: it answered %q", strings.TrimRight(s, "\r"))
 }
 
-// handshakeCause returns the reason why a server did not answer the connect request, and a hint.
+// handshakeCause returns an error that says why the server did not answer the connect request,
+// often with a hint for the user. err is the error that ended the connection.
 func (k *Conn) handshakeCause(err error) error {
 	const hungUp = "the server closed the connection without answering"
 	plain, readOnly := k.Agreed == nil, k.l.cfg.ReadOnly

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// hosts is a zk.HostProvider that passes over the addresses of a server list again and again. Each
-// pass resolves every name anew, because addresses may change. It tries every address twice, the
-// first time with a short limit: a server that is just starting may accept a connection and never
-// answer on it.
+// hosts is a zk.HostProvider that makes passes over the addresses of a server list until a server
+// grants a session. Each pass resolves every name again, because addresses may change, and tries
+// every address twice. The first try has a short time limit, because a server that is just
+// starting may accept a connection and never answer on it.
 type hosts struct {
 	list     []string
-	ctx      context.Context // of name lookups
-	limit    time.Duration   // for the lookup of all names
+	ctx      context.Context // for name lookups; ends with the Link
+	limit    time.Duration   // time limit for the lookup of all names
 	resolve  func(ctx context.Context, host string) ([]string, error)
 	onFailed func()        // called after a pass that found no server
-	urgent   func() bool   // reports whether a connection is wanted without delay
-	hurry    chan struct{} // capacity 1: full when urgent may have become true
+	urgent   func() bool   // reports whether a connection is needed without delay
+	hurry    chan struct{} // capacity 1; receives a value when urgent may have become true
 
 	mu     sync.Mutex
-	names  map[string][]string // host names in the list, by address
+	names  map[string][]string // host names of the list, by address (host:port)
 	pass   []string            // addresses not tried yet in this pass
-	width  int                 // addresses in a pass
-	short  bool                // the address returned last is tried with the short limit
+	width  int                 // number of different addresses in a pass
+	short  bool                // the address that Next returned last is tried with the short time limit
 	begun  bool                // a pass is in progress, or has failed since the last connection
-	last   time.Time           // when the last connection was made
-	failed int                 // failed passes since the last connection
-	brief  int                 // connections in a row that did not last
+	last   time.Time           // time of the last connection
+	failed int                 // number of failed passes since the last connection
+	brief  int                 // number of connections in a row that ended within tooSoon
 }
 
 func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func(), urgent func() bool) *hosts {
@@ -40,13 +40,13 @@ func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed 
 		onFailed: onFailed, urgent: urgent, hurry: make(chan struct{}, 1)}
 }
 
-// Init implements zk.HostProvider. It does nothing, because newHosts got the list.
+// Init implements zk.HostProvider. It does nothing, because newHosts has set the list.
 func (h *hosts) Init([]string) error { return nil }
 
 // Len implements zk.HostProvider.
 func (h *hosts) Len() int { return len(h.list) }
 
-// Connected implements zk.HostProvider: the next pass starts without delay.
+// Connected implements zk.HostProvider. It makes the next pass start without delay.
 func (h *hosts) Connected() { h.connected(time.Now()) }
 
 func (h *hosts) connected(last time.Time) {
@@ -55,30 +55,31 @@ func (h *hosts) connected(last time.Time) {
 	h.begun, h.pass, h.last, h.failed = false, nil, last, 0
 }
 
-// others returns the addresses to try instead of one, which comes last: only the network path to it
-// may have failed. limit bounds the lookup of names.
-func (h *hosts) others(ctx context.Context, limit time.Duration, than string) []string {
+// others returns the addresses of all servers, in the order in which to try them when the current
+// server is silent. The current one comes last: perhaps only the network path to it has failed,
+// so that a new connection helps. limit is the time limit for the lookup of names.
+func (h *hosts) others(ctx context.Context, limit time.Duration, current string) []string {
 	addrs := h.expand(ctx, limit)
-	if at := slices.Index(addrs, than); at >= 0 {
+	if at := slices.Index(addrs, current); at >= 0 {
 		addrs = slices.Concat(addrs[at+1:], addrs[:at])
 	}
-	return append(addrs, than)
+	return append(addrs, current)
 }
 
-// offer makes addr the next address.
+// offer makes addr the next address that Next returns.
 func (h *hosts) offer(addr string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pass = []string{addr}
 }
 
-// reset is Connected for a server that answered but granted no session, or that hung up over a
-// request.
+// reset makes the next pass start without delay, like Connected. It is for servers that answered
+// but granted no session, and for servers that closed the connection because of a request.
 func (h *hosts) reset() { h.connected(time.Time{}) }
 
-// Next implements zk.HostProvider. It pauses by itself, because the library knows only a pause of
-// a second, when retry is true. During its pause the library notices that it was closed, so retry
-// is true once the context has ended.
+// Next implements zk.HostProvider. It pauses between passes itself, because the library can only
+// pause for one second, when retry is true. The library notices during that pause that it was
+// closed, so Next returns true for retry once the Link's context has ended.
 func (h *hosts) Next() (server string, retry bool) {
 	h.mu.Lock()
 	if len(h.pass) == 0 {
@@ -108,18 +109,18 @@ func (h *hosts) Next() (server string, retry bool) {
 	return server, h.ctx.Err() != nil
 }
 
-// Bounds of one attempt to connect, which includes ZooKeeper's handshake.
+// Time limits for one attempt to connect, including ZooKeeper's handshake.
 const (
 	maxAttempt   = 10 * time.Second
 	shortAttempt = 2 * time.Second
 )
 
-// attempt returns the time limit for the address returned last. A pass with these limits takes no
-// longer than whole.
-func (h *hosts) attempt(whole time.Duration) time.Duration {
+// attempt returns the time limit for connecting to the address that Next returned last. The
+// limits for all attempts of a pass add up to total at most.
+func (h *hosts) attempt(total time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	each := min(whole/time.Duration(max(h.width, 1)), maxAttempt)
+	each := min(total/time.Duration(max(h.width, 1)), maxAttempt)
 	short := min(each/4, shortAttempt)
 	if h.short {
 		return short
@@ -127,11 +128,11 @@ func (h *hosts) attempt(whole time.Duration) time.Duration {
 	return each - short
 }
 
-// lookupTimeout bounds the lookup of all names.
+// lookupTimeout is the longest time for the lookup of all names in the server list.
 const lookupTimeout = 5 * time.Second
 
-// expand resolves all names of the list concurrently. It keeps a name that it cannot resolve, so
-// that the dialer reports why.
+// expand resolves all names of the list concurrently, and returns the addresses. If it cannot
+// resolve a name, it returns the name itself, so that the dialer reports the reason.
 func (h *hosts) expand(ctx context.Context, limit time.Duration) []string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -164,7 +165,8 @@ func (h *hosts) addresses(ctx context.Context, hp string) []string {
 	return addrs
 }
 
-// namesOf returns the names that a certificate of the server at addr may have: those in the list.
+// namesOf returns the names that the certificate of the server at addr may contain: the host
+// names of the server list that resolved to addr. If there are none, it returns the host in addr.
 func (h *hosts) namesOf(addr string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,22 +8,23 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// go-zookeeper writes one whole frame per Write, reads with io.ReadFull and counts its xids up
-// from 1. So a net.Conn that it gets through zk.WithDialer can carry other requests in the same
-// session: they have xids from xidBase on, and their replies are removed from the stream before
-// the library reads it. The library maintains the connection, the pings and the session. All of
-// zksh's requests go this way, because only this package knows whether a request was sent, and in
-// which session.
+// xidBase is the lowest xid of zksh's own requests, which share the connection with the requests
+// of the library go-zookeeper. The library gets a net.Conn through zk.WithDialer. It writes one
+// whole frame per Write, reads with io.ReadFull, and counts its xids up from 1. So this package
+// can send other requests between the library's, and remove their replies before the library
+// reads the stream. The library maintains the connection, the pings and the session. zksh sends
+// all its requests in this way, because only this package knows whether a request was sent, and
+// in which session.
 const xidBase = 0x40000000
 
-// A socket is a Conn for the library, which reads from it, writes its own frames, and closes it.
+// A socket is the net.Conn through which the library uses a Conn.
 type socket struct {
 	net.Conn
 	k *Conn
 }
 
-// SetReadDeadline keeps the dialer's deadline during the handshake, because the library's is many
-// times the session timeout.
+// SetReadDeadline sets the library's read deadline. During the handshake it does nothing, so that
+// the dialer's deadline stays in force: the library's is many times the session timeout.
 func (s socket) SetReadDeadline(t time.Time) error {
 	if !s.k.live {
 		return nil
@@ -31,11 +32,12 @@ func (s socket) SetReadDeadline(t time.Time) error {
 	return s.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline does nothing: each write sets a deadline of its own, and the library's would
-// abort writes of other goroutines.
+// SetWriteDeadline does nothing. Conn.write sets a deadline for each write, and the library's
+// deadline would abort the writes of other goroutines.
 func (s socket) SetWriteDeadline(time.Time) error { return nil }
 
-// Write sends one frame of the library.
+// Write sends one frame of the library. It sends zksh's connect request in place of the
+// library's.
 func (s socket) Write(p []byte) (int, error) {
 	k := s.k
 	k.wmu.Lock()
@@ -43,7 +45,7 @@ func (s socket) Write(p []byte) (int, error) {
 	q := p
 	if !k.greeted {
 		k.greeted = true
-		if !k.Asked.IsZero() { // attach has sent the connect request
+		if !k.Asked.IsZero() { // attach has already sent the connect request
 			return len(p), nil
 		}
 		k.Asked = time.Now()
@@ -57,7 +59,7 @@ func (s socket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// expect records a request of the library.
+// expect records that the library sends a request or a ping with this xid.
 func (k *Conn) expect(xid int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,7 +73,8 @@ func (k *Conn) expect(xid int32) {
 	}
 }
 
-// Read returns the frames for the library, and handles ours.
+// Read reads the frames that are for the library. On the way it handles the replies to zksh's
+// requests.
 func (s socket) Read(p []byte) (int, error) {
 	k := s.k
 	for len(k.out) == 0 {
@@ -90,10 +93,11 @@ func (s socket) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close closes the Conn.
+// Close closes the connection.
 func (s socket) Close() error { return s.k.Close() }
 
-// expected records the answer to a request of the library, and reports whether there was one.
+// expected reports whether the library has sent a request with this xid that is unanswered. It
+// counts the request as answered from then on.
 func (k *Conn) expected(xid int32) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

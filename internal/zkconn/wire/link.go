@@ -3,9 +3,10 @@
 // server when the current one fails. Each request ends as answered, not sent, or sent without an
 // answer, and a request that was made for one session never runs in another.
 //
-// A Link is the client of one ensemble, a Conn is one of its TCP connections, and a Request is sent
-// by Conn.Send. The library go-zookeeper maintains the TCP connection and the session. It reads and
-// writes through a Conn, which sends our requests between the library's; see library.go.
+// A Link is the client of one ensemble, a Conn is one of its TCP connections, and a Request is
+// sent by Conn.Send. The library go-zookeeper maintains the TCP connection and the session. It
+// reads and writes through a Conn, which sends zksh's requests between the library's; see
+// library.go.
 //
 // Begin reading with link.go, send.go and receive.go.
 package wire
@@ -24,72 +25,75 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// Config is how to connect.
+// Config contains the settings of a Link: the servers, time limits, and how to connect to them.
 type Config struct {
-	Hosts      []string      // host:port each
-	Timeout    time.Duration // requested session timeout; it also bounds the search for a server
-	ReadOnly   bool          // accept a server that lost its quorum
-	MaxRequest int           // size of the largest request, in bytes; it can raise the limits for replies
+	Hosts      []string      // addresses of the servers, each as host:port
+	Timeout    time.Duration // requested session timeout, which also limits the search for a server
+	ReadOnly   bool          // accept a server that has lost its quorum
+	MaxRequest int           // size of the largest request, in bytes; a large value also raises the limits for replies
 	Secure     secure.Config
-	Memory     *Memory                // counts the replies in memory
+	Memory     *Memory                // counts the bytes of replies in memory
 	Refusal    func(code int32) error // returns the error for an error code of the protocol
 
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error) // nil stands for net.Dialer's
-	Tap  func(net.Conn) net.Conn                                           // wraps each connection, above TLS; may be nil
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error) // opens TCP connections; nil stands for net.Dialer.DialContext
+	Tap  func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
 }
 
-// A Handler is notified of what happens to a Link. Methods that are called under the Link's lock
-// must not call the Link. No method may block.
+// A Handler is notified of the connections, sessions and watch events of a Link. Methods that are
+// called with the Link's lock held must not call the Link. No method may block.
 type Handler interface {
-	// Connected is called when there is a session on a connection. It returns the requests to
-	// send before all others. zxid is the latest one that the session has seen. Under the lock.
+	// Connected is called when a server has granted a session on connection k. It returns the
+	// requests to send before all others. zxid is the latest zxid that the session has seen.
+	// The Link's lock is held.
 	Connected(k *Conn, zxid int64) []*Request
-	// Disconnected is called when the connection is lost. Under the lock.
+	// Disconnected is called when the connection is lost. The Link's lock is held.
 	Disconnected()
-	// Expired is called when a session is over, with everything that a server kept for it. The
-	// next connection begins another session. Under the lock.
+	// Expired is called when a session is over, and with it everything that the servers
+	// stored for it. The next connection begins another session. The Link's lock is held.
 	Expired()
-	// Failed is called when the Link has ended without Close. Under the lock.
+	// Failed is called when the Link has ended without Close. The Link's lock is held.
 	Failed(e Ending)
-	// Unreachable is called when no server of the list can be reached, once between two
-	// connections. Under the lock.
+	// Unreachable is called when no server of the list can be reached, only once until the
+	// next connection. tried is the failed attempts. The Link's lock is held.
 	Unreachable(tried []Attempt)
 
-	// Event is called for each watch event; typ is its number in the protocol. If it returns an
-	// error, the Link ends.
+	// Event is called for each watch event. typ is the number of the event type in the
+	// protocol. If Event returns an error, the Link ends.
 	Event(typ int32, path string, zxid int64) error
-	// HungUp is called when a server hung up over a trial, or did not answer it. It reports
-	// whether that may have been an accident.
+	// HungUp is called when a server closed the connection because of a trial, a request with
+	// the opcode op, or did not answer it. It reports whether that may have been an accident.
 	HungUp(op int32, server string, cause error) (accident bool)
-	// Passed is called when a server has answered a trial with anything but Unimplemented.
+	// Passed is called when a server has answered a trial with anything but Unimplemented. op
+	// is the opcode of the trial.
 	Passed(op int32)
-	// Relies reports whether a connection is needed without delay.
+	// Relies reports whether something depends on the session or waits for a connection, so
+	// that a connection is needed without delay.
 	Relies() bool
 }
 
-// An Ending is why a Link has ended.
+// An Ending describes why a Link has ended.
 type Ending struct {
-	AuthFailed bool
-	Why        error // nil after Close, or if the rejected credential's own request gets the error
+	AuthFailed bool  // the server rejected a credential
+	Why        error // nil after Close, or if the request with the rejected credential returns the error
 }
 
-// An Attempt is one failed attempt to connect.
+// An Attempt is one failed attempt to connect to a server.
 type Attempt struct {
 	Addr  string
 	Cause error
 }
 
-// A Link is the client of one ensemble from connect to close: the library's zk.Conn and what that
-// lacks. It survives reconnects, and continues with a new session of the same ensemble after an
-// expiry.
+// A Link is the client of one ensemble from connect to close. It extends the library's zk.Conn.
+// It survives reconnects, and continues with a new session on the same ensemble after a session
+// has expired.
 type Link struct {
 	cfg     Config
 	handler Handler
 
 	hosts    *hosts
 	library  *zk.Conn
-	events   <-chan zk.Event // not used, because the handler gets all events; closed when the library's goroutines have ended
-	ctx      context.Context // of dialing
+	events   <-chan zk.Event // closed when the library's goroutines have ended; the events themselves are not used
+	ctx      context.Context // ends with the Link, and with it all dialing
 	cancel   context.CancelFunc
 	shutOnce sync.Once
 	ended    chan struct{}
@@ -98,29 +102,29 @@ type Link struct {
 	guards atomic.Int32
 	tied   atomic.Bool   // see Tie
 	rtt    atomic.Int64  // smoothed round-trip time, in nanoseconds
-	moving chan struct{} // capacity 1; a lock, full while another server is tried
-	spare  *Conn         // connection for the library's next dial; guarded by moving
+	moving chan struct{} // capacity 1; used as a lock, full while failover tries other servers
+	spare  *Conn         // connection that the library's next dial gets; guarded by moving
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed and replaced at each change of the fields below
+	changed   chan struct{} // closed and replaced when one of the fields below changes
 	ending    *Ending       // nil until the link has ended
 	cur       *Conn         // nil while disconnected
 	id        int64
-	passwd    []byte        // the session's, in memory only
+	passwd    []byte        // password of the session, in memory only
 	epoch     Epoch         // incremented when a session ends
 	over      chan struct{} // closed when the session is over, and replaced for the next one
-	timeout   time.Duration // negotiated; before the first connection, the requested one
-	lastSent  time.Time     // when the latest answered request was sent
+	timeout   time.Duration // negotiated session timeout; before the first connection, the requested one
+	lastSent  time.Time     // send time of the latest answered request
 	lastZxid  int64
-	passes    int       // failed passes over the server list, counted once a second at most
-	counted   time.Time // when passes was increased since the last connection; zero if it was not
-	attempts  []Attempt // of the pass in progress, or of the last one
-	failed    []Attempt // of the last whole pass
-	searching bool      // a pass has failed since there was a connection
-	refusals  int       // connect replies without a session since the last answer to a request or ping
+	passes    int       // number of failed passes over the server list, increased once a second at most
+	counted   time.Time // time when passes was last increased; zero if that was before the last connection
+	attempts  []Attempt // failed attempts of the pass in progress, or of the last one
+	failed    []Attempt // failed attempts of the last complete pass
+	searching bool      // a pass has failed since the last connection
+	refusals  int       // number of connect replies without a session since the last answer to a request or ping
 }
 
-// New returns a Link, which does nothing until Connect.
+// New returns a Link, which does nothing until Connect is called.
 func New(cfg Config, handler Handler) *Link {
 	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
@@ -134,13 +138,13 @@ func New(cfg Config, handler Handler) *Link {
 	return l
 }
 
-// Connect starts to connect and returns at once. It is called once.
+// Connect starts to connect and returns at once. It must be called only once.
 func (l *Link) Connect() error {
-	l.mu.Lock() // a connection may end the link before the library's Connect has returned
+	l.mu.Lock() // a connection may end the Link before zk.Connect has returned
 	defer l.mu.Unlock()
 	library, events, err := zk.Connect(l.cfg.Hosts, l.cfg.Timeout,
 		zk.WithDialer(l.dial), zk.WithHostProvider(l.hosts),
-		zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false)) // errors are reported without the log, too
+		zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithLogInfo(false)) // errors reach the user without the log
 	if err != nil {
 		l.cancel()
 		return err
@@ -153,15 +157,15 @@ func (l *Link) Connect() error {
 type Status struct {
 	Conn     *Conn         // nil while disconnected
 	Ending   *Ending       // nil until the Link has ended
-	ID       int64         // of the session; 0 before the first
-	Timeout  time.Duration // of the session: negotiated; before the first connection, asked for
-	Patience time.Duration // how long to wait for a server: Timeout, bounded
+	ID       int64         // id of the session; 0 before the first session
+	Timeout  time.Duration // negotiated session timeout; before the first connection, the requested one
+	Patience time.Duration // how long to wait for a server: Timeout, up to a limit
 	Epoch    Epoch
 	Over     <-chan struct{} // closed when the session is over
-	LastSent time.Time       // when the latest request that was answered had been sent
-	Passes   int             // failed passes over the server list, counted once a second at most
-	Tried    []Attempt       // of the last whole pass
-	Trying   []Attempt       // of the pass in progress
+	LastSent time.Time       // send time of the latest answered request
+	Passes   int             // number of failed passes over the server list, increased once a second at most
+	Tried    []Attempt       // failed attempts of the last complete pass
+	Trying   []Attempt       // failed attempts of the pass in progress
 	Changed  <-chan struct{} // closed at the next change of the Status
 }
 
@@ -172,7 +176,7 @@ func (l *Link) Status() Status {
 	return l.status()
 }
 
-// status is called with mu held.
+// status returns the current Status. The caller must hold mu.
 func (l *Link) status() Status {
 	return Status{
 		Conn: l.cur, Ending: l.ending, ID: l.id, Timeout: l.timeout, Patience: l.bounded(l.timeout),
@@ -184,39 +188,43 @@ func (l *Link) status() Status {
 // Context returns a context that ends with the Link.
 func (l *Link) Context() context.Context { return l.ctx }
 
-// Expedite shortens the pause between attempts to connect if Relies has become true.
+// Expedite shortens the current pause between passes over the servers if Handler.Relies has
+// become true.
 func (l *Link) Expedite() { l.hosts.expedite() }
 
-// Tie records that the ensemble ends a session with its connection, as ClickHouse Keeper does.
+// Tie records that the ensemble ends each session together with its connection, as ClickHouse
+// Keeper does.
 func (l *Link) Tie() { l.tied.Store(true) }
 
-// Tied reports whether the ensemble is known to end a session with its connection.
+// Tied reports whether the ensemble is known to end each session together with its connection.
 func (l *Link) Tied() bool { return l.tied.Load() }
 
-// usualMinimum is longer than the default minimum of the session timeout on servers: 4 s on
-// ZooKeeper, 10 s on ClickHouse Keeper.
+// usualMinimum is longer than the shortest session timeout that a server grants by default: 4 s
+// for ZooKeeper, 10 s for ClickHouse Keeper.
 const usualMinimum = 20 * time.Second
 
-// bounded returns how long zksh waits for a server that grants a session timeout: at most the
-// requested timeout, or usualMinimum if that is longer. A server can grant 24 days.
+// bounded returns how long zksh waits for a server that granted the given session timeout: the
+// timeout itself, but at most the requested timeout, or usualMinimum if that is longer. The limit
+// is needed because a server can grant a timeout of 24 days.
 func (l *Link) bounded(timeout time.Duration) time.Duration {
 	return min(timeout, max(l.cfg.Timeout, usualMinimum))
 }
 
-// notify closes Status.Changed. Called with mu held.
+// notify closes Status.Changed, and replaces it. The caller must hold mu.
 func (l *Link) notify() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// Wake closes Status.Changed without a change, for callers that wait on it for something else.
+// Wake closes Status.Changed although the Status is the same, to wake the goroutines that wait on
+// it.
 func (l *Link) Wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.notify()
 }
 
-// end ends the link for good. Called with mu held.
+// end ends the Link for good. The caller must hold mu.
 func (l *Link) end(e Ending) {
 	l.ending = &e
 	l.cancel()
@@ -224,7 +232,8 @@ func (l *Link) end(e Ending) {
 	l.notify()
 }
 
-// Fail ends the Link for a reason. If it has already ended without one, Fail sets the reason.
+// Fail ends the Link with e as the reason. If the Link has already ended without an error, Fail
+// adds the error in e.
 func (l *Link) Fail(e Ending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,10 +247,10 @@ func (l *Link) Fail(e Ending) {
 	}
 }
 
-// Close ends the Link and its connection, and closes the session on the server if there is a
-// connection. It returns the Status from before, and a channel that is closed when everything has
-// ended. Without a connection there is no need to wait: the library's goroutines end within a
-// second.
+// Close ends the Link and its connection. If there is a connection, it closes the session on the
+// server. It returns the Status before the call, and a channel that is closed when the session,
+// the connection and all goroutines have ended. Without a connection there is no need to wait for
+// the channel: the library's goroutines end within a second.
 func (l *Link) Close() (was Status, ended <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,13 +264,13 @@ func (l *Link) Close() (was Status, ended <-chan struct{}) {
 	return was, l.shut()
 }
 
-// shut ends the library's connection, once, and returns a channel that is closed
-// when all its goroutines have ended.
+// shut closes the library's connection, unless an earlier call has done so. It returns a channel
+// that is closed when all goroutines of the library have ended.
 func (l *Link) shut() <-chan struct{} {
 	l.shutOnce.Do(func() {
 		go func() { // the library's Close takes at most a second; a pending read ends with the connection
 			defer close(l.ended)
-			l.mu.Lock() // until Connect has returned
+			l.mu.Lock() // waits until Connect has returned
 			library := l.library
 			l.mu.Unlock()
 			library.Close()

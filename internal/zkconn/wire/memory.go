@@ -9,36 +9,36 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Limits of the memory for a server's replies, in bytes. ZooKeeper bounds requests but not replies:
-// the list of a million children has 44 MB. A larger Config.MaxRequest raises the first two, as
-// jute.maxbuffer does for the Java client.
+// Limits for the memory of a server's replies, in bytes. ZooKeeper limits the size of requests
+// but not of replies: a list of a million children has 44 MB. A larger Config.MaxRequest raises
+// the first two limits, as jute.maxbuffer does for the Java client.
 const (
-	MaxReply  = 48 << 20  // of one reply
-	maxData   = 16 << 20  // of the data of one znode
-	MaxMemory = 64 << 20  // of all replies in use
-	maxFrame  = 256 << 20 // of a multiRead's reply, which can be skipped
-	uncounted = 4 << 10   // replies up to this size are always read
+	MaxReply  = 48 << 20  // size of one reply
+	maxData   = 16 << 20  // size of a reply with the data of one znode
+	MaxMemory = 64 << 20  // total size of all replies in use
+	maxFrame  = 256 << 20 // size of a reply to multiRead, which zksh can skip
+	uncounted = 4 << 10   // size up to which replies are always read and not counted
 )
 
-// Memory counts the bytes of replies that are in memory.
+// Memory counts the bytes of replies and of other data that is held in memory.
 type Memory struct{ bytes atomic.Int64 }
 
-// Add adds n to the sum; n may be negative.
+// Add adds n bytes to the count. n may be negative.
 func (m *Memory) Add(n int64) { m.bytes.Add(n) }
 
-// Bytes returns the sum.
+// Bytes returns the number of bytes that are counted now.
 func (m *Memory) Bytes() int64 { return m.bytes.Load() }
 
-// hold counts a reply until it is garbage.
+// hold counts the bytes of reply f until the garbage collector has freed it.
 func (m *Memory) hold(f []byte) {
 	n := int64(len(f))
 	m.bytes.Add(n)
 	runtime.AddCleanup(&f[0], func(n int64) { m.bytes.Add(-n) }, n)
 }
 
-// hasRoom reports whether n more bytes are within MaxMemory. Only a garbage collection finds out
-// which replies are unused. So before it returns false, it runs some collections, and waits a
-// little for callers to finish with theirs.
+// hasRoom reports whether n more bytes fit into MaxMemory. Only a garbage collection finds out
+// which replies are no longer used. So before hasRoom returns false, it runs some collections,
+// and waits up to 100 ms for callers to finish with their replies.
 func (m *Memory) hasRoom(n int) bool {
 	const collections, moment = 5, 20 // moment is in milliseconds
 	for i := range collections * moment {
@@ -53,24 +53,24 @@ func (m *Memory) hasRoom(n int) bool {
 	return false
 }
 
-// Held is whether a reply may be skipped for lack of memory.
+// Held says whether zksh may skip the reply to a request if memory is short.
 type Held int
 
-// The kinds of Held.
+// The values of Held.
 const (
-	HeldIfRoom Held = iota // the reply is read if there is room; otherwise the request is sent again
-	HeldInLine             // the same, but the reply is printed after those before it, which makes room
-	HeldAlways             // the reply is always read: nothing is sent after the request until then
+	HeldIfRoom Held = iota // the reply is read if memory has room for it; otherwise the caller sends the request again
+	HeldInLine             // the same, but the replies are printed in order, which frees the memory of earlier ones
+	HeldAlways             // the reply is always read, because the caller sends nothing more before it arrives
 )
 
-// admit reads the header of a reply of n bytes, and reports whether the caller may read the rest.
-// If it returns false without an error, it has skipped the reply and answered the request. An
-// error ends the connection.
+// admit looks at the header of a reply of n bytes, and reports whether the caller may read the
+// reply. If it returns false without an error, it has skipped the reply, and the request has an
+// error code as its answer. If it returns an error, the connection must end.
 //
-// A reply that exceeds its own limit ends the connection. Only a multiRead is rejected instead, and
-// its sender then reads the znodes one by one. A reply for which there is no room beside the
-// earlier ones is answered with Throttled, as an overloaded server does: its sender repeats the
-// request alone, and requests less at a time.
+// A reply that exceeds the limit for its request ends the connection. A multiRead gets the code
+// MarshallingError instead, and its sender then reads the znodes one by one. If memory has no
+// room for a reply besides the earlier ones, its request gets the code Throttled, as from an
+// overloaded server. The sender then repeats that request alone, and reads less at a time.
 func (k *Conn) admit(n int) (bool, error) {
 	if n > maxFrame {
 		return false, tooLong(n, maxFrame)
@@ -81,12 +81,12 @@ func (k *Conn) admit(n int) (bool, error) {
 	}
 	d := jute.NewDecoder(head)
 	xid, zxid := d.Int(), d.Long()
-	req, size := k.asking(xid)
-	switch limit, raise := k.mostFor(req, size); {
+	req, size := k.requestFor(xid)
+	switch limit, raise := k.replyLimit(req, size); {
 	case req == nil && xid >= xidBase:
 		return false, neverAsked(xid)
 	case n > limit && req != nil && req.Op == jute.OpMultiRead:
-		return false, k.passOver(n, xid, Reply{Zxid: zxid, Code: MarshallingError})
+		return false, k.discardReply(n, xid, Reply{Zxid: zxid, Code: MarshallingError})
 	case n > limit:
 		return false, Fault{Text: tooLong(n, limit).Text + raise}
 	case req == nil || jute.Writes(req.Op):
@@ -98,12 +98,12 @@ func (k *Conn) admit(n int) (bool, error) {
 		return true, nil
 	}
 	k.crowded = true // later lines are printed after this one, so their replies would stay in memory
-	return false, k.passOver(n, xid, Reply{Zxid: zxid, Code: Throttled})
+	return false, k.discardReply(n, xid, Reply{Zxid: zxid, Code: Throttled})
 }
 
-// asking returns the request that a reply answers, and the size of the request; nil if zksh sent no
-// such request.
-func (k *Conn) asking(xid int32) (req *Request, size int) {
+// requestFor returns the request that a reply with this xid answers, and the size of the request
+// in bytes, or nil if zksh has sent no such request.
+func (k *Conn) requestFor(xid int32) (req *Request, size int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if xid < xidBase {
@@ -115,16 +115,17 @@ func (k *Conn) asking(xid int32) (req *Request, size int) {
 	return nil, 0
 }
 
-// mostFor returns the limit for the reply to a request, in bytes, and a hint on how to raise it. A
-// nil request stands for an event.
-func (k *Conn) mostFor(req *Request, size int) (limit int, raise string) {
+// replyLimit returns the limit for the size of the reply to a request, in bytes, and a hint for
+// the user on how to raise it. size is the size of the request. A nil request stands for an
+// event.
+func (k *Conn) replyLimit(req *Request, size int) (limit int, raise string) {
 	const option = "; to raise the limit, set --max-request"
 	switch {
 	case req == nil:
 		return jute.MaxPath + uncounted, ""
-	case req.Op == jute.OpReconfig: // the new configuration
+	case req.Op == jute.OpReconfig: // the reply contains the new configuration
 		return 2 << 20, ""
-	case jute.Writes(req.Op): // a path and a Stat for each change
+	case jute.Writes(req.Op): // the reply contains a path and a Stat for each change
 		return 4*size + 1<<16, ""
 	case req.Op == jute.OpGetData:
 		return max(maxData, k.l.cfg.MaxRequest) + uncounted, option
@@ -136,8 +137,8 @@ func tooLong(n, limit int) Fault {
 	return Fault{Text: fmt.Sprintf("the server sent a reply of %d bytes, which exceeds the limit of %d bytes", n, limit)}
 }
 
-// passOver discards a reply, and answers its request with r.
-func (k *Conn) passOver(n int, xid int32, r Reply) error {
+// discardReply discards a reply of n bytes, and answers its request with r instead.
+func (k *Conn) discardReply(n int, xid int32, r Reply) error {
 	if _, err := k.r.Discard(n); err != nil {
 		return cutShort(err, 1)
 	}

@@ -6,18 +6,19 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A server answers SessionMoved once the session is attached to another server: it will reject
-// every write on this connection. It should close the connection, but ZooKeeper 3.4 and 3.5 keep it
-// open if the write was a multi, and return the code in the answers to its parts (ZOOKEEPER-2886).
-// So zksh ends the connection by itself, and the session continues on the next one.
-
+// errMoved ends a connection whose session is attached to another server. The server then rejects
+// every write on this connection with the code SessionMoved. It should close the connection, too.
+// But if the write was a multi, ZooKeeper 3.4 and 3.5 keep the connection open, and return the
+// code in the answer to each operation (ZOOKEEPER-2886). So zksh ends the connection, and the
+// session continues on the next one.
 var errMoved = Fault{Text: "the session has moved to another server"}
 
-// multiError takes the place of the opcode in the answer to a rejected part of a multi.
+// multiError is the number in place of the opcode in the answer to a rejected operation of a
+// multi.
 const multiError = -1
 
-// movedAway reports whether an answer rejects its request because the session has moved. The answer
-// to a rejected multi has an error for each part.
+// movedAway reports whether the reply r rejects a request because the session has moved. The
+// reply to a rejected multi contains an error code for each operation.
 func movedAway(op int32, r Reply) bool {
 	if r.Code != OK || op != jute.OpMulti {
 		return r.Code == SessionMoved
@@ -34,9 +35,10 @@ func movedAway(op int32, r Reply) bool {
 	}
 }
 
-// moved ends the connection because of an answer to req, which is still pending. A single request
-// was rejected as a whole. Of several requests, which are reads, some answers are missing, so they
-// all fail. The connection ends before the caller gets the answer, so that nothing else is sent
+// moved ends the connection because the answer r to the pending request req has the code
+// SessionMoved. A single request gets that code as its reply. If req consists of several
+// requests, which are reads, some answers are still missing, so all of them fail with the
+// connection. The connection ends before the caller gets the reply, so that nothing else is sent
 // on it.
 func (k *Conn) moved(req *Request, r Reply) error {
 	if req.parts == nil {

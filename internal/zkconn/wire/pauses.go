@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// tooSoon is the shortest time that a connection must last in order to reset the pause.
+// tooSoon is how long a connection must last for the next pass to start without a pause.
 const tooSoon = time.Second
 
-// The pause before a pass that follows a failed pass, or a short connection, grows from shortPause
-// to longPause. It is shortened at random, by up to pauseJitter, so that clients that lost a
-// server at the same time do not all return at once.
+// After a failed pass over the server list, or a connection that ended soon, zksh pauses before
+// the next pass. Pauses grow from shortPause to longPause. Each is shortened by a random time of
+// up to pauseJitter, so that clients that lost a server at the same time do not all return at
+// once.
 const (
 	shortPause  = 200 * time.Millisecond
 	longPause   = time.Second
 	pauseJitter = shortPause / 2
 )
 
-// pause waits for the delay before the next pass. The delay becomes shorter when a connection
-// becomes urgent meanwhile.
+// pause waits before the next pass, as long as delay returns. The wait becomes shorter if a
+// connection becomes urgent meanwhile.
 func (h *hosts) pause() {
 	begin := time.Now()
 	for {
@@ -32,8 +33,9 @@ func (h *hosts) pause() {
 	}
 }
 
-// delay returns the pause before the next pass. If a connection is urgent, only short connections
-// make it grow, so that a server that drops every connection is not flooded.
+// delay returns the length of the pause before the next pass. While a connection is urgent,
+// failed passes do not make the pause grow. Connections that end soon still do, so that zksh does
+// not flood a server that drops every connection.
 func (h *hosts) delay() time.Duration {
 	urgent := h.urgent()
 	h.mu.Lock()
@@ -50,7 +52,8 @@ func (h *hosts) delay() time.Duration {
 	return min(shortPause<<min(n-1, 10), longPause) - rand.N(pauseJitter)
 }
 
-// expedite shortens the current pause if a connection has become urgent.
+// expedite makes a running pause check again whether a connection is urgent, which shortens the
+// pause.
 func (h *hosts) expedite() {
 	select {
 	case h.hurry <- struct{}{}:
@@ -58,9 +61,9 @@ func (h *hosts) expedite() {
 	}
 }
 
-// urgent reports whether a connection is needed without delay, because something relies on the
-// session or waits for it. Once the session has probably expired, a delay does no more harm, so
-// servers that have been down for long are tried less often.
+// urgent reports whether a connection is needed without delay, because something depends on the
+// session or waits for it. It returns false once the session has probably expired: a delay does
+// no more harm then, and servers that have been down for long are tried less often.
 func (l *Link) urgent() bool {
 	if l.guards.Load() == 0 && !l.handler.Relies() {
 		return false

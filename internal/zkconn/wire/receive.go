@@ -11,16 +11,17 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// cutShort returns err, or io.ErrUnexpectedEOF if the stream ended after some bytes of a length.
-func cutShort(err error, some int) error {
-	if some > 0 && errors.Is(err, io.EOF) {
+// cutShort returns err, or io.ErrUnexpectedEOF if the stream ended in the middle of a frame.
+// bytesRead is the number of bytes of the frame that were read before.
+func cutShort(err error, bytesRead int) error {
+	if bytesRead > 0 && errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// frame reads one frame. It returns the frame, with its length, if it is for the library, and nil
-// otherwise.
+// frame reads one frame and handles it. If the frame is for the library, frame returns it
+// together with its length prefix, and otherwise nil.
 func (k *Conn) frame() ([]byte, error) {
 	peeked, err := k.r.Peek(4)
 	if err != nil {
@@ -52,13 +53,13 @@ func (k *Conn) frame() ([]byte, error) {
 	return k.demultiplex(f)
 }
 
-// Frames of up to shortFrame bytes share memory, roomBytes at a time.
+// Frames of up to shortFrame bytes share buffers of roomBytes bytes each.
 const (
 	shortFrame = 256
 	roomBytes  = 8 << 10
 )
 
-// frameBuffer returns an empty buffer with capacity n. Short frames share an allocation, because
+// frameBuffer returns an empty buffer with capacity n. Short frames share one allocation, because
 // most frames are short.
 func (k *Conn) frameBuffer(n int) []byte {
 	if n > shortFrame {
@@ -72,8 +73,9 @@ func (k *Conn) frameBuffer(n int) []byte {
 	return f
 }
 
-// demultiplex handles a frame. It returns nil for answers to our requests, and the frame for the
-// library otherwise: answers to its requests and pings, and events.
+// demultiplex handles the frame f. It returns nil if f is the answer to a request of zksh.
+// Otherwise it returns f, which is for the library: the answer to one of its requests or pings,
+// or an event.
 func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 	d := jute.NewDecoder(f[4:])
 	xid, zxid, code := d.Int(), d.Long(), d.Int()
@@ -96,7 +98,7 @@ func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 			return nil, Fault{Text: err.Error()}
 		}
 	case xid == jute.XidPing && code != OK: // the server demands credentials
-		k.refused(code)
+		k.pauseAfterPing(code)
 		return nil, Fault{Text: "the server rejected a ping: " + k.l.cfg.Refusal(code).Error()}
 	case xid == jute.XidPing:
 		k.l.contact(k.pinged(), 0)
@@ -110,19 +112,19 @@ func neverAsked(xid int32) error {
 	return Fault{Text: fmt.Sprintf("the server sent a reply to a request that zksh never sent (xid %d)", xid)}
 }
 
-// answered passes a reply on to the request it is for.
+// answered passes the reply r to the request with this xid.
 func (k *Conn) answered(xid int32, r Reply) error {
 	k.mu.Lock()
-	i, at := k.awaited(xid)
+	i, index := k.awaited(xid)
 	if i < 0 {
 		k.mu.Unlock()
 		return neverAsked(xid)
 	}
 	req := k.pending[i]
-	k.unansweredSince = k.silentSince // when the last part of the answer was read
+	k.unansweredSince = k.silentSince // the time when the last part of the answer was read
 	k.answers.add(req.sent, k.unansweredSince, k.timeout)
-	k.doubtful(r.Code)
-	req.put(at, r)
+	k.pauseAfter(r.Code)
+	req.put(index, r)
 	left, moved := req.left, movedAway(req.Op, r)
 	if left == 0 && !moved {
 		k.pending = slices.Delete(k.pending, i, i+1)
@@ -132,7 +134,7 @@ func (k *Conn) answered(xid int32, r Reply) error {
 		return k.moved(req, r)
 	}
 	if req.Answered != nil {
-		req.Answered(at, r)
+		req.Answered(index, r)
 	}
 	if r.Code == SessionExpired {
 		return k.sessionOver(req, left, r)
@@ -149,12 +151,13 @@ func (k *Conn) answered(xid int32, r Reply) error {
 	return nil
 }
 
-// sessionOver ends the session and the connection after the answer SessionExpired: a server closes
-// the connection then, or would answer every request in the same way. die does not end a request
-// that has all its answers, because it is no longer pending.
+// sessionOver ends the session and the connection after a server has answered req with the code
+// SessionExpired. The server would close the connection, or answer every request with that code.
+// left is the number of answers to req that are missing. If all have arrived, req is no longer
+// pending, so die does not end it, and sessionOver must.
 func (k *Conn) sessionOver(req *Request, left int, r Reply) error {
 	why := Fault{Text: "the server reported that the session has expired"}
-	current := k.l.current(k) // until this goroutine returns there is no other
+	current := k.l.current(k) // there can be no newer connection before this goroutine returns
 	k.die(why)
 	if current {
 		k.l.expired()
@@ -165,35 +168,38 @@ func (k *Conn) sessionOver(req *Request, left int, r Reply) error {
 	return why
 }
 
-// awaited returns the index in pending of the request that an answer is for, nearly always 0, and
-// the index of its frame; -1 if there is none. Called with mu held.
-func (k *Conn) awaited(xid int32) (i, at int) {
+// awaited finds the request that the answer with this xid is for. It returns the index of the
+// request in pending, nearly always 0, and the index of the frame in the request. If there is no
+// such request, i is -1. The caller must hold mu.
+func (k *Conn) awaited(xid int32) (i, frame int) {
 	for i, req := range k.pending {
-		if at, is := req.awaits(xid); is {
-			return i, at
+		if frame, is := req.awaits(xid); is {
+			return i, frame
 		}
 	}
 	return -1, 0
 }
 
-// pinged records the answer to the oldest ping, and returns its send time; zero if there is none.
+// pinged records that the oldest unanswered ping was answered, and returns the send time of the
+// ping, or a zero time if there is no such ping.
 func (k *Conn) pinged() (sent time.Time) {
 	k.mu.Lock()
 	if len(k.pings) > 0 {
 		sent, k.pings = k.pings[0], k.pings[1:]
 		k.answers.add(sent, time.Now(), k.timeout)
 	}
-	sound := k.probeAnswered()
+	resumed := k.probeAnswered()
 	k.mu.Unlock()
-	if sound {
+	if resumed {
 		k.l.Wake()
 	}
 	return sent
 }
 
-// stalled returns a Fault if the server answers pings but has not answered any of our requests for
-// the session timeout. It is called for every other frame, so at least for each answer to a ping.
-// If pings are not answered either, the library's read deadline ends the connection.
+// stalled returns a Fault if the server answers pings, but has not answered any request of zksh
+// for the session timeout. It is called for every frame that is for the library, so at least for
+// each answer to a ping. If the server does not answer pings either, the library's read deadline
+// ends the connection.
 func (k *Conn) stalled() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,11 +9,13 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// maxSASL bounds a server's token, in bytes. Tokens of DIGEST-MD5 have some hundred bytes.
+// maxSASL is the limit for a SASL token from the server, in bytes. Tokens of DIGEST-MD5 have a
+// few hundred bytes.
 const maxSASL = 64 << 10
 
-// authenticate does SASL, if it is configured, right after the connect reply. The library has not
-// seen the reply yet, so it sends nothing, not even pings.
+// authenticate authenticates with SASL, if that is configured. It must be called right after the
+// connect reply, before the library has read it: until then the library sends nothing, not even
+// pings.
 func (k *Conn) authenticate() error {
 	s := k.l.cfg.Secure.SASL
 	if s == nil {
@@ -30,10 +32,11 @@ func (k *Conn) authenticate() error {
 	return err
 }
 
-// errDuringSASL marks the error of a connection that ended during SASL.
+// errDuringSASL is wrapped by the error of a connection that ended during SASL authentication.
 var errDuringSASL = errors.New("the connection ended during SASL authentication")
 
-// exchange sends a token and waits for the server's, within the time limit for connecting.
+// exchange sends a SASL token and returns the token with which the server answers. It waits at
+// most until the time limit for connecting.
 func (k *Conn) exchange(xid int32, token []byte) ([]byte, error) {
 	var e jute.Encoder
 	if token == nil {

@@ -10,77 +10,80 @@ import (
 	"github.com/zksh/zksh/internal/peer"
 )
 
-// A Request is one request in flight, or several that go together. Conn.Send sends it, and End is
-// called exactly once, whatever happens.
+// A Request is one request to the server, or several that are sent together. Conn.Send sends it.
+// End is called exactly once, whether or not an answer arrives.
 type Request struct {
-	Context context.Context // the request is not sent once it has ended
-	Op      int32
-	Frames  []byte // the frames, with room for the xids; nil once sent
-	Several int    // number of frames if the answers are Parts of one Reply; 0 for a single request
-	Newer   int32  // the opcode, newer than 3.4, that the request needs; 0 if none. See trial.go
+	Context context.Context // once it has ended, the request is no longer sent
+	Op      int32           // the opcode
+	Frames  []byte          // the encoded frames, with space for the xids; nil once sent
+	Several int             // number of requests that are sent together; 0 for a single request
+	Newer   int32           // the opcode newer than ZooKeeper 3.4 that the request needs, see trial.go; 0 if none
 	Held    Held
 
-	// Answered is called with the answer to the frame with index at, in the receiving
-	// goroutine, before any later frame is read. It may be nil.
-	Answered func(at int, r Reply)
-	// End is called with the Reply. It must not block, nor call the Link or, with an error, the Conn.
+	// Answered is called for each answer, with the index of its frame among the Frames. It
+	// runs in the receiving goroutine, before any later frame is read. It may be nil.
+	Answered func(index int, r Reply)
+	// End is called with the final Reply. It must not block or call the Link. If the Reply
+	// has an error, End must not call the Conn either.
 	End func(Reply)
 
 	// Guarded by Conn.mu.
-	size  int       // in bytes, once sent; of several requests, the longest
-	sent  time.Time // when it was sent
-	first int32     // its xid less xidBase; several requests have consecutive xids
-	left  int       // frames without an answer
-	parts []Part    // the answers to several requests; nil for one
+	size  int       // size in bytes, set when sent; for several requests, the size of the longest
+	sent  time.Time // send time
+	first int32     // the xid minus xidBase; several requests have consecutive xids
+	left  int       // number of frames without an answer
+	parts []Part    // the answers to several requests; nil for a single request
 }
 
-// A Reply is the answer to a Request: the server's code and the record after the header, or Err if
-// there was none.
+// A Reply is the answer to a Request: the server's error code and the body after the header. If
+// there is no answer, Err says why.
 type Reply struct {
 	Zxid  int64
 	Code  int32
 	Body  []byte
-	Parts []Part // the answers to several requests
+	Parts []Part // the answers, if the Request is several requests
 
 	Err    error // why there is no answer
 	Sent   bool  // with Err: the request was sent, so it may have taken effect
-	Broken bool  // with Err: the connection has ended for that reason; otherwise the Context has
-	HungUp bool  // the server has hung up over this trial, or has not answered it
-	Size   int   // of the request in bytes, if Sent
+	Broken bool  // with Err: the connection has ended for that reason; otherwise Request.Context has ended
+	HungUp bool  // the server closed the connection because of this trial, or did not answer it
+	Size   int   // size of the request in bytes, if Sent is true
 }
 
-// A Part is the answer to one of several requests.
+// A Part is the answer to one of several requests that were sent together.
 type Part struct {
-	here bool // the answer has come
+	here bool // the answer has arrived
 	Code int32
 	Body []byte
 }
 
-// authenticates reports whether a server accepts the request before authentication.
+// authenticates reports whether the request sends a credential. A server that demands credentials
+// accepts only such requests before authentication.
 func (r *Request) authenticates() bool { return r.Op == jute.OpAuth }
 
-// awaits reports whether the answer with this xid is for the request, and the index of its frame.
-func (r *Request) awaits(xid int32) (at int, is bool) {
-	at = int((xid - xidBase - r.first) & (xidBase - 1))
-	return at, at == 0 && r.parts == nil || at < len(r.parts) && !r.parts[at].here
+// awaits reports whether the answer with this xid is for r. If so, it also returns the index of
+// the frame in r that is answered.
+func (r *Request) awaits(xid int32) (index int, is bool) {
+	index = int((xid - xidBase - r.first) & (xidBase - 1))
+	return index, index == 0 && r.parts == nil || index < len(r.parts) && !r.parts[index].here
 }
 
-// put records the answer to the frame with index at.
-func (r *Request) put(at int, answer Reply) {
+// put records the answer to one frame of r, which is given by its index.
+func (r *Request) put(index int, answer Reply) {
 	r.left--
 	if r.parts != nil {
-		r.parts[at] = Part{true, answer.Code, answer.Body}
+		r.parts[index] = Part{true, answer.Code, answer.Body}
 	}
 }
 
-// keptFrames is the size of the largest buffer that is kept for reuse, in bytes.
+// keptFrames is the largest size of a send buffer that a Conn keeps for reuse, in bytes.
 const keptFrames = 256 << 10
 
-// writeTimeout returns how long a write may take before the connection counts as dead: two thirds of
-// the session timeout, as in other clients.
+// writeTimeout returns how long a write may take before the connection counts as dead: two thirds
+// of the session timeout, as in other clients.
 func (l *Link) writeTimeout() time.Duration { return l.Status().Patience * 2 / 3 }
 
-// write is called with wmu held.
+// write writes p to the TCP connection, within writeTimeout. The caller must hold wmu.
 func (k *Conn) write(p []byte) error {
 	if err := k.tcp.SetWriteDeadline(time.Now().Add(k.l.writeTimeout())); err != nil {
 		return err
@@ -89,8 +92,8 @@ func (k *Conn) write(p []byte) error {
 	return err
 }
 
-// Send queues requests and returns at once. They are sent in this order, after all that were queued
-// before.
+// Send queues requests and returns at once. They are sent in this order, after all requests that
+// were queued before.
 func (k *Conn) Send(requests ...*Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,7 +102,7 @@ func (k *Conn) Send(requests ...*Request) {
 			r.parts = make([]Part, r.Several)
 		}
 		if k.dead != nil {
-			r.late(k.dead, k.barred && !r.authenticates())
+			r.failUnsent(k.dead, k.barred && !r.authenticates())
 		} else {
 			k.queue = append(k.queue, r)
 		}
@@ -107,15 +110,17 @@ func (k *Conn) Send(requests ...*Request) {
 	k.flush()
 }
 
-// flush starts a goroutine that drains the queue, if there is something to send. Called with mu held.
+// flush starts a goroutine that drains the queue, if a request or a probe can be sent now. The
+// caller must hold mu.
 func (k *Conn) flush() {
 	if !k.writing && !k.frozen && (k.probe || !k.doubt && k.sendable() > 0) {
 		k.writing = true
-		go k.drain() // ends when the queue is empty; writes end by their deadline, or with the connection
+		go k.drain() // returns when the queue is empty; each write ends at its deadline, or with the connection
 	}
 }
 
-// Withdraw removes a request from the queue and ends it with cause, if it has not been sent.
+// Withdraw removes a request from the queue and ends it with cause, unless it has been sent
+// already.
 func (k *Conn) Withdraw(r *Request, cause error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,15 +128,15 @@ func (k *Conn) Withdraw(r *Request, cause error) {
 		k.queue = slices.Delete(k.queue, i, i+1)
 		r.End(Reply{Err: cause})
 	}
-	if r == k.trial { // so that a server that does not answer it does not block other requests
+	if r == k.trial { // otherwise a server that does not answer the trial would block all other requests
 		k.trial = nil
 	}
 	k.flush()
 }
 
-// drain writes the queued requests, all at once. If a write fails, it closes the connection, which
-// ends the reading side, too. If the server has hung up, it leaves the connection open, because
-// answers that came before can still be read.
+// drain writes all queued requests with one write, and repeats that until the queue is empty. If
+// a write fails, it closes the connection, which also ends the reading. If the server has closed
+// the connection, drain leaves this end open, because earlier answers can still be read.
 func (k *Conn) drain() {
 	for {
 		k.wmu.Lock()
@@ -144,7 +149,7 @@ func (k *Conn) drain() {
 		k.wmu.Unlock()
 		switch {
 		case peer.Cut(err):
-			return // with writing still set, so that no other goroutine writes
+			return // writing stays true, so that no other goroutine writes
 		case err != nil:
 			k.die(err)
 			k.tcp.Close()
@@ -152,9 +157,9 @@ func (k *Conn) drain() {
 	}
 }
 
-// take returns the frames of the queued requests, which count as sent from now on. It returns nil if
-// there are none, which ends drain. It does not send requests whose context has ended: nobody waits
-// for them, and callers may rely on that.
+// take returns the frames of the queued requests that can be sent now, and counts the requests as
+// sent. It returns nil if there are none, which ends drain. It fails requests whose context has
+// ended instead: no goroutine waits for them, and callers may rely on it that they are not sent.
 func (k *Conn) take() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,7 +172,7 @@ func (k *Conn) take() []byte {
 		k.sending(now)
 		k.pings = append(k.pings, now)
 		k.watch()
-		return k.ping()
+		return k.probeFrame()
 	}
 	k.queue = slices.DeleteFunc(k.queue, func(r *Request) bool {
 		ended := r.Context.Err() != nil
@@ -198,7 +203,7 @@ func (k *Conn) take() []byte {
 			at += 4 + size
 		}
 		if alone {
-			frames = r.Frames // not used by anything else any more
+			frames = r.Frames // no other code uses them any more
 		} else {
 			frames = append(frames, r.Frames...)
 		}
@@ -215,7 +220,7 @@ func (k *Conn) take() []byte {
 	return frames
 }
 
-// sizeOf returns the size of the frames of requests, in bytes.
+// sizeOf returns the total size of the requests' frames, in bytes.
 func sizeOf(requests []*Request) (n int) {
 	for _, r := range requests {
 		n += len(r.Frames)

@@ -2,14 +2,15 @@ package wire
 
 import "time"
 
-// An Epoch is the life of one session of a Link. It ends when a server says that the
-// session is over: with a connect reply that carries no session, no time to live, or
-// another session than the one that was asked for. Everything that relies on a session
-// (locks, watches, ephemeral znodes, transactions, requests that wait for a connection)
-// belongs to the epoch in which it began, and ends with it.
+// An Epoch is the number of one session of a Link, counted from 0. It changes when a server
+// reports that the session is over, by the code SessionExpired or by the connect reply: one
+// without a session, with a timeout of 0, or with another session than the requested one.
+// Everything that depends on a session (locks, watches, ephemeral znodes, transactions, requests
+// that wait for a connection) belongs to the epoch in which it began, and ends with it.
 type Epoch int
 
-// established is called after an accepted connect reply, before the library reads it.
+// established makes k the current connection. It is called when zksh has accepted a connect
+// reply, before the library reads it.
 func (l *Link) established(k *Conn, w welcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -21,15 +22,15 @@ func (l *Link) established(k *Conn, w welcome) {
 	l.lastSent = k.Asked
 	l.sample(time.Since(k.Asked))
 	l.attempts, l.searching, l.counted = nil, false, time.Time{}
-	if k.died() { // if it dies after this check, lost waits for mu
+	if k.died() { // if k dies after this check, lost waits for mu and resets cur
 		return
 	}
 	l.cur, k.ReadOnly = k, w.readOnly
-	k.Send(l.handler.Connected(k, l.lastZxid)...) // before anybody else's requests
+	k.Send(l.handler.Connected(k, l.lastZxid)...) // before any other request can be queued
 	l.notify()
 }
 
-// lost is called when a connection has ended.
+// lost is called when the connection k has ended.
 func (l *Link) lost(k *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,8 +44,8 @@ func (l *Link) lost(k *Conn) {
 	}
 }
 
-// contact is called when a request or a ping has been answered. sent is its send time, and zxid is
-// the answer's; 0 if it has none.
+// contact is called when a request or a ping has been answered. sent is the send time of the
+// request, and zxid is the zxid in the answer, or 0 if there is none.
 func (l *Link) contact(sent time.Time, zxid int64) {
 	if !sent.IsZero() {
 		l.sample(time.Since(sent))
@@ -58,7 +59,7 @@ func (l *Link) contact(sent time.Time, zxid int64) {
 	}
 }
 
-// endSession closes Status.Over, unless it is closed. Called with mu held.
+// endSession closes Status.Over, unless it is already closed. The caller must hold mu.
 func (l *Link) endSession() {
 	select {
 	case <-l.over:
@@ -67,7 +68,7 @@ func (l *Link) endSession() {
 	}
 }
 
-// endEpoch ends the current session, and calls Handler.Expired. Called with mu held.
+// endEpoch ends the current session and calls Handler.Expired. The caller must hold mu.
 func (l *Link) endEpoch() {
 	l.id, l.passwd, l.lastZxid = 0, noPasswd, 0
 	l.epoch++
@@ -77,7 +78,7 @@ func (l *Link) endEpoch() {
 	l.handler.Expired()
 }
 
-// expired is called when a server answers that the session does not exist. It ends the current
+// expired is called when a server reports that the session does not exist. It ends the current
 // session, and reports whether there was one.
 func (l *Link) expired() bool {
 	l.mu.Lock()
@@ -91,13 +92,13 @@ func (l *Link) expired() bool {
 	return true
 }
 
-// replaced ends the epoch if a connect reply carries another session than the current one. Called
-// with mu held.
+// replaced ends the epoch if the connect reply w grants another session than the current one. The
+// caller must hold mu.
 //
 // ClickHouse Keeper answers each reconnect in this way. zksh uses the session in the reply: the
-// server created it for this connection, and nothing was sent in it yet. The old session is lost
-// with everything in it. Such a server may have deleted the ephemeral znodes at the disconnect, so
-// from now on the ensemble counts as one that ends sessions with their connections.
+// server created it for this connection, and nothing was sent in it yet. The old session is lost,
+// with everything in it. Such a server may have deleted the ephemeral znodes when the connection
+// was lost. So from then on zksh assumes that the ensemble ends each session with its connection.
 func (l *Link) replaced(w welcome) {
 	if l.id != 0 && w.id != l.id {
 		l.Tie()
@@ -105,14 +106,14 @@ func (l *Link) replaced(w welcome) {
 	}
 }
 
-// session returns the id of the current session.
+// session returns the id of the current session, or 0 if there is none.
 func (l *Link) session() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.id
 }
 
-// current reports whether k is the current connection.
+// current reports whether k is the current connection of the Link.
 func (l *Link) current(k *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

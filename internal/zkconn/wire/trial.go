@@ -7,14 +7,15 @@ import (
 	"github.com/zksh/zksh/internal/peer"
 )
 
-// Some servers other than ZooKeeper close the connection, without an answer, over a request that
-// they do not know. Some of them also end the session; others never answer. So the first request
-// of each kind that is newer than ZooKeeper 3.4 is a trial: a connection sends it when all earlier
-// requests have been answered, and sends nothing more until it is answered, too. If the connection
-// ends then, no other request is lost, and it is clear which one caused the hang-up.
+// When some servers other than ZooKeeper receive a request that they do not know, they close the
+// connection without an answer. Some of them also end the session, and others never answer. So
+// the first request of each kind that is newer than ZooKeeper 3.4 is a trial. A connection sends
+// a trial when all earlier requests have been answered, and sends nothing more until the trial is
+// answered. If the connection ends in between, no other request is lost, and it is clear which
+// request was the cause.
 
-// sendable returns how many requests of the queue can be sent now: those before a trial, or the
-// trial alone. Called with mu held.
+// sendable returns how many requests can be sent now, counted from the front of the queue: those
+// before the next trial, or the trial alone. The caller must hold mu.
 func (k *Conn) sendable() int {
 	if k.trial != nil {
 		return 0
@@ -31,14 +32,16 @@ func (k *Conn) sendable() int {
 	return len(k.queue)
 }
 
-// noteTrial records a request that is about to be sent, if it is a trial. Called with mu held.
+// noteTrial is called for each request that is about to be sent, and records it if it is a trial.
+// The caller must hold mu.
 func (k *Conn) noteTrial(req *Request) {
 	if req.Newer != 0 && !k.passed[req.Newer] {
 		k.trial = req
 	}
 }
 
-// endTrial records the answer to a request, if it is the trial, and sends the waiting requests.
+// endTrial is called when req has been answered with this code. If req is the trial, endTrial
+// records the result and sends the waiting requests.
 func (k *Conn) endTrial(req *Request, code int32) {
 	k.mu.Lock()
 	passed := req == k.trial && code != Unimplemented
@@ -63,9 +66,9 @@ func (k *Conn) Passed(op int32) bool {
 	return k.passed[op]
 }
 
-// lostTrial returns the trial if it is the only request without an answer, and the server hung up
-// or answered only pings until the connection was given up. Otherwise it returns nil. Called with
-// mu held.
+// lostTrial returns the trial if it is the probable reason why the connection ended: it is the
+// only request without an answer, and the server closed the connection, or answered only pings
+// until zksh did. Otherwise it returns nil. The caller must hold mu.
 func (k *Conn) lostTrial(cause error) *Request {
 	fault, _ := errors.AsType[Fault](cause)
 	hungUp := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) || peer.Cut(cause) || fault.Silent
