@@ -8,27 +8,28 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// await returns the connection to send on. Without one it waits until all servers of the list
-// have been tried in vain, or, if patient is true, until ctx ends. It returns an error if the
-// session changes meanwhile, so that no request made for one session runs in the next.
+// await returns the current connection. If there is none, it waits for one: until all servers of
+// the list have been tried in vain, or, if patient is true, until ctx ends. It returns an error
+// if the session changes meanwhile, so that no request made for one session runs in the next.
+// path is for the error.
 func (l *link) await(ctx context.Context, path string, patient bool) (*wire.Conn, error) {
 	now := l.wire.Status()
 	return l.awaitFrom(ctx, now, now.Epoch, path, patient)
 }
 
-// awaitIn is await for the session of epoch in.
-func (l *link) awaitIn(ctx context.Context, in wire.Epoch, path string, patient bool) (*wire.Conn, error) {
-	return l.awaitFrom(ctx, l.wire.Status(), in, path, patient)
+// awaitIn is like await, but returns an error if the current session is not that of the epoch.
+func (l *link) awaitIn(ctx context.Context, epoch wire.Epoch, path string, patient bool) (*wire.Conn, error) {
+	return l.awaitFrom(ctx, l.wire.Status(), epoch, path, patient)
 }
 
-func (l *link) awaitFrom(ctx context.Context, now wire.Status, in wire.Epoch, path string, patient bool) (*wire.Conn, error) {
+func (l *link) awaitFrom(ctx context.Context, now wire.Status, epoch wire.Epoch, path string, patient bool) (*wire.Conn, error) {
 	passes, once := now.Passes, !patient && l.cfg.WaitOnce
 	var late <-chan time.Time
 	if now.Conn == nil {
 		l.awaiting.Add(1)
 		defer l.awaiting.Add(-1)
 		l.wire.Expedite()
-		if once && !now.LastSent.IsZero() { // a server was reached before
+		if once && !now.LastSent.IsZero() { // a server has been reached before
 			timer := time.NewTimer(now.Patience)
 			defer timer.Stop()
 			late, patient = timer.C, true
@@ -38,7 +39,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, in wire.Epoch, pa
 		switch {
 		case now.Ending != nil:
 			return nil, gone(now)
-		case now.Epoch != in:
+		case now.Epoch != epoch:
 			return nil, &Error{Code: SessionExpired, Path: path}
 		}
 		if once {
@@ -60,7 +61,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, in wire.Epoch, pa
 		case <-now.Changed:
 		case <-late:
 			if now = l.wire.Status(); now.Conn == nil || now.Conn.Leaving() {
-				l.giveUp(&NoServerError{Attempts: lately(now), Final: true, Waited: now.Patience})
+				l.giveUp(&NoServerError{Attempts: latestAttempts(now), Final: true, Waited: now.Patience})
 			}
 		case <-ctx.Done():
 			return nil, l.gaveUp(ctx)
@@ -68,7 +69,8 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, in wire.Epoch, pa
 	}
 }
 
-// giveUp ends the wait for a server for all requests of the link, with Config.WaitOnce.
+// giveUp makes all present and later requests of the link fail with why, instead of waiting for a
+// server. It is called only if Config.WaitOnce is set.
 func (l *link) giveUp(why *NoServerError) {
 	l.mu.Lock()
 	if l.givenUp == nil {
@@ -78,21 +80,23 @@ func (l *link) giveUp(why *NoServerError) {
 	l.wire.Wake()
 }
 
-// lately returns the attempts of the pass in progress, or of the last one if there are none yet.
-func lately(now wire.Status) []wire.Attempt {
+// latestAttempts returns the failed attempts to connect of the pass in progress. If there are
+// none yet, it returns those of the last pass.
+func latestAttempts(now wire.Status) []wire.Attempt {
 	if len(now.Trying) > 0 {
 		return now.Trying
 	}
 	return now.Tried
 }
 
-// gaveUp returns the error of a wait whose ctx has ended: the attempts to connect after a
-// deadline, the cause after a cancellation.
+// gaveUp returns the error of a wait for a server that ended because ctx has ended. After a
+// deadline it is a *NoServerError with the failed attempts to connect, after a cancellation the
+// cause of ctx.
 func (l *link) gaveUp(ctx context.Context) error {
 	if context.Cause(ctx) != context.DeadlineExceeded {
 		return context.Cause(ctx)
 	}
-	tried := lately(l.wire.Status())
+	tried := latestAttempts(l.wire.Status())
 	if len(tried) == 0 {
 		for _, h := range l.servers.Hosts {
 			tried = append(tried, wire.Attempt{Addr: h, Cause: errors.New("the server did not answer within the timeout")})

@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// An Epoch is one session on an Ensemble. A fact about the ensemble holds for that session only:
-// in the next one, other servers may have taken over the names.
+// An Epoch is one session on an Ensemble. A fact about the ensemble is valid for that session
+// only: during the next session, the host names may belong to other servers.
 type Epoch struct {
 	Ensemble
 	in wire.Epoch
@@ -19,13 +19,14 @@ type Epoch struct {
 // Epoch returns the current session, or the one that is about to begin.
 func (en Ensemble) Epoch() Epoch { return Epoch{en, en.l.wire.Status().Epoch} }
 
-// EpochOf returns the current session, and reports whether it has this id.
+// EpochOf returns the current session, and reports whether it is open and has the given id.
 func (en Ensemble) EpochOf(id int64) (e Epoch, present bool) {
 	now := en.l.wire.Status()
 	return Epoch{en, now.Epoch}, id != 0 && now.ID == id && now.Ending == nil
 }
 
-// Cluster returns the name of the ensemble, with its ClusterMark; empty if it has none.
+// Cluster returns the name of the ensemble, including the ClusterMark, or an empty string if it
+// has no name.
 func (en Ensemble) Cluster() string { return en.l.cfg.Cluster }
 
 func (e Epoch) connection(ctx context.Context, path string) (target, error) {
@@ -33,19 +34,20 @@ func (e Epoch) connection(ctx context.Context, path string) (target, error) {
 	return target{k, e.l, ""}, err
 }
 
-// fencedBy returns nil, because an Epoch sends no writes that take effect.
+// fencedBy returns nil, because an Epoch sends no requests that change a znode.
 func (e Epoch) fencedBy() Fence { return nil }
 
-// barrierPath is a znode that never exists: only the server creates znodes below /zookeeper.
+// barrierPath is the path of a znode that never exists. Only the server creates znodes below
+// /zookeeper.
 const barrierPath = "/zookeeper/none"
 
-// Barrier sends a transaction that changes nothing and returns when the ensemble has agreed
-// on it. What this session reads afterwards includes every change that anybody could read
-// before the call. A sync does not guarantee that: a leader that the other members have left
-// answers a sync alone, but cannot commit a transaction.
+// Barrier sends a transaction that changes nothing, and returns when a quorum of the ensemble has
+// agreed to it. From then on, reads in this session include every change that any client could
+// read before the call. A sync does not guarantee that: a leader that has lost its followers
+// still answers a sync, but cannot commit a transaction.
 func (e Epoch) Barrier(ctx context.Context) error {
 	o := Check(barrierPath, -1)
-	o.write = false // it has no effect, so its outcome is never unknown
+	o.write = false // a check has no effect, so its outcome is never unknown
 	err := Exec(ctx, e, o)
 	if errors.Is(err, NoNode) {
 		return nil
@@ -53,7 +55,8 @@ func (e Epoch) Barrier(ctx context.Context) error {
 	return err
 }
 
-// Stats returns the Stat of each znode, by the server's paths; nil if the znode does not exist.
+// Stats returns the Stat of each znode, or nil for a znode that does not exist. The paths include
+// the chroot.
 func (e Epoch) Stats(ctx context.Context, paths []string) ([]*zk.Stat, error) {
 	to, err := e.connection(ctx, paths[0])
 	if err != nil {

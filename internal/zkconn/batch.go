@@ -9,22 +9,22 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A batch is one request, or several of the same type, whose answers are still to come.
-// Several requests share one call, and wake the caller once.
+// A batch is one request, or several of the same type, whose answers have not all been read yet.
+// Several requests share one call, so that the caller is woken only once.
 type batch[T any] struct {
 	call    *call
-	op      Op[T]                   // of one request; of several, the last
-	paths   []string                // of several
-	ask     func(path string) Op[T] // makes the operation of each path; nil for one request
-	repeats bool                    // a throttled request is sent again
+	op      Op[T]                   // the operation of the request; for several requests, of the last one
+	paths   []string                // the path of each request; nil for one request
+	ask     func(path string) Op[T] // makes the operation for a path; nil for one request
+	repeats bool                    // a request that the server throttled is sent again
 
-	slowed   bool
-	size     int // of the answers that have been read, in bytes
+	slowed   bool // see Slowed
+	size     int  // total size of the answers that have been read, in bytes
 	fate     fate
 	answered bool
 }
 
-// at returns the operation of the request at a place.
+// at returns the operation of the request with index i.
 func (b *batch[T]) at(i int) Op[T] {
 	if b.ask == nil {
 		return b.op
@@ -32,15 +32,15 @@ func (b *batch[T]) at(i int) Op[T] {
 	return b.ask(b.paths[i])
 }
 
-// Ready reports whether Wait or Each would return at once, unless the server has throttled a
-// request.
+// Ready reports whether the answers have arrived, so that Wait or Each returns at once unless the
+// server has throttled a request.
 func (b *batch[T]) Ready() bool { return len(b.call.done) > 0 }
 
-// Slowed reports whether a request that has been answered was throttled before.
+// Slowed reports whether the server throttled a request of this batch at least once.
 func (b *batch[T]) Slowed() bool { return b.slowed }
 
-// read reads the answer to the request at a place by way of a. Without an answer, failure says
-// why.
+// read decodes r, the answer to the request with index i, into a, and returns the result. If
+// failure is not nil, there is no answer, and read returns failure.
 func (b *batch[T]) read(a *answer, i int, r *reply, failure error) (v T, err error) {
 	switch {
 	case failure != nil:
@@ -63,8 +63,8 @@ func (b *batch[T]) read(a *answer, i int, r *reply, failure error) (v T, err err
 	return v, err
 }
 
-// answer is read, but sends a throttled request again, alone, until another answer comes. It
-// gives up after a session's time.
+// answer is like read, but sends a throttled request again, alone, until the server gives another
+// answer. It stops after the session timeout.
 func (b *batch[T]) answer(ctx context.Context, a *answer, i int, r *reply, failure error) (T, error) {
 	v, err := b.read(a, i, r, failure)
 	if !b.repeats || !errors.Is(err, Throttled) {
@@ -85,53 +85,53 @@ func (b *batch[T]) answer(ctx context.Context, a *answer, i int, r *reply, failu
 	return v, err
 }
 
-// Pending is the answer to one request that is still to come.
+// Pending is one request that has been made, whose answer has not been read yet.
 type Pending[T any] struct{ batch[T] }
 
-// Outcome returns what became of the request's changes. It may be called once Wait has
-// returned; before that, they are Unknown.
+// Outcome returns the outcome of the request's changes. Call it only after Wait has returned;
+// until then all changes are Unknown.
 func (p *Pending[T]) Outcome() Outcome { return p.fate.of(p.op.size()) }
 
-// Answered reports whether Wait has returned the answer to this very request: a value, the
-// server's refusal, or that the request is too large.
+// Answered reports whether the result that Wait returned is about this request itself: a value,
+// the server's refusal, or the error of a request that is too large.
 func (p *Pending[T]) Answered() bool { return p.answered }
 
-// Wait returns the result. When ctx ends first, the error says whether the request had been
-// sent. A throttled request is sent again.
+// Wait waits for the answer and returns the result. If ctx ends first, the error says whether the
+// request had been sent. Wait sends a throttled request again.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	r, err := p.call.wait(ctx)
 	return p.answer(ctx, answerTo(wire.Reply{}, p.call.to.root), 0, &r, err)
 }
 
-// maxSeveral bounds the answers to several requests, in bytes: all of them are in memory until
-// the last one has been read.
+// maxSeveral is the limit for the total size of the answers to several requests, in bytes. All
+// answers stay in memory until the last one has been read.
 const maxSeveral = 96 << 20
 
-// Several are the answers to requests that go together.
+// Several is a group of requests that were sent together, whose answers have not been read yet.
 type Several[T any] struct{ batch[T] }
 
 // Len returns the number of requests.
 func (s *Several[T]) Len() int { return len(s.paths) }
 
-// Each waits for all answers, and calls take for each in the order of the paths, with its
-// result or its refusal. It stops at any other error. When ctx ends first, the error says
-// whether the requests had been sent. A throttled request is sent again.
-func (s *Several[T]) Each(ctx context.Context, take func(v T, refusal error)) error {
+// Each waits for all answers. It then calls visit for each of them, in the order of the paths,
+// with the result or the server's refusal. It stops at any other error. If ctx ends first, the
+// error says whether the requests had been sent. Each sends a throttled request again.
+func (s *Several[T]) Each(ctx context.Context, visit func(v T, refusal error)) error {
 	r, err := s.call.wait(ctx)
 	a := answerTo(wire.Reply{}, s.call.to.root)
-	if a.more = len(r.Parts); a.more == 0 { // none has an answer of its own
+	if a.more = len(r.Parts); a.more == 0 { // there are no answers, and err says why
 		_, err = s.read(a, 0, &r, err)
 		return err
 	}
 	var own reply
 	for i := range r.Parts {
 		part := &r.Parts[i]
-		own.Code, own.Body, part.Body = part.Code, part.Body, nil // so that what has been read can be freed
+		own.Code, own.Body, part.Body = part.Code, part.Body, nil // so that an answer can be freed when it has been read
 		v, err := s.answer(ctx, a, i, &own, nil)
 		if err != nil && !errors.As(err, new(*Error)) {
 			return err
 		}
-		take(v, err)
+		visit(v, err)
 	}
 	return nil
 }

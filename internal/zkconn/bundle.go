@@ -11,10 +11,10 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A part is an operation that has joined a transaction. Its caller gets an answer as if the
-// operation had been sent alone.
+// A part is an operation that has joined a transaction. The goroutine that made it gets the same
+// answer as if the operation had been sent alone.
 type part struct {
-	alone  Op[*answer] // the operation outside a transaction
+	alone  Op[*answer] // the operation as a single request
 	answer chan partAnswer
 }
 
@@ -23,11 +23,11 @@ type partAnswer struct {
 	a       *answer
 	err     error
 	outcome Outcome
-	cut     bool // as Trip.Cut
+	cut     bool // see Trip.Cut
 	events  int  // number of events received before the answer
 }
 
-// partOf returns a part for an operation that has changes.
+// partOf returns a part for the operation o, which must have changes.
 func partOf[T any](o Op[T]) *part {
 	return &part{
 		alone:  reread(o, func(a *answer) *answer { return a }),
@@ -35,26 +35,27 @@ func partOf[T any](o Op[T]) *part {
 	}
 }
 
-// end answers the part. It puts the part's own path into the error.
-func (p *part) end(with partAnswer) {
-	switch e := with.err.(type) {
+// end passes the answer to the goroutine that made the part. It puts the path of the part into
+// the error.
+func (p *part) end(result partAnswer) {
+	switch e := result.err.(type) {
 	case *Error:
 		own := *e
 		own.Path = p.alone.path
-		with.err = &own
+		result.err = &own
 	case *UnsentError:
-		with.err = &UnsentError{p.alone.path, e.Write, e.Cause}
+		result.err = &UnsentError{p.alone.path, e.Write, e.Cause}
 	case *AbandonedError:
-		with.err = &AbandonedError{p.alone.path, e.Cause}
+		result.err = &AbandonedError{p.alone.path, e.Cause}
 	case *LostError:
-		with.err = &LostError{p.alone.path, e.Write, e.Size, e.Cause}
+		result.err = &LostError{p.alone.path, e.Write, e.Size, e.Cause}
 	}
-	p.answer <- with
+	p.answer <- result
 }
 
-// bundle returns an operation that carries out all parts or none, as one multi, and runs their
-// effects. Its result has one answer for each part. The error is an *UndoneError if the server
-// rejected one of them.
+// bundle returns an operation that carries out all parts or none, as one multi. Its result
+// contains one answer for each part. If the server rejects one of the parts, the error is an
+// *UndoneError. The operation has the same effects on the link as the parts.
 func bundle(parts []*part) Op[[]*answer] {
 	var all []Change
 	for _, p := range parts {
@@ -81,8 +82,8 @@ func bundle(parts []*part) Op[[]*answer] {
 	}
 }
 
-// splitAnswer splits the answer to a bundle into one for each part, as the server would send it
-// to the part alone.
+// splitAnswer splits the answer to a bundle into one answer for each part. Each is encoded as the
+// server's answer would be if the part had been sent alone.
 func splitAnswer(a *answer, parts []*part) []*answer {
 	answers := make([]*answer, len(parts))
 	for i, p := range parts {
@@ -90,11 +91,11 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 		for _, c := range p.alone.changes {
 			piece := a.Rest()
 			code := a.part()
-			if p.alone.code != jute.OpMulti { // alone, its answer has no header
+			if p.alone.code != jute.OpMulti { // the answer to a single request has no such header
 				piece = a.Rest()
 			}
 			switch _, err := c.result(a, code); {
-			case errors.Is(err, runtimeInconsistency): // another part failed; the error stays if none says which
+			case errors.Is(err, runtimeInconsistency): // another part failed; this error remains if no part says which
 				a.err = cmp.Or(a.err, err)
 			case err != nil:
 				a.err = &UndoneError{i, err}
@@ -108,33 +109,33 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 }
 
 // An UndoneError reports that an operation of a transaction was not carried out, because the
-// server rejected another one.
+// server rejected another operation of the transaction.
 type UndoneError struct {
-	Part int   // index of the rejected operation, in the order in which they joined
-	Err  error // its refusal
+	Part int   // index of the rejected operation, in the order in which the operations joined
+	Err  error // the server's refusal of that operation
 }
 
 func (e *UndoneError) Error() string {
 	return fmt.Sprintf("not applied, because operation %d of the transaction failed: %s", e.Part+1, e.Err)
 }
 
-// Unwrap returns the refusal.
+// Unwrap returns the server's refusal of the rejected operation.
 func (e *UndoneError) Unwrap() error { return e.Err }
 
-// Errors of a request that cannot join a transaction.
+// The errors of a request that cannot join a transaction.
 var (
 	errNoPart = errors.New("a request of this type cannot be part of a transaction")
 	errOver   = errors.New("the transaction has already ended")
 )
 
-// A Transaction collects requests of one session that are carried out together. A request that
-// is made with its Context joins it instead of being sent, and is answered when the transaction
-// ends, even if the request's own context ends earlier. Each transaction must be ended by
-// Commit, CommitEach or Abort.
+// A Transaction collects requests of one session, in order to send them together. A request that
+// is made with the transaction's Context joins the transaction instead of being sent. It is
+// answered when the transaction ends, even if the request's own context ends earlier. Each
+// transaction must be ended by Commit, CommitEach or Abort.
 type Transaction struct {
 	s    *Session
 	l    *link
-	in   wire.Epoch // the session in which it began
+	in   wire.Epoch // the session in which the transaction began
 	root chroot
 
 	mu    sync.Mutex
@@ -142,7 +143,7 @@ type Transaction struct {
 	over  bool
 }
 
-// Begin begins a transaction in the current session.
+// Begin starts a transaction in the current session.
 func (s *Session) Begin() *Transaction {
 	l := s.current()
 	l.relying.Add(1) // until end
@@ -151,20 +152,21 @@ func (s *Session) Begin() *Transaction {
 
 type transactionKey struct{}
 
-// Context returns a context whose requests join the transaction.
+// Context returns a context derived from ctx. Requests that are made with it join the
+// transaction.
 func (t *Transaction) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, transactionKey{}, t)
 }
 
-// Len returns the number of requests that have joined.
+// Len returns the number of requests that have joined the transaction.
 func (t *Transaction) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.parts)
 }
 
-// join adds an operation to the transaction, waits for the end of the transaction, and returns
-// the result.
+// join adds the operation o to the transaction t, waits until the transaction ends, and returns
+// the result of o.
 func join[T any](ctx context.Context, t *Transaction, s Sender, o Op[T]) (none T, err error) {
 	if c, ok := s.(interface{ mayJoin() bool }); !ok || !c.mayJoin() || o.changes == nil {
 		return none, errNoPart
@@ -195,7 +197,7 @@ func (t *Transaction) add(p *part) error {
 	return nil
 }
 
-// end returns the parts that have joined. No more can join after that.
+// end returns the parts that have joined the transaction. From then on no more can join.
 func (t *Transaction) end() []*part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,7 +209,7 @@ func (t *Transaction) end() []*part {
 	return parts
 }
 
-// connection makes the transaction a Sender in its own session.
+// connection returns a connection of the session in which the transaction began.
 func (t *Transaction) connection(ctx context.Context, path string) (target, error) {
 	k, err := t.l.awaitIn(ctx, t.in, path, false)
 	return target{k, t.l, t.root}, err
@@ -215,11 +217,12 @@ func (t *Transaction) connection(ctx context.Context, path string) (target, erro
 
 func (t *Transaction) fencedBy() Fence { return t.s.fence }
 
-// send sends parts as one multi. If alone is true, it sends a single part as an ordinary request.
-// It returns the outcome of all changes, and the answer for each part.
+// send sends the parts as one multi. If there is only one part and alone is true, it sends the
+// part as an ordinary request. It returns the outcome of all changes, and the answer for each
+// part.
 func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcome Outcome, ends []partAnswer, err error) {
 	trip := NewTrip()
-	trip.Alone = true // callers send nothing after a transaction until it is answered
+	trip.Alone = true // callers send nothing more until the transaction is answered
 	ctx = trip.Context(ctx)
 	var answers []*answer
 	if alone && len(parts) == 1 {
@@ -242,9 +245,9 @@ func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outc
 	return trip.Outcome, ends, err
 }
 
-// Commit carries out all requests that have joined, or none. If the server rejects one of them,
-// Commit returns an *UndoneError. The rejected request is answered with its refusal, and all
-// others with the UndoneError.
+// Commit ends the transaction: the server carries out all requests that have joined, or none. If
+// it rejects one of them, Commit returns an *UndoneError. The rejected request returns the
+// server's refusal, and all others return the UndoneError.
 func (t *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	parts := t.end()
 	if len(parts) == 0 {
@@ -257,12 +260,13 @@ func (t *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	return outcome, err
 }
 
-// CommitEach carries out the requests as if each had been sent alone after the success of the
-// one before, and stops at the first that fails. All later ones get an *UnsentError.
+// CommitEach ends the transaction with the same result as if each request had been sent alone
+// after the previous one succeeded. It stops at the first request that fails. All later requests
+// return an *UnsentError.
 //
-// It first sends all in one multi. If the server rejects the multi, CommitEach sends the
-// requests before the rejected one together again, and the others one by one. It never repeats
-// a multi whose outcome is unknown.
+// CommitEach first sends all requests in one multi. If the server rejects the multi, it sends the
+// requests before the rejected one again, as one multi, and then the others one by one. It never
+// repeats a multi whose outcome is unknown.
 func (t *Transaction) CommitEach(ctx context.Context) {
 	parts := t.end()
 	together, again := len(parts), false
@@ -276,7 +280,7 @@ func (t *Transaction) CommitEach(ctx context.Context) {
 			again = true
 			continue
 		}
-		if together > 1 && !ends[0].cut && err != nil { // all fail for the same reason, so the first one stops CommitEach
+		if together > 1 && !ends[0].cut && err != nil { // all failed for the same reason; only the first part gets that error
 			together = 1
 		}
 		for i, end := range ends[:together] {
@@ -291,12 +295,12 @@ func (t *Transaction) CommitEach(ctx context.Context) {
 	}
 }
 
-// Abort fails every request that has joined with cause. Nothing is sent.
+// Abort ends the transaction without sending it. Every request that has joined returns cause.
 func (t *Transaction) Abort(cause error) { abort(t.end(), partAnswer{err: cause}) }
 
-func abort(parts []*part, with partAnswer) {
+func abort(parts []*part, result partAnswer) {
 	for _, p := range parts {
-		with.outcome = notSent.of(p.alone.size())
-		p.end(with)
+		result.outcome = notSent.of(p.alone.size())
+		p.end(result)
 	}
 }

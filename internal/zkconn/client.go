@@ -7,12 +7,12 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Client is a Sender of a Session's operations. Paths are without the chroot, unless the
-// Client is from Absolute. Pipe sends many operations at once.
+// A Client sends operations in the current session of a Session. Paths do not include the chroot,
+// unless the Client was returned by Absolute. To send many operations at once, use Pipe.
 type Client struct {
 	s        *Session
 	absolute bool // paths include the chroot
-	unfenced bool // writes do not depend on the Session's Fence
+	unfenced bool // the Session's Fence does not apply to writes
 }
 
 func (c Client) connection(ctx context.Context, path string) (target, error) {
@@ -28,7 +28,7 @@ func (c Client) fencedBy() Fence {
 	return c.s.fence
 }
 
-// mayJoin reports whether requests may join a Transaction.
+// mayJoin reports whether requests of this Client may join a Transaction.
 func (c Client) mayJoin() bool { return !c.absolute }
 
 func (c Client) root(l *link) chroot {
@@ -38,7 +38,7 @@ func (c Client) root(l *link) chroot {
 	return l.root
 }
 
-// Multi sends the operation Multi and returns what became of its changes.
+// Multi carries out all changes or none, in one request, and returns their Outcome.
 func (c Client) Multi(ctx context.Context, changes []Change) (Outcome, error) {
 	trip := NewTrip()
 	trip.Alone = true
@@ -46,9 +46,10 @@ func (c Client) Multi(ctx context.Context, changes []Change) (Outcome, error) {
 	return trip.Outcome, err
 }
 
-// RemoveWatches removes the session's watches of one type on a path, and puts an event for
-// each removed kind among the Events. If local is true and no server can be reached, it
-// removes them from this side only. If there is no such watch, the error is "No such watcher".
+// RemoveWatches removes the session's watches of type t on a path. It adds an event to the
+// Session's Events for each removed kind of watch. If local is true and no server can be reached,
+// it removes the watches from the client's records only. If there is no such watch, the error is
+// "No such watcher".
 func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, local bool) error {
 	l := c.s.current()
 	server := c.root(l).server(path)
@@ -73,8 +74,9 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 	return err
 }
 
-// QuotaPath is the server's path of the quotas. No chroot applies to it.
+// QuotaPath is the server's path of the quotas. It does not depend on the chroot.
 const QuotaPath = "/zookeeper/quota"
 
-// ConfigPath is the server's path of the ensemble's configuration. No chroot applies to it.
+// ConfigPath is the server's path of the ensemble's configuration. It does not depend on the
+// chroot.
 const ConfigPath = "/zookeeper/config"

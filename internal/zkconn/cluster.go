@@ -8,25 +8,28 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Writes is whether writes to an ensemble are allowed.
+// Writes says whether zksh may write to an ensemble.
 type Writes string
 
 // The values of Writes.
 const (
 	WritesAllowed Writes = "allow"
-	WritesAsk     Writes = "ask"   // the shell asks the user first
-	WritesNever   Writes = "never" // requests that change znodes are not sent
+	WritesAsk     Writes = "ask"   // the shell asks the user before it sends a write
+	WritesNever   Writes = "never" // zksh does not send requests that change znodes
 )
 
-// ErrNoWrites is the error of a write to an ensemble with WritesNever. Nothing was sent.
+// ErrNoWrites is the error of a write to an ensemble whose setting is WritesNever. The write was
+// not sent.
 var ErrNoWrites = errors.New("writes are disabled")
 
-// ClusterMark is the first character of a cluster's name, which can replace a connect string.
+// ClusterMark is the first character of every cluster name. A cluster name can be used in place
+// of a connect string.
 const ClusterMark = "@"
 
-// forSpec returns the configuration for a session on the ensemble of spec, a connect string or a
-// cluster. It returns c if spec is empty or names the current ensemble. Credentials, name and
-// Writes of the current ensemble do not apply to another one.
+// forSpec returns the configuration for a session on the ensemble that spec names. spec is a
+// connect string or a cluster name. If spec is empty or names the current ensemble, forSpec
+// returns c. The credentials, Cluster and Writes of the current ensemble do not apply to another
+// one.
 func (c Config) forSpec(spec string) (Config, error) {
 	if spec == "" || spec == c.Cluster || c.Cluster == "" && spec == c.Servers {
 		return c, nil
@@ -47,7 +50,8 @@ func (c Config) forSpec(spec string) (Config, error) {
 	return next, nil
 }
 
-// refuses returns ErrNoWrites if a request with this opcode must not be sent, and nil otherwise.
+// refuses returns ErrNoWrites if a request with the opcode code must not be sent, and nil
+// otherwise.
 func (c Config) refuses(code int32) error {
 	if c.Writes == WritesNever && jute.Writes(code) {
 		return ErrNoWrites

@@ -8,23 +8,24 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A footprint describes which znode a request reads or changes. The zero value means unknown.
+// A footprint describes which znode a request reads or changes, and in which way. The zero value
+// stands for a request that may concern any znode.
 type footprint struct {
 	path string
 	kind int
 }
 
-// The kinds of footprints.
+// The kinds of footprints: what a request reads or changes.
 const (
-	otherFootprint    int = iota // unknown: may concern any znode
-	readFootprint                // data, ACL, Stat or children of one znode
-	contentFootprint             // new data of one znode
-	lifeFootprint                // create or delete of one znode
-	sequenceFootprint            // sequential create, which takes the next number of the parent
+	otherFootprint    int = iota // unknown; the request may concern any znode
+	readFootprint                // reads the data, ACL, Stat or children of one znode
+	contentFootprint             // writes the data of one znode
+	lifeFootprint                // creates or deletes one znode
+	sequenceFootprint            // creates a sequential znode, with the parent's next number
 )
 
-// footprint returns the footprint of an operation. It is unknown for reads that leave a watch and
-// for multis with several changes.
+// footprint returns the footprint of an operation. The kind is otherFootprint for reads that
+// leave a watch and for multis with several changes.
 func (o *Op[T]) footprint() footprint {
 	kind, code := otherFootprint, o.code
 	if code == jute.OpMulti && len(o.changes) == 1 { // a single change with the checks of a Fence
@@ -48,8 +49,8 @@ func (o *Op[T]) footprint() footprint {
 	return footprint{o.path, kind}
 }
 
-// Commutes reports whether two requests have the same effects and results in either order, if
-// both succeed. Differences in zxids and times do not count.
+// Commutes reports whether the requests of t and other have the same effects and results in
+// either order, provided that both succeed. Differences in zxids and times do not count.
 func (t *Trip) Commutes(other *Trip) bool { return t.footprint.commutes(other.footprint) }
 
 func (f footprint) commutes(g footprint) bool {

@@ -12,19 +12,20 @@ import (
 // A Credential authenticates a session in one of ZooKeeper's schemes.
 type Credential struct {
 	Scheme string
-	Auth   []byte // nil is sent as null
+	Auth   []byte // nil is sent as a null value
 }
 
 func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes.Equal(o.Auth, c.Auth) }
 
-// refused returns the error of a credential that the server rejected, which ended the session.
-// Later requests were not carried out.
+// refused returns the error for a credential of this scheme that the server rejected. The
+// rejection ended the session, and the server did not carry out any later request.
 func refused(scheme string) error {
 	return fmt.Errorf("%w: the server rejected the credentials of scheme %q and ended the session; to start another session, run: connect",
 		AuthFailed, scheme)
 }
 
-// addAuth authenticates the session. It keeps an accepted credential for the next connection.
+// addAuth returns the operation that authenticates the session with c. If the server accepts c,
+// the link saves it and sends it again on each new connection.
 func addAuth(c Credential) Op[struct{}] {
 	return Op[struct{}]{
 		code: jute.OpAuth, decode: (*answer).nothing,
@@ -43,8 +44,8 @@ func addAuth(c Credential) Op[struct{}] {
 			if a.code == codeOK {
 				return
 			}
-			end := wire.Ending{AuthFailed: true} // the server drops the connection, and would do so again
-			if known {                           // sent by restore, so no caller gets the error
+			end := wire.Ending{AuthFailed: true} // the server closes the connection, and would close the next one, too
+			if known {                           // restore sent the credential, so no caller gets the error
 				end.Why = refused(c.Scheme)
 			}
 			l.wire.Fail(end)

@@ -13,14 +13,14 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// An Error is a server's refusal of a request, with an error code. Most codes mean that the
-// request had no effect, but the Outcome of the request decides that, not the error.
+// An Error reports that a server rejected a request with an error code. With most codes the
+// request had no effect, but to find that out, use the Outcome of the request, not the error.
 // errors.Is(err, NoNode) reports whether the code is NoNode.
 type Error struct {
 	Code   Code
 	Path   string // as the user wrote it, without the chroot; may be empty
-	Chroot string // the chroot, if it does not exist itself; otherwise empty
-	hint   string // remedy or reason; may be empty
+	Chroot string // the chroot, if the chroot itself does not exist; otherwise empty
+	hint   string // reason or remedy, for the user; may be empty
 }
 
 func (e *Error) Error() string {
@@ -30,7 +30,7 @@ func (e *Error) Error() string {
 	return e.text()
 }
 
-// text returns zkCli's message for the code, or Java's if zkCli has none.
+// text returns zkCli's message for the code, or that of the Java client if zkCli has none.
 func (e *Error) text() string {
 	text := refusals[e.Code].zkCli
 	switch {
@@ -50,11 +50,11 @@ func (e *Error) text() string {
 // Unwrap returns the Code.
 func (e *Error) Unwrap() error { return e.Code }
 
-// An UnsentError reports a request that was not sent, and so had no effect.
+// An UnsentError reports that a request was not sent, and so had no effect.
 type UnsentError struct {
 	Path  string
 	Write bool
-	Cause error // cause of the context that ended, ConnectionLoss, or the refusal of the previous request
+	Cause error // the cause of the context, ConnectionLoss, or the refusal of the previous request
 }
 
 func (e *UnsentError) Error() string {
@@ -64,7 +64,7 @@ func (e *UnsentError) Error() string {
 	if errors.As(e.Cause, new(*Error)) || errors.As(e.Cause, new(*FencedError)) || errors.Is(e.Cause, ErrNoWrites) {
 		return "the request for " + e.Path + " was not sent, because the previous request was rejected: " + e.Cause.Error()
 	}
-	if !e.Write { // as if it had been sent
+	if !e.Write { // for a read, it does not matter whether it was sent
 		return e.Cause.Error()
 	}
 	return "interrupted before the request for " + e.Path + " was sent, so it had no effect"
@@ -73,8 +73,8 @@ func (e *UnsentError) Error() string {
 // Unwrap returns the cause.
 func (e *UnsentError) Unwrap() error { return e.Cause }
 
-// An AbandonedError reports that the wait for a write's answer was interrupted. The write was
-// sent, and may still take effect.
+// An AbandonedError reports that the wait for the answer to a write was interrupted. The write
+// had been sent, and may still take effect.
 type AbandonedError struct {
 	Path  string
 	Cause error
@@ -84,19 +84,20 @@ func (e *AbandonedError) Error() string {
 	return "interrupted while waiting for the server to confirm the change of " + e.Path + "; it is unknown whether the change took effect"
 }
 
-// Unwrap returns the context's cause.
+// Unwrap returns the cause of the context that ended.
 func (e *AbandonedError) Unwrap() error { return e.Cause }
 
-// A LostError reports that the connection was lost after the request had been sent. The outcome
-// of a write is then unknown.
+// A LostError reports that the connection was lost after the request had been sent, and before
+// the answer arrived. If the request was a write, its outcome is unknown.
 type LostError struct {
 	Path  string
 	Write bool
-	Size  int // of the request in bytes
+	Size  int // size of the request in bytes
 	Cause error
 }
 
-// broken returns the cause of a call that was not sent because the connection was lost.
+// broken returns the Cause of the UnsentError of a request that was not sent because the
+// connection was lost.
 func broken(cause error) error { return fmt.Errorf("%w: %w", ConnectionLoss, cause) }
 
 func (e *LostError) Error() string {
@@ -120,16 +121,17 @@ func (e *LostError) Error() string {
 	return s
 }
 
-// Unwrap returns ConnectionLoss and the cause.
+// Unwrap returns ConnectionLoss and the cause of the loss.
 func (e *LostError) Unwrap() []error { return []error{ConnectionLoss, e.Cause} }
 
 // A NoServerError reports that no server of the list could be reached. The request was not sent.
 type NoServerError struct {
 	Attempts []wire.Attempt // one for each address that was tried, in order
 
-	// Final is set with Config.WaitOnce, after a request waited in vain for the session timeout,
-	// or if no server was ever reached. All later requests fail with the same error even if a
-	// server comes back, so that none is carried out after others were skipped.
+	// Final is true if Config.WaitOnce is set, and a request has waited in vain for the
+	// session timeout or no server was ever reached. All later requests fail with the same
+	// error even if a server comes back, so that no request is carried out after others were
+	// skipped.
 	Final  bool
 	Waited time.Duration // time spent waiting for a server to come back; 0 if none was ever reached
 }
@@ -190,12 +192,13 @@ const (
 	quotaExceeded           Code = -125
 	Throttled               Code = wire.Throttled
 
-	requestTooLarge Code = 1 // for TooLargeError; servers send no positive codes
+	requestTooLarge Code = 1 // code of a TooLargeError; servers send no positive codes
 )
 
-// refusals maps a code to its name (the text of KeeperException.getCodeMessage), to zkCli's own
-// message if it has one (CliWrapperException; it ends in a colon before a path), and to
-// go-zookeeper's error, for callers that compare with that.
+// refusals maps each code to its texts. name is the text of KeeperException.getCodeMessage. zkCli
+// is zkCli's own message, from CliWrapperException, if there is one; a message that ends in a
+// colon is followed by the path. library is the error that go-zookeeper returns for the code, for
+// callers that compare errors with it.
 var refusals = map[Code]struct {
 	name    string
 	zkCli   string
@@ -208,7 +211,7 @@ var refusals = map[Code]struct {
 	ConnectionLoss:       {"ConnectionLoss", "", zk.ErrConnectionClosed},
 	marshallingError:     {name: "MarshallingError"},
 	Unimplemented:        {name: "Unimplemented"},
-	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // its outcome is unknown, too
+	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // as after a connection loss, the outcome is unknown
 	badArguments:         {"BadArguments", "Arguments are not valid : ", nil},
 	-12:                  {name: "UnknownSession"},
 	newConfigNoQuorum: {"NewConfigNoQuorum", "No quorum of new config is connected and up-to-date with the leader of" +
@@ -238,24 +241,27 @@ var refusals = map[Code]struct {
 	requestTooLarge:         {"TooLarge", "The request is too large: ", nil},
 }
 
-// inconclusive contains the codes that leave open whether the request took effect. They do not
-// matter in the answer to a part of a multi: ZooKeeper rolls the multi back.
+// inconclusive is the set of codes after which it is unknown whether the request took effect. It
+// does not apply to the codes in the answers to the parts of a multi: ZooKeeper has rolled such a
+// multi back.
 var inconclusive = map[Code]bool{
 	systemError: true, runtimeInconsistency: true, dataInconsistency: true, ConnectionLoss: true,
 	operationTimeout: true, apiError: true, requestTimeout: true,
 }
 
-// names contains the names of codes whose text in refusals is not a name.
+// names maps the codes whose name in refusals is a sentence to a name of one word.
 var names = map[Code]string{
 	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", SessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
 	LocalSession: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", sessionNoAuth: "SessionClosedRequireSaslAuth",
 	quotaExceeded: "QuotaExceeded", Throttled: "Throttled",
 }
 
-// Name returns the code's name, as used by the matching KeeperException, or its number.
+// Name returns the name of the code, as in the class name of its KeeperException, or the number
+// of the code if it has no name.
 func (c Code) Name() string { return cmp.Or(names[c], refusals[c].name, strconv.Itoa(int(c))) }
 
-// PathOf returns the path that an error is about, as the user wrote it; empty if there is none.
+// PathOf returns the path that an error is about, as the user wrote it, or an empty string if the
+// error contains no path.
 func PathOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Path
@@ -277,5 +283,5 @@ func (c Code) Error() string {
 	return "KeeperErrorCode = " + cmp.Or(refusals[c].name, strconv.Itoa(int(c)))
 }
 
-// Is reports whether target is go-zookeeper's error for the same code.
+// Is reports whether target is the error that go-zookeeper returns for the same code.
 func (c Code) Is(target error) bool { return refusals[c].library == target && target != nil }

@@ -8,39 +8,41 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Fence makes writes depend on znodes: a write takes effect only if they exist. The server
-// checks them in one transaction with the write. The methods may be called from any goroutine.
+// A Fence makes writes depend on certain znodes: a write takes effect only if these znodes exist.
+// The server checks that in the same transaction as the write. The methods may be called from any
+// goroutine.
 type Fence interface {
-	// Nodes returns the znodes, by the server's paths, that must exist in the ensemble
-	// of a session. With a *FencedError nothing may be written.
+	// Nodes returns the server's paths of the znodes that must exist for a write in the given
+	// session. If it returns a *FencedError, no write may be sent.
 	Nodes(ctx context.Context, at Epoch) ([]string, error)
-	// Refused returns the error of a write that was rejected because the check of a znode
-	// failed: with NoNode if the znode does not exist, with NoAuth if it is unreadable. It must
-	// not wait for a server.
+	// Refused returns the error for a write that was rejected because the check of a znode
+	// failed. code is NoNode if the znode does not exist, or NoAuth if it is unreadable.
+	// Refused must not wait for a server.
 	Refused(at Ensemble, node string, code Code) error
-	// For returns the fence of another session of this program.
+	// For returns the Fence that applies to the writes of another session of this program.
 	For(s *Session) Fence
 }
 
-// SetFence fences all writes through the Session, a Pipe or a Transaction. Call it before
-// anything is sent. It does not apply to a Pinned, nor to the sessions of Another and Second.
+// SetFence makes f the Fence of all writes through the Session, its Pipes and its Transactions.
+// It must be called before any request is sent. The Fence does not apply to writes through a
+// Pinned, or through the sessions that Another and Second return.
 func (s *Session) SetFence(f Fence) { s.fence = f }
 
-// Unfenced returns a Client whose writes are not fenced.
+// Unfenced returns a Client like c whose writes do not depend on the Fence.
 func (c Client) Unfenced() Client {
 	c.unfenced = true
 	return c
 }
 
-// Fenced reports whether writes are fenced now. With an error, they may be.
+// Fenced reports whether writes depend on a Fence now. If it returns an error, that is unknown.
 func (s *Session) Fenced(ctx context.Context) (bool, error) {
 	g, err := currentGuard(ctx, s.Client, s.current())
 	return len(g.nodes) > 0, err
 }
 
-// A FencedError reports a write that the Fence rejected.
+// A FencedError reports that a write was rejected because of the Fence.
 type FencedError struct {
-	Err error // of Fence.Refused, or the reason why Fence.Nodes cannot name the znodes
+	Err error // the error of Fence.Refused, or the reason why Fence.Nodes cannot name the znodes
 }
 
 func (e *FencedError) Error() string { return e.Err.Error() }
@@ -48,25 +50,26 @@ func (e *FencedError) Error() string { return e.Err.Error() }
 // Unwrap returns the Fence's error, which is not a server's refusal of the write.
 func (e *FencedError) Unwrap() error { return e.Err }
 
-// A guard is the znodes that writes in one ensemble depend on.
+// A guard contains the znodes that writes to one ensemble depend on.
 type guard struct {
 	fence Fence
 	at    Ensemble
 	nodes []string
 }
 
-// currentGuard returns the guard of a Sender's writes; with no nodes if there is no Fence.
+// currentGuard returns the guard for writes through s. If s has no Fence, the guard has no nodes.
 func currentGuard(ctx context.Context, s Sender, l *link) (g guard, err error) {
 	if g.fence, g.at = s.fencedBy(), (Ensemble{l}); g.fence != nil {
-		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if the epoch has changed meanwhile, the sender's connection is dead
+		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if another session has begun meanwhile, the sender's connection is dead
 	}
 	return g, err
 }
 
-// guards reports whether operations with this opcode are fenced: all writes are, if g has nodes.
+// guards reports whether operations with this opcode need the checks of g. All writes do, if g
+// has nodes.
 func (g guard) guards(code int32) bool { return len(g.nodes) > 0 && jute.Writes(code) }
 
-// checks returns the first changes of a fenced multi.
+// checks returns the checks that a fenced multi begins with: one for each znode of g.
 func (g guard) checks() []Change {
 	all := make([]Change, len(g.nodes))
 	for i, node := range g.nodes {
@@ -76,8 +79,9 @@ func (g guard) checks() []Change {
 	return all
 }
 
-// failed reads the answers to the checks, and returns the znode of the check that failed and the
-// code; codeOK if none failed. It may run in the receiving goroutine, so it sends nothing.
+// failed reads the answers to the checks of g. It returns the znode whose check failed, and the
+// error code, or codeOK if no check failed. It may run in the receiving goroutine, so it sends no
+// request.
 func (g guard) failed(a *answer) (node string, code Code) {
 	for _, c := range g.checks() {
 		_, err := c.result(a, a.part())
@@ -88,12 +92,13 @@ func (g guard) failed(a *answer) (node string, code Code) {
 	return "", codeOK
 }
 
-// refusal returns the error of a write whose check failed.
+// refusal returns the error for a write that was rejected because the check of a znode failed.
 func (g guard) refusal(node string, code Code) error {
 	return &FencedError{g.fence.Refused(g.at, node, code)}
 }
 
-// fenced returns an operation that carries out o and the checks of g in one transaction.
+// fenced returns an operation that carries out the checks of g and the operation o in one
+// transaction.
 func fenced[T any](o Op[T], g guard) Op[T] {
 	all := Multi(append(g.checks(), o.changes...))
 	f := Op[T]{code: all.code, path: o.path, write: true, err: all.err, changes: o.changes, encode: all.encode}
@@ -124,23 +129,24 @@ func fenced[T any](o Op[T], g guard) Op[T] {
 	return f
 }
 
-// own returns the answer after those to the checks, as the server would send it to a single
-// operation with this opcode.
+// own returns the rest of the answer, after the answers to the checks. The rest is decoded like
+// the server's answer to a single operation with this opcode.
 func (a *answer) own(code int32) *answer {
 	own := &answer{Decoder: a.Decoder, zxid: a.zxid, root: a.root}
-	if code != jute.OpMulti && a.part() == opError { // alone, it has no header
+	if code != jute.OpMulti && a.part() == opError { // the answer to a single operation has no such header
 		own.code = cmp.Or(Code(a.Int()), runtimeInconsistency)
 	}
 	return own
 }
 
-// sendChecked sends an operation that cannot be part of a multi once the server has confirmed
-// its checks, on the same connection or not at all. The lock may be lost between the two.
+// sendChecked sends an operation that cannot be part of a multi. It first sends the checks of g,
+// and then, when the server has confirmed them, the operation on the same connection. The checked
+// znodes may be deleted in between, for example because a lock is lost.
 func sendChecked[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	checks := Multi(g.checks())
 	checks.path = o.path
 	check, p := bind(untripped(ctx), to, checks), bind(ctx, to, o)
-	check.call.then = func(r reply) { // runs in the receiving goroutine, or where the connection ends
+	check.call.then = func(r reply) { // runs in the receiving goroutine, or in the one that ends the connection
 		a := answerTo(r.Reply, to.root)
 		var node string
 		code := Code(r.Code)

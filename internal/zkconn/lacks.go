@@ -10,21 +10,22 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Some servers of other products close the connection over a request that they do not support,
-// or never answer it. So a connection sends the first request of each kind that is newer than
-// ZooKeeper 3.4 alone, as a trial.
+// Some servers of other products close the connection when they receive a request that they do
+// not support, or never answer it. So a connection sends the first request of each kind that is
+// newer than ZooKeeper 3.4 as a trial: alone, with no other request in flight.
 //
-// The first hang-up over a kind of request may be an accident. After the second one the ensemble
-// counts as not supporting it. It takes four if a server claims to be a ZooKeeper that supports
-// it, because the ensemble may be restarting. A write is not repeated to find that out, because
-// it may have taken effect: zksh sends a harmless request of the same kind instead.
+// The first time that a server closes the connection because of a trial may be an accident. After
+// the second time, zksh assumes that the ensemble does not support this kind of request. If a
+// server claims to be a ZooKeeper that supports it, zksh assumes that after the fourth time,
+// because the ensemble may be restarting. zksh never repeats a write to find that out, because
+// the write may have taken effect. It sends a harmless request of the same kind instead.
 
-// A hangUp is the cause of a lost trial: the server closed the connection over that request, or
-// answered only pings until the connection was given up.
+// A hangUp is the cause of the error of a lost trial: the server closed the connection because of
+// that request, or answered only pings until zksh closed the connection.
 type hangUp struct {
 	l     *link
-	op    int32
-	host  string
+	op    int32  // opcode of the trial
+	host  string // address of the server
 	cause error
 }
 
@@ -45,7 +46,8 @@ func silent(cause error) bool {
 // Unwrap returns the cause.
 func (h *hangUp) Unwrap() error { return h.cause }
 
-// HungUp counts a hang-up of a server over a request.
+// HungUp counts how often servers have closed the connection because of a trial with the opcode
+// op, or did not answer it. It reports whether that may have been an accident.
 func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,29 +59,32 @@ func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	if silent(cause) {
 		l.hungUpBy = server + " does not answer"
 	}
-	// A server granted the persistent watches, so it supports the request, and a few losses are accidents.
+	// Some server granted the persistent watches, so it supports the request, and a few lost
+	// connections are accidents.
 	if op == jute.OpSetWatches2 && l.hangUps[op] >= hangUpsOfKnowing {
 		l.forgetPersistent()
 	}
 	return l.hangUps[op] <= hangUpsOfKnowing
 }
 
-// Passed resets the count of hang-ups: they were accidents.
+// Passed resets the count of hang-ups for this opcode: since a server answered, they were
+// accidents.
 func (l *link) Passed(op int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.hangUps, op)
 }
 
-// The number of hang-ups in a row that prove that the ensemble does not support a request.
+// The number of hang-ups in a row after which the ensemble counts as not supporting a kind of
+// request.
 const (
-	hangUpsOfTied    = 1 // if each ends a session
-	hangUpsOfOthers  = 2
-	hangUpsOfKnowing = 4 // if a ZooKeeper claims to support the request
+	hangUpsOfTied    = 1 // if each hang-up ends the session, see wire.Link.Tie
+	hangUpsOfOthers  = 2 // in all other cases
+	hangUpsOfKnowing = 4 // if a server claims to be a ZooKeeper that supports the request
 )
 
-// lacks returns the error of a request that the ensemble is known not to support, or nil. Called
-// with mu held.
+// lacks returns an error if the ensemble is known not to support requests with the opcode op, and
+// nil otherwise. The caller must hold mu.
 func (l *link) lacks(op int32, path string) error {
 	enough := hangUpsOfOthers
 	switch {
@@ -94,10 +99,13 @@ func (l *link) lacks(op int32, path string) error {
 	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s, which it does not support", l.hungUpBy, newer[op].name)}
 }
 
-// admit returns an error if a request with this opcode must not be sent, and nil otherwise. It
-// must not be sent if the ensemble is known not to support it; while a lock is held, if the
-// server is not known to support it; and while the session has ephemeral znodes, if the server is
-// not ZooKeeper and not known to support it. The server might end the session over it.
+// admit returns an error if a request with this opcode must not be sent, and nil otherwise. A request
+// must not be sent in these cases:
+//   - The ensemble is known not to support it.
+//   - A lock is held, and the server is not known to support it.
+//   - The session has ephemeral znodes, and the server is neither ZooKeeper nor known to support it.
+//
+// In the last two cases the server might end the session because of the request.
 func (to target) admit(ctx context.Context, op int32, path string) error {
 	if op == 0 {
 		return nil
@@ -129,8 +137,8 @@ func (to target) admit(ctx context.Context, op int32, path string) error {
 		"zksh does not send this request while %s, because %s (%s) may not support %s and may then end the session", while, to.Server, what, newer[op].name)}
 }
 
-// claim records whether the server says that it is a ZooKeeper with support for a request. The
-// error is ctx's.
+// claim asks the server for its version, and records whether the server claims to be a ZooKeeper
+// that supports requests with this opcode. It returns an error only if ctx has ended.
 func (to target) claim(ctx context.Context, op int32) error {
 	v, err := to.Version(ctx)
 	if err == nil && v.AtLeast(newer[op].minor()) {
@@ -144,8 +152,9 @@ func (to target) claim(ctx context.Context, op int32) error {
 	return err
 }
 
-// afterHangUp finds out whether the ensemble supports a request over which the server hung up.
-// It sends a read again, and returns the fate of the request.
+// afterHangUp is called when the server has closed the connection because of the operation o. It
+// finds out whether the ensemble supports o, and returns the fate of o. If o is a read, it sends
+// o again and also returns the result.
 func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lost error, h *hangUp) (none T, f fate, err error) {
 	ctx = untripped(ctx)
 	if o.write {
@@ -173,8 +182,8 @@ func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lost error, h *h
 	}
 }
 
-// find returns the fate of a write over which the server hung up: rejected if the ensemble does
-// not support such writes, and otherwise unknown.
+// find returns the fate of a write because of which the server closed the connection: rejected if
+// the ensemble does not support such writes, and otherwise unknown, with the error lost.
 func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error) {
 	harmless, ok := harmless(h.op)
 	if !ok {
@@ -191,16 +200,17 @@ func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error
 			return unknown, lost
 		}
 	}
-	// A single hang-up may be an accident after the write took effect. Even where one is enough
-	// to send no more such writes, the outcome of this one is unknown.
+	// A single hang-up may be an accident that happened after the write took effect. So the
+	// outcome of this write is unknown, even if one hang-up is enough to send no more such
+	// writes.
 	if underLock(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
 		return unknown, lost
 	}
 	return h.verdict(path, lost)
 }
 
-// verdict returns rejected if the ensemble is known not to support the request by now, and
-// otherwise unknown with the error lost.
+// verdict returns rejected if the ensemble is now known not to support the request. Otherwise it
+// returns unknown and the error lost.
 func (h *hangUp) verdict(path string, lost error) (fate, error) {
 	if refusal := underLock(h.l, func() error { return h.l.lacks(h.op, path) }); refusal != nil {
 		return rejected, refusal
@@ -208,8 +218,8 @@ func (h *hangUp) verdict(path string, lost error) (fate, error) {
 	return unknown, lost
 }
 
-// harmless returns a request with this opcode that changes nothing: it creates the root, which
-// exists. It returns false if there is none for the opcode.
+// harmless returns a request with this opcode that changes nothing, because it creates the root,
+// which exists. It returns false if the opcode is not one of a create.
 func harmless(op int32) (Op[struct{}], bool) {
 	o := request(op, "/", (*answer).nothing, func(e *jute.Encoder) {
 		e.Buffer(nil)

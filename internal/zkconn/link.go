@@ -13,12 +13,13 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// pathSet is a set of server paths.
+// pathSet is a set of znode paths that include the chroot.
 type pathSet map[string]struct{}
 
-// A link is the client of one ensemble from connect to close: its connection, and a record of
-// what the server keeps for the session (watches, ephemeral znodes, credentials). It survives
-// reconnects, and continues with a new session of the same ensemble after an expiry.
+// A link is the client of one ensemble from connect to close. It contains the connection, and a
+// record of the session's state on the server (watches, ephemeral znodes, credentials). It
+// survives reconnects, and continues with a new session on the same ensemble after a session has
+// expired.
 type link struct {
 	cfg     Config
 	servers Servers
@@ -26,22 +27,22 @@ type link struct {
 	out     *eventQueue
 	wire    *wire.Link
 
-	relying  atomic.Int32 // open transactions
-	awaiting atomic.Int32 // requests that wait for a connection
+	relying  atomic.Int32 // number of open transactions
+	awaiting atomic.Int32 // number of requests that wait for a connection
 
-	mu         sync.Mutex     // must not be held while calling wire: wire calls the Handler methods with its own lock held
-	givenUp    *NoServerError // final error of all requests, with Config.WaitOnce; nil until a request gave up
-	unreached  error          // for Session.Unreached; nil if there is none
-	readOnly   bool           // the latest connection is read-only
+	mu         sync.Mutex     // must not be held during calls to wire, which calls the Handler methods with its own lock held
+	givenUp    *NoServerError // error of all requests after one gave up, see Config.WaitOnce; nil until then
+	unreached  error          // next result of Session.Unreached; may be nil
+	readOnly   bool           // the server of the latest connection is read-only
 	creds      []Credential
 	watches    watchTable
 	ephemerals pathSet
 	standing   standing
 
 	noContainers bool           // a server of the ensemble does not support containers
-	hangUps      map[int32]int  // number of trials over which servers hung up, by opcode; see lacks.go
-	claimed      map[int32]bool // opcodes that a server claims to support by its version
-	hungUpBy     string         // the latest server that hung up, and how, for messages
+	hangUps      map[int32]int  // number of hang-ups because of trials, by opcode; see lacks.go
+	claimed      map[int32]bool // opcodes that a server claims to support, according to its version
+	hungUpBy     string         // the server of the latest hang-up and what it did, for messages
 }
 
 var _ wire.Handler = (*link)(nil)
@@ -61,14 +62,15 @@ func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
 	return l, nil
 }
 
-// underLock calls read with the link's lock held, and returns its result.
+// underLock calls the function read while it holds the link's lock, and returns the result.
 func underLock[T any](l *link, read func() T) T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return read()
 }
 
-// Connected returns the first requests on a new connection: credentials and watches.
+// Connected implements wire.Handler. It returns the first requests on a new connection, which
+// send the session's credentials and watches again.
 func (l *link) Connected(k *wire.Conn, zxid int64) []*wire.Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +80,8 @@ func (l *link) Connected(k *wire.Conn, zxid int64) []*wire.Request {
 	return first
 }
 
-// keeperState returns the state of events while there is a connection. Called with mu held.
+// keeperState returns the KeeperState for events while the link has a connection. The caller must
+// hold mu.
 func (l *link) keeperState() KeeperState {
 	if l.readOnly {
 		return connectedReadOnly
@@ -86,12 +89,13 @@ func (l *link) keeperState() KeeperState {
 	return syncConnected
 }
 
-// Disconnected adds an event.
+// Disconnected implements wire.Handler. It adds an event.
 func (l *link) Disconnected() {
 	l.out.put(Event{Type: eventNone, State: disconnected})
 }
 
-// Expired clears the record of a session that is over, and adds an event.
+// Expired implements wire.Handler. It clears the record of the session that is over, and adds an
+// event with the session's ephemeral znodes.
 func (l *link) Expired() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +104,7 @@ func (l *link) Expired() {
 	l.out.put(Event{Type: eventNone, State: Expired, Gone: gone})
 }
 
-// Failed drops the credentials and adds an event.
+// Failed implements wire.Handler. It deletes the saved credentials and adds an event.
 func (l *link) Failed(e wire.Ending) {
 	l.forgetCreds()
 	state := eventClosed
@@ -116,7 +120,7 @@ func (l *link) forgetCreds() {
 	l.creds = nil
 }
 
-// Unreachable keeps the error for Session.Unreached.
+// Unreachable implements wire.Handler. It saves the error for Session.Unreached.
 func (l *link) Unreachable(tried []wire.Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,9 +128,10 @@ func (l *link) Unreachable(tried []wire.Attempt) {
 	l.out.wake()
 }
 
-// Event adds a watch event to the Session's Events if the user watches the znode. Like the Java
-// client, zksh drops an event that no watch asked for. Servers before 3.9 send no zxid. Event
-// returns an error if too many events are waiting: dropping one would hide a change.
+// Event implements wire.Handler. It adds a watch event to the Session's Events if the user
+// watches the znode. Like the Java client, zksh drops an event for which there is no watch. zxid
+// is not positive if the server sent none, as servers before 3.9 do. If too many events are
+// waiting, Event returns an error, because a dropped event would hide a change.
 func (l *link) Event(typ int32, path string, zxid int64) error {
 	t := cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ))))
 	l.mu.Lock()
@@ -142,14 +147,15 @@ func (l *link) Event(typ int32, path string, zxid int64) error {
 	return nil
 }
 
-// Relies reports whether something depends on the session, or a request waits for a connection.
+// Relies implements wire.Handler. It reports whether watches, ephemeral znodes or transactions
+// depend on the session, or a request waits for a connection.
 func (l *link) Relies() bool {
 	return l.relying.Load() > 0 || l.awaiting.Load() > 0 ||
 		underLock(l, func() bool { return len(l.ephemerals) > 0 || len(l.watches) > 0 })
 }
 
-// stop closes the session and the connection, and waits for both until ctx ends.
-// While no server is there no session can be closed, and nothing is waited for.
+// stop closes the session and the connection, and waits until both are closed or ctx ends.
+// Without a connection no session can be closed on the server, so stop does not wait.
 func (l *link) stop(ctx context.Context) error {
 	status, ended := l.wire.Close()
 	was := stateOf(status)
@@ -165,7 +171,7 @@ func (l *link) stop(ctx context.Context) error {
 	case <-ended:
 	case <-ctx.Done():
 		select {
-		case <-ended: // as well, and seen late
+		case <-ended: // both have ended, and select chose ctx
 		default:
 			err = fmt.Errorf("closing the session: %w", ctx.Err())
 		}
@@ -176,7 +182,7 @@ func (l *link) stop(ctx context.Context) error {
 	return err
 }
 
-// stateOf returns the state as the prompt shows it.
+// stateOf returns the State for a link with the given Status.
 func stateOf(s wire.Status) State {
 	switch {
 	case s.Ending != nil && s.Ending.AuthFailed:
@@ -191,7 +197,7 @@ func stateOf(s wire.Status) State {
 	return StateConnected
 }
 
-// gone is the error of a link that has ended, or nil.
+// gone returns the error of requests on a link that has ended, or nil if the link has not ended.
 func gone(s wire.Status) error {
 	switch {
 	case s.Ending == nil:

@@ -7,17 +7,17 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A newRequest is a request that old servers do not know: its name in the protocol, the command
-// that sends it, and the first version of ZooKeeper with it.
+// A newRequest describes a request that old servers do not know: the name in the protocol, the
+// zksh command that sends it, and the first version of ZooKeeper that supports it.
 type newRequest struct{ name, command, version string }
 
-// minor returns the second number of the version.
+// minor returns the second number of the version, such as 5 for 3.5.3.
 func (n newRequest) minor() int {
-	minor, _ := strconv.Atoi(strings.Split(n.version, ".")[1]) // never fails: they are all digits
+	minor, _ := strconv.Atoi(strings.Split(n.version, ".")[1]) // never fails, because all versions in the table are numbers
 	return minor
 }
 
-// newer contains the requests that servers of 3.4 do not know, by their opcodes.
+// newer contains the requests that ZooKeeper 3.4 does not know, by their opcodes.
 var newer = map[int32]newRequest{
 	jute.OpRemoveWatches:        {"removeWatches", "removewatches", "3.5"},
 	jute.OpReconfig:             {"reconfig", "reconfig", "3.5"},
@@ -31,7 +31,8 @@ var newer = map[int32]newRequest{
 	jute.OpSetWatches2:          {"setWatches2", "a persistent watch", "3.6"},
 }
 
-// hint returns the reason why a server rejects a request; empty if it is unknown.
+// hint returns the reason why a server answered a request with this code, or an empty string if
+// the reason is unknown. op is the opcode of the request.
 func hint(code Code, op int32) string {
 	need, known := newer[op]
 	switch {

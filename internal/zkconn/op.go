@@ -9,34 +9,37 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// An Op is an operation of ZooKeeper with its arguments: how its request is encoded, how its
-// answer becomes a T, and what the link remembers of it (watches, ephemeral znodes,
-// credentials). It belongs to no connection. A constructor such as GetData or Create makes it.
-// Do and Exec send it alone; Add and AddEach send it through a Pipe, with many in flight.
+// An Op is a ZooKeeper operation with its arguments, such as the one that GetData or Create
+// returns. It defines how the request is encoded, how the answer is decoded into a T, and which
+// records of the link it changes (watches, ephemeral znodes, credentials). It belongs to no
+// connection. Do and Exec send one operation and wait for the answer. Add and AddEach send
+// operations through a Pipe, with many in flight.
 type Op[T any] struct {
-	code  int32
+	code  int32  // opcode
 	path  string // for errors, as the user wrote it; may be empty
-	write bool   // may change something, so the outcome is unknown if the answer is lost
+	write bool   // the operation may have an effect, so its outcome is unknown if the answer is lost
 	err   error  // why the operation cannot be sent, such as a malformed path; nil if it can
-	// changes are the parts of a multi that does the same; nil if no multi can.
+	// changes are the parts of a multi with the same effect; nil if there is no such multi.
 	changes []Change
 	encode  func(e *jute.Encoder, root chroot)
-	rest    func(e *jute.Encoder) // without encode: writes the fields after the path; may be nil
+	rest    func(e *jute.Encoder) // if encode is nil: writes the fields after the path; may be nil
 	decode  func(a *answer) T
-	// effect updates the link's records after an answer, a refusal included. It runs in the
-	// receiving goroutine, before any later frame is read. It may be nil.
+	// effect updates the link's records after an answer, even if that is a refusal. It runs
+	// in the receiving goroutine, before any later frame is read. It may be nil.
 	effect func(l *link, a *answer)
 }
 
-// reread returns the same operation with another result, which decode reads from the answer.
+// reread returns an operation that sends the same request as o, but reads its result with decode.
 func reread[T, U any](o Op[T], decode func(*answer) U) Op[U] {
 	return Op[U]{o.code, o.path, o.write, o.err, o.changes, o.encode, o.rest, decode, o.effect}
 }
 
-// usualFrame is the initial capacity for a request without its path, in bytes; enough for most.
+// usualFrame is the initial capacity of a request's buffer, in bytes, without the path. It is
+// enough for most requests.
 const usualFrame = 96
 
-// frame appends the operation's request with its length. The xid stays 0; the connection sets it.
+// frame appends the operation's request to e, with its length. The xid is 0 until the connection
+// sets it.
 func (o *Op[T]) frame(e *jute.Encoder, root chroot) {
 	start := len(e.B)
 	e.Int(0, 0, o.code)
@@ -51,10 +54,10 @@ func (o *Op[T]) frame(e *jute.Encoder, root chroot) {
 	binary.BigEndian.PutUint32(e.B[start:], uint32(len(e.B)-start-4))
 }
 
-// size returns how many changes an operation has: 1 unless it is a multi.
+// size returns the number of changes for the Outcome of o: 1 unless o is a multi.
 func (o *Op[T]) size() int { return max(1, len(o.changes)) }
 
-// destroys returns how many of an operation's changes replace or remove something.
+// destroys returns the number of changes of o that delete a znode, or replace its data or ACL.
 func (o *Op[T]) destroys() (n int) {
 	if o.changes == nil && destroys(o.code) {
 		return 1
@@ -67,14 +70,14 @@ func (o *Op[T]) destroys() (n int) {
 	return n
 }
 
-// A kind identifies a request or a change in an error.
+// A kind is the opcode and the path of a request or a change, for error messages.
 type kind struct {
 	code int32
 	path string
 }
 
-// newest returns the first change that servers of 3.4 do not know. If there is none, it
-// returns the operation itself.
+// newest returns the first change of o that ZooKeeper 3.4 does not know. If there is no such
+// change, it returns the operation itself.
 func (o *Op[T]) newest() kind {
 	for _, c := range o.changes {
 		if _, is := newer[c.code]; is {
@@ -84,13 +87,14 @@ func (o *Op[T]) newest() kind {
 	return kind{o.code, o.path}
 }
 
-// destroys reports whether an operation of this code replaces or removes something.
+// destroys reports whether a change with this opcode deletes a znode, or replaces its data or
+// ACL.
 func destroys(code int32) bool {
 	return code == jute.OpDelete || code == jute.OpSetData || code == jute.OpSetACL
 }
 
-// trialOp returns the opcode, newer than 3.4, that the operation or one of its changes needs;
-// 0 if there is none.
+// trialOp returns the opcode newer than ZooKeeper 3.4 that the operation or one of its changes
+// needs, or 0 if they need none.
 func (o *Op[T]) trialOp() int32 {
 	newest := o.newest().code
 	if _, is := newer[newest]; is {
@@ -99,27 +103,27 @@ func (o *Op[T]) trialOp() int32 {
 	return 0
 }
 
-// An answer is a reply while it is decoded: the record after its header.
+// An answer is a server's reply while it is decoded. The Decoder reads the body after the header.
 type answer struct {
 	*jute.Decoder
 	code Code
 	zxid int64
 	root chroot
-	err  error // of an answer that is itself a refusal, such as a multi's
+	err  error // the refusal that the body contains, as for a multi; nil if none
 
-	fenced bool // err comes from the Fence
+	fenced bool // err comes from the Fence's check
 
-	more     int       // number of answers that will be read, this one included
-	stats    []zk.Stat // room for their Stats
-	acl      []zk.ACL  // the latest ACL that was read
-	aclBytes []byte    // its encoding
+	more     int       // number of answers still to be read, including this one
+	stats    []zk.Stat // allocated Stats for these answers
+	acl      []zk.ACL  // the ACL that was read last
+	aclBytes []byte    // the encoding of acl
 }
 
-// maxLists bounds the memory for the elements of an answer's lists, in bytes, besides the
-// contents of the elements. Two million names need as much.
+// maxLists is the limit for the memory of the lists in one answer, in bytes, without the contents
+// of their elements. It is enough for two million names.
 const maxLists = 32 << 20
 
-// Stat reads a Stat. The Stats of answers that are read one after the other share an allocation.
+// Stat reads a Stat. The Stats of answers that are read one after another share an allocation.
 func (a *answer) Stat() *zk.Stat {
 	if len(a.stats) == 0 {
 		a.stats = make([]zk.Stat, max(1, min(a.more, maxStats)))
@@ -135,7 +139,7 @@ const maxStats = 64
 
 func (a *answer) nothing() struct{} { return struct{}{} }
 
-// read decodes an answer. It returns an error if the answer is a refusal, or malformed.
+// read decodes the answer a. It returns an error if the answer is a refusal or malformed.
 func read[T any](a *answer, decode func(*answer) T) (none T, err error) {
 	v := decode(a)
 	if err := cmp.Or(a.err, a.Err()); err != nil {

@@ -5,30 +5,30 @@ import (
 	"sync"
 )
 
-// An Outcome reports what became of the changes of a request. A create, delete,
-// set or setACL is one change; a multi has as many as it has operations; a read
-// counts as one. Only this package determines the Outcome of a request, when the reply
+// An Outcome says how many changes of a request took effect, and how many did not. A create,
+// delete, set or setACL is one change. A multi has as many changes as operations, and a read
+// counts as one change. Only this package determines the Outcome of a request, when the reply
 // arrives or the wait for it ends. It is never derived from an error.
 type Outcome struct {
 	Done     int // confirmed by the server
-	Rejected int // without effect: the server, the Fence or the size limit rejected them
-	NotSent  int // without effect: they were not sent
+	Rejected int // without effect, because the server, the Fence or the size limit rejected them
+	NotSent  int // without effect, because they were not sent
 	Unknown  int // sent, but it is unknown whether they took effect
 }
 
-// MayHaveHappened reports whether any of the changes took effect or may have.
+// MayHaveHappened reports whether at least one of the changes took effect or may have.
 func (o Outcome) MayHaveHappened() bool { return o.Done+o.Unknown > 0 }
 
-// Sent reports whether a server may have received any of the changes.
+// Sent reports whether a server may have received at least one of the changes.
 func (o Outcome) Sent() bool { return o.Done+o.Rejected+o.Unknown > 0 }
 
-// Plus returns the sum of two outcomes.
+// Plus returns the sum of the outcomes o and p.
 func (o Outcome) Plus(p Outcome) Outcome {
 	return Outcome{o.Done + p.Done, o.Rejected + p.Rejected, o.NotSent + p.NotSent, o.Unknown + p.Unknown}
 }
 
-// share returns the outcome of n of a request's changes. All changes of a request have the same
-// fate.
+// share returns the Outcome of n of the changes of a request, where o is the Outcome of all. All
+// changes of a request have the same fate.
 func (o Outcome) share(n int) Outcome {
 	switch {
 	case o.Done > 0:
@@ -41,7 +41,7 @@ func (o Outcome) share(n int) Outcome {
 	return Outcome{Unknown: n}
 }
 
-// A fate is the outcome of one request.
+// A fate is the outcome that all changes of one request have in common.
 type fate int
 
 const (
@@ -51,7 +51,7 @@ const (
 	notSent
 )
 
-// of returns the Outcome of n changes with this fate.
+// of returns the Outcome of n changes that all have this fate.
 func (f fate) of(n int) Outcome {
 	switch f {
 	case done:
@@ -64,8 +64,8 @@ func (f fate) of(n int) Outcome {
 	return Outcome{Unknown: n}
 }
 
-// fate returns the fate of a request that was answered with this code. It is unknown for the
-// codes in inconclusive, and for every code that is not in refusals.
+// fate returns the fate of a request that the server answered with the code c. It is unknown for
+// the codes in inconclusive, and for every code that is not in refusals.
 func (c Code) fate() fate {
 	if c == codeOK {
 		return done
@@ -81,7 +81,7 @@ func fateOf(a *answer) fate {
 	switch {
 	case a.fenced:
 		return rejected
-	case a.err != nil: // refusal of a part of a multi: ZooKeeper rolled the multi back
+	case a.err != nil: // a part of a multi was rejected, so ZooKeeper rolled the multi back
 		return rejected
 	case a.Err() != nil: // malformed
 		return unknown
@@ -89,9 +89,10 @@ func fateOf(a *answer) fate {
 	return a.code.fate()
 }
 
-// A Recorder adds up the outcomes of the destructive changes that are sent with its Context: new
-// data, a delete, a new ACL, but no create or check. A change counts as Unknown from the moment
-// its request is made until its fate is known, so a change that nobody waits for stays Unknown.
+// A Recorder adds up the outcomes of the destructive changes that are sent with its Context.
+// Destructive changes are deletes and changes of data or ACL, but not creates and checks. A
+// change counts as Unknown from the moment when its request is made until its fate is known. So a
+// change stays Unknown if no goroutine waits for the answer.
 type Recorder struct {
 	mu        sync.Mutex
 	destroyed Outcome
@@ -99,27 +100,28 @@ type Recorder struct {
 
 type recorderKey struct{}
 
-// Context returns a context whose requests r records.
+// Context returns a context derived from ctx. The Recorder counts all requests that are made with
+// it.
 func (r *Recorder) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, recorderKey{}, r)
 }
 
-// Outcome returns the sum so far.
+// Outcome returns the sum of the outcomes so far.
 func (r *Recorder) Outcome() Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.destroyed
 }
 
-// record is the entry of one request in a Recorder.
+// A record is the entry for one request in a Recorder.
 type record struct {
 	r       *Recorder
-	n       int  // changes that destroy something
+	n       int  // number of destructive changes in the request
 	settled bool // guarded by r.mu
 }
 
-// open records a request that is about to be sent. It returns nil if there is
-// nothing to record.
+// open adds an entry for a request with n destructive changes that is about to be sent. It
+// returns nil if r is nil or n is 0.
 func (r *Recorder) open(n int) *record {
 	if r == nil || n == 0 {
 		return nil
@@ -130,7 +132,7 @@ func (r *Recorder) open(n int) *record {
 	return &record{r: r, n: n}
 }
 
-// settle records the fate of the request. Only the first call counts.
+// settle records the fate of the request. Only the first call has an effect.
 func (e *record) settle(f fate) {
 	if e == nil {
 		return

@@ -12,9 +12,10 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// ValidatePath checks a path by the rules of the Java client (PathUtils.validatePath), and returns
-// its messages; positions count UTF-16 units from 0. A path for a sequential create may end with
-// a slash, because the server appends a number.
+// ValidatePath checks a path by the rules of the Java client (PathUtils.validatePath). The errors
+// have the Java client's texts, in which positions count UTF-16 units from 0. If sequential is
+// true, the path is for a sequential create. It may then end with a slash, because the server
+// appends a number.
 func ValidatePath(path string, sequential bool) error {
 	if path == "" {
 		return errors.New("Path length must be > 0")
@@ -35,20 +36,20 @@ func ValidatePath(path string, sequential bool) error {
 		if sequential {
 			path = path[:len(path)-1]
 		}
-		const quote = `"` // nothing between them is escaped
+		const quote = `"` // as in Java, the path between the quotes is not escaped
 		return errors.New("Invalid path string " + quote + path + quote + " caused by " + why + " @" + strconv.Itoa(i))
 	}
 	return nil
 }
 
-// Join returns the path of the child called name.
+// Join returns the path of the child with this name below the znode at path.
 func Join(path, name string) string { return strings.TrimSuffix(path, "/") + "/" + name }
 
-// A chroot is the prefix of a server's path that a client does not see: "", or a path without a
-// trailing slash.
+// A chroot is the path of the znode that is the root for the user. It is a prefix of every path
+// that is sent to the server. It is "" if there is no chroot, or a path without a trailing slash.
 type chroot string
 
-// server returns the server's path for a client's path.
+// server converts a path as the user writes it to the server's path, by adding the chroot.
 func (c chroot) server(path string) string {
 	if path == "/" && c != "" {
 		return string(c)
@@ -56,8 +57,8 @@ func (c chroot) server(path string) string {
 	return string(c) + path
 }
 
-// client returns the client's path for a server's path. It does not change a path outside the
-// chroot.
+// client converts a server's path to a path as the user writes it, by removing the chroot. It
+// does not change a path outside the chroot.
 func (c chroot) client(path string) string {
 	switch {
 	case c == "" || !c.holds(path):
@@ -68,7 +69,7 @@ func (c chroot) client(path string) string {
 	return path[len(c):]
 }
 
-// clients applies client to each path, in place, and returns the slice.
+// clients converts each path with client, in place, and returns the slice.
 func (c chroot) clients(paths []string) []string {
 	for i, p := range paths {
 		paths[i] = c.client(p)
@@ -82,8 +83,9 @@ func (c chroot) holds(path string) bool {
 	return ok && (c == "" || rest == "" || rest[0] == '/')
 }
 
-// refusal returns the error for a server's refusal of an operation on a path. If the server says
-// that the root, or the parent "/", does not exist, the chroot itself is missing.
+// refusal returns the error for an operation on path that a server rejected with this code. op is
+// the opcode of the operation. If the code says that the root, or a parent "/", does not exist,
+// the chroot itself is missing.
 func (c chroot) refusal(code Code, op int32, path string) *Error {
 	e := &Error{Code: code, Path: path, hint: hint(code, op)}
 	if code == NoNode && (path == "/" || jute.Creates(op) && strings.LastIndexByte(path, '/') == 0) {
@@ -92,24 +94,25 @@ func (c chroot) refusal(code Code, op int32, path string) *Error {
 	return e
 }
 
-// defaultPort is the port of a server whose address has none.
+// defaultPort is the port of a server whose address in a connect string has no port.
 const defaultPort = 2181
 
 // Servers is a parsed connect string, host[:port][,host[:port]…][/chroot].
 type Servers struct {
-	Spec   string   // the connect string itself
-	Hosts  []string // host:port each, IPv6 in brackets
+	Spec   string   // the complete connect string
+	Hosts  []string // addresses of the servers as host:port, with IPv6 addresses in brackets
 	Chroot string   // "" or a path without a trailing slash
 }
 
-// Overlap reports whether two lists have a host in common, in the form of Servers.Hosts or as
-// addresses. Connect strings with a common host count as one ensemble.
+// Overlap reports whether two lists of hosts have an element in common. The lists must have the
+// form of Servers.Hosts, or contain resolved addresses. Connect strings with a common host count
+// as one ensemble.
 func Overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(host string) bool { return slices.Contains(b, host) })
 }
 
-// ParseServers parses a connect string by zkCli's rules. It also accepts an IPv6 address without
-// brackets if it has no port.
+// ParseServers parses a connect string by zkCli's rules. In addition, it accepts an IPv6 address
+// without brackets if the address has no port.
 func ParseServers(spec string) (Servers, error) {
 	if strings.HasPrefix(spec, "dns-srv://") {
 		return Servers{}, fmt.Errorf("server %q: DNS SRV records are not supported; write the servers as host[:port][,host[:port]…][/chroot]", spec)
@@ -143,10 +146,11 @@ func ParseServers(spec string) (Servers, error) {
 	return s, nil
 }
 
-// secondServer matches a server after a chroot.
+// secondServer matches another server that follows a chroot, as in host1:2181/app,host2:2181/app.
 var secondServer = regexp.MustCompile(`,[^/,]+:\d+`)
 
-// hostPort returns a host with its port, or the default port.
+// hostPort parses a host with an optional port, and returns it as host:port. Without a port it
+// adds the default port.
 func hostPort(h string) (string, error) {
 	host, port := h, strconv.Itoa(defaultPort)
 	switch {

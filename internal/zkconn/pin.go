@@ -16,9 +16,9 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// A Pinned is a Sender for one session of the ensemble. Once that session is over, requests
-// fail with SessionExpired, or with ErrNotConnected after a close. Requests wait for a
-// connection until their context ends. Paths are without the chroot.
+// A Pinned is a Sender for one session on the ensemble. Once that session is over, requests fail
+// with SessionExpired, or with ErrNotConnected if it was closed. Requests wait for a connection
+// until their context ends. Paths do not include the chroot.
 type Pinned struct {
 	l       *link
 	in      wire.Epoch
@@ -27,7 +27,8 @@ type Pinned struct {
 	ended   <-chan struct{}
 }
 
-// zklock looks for the optional interfaces at run time, so the compiler must check them here.
+// Package zklock checks for its optional interfaces only at run time, so the compiler checks them
+// here.
 var _ interface {
 	zklock.Session
 	zklock.Guarder
@@ -35,8 +36,9 @@ var _ interface {
 	zklock.ContainerCreator
 } = (*Pinned)(nil)
 
-// An Ensemble is the ensemble that a Session is connected to until the next Connect. Values are
-// comparable: after Connect the Ensemble is a different one, even with the same servers.
+// An Ensemble is the ensemble that a Session is connected to until the next call of Connect. Two
+// values are equal if no Connect came between them: after Connect the Session's Ensemble is a
+// different value, even if the servers are the same.
 type Ensemble struct{ l *link }
 
 // Ensemble returns the current ensemble.
@@ -50,7 +52,8 @@ func (en Ensemble) Closed() bool {
 	return stateOf(en.l.wire.Status()) == StateClosed
 }
 
-// Pin waits for a session until ctx ends, and returns a Pinned for it.
+// Pin waits until there is a session, and returns a Pinned for it. It returns an error if ctx
+// ends first.
 func (en Ensemble) Pin(ctx context.Context) (*Pinned, error) {
 	for {
 		if _, err := en.l.await(ctx, "", true); err != nil && !errors.Is(err, SessionExpired) {
@@ -62,8 +65,8 @@ func (en Ensemble) Pin(ctx context.Context) (*Pinned, error) {
 	}
 }
 
-// pinned returns a Pinned for the current session, or nil without a connection: the session may
-// have no id then.
+// pinned returns a Pinned for the current session. It returns nil if there is no connection,
+// because the session may have no id then.
 func (en Ensemble) pinned() *Pinned {
 	now := en.l.wire.Status()
 	if now.Conn == nil {
@@ -72,22 +75,22 @@ func (en Ensemble) pinned() *Pinned {
 	return &Pinned{l: en.l, in: now.Epoch, id: now.ID, timeout: now.Timeout, ended: now.Over}
 }
 
-// ID returns the session's id.
+// ID returns the id of the session.
 func (p *Pinned) ID() int64 { return p.id }
 
-// Connected reports whether there is a connection to a server.
+// Connected reports whether the session has a connection to a server.
 func (p *Pinned) Connected() bool {
 	now := p.l.wire.Status()
 	return now.Conn != nil && now.Epoch == p.in
 }
 
-// Changed returns a channel that is closed at the next change of the connection.
+// Changed returns a channel that is closed at the next change of the connection or the session.
 func (p *Pinned) Changed() <-chan struct{} { return p.l.wire.Status().Changed }
 
 // Ended returns a channel that is closed once the session is known to be over.
 func (p *Pinned) Ended() <-chan struct{} { return p.ended }
 
-// Await waits for a connection until ctx or the session ends.
+// Await waits until there is a connection. It returns an error if ctx or the session ends first.
 func (p *Pinned) Await(ctx context.Context) error {
 	_, err := p.connection(ctx, "")
 	return err
@@ -98,13 +101,14 @@ func (p *Pinned) connection(ctx context.Context, path string) (target, error) {
 	return target{k, p.l, p.l.root}, err
 }
 
-// fencedBy returns nil, because locks themselves are acquired and released without a fence.
+// fencedBy returns nil, because the writes that acquire and release locks do not depend on a
+// Fence.
 func (p *Pinned) fencedBy() Fence { return nil }
 
-// CreateAndList creates the znodes, all or none, and lists dir right after that, in one round
-// trip. It returns their paths and czxid, and the names of dir's children. If it returns paths
-// and an error, the znodes were created and the list failed. In the same round trip it asks
-// which product the server is, and whether it is standalone.
+// CreateAndList creates the znodes, all or none, and then lists the children of dir, in one round
+// trip. It returns the paths and the czxid of the new znodes, and the names of the children. If
+// it returns paths and an error, it created the znodes but could not list the children. In the
+// same round trip it finds out which product the server is, and whether the server is standalone.
 func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error) {
 	making, listing := creations(reqs), GetChildren(dir)
 	if err := errors.Join(making.err, listing.err); err != nil {
@@ -116,10 +120,10 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	}
 	made, list := bind(ctx, to, making), bind(ctx, to, listing)
 	to.send(made.call, list.call)
-	_, unknown := to.inquire(ctx).learn(ctx) // the last answer first: one wait instead of several
+	_, unknown := to.inquire(ctx).learn(ctx) // waits for the last answer first: when it has arrived, so have the others
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
-	if errors.Is(err, Throttled) { // the list came before the creation
+	if errors.Is(err, Throttled) { // the list was read before the znodes were created
 		w, err = Do(ctx, p, making)
 		listErr = Throttled
 	}
@@ -132,8 +136,9 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	return w.Paths, w.Zxid, children, cmp.Or(listErr, unknown)
 }
 
-// creations returns a create for one znode, and a multi for several. Servers of all versions
-// know both. The zxid of the answer is the znodes' czxid.
+// creations returns the operation that creates the znodes: a create for one znode, or a multi for
+// several. Servers of all versions support both. The zxid of the result is the czxid of the
+// znodes.
 func creations(reqs []*zk.CreateRequest) Op[Written] {
 	if len(reqs) == 1 {
 		return alone(creation(jute.OpCreate, reqs[0], 0))
@@ -145,9 +150,9 @@ func creations(reqs []*zk.CreateRequest) Op[Written] {
 	return Multi(changes)
 }
 
-// Multi carries out all operations or none: *zk.CreateRequest (without container
-// or TTL), *zk.DeleteRequest, *zk.SetDataRequest, *zk.CheckVersionRequest. It sends a single
-// delete as an ordinary delete request.
+// Multi carries out all operations or none. Each must be a *zk.CreateRequest (not for a container
+// or with a TTL), *zk.DeleteRequest, *zk.SetDataRequest or *zk.CheckVersionRequest. Multi sends a
+// single delete as an ordinary delete request.
 func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	if len(ops) == 1 {
 		if r, ok := ops[0].(*zk.DeleteRequest); ok {
@@ -161,8 +166,9 @@ func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	return Exec(ctx, p, Multi(changes))
 }
 
-// CreateContainer creates an empty container znode, or a persistent znode if the server does
-// not support containers, as before 3.5. A nil ACL stands for the parent's ACL.
+// CreateContainer creates an empty container znode. If the server does not support containers,
+// which are new in ZooKeeper 3.5, it creates a persistent znode. A nil ACL stands for the
+// parent's ACL.
 func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL) error {
 	if err := ValidatePath(path, false); err != nil {
 		return err
@@ -191,14 +197,15 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 		return err
 	}
 	p.l.mu.Lock()
-	p.l.noContainers = true // the server hangs up over every unknown request, with an answer or without
+	p.l.noContainers = true // the server closes the connection at every unknown request, with or without an answer
 	p.l.mu.Unlock()
 	return p.CreateContainer(ctx, path, acl)
 }
 
-// lacksContainers reports whether the server is known not to support containers. Such a server
-// might close the connection over one, and end the session. So zksh asks for its version, once
-// for each connection. A server that does not report a version counts as supporting them.
+// lacksContainers reports whether the server is known not to support containers. If such a server
+// receives a createContainer, it might close the connection and end the session. So zksh first
+// asks the server for its version, once for each connection. zksh assumes that a server without a
+// version in its answer supports containers.
 func (p *Pinned) lacksContainers(ctx context.Context) (bool, error) {
 	if underLock(p.l, func() bool { return p.l.noContainers }) {
 		return true, nil
@@ -211,8 +218,9 @@ func (p *Pinned) lacksContainers(ctx context.Context) (bool, error) {
 	return v.Product != "" && !v.AtLeast(newer[jute.OpCreateContainer].minor()), err
 }
 
-// Masked reports whether the server has hidden the hash of an ACL entry, as it does from clients
-// without admin permission on the znode. Written to an ACL, such an entry would match nobody.
+// Masked reports whether the server has hidden the password hash of the ACL entry a. It does so
+// for clients without admin permission on the znode. If such an entry were written to an ACL, it
+// would match no client.
 func Masked(a zk.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
 
 // Sync waits until the server has caught up with the leader.
@@ -223,19 +231,19 @@ func (p *Pinned) Children(ctx context.Context, path string) ([]string, error) {
 	return Do(ctx, p, GetChildren(path))
 }
 
-// Get returns a znode's data and Stat. With a wake channel, it leaves a watch, as Op.Wake does.
+// Get returns a znode's data and Stat. If wake is not nil, it leaves a watch, as Op.Wake does.
 func (p *Pinned) Get(ctx context.Context, path string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	n, err := Do(ctx, p, GetData(path).Wake(wake))
 	return n.Data, n.Stat, err
 }
 
-// Exists returns a znode's Stat, which needs no permission.
+// Exists returns a znode's Stat. It needs no permission on the znode.
 func (p *Pinned) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return Do(ctx, p, Exists(path))
 }
 
-// Unwatch removes wake from the watches on path, so that their events are not sent to it. The
-// server keeps the watches until they fire.
+// Unwatch removes the channel wake from the watches on path, so that it receives no more of their
+// events. The watches stay on the server until they fire.
 func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -245,21 +253,22 @@ func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 }
 
 // Guard makes the session leave a server that stops answering, until release is called. A lock
-// needs that, because it must be given up in time. Silence is noticed by a request or a ping
-// without an answer, so the caller must send requests often. Leaving a server is like a
-// connection loss: Changed is closed, and requests in flight have an unknown outcome.
+// needs that, because its holder must release it in time. zksh notices a silent server only while
+// a request or a ping is unanswered, so the caller must send requests often. Leaving a server is
+// like a connection loss: Changed is closed, and requests in flight have an unknown outcome.
 func (p *Pinned) Guard() (release func()) { return p.l.wire.Guard() }
 
-// State returns a snapshot of the session and its connection; see zklock.SessionState.
-// CreateAndList and Standalone find out EndsWithConnection.
-func (p *Pinned) State(by time.Time) zklock.SessionState {
+// State returns a snapshot of the session and its connection, see zklock.SessionState. Sent and
+// Came in the result are about requests that had been answered before the given moment.
+// EndsWithConnection is known only after a call of CreateAndList or Standalone.
+func (p *Pinned) State(moment time.Time) zklock.SessionState {
 	now := p.l.wire.Status()
 	st := zklock.SessionState{ID: p.id, Timeout: p.timeout, Changed: now.Changed}
 	if now.Epoch == p.in {
 		st.Timeout = now.Timeout
 		if k := now.Conn; k != nil {
 			st.Connected, st.Begun = true, k.Asked
-			st.Sent, st.Came = k.AnsweredBy(by)
+			st.Sent, st.Came = k.AnsweredBy(moment)
 		}
 	}
 	st.EndsWithConnection = p.l.wire.Tied()

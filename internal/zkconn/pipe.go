@@ -10,11 +10,11 @@ import (
 )
 
 // A Pipe sends many operations without waiting for each answer. It is bound to one TCP
-// connection: the server carries out the operations in the order in which they were added,
-// and once the connection is lost, all later ones fail. Adding never blocks, so callers that
-// add many must wait for answers in between. Nothing is sent once the Pipe's context has
-// ended. An operation that the server throttles is sent again by Wait, and then comes after
-// the ones that were sent in the meantime.
+// connection. The server carries out the operations in the order in which they were added. Once
+// the connection is lost, all later operations fail. Adding an operation never blocks, so callers
+// that add many must wait for answers in between. Once the Pipe's context has ended, the Pipe
+// sends nothing more. If the server throttles an operation, Wait sends it again, after those that
+// were sent in the meantime.
 type Pipe struct {
 	ctx context.Context
 	c   Client
@@ -22,8 +22,8 @@ type Pipe struct {
 	g   guard
 }
 
-// Pipe returns a Pipe on the current connection, and waits for one if there is none. path is
-// for its error.
+// Pipe returns a Pipe on the current connection. If there is no connection, it waits for one.
+// path is for the error.
 func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 	to, err := c.connection(ctx, path)
 	if err != nil {
@@ -33,7 +33,8 @@ func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 	return &Pipe{ctx, c, to, g}, err
 }
 
-// Add sends an operation after those that were added before.
+// Add sends the operation o after all operations that were added before, and returns without
+// waiting for the answer.
 func Add[T any](p *Pipe, o Op[T]) *Pending[T] {
 	if o.err != nil {
 		return bind(p.ctx, p.to, o)
@@ -41,8 +42,9 @@ func Add[T any](p *Pipe, o Op[T]) *Pending[T] {
 	return dispatch(p.ctx, p.to, o, p.g)
 }
 
-// AddEach sends an operation for each path, after those that were added before. All must have
-// the same type. This costs much less than an Add for each.
+// AddEach sends one operation for each path, after all operations that were added before. ask
+// returns the operation for a path; all must be of the same type. AddEach costs much less time
+// and memory than a call of Add for each path.
 func AddEach[T any](p *Pipe, paths []string, ask func(path string) Op[T]) *Several[T] {
 	s := &Several[T]{batch[T]{paths: paths, ask: ask, repeats: true}}
 	size := 0
@@ -74,11 +76,12 @@ func AddEach[T any](p *Pipe, paths []string, ask func(path string) Op[T]) *Sever
 	return s
 }
 
-// HasMultiRead reports whether the pipe's server supports multiRead, as ZooKeeper 3.6 and
-// later do. Another server might drop the connection over it, so a server of another product,
-// or of unknown version, counts as one without it. If a server that claims to support multiRead
-// drops the connection, the pipe continues on the next connection. So call HasMultiRead only
-// when all earlier operations have been answered, and do not rely on one connection.
+// HasMultiRead reports whether the pipe's server supports multiRead, which is new in ZooKeeper
+// 3.6. It returns false for servers of other products or of unknown version, because they might
+// close the connection when they receive a multiRead. If a server that claims to support
+// multiRead closes the connection, the pipe continues on the next connection. So call
+// HasMultiRead only when all earlier operations have been answered, and do not rely on the same
+// connection afterwards.
 func (p *Pipe) HasMultiRead(ctx context.Context) bool {
 	if l := p.to.l; underLock(l, func() bool { return l.hangUps[jute.OpMultiRead] > 0 }) {
 		return false
@@ -100,8 +103,8 @@ func (p *Pipe) HasMultiRead(ctx context.Context) bool {
 	return false
 }
 
-// LacksWhoAmI reports whether the pipe's server says that it is not ZooKeeper, or older than
-// 3.7. Such a server might drop the connection over whoAmI, and end the session.
+// LacksWhoAmI reports whether the pipe's server says that it is not ZooKeeper, or older than 3.7.
+// Such a server might close the connection when it receives a whoAmI, and end the session.
 func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
 	v, err := p.to.Version(ctx)
 	return err == nil && v.Product != "" && !v.AtLeast(7)

@@ -9,17 +9,17 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// ClickHouse Keeper ends a session with its connection, and deletes its ephemeral znodes. It is
-// identified by the first line of its answer to srvr, or by its own znode together with a missing
-// configuration.
+// ClickHouse Keeper ends each session together with its connection, and deletes the session's
+// ephemeral znodes. zksh recognizes it by the first line of its answer to srvr, or by a znode
+// that only Keeper has, if ZooKeeper's configuration znode does not exist.
 const (
 	clickHouseKeeper = "ClickHouse Keeper"   // in the answer to srvr
-	keeperVersion    = "/keeper/api_version" // its own znode
+	keeperVersion    = "/keeper/api_version" // a znode of Keeper
 )
 
-// Standalone reports whether the current server is standalone: its configuration lists no
-// servers. It returns false if the configuration is unreadable or missing. It asks once for each
-// connection, unless CreateAndList has asked before.
+// Standalone reports whether the current server is standalone, which means that its configuration
+// lists no servers. It returns false if the configuration is unreadable or missing. It asks the
+// server once for each connection, unless CreateAndList has asked before.
 func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
 	to, err := p.connection(ctx, "")
 	if err != nil {
@@ -30,11 +30,12 @@ func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
 
 // standing records whether the server of a connection is standalone.
 type standing struct {
-	of    *wire.Conn // nil until one was asked
-	alone bool
+	of    *wire.Conn // nil until a server was asked
+	alone bool       // the server is standalone
 }
 
-// An inquiry is the requests that find out which product a server is, and whether it is standalone.
+// An inquiry contains the pending requests that find out which product a server is, and whether
+// it is standalone.
 type inquiry struct {
 	to     target
 	known  standing // the result, if the server was asked before
@@ -42,7 +43,8 @@ type inquiry struct {
 	keeper *Pending[*zk.Stat]
 }
 
-// inquire sends an inquiry and returns without waiting.
+// inquire sends the requests of an inquiry, unless the result is known, and returns without
+// waiting.
 func (to target) inquire(ctx context.Context) inquiry {
 	if known := underLock(to.l, func() standing { return to.l.standing }); known.of == to.Conn {
 		return inquiry{known: known}
@@ -51,12 +53,13 @@ func (to target) inquire(ctx context.Context) inquiry {
 	return inquiry{to: to, config: begin(ctx, to, GetData(ConfigPath)), keeper: begin(ctx, to, Exists(keeperVersion))}
 }
 
-// learn waits for the answers, records them, and reports whether the server is standalone.
+// learn waits for the answers to the inquiry, records the result, and reports whether the server
+// is standalone.
 func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	if q.known.of != nil {
 		return q.known.alone, nil
 	}
-	_, keeper, err := answerOf(ctx, q.keeper) // the last answer first: one wait instead of two
+	_, keeper, err := answerOf(ctx, q.keeper) // waits for the last answer first: when it has arrived, so has the other
 	if err != nil {
 		return false, err
 	}
@@ -74,7 +77,8 @@ func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	return alone, nil
 }
 
-// answerOf waits for an answer, and returns a refusal as its code. An error means that none came.
+// answerOf waits for the answer to p, and returns the result and the error code, or codeOK if
+// there is none. It returns an error if no answer arrived.
 func answerOf[T any](ctx context.Context, p *Pending[T]) (T, Code, error) {
 	v, err := p.Wait(ctx)
 	if refusal, ok := errors.AsType[*Error](err); ok {
@@ -83,11 +87,11 @@ func answerOf[T any](ctx context.Context, p *Pending[T]) (T, Code, error) {
 	return v, codeOK, err
 }
 
-// recognize ties the ensemble, see wire.Link.Tie, if the server is ClickHouse Keeper. keeper and
-// config are the results of reading Keeper's znode, which RaftKeeper has as well, and ZooKeeper's
-// configuration. If only the configuration exists, it is ZooKeeper. Otherwise srvr decides, since
-// ZooKeeper before 3.5 has neither. A server that has only Keeper's znode, and does not answer
-// srvr, counts as Keeper.
+// recognize calls wire.Link.Tie if the server is ClickHouse Keeper. keeper is the code of the
+// answer to a read of Keeper's znode, which RaftKeeper has as well, and config that of a read of
+// ZooKeeper's configuration. If only the configuration exists, the server is ZooKeeper. Otherwise
+// the answer to srvr decides, because ZooKeeper before 3.5 has neither. A server that has only
+// Keeper's znode, and does not answer srvr, counts as Keeper.
 func (to target) recognize(ctx context.Context, keeper, config Code) error {
 	has, configured := keeper == codeOK, config != NoNode
 	if configured && !has {

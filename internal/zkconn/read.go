@@ -15,7 +15,7 @@ import (
 
 // Node is a znode's data and Stat.
 type Node struct {
-	Data []byte // nil when it has none (null)
+	Data []byte // nil if the znode has null data
 	Stat *zk.Stat
 }
 
@@ -25,8 +25,8 @@ func (a *answer) node() Node {
 	return n
 }
 
-// names reads the names of a znode's children. A name that no child can have is an error: the
-// path with it would be that of another znode, or malformed.
+// names reads the names of a znode's children. It sets an error if one of the names is not valid
+// for a child: the path with that name would be malformed, or the path of another znode.
 func (a *answer) names() []string {
 	names := a.Strings()
 	for _, name := range names {
@@ -38,24 +38,26 @@ func (a *answer) names() []string {
 	return names
 }
 
-// A Listing is the names of one znode's children, or why they could not be read.
+// A Listing contains the names of one znode's children, or the error of reading them.
 type Listing struct {
 	Names []string
 	Err   error
 }
 
-// A Reading is the data and Stat of one znode, or why they could not be read.
+// A Reading contains the data and Stat of one znode, or the error of reading them.
 type Reading struct {
 	Node
 	Err error
 }
 
-// request returns an operation whose request is a path and a rest, which may be nil.
+// request returns an operation whose request consists of a path and the fields that rest writes.
+// rest may be nil.
 func request[T any](code int32, path string, decode func(*answer) T, rest func(*jute.Encoder)) Op[T] {
 	return Op[T]{code: code, path: path, err: ValidatePath(path, false), decode: decode, rest: rest}
 }
 
-// reading returns an operation whose request is a path and whether to leave a watch.
+// reading returns an operation whose request consists of a path and a flag that asks for a watch.
+// The flag is false.
 func reading[T any](code int32, path string, decode func(*answer) T) Op[T] {
 	return request(code, path, decode, unwatched)
 }
@@ -63,14 +65,16 @@ func reading[T any](code int32, path string, decode func(*answer) T) Op[T] {
 func watched(e *jute.Encoder)   { e.Bool(true) }
 func unwatched(e *jute.Encoder) { e.Bool(false) }
 
-// Watch returns o as it is, or, if leave is true, an operation that also leaves a watch. The
-// next event of the watch is among the Session's Events. Only GetData, Exists, GetChildren and
-// List can leave one. Exists leaves it even if there is no znode, for the creation.
-func (o Op[T]) Watch(leave bool) Op[T] { return o.watch(shown(leave)) }
+// Watch returns an operation like o that also leaves a watch on the znode, or o itself if wanted
+// is false. The next event of the watch is added to the Session's Events. Only GetData, Exists,
+// GetChildren and List can leave a watch. If the znode does not exist, Exists leaves a watch for
+// its creation.
+func (o Op[T]) Watch(wanted bool) Op[T] { return o.watch(userWatcher(wanted)) }
 
-// Wake is Watch for one caller: the type of the next event is sent to wake, if there is room,
-// and is not among the Events. A nil channel leaves no watch.
-func (o Op[T]) Wake(wake chan<- zk.EventType) Op[T] { return o.watch(waking(wake)) }
+// Wake returns an operation like o that also leaves a watch on the znode, or o itself if wake is
+// nil. The type of the next event is sent to wake, unless the channel is full. The event is not
+// added to the Session's Events.
+func (o Op[T]) Wake(wake chan<- zk.EventType) Op[T] { return o.watch(channelWatcher(wake)) }
 
 func (o Op[T]) watch(w watcher) Op[T] {
 	if w == nil {
@@ -101,7 +105,7 @@ func (o Op[T]) watch(w watcher) Op[T] {
 // GetData reads a znode's data and Stat.
 func GetData(path string) Op[Node] { return reading(jute.OpGetData, path, (*answer).node) }
 
-// Exists reads a znode's Stat, which needs no permission on most servers.
+// Exists reads a znode's Stat. On most servers this needs no permission.
 func Exists(path string) Op[*zk.Stat] { return reading(jute.OpExists, path, (*answer).Stat) }
 
 // GetChildren reads the names of a znode's children, in the server's order.
@@ -109,13 +113,13 @@ func GetChildren(path string) Op[[]string] {
 	return reading(jute.OpGetChildren, path, (*answer).names)
 }
 
-// Listed is a znode's children and its Stat.
+// Listed contains the names of a znode's children and the znode's Stat.
 type Listed struct {
 	Names []string
 	Stat  *zk.Stat
 }
 
-// List reads the names of a znode's children, in the server's order, and its Stat.
+// List reads the names of a znode's children, in the server's order, and the znode's Stat.
 func List(path string) Op[Listed] {
 	return reading(jute.OpGetChildren2, path, func(a *answer) Listed {
 		names := a.names()
@@ -123,15 +127,15 @@ func List(path string) Op[Listed] {
 	})
 }
 
-// Access is a znode's access control list and its Stat. The list must not be changed, because
-// several answers share it.
+// Access contains a znode's access control list and Stat. Callers must not change the list,
+// because several answers may share it.
 type Access struct {
 	ACL  []zk.ACL
 	Stat *zk.Stat
 }
 
-// accessList reads an ACL. Answers that are read one after the other share equal lists, because
-// nearly all znodes of a tree have one of a few ACLs.
+// accessList reads an ACL. If the ACL equals the one that was read before, it returns the same
+// slice, because most znodes of a tree have one of a few ACLs.
 func (a *answer) accessList() []zk.ACL {
 	b := a.Rest()
 	if a.acl != nil && bytes.HasPrefix(b, a.aclBytes) {
@@ -145,22 +149,22 @@ func (a *answer) accessList() []zk.ACL {
 	return acl
 }
 
-// GetACL reads a znode's access control list and its Stat.
+// GetACL reads a znode's access control list and Stat.
 func GetACL(path string) Op[Access] {
 	return request(jute.OpGetACL, path, func(a *answer) Access {
 		return Access{a.accessList(), a.Stat()}
 	}, nil)
 }
 
-// GetAllChildrenNumber counts a znode's descendants. Servers before 3.6 answer Unimplemented
-// and drop the connection.
+// GetAllChildrenNumber reads the number of a znode's descendants. Servers before 3.6 answer
+// Unimplemented and close the connection.
 func GetAllChildrenNumber(path string) Op[int] {
 	return request(jute.OpGetAllChildrenNumber, path, func(a *answer) int { return int(a.Int()) }, nil)
 }
 
-// GetEphemerals reads the paths of the session's ephemeral znodes that begin with prefix, and
-// sorts them. Below a chroot it returns only those inside: to the server a bare chroot is a
-// prefix of its siblings' names too.
+// GetEphemerals reads the paths of the session's ephemeral znodes that begin with prefix. It
+// returns them sorted. If there is a chroot, it returns only paths inside: the server also sends
+// paths of siblings whose names begin with the chroot's name.
 func GetEphemerals(prefix string) Op[[]string] {
 	return request(jute.OpGetEphemerals, prefix, func(a *answer) []string {
 		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
@@ -169,14 +173,14 @@ func GetEphemerals(prefix string) Op[[]string] {
 	}, nil)
 }
 
-// Identity is one authentication of the session.
+// Identity is one of the identities as which a session is authenticated.
 type Identity struct {
 	Scheme string `json:"scheme"`
 	User   string `json:"user"`
 }
 
-// WhoAmI reads the session's authentications, and sorts them. Servers before 3.7 answer
-// Unimplemented and drop the connection.
+// WhoAmI reads the identities of the session, and returns them sorted. Servers before 3.7 answer
+// Unimplemented and close the connection.
 func WhoAmI() Op[[]Identity] {
 	return Op[[]Identity]{
 		code: jute.OpWhoAmI, encode: func(*jute.Encoder, chroot) {},
@@ -192,8 +196,8 @@ func WhoAmI() Op[[]Identity] {
 	}
 }
 
-// Zxid reads the zxid of the latest transaction that the server knows, or knew a moment ago.
-// It asks for the root of the ensemble, whatever the chroot.
+// Zxid reads the zxid of the latest transaction that the server has applied, or had applied a
+// moment ago. It sends an exists for the root of the ensemble, whatever the chroot.
 func Zxid() Op[int64] {
 	o := reading(jute.OpExists, "/", func(a *answer) int64 { return a.zxid })
 	o.encode = func(e *jute.Encoder, _ chroot) { e.String("/"); e.Bool(false) }
@@ -203,8 +207,8 @@ func Zxid() Op[int64] {
 // Sync waits until the server has caught up with the leader.
 func Sync(path string) Op[struct{}] { return request(jute.OpSync, path, (*answer).nothing, nil) }
 
-// AddWatch leaves a persistent watch, on the whole subtree if recursive. Servers before 3.6
-// answer Unimplemented and drop the connection.
+// AddWatch leaves a persistent watch on a znode, or on the whole subtree if recursive is true.
+// Servers before 3.6 answer Unimplemented and close the connection.
 func AddWatch(path string, recursive bool) Op[struct{}] {
 	kind, mode := persistentWatch, int32(0)
 	if recursive {
@@ -221,8 +225,8 @@ func AddWatch(path string, recursive bool) Op[struct{}] {
 	return o
 }
 
-// MultiGetChildren reads the children of many znodes in one multiRead, which servers from 3.6
-// on understand. Its result has one Listing for each path.
+// MultiGetChildren reads the children of many znodes with one multiRead, which needs ZooKeeper
+// 3.6 or later. The result has one Listing for each path.
 func MultiGetChildren(paths []string) Op[[]Listing] {
 	return multiRead(jute.OpGetChildren, paths, func(a *answer, err error) Listing {
 		if err != nil {
@@ -232,8 +236,9 @@ func MultiGetChildren(paths []string) Op[[]Listing] {
 	})
 }
 
-// MultiGetData reads many znodes in one multiRead, which servers from 3.6 on understand. Its
-// result has one Reading for each path. The answer may be as long as all their data together.
+// MultiGetData reads the data of many znodes with one multiRead, which needs ZooKeeper 3.6 or
+// later. The result has one Reading for each path. The server sends the data of all znodes in one
+// reply.
 func MultiGetData(paths []string) Op[[]Reading] {
 	return multiRead(jute.OpGetData, paths, func(a *answer, err error) Reading {
 		if err != nil {
@@ -243,9 +248,10 @@ func MultiGetData(paths []string) Op[[]Reading] {
 	})
 }
 
-// multiRead returns an operation that sends one request of this code for each path, all in one
-// multiRead. one reads the result for the next path; its error is the refusal, or nil.
-func multiRead[T any](code int32, paths []string, one func(*answer, error) T) Op[[]T] {
+// multiRead returns an operation that sends a multiRead with one read of the given opcode for
+// each path. It calls decodeOne to decode the next result. The error that it passes is the
+// server's refusal of that read, or nil.
+func multiRead[T any](code int32, paths []string, decodeOne func(*answer, error) T) Op[[]T] {
 	return Op[[]T]{
 		code: jute.OpMultiRead, path: paths[0],
 		encode: func(e *jute.Encoder, root chroot) {
@@ -269,10 +275,10 @@ func multiRead[T any](code int32, paths []string, one func(*answer, error) T) Op
 				switch op, _, failed := a.MultiPart(); {
 				case op == opError:
 					err = a.root.refusal(Code(a.Int()), code, path)
-				case failed != 0: // other products keep the type of the request, and send no body
+				case failed != 0: // other products send the opcode of the request, and no body
 					err = a.root.refusal(Code(failed), code, path)
 				}
-				out[i] = one(a, err)
+				out[i] = decodeOne(a, err)
 			}
 			return out
 		},

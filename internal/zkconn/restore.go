@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// restore returns the requests that set up a new connection like the one before: credentials,
-// then watches. Called with mu held.
+// restore returns the requests that restore the session's state on a new connection: first its
+// credentials, then its watches. The caller must hold mu.
 func (l *link) restore(to target, zxid int64) []*wire.Request {
 	var first []*wire.Request
 	for _, c := range l.creds {
@@ -19,13 +19,14 @@ func (l *link) restore(to target, zxid int64) []*wire.Request {
 	return append(first, l.setWatches(to, zxid)...)
 }
 
-// setWatches returns the requests that set all watches again. If a path has persistent watches of
-// both modes, it sets the older one first. It drops watches that are for nobody, because the new
-// connection does not have them. Called with mu held.
+// setWatches returns the requests that register all watches of the session again on a new
+// connection. If a path has persistent watches of both modes, the older watch comes first.
+// setWatches drops watches that no user or channel waits for, because the new connection does not
+// have them. The caller must hold mu.
 func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 	maps.DeleteFunc(l.watches, func(_ watchKey, at watch) bool { return !at.shown && len(at.wakes) == 0 })
-	all := func(op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) []*wire.Request {
-		return l.watchRequests(to, zxid, op, these, behind)
+	all := func(op int32, selects func(watchKey, watch) bool, following func() []*wire.Request) []*wire.Request {
+		return l.watchRequests(to, zxid, op, selects, following)
 	}
 	laterModes := func() []*wire.Request {
 		return all(jute.OpSetWatches2, func(at watchKey, w watch) bool { return at.persistent() && !w.older }, nil)
@@ -36,13 +37,14 @@ func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 		laterModes())
 }
 
-// watchRequests returns the requests that set the watches which these selects. Servers before 3.6
-// do not know setWatches2, which is for persistent watches. behind returns the requests that must
-// follow; it may be nil.
-func (l *link) watchRequests(to target, zxid int64, op int32, these func(watchKey, watch) bool, behind func() []*wire.Request) (requests []*wire.Request) {
+// watchRequests returns the requests that register again all watches for which the function
+// selects returns true. op is the opcode of setWatches, or of setWatches2, which is for
+// persistent watches and needs ZooKeeper 3.6. The function following returns the requests that
+// must come after these. It may be nil.
+func (l *link) watchRequests(to target, zxid int64, op int32, selects func(watchKey, watch) bool, following func() []*wire.Request) (requests []*wire.Request) {
 	var paths [watchKinds][]string
 	for at, w := range l.watches {
-		if these(at, w) {
+		if selects(at, w) {
 			paths[at.kind] = append(paths[at.kind], at.path)
 		}
 	}
@@ -51,17 +53,18 @@ func (l *link) watchRequests(to target, zxid int64, op int32, these func(watchKe
 		lists = paths[:persistentWatch]
 	}
 	for body := range watchLists(lists, zxid) {
-		requests = append(requests, l.watchRequest(to, op, body, behind))
+		requests = append(requests, l.watchRequest(to, op, body, following))
 	}
 	return requests
 }
 
-// setWatchesLimit bounds the paths of one setWatches request in bytes, as the
-// Java client does, well below any server's frame limit.
+// setWatchesLimit is the limit for the total size of the paths in one setWatches request, in
+// bytes. It is the same as in the Java client, and far below the largest request that servers
+// accept.
 const setWatchesLimit = 128 << 10
 
-// watchLists encodes lists of paths, one for each kind of watch, as the bodies of as many
-// requests as are needed.
+// watchLists yields the bodies of setWatches requests that together contain all paths. paths has
+// one list of paths for each kind of watch.
 func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var chunk [watchKinds][]string
@@ -92,11 +95,12 @@ func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 	}
 }
 
-// watchRequest returns a request that sets watches again. Nobody waits for its answer. If the
-// server throttles it, it is sent again, together with the requests of behind. If the server does
-// not know it, as in an ensemble of several versions, the persistent watches are dropped and
-// events report that, because the server would hang up each time.
-func (l *link) watchRequest(to target, code int32, body []byte, behind func() []*wire.Request) *wire.Request {
+// watchRequest returns a request that registers watches again. No goroutine waits for its answer.
+// If the server throttles the request, it is sent again, together with the requests that the
+// function following returns. If the server does not know the request, as in an ensemble of
+// several versions, the link drops the persistent watches and adds events that report this.
+// Otherwise such a server would close each new connection.
+func (l *link) watchRequest(to target, code int32, body []byte, following func() []*wire.Request) *wire.Request {
 	var pause pauses
 	var again func() *wire.Request
 	setting := Op[struct{}]{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
@@ -110,8 +114,8 @@ func (l *link) watchRequest(to target, code int32, body []byte, behind func() []
 						return
 					}
 					requests := []*wire.Request{again()}
-					if behind != nil {
-						requests = append(requests, underLock(l, behind)...)
+					if following != nil {
+						requests = append(requests, underLock(l, following)...)
 					}
 					to.Send(requests...)
 				}()
@@ -126,7 +130,8 @@ func (l *link) watchRequest(to target, code int32, body []byte, behind func() []
 	return again()
 }
 
-// forgetPersistent drops the persistent watches and adds an event for each. Called with mu held.
+// forgetPersistent drops the persistent watches from the link's records and adds an event for
+// each. The caller must hold mu.
 func (l *link) forgetPersistent() {
 	for at := range l.watches {
 		if at.persistent() {

@@ -9,26 +9,34 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A target is the connection that requests go to, with its link and the chroot of their paths.
+// A target is a connection to send requests on, with the link it belongs to and the chroot for
+// the paths of the requests.
 type target struct {
 	*wire.Conn
 	l    *link
 	root chroot
 }
 
-// A Sender sends single operations: a Client, a Session, or a Pinned.
+// A Sender is the session that Do and Exec send an operation in: a Client, a Session, a Pinned or
+// an Epoch.
 type Sender interface {
-	// connection waits for the connection to send on. The path is for its error.
+	// connection returns the connection to send on, and waits for one if there is none. path
+	// is for the error.
 	connection(ctx context.Context, path string) (target, error)
-	// fencedBy returns the Fence that writes depend on; nil if there is none.
+	// fencedBy returns the Fence that writes depend on, or nil if there is none.
 	fencedBy() Fence
 }
 
-// Do sends one operation and returns its result. It waits until ctx ends. A malformed path
-// is an error before anything is sent. Other errors are *Error for a refusal; *NoServerError
-// or *UnsentError when nothing was sent; *LostError when the connection broke after sending
-// and *AbandonedError when ctx ended then; ErrNotConnected after Close. If the server
-// hangs up over a request newer than 3.4, Do finds out whether the server knows it.
+// Do sends one operation and returns its result. It waits for the answer until ctx ends. If the path
+// is malformed, Do returns an error and sends nothing. Other errors are:
+//   - *Error, if the server rejected the operation
+//   - *NoServerError or *UnsentError, if the request was not sent
+//   - *LostError, if the connection was lost after the request had been sent
+//   - *AbandonedError, if ctx ended after a write had been sent
+//   - ErrNotConnected, after Close
+//
+// If the server closes the connection because of a request that is newer than ZooKeeper 3.4, Do finds
+// out whether the server supports the request.
 func Do[T any](ctx context.Context, s Sender, o Op[T]) (T, error) {
 	v, err := once(ctx, s, o)
 	h, ok := errors.AsType[*hangUp](err)
@@ -41,13 +49,14 @@ func Do[T any](ctx context.Context, s Sender, o Op[T]) (T, error) {
 	return v, err
 }
 
-// Exec is Do without the result.
+// Exec is like Do, but does not return the result.
 func Exec[T any](ctx context.Context, s Sender, o Op[T]) error {
 	_, err := Do(ctx, s, o)
 	return err
 }
 
-// once is Do, but does not handle a server that hangs up over the request.
+// once is like Do, but if the server closes the connection because of the request, it only
+// returns the error.
 func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 	if o.err != nil {
 		return none, o.err
@@ -72,13 +81,13 @@ func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 		}
 	}
 	p := dispatch(ctx, to, o, g)
-	if trip != nil && !trip.Alone { // sent again, the request would come after later ones; the caller of NewTrip handles that
+	if trip != nil && !trip.Alone { // a repeated request would come after later ones, so the caller must decide whether to repeat it
 		p.repeats = false
 	}
 	return p.Wait(ctx)
 }
 
-// dispatch sends an operation, with the checks of g if it is a write.
+// dispatch sends the operation o. If o is a write, it also sends the checks of g.
 func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	switch {
 	case !g.guards(o.code):
@@ -92,7 +101,7 @@ func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[
 	return p
 }
 
-// begin binds an operation to a connection and sends it.
+// begin sends an operation on a connection, and returns without waiting for the answer.
 func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := bind(ctx, to, o)
 	if p.repeats = true; o.err == nil {
@@ -101,7 +110,8 @@ func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	return p
 }
 
-// send passes calls to the connection, in this order. It rejects those that must not be sent.
+// send passes the calls to the connection, in the given order. It fails calls that must not be
+// sent: a write while writes are disabled, or a request that is too large.
 func (to target) send(calls ...*call) {
 	requests := make([]*wire.Request, 0, len(calls))
 	for _, c := range calls {
@@ -116,14 +126,14 @@ func (to target) send(calls ...*call) {
 	to.Send(requests...)
 }
 
-// bind makes an operation a request that is not sent yet.
+// bind turns an operation into a request for a connection, but does not send it yet.
 func bind[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := &Pending[T]{batch[T]{op: o}}
 	p.call = newCall(ctx, to, &p.op)
 	return p
 }
 
-// newCall makes an operation a call, which is not sent any more once ctx has ended.
+// newCall turns an operation into a call. Once ctx has ended, the call is no longer sent.
 func newCall[T any](ctx context.Context, to target, o *Op[T]) *call {
 	c := &call{to: to, path: o.path, write: o.write, done: make(chan reply, 1)}
 	c.Request = wire.Request{Context: ctx, Op: o.code, End: c.end}
@@ -149,20 +159,21 @@ func newCall[T any](ctx context.Context, to target, o *Op[T]) *call {
 	return c
 }
 
-// A call is one request in flight, or several that go together. newCall makes it, target.send
-// sends it, and it is answered through done exactly once, whatever happens.
+// A call is one request to the server, or several that are sent together. newCall makes it and
+// target.send sends it. Exactly one reply is sent to the channel done, whether or not the server
+// answers.
 type call struct {
 	wire.Request
 	to     target
 	path   string
 	write  bool
 	done   chan reply  // capacity 1
-	then   func(reply) // called after the answer; may be nil
+	then   func(reply) // called after the reply was sent to done; may be nil
 	trip   *Trip       // may be nil
 	record *record     // may be nil
 }
 
-// longest returns the size of the longest request, in bytes.
+// longest returns the size of the longest request of the call, in bytes.
 func (c *call) longest() (longest int) {
 	for at := 0; at < len(c.Frames); {
 		size := int(binary.BigEndian.Uint32(c.Frames[at:]))
@@ -172,14 +183,14 @@ func (c *call) longest() (longest int) {
 	return longest
 }
 
-// A reply is the answer to a call, or err if there was none.
+// A reply is the answer to a call. If there is no answer, err says why.
 type reply struct {
 	wire.Reply
 	err     error
-	fate    fate // if err is set
+	fate    fate // with err: what is known about the request
 	cut     bool // the connection or the wait ended before an answer came
 	refusal bool // err rejects this very request, as a server's refusal does
-	events  int  // number of events received before
+	events  int  // number of events received before the reply
 }
 
 func answerTo(r wire.Reply, root chroot) *answer {
@@ -188,13 +199,14 @@ func answerTo(r wire.Reply, root chroot) *answer {
 	return &answer{Decoder: d, code: Code(r.Code), zxid: r.Zxid, root: root}
 }
 
-// next makes a the answer of the next reply.
+// next resets a, in order to decode the next reply r. It keeps the allocated Stats and the last
+// ACL.
 func (a *answer) next(r *wire.Reply) {
 	a.Next(r.Body)
 	a.code, a.zxid, a.err = Code(r.Code), r.Zxid, nil
 }
 
-// wait waits for the reply until ctx ends. The error says why there is none.
+// wait waits for the reply until ctx ends. If there is no answer, the error says why.
 func (c *call) wait(ctx context.Context) (reply, error) {
 	select {
 	case r := <-c.done:
@@ -203,7 +215,7 @@ func (c *call) wait(ctx context.Context) (reply, error) {
 	}
 	c.to.Withdraw(&c.Request, context.Cause(ctx))
 	select {
-	case r := <-c.done: // the reply has just come, or reports that the call was not sent
+	case r := <-c.done: // the reply has just arrived, or reports that the call was not sent
 		return c.received(r)
 	default:
 	}
@@ -213,8 +225,8 @@ func (c *call) wait(ctx context.Context) (reply, error) {
 	return reply{fate: unknown, cut: true}, context.Cause(ctx)
 }
 
-// received completes a reply for the caller. If the connection was lost because the server
-// rejected a credential, that is the error.
+// received passes the reply to the call's Trip, and returns the reply and its error. If the
+// connection was lost because the server rejected a credential, the error says so.
 func (c *call) received(r reply) (reply, error) {
 	c.trip.ended(r)
 	if errors.Is(r.err, ConnectionLoss) {
@@ -225,7 +237,7 @@ func (c *call) received(r reply) (reply, error) {
 	return r, r.err
 }
 
-// end answers the call with the reply of the connection.
+// end converts the Reply of the wire connection to a reply, and answers the call with it.
 func (c *call) end(from wire.Reply) {
 	r := reply{Reply: from, cut: from.Err != nil}
 	switch cause := from.Err; {
@@ -243,7 +255,7 @@ func (c *call) end(from wire.Reply) {
 	c.finish(r)
 }
 
-// unsent returns the error of a call that was not sent, and so had no effect.
+// unsent returns the error for a call that was not sent, and so had no effect.
 func (c *call) unsent(cause error) error { return &UnsentError{c.path, c.write, cause} }
 
 func (c *call) finish(r reply) {

@@ -1,12 +1,13 @@
 // Package zkconn is zksh's ZooKeeper client: sessions, operations, outcomes, watches and events.
 //
 // Open returns a Session. A constructor such as GetData or Create returns an operation, an Op,
-// and Do or Exec sends it. A Pipe sends many at once, a Transaction sends several as one, and a
-// Pinned sends in one session only, for locks. Errors tell a request that was not sent from one
-// whose outcome is unknown, and a request that was made for one session never runs in another.
+// which Do or Exec sends. A Pipe sends many operations without waiting for each answer. A
+// Transaction sends several operations as one request. A Pinned sends operations in one session
+// only, for locks. Errors distinguish a request that was not sent from one whose outcome is
+// unknown. A request that was made for one session never runs in another.
 //
-// Begin reading with op.go, read.go and write.go (operations), then send.go (one request from Do
-// to its answer) and link.go (what is remembered of a session). Connections are in package wire.
+// Begin reading with op.go, read.go and write.go (operations), then send.go (a request from Do to
+// its answer) and link.go (the record of a session's state). Connections are in package wire.
 package zkconn
 
 import (
@@ -26,44 +27,45 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Config is how to connect. Timeout is the requested session timeout, which also bounds the
-// search for a server.
+// Config contains the settings of a Session. Timeout is the requested session timeout, which also
+// limits the search for a server.
 type Config struct {
 	Servers  string // connect string, see ParseServers
 	Timeout  time.Duration
-	ReadOnly bool         // accept a server that lost its quorum
-	NoEvents bool         // drop events instead of keeping them for Events
-	WaitOnce bool         // requests wait longer for a lost server, see NoServerError.Final
-	Auth     []Credential // sent before any other request
+	ReadOnly bool         // accept a server that has lost its quorum
+	NoEvents bool         // drop events instead of storing them for Events
+	WaitOnce bool         // wait longer for a lost server, and then fail all requests; see NoServerError.Final
+	Auth     []Credential // credentials that are sent before any other request
 	Secure   secure.Config
 
-	Cluster string // the name of the ensemble, which begins with ClusterMark; empty if it has none
-	Writes  Writes // empty: allowed
+	Cluster string // name of the ensemble, which begins with ClusterMark; empty if it has no name
+	Writes  Writes // whether writes are allowed; empty means WritesAllowed
 
-	MaxRequest int // size in bytes of the largest request that is sent; 0: UsualMaxRequest
-	// Resolve returns the configuration for another connect string or cluster. If it is nil,
-	// connect strings use the current one without its credentials, and clusters are unknown.
+	MaxRequest int // size of the largest request that is sent, in bytes; 0 means UsualMaxRequest
+	// Resolve returns the configuration for another connect string or cluster name. If it is
+	// nil, other connect strings use this configuration without its credentials, and all
+	// cluster names are unknown.
 	Resolve func(spec string) (Config, error)
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // replaces net.Dialer in tests; nil otherwise
-	tap  func(net.Conn) net.Conn                                           // wraps each connection, above TLS; may be nil
+	tap  func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
 
-	waiting *wire.Memory // counts the replies in memory, of this session and those opened from it
+	waiting *wire.Memory // counts the bytes of replies in memory, for this Session and those opened from it
 }
 
-// A Session is a connection to one ensemble at a time. It survives reconnects, session expiry,
-// Close and Connect. Its methods may be called from any goroutine, but only one goroutine may
-// call Connect at a time.
+// A Session is the client of one ensemble at a time. It remains usable after reconnects and
+// session expiry, and Connect opens it again after Close. Its methods may be called from any
+// goroutine, but only one goroutine may call Connect at a time.
 type Session struct {
 	Client // sends operations on paths below the chroot
 
-	fence  Fence // of all writes; nil if there is none
+	fence  Fence // the Fence of all writes; nil if there is none
 	events *eventQueue
 	link   atomic.Pointer[link] // replaced by Connect
 }
 
-// Open starts to connect and returns at once; requests wait for the connection.
-// It fails only if the connect string is malformed.
+// Open returns a Session that starts to connect. It returns at once, and requests wait for the
+// connection. It returns an error only if the connect string is malformed.
 func Open(cfg Config) (*Session, error) {
 	s := &Session{events: &eventQueue{drop: cfg.NoEvents, ready: make(chan struct{}, 1)}}
 	s.Client = Client{s: s}
@@ -81,7 +83,8 @@ func Open(cfg Config) (*Session, error) {
 }
 
 // Another opens a second session on the same ensemble, with the current configuration and
-// credentials of s but another timeout. It drops events. tap wraps each of its connections.
+// credentials of s but another timeout. The new session drops its events. The function tap wraps
+// each of its connections.
 func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*Session, error) {
 	cfg := s.currentConfig()
 	cfg.Timeout, cfg.NoEvents, cfg.tap = timeout, true, tap
@@ -89,15 +92,16 @@ func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*
 }
 
 // Second opens a second session on the same ensemble, with the current configuration and
-// credentials of s. It has its own Events.
+// credentials of s. The new session has its own Events.
 func (s *Session) Second() (*Session, error) {
 	cfg := s.currentConfig()
 	cfg.NoEvents = false
 	return Open(cfg)
 }
 
-// Elsewhere opens a second session on the ensemble of a connect string or cluster, with the
-// configuration that Connect would use. Its writes are fenced like those of s. It drops events.
+// Elsewhere opens a second session, on the ensemble that spec names: a connect string or a
+// cluster name. It uses the same configuration as Connect would. If s has a Fence, the writes of
+// the new session are fenced, too. The new session drops its events.
 func (s *Session) Elsewhere(spec string) (*Session, error) {
 	cfg, err := s.currentConfig().forSpec(spec)
 	if err != nil {
@@ -111,18 +115,18 @@ func (s *Session) Elsewhere(spec string) (*Session, error) {
 	return next, err
 }
 
-// currentConfig returns the Config of s with the credentials that it has now.
+// currentConfig returns the Config of s with the session's current credentials.
 func (s *Session) currentConfig() Config {
 	l := s.current()
 	cfg := l.cfg
 	cfg.Auth = underLock(l, func() []Credential { return slices.Clone(l.creds) })
-	cfg.WaitOnce = false // a setting of s alone
+	cfg.WaitOnce = false // this setting is only for s itself
 	return cfg
 }
 
 func (s *Session) current() *link { return s.link.Load() }
 
-// Digests returns the ids (user:hash) of the session's digest credentials.
+// Digests returns the ACL ids of the session's digest credentials, each as user:hash.
 func (s *Session) Digests() (ids []string) {
 	l := s.current()
 	for _, c := range underLock(l, func() []Credential { return slices.Clone(l.creds) }) {
@@ -134,11 +138,13 @@ func (s *Session) Digests() (ids []string) {
 	return ids
 }
 
-// Connect closes the session, if it is open, and starts a new one with the given connect string
-// or cluster, or with the current one if spec is empty. It drops watches and the credentials of
-// AddAuth. It keeps the credentials of the Config, SASL's included, only if the ensemble stays
-// the same. The TLS settings also apply to other connect strings, but a cluster has its own.
-// After a malformed connect string or an unknown cluster, the old session stays open.
+// Connect closes the session, if it is open, and starts a new one on the ensemble that spec
+// names: a connect string or a cluster name. If spec is empty, it is the current ensemble. If
+// spec is malformed or unknown, Connect returns an error and the old session stays open.
+//
+// The new session has no watches, and not the credentials that AddAuth has added. It has the
+// credentials of the Config, including those for SASL, only if the ensemble is the same. The TLS
+// settings also apply to other connect strings, but a cluster has its own TLS settings.
 func (s *Session) Connect(ctx context.Context, spec string) error {
 	last := s.current()
 	cfg, err := last.cfg.forSpec(spec)
@@ -161,40 +167,44 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 	return closeErr
 }
 
-// Close ends the session on the server, so that its ephemeral znodes are deleted at once, and
-// closes the connection.
+// Close closes the session on the server, which deletes the session's ephemeral znodes at once.
+// It then closes the connection.
 func (s *Session) Close(ctx context.Context) error { return s.current().stop(ctx) }
 
-// Ready waits until there is a session. It returns an error once all servers of the list have
-// been tried in vain.
+// Ready waits until there is a session. It returns an error if ctx ends first, or if all servers
+// of the list have been tried in vain.
 func (s *Session) Ready(ctx context.Context) error {
 	_, err := s.current().await(ctx, "", false)
 	return err
 }
 
-// WaitReady waits until there is a session, and tries the servers again until ctx ends.
+// WaitReady waits until there is a session. Unlike Ready, it waits until ctx ends, while zksh
+// tries the servers again and again.
 func (s *Session) WaitReady(ctx context.Context) error {
 	_, err := s.current().await(ctx, "", true)
 	return err
 }
 
-// Live reports whether the Session is open: neither closed nor ended by rejected credentials.
+// Live reports whether the Session is open. It is not open after Close, or after the server has
+// rejected its credentials.
 func (s *Session) Live() bool {
 	st := s.State()
 	return st != StateClosed && st != StateAuthFailed
 }
 
-// Gone returns the error that every request gets because Live is false; nil if it is true.
+// Gone returns the error that every request returns while Live is false, or nil while Live is
+// true.
 func (s *Session) Gone() error {
 	return gone(s.current().wire.Status())
 }
 
-// State returns the state of the connection, as the prompt shows it.
+// State returns the state of the connection, which the prompt shows.
 func (s *Session) State() State {
 	return stateOf(s.current().wire.Status())
 }
 
-// Cluster returns the name of the ensemble, with its ClusterMark; empty if it has none.
+// Cluster returns the name of the ensemble, including the ClusterMark, or an empty string if it
+// has no name.
 func (s *Session) Cluster() string { return s.current().cfg.Cluster }
 
 // Writes returns whether writes to the ensemble are allowed.
@@ -203,22 +213,22 @@ func (s *Session) Writes() Writes { return s.current().cfg.Writes }
 // Secure returns the TLS and SASL settings.
 func (s *Session) Secure() secure.Config { return s.current().cfg.Secure }
 
-// Servers returns the connect string in use.
+// Servers returns the current connect string, parsed.
 func (s *Session) Servers() Servers { return s.current().servers }
 
 // Info describes the session and its connection.
 type Info struct {
 	ID          int64
 	Timeout     time.Duration // negotiated; before the first connection, the requested one
-	Patience    time.Duration // how long to wait for an answer that is expected at once
-	Addr        string        // of the server; empty while disconnected
-	Since       time.Time     // when the connect request to it was sent
-	LastContact time.Time     // send time of the latest request that was answered
+	Patience    time.Duration // longest time to wait for an answer that should arrive at once
+	Addr        string        // address of the server; empty while disconnected
+	Since       time.Time     // send time of the connect request to this server
+	LastContact time.Time     // send time of the latest answered request
 
-	Agreed *secure.Agreed // nil without TLS, and while disconnected
+	Agreed *secure.Agreed // parameters of the TLS connection; nil without TLS and while disconnected
 }
 
-// Info returns the current Info.
+// Info returns a snapshot of the session and its connection.
 func (s *Session) Info() Info {
 	now := s.current().wire.Status()
 	i := Info{ID: now.ID, Timeout: now.Timeout, Patience: now.Patience, LastContact: now.LastSent}
@@ -228,14 +238,17 @@ func (s *Session) Info() Info {
 	return i
 }
 
-// Events removes and returns the events that have been received, oldest first.
+// Events removes the events that have been received from the queue, and returns them, oldest
+// first.
 func (s *Session) Events() []Event { return s.events.take(math.MaxInt) }
 
-// EventsBefore removes and returns the events that were received before a Trip's answer.
+// EventsBefore is like Events, but only for the events that were received before the answer to
+// the request of t.
 func (s *Session) EventsBefore(t *Trip) []Event { return s.events.take(t.events) }
 
-// Unreached returns a *NoServerError, once, after the connection was lost and no server of the
-// list could be reached. The session continues to try. EventsReady announces this error, too.
+// Unreached returns a *NoServerError if no server of the list could be reached since the last
+// connection. It returns each such error only once, and nil otherwise. The session continues to
+// try the servers. EventsReady also receives a value when there is such an error.
 func (s *Session) Unreached() error {
 	l := s.current()
 	l.mu.Lock()
@@ -245,12 +258,12 @@ func (s *Session) Unreached() error {
 	return err
 }
 
-// EventsReady receives a value after events have come in.
+// EventsReady returns a channel that receives a value after events have arrived.
 func (s *Session) EventsReady() <-chan struct{} { return s.events.ready }
 
-// AddAuth authenticates the session and keeps the credential in memory for reconnects. A nil
-// auth is sent as null. If the server rejects the credential, the session ends and State
-// becomes StateAuthFailed.
+// AddAuth authenticates the session with a credential of the given scheme, and keeps the
+// credential in memory for reconnects. A nil auth is sent as a null value. If the server rejects
+// the credential, the session ends and its State becomes StateAuthFailed.
 func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	err := Exec(ctx, s, addAuth(Credential{scheme, auth}))
 	if errors.As(err, new(*Error)) && !errors.Is(err, SessionExpired) {
@@ -259,17 +272,20 @@ func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error
 	return err
 }
 
-// FourLetter sends a four-letter command (ruok, srvr, …) to a server on a connection of its own,
-// and returns the complete reply or none. It uses TLS if the session does.
-func (s *Session) FourLetter(ctx context.Context, addr, word string) (string, error) {
-	return s.current().wire.FourLetter(ctx, addr, word)
+// FourLetter opens a new connection to the server at addr, sends it a four-letter command (ruok,
+// srvr, …), and returns the reply. An incomplete reply is an error. The connection uses TLS if
+// the session does.
+func (s *Session) FourLetter(ctx context.Context, addr, command string) (string, error) {
+	return s.current().wire.FourLetter(ctx, addr, command)
 }
 
-// Absolute returns a Client whose paths include the chroot, for znodes outside it such as quotas.
+// Absolute returns a Client whose paths include the chroot. It is for znodes outside the chroot,
+// such as quotas.
 func (s *Session) Absolute() Client { return Client{s: s, absolute: true} }
 
-// ServerPath returns the server's path: the chroot and path.
+// ServerPath converts a path of the user to the server's path, by adding the chroot.
 func (s *Session) ServerPath(path string) string { return s.current().root.server(path) }
 
-// ClientPath returns a server's path without the chroot.
+// ClientPath converts a server's path to a path of the user, by removing the chroot. It does not
+// change a path outside the chroot.
 func (s *Session) ClientPath(path string) string { return s.current().root.client(path) }

@@ -8,22 +8,25 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// An overloaded server may answer a request with Throttled. It did not carry out the request,
-// so zksh sends it again on the same connection, after a pause that grows. The request then
-// comes after those that were sent in the meantime. Callers that need the order must not send
-// anything after a request that may be sent again, or prevent that by a Trip.
+// An overloaded server may answer a request with the code Throttled, which means that it did not
+// carry out the request. zksh then sends the request again on the same connection, after a pause
+// that grows from one try to the next. The repeated request comes after those that were sent in
+// the meantime. Callers that need to preserve the order must wait for the answer before they send
+// more, or use a Trip, which prevents repetition.
 
-// Bounds of the pause before a request is sent again. A random part of it is waited for.
+// Shortest and longest pause before a request is sent again. zksh waits for a random part of the
+// pause, at least half of it.
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// pauses are the growing pauses between one refusal and the next.
+// pauses contains the length of the next pause before a throttled request is sent again. It grows
+// with each pause.
 type pauses struct{ next time.Duration }
 
-// wait pauses, and reports whether to send the request again. It returns false once ctx or the
-// connection has ended.
+// wait pauses, and reports whether to send the request again. It returns false if ctx or the
+// connection has ended meanwhile.
 func (p *pauses) wait(ctx context.Context, k *wire.Conn) bool {
 	d := max(p.next, firstPause)
 	p.next = min(2*d, maxPause)

@@ -6,16 +6,16 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// UsualMaxRequest is the size, in bytes, of the largest request that a server with default
-// settings accepts (jute.maxbuffer). It closes the connection over a larger one.
+// UsualMaxRequest is the size of the largest request that a server with default settings accepts,
+// in bytes (jute.maxbuffer). If a request is larger, the server closes the connection.
 const UsualMaxRequest = 1<<20 - 1
 
-// A TooLargeError reports a request that was not sent, because the server would close the
-// connection over its size. The request had no effect.
+// A TooLargeError reports that a request was not sent, and so had no effect, because it is so
+// large that the server would close the connection.
 type TooLargeError struct {
 	Path  string
-	Size  int // of the request in bytes
-	Limit int // Config.MaxRequest
+	Size  int // size of the request in bytes
+	Limit int // size of the largest allowed request in bytes; see Config.MaxRequest
 }
 
 func (e *TooLargeError) Error() string {
@@ -30,18 +30,18 @@ func (e *TooLargeError) Error() string {
 	return text + fmt.Sprintf("by default, servers accept at most %d; if jute.maxbuffer is larger on this server, set --max-request to the same value", e.Limit)
 }
 
-// Unwrap returns a refusal, for callers that continue after one.
+// Unwrap returns an *Error, for callers that treat a TooLargeError like a server's refusal.
 func (e *TooLargeError) Unwrap() error { return &Error{Code: requestTooLarge, Path: e.Path} }
 
-// tooLarge returns an error if a server would close the connection over the size of a request
-// of the call. It accepts credentials of any size.
-func (c Config) tooLarge(of *call) error {
+// tooLarge returns a *TooLargeError if a request of the call is so large that a server would
+// close the connection. Credentials may have any size.
+func (c Config) tooLarge(request *call) error {
 	limit := c.MaxRequest
 	if limit == 0 {
 		limit = UsualMaxRequest
 	}
-	if size := of.longest(); size > limit && of.Op != jute.OpAuth {
-		return &TooLargeError{of.path, size, limit}
+	if size := request.longest(); size > limit && request.Op != jute.OpAuth {
+		return &TooLargeError{request.path, size, limit}
 	}
 	return nil
 }

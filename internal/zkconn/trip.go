@@ -6,40 +6,43 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A Trip follows one request that is made with its Context, for a caller that sends others
-// before the answer comes. A nil Trip follows nothing.
+// A Trip follows one request from the send queue to the answer. It is for a caller that sends
+// other requests before the answer arrives, and that makes this request with the Trip's Context.
+// The methods that follow the request do nothing on a nil Trip.
 type Trip struct {
-	Sent  chan struct{} // closed once the request is queued, after all that were made before
-	Alone bool          // no other request is sent before the answer, so this one may be sent again
+	Sent  chan struct{} // closed once the request is in the send queue, behind all earlier requests
+	Alone bool          // no other request is sent before the answer, so a throttled request may be sent again
 
-	// The following fields may be read once the request has been answered or given up.
+	// The following fields may be read once the caller has the answer or has stopped waiting
+	// for it.
 	Outcome Outcome
-	Cut     bool         // the connection was lost, or the wait given up, before an answer came
-	Size    int          // of the answer, in bytes
+	Cut     bool         // the connection was lost, or the wait ended, before an answer arrived
+	Size    int          // size of the answer, in bytes
 	events  int          // number of events received before the answer
-	held    int64        // bytes that Hold has counted
-	in      *wire.Memory // the memory in which held is counted
+	held    int64        // number of bytes that Hold has counted
+	in      *wire.Memory // the Memory in which Hold has counted them; nil before Hold
 
 	footprint footprint
 }
 
-// NewTrip makes a Trip of one request.
+// NewTrip returns a Trip for one request.
 func NewTrip() *Trip { return &Trip{Sent: make(chan struct{})} }
 
 type tripKey struct{}
 
-// Context returns a context for the request to follow.
+// Context returns a context derived from ctx. The Trip follows the request that is made with it.
 func (t *Trip) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, t)
 }
 
-// TripOf returns the Trip that follows the request of a context, or nil.
+// TripOf returns the Trip whose Context ctx is derived from, or nil if there is none.
 func TripOf(ctx context.Context) *Trip {
 	t, _ := ctx.Value(tripKey{}).(*Trip)
 	return t
 }
 
-// untripped returns ctx without its Trip, for requests that are sent before the followed one.
+// untripped returns ctx without its Trip. It is for auxiliary requests that are sent before the
+// request that the Trip follows.
 func untripped(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, (*Trip)(nil))
 }
@@ -50,7 +53,7 @@ func (t *Trip) begun() {
 	}
 }
 
-// holds returns how the answer is held in memory.
+// holds returns whether the answer may be skipped if memory is short.
 func (t *Trip) holds() wire.Held {
 	if t.Alone {
 		return wire.HeldAlways
@@ -64,14 +67,15 @@ func (t *Trip) ended(r reply) {
 	}
 }
 
-// Hold counts the size of the answer as used memory, see wire.MaxMemory, until Printed is
-// called: the output takes about as much. s is the session of the request.
+// Hold counts the size of the answer as used memory until Printed is called, because the output
+// that waits to be printed is about as large as the answer. See wire.MaxMemory. s is the session
+// of the request.
 func (t *Trip) Hold(s *Session) {
 	t.held, t.in = int64(t.Size), s.current().cfg.waiting
 	t.in.Add(t.held)
 }
 
-// Printed ends Hold.
+// Printed undoes Hold: the answer no longer counts as used memory.
 func (t *Trip) Printed() {
 	if t.in != nil {
 		t.in.Add(-t.held)

@@ -12,10 +12,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A watchKind is a kind of watch on a path.
+// A watchKind is one of ZooKeeper's kinds of watches.
 type watchKind int
 
-// The kinds of watches, in the order in which setWatches2 lists them.
+// The kinds of watches, in the order of the lists of paths in a setWatches2 request.
 const (
 	dataWatch watchKind = iota
 	existWatch
@@ -25,27 +25,28 @@ const (
 	watchKinds
 )
 
-// A watchKey identifies a watch.
+// A watchKey identifies a watch of the session by its kind and path.
 type watchKey struct {
 	kind watchKind
-	path string // the server's
+	path string // the server's path
 }
 
 func (k watchKey) persistent() bool { return k.kind == persistentWatch || k.kind == recursiveWatch }
 
-// A watch records who gets its event: the user, wake channels, or nobody. The server still holds
-// a watch that is for nobody.
+// A watch records the receivers of the events of one watch: the user, channels, both or none. A
+// watch without receivers is recorded as long as the server holds it.
 type watch struct {
-	shown bool                  // the user sees it
-	older bool                  // a persistent watch of the other mode was added later; it replaces this one on servers up to 3.8
-	wakes []chan<- zk.EventType // the type of the event is sent to each, if there is room
+	shown bool                  // the events are shown to the user
+	older bool                  // a persistent watch of the other mode was added later, which replaces this one on servers up to 3.8
+	wakes []chan<- zk.EventType // each channel receives the type of the event, unless the channel is full
 }
 
-// A watchTable holds the watches that the server keeps for the session, so that they can be set
-// again on another connection. The link's lock guards it.
+// A watchTable records the watches that the server holds for the session, so that zksh can
+// register them again on another connection. It is guarded by the link's lock.
 type watchTable map[watchKey]watch
 
-// usedUp maps an event to the kinds of one-shot watches that it triggers and so removes.
+// usedUp maps each event type to the kinds of one-shot watches that the event triggers, and
+// thereby removes.
 var usedUp = map[EventType][]watchKind{
 	eventNodeCreated:         {dataWatch, existWatch},
 	eventNodeDataChanged:     {dataWatch, existWatch},
@@ -53,16 +54,16 @@ var usedUp = map[EventType][]watchKind{
 	eventNodeChildrenChanged: {childWatch},
 }
 
-// has reports whether there is a watch of one of these kinds on path, or, if shown
-// is true, one whose events the user sees.
-func (w watchTable) has(shown bool, path string, kinds ...watchKind) bool {
+// has reports whether there is a watch of one of these kinds on path. If onlyShown is true, only
+// watches whose events are shown to the user count.
+func (w watchTable) has(onlyShown bool, path string, kinds ...watchKind) bool {
 	return slices.ContainsFunc(kinds, func(k watchKind) bool {
 		found, ok := w[watchKey{k, path}]
-		return ok && (found.shown || !shown)
+		return ok && (found.shown || !onlyShown)
 	})
 }
 
-// Watching reports whether there is any watch whose events the user sees.
+// Watching reports whether there is at least one watch whose events are shown to the user.
 func (s *Session) Watching() bool {
 	l := s.current()
 	return underLock(l, func() bool {
@@ -75,9 +76,9 @@ func (s *Session) Watching() bool {
 	})
 }
 
-// fire removes the watches of these kinds on path, sends the event to their wake channels, and
-// returns the kinds whose events the user sees.
-func (w watchTable) fire(what EventType, path string, kinds ...watchKind) (shown []watchKind) {
+// fire removes the watches of these kinds on path, and sends the event type to their channels. It
+// returns the kinds of those watches whose events are shown to the user.
+func (w watchTable) fire(event EventType, path string, kinds ...watchKind) (shown []watchKind) {
 	for _, k := range kinds {
 		fired := w[watchKey{k, path}]
 		delete(w, watchKey{k, path})
@@ -86,20 +87,21 @@ func (w watchTable) fire(what EventType, path string, kinds ...watchKind) (shown
 		}
 		for _, c := range fired.wakes {
 			select {
-			case c <- what.number():
-			default: // the receiver has not taken the last event yet
+			case c <- event.number():
+			default: // the receiver has not received the previous event yet
 			}
 		}
 	}
 	return shown
 }
 
-// seen reports whether the user sees an event of path, because one of the user's watches covers it.
+// seen reports whether an event of type t on path is shown to the user, because one of the user's
+// watches covers it.
 func (w watchTable) seen(t EventType, path string) bool {
 	if w.has(true, path, append(usedUp[t], persistentWatch)...) {
 		return true
 	}
-	if t == eventNodeChildrenChanged { // a recursive watch reports the children themselves
+	if t == eventNodeChildrenChanged { // a recursive watch reports the created and deleted children instead
 		return false
 	}
 	for above := path; ; above = above[:strings.LastIndexByte(above, '/')] {
@@ -113,12 +115,13 @@ func (w watchTable) seen(t EventType, path string) bool {
 	}
 }
 
-// A watcher records a watch that the server now holds. It is called with the link's lock held.
-// Nil stands for no watch.
+// A watcher is a function that records a watch after the server has accepted it. The caller must
+// hold the link's lock. A nil watcher means that no watch is wanted.
 type watcher func(l *link, at watchKey)
 
-// shown returns the watcher for a watch whose event the user sees; nil if wanted is false.
-func shown(wanted bool) watcher {
+// userWatcher returns the watcher for a watch whose event is shown to the user, or nil if wanted
+// is false.
+func userWatcher(wanted bool) watcher {
 	if !wanted {
 		return nil
 	}
@@ -129,9 +132,9 @@ func shown(wanted bool) watcher {
 	}
 }
 
-// waking returns the watcher for a watch whose event is sent to wake, if there is room, and which
-// the user does not see; nil if wake is nil.
-func waking(wake chan<- zk.EventType) watcher {
+// channelWatcher returns the watcher for a watch whose event is sent to the channel wake, unless
+// the channel is full, and is not shown to the user. It returns nil if wake is nil.
+func channelWatcher(wake chan<- zk.EventType) watcher {
 	if wake == nil {
 		return nil
 	}
@@ -144,7 +147,8 @@ func waking(wake chan<- zk.EventType) watcher {
 	}
 }
 
-// drop removes wake from a watch. The server keeps the watch until it fires.
+// drop removes the channel wake from the watch with this key. The watch stays on the server until
+// it fires.
 func (w watchTable) drop(at watchKey, wake chan<- zk.EventType) {
 	if now, ok := w[at]; ok {
 		now.wakes = slices.DeleteFunc(now.wakes, func(c chan<- zk.EventType) bool { return c == wake })
@@ -152,10 +156,10 @@ func (w watchTable) drop(at watchKey, wake chan<- zk.EventType) {
 	}
 }
 
-// A WatcherType selects the watches that RemoveWatches removes.
+// A WatcherType selects the kinds of watches that RemoveWatches removes.
 type WatcherType int32
 
-// The values of Watcher.WatcherType in Java. The persistent ones need ZooKeeper 3.9.
+// The values of Java's Watcher.WatcherType. The last two need ZooKeeper 3.9.
 const (
 	ChildrenWatches   WatcherType = 1
 	DataWatches       WatcherType = 2
@@ -164,7 +168,8 @@ const (
 	RecursiveWatches  WatcherType = 5
 )
 
-// covered maps a type to its kinds of watches, in the order of the events of their removal.
+// covered maps each WatcherType to its kinds of watches, in the order in which RemoveWatches
+// reports their removal.
 var covered = map[WatcherType][]watchKind{
 	ChildrenWatches:   {childWatch},
 	DataWatches:       {dataWatch, existWatch},
@@ -173,7 +178,7 @@ var covered = map[WatcherType][]watchKind{
 	RecursiveWatches:  {recursiveWatch},
 }
 
-// removedEvents maps a kind of watch to the event of its removal.
+// removedEvents maps each kind of watch to the type of the event that reports its removal.
 var removedEvents = map[watchKind]EventType{
 	childWatch:      eventChildWatchRemoved,
 	dataWatch:       eventDataWatchRemoved,
@@ -182,8 +187,9 @@ var removedEvents = map[watchKind]EventType{
 	recursiveWatch:  eventPersistentWatchRemoved,
 }
 
-// forgetWatches removes the watches of a type on path and adds an event for each kind that the
-// user saw. The server has removed the watches with wake channels, too, so fire wakes these.
+// forgetWatches drops the watches of type t on path from the link's records. For each kind whose
+// events were shown to the user, it adds an event that reports the removal. The server has also
+// removed the watches with channels, so these receive an event, too.
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,9 +202,10 @@ func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	}
 }
 
-// addMode records a persistent watch. A watch of the other mode on the path stays on servers from
-// 3.9 on; older servers replace it. zksh need not know which: setting both again in the same
-// order has the same result.
+// addMode records a persistent watch of the given kind on path. If there is a persistent watch of
+// the other mode on the path, servers before 3.9 replace it, and later servers keep both. zksh
+// need not know which: after a reconnect it registers both again in the same order, with the same
+// result.
 func (w watchTable) addMode(kind watchKind, path string) {
 	for _, k := range []watchKind{persistentWatch, recursiveWatch} {
 		if other, ok := w[watchKey{k, path}]; ok {
@@ -209,10 +216,10 @@ func (w watchTable) addMode(kind watchKind, path string) {
 	w[watchKey{kind, path}] = watch{shown: true}
 }
 
-// A State is the state of a connection, as the prompt shows it.
+// A State is the state of a connection, which the prompt shows.
 type State string
 
-// The states of ZooKeeper.States that zksh reports.
+// The values of Java's ZooKeeper.States that zksh uses.
 const (
 	StateConnecting        State = "CONNECTING"
 	StateConnected         State = "CONNECTED"
@@ -221,10 +228,11 @@ const (
 	StateAuthFailed        State = "AUTH_FAILED"
 )
 
-// An EventType is the kind of a change of a watched znode, by its Java name.
+// An EventType is the Java name of the type of an event, such as NodeCreated.
 type EventType string
 
-// The event types of the protocol, and the local ones of removed watches.
+// The event types that servers send, and those that zksh adds itself: for changes of the session,
+// and for removed watches.
 const (
 	eventNone                   EventType = "None"
 	eventNodeCreated            EventType = "NodeCreated"
@@ -236,12 +244,13 @@ const (
 	eventPersistentWatchRemoved EventType = "PersistentWatchRemoved"
 )
 
-// eventTypes are the event types that a server sends, by their numbers in the protocol.
+// eventTypes maps the numbers of the protocol to the event types that servers send.
 var eventTypes = map[int32]EventType{
 	1: eventNodeCreated, 2: eventNodeDeleted, 3: eventNodeDataChanged, 4: eventNodeChildrenChanged,
 }
 
-// number returns go-zookeeper's constant for an event type that a server sends.
+// number returns go-zookeeper's constant for an event type, or zk.EventNotWatching if servers do
+// not send events of the type.
 func (t EventType) number() zk.EventType {
 	for n, name := range eventTypes {
 		if name == t {
@@ -251,10 +260,10 @@ func (t EventType) number() zk.EventType {
 	return zk.EventNotWatching
 }
 
-// A KeeperState is the state of the session in an event.
+// A KeeperState is the Java name of the session's state in an event.
 type KeeperState string
 
-// The states of Watcher.Event.KeeperState.
+// The values of Java's Watcher.Event.KeeperState that zksh uses.
 const (
 	disconnected      KeeperState = "Disconnected"
 	syncConnected     KeeperState = "SyncConnected"
@@ -264,14 +273,15 @@ const (
 	eventClosed       KeeperState = "Closed"
 )
 
-// An Event is a change of the session (Type eventNone, no Path) or of a watched znode (Path
-// without the chroot).
+// An Event reports a change of the session or of a watched znode. For a change of the session,
+// Type is eventNone and Path is empty. Otherwise Path is the path of the znode without the
+// chroot.
 type Event struct {
 	Type  EventType
 	State KeeperState
 	Path  string
-	Zxid  int64    // of the transaction that caused it; 0 from servers before 3.9
-	Gone  []string // with Expired: the known ephemeral znodes of the session, sorted
+	Zxid  int64    // zxid of the transaction that caused the event; 0 from servers before 3.9
+	Gone  []string // with State Expired: paths of the session's known ephemeral znodes, sorted
 
 	Received time.Time
 }
@@ -279,13 +289,13 @@ type Event struct {
 // Session reports whether the event is about the session rather than a znode.
 func (e Event) Session() bool { return e.Type == eventNone }
 
-// Connected reports whether the event is about a new connection.
+// Connected reports whether the event says that zksh is connected again.
 func (e Event) Connected() bool {
 	return e.Session() && (e.State == syncConnected || e.State == connectedReadOnly)
 }
 
-// String formats the event as WatchedEvent.toString of the Java client, which includes the zxid
-// since 3.9.
+// String formats the event like WatchedEvent.toString of the Java client, which includes the zxid
+// since ZooKeeper 3.9.
 func (e Event) String() string {
 	path := e.Path
 	if e.Session() {
@@ -298,24 +308,27 @@ func (e Event) String() string {
 	return text
 }
 
-// maxEvents bounds the waiting events, in bytes: about 200,000 events.
+// maxEvents is the limit for the total size of the waiting events, in bytes. It is enough for
+// about 200,000 events.
 const maxEvents = 32 << 20
 
-// errOverflow ends a session when too many events are waiting.
+// errOverflow is the error of a session that zksh closed because too many events were waiting.
 var errOverflow = fmt.Errorf("%w: the server sent events faster than zksh could process them, so zksh closed the session when more than %d MiB of events were waiting; to start another session, run: connect",
 	ErrNotConnected, maxEvents>>20)
 
-// An eventQueue holds events until take removes them. put never waits, and take loses no event.
+// An eventQueue holds events until take removes them. put never blocks, and no event that put has
+// accepted is lost.
 type eventQueue struct {
-	drop  bool // put drops every event
+	drop  bool // put drops all events
 	mu    sync.Mutex
 	list  []Event
-	size  int           // of the events in list, in bytes
+	size  int           // total size of the events in list, in bytes
 	taken int           // number of events that were removed from list
-	ready chan struct{} // capacity 1: there may be events
+	ready chan struct{} // capacity 1; receives a value when there may be events
 }
 
-// put adds an event. It returns false if the event is about a znode and too many are waiting.
+// put adds an event to the queue. It returns false, and drops the event, if the event is about a
+// znode and too many events are waiting.
 func (q *eventQueue) put(e Event) bool {
 	if q.drop {
 		return true
@@ -332,10 +345,10 @@ func (q *eventQueue) put(e Event) bool {
 	return room
 }
 
-// size returns about how many bytes an event takes.
+// size returns the approximate memory of an event, in bytes.
 func (e Event) size() int { return 128 + len(e.Path) }
 
-// wake sends a value to ready.
+// wake sends a value to the channel ready, unless one is already waiting there.
 func (q *eventQueue) wake() {
 	select {
 	case q.ready <- struct{}{}:
@@ -343,12 +356,12 @@ func (q *eventQueue) wake() {
 	}
 }
 
-// take removes and returns the waiting events among the first ones, which are counted from the
-// first event that was ever put.
-func (q *eventQueue) take(first int) []Event {
+// take removes waiting events from the queue and returns them. It takes only events whose number
+// is at most last, where 1 is the number of the first event that was ever put.
+func (q *eventQueue) take(last int) []Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := max(0, min(first-q.taken, len(q.list)))
+	n := max(0, min(last-q.taken, len(q.list)))
 	l := q.list[:n:n]
 	q.list = q.list[n:]
 	q.taken += n
@@ -358,7 +371,7 @@ func (q *eventQueue) take(first int) []Event {
 	return l
 }
 
-// count returns the number of events that were ever put.
+// count returns the number of events that were ever put into the queue.
 func (q *eventQueue) count() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// CreateMode is the kind of znode to create. A TTL of 0 means none.
+// CreateMode says which kind of znode to create. A TTL of 0 means that the znode has no TTL.
 type CreateMode struct {
 	Ephemeral  bool
 	Sequential bool
@@ -21,8 +21,8 @@ type CreateMode struct {
 	TTL        time.Duration // rounded down to milliseconds
 }
 
-// flags returns the opcode and the flags of the create request, as CreateMode.toFlag of the Java
-// client does.
+// flags returns the opcode and the flags of the create request for the mode. The flags are the
+// same as those of CreateMode.toFlag of the Java client.
 func (m CreateMode) flags() (code, flags int32, err error) {
 	switch {
 	case m.Container && (m.Ephemeral || m.Sequential || m.TTL != 0), m.TTL != 0 && m.Ephemeral, m.TTL < 0:
@@ -43,32 +43,34 @@ func (m CreateMode) flags() (code, flags int32, err error) {
 	return jute.OpCreate, flags, nil
 }
 
-// Values of the flags of a create request that are not combinations of bits.
+// Values of the flags in a create request that are numbers of their own, not combinations of
+// bits.
 const (
 	flagContainer     = 4
 	flagTTL           = 5
 	flagSequentialTTL = 6
 )
 
-// OpenACL returns the ACL that gives all permissions to everyone, zkCli's default.
+// OpenACL returns the ACL that grants all permissions to everyone. It is zkCli's default.
 func OpenACL() []zk.ACL { return zk.WorldACL(zk.PermAll) }
 
 // Written is the result of a write.
 type Written struct {
-	Paths []string // of the znodes it created, in the order they were asked for
-	Zxid  int64    // of the transaction
+	Paths []string // paths of the created znodes, in the order of the requests
+	Zxid  int64    // zxid of the transaction
 }
 
-// Path returns the path of the created znode; empty if none was created.
+// Path returns the path of the created znode, or an empty string if none was created.
 func (w Written) Path() string { return strings.Join(w.Paths, "") }
 
-// A Change is a create, a delete, a check or new data: one request, or a part of a multi.
+// A Change is a create, delete, check or setData. It is sent as a single request, or as a part of
+// a multi.
 type Change struct {
 	code  int32
 	path  string
-	flags int32               // of a create
+	flags int32               // flags of a create
 	rest  func(*jute.Encoder) // writes the fields after the path
-	err   error               // why the change is impossible; nil if it is possible
+	err   error               // reason why the change cannot be sent; nil if it can
 
 	absolute bool // the path includes the chroot
 }
@@ -84,7 +86,7 @@ func creation(code int32, r *zk.CreateRequest, ttl time.Duration) Change {
 	}}
 }
 
-// Creation returns the change that creates a znode. Nil data is null.
+// Creation returns the change that creates a znode. Nil data is sent as a null value.
 func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
 	code, flags, err := mode.flags()
 	c := creation(code, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: flags}, mode.TTL)
@@ -92,22 +94,25 @@ func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
 	return c
 }
 
-// Removal returns the change that deletes a znode if it has the version; -1 is any.
+// Removal returns the change that deletes a znode if the znode has the given version. -1 stands
+// for any version.
 func Removal(path string, version int32) Change {
 	return Change{code: jute.OpDelete, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
-// NewData returns the change that writes a znode's data if it has the version; -1 is any.
+// NewData returns the change that writes a znode's data if the znode has the given version. -1
+// stands for any version.
 func NewData(path string, data []byte, version int32) Change {
 	return Change{code: jute.OpSetData, path: path, rest: func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }}
 }
 
-// check returns the change that changes nothing, and fails unless the znode has the version.
+// check returns the Change that modifies nothing, but fails unless the znode has the given
+// version. -1 stands for any version.
 func check(path string, version int32) Change {
 	return Change{code: jute.OpCheck, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
-// changeOf returns the change that one of go-zookeeper's requests stands for.
+// changeOf converts a request of the library go-zookeeper to a Change.
 func changeOf(request any) Change {
 	switch r := request.(type) {
 	case *zk.CreateRequest:
@@ -135,9 +140,9 @@ func (c Change) encode(e *jute.Encoder, root chroot) {
 	c.rest(e)
 }
 
-// made reads the change's answer and returns the server's path of the created znode; empty if it
-// creates none.
-func (c Change) made(a *answer) string {
+// readAnswer reads the server's answer to the change. It returns the server's path of the created
+// znode, or an empty string if the change does not create one.
+func (c Change) readAnswer(a *answer) string {
 	switch {
 	case jute.Creates(c.code):
 		return a.String()
@@ -147,8 +152,9 @@ func (c Change) made(a *answer) string {
 	return ""
 }
 
-// done updates the session's ephemeral znodes after a successful change. Called with mu held.
-func (c Change) done(l *link, root chroot, made string) {
+// recordEphemerals updates the link's record of the session's ephemeral znodes after a successful
+// change. made is the server's path of the created znode, or empty. The caller must hold mu.
+func (c Change) recordEphemerals(l *link, root chroot, made string) {
 	switch {
 	case c.code == jute.OpDelete:
 		delete(l.ephemerals, root.server(c.path))
@@ -157,15 +163,15 @@ func (c Change) done(l *link, root chroot, made string) {
 	}
 }
 
-// alone returns the operation that sends a change as a request of its own.
+// alone returns the operation that sends the change as a single request.
 func alone(c Change) Op[Written] {
 	o := changing(c.code, c)
 	o.encode = c.encode
 	return o
 }
 
-// Multi carries out all changes or none. A refusal is about the first change that failed. The
-// slice must not be modified afterwards.
+// Multi carries out all changes or none. If the server rejects them, the error is about the first
+// change that failed. The caller must not modify the slice after the call.
 func Multi(changes []Change) Op[Written] {
 	o := changing(jute.OpMulti, changes...)
 	o.encode = func(e *jute.Encoder, root chroot) {
@@ -178,7 +184,7 @@ func Multi(changes []Change) Op[Written] {
 	return o
 }
 
-// MultiDelete deletes all znodes or none, whatever their versions.
+// MultiDelete deletes all znodes with these paths or none, whatever their versions.
 func MultiDelete(paths []string) Op[Written] {
 	changes := make([]Change, len(paths))
 	for i, path := range paths {
@@ -187,7 +193,8 @@ func MultiDelete(paths []string) Op[Written] {
 	return Multi(changes)
 }
 
-// changing returns an operation without its encoding: the common part of alone and Multi.
+// changing returns the common part of the operations of alone and Multi: everything except
+// encode.
 func changing(code int32, changes ...Change) Op[Written] {
 	o := Op[Written]{code: code, path: changes[0].path, write: true, changes: changes}
 	for _, c := range changes {
@@ -198,27 +205,27 @@ func changing(code int32, changes ...Change) Op[Written] {
 		return Written{Paths: a.root.clients(made), Zxid: a.zxid}
 	}
 	o.effect = func(l *link, a *answer) {
-		gone := a.code == NoNode && code == jute.OpDelete // the answer to an earlier delete was lost
+		gone := a.code == NoNode && code == jute.OpDelete // probably an earlier delete succeeded, but its answer was lost
 		made := results(a, code, changes)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if a.code == codeOK && a.err == nil && a.Err() == nil || gone {
 			for i, c := range changes {
-				c.done(l, a.root, made[i])
+				c.recordEphemerals(l, a.root, made[i])
 			}
 		}
 	}
 	return o
 }
 
-// results reads the result of each change: the server's path of the znode that it created, or
-// "". If a multi was rolled back, it finds the change that failed: the changes before that one
-// carry OK, the later ones RuntimeInconsistency.
+// results reads the result of each change: the server's path of the created znode, or "". If a
+// multi was rolled back, results sets the error of the change that failed. In the answer, the
+// changes before the failed one have the code OK, and those after it RuntimeInconsistency.
 func results(a *answer, code int32, changes []Change) []string {
 	made := make([]string, len(changes))
 	for i, c := range changes {
 		if code != jute.OpMulti {
-			made[i] = c.made(a)
+			made[i] = c.readAnswer(a)
 			continue
 		}
 		var err error
@@ -233,9 +240,9 @@ func results(a *answer, code int32, changes []Change) []string {
 	return made
 }
 
-// result reads the result of a change in a multi whose header names the opcode op: the path of
-// the znode that it created, or its refusal. The refusal is RuntimeInconsistency if another
-// change failed.
+// result reads the result of one change of a multi, after the header of that result, which
+// contains op: the opcode, or opError. It returns the server's path of the created znode, or the
+// refusal of the change. The refusal has the code RuntimeInconsistency if another change failed.
 func (c Change) result(a *answer, op int32) (made string, err error) {
 	switch op {
 	case opError:
@@ -244,33 +251,35 @@ func (c Change) result(a *answer, op int32) (made string, err error) {
 			code = runtimeInconsistency
 		}
 		return "", a.root.refusal(code, c.code, c.path)
-	case jute.OpCreate2: // of containers and znodes with a TTL
+	case jute.OpCreate2: // the result for a container or a znode with a TTL
 		defer a.Stat()
 	}
-	return c.made(a), nil
+	return c.readAnswer(a), nil
 }
 
-// opError takes the place of the opcode in the answer to a rejected part.
+// opError is the number in place of the opcode in the answer to a rejected part of a multi.
 const opError = -1
 
-// part reads the header of a multi's next part, and returns its opcode.
+// part reads the header of the next part of the answer to a multi, and returns the opcode in it.
 func (a *answer) part() (op int32) {
 	op, _ = a.MultiHeader()
 	return op
 }
 
-// Create makes a znode. Nil data is null.
+// Create creates a znode. Nil data is sent as a null value.
 func Create(path string, data []byte, acl []zk.ACL, mode CreateMode) Op[Written] {
 	return alone(Creation(path, data, acl, mode))
 }
 
-// Delete deletes a znode if it has the version; -1 is any.
+// Delete deletes a znode if the znode has the given version. -1 stands for any version.
 func Delete(path string, version int32) Op[Written] { return alone(Removal(path, version)) }
 
-// Check fails unless the znode has the version; -1 is any.
+// Check modifies nothing, but fails unless the znode has the given version. -1 stands for any
+// version.
 func Check(path string, version int32) Op[Written] { return Multi([]Change{check(path, version)}) }
 
-// SetData writes a znode's data if it has the version; -1 is any. Its result is the new Stat.
+// SetData writes a znode's data if the znode has the given version. -1 stands for any version.
+// The result is the new Stat.
 func SetData(path string, data []byte, version int32) Op[*zk.Stat] {
 	c := NewData(path, data, version)
 	o := request(c.code, path, (*answer).Stat, c.rest)
@@ -278,21 +287,22 @@ func SetData(path string, data []byte, version int32) Op[*zk.Stat] {
 	return o
 }
 
-// SetACL writes a znode's access control list if its ACL has the version; -1 is any.
+// SetACL writes a znode's access control list if the ACL has the given version. -1 stands for any
+// version. The result is the new Stat.
 func SetACL(path string, acl []zk.ACL, version int32) Op[*zk.Stat] {
 	o := request(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
 	o.write = true
 	return o
 }
 
-// A Reconfiguration changes the ensemble: Joining and Leaving change the present
-// configuration, Members replaces it. Empty strings are sent as null.
+// A Reconfiguration describes a change of the ensemble's members. Joining and Leaving modify the
+// current configuration, and Members replaces it. Empty strings are sent as null values.
 type Reconfiguration struct {
 	Joining, Leaving, Members string
-	Version                   int64 // of the present configuration; -1 is any
+	Version                   int64 // version of the current configuration; -1 stands for any version
 }
 
-// Reconfig changes the ensemble and returns the resulting configuration.
+// Reconfig changes the members of the ensemble. The result is the new configuration.
 func Reconfig(r Reconfiguration) Op[Node] {
 	return Op[Node]{
 		code: jute.OpReconfig, write: true, decode: (*answer).node,
