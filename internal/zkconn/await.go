@@ -17,7 +17,7 @@ func (l *link) await(ctx context.Context, path string, patient bool) (*wire.Conn
 	return l.awaitFrom(ctx, now, now.Epoch, path, patient)
 }
 
-// awaitIn is like await, but returns an error if the current session is not that of the epoch.
+// awaitIn is like await, but returns an error if the current session belongs to another epoch.
 func (l *link) awaitIn(ctx context.Context, epoch wire.Epoch, path string, patient bool) (*wire.Conn, error) {
 	return l.awaitFrom(ctx, l.wire.Status(), epoch, path, patient)
 }

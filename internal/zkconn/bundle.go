@@ -18,12 +18,12 @@ type part struct {
 	answer chan partAnswer
 }
 
-// A partAnswer is the answer to a part.
+// A partAnswer is the answer that the goroutine which made a part waits for.
 type partAnswer struct {
 	a       *answer
 	err     error
 	outcome Outcome
-	cut     bool // see Trip.Cut
+	cut     bool // the connection was lost before an answer arrived; see Trip.Cut
 	events  int  // number of events received before the answer
 }
 

@@ -155,16 +155,16 @@ func (to target) claim(ctx context.Context, op int32) error {
 // afterHangUp is called when the server has closed the connection because of the operation o. It
 // finds out whether the ensemble supports o, and returns the fate of o. If o is a read, it sends
 // o again and also returns the result.
-func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lost error, h *hangUp) (none T, f fate, err error) {
+func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lostErr error, h *hangUp) (none T, f fate, err error) {
 	ctx = untripped(ctx)
 	if o.write {
-		f, err := h.find(ctx, o.path, lost)
+		f, err := h.find(ctx, o.path, lostErr)
 		return none, f, err
 	}
 	for {
 		to, err := s.connection(ctx, o.path)
 		if err != nil || to.l != h.l || to.claim(ctx, h.op) != nil {
-			f, err := h.verdict(o.path, lost)
+			f, err := h.verdict(o.path, lostErr)
 			return none, f, err
 		}
 		if err := to.admit(ctx, h.op, o.path); err != nil {
@@ -178,16 +178,16 @@ func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lost error, h *h
 		if f, err := h.verdict(o.path, err); f == rejected {
 			return none, f, err
 		}
-		lost = err
+		lostErr = err
 	}
 }
 
 // find returns the fate of a write because of which the server closed the connection: rejected if
-// the ensemble does not support such writes, and otherwise unknown, with the error lost.
-func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error) {
+// the ensemble does not support such writes, and otherwise unknown, with the error lostErr.
+func (h *hangUp) find(ctx context.Context, path string, lostErr error) (fate, error) {
 	harmless, ok := harmless(h.op)
 	if !ok {
-		return unknown, lost
+		return unknown, lostErr
 	}
 	for underLock(h.l, func() error { return h.l.lacks(h.op, path) }) == nil {
 		k, err := h.l.await(ctx, path, false)
@@ -197,25 +197,25 @@ func (h *hangUp) find(ctx context.Context, path string, lost error) (fate, error
 		}
 		_, err = begin(ctx, to, harmless).Wait(ctx)
 		if _, again := errors.AsType[*hangUp](err); !again {
-			return unknown, lost
+			return unknown, lostErr
 		}
 	}
 	// A single hang-up may be an accident that happened after the write took effect. So the
 	// outcome of this write is unknown, even if one hang-up is enough to send no more such
 	// writes.
 	if underLock(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
-		return unknown, lost
+		return unknown, lostErr
 	}
-	return h.verdict(path, lost)
+	return h.verdict(path, lostErr)
 }
 
 // verdict returns rejected if the ensemble is now known not to support the request. Otherwise it
-// returns unknown and the error lost.
-func (h *hangUp) verdict(path string, lost error) (fate, error) {
+// returns unknown and lostErr.
+func (h *hangUp) verdict(path string, lostErr error) (fate, error) {
 	if refusal := underLock(h.l, func() error { return h.l.lacks(h.op, path) }); refusal != nil {
 		return rejected, refusal
 	}
-	return unknown, lost
+	return unknown, lostErr
 }
 
 // harmless returns a request with this opcode that changes nothing, because it creates the root,

@@ -167,7 +167,7 @@ type call struct {
 	to     target
 	path   string
 	write  bool
-	done   chan reply  // capacity 1
+	done   chan reply  // receives the reply; capacity 1, so that the sender never blocks
 	then   func(reply) // called after the reply was sent to done; may be nil
 	trip   *Trip       // may be nil
 	record *record     // may be nil

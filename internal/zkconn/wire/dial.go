@@ -89,7 +89,8 @@ func (l *Link) attemptFailed(addr string, cause error) {
 func (l *Link) passFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter { // so that requests wait for at least a second, even if the pauses between passes are shorter
+	// Requests must wait for at least a second, even if the pauses between passes are shorter.
+	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter {
 		l.passes, l.counted = l.passes+1, now
 	}
 	l.failed, l.attempts = l.attempts, nil

@@ -98,8 +98,8 @@ type Link struct {
 	shutOnce sync.Once
 	ended    chan struct{}
 
-	// For failover.go.
-	guards atomic.Int32
+	// Used by failover.go.
+	guards atomic.Int32  // number of Guards in force
 	tied   atomic.Bool   // see Tie
 	rtt    atomic.Int64  // smoothed round-trip time, in nanoseconds
 	moving chan struct{} // capacity 1; used as a lock, full while failover tries other servers
