@@ -68,7 +68,7 @@ func (t *trip) mismatch(v verdict) string {
 	}
 	switch status {
 	case commands.StatusLockLost:
-		if !strings.Contains(t.errs, "lost") {
+		if !strings.Contains(t.errs, "lost") && !strings.Contains(t.errs, "could not renew it in time") {
 			return "it did not tell of a loss"
 		}
 	case commands.StatusNotLocked:
