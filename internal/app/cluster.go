@@ -125,7 +125,7 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	return to.Connection(), err
 }
 
-// topLevelSettings are those settings above all sections of the configuration file that apply to
+// topLevelSettings are the settings above all sections of the configuration file that apply to
 // a server given by a connect string.
 type topLevelSettings struct {
 	timeout time.Duration

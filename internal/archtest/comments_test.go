@@ -12,7 +12,7 @@ import (
 // retired, because comments also have to follow the conventions of Go's documentation.
 var retiredInComments = []wording{
 	{regexp.MustCompile(`(?i)\btells (of|whether|if|apart|who|whom|whose|what|which|how|where|when|why)\b|\btell (of|whether)\b`), "reports, reports whether; distinguishes", nil},
-	{regexp.MustCompile(`(?i)\b(is|are|was|were|been|be|being) ([a-z]+ )?told\b`), "is reported, is printed", regexp.MustCompile(`(?i)\btold otherwise\b`)},
+	{regexp.MustCompile(`(?i)\b(is|are|was|were|been|be|being) ([a-z]+ )?told\b`), "is reported, is printed", regexp.MustCompile(`(?i)\btold (otherwise|apart)\b`)},
 	{regexp.MustCompile(`(?i)\b(teller|errands?|criers?|deaf|rooms)\b`), "reporter; probe; notifier; muted; packages", nil},
 	{regexp.MustCompile(`(?i)\bpour(s|ed|ing)?\b`), "flush", nil},
 	{regexp.MustCompile(`(?i)\b(give|gives|gave|given) (it |them )?back\b`), "returns; releases (a lock)", nil},
@@ -26,8 +26,8 @@ var retiredInComments = []wording{
 	{regexp.MustCompile(`(?i)\bcircles? of waits\b`), "a deadlock cycle", nil},
 	{regexp.MustCompile(`\b(let|lets|letting) (it |them )?go\b`), "release", regexp.MustCompile(`\blets? go (test|vet|build|list|run|mod|install|doc|tool|fmt|generate|get)\b`)},
 	{regexp.MustCompile(`(?i)\b(is|are|was|were|has) there already\b`), "already exists", nil},
-	{regexp.MustCompile(`(?i)\bas far as\b`), "unless; the part that", regexp.MustCompile(`(?i)\bas far as possible\b`)},
-	{regexp.MustCompile(`(?i)\bblanks\b|\b(a|the|no|one|each) blank\b`), "space", regexp.MustCompile(`(?i)\bblank (lines?|identifiers?|imports?|rows?|cells?|page|screen)\b|^Blanks are\b`)},
+	{regexp.MustCompile(`(?i)\bas far as\b`), "unless; the part that", regexp.MustCompile(`(?i)\bas far as (possible|the|zksh)\b`)},
+	{regexp.MustCompile(`(?i)\bblanks\b|\b(a|the|no|one|each) blank\b`), "space", regexp.MustCompile(`(?i)\bblank (lines?|identifiers?|imports?|rows?|cells?|page|screen)\b|^Blanks (are|contains)\b`)},
 	{regexp.MustCompile(`(?i)\bas \S+ has it\b`), "in the format of, according to", nil},
 	{regexp.MustCompile(`\bthe own\b`), "its own", nil},
 	{regexp.MustCompile(`(?i)\bviz\b|\bcf\. `), "namely; see", nil},
