@@ -38,7 +38,7 @@ type Transcript struct {
 	answered     bool // the stream has been printed
 }
 
-// A destination is the stream that a part of the output goes to, or a set of such places.
+// A destination is the stream that a part of the output goes to, or a set of such streams.
 type destination uint8
 
 const (
