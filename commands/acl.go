@@ -88,8 +88,8 @@ func permString(p int32) string {
 // Java records.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
-// aclAnswer returns the result of getAcl. Its text has two lines for each entry, as in zkCli,
-// where the text of the Java class Id ends with a line break.
+// aclAnswer returns the result of getAcl. Like zkCli, it prints two lines per entry, because the
+// toString method of the Java class Id ends its result with a line break.
 func aclAnswer(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 	var words strings.Builder
 	g := render.Grid{Header: []string{"scheme", "id", "perms"}, Stat: stat}

@@ -53,8 +53,8 @@ func (s server) ACL(ctx context.Context, path string) (zkconn.Access, error) {
 // server.
 const inFlag = "in"
 
-// withReader declares the flags --in and --max-size and returns a Run. That Run calls run with a
-// reader of the file that --in names, or of the session if --in is not set.
+// withReader declares the flags --in and --max-size. It returns a Run that calls run with a
+// reader for the file given with --in, or for the session if --in is not set.
 func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)

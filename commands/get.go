@@ -90,8 +90,8 @@ var getCommand = &Command{
 	},
 }
 
-// getAnswer returns the result of get. words represents the data in text output, and cell
-// represents it in a table.
+// getAnswer returns the result of get. words is the data as shown in text output, and cell is the
+// data as shown in a table.
 func getAnswer(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
 	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", path}, {"data", cell}}}
 	if stat != nil {

@@ -252,7 +252,8 @@ func (h *interactive) number() int { return h.s.number }
 
 func (*interactive) shows(zkconn.Event) bool { return true }
 
-// expired prints the error at once, because there may be no running line that could fail with it.
+// expired prints the error immediately, because there may be no running command that could return
+// it.
 func (h *interactive) expired(e expiredError) error {
 	h.s.screen.complain(e.Error())
 	return nil

@@ -287,8 +287,8 @@ func (s *Shell) readInFolder(c *commands.Command, words []commands.Word) (l comm
 	return l, err == nil
 }
 
-// refuseWrites returns an error if the line may write, and the configuration either forbids writes
-// or requires a confirmation that nobody is there to give.
+// refuseWrites returns an error if the line could write, and the configuration forbids writes or
+// requires confirmation when no user is present to confirm.
 func (s *Shell) refuseWrites(l commands.Line) error {
 	target := cmp.Or(s.cfg.Session.Cluster(), "this server")
 	var err error

@@ -117,7 +117,7 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string, form 
 	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.endError())
 }
 
-// exporter is one run of export -R.
+// exporter holds the state of one run of export -R.
 type exporter struct {
 	env     *commands.Env
 	root    string

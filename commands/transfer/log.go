@@ -99,8 +99,7 @@ type logItem struct {
 	data bool
 }
 
-// txnNames maps the types of transactions to names. A name is that of the zkCli command if there
-// is one.
+// txnNames maps transaction types to names. Where zkCli has a matching command, its name is used.
 var txnNames = map[int32]string{
 	jute.OpCreate: "create", jute.OpCreate2: "create", jute.OpCreateContainer: "create", jute.OpCreateTTL: "create",
 	jute.OpDelete: "delete", jute.OpDeleteContainer: "deleteContainer", jute.OpSetData: "set", jute.OpSetACL: "setAcl", jute.OpCheck: "check",

@@ -129,7 +129,7 @@ func (u *undoing) changedByOperation(d zktree.Difference) bool {
 	return (!data || now.Version == was.Version+1 && now.Mzxid <= u.Zxid) && (!acl || now.Aversion == was.Aversion+1)
 }
 
-// writeEdits makes the edits. It reads the data that they write from the saved copy.
+// writeEdits applies the edits. It takes the data to write from the saved copy.
 func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, error]) (err error) {
 	update, end := u.env.Screen.Progress("restored")
 	defer end()

@@ -17,8 +17,8 @@ type page struct {
 	about string
 }
 
-// pages lists all pages. They are not in the table of commands, because they are useless within
-// the shell.
+// pages lists the texts that the program prints for other programs, such as the man page. They are
+// not in the table of commands, because they are of no use inside the shell.
 var pages = []page{
 	{"completion", []string{"bash", "zsh", "fish"}, "print the completion script for a shell"},
 	{"man", nil, "write the manual page zksh(1)"},

@@ -44,7 +44,7 @@ const minLastColumn = 12
 // An Item is an item of a Stream. A nil Item means that the next item will take a while, so the
 // items before it should be shown now.
 type Item interface {
-	// Cells returns the cells of the item's row in the table and the text.
+	// Cells returns the cells of the item's row, as shown in both the table and the text output.
 	Cells() []string
 	// JSON returns the item's value in JSON.
 	JSON() any

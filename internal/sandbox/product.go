@@ -124,7 +124,7 @@ func (s *Server) reject(c *conn, sid int64, timeout time.Duration) verdict {
 	return s.withoutSession(c, rejected, sid, timeout)
 }
 
-// withoutSession replies to a connect request without opening a session, and closes the
+// withoutSession answers a connect request without creating a session, then closes the
 // connection.
 func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.Duration) verdict {
 	e := &jute.Encoder{B: make([]byte, 4, 64)}

@@ -202,9 +202,9 @@ func (s *Server) startConn(nc net.Conn) error {
 	case s.paused:
 		return errPaused
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
-		// The limit is higher than MaxSessions to leave room for connections without a
-		// session: those that a resumed session had before, those with four-letter
-		// commands, and those that have not yet sent their first frame.
+		// The limit is higher than MaxSessions to leave room for connections without a session:
+		// the old connection of a session that has been resumed, connections that send
+		// four-letter commands, and connections that have not yet sent their first frame.
 		s.stats.rejected++
 		return fmt.Errorf("sandbox: connection refused: the limit of %d connections has been reached", len(s.conns))
 	}

@@ -38,8 +38,8 @@ func properties(data []byte) iter.Seq2[property, error] {
 
 const whitespace = " \t\f"
 
-// logicalLines yields the lines of a file that are not comments, each with its line number. A
-// line that continues over several lines is joined, and has the number of the first one.
+// logicalLines yields the lines of a file that are not comments, each with its line number.
+// Continuation lines are joined into one line, which gets the number of the first.
 func logicalLines(data []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(data))

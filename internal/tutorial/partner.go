@@ -18,8 +18,8 @@ type partner struct {
 	ended  chan struct{} // closed when Ben no longer contends
 }
 
-// sandboxTimeout is the maximum time to wait for the sandbox when Ben joins the queue of the
-// lock.
+// sandboxTimeout is the maximum time to wait for the sandbox while Ben, the second client of the
+// tutorial, joins the lock's queue.
 const sandboxTimeout = 10 * time.Second
 
 // inviteBen starts Ben, and returns when he is in the queue of the lock.

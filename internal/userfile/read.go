@@ -27,8 +27,8 @@ func OpenToWrite(name string, flag int, mode os.FileMode) (*os.File, error) {
 	return openPatiently(name, "reading", "reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
 }
 
-// openPatiently opens a file by calling open. If the file is a FIFO, it fails unless another
-// program opens the other end in time.
+// openPatiently opens a file by calling open. If the file is a FIFO, it waits up to patience for
+// another program to open the other end, and then fails.
 func openPatiently(name, use, program string, patience time.Duration, open func() (*os.File, error)) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		return open()

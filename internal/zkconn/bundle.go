@@ -119,7 +119,7 @@ func (e *UndoneError) Error() string {
 	return fmt.Sprintf("not applied, because operation %d of the transaction failed: %s", e.Part+1, e.Err)
 }
 
-// Unwrap returns the server's refusal of the rejected operation.
+// Unwrap returns the error with which the server rejected the operation.
 func (e *UndoneError) Unwrap() error { return e.Err }
 
 // The errors of a request that cannot join a transaction.

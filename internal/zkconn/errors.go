@@ -160,7 +160,7 @@ var ErrNotConnected = errors.New("Not connected")
 // A Code is an error code of ZooKeeper's protocol (KeeperException.Code).
 type Code int32
 
-// The codes that zksh handles, by the names that zkCli prints.
+// Error codes that zksh handles, named as zkCli prints them.
 const (
 	codeOK                  Code = wire.OK
 	systemError             Code = -1
@@ -256,8 +256,8 @@ var names = map[Code]string{
 	quotaExceeded: "QuotaExceeded", Throttled: "Throttled",
 }
 
-// Name returns the name of the code, as in the class name of its KeeperException, or the number
-// of the code if it has no name.
+// Name returns the name of the code, as used in the name of the corresponding KeeperException
+// class, or its number if it has no name.
 func (c Code) Name() string { return cmp.Or(names[c], refusals[c].name, strconv.Itoa(int(c))) }
 
 // PathOf returns the path that an error is about, as the user wrote it, or an empty string if the

@@ -19,7 +19,8 @@ type Op[T any] struct {
 	path  string // for errors, as the user wrote it; may be empty
 	write bool   // the operation may have an effect, so its outcome is unknown if the answer is lost
 	err   error  // why the operation cannot be sent, such as a malformed path; nil if it can
-	// changes are the parts of a multi with the same effect; nil if there is no such multi.
+	// changes are the parts of a multi that would have the same effect as this operation; nil if no
+	// multi can do that.
 	changes []Change
 	encode  func(e *jute.Encoder, root chroot)
 	rest    func(e *jute.Encoder) // if encode is nil: writes the fields after the path; may be nil
@@ -134,7 +135,7 @@ func (a *answer) Stat() *zk.Stat {
 	return st
 }
 
-// maxStats is the largest number of Stats in one allocation.
+// maxStats is the maximum number of Stats that are allocated at once.
 const maxStats = 64
 
 func (a *answer) nothing() struct{} { return struct{}{} }

@@ -103,8 +103,9 @@ func (p *Pipe) HasMultiRead(ctx context.Context) bool {
 	return false
 }
 
-// LacksWhoAmI reports whether the pipe's server says that it is not ZooKeeper, or older than 3.7.
-// Such a server might close the connection when it receives a whoAmI, and end the session.
+// LacksWhoAmI reports whether the pipe's server identifies itself as a product other than
+// ZooKeeper, or as a ZooKeeper older than 3.7. Such a server might respond to whoAmI by closing
+// the connection and ending the session.
 func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
 	v, err := p.to.Version(ctx)
 	return err == nil && v.Product != "" && !v.AtLeast(7)

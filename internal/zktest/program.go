@@ -92,9 +92,9 @@ func UnderRace() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// statSources calls os.Stat for all source files of the program. This makes go test aware that
-// the test depends on them, so that it does not reuse a cached result after a change; it cannot
-// know which files go build reads.
+// statSources calls os.Stat for all source files of the program, so that go test does not reuse a
+// cached result after a source file has changed. Otherwise go test would not know which files go
+// build reads.
 func statSources(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name := ""

@@ -47,7 +47,7 @@ func isControlling(f *os.File) bool {
 	return err == nil
 }
 
-// isOurs reports whether the process group of zksh is in the foreground of the terminal.
+// isOurs reports whether zksh's process group is the foreground process group of the terminal.
 func (t *terminal) isOurs() bool { return t != nil && t.hasGroup(t.group) }
 
 // hasGroup reports whether the given process group is in the foreground of the terminal.

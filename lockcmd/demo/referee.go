@@ -102,7 +102,7 @@ func (c *contender) beginWait() (first bool) {
 	return first
 }
 
-// idle reports whether the contender will send nothing before the next release of the lock.
+// idle reports whether the contender has nothing to send until the lock is next released.
 func (c *contender) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

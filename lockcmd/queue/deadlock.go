@@ -246,8 +246,8 @@ func (q *Queue) selfWaits() (list []*Finding) {
 	return list
 }
 
-// watchingKinds are the recipes in which each waiter watches a contender ahead of it in the
-// queue.
+// watchingKinds lists the kinds of recipe in which each waiter watches a contender ahead of it in
+// the queue.
 var watchingKinds = []string{"Curator mutex", "Curator mutex, shared", "Curator write", "Curator read", "Curator latch",
 	"kazoo lock", "kazoo read", "go-zookeeper lock", "ZooKeeper recipe"}
 

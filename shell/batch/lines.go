@@ -75,8 +75,8 @@ func (l *lineReader) Next() (line string, number int, err error) {
 	return line, l.number, nil
 }
 
-// read reads to the end of a line. If the line is too long, read returns no text, but scans the
-// quotes of the line. It stores a read error in l.err.
+// read reads to the end of a line. If the line is too long, read returns no text, but still keeps
+// track of the quotes in it. Read errors are stored in l.err.
 func (l *lineReader) read() (line string, long bool) {
 	var text []byte
 	for {

@@ -47,7 +47,8 @@ type joinedLine struct {
 
 func (t *Transactions) isOpen() bool { return t.open != nil }
 
-// Joined returns the number of lines in the open transaction, and reports whether one is open.
+// Joined returns the number of lines that have joined the open transaction, and reports whether a
+// transaction is open.
 func (t *Transactions) Joined() (lines int, open bool) {
 	if !t.isOpen() {
 		return 0, false

@@ -50,7 +50,7 @@ type Editor interface {
 	Close() error
 }
 
-// Errors of ReadLine and Ask, in addition to io.EOF and the cause of a cancelled context.
+// Errors that ReadLine and Ask return, besides io.EOF and the cause of a cancelled context.
 var (
 	ErrInterrupted = errors.New("interrupted")
 	ErrHungUp      = errors.New("the terminal was closed")

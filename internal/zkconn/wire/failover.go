@@ -102,8 +102,8 @@ func (k *Conn) watch() {
 	}
 }
 
-// guarded reports whether the Link must leave a server that stops answering: a Guard is in force,
-// and the ensemble allows the session to continue on another server.
+// guarded reports whether the Link must leave a server that stops answering. That is the case if
+// a Guard is in force and the ensemble lets the session move to another server.
 func (k *Conn) guarded() bool { return k.l.Guarded() && !k.l.Tied() }
 
 // timeUntilOverdue returns how long from now the server's answer becomes overdue. The result is

@@ -112,7 +112,7 @@ func neverAsked(xid int32) error {
 	return Fault{Text: fmt.Sprintf("the server sent a reply to a request that zksh never sent (xid %d)", xid)}
 }
 
-// answered passes the reply r to the request with this xid.
+// answered delivers the reply r to the caller that waits for the request with this xid.
 func (k *Conn) answered(xid int32, r Reply) error {
 	k.mu.Lock()
 	i, index := k.awaited(xid)
