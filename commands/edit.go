@@ -61,8 +61,9 @@ type edit struct {
 
 	before string // text given to the editor
 	after  string // text after editing
-	unread bool   // the editor has run, but zksh has not read the file since
 	file   string // name of the temporary file; empty if there is none
+
+	changed bool // the file may contain a text that is not in the znode
 }
 
 // prepare converts the znode's data to the text that the user edits.
@@ -98,7 +99,7 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 	if err := e.editFile(ctx, env); err != nil {
 		return err
 	}
-	if e.after == e.before {
+	if !e.changed {
 		env.Screen.Note("the text is unchanged, so nothing was written")
 		return env.Screen.Print(render.Answer{JSON: done("edit", e.path, "changed", false)})
 	}
@@ -133,12 +134,11 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	e.file = f.Name()
+	e.file, e.changed = f.Name(), true
 	_, err = f.WriteString(e.before)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	e.unread = true
 	err = env.Screen.Lend(func() error { return runEditor(ctx, env, e.file) })
 	text, readErr := os.ReadFile(e.file)
 	if errors.Is(readErr, fs.ErrNotExist) {
@@ -147,10 +147,11 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	if readErr != nil {
 		return errors.Join(err, readErr)
 	}
-	e.after, e.unread = string(text), false
+	e.after = string(text)
 	if !strings.HasSuffix(e.before, "\n") { // most editors add a line break at the end
 		e.after = strings.TrimSuffix(e.after, "\n")
 	}
+	e.changed = e.after != e.before
 	return err
 }
 
@@ -213,7 +214,7 @@ func (e *edit) cleanUp(failure error) error {
 	switch {
 	case e.file == "":
 		return nil
-	case failure != nil && (e.unread || e.after != e.before):
+	case failure != nil && e.changed:
 		return fmt.Errorf("your text is saved in %s", e.file)
 	}
 	return os.Remove(e.file)

@@ -46,8 +46,8 @@ func (im *importer) printPlan(ctx context.Context) error {
 	return im.endError()
 }
 
-// edits returns the edits that make the target equal to the file, as far as the flags allow. It
-// counts them in im.count.
+// edits returns the edits that make the target equal to the file, except for differences that the
+// flags leave as they are. It counts the edits in im.count.
 func (im *importer) edits(ctx context.Context, progress zktree.Progress) iter.Seq2[zktree.Edit, error] {
 	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
 	current := im.currentTree(ctx, progress)

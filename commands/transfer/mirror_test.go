@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// With --watch, mirror follows all changes of the source, even if connections break.
+// With --watch, mirror follows all changes of the source, even if connections are lost.
 func TestMirrorFollows(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 	src, dst := zktest.NewProxy(t, here), zktest.NewProxy(t, there)

@@ -127,7 +127,8 @@ func (h *testShell) operations() int {
 	return len(all)
 }
 
-// interfering is a Saver that runs before once, between saving and destroying.
+// interfering is a Saver that calls before once: after the old state has been saved, and before it
+// is overwritten or deleted.
 type interfering struct {
 	commands.Saver
 	before func()
@@ -179,8 +180,9 @@ func TestSingleZnodes(t *testing.T) {
 	h.wantTree("/null", map[string]string{"/null": `"" true [{31 world anyone}] persistent`})
 }
 
-// If another client writes between saving and destroying, the saved copy is what was destroyed.
-func TestKeptIsDestroyed(t *testing.T) {
+// If another client writes to a znode just before zksh overwrites or deletes it, undo restores the
+// other client's data.
+func TestSavedCopyIsLatest(t *testing.T) {
 	h := newSandboxShell(t)
 	h.do("create /a one", "create /b one")
 	other := h.env.Session
@@ -199,7 +201,7 @@ func TestKeptIsDestroyed(t *testing.T) {
 	saver.before = overtake("/b")
 	h.do("delete /b", "undo")
 	h.wantTree("/b", map[string]string{"/b": `"theirs" false [{31 world anyone}] persistent`})
-	// With -v, the command does not go on with another version.
+	// With -v, the command fails if the znode has another version.
 	saver.before = overtake("/b")
 	h.fails("set -v 0 /b mine", "version No is not valid")
 }

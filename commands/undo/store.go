@@ -74,7 +74,7 @@ type entry struct {
 	Left []zk.ACL `json:"left,omitempty"`
 }
 
-// state is the progress of an operation, as far as zksh knows it.
+// A state is the last recorded progress of an operation.
 type state string
 
 const (

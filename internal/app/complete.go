@@ -56,7 +56,7 @@ func withinTime(work func(ctx context.Context) string) string {
 func complete(ctx context.Context, args []string, env Environment, table [][]*commands.Command) string {
 	args = append(args, "", "") // defaults for the name of the shell and for bash's word breaks
 	t := readTyped(env.Getenv("COMP_LINE"), args[1], args[0] == "fish")
-	// Go on after an error: an option may be incomplete, and many completions need no options.
+	// Continue after an error: an option may be incomplete, and many completions need no options.
 	asked := &znodeLister{}
 	asked.opts, asked.err = ParseOptions(t.options(), env)
 	sh := shell.New(shell.Config{Commands: append(slices.Clone(table), pagesAsCommands()), Clusters: asked.opts.Clusters()})

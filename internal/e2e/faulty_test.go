@@ -283,8 +283,8 @@ func (r *faultyRun) onTerminal(ctx context.Context, cmd *exec.Cmd, out *bytes.Bu
 	return errors.Join(err, tty.Close())
 }
 
-// zksh can acquire a lock below a missing parent znode even if the server hangs up on requests
-// to create containers or never answers them.
+// zksh can acquire a lock below a missing parent znode even if the server closes the connection over
+// requests to create containers or never answers them.
 func TestLockInAMissingFolderWithoutContainers(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"hangop:19", "ignore:19", "clickhouse", "raftkeeper"} {
@@ -300,8 +300,8 @@ func TestLockInAMissingFolderWithoutContainers(t *testing.T) {
 	}
 }
 
-// If the server hangs up on multiRead and getAllChildrenNumber, zksh reads and counts subtrees
-// without them.
+// If the server closes the connection over multiRead and getAllChildrenNumber, zksh reads and counts
+// subtrees without them.
 func TestTreesWithoutMultiRead(t *testing.T) {
 	t.Parallel()
 	box := zktest.Faulty(t, "hangop:22,104")

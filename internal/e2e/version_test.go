@@ -28,8 +28,8 @@ func asVersion(t *testing.T, as sandbox.Version) *zktest.Box {
 	return zktest.Sandbox(t, sandbox.Options{As: as})
 }
 
-// A server hangs up on a request that it does not know. zksh still executes the lines after that
-// request, every time.
+// A server closes the connection over a request that it does not know. zksh still executes the lines
+// after that request, every time.
 func TestNothingIsLostAfterUnknownRequest(t *testing.T) {
 	t.Parallel()
 	for as, lines := range map[sandbox.Version][]string{

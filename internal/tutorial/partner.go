@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
-// partner is Ben, a second client of the sandbox. He contends for the lock in the steps about
-// locks.
+// A partner is a second client of the sandbox, which the tutorial calls Ben. In the steps about
+// locks, this client contends for the same lock as the user.
 type partner struct {
 	client *ensemble.Client
 	stop   context.CancelFunc
@@ -22,7 +22,7 @@ type partner struct {
 // tutorial, joins the lock's queue.
 const sandboxTimeout = 10 * time.Second
 
-// inviteBen starts Ben, and returns when he is in the queue of the lock.
+// inviteBen starts the client Ben. It returns when this client is in the queue of the lock.
 func (g *Guide) inviteBen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
 	defer cancel()
@@ -62,15 +62,15 @@ func (g *Guide) inviteBen(ctx context.Context) error {
 	}
 }
 
-// dismissBen closes Ben's session, which releases his lock.
+// dismissBen closes Ben's session. Closing the session releases the lock that Ben holds.
 func (g *Guide) dismissBen(context.Context) error {
 	err := g.ben.leave()
 	g.ben = nil
 	return err
 }
 
-// leave closes Ben's session and waits until Ben has ended. This releases his lock, even if the
-// server does not answer. If b is nil, leave does nothing.
+// leave closes Ben's session and waits until Ben's goroutine has ended. This releases the lock that
+// Ben holds, even if the server does not answer. If b is nil, leave does nothing.
 func (b *partner) leave() error {
 	if b == nil {
 		return nil

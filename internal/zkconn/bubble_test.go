@@ -198,9 +198,9 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// withDeafServer runs a test with a server that accepts the session and then reads nothing until
+// withMutedServer runs a test with a server that accepts the session and then reads nothing until
 // the test calls hangUp.
-func withDeafServer(t *testing.T, test func(t *testing.T, s *Session, hangUp func() error)) {
+func withMutedServer(t *testing.T, test func(t *testing.T, s *Session, hangUp func() error)) {
 	var end atomic.Pointer[remote]
 	serve := func(n int, p *remote) {
 		end.Store(p)

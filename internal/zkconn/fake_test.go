@@ -145,7 +145,7 @@ func TestExpiryCostsNoTime(t *testing.T) {
 			p.greet(0, 0)
 			return
 		}
-		p.host(func(xid, _ int32) bool { // works for a while, then breaks
+		p.host(func(xid, _ int32) bool { // works for a while, then is lost
 			time.Sleep(2 * time.Second)
 			return p.reply(xid, codeOK) && false
 		})
@@ -190,7 +190,7 @@ func TestReadOnlyHint(t *testing.T) {
 // If the socket accepts no data, callers can still give up at once, and learn whether their
 // request may have had an effect.
 func TestBlockedSocket(t *testing.T) {
-	withDeafServer(t, func(t *testing.T, s *Session, _ func() error) {
+	withMutedServer(t, func(t *testing.T, s *Session, _ func() error) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p, err := s.Pipe(ctx, "/")
 		if err != nil {
@@ -236,10 +236,10 @@ func TestBlockedSocket(t *testing.T) {
 	})
 }
 
-// When the connection breaks, queued requests are known not to have been sent; the outcome of a
+// When the connection is lost, queued requests are known not to have been sent; the outcome of a
 // request being written is unknown.
 func TestBrokenWhileQueued(t *testing.T) {
-	withDeafServer(t, func(t *testing.T, s *Session, hangUp func() error) {
+	withMutedServer(t, func(t *testing.T, s *Session, hangUp func() error) {
 		ctx := testContext(t)
 		p, err := s.Pipe(ctx, "/")
 		if err != nil {

@@ -95,7 +95,7 @@ func (f *faultySession) noNodeEvents() {
 	f.pending = nil
 }
 
-// cut breaks the connection, calls meanwhile, and waits for the next connection.
+// cut closes the connection, calls meanwhile, and waits for the next connection.
 func (f *faultySession) cut(meanwhile func()) {
 	f.t.Helper()
 	f.proxy.Refuse(true)

@@ -140,12 +140,9 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 // several. Servers of all versions support both. The zxid of the result is the czxid of the
 // znodes.
 func creations(reqs []*zk.CreateRequest) Op[Written] {
-	if len(reqs) == 1 {
-		return alone(creation(jute.OpCreate, reqs[0], 0))
-	}
-	changes := make([]Change, len(reqs))
-	for i, r := range reqs {
-		changes[i] = creation(jute.OpCreate, r, 0)
+	changes := changesFor(reqs, func(r *zk.CreateRequest) Change { return creation(jute.OpCreate, r, 0) })
+	if len(changes) == 1 {
+		return alone(changes[0])
 	}
 	return Multi(changes)
 }
@@ -159,11 +156,7 @@ func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 			return Exec(ctx, p, Delete(r.Path, r.Version))
 		}
 	}
-	changes := make([]Change, len(ops))
-	for i, o := range ops {
-		changes[i] = changeOf(o)
-	}
-	return Exec(ctx, p, Multi(changes))
+	return Exec(ctx, p, Multi(changesFor(ops, changeOf)))
 }
 
 // CreateContainer creates an empty container znode. If the server does not support containers,

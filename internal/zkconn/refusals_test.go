@@ -47,8 +47,8 @@ func TestPingConfirmsConnection(t *testing.T) {
 	})
 }
 
-// If the server hangs up after Unimplemented, requests wait for the next connection, and none is
-// sent on the old one.
+// If the server closes the connection after Unimplemented, requests wait for the next connection,
+// and none is sent on the old one.
 func TestRequestsWaitOutHangUp(t *testing.T) {
 	sets := 0
 	serve := func(n int, p *remote) {
@@ -99,8 +99,8 @@ func TestMissingCredentialsFailQueued(t *testing.T) {
 	})
 }
 
-// answersOne returns a server that answers one request after a second, then hangs up. Its later
-// connections stay open.
+// answersOne returns a server that answers one request after a second, then closes the connection.
+// Its later connections stay open.
 func answersOne(code Code) func(n int, p *remote) {
 	return func(n int, p *remote) {
 		if n > 0 {
@@ -174,7 +174,7 @@ func TestAnswersBeforeTheHangUp(t *testing.T) {
 }
 
 // If the server rejects a ping for lack of credentials, the client leaves the connection at
-// once, whether the server hangs up or not.
+// once, whether the server closes the connection or not.
 func TestRefusedPing(t *testing.T) {
 	serve := func(n int, p *remote) {
 		if n > 0 {
@@ -220,8 +220,8 @@ func settingAgain(drop <-chan struct{}, set func(p *remote, xid int32) bool) fun
 	}
 }
 
-// If a server hangs up on setWatches2, the client gives the persistent watches up and reports
-// that, because the server would hang up again and again.
+// If a server closes the connection over setWatches2, the client gives the persistent watches up and
+// reports that, because the server would hang up again and again.
 func TestPersistentWatchesGivenUp(t *testing.T) {
 	asked := 0
 	drop := make(chan struct{})

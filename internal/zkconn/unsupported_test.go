@@ -48,8 +48,8 @@ func creating(path string, mode zkconn.CreateMode) func(context.Context, *zkconn
 	}
 }
 
-// countingSandbox opens a session on a sandbox that hangs up on the first hangUps requests with
-// opcode op, and counts all of them.
+// countingSandbox opens a session on a sandbox that closes the connection over the first hangUps
+// requests with opcode op, and counts all of them.
 func countingSandbox(t *testing.T, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
 	t.Helper()
 	return countingSandboxAs(t, sandbox.DefaultVersion, op, hangUps)
@@ -132,8 +132,8 @@ func testAccidents(t *testing.T, name string, op, times int32) {
 	}
 }
 
-// Requests sent before one that the server hangs up on are executed once each; those sent after
-// it are known not to have been sent.
+// Requests sent before one over which the server closes the connection are executed once each; those
+// sent after it are known not to have been sent.
 func TestNothingIsLostAroundAHangUp(t *testing.T) {
 	t.Parallel()
 	s, _ := countingSandbox(t, jute.OpWhoAmI, 1000)
@@ -259,8 +259,8 @@ func TestHangUpOnContainer(t *testing.T) {
 	}
 }
 
-// If a server claims to support multiRead but hangs up on it, the client reads znodes one by one
-// over the same pipe.
+// If a server claims to support multiRead but closes the connection over it, the client reads znodes
+// one by one over the same pipe.
 func TestHangUpOnMultiRead(t *testing.T) {
 	t.Parallel()
 	s, asked := countingSandbox(t, jute.OpMultiRead, 1000)

@@ -186,11 +186,16 @@ func Multi(changes []Change) Op[Written] {
 
 // MultiDelete deletes all znodes with these paths or none, whatever their versions.
 func MultiDelete(paths []string) Op[Written] {
-	changes := make([]Change, len(paths))
-	for i, path := range paths {
-		changes[i] = Removal(path, -1)
+	return Multi(changesFor(paths, func(path string) Change { return Removal(path, -1) }))
+}
+
+// changesFor returns the change that of returns for each element of list.
+func changesFor[T any](list []T, of func(T) Change) []Change {
+	changes := make([]Change, len(list))
+	for i, item := range list {
+		changes[i] = of(item)
 	}
-	return Multi(changes)
+	return changes
 }
 
 // changing returns the common part of the operations of alone and Multi: everything except

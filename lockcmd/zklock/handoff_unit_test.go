@@ -8,7 +8,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// mutexAhead is the znode of a plain mutex ahead of ours, which has number 9.
+// mutexAhead is the name of a plain mutex's znode. Its number 7 puts it ahead of our own znode,
+// which has number 9.
 const mutexAhead = "_c_" + testGUID + "-lock-0000000007"
 
 // queueUp waits for the lock behind s.ahead. The lease is sent on the channel.

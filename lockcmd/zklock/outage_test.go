@@ -36,7 +36,7 @@ func (a *actor) waitForState(seen int, s zklock.State) zklock.Status {
 	return a.log.waitFor(a.s.T, seen, string(s), func(st zklock.Status) bool { return st.State == s })
 }
 
-// CASES.md, cases 19 and 44 (trap 17): connections break, the lock is kept, and each change
+// CASES.md, cases 19 and 44 (trap 17): connections are lost, the lock is kept, and each change
 // is reported.
 func TestHolderReconnects(t *testing.T) {
 	t.Parallel()

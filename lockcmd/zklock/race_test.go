@@ -59,7 +59,7 @@ func TestReleaseMeetsRemoval(t *testing.T) {
 }
 
 // The holder releases the lock while another client requests its release, or while the
-// connection breaks. Reconnecting takes a second, so several actors do this at the same
+// connection is lost. Reconnecting takes a second, so several actors do this at the same
 // time.
 func TestReleaseMeetsChange(t *testing.T) {
 	t.Parallel()

@@ -60,10 +60,10 @@ func (h *hold) release(ctx context.Context, mode Mode) error {
 	}
 	h.set(Releasing, nil)
 	defer guard(h.e.s)()
-	ours, err := h.e.remove(ctx)
+	byThisLock, err := h.e.remove(ctx)
 	switch {
 	case err == nil:
-		h.recordRelease(ours)
+		h.recordRelease(byThisLock)
 		return h.lostError()
 	case ended(h.e.s):
 		h.lose(errSessionOver)
@@ -78,10 +78,10 @@ func (h *hold) release(ctx context.Context, mode Mode) error {
 	return h.e.leftoverError(err)
 }
 
-// recordRelease records that the lock's znodes are gone. If ours is true, this lock has
-// deleted them and is released. Otherwise the lock is lost.
-func (h *hold) recordRelease(ours bool) {
-	if ours {
+// recordRelease records that the lock's znodes are gone. If byThisLock is true, this lock
+// has deleted them and is released. Otherwise the lock is lost.
+func (h *hold) recordRelease(byThisLock bool) {
+	if byThisLock {
 		h.set(Released, nil)
 	} else {
 		h.lose(errRemoved)
@@ -102,17 +102,17 @@ func (e *entry) withdraw(ctx context.Context) error {
 }
 
 // withdrawInBackground deletes the entry's znodes in the background. It calls whenGone once
-// they are gone; ours is true if this lock deleted them or they ended with their session.
-func (e *entry) withdrawInBackground(whenGone func(ours bool)) {
+// they are gone. byThisLock is true if this lock deleted them or they ended with their session.
+func (e *entry) withdrawInBackground(whenGone func(byThisLock bool)) {
 	e.l.sweeps.run(func() {
 		ctx, cancel := sessionContext(e.s)
 		defer cancel()
-		ours, err := e.sweep(ctx)
+		byThisLock, err := e.sweep(ctx)
 		if err := e.leftoverError(err); err != nil && !ended(e.s) {
 			e.l.notify(Status{State: Releasing, Mode: e.mode, Node: e.node(), Err: err})
 			return
 		}
-		whenGone(ours || err != nil)
+		whenGone(byThisLock || err != nil)
 	})
 }
 
@@ -130,10 +130,10 @@ func (e *entry) leftoverError(err error) error {
 }
 
 // sweep deletes the entry's znodes. It returns once they are certainly gone, once it is known
-// that they cannot be deleted, or when ctx or the session ends. ours reports whether this
+// that they cannot be deleted, or when ctx or the session ends. byThisLock reports whether this
 // lock deleted them. A create that is still in flight reaches the server before the requests
 // of sweep.
-func (e *entry) sweep(ctx context.Context) (ours bool, err error) {
+func (e *entry) sweep(ctx context.Context) (byThisLock bool, err error) {
 	if len(e.names) == 0 {
 		children, err := e.syncAndList(ctx)
 		if err == nil {
@@ -151,8 +151,8 @@ func (e *entry) sweep(ctx context.Context) (ours bool, err error) {
 
 // remove deletes the entry's known znodes, several of them in one transaction if possible. It
 // reports whether this lock deleted them. If one of them is missing, it was deleted by
-// another client, or by an earlier request of ours that was not answered.
-func (e *entry) remove(ctx context.Context) (ours bool, err error) {
+// another client, or by an earlier request of this lock whose answer was lost.
+func (e *entry) remove(ctx context.Context) (byThisLock bool, err error) {
 	var requests [][]any
 	for _, name := range slices.Concat(e.names, e.sharedNames) {
 		requests = append(requests, []any{&zk.DeleteRequest{Path: e.l.child(name), Version: -1}})
@@ -160,7 +160,7 @@ func (e *entry) remove(ctx context.Context) (ours bool, err error) {
 	if len(e.names) > 1 && e.sharedNames == nil {
 		requests = slices.Insert(requests, 0, slices.Concat(requests...))
 	}
-	ours = true
+	byThisLock = true
 	missing := 0
 	for _, ops := range requests {
 		err := retry(ctx, e.s, func() error {
@@ -176,12 +176,12 @@ func (e *entry) remove(ctx context.Context) (ours bool, err error) {
 		case err == nil && several:
 			return true, nil
 		case errors.Is(err, zk.ErrNoNode) && several: // continue with one delete for each
-			ours = e.unanswered
+			byThisLock = e.unanswered
 		case errors.Is(err, zk.ErrNoNode):
 			missing++
 		case err != nil:
 			return false, err
 		}
 	}
-	return ours && (e.unanswered || missing <= len(e.sharedNames)), nil
+	return byThisLock && (e.unanswered || missing <= len(e.sharedNames)), nil
 }

@@ -92,8 +92,8 @@ func (t *textLayout) wrap(first, rest, text string) {
 	t.b.WriteString(render.Wrap(first+text, t.Columns, rest) + "\n")
 }
 
-// list writes a list. The further lines of an item are indented as far as the text after the
-// item's mark.
+// list writes a list. The second and later lines of an item begin below the text of its
+// first line.
 func (t *textLayout) list(b block, indent string) {
 	for i, item := range b.items {
 		mark := "- "
