@@ -2,9 +2,10 @@
 // go-zookeeper and, if installed, with zkCli.sh: it runs them in turn against the same server.
 // It prints tables with the measured values and their goals.
 //
-//	go -C internal/bench run . [-quick] [-commands] [-scripts] [-tls] [-trees]
+//	go -C internal/bench run . [-quick] [-commands] [-scripts] [-tls] [-trees] [-against commit]
 //
-// The variable sections lists the measurements. A job is a program to run; byTurns runs jobs.
+// With -against, it compares zksh with an earlier version instead. The variable sections lists
+// the other measurements. A job is a program to run; byTurns runs jobs.
 package main
 
 import (
@@ -54,6 +55,7 @@ func main() {
 		exit(caught(func() { runHelper(os.Args[2:]) }))
 	}
 	quick := flag.Bool("quick", false, "smoke run: use small trees, and run each command once")
+	against := flag.String("against", "", "only compare zksh with zksh as it was at this `commit`")
 	chosen := map[string]*bool{}
 	for _, s := range sections {
 		chosen[s.flag] = flag.Bool(s.flag, false, "measure "+s.title+", and no section that is not chosen")
@@ -72,6 +74,10 @@ func main() {
 		fmt.Print("# Benchmarks\n\n" + describe())
 		if *quick {
 			fmt.Print("- smoke run (-quick): the figures mean nothing\n")
+		}
+		if *against != "" {
+			fmt.Printf("\n## Compared with %s\n\nRatios are medians over rounds in which each version had a turn, on a server without fsync.\n\n%s", *against, table(b.measureAgainst(*against)))
+			return
 		}
 		for _, s := range sections {
 			if all || *chosen[s.flag] {

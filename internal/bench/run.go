@@ -34,6 +34,8 @@ type sample struct {
 	first  time.Duration // time from the start until the expected text appeared in the output
 	total  time.Duration // time from the start until the program exited
 	memory int64         // peak memory, in bytes; 0 if the system does not report it
+
+	processor time.Duration // processor time of the program and of the processes that it waited for
 }
 
 // A matchCounter is a writer that counts the occurrences of a text in a program's output and
@@ -91,7 +93,8 @@ func (b *bench) run(j job) sample {
 	check(err)
 	_, copyErr := io.CopyBuffer(w, struct{ io.Reader }{out}, make([]byte, 64<<10))
 	err = errors.Join(copyErr, cmd.Wait())
-	s := sample{first: w.first, total: time.Since(w.start), memory: peakMemory(cmd.ProcessState)}
+	s := sample{first: w.first, total: time.Since(w.start), memory: peakMemory(cmd.ProcessState),
+		processor: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
 	if err == nil && w.count != j.times {
 		err = fmt.Errorf("want %q %d times in the output, got it %d times", j.expect, j.times, w.count)
 	}

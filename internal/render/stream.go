@@ -121,7 +121,11 @@ func (s *Stream) widthBeforeLast() (sum int) {
 }
 
 func (s *Stream) printRow(w io.Writer, cells []string, narrow bool, width int) error {
-	var b strings.Builder
+	var line strings.Builder
+	out := io.Writer(&line)
+	if width == 0 { // without a need to wrap, the row needs no copy of its own
+		out = w
+	}
 	for i, c := range cells {
 		switch {
 		case narrow && s.Columns[i].Spare:
@@ -129,13 +133,18 @@ func (s *Stream) printRow(w io.Writer, cells []string, narrow bool, width int) e
 		case i < len(cells)-1:
 			c = s.Columns[i].pad(c)
 		}
-		b.WriteString(c)
+		if _, err := io.WriteString(out, c); err != nil {
+			return err
+		}
 	}
-	line := b.String()
-	if !strings.Contains(line, "\n") { // if a row has line breaks, it contains znode data
-		line = Wrap(line, width, "    ")
+	row := line.String()
+	if !strings.Contains(row, "\n") { // if a row has line breaks, it contains znode data
+		row = Wrap(row, width, "    ")
 	}
-	_, err := io.WriteString(w, line+"\n")
+	if _, err := io.WriteString(w, row); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
 	return err
 }
 
