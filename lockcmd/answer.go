@@ -9,23 +9,25 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// lockLine is the answer of a command that acquires, awaits or releases a lock. It begins with
-// the result and the path of the lock, followed by further facts as name-value pairs.
+// A lockLine is the line that a lock command prints as its answer. It alternates between names
+// and values. The first pair is the result and the path of the lock, as in "locked /a".
 type lockLine render.Facts
 
-// answer returns the answer of a command that acquired this lease of the lock on path.
+// answer returns the line that a command prints after it has acquired this lease. path is the
+// path of the lock.
 func (t *heldLease) answer(path string) lockLine {
 	return lockLine{"locked", path, "mode", t.kind.label, "node", t.Node(), "token", render.Hex(t.Token()),
 		"waited", t.State().Waited.Seconds()}
 }
 
-// queuedLine returns the answer line for a wait that continues in the background.
+// queuedLine returns the line that a command prints when its wait for a lock continues in the
+// background.
 func queuedLine(path, mode, node string, place int) lockLine {
 	return lockLine{"waiting", path, "mode", mode, "node", node, "place", place}
 }
 
-// line formats the facts on one line. It shortens the znode's name to nodeWidth columns, or
-// keeps the full name if nodeWidth is 0.
+// line formats l as one line of text. It shortens the znode's name to nodeWidth columns; if
+// nodeWidth is 0, it keeps the full name.
 func (l lockLine) line(nodeWidth int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", l[0], l[1])
@@ -39,7 +41,7 @@ func (l lockLine) line(nodeWidth int) string {
 	return b.String()
 }
 
-// cell formats element i of the line for output. Durations are printed in seconds.
+// cell returns element i of the line as text. A float64 is a duration in seconds.
 func (l lockLine) cell(i int) string {
 	if seconds, is := l[i].(float64); is {
 		return fmt.Sprintf("%.3fs", seconds)
@@ -53,8 +55,8 @@ func (l lockLine) Text(w io.Writer) error {
 	return err
 }
 
-// minNodeWidth is the smallest number of columns to which fitted shortens a znode's name. The
-// result still shows the mode and the sequence number.
+// minNodeWidth is the minimum width of a shortened znode name, in columns. Such a name still
+// shows the mode and the sequence number.
 const minNodeWidth = 12
 
 // fitted formats the line for a terminal with this many columns. It shortens only the name of
@@ -67,7 +69,7 @@ func (l lockLine) fitted(columns int) string {
 	return l.line(node)
 }
 
-// FitText implements render.Fitter. If the line is too long even with a shortened znode name, it
+// FitText implements render.Fitter. It shortens the znode's name and, if that is not enough,
 // wraps the line.
 func (l lockLine) FitText(w io.Writer, columns int) error {
 	_, err := io.WriteString(w, render.Wrap(render.Safe(l.fitted(columns)), columns, "  ")+"\n")

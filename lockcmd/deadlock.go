@@ -16,17 +16,17 @@ const (
 	maxSearchPause   = 30 * time.Second
 )
 
-// deadlockSearch searches for a deadlock in which a wait of this shell is involved, or which a
-// planned wait would create.
+// A deadlockSearch searches for a deadlock that involves a wait of this shell for a lock, or
+// that a planned wait would create.
 type deadlockSearch struct {
 	table      *Table
 	env        *commands.Env
 	path       string
-	closed     func() bool // whether the user has left the ensemble
-	background bool        // the wait is in the background
+	closed     func() bool // reports whether the user has left the lock's ensemble
+	background bool        // whether the wait is in the background
 }
 
-// search looks for a deadlock again and again, until it has reported one or ctx ends.
+// search searches for a deadlock again and again, until it has reported one or ctx ends.
 func (d deadlockSearch) search(ctx context.Context) {
 	for pause := firstSearchPause; ; pause = min(2*pause, maxSearchPause) {
 		select {
@@ -49,8 +49,9 @@ func (d deadlockSearch) predict(ctx context.Context, mode zklock.Mode) bool {
 	return d.report(ctx, mode)
 }
 
-// report searches once. If it finds a deadlock, it notifies the user and returns true. An empty
-// mode means that the wait has already begun. If a queue cannot be read, report returns false.
+// report searches for a deadlock once. If it finds one, it notifies the user and returns true.
+// An empty mode means that the wait has already begun. If a queue cannot be read, report returns
+// false.
 func (d deadlockSearch) report(ctx context.Context, mode zklock.Mode) bool {
 	held := d.table.heldNodes()
 	if len(held) == 0 || d.closed() {

@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// ensemble gives package queue access to the ensemble of a session.
+// An ensemble lets packages queue and cluster read from the ensemble of a session.
 type ensemble struct{ s *zkconn.Session }
 
 var _ queue.TreeEnsemble = ensemble{}
@@ -64,7 +64,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		nodes[i].Stat, err = stat.Wait(ctx)
 		switch {
 		case errors.Is(err, zkconn.NoAuth):
-			nodes[i].Stat = &zk.Stat{} // the znode exists; newer servers report nothing more
+			nodes[i].Stat = &zk.Stat{} // the znode exists, but newer servers do not return its Stat
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			return nil, err
 		}
@@ -111,16 +111,16 @@ func (e ensemble) ServerPath(path string) string { return e.s.ServerPath(path) }
 // ClientPath implements cluster.Ensemble.
 func (e ensemble) ClientPath(path string) string { return e.s.ClientPath(path) }
 
-// maxQueueData limits the total size of the contenders' data, in bytes. A typical contender
-// stores less than 100 bytes.
+// maxQueueData is the maximum total size of the contenders' data in one queue, in bytes. A
+// typical contender stores less than 100 bytes.
 const maxQueueData = 32 << 20
 
 // listBatchBytes is the maximum total length of the paths in one request, in bytes. It is well
 // below the server's frame limit of 1 MiB.
 const listBatchBytes = 512 << 10
 
-// Lists implements queue.TreeEnsemble. If the server does not support multiRead, Lists reads the
-// lists one by one, so they may be from different moments.
+// Lists implements queue.TreeEnsemble. If the server does not support multiRead, Lists sends one
+// request for each list, so the lists may be from different moments.
 func (e ensemble) Lists(ctx context.Context, dirs []string) ([][]string, error) {
 	if len(dirs) == 0 {
 		return nil, nil

@@ -14,26 +14,29 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// fenceName is the environment variable that lists the locks under which a command runs, one
-// fencedLock per line. Each zksh process that the command starts reads it.
+// fenceName is the name of the environment variable that lists the locks under which a command
+// runs, one fencedLock per line. Each zksh process that the command starts reads it.
 const fenceName = "ZK_LOCK_FENCE"
 
-// fence makes each write of a session depend on the locks of this shell and on the enclosing
-// locks, which are held by parent processes. A lock that was unlocked no longer counts. A lock
-// that was lost, or that zksh released at another client's request, counts until zksh has
-// reported the loss as an error.
+// A fence makes the server reject all writes of a session once a lock is lost. It covers the
+// locks of this shell and the enclosing locks, which parent processes hold. A lock that was
+// unlocked no longer counts.
+//
+// A lost lock blocks writes until the user unlocks it or, with zksh -k, until zksh has reported
+// the loss. In a script, a lock that zksh released at another client's request blocks writes
+// until zksh has reported the release.
 type fence struct {
 	table             *Table
 	session           *zkconn.Session
-	continueAfterLoss bool          // after a reported loss, continue and write without that lock (zksh -k)
+	continueAfterLoss bool          // whether zksh continues after a reported loss and writes without that lock (-k)
 	enclosing         []fencedLock  // the locks that parent processes hold
-	identifying       chan struct{} // capacity 1, full while a goroutine identifies an ensemble
+	identifying       chan struct{} // semaphore of capacity 1; held by the goroutine that computes inEnsemble
 
-	mu         sync.Mutex
-	known      bool         // knownFor and inEnsemble are set
-	knownFor   zkconn.Epoch // the session whose ensemble was identified last
-	inEnsemble []string     // the znodes of enclosing locks in that ensemble
-	dropped    []string     // one znode of each lock that no longer counts
+	mu         sync.Mutex   // guards the fields below
+	known      bool         // whether knownFor and inEnsemble are set
+	knownFor   zkconn.Epoch // the session for which inEnsemble was computed
+	inEnsemble []string     // znodes of those enclosing locks that are in the ensemble of knownFor
+	dropped    []string     // one znode of each lock that the fence ignores
 }
 
 func newFence(t *Table, s *zkconn.Session, continueAfterLoss bool, enclosing []fencedLock) *fence {
@@ -62,7 +65,8 @@ func (f *fence) For(s *zkconn.Session) zkconn.Fence {
 	return newFence(f.table, s, f.continueAfterLoss, enclosing)
 }
 
-// allLocks returns the locks that count: the locks of this shell and the enclosing locks.
+// allLocks returns the locks of this shell and the enclosing locks, except those that the fence
+// ignores.
 func (f *fence) allLocks() []fencedLock {
 	locks := slices.Clone(f.enclosing)
 	for i := range locks {
@@ -86,7 +90,7 @@ func (f *fence) allLocks() []fencedLock {
 }
 
 // envValue returns the value of ZK_LOCK_FENCE for a command. If it also returns an error, the
-// value can still be used, but some of its lines have no marks.
+// value can still be used, but some of its lines lack the marks that identify the ensemble.
 func (f *fence) envValue(ctx context.Context) (string, error) {
 	if f == nil {
 		return "", nil
@@ -99,8 +103,8 @@ func (f *fence) envValue(ctx context.Context) (string, error) {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(lines))), "\n"), err
 }
 
-// Nodes implements zkconn.Fence. It returns the znodes that must exist when a write in this
-// session takes effect.
+// Nodes implements zkconn.Fence. It returns the znodes that must still exist when the server
+// carries out a write of this session.
 func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error) {
 	nodes, err := f.enclosingIn(ctx, epoch)
 	if err != nil {
@@ -124,7 +128,8 @@ func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error)
 	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(nodes, f.isDropped)))), nil
 }
 
-// nodesOf returns the server paths of the leases' znodes. dir is the server path of their lock.
+// nodesOf returns the paths of the leases' znodes. dir is the path of their lock. All paths
+// include the chroot.
 func nodesOf(dir string, leases ...*heldLease) (nodes []string) {
 	for _, l := range leases {
 		for _, node := range l.Nodes() {
@@ -134,15 +139,15 @@ func nodesOf(dir string, leases ...*heldLease) (nodes []string) {
 	return nodes
 }
 
-// isDropped reports whether the lock with this znode no longer counts. The caller must hold
-// f.mu.
+// isDropped reports whether the fence ignores the lock that owns this znode. The caller must
+// hold f.mu.
 func (f *fence) isDropped(node string) bool {
 	return slices.ContainsFunc(f.dropped, func(off string) bool {
 		return path.Dir(off) == path.Dir(node) && zklock.SameOwner(off, node)
 	})
 }
 
-// drop makes the fence ignore the lock with this znode from now on.
+// drop makes the fence ignore the lock that owns this znode from now on.
 func (f *fence) drop(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,8 +156,8 @@ func (f *fence) drop(node string) {
 	}
 }
 
-// Refused implements zkconn.Fence. It returns the error for a write that was rejected because
-// the server's check that node exists failed with code.
+// Refused implements zkconn.Fence. It returns the error for a write that the server rejected
+// because its check of node, a lock's znode, failed with this code.
 func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error {
 	which, out := "the enclosing lock", ""
 	t := f.table
@@ -177,9 +182,9 @@ func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error
 	return fmt.Errorf("nothing was written: zksh cannot check %s, because the server returned an error for the znode %s: %v", which, node, code)
 }
 
-// continueWithout drops the locks with these znodes if zksh continues after a loss, and returns
-// text that says so, for the end of the loss message. Otherwise, it does nothing and returns an
-// empty string.
+// continueWithout makes the fence ignore the locks with these znodes if zksh continues after a
+// loss (-k). It then returns a clause to append to the loss message. Without -k, it does nothing
+// and returns an empty string.
 func (f *fence) continueWithout(nodes ...string) string {
 	if f == nil || !f.continueAfterLoss {
 		return ""

@@ -16,7 +16,7 @@ import (
 )
 
 // enclosingIn returns the znodes of those enclosing locks that are in the ensemble of this
-// session. It identifies the ensemble once per session.
+// session. It determines them once per session.
 func (f *fence) enclosingIn(ctx context.Context, epoch zkconn.Epoch) ([]string, error) {
 	if len(f.enclosing) == 0 {
 		return nil, nil
@@ -52,8 +52,8 @@ func (f *fence) cached(epoch zkconn.Epoch) (nodes []string, known bool) {
 }
 
 // withoutValues returns a context that ends together with ctx but carries none of its values.
-// The requests that identify the ensemble must not join the write's transaction or count as part
-// of it.
+// The fence uses it for the requests that identify the ensemble, because they must not become
+// part of the write's transaction.
 func withoutValues(ctx context.Context) (context.Context, func()) {
 	alone, cancel := context.WithCancelCause(context.Background())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -105,12 +105,14 @@ func invalidLineError(p fencedLock) error {
 		"to write without the check, use --no-fence", fenceName, p.line, p.parseErr))}
 }
 
-// sameEnsemble reports whether locks, which all name the same servers, are in the ensemble of
-// this session. It returns true if the session's servers overlap with the named ones, or if the
-// session sees a marked znode. It returns false only with proof: the session sees no marked
-// znode, and a later query in each lock's own ensemble still finds one. Such a znode existed all
-// the time, so the session would have seen it if the ensembles were the same. Without proof,
-// sameEnsemble returns an error.
+// sameEnsemble reports whether the locks, which all name the same servers, are in the ensemble
+// of this session. It returns true if the session's servers overlap with the named ones, or if
+// the session sees a znode that has one of the locks' marks.
+//
+// It returns false only with proof: the session sees no such znode, and a later query in the
+// locks' own ensemble still finds one for each lock. Those znodes existed all the time, so the
+// session would have seen them if the ensembles were the same. Without proof, sameEnsemble
+// returns an error.
 func (f *fence) sameEnsemble(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock, noMarks error) (bool, error) {
 	ours, hosts := epoch.Servers().Hosts, locks[0].hosts
 	if zkconn.Overlap(ours, hosts) || zkconn.Overlap(addresses(ctx, ours), addresses(ctx, hosts)) {
@@ -145,9 +147,9 @@ func unknownEnsembleError(p fencedLock, why error) error {
 		"the ensemble of the enclosing lock (%s): %w; to write without the check, use --no-fence", p.address(), why))}
 }
 
-// findMarks searches the locks' own ensemble for a marked znode of each lock: first through the
-// connections of this program, and then in a new session. It returns the locks for which it
-// found none, and the reason.
+// findMarks searches the locks' own ensemble for a znode that still has its mark, one for each
+// lock. It first uses the connections of this program, and then a new session. It returns the
+// locks for which it found no such znode, and the reason.
 func (f *fence) findMarks(ctx context.Context, locks []fencedLock) (missing []fencedLock, why error) {
 	missing = slices.Clone(locks)
 	search := func(at zkconn.Ensemble) error {
@@ -164,7 +166,7 @@ func (f *fence) findMarks(ctx context.Context, locks []fencedLock) (missing []fe
 		}
 	}
 	for _, home := range homes {
-		if why = search(home); len(missing) == 0 { // otherwise the new session below decides
+		if why = search(home); len(missing) == 0 { // otherwise, search again in a new session below
 			return nil, nil
 		}
 	}
@@ -185,8 +187,8 @@ func (f *fence) findMarks(ctx context.Context, locks []fencedLock) (missing []fe
 // queryTimeout is the time limit for each attempt to query a lock's ensemble.
 const queryTimeout = 10 * time.Second
 
-// readLatestStats is like readStats, but first sends a barrier, because the session's server
-// may lag behind the leader.
+// readLatestStats is like readStats, but first commits an empty transaction, because the
+// session's server may lag behind the leader.
 func readLatestStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock) (map[string]*zk.Stat, error) {
 	if err := epoch.Barrier(ctx); err != nil {
 		return nil, err
@@ -194,8 +196,8 @@ func readLatestStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock
 	return readStats(ctx, epoch, locks)
 }
 
-// lookupTimeout is the time limit for resolving host names. If the servers cannot be resolved in
-// time, zksh compares the marks of the znodes instead.
+// lookupTimeout is the time limit for resolving the names of servers. If they cannot be resolved
+// in time, zksh identifies the ensemble by the marks of its znodes instead.
 const lookupTimeout = 2 * time.Second
 
 // addresses resolves hosts and returns their numeric addresses as host:port. It skips hosts that

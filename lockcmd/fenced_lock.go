@@ -20,23 +20,23 @@ import (
 //	HOST:PORT,…/PATH@MARK,…[@CLUSTER]
 //
 // PATH is the path of the lock's own znode. There is one MARK for each znode on this path,
-// beginning with the topmost one. The marks identify the ensemble whatever names its servers
-// have, even after the lock is gone. Lines written by zksh 0.1 have no marks. CLUSTER is the
-// name of the section of zksh's configuration that lists the servers.
+// beginning with the topmost one. The marks identify the ensemble even if its servers have
+// other names, and even after the lock is gone. Lines written by zksh 0.1 have no marks. CLUSTER
+// is the section of zksh's configuration that lists the servers.
 type fencedLock struct {
 	hosts   []string // addresses of the servers, as host:port
-	node    string   // server path of the lock's own znode
-	marks   []mark   // one per element of paths(); nil means unknown
-	cluster string   // begins with ClusterMark; empty if the servers are not from a section
+	node    string   // path of the lock's own znode, including the chroot
+	marks   []mark   // marks of the znodes that paths returns, in the same order; nil if unknown
+	cluster string   // ClusterMark and the name of the section; empty if the servers are not from a section
 
-	line     string // the line as read
-	parseErr error  // set if the line cannot be parsed; the only other field set is line
+	line     string // the line as it was read
+	parseErr error  // why the line cannot be parsed; if it is set, line is the only other field that is set
 
 	home    zkconn.Ensemble // a connection of this program that may lead to the lock's ensemble; zero if there is none
 	session int64           // id of the session on home that holds the lock; 0 if another program holds it
 }
 
-// mark identifies the transaction that created a znode. Znodes of different ensembles have
+// A mark identifies the transaction that created a znode. Znodes of different ensembles have
 // different marks.
 type mark struct{ czxid, ctime int64 }
 
@@ -71,8 +71,8 @@ func parseMark(text string) (m mark, err error) {
 	return m, nil
 }
 
-// parseFence parses the value of ZK_LOCK_FENCE. It also returns the lines that it cannot parse:
-// they prevent all writes of this program and of the programs that it starts.
+// parseFence parses the value of ZK_LOCK_FENCE. Its result includes the lines that cannot be
+// parsed: they block all writes of this program and of the programs that it starts.
 func parseFence(lines string) (locks []fencedLock) {
 	for line := range strings.Lines(lines) {
 		if line = strings.TrimSuffix(line, "\n"); line == "" {
@@ -149,8 +149,8 @@ func (p fencedLock) paths() (all []string) {
 	return all
 }
 
-// hasMark reports whether any znode on the lock's path still has its mark. stats maps paths to
-// Stats.
+// hasMark reports whether any znode on the lock's path still has its mark. stats contains the
+// Stats of these znodes, by path.
 func (p fencedLock) hasMark(stats map[string]*zk.Stat) bool {
 	for i, node := range p.paths() {
 		if i < len(p.marks) && p.marks[i].matches(stats[node]) {
@@ -160,9 +160,9 @@ func (p fencedLock) hasMark(stats map[string]*zk.Stat) bool {
 	return false
 }
 
-// isHere reports whether stats was read in the lock's ensemble. stats maps paths to Stats. If
-// the lock has no marks, the existence of its own znode is the proof, because the name is
-// unique.
+// isHere reports whether stats was read in the lock's ensemble. stats contains the Stats of
+// znodes, by path. If the lock has no marks, the existence of its own znode is the proof,
+// because the name of that znode is unique.
 func (p fencedLock) isHere(stats map[string]*zk.Stat) bool {
 	return p.hasMark(stats) || p.marks == nil && stats[p.node] != nil
 }
@@ -187,9 +187,9 @@ func readStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock) (map
 	return stats, nil
 }
 
-// withMarks returns a copy of locks in which the locks that this program holds have marks. It
-// reads the marks in the session that holds the lock. If that session has ended, the lock
-// remains without marks.
+// withMarks returns a copy of locks, and adds the missing marks of the locks that this program
+// holds. It reads the marks in the session that holds the lock. If that session has ended, the
+// lock remains without marks.
 func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 	locks = slices.Clone(locks)
 	in := map[zkconn.Epoch][]fencedLock{}
@@ -216,8 +216,8 @@ func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 }
 
 // unreadHolder returns the session of this program that holds the lock, if the marks must still
-// be read there. present is false if no session of this program holds the lock or if the marks
-// are already known.
+// be read in that session. present is false if no session of this program holds the lock, or if
+// the marks are already known.
 func (p fencedLock) unreadHolder() (epoch zkconn.Epoch, present bool) {
 	if p.session == 0 || p.marks != nil {
 		return epoch, false

@@ -13,9 +13,10 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// heldName is the environment variable that lists the znodes of all locks held by the command's
-// parent processes, as server paths, one per line. The names of the znodes are unique, so a name
-// alone shows whether the lock still exists in the ensemble in use.
+// heldName is the name of the environment variable that lists the znodes of all locks held by
+// the command's parent processes. It contains one path per line, including the chroot. The names
+// of the znodes are unique, so a name alone shows whether the lock still exists in the ensemble
+// in use.
 const heldName = "ZK_LOCK_HELD"
 
 // heldByParents returns the znodes of the locks that the parent processes of this program

@@ -11,7 +11,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// lifecycle is the state machine of one lock in this shell. It contains the whole state of the
+// A lifecycle is the state machine of one lock in this shell. It contains the whole state of the
 // lock: the attempt to acquire it, its leases, the command that runs under it, and its release.
 //
 // Each method that changes the state handles one event, and events can arrive in any order.
@@ -19,65 +19,65 @@ import (
 // from the events. The methods send no requests and never block. The caller must hold the mutex
 // of the Table.
 type lifecycle struct {
-	path      string // as the user typed it
+	path      string // path of the lock, as the user typed it
 	kind      kind   // the command that first requested the lock
 	family    zklock.Family
 	revocable bool
 
-	status          zklock.Status // last status that the recipe reported
+	status          zklock.Status // last status that package zklock reported
 	attempt         *attempt      // the attempt to acquire the lock; nil if there is none
 	leases          []*heldLease  // newest last
-	command         *command      // runs under one of the leases; nil if there is none
-	revokeRequested bool          // another client asked for the lock, and zksh has not reacted yet
-	lossReported    bool          // the loss was returned as an error
-	releaseRejected bool          // a release was rejected, and that was returned as an error
-	notices         []string      // notices that decide has not returned yet
+	command         *command      // the command that runs under one of the leases; nil if there is none
+	revokeRequested bool          // whether another client asked for the lock and zksh has not reacted yet
+	lossReported    bool          // whether the loss of the lock was returned as an error
+	releaseRejected bool          // whether the rejection of a release was returned as an error
+	notices         []string      // notices for the user that decide has not returned yet
 }
 
-// lease contains the methods of a zklock.Lease that the lock commands use.
+// A lease has those methods of a zklock.Lease that the lock commands use.
 type lease interface {
 	Node() string
 	Nodes() []string
 	Token() int64
 	SessionID() int64
 	Mode() zklock.Mode
-	State() zklock.Status // used for its times and by judge; everything else uses lifecycle.status
+	State() zklock.Status // only for the times and for judge; all other code uses lifecycle.status
 	Left() time.Duration
 	Timeout() time.Duration
 	Unlock(ctx context.Context) error
 }
 
-// asking is the state from the request for the lock until the first report of the recipe.
+// asking is the state of a requested lock until package zklock reports its first status.
 const asking zklock.State = "asking"
 
-// attempt is one attempt to acquire the lock. If ctx ends before the lock is granted, the
+// An attempt is one attempt to acquire the lock. If ctx ends before the lock is granted, the
 // attempt is canceled. After the grant, the end of ctx has no effect.
 type attempt struct {
 	kind       kind
-	command    *command // started as soon as the lock is held; nil if there is none
+	command    *command // command to start as soon as the lock is held; nil if there is none
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
-	detach     func() bool // makes the end of ctx have no effect; returns false if ctx has ended
-	queued     bool
+	detach     func() bool   // makes a later end of ctx have no effect; returns false if ctx has already ended
+	queued     bool          // whether the attempt has a place in the queue
 	gotPlace   chan struct{} // closed when queued becomes true
 	done       chan struct{} // closed when the attempt is over and an unwanted lease has been released
-	releaseErr error         // error of that release; read only after done is closed
+	releaseErr error         // error of releasing an unwanted lease; read it only after done is closed
 }
 
-// heldLease is one lease that this shell holds.
+// A heldLease is one lease that this shell holds.
 type heldLease struct {
 	lease
 	seq       int // position in the order in which the shell acquired its leases
 	kind      kind
-	releasing bool // a goroutine is releasing the lease
+	releasing bool // whether a goroutine is releasing the lease
 }
 
-// command is a program that runs under a lease, or that zksh will start when the lease is
+// A command is a program that runs under a lease, or that zksh will start when the lease is
 // granted.
 type command struct {
 	name       string
 	grace      time.Duration // time between SIGTERM and SIGKILL
-	confirm    bool          // exit with StatusUnconfirmed if the release is not confirmed
+	confirm    bool          // whether zksh exits with StatusUnconfirmed if the release is not confirmed
 	lease      *heldLease
 	stopReason outcome       // why the command must terminate; held means that it may run
 	deadline   time.Time     // when all its processes must be gone; zero while it may run
@@ -85,15 +85,15 @@ type command struct {
 	wake       chan struct{} // capacity 1; wakes watch to call judge again
 }
 
-// decisions are the actions that follow from events. The caller carries them out.
+// decisions are the actions that follow from events. The caller of decide carries them out.
 type decisions struct {
-	notices []string // printed to the user
-	yield   bool     // release all leases, because another client asked for the lock
-	forget  bool     // no lease and no attempt remains, so the table removes the lock
+	notices []string // messages to print for the user
+	yield   bool     // whether to release all leases, because another client asked for the lock
+	forget  bool     // whether to remove the lock from the table, because no lease and no attempt remains
 }
 
-// newAttempt returns an attempt that is canceled when ctx ends. If this happens before the lock
-// is granted, the attempt also calls stop.
+// newAttempt returns an attempt that is canceled when ctx ends. If ctx ends before the lock is
+// granted, newAttempt also makes sure that stop is called.
 func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 	a := &attempt{kind: k, gotPlace: make(chan struct{}), done: make(chan struct{})}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
@@ -102,17 +102,19 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 }
 
 // newCommand returns a command to run under a lock. It limits the grace period to an eighth of
-// the session timeout. A healthy lease may have as little as 5/16 of the timeout left before it
-// is renewed. The grace period and killMargin are subtracted from this. The rest is how long a
-// server may be unavailable before the command must terminate: about 1.5 s with a timeout of 10
+// the session timeout.
+//
+// The lease of a healthy lock can have as little as 5/16 of the timeout left before it is
+// renewed. Subtract the grace period and killMargin: the rest is how long the servers may be
+// unavailable before zksh must terminate the command. With a timeout of 10 s, this is about 1.5
 // s.
 func newCommand(name string, grace, timeout time.Duration) *command {
 	return &command{name: name, grace: max(0, min(grace, timeout/8, timeout/4-killMargin)), wake: make(chan struct{}, 1)}
 }
 
-// decide returns the actions that follow from the events since the last call. While the shell
-// tries to acquire the lock, or a command runs under it, the shell does not yield the lock to
-// another client.
+// decide returns the actions that follow from the events since the last call. zksh does not
+// release the lock at another client's request while it still tries to acquire the lock, or
+// while a command runs under it.
 func (l *lifecycle) decide() decisions {
 	d := decisions{notices: l.notices, forget: len(l.leases) == 0 && l.attempt == nil}
 	l.notices = nil
@@ -149,8 +151,8 @@ func (l *lifecycle) attemptStarted(a *attempt) {
 	}
 }
 
-// cancelAttempt cancels the current attempt with this cause. It returns the attempt, or nil if
-// there is none.
+// cancelAttempt cancels the current attempt to acquire the lock, with this cause. It returns the
+// attempt, or nil if there is none.
 func (l *lifecycle) cancelAttempt(cause error) *attempt {
 	if l.attempt != nil {
 		l.attempt.cancel(cause)
@@ -158,11 +160,11 @@ func (l *lifecycle) cancelAttempt(cause error) *attempt {
 	return l.attempt
 }
 
-// statusChanged records a status that the recipe reported. If left is set, the user has left the
-// session and needs no notice.
+// statusChanged records a status of the lock that package zklock reported. If left is true, the
+// user has closed the session and needs no notice.
 func (l *lifecycle) statusChanged(s zklock.Status, left bool) {
 	before := l.status.State
-	if s.State != zklock.Releasing || s.Err == nil { // otherwise a removal failed, perhaps of an earlier attempt's znode
+	if s.State != zklock.Releasing || s.Err == nil { // ignore a failed removal, which may concern an earlier attempt's znode
 		l.status = s
 	}
 	l.lossReported = l.lossReported && s.State != zklock.Held
@@ -204,8 +206,8 @@ func (l *lifecycle) notice(before zklock.State, s zklock.Status) string {
 	return ""
 }
 
-// reaction returns the end of a notice that another client has asked for the lock. It says how
-// zksh reacts to the request.
+// reaction returns the last part of the notice that another client asks for the lock. It says
+// how zksh reacts, or how the user can release the lock.
 func (l *lifecycle) reaction() string {
 	switch {
 	case l.revocable && l.command != nil:
@@ -218,11 +220,12 @@ func (l *lifecycle) reaction() string {
 	return "; to release it, run: unlock " + l.path
 }
 
-// attemptFailed records that the attempt has ended without a lease.
+// attemptFailed records that the attempt to acquire the lock has ended without a lease.
 func (l *lifecycle) attemptFailed() { l.attempt = nil }
 
-// attemptGranted records that the attempt has ended with a lease. If it returns an error, the
-// shell must not keep the lease or start the command, and the caller must release the lease.
+// attemptGranted records that the attempt to acquire the lock has ended with a lease. If it
+// returns an error, the shell must not keep the lease or start the command, and the caller must
+// release the lease.
 func (l *lifecycle) attemptGranted(granted lease, seq int, now time.Time) (*heldLease, error) {
 	a := l.attempt
 	l.attempt = nil
@@ -246,12 +249,13 @@ func (l *lifecycle) attemptGranted(granted lease, seq int, now time.Time) (*held
 
 // judge decides whether the command must terminate. remaining is the remaining time of the
 // command's lease. The returned deadline is the time by which the command must be gone, or zero
-// if the command may run. A decision to terminate is final. Its deadline can only become
-// earlier, for example because the machine slept, which stops the clock of timers. The caller
-// must call judge again within the duration recheck.
+// if the command may run. The caller must call judge again within the duration recheck.
 //
-// judge asks the lease for its state, because lifecycle.status may lag behind or belong to an
-// earlier lease.
+// A decision to terminate is final. Its deadline can only become earlier, for example because
+// the machine was asleep, which stops the clock of timers.
+//
+// judge asks the lease for its state, because lifecycle.status may be out of date or belong to
+// an earlier lease.
 func (l *lifecycle) judge(now time.Time, remaining time.Duration) (deadline time.Time, recheck time.Duration) {
 	c := l.command
 	state := c.lease.State().State
@@ -286,10 +290,10 @@ func (l *lifecycle) commandEnded(byKeeper bool) {
 	l.command = nil
 }
 
-// claim returns a lease that the caller must release, or nil if there is none. It chooses the
-// newest lease. With exclusiveFirst, it prefers an exclusive lease, so that the shell can stop
-// writing and continue to read. It never returns the lease of the running command, which is
-// released when the command ends.
+// claim selects the lease that the caller must release next, or returns nil if there is none. It
+// selects the newest lease. With exclusiveFirst, it prefers an exclusive lease, so that the
+// shell can stop writing and continue to read. It never selects the lease of the running
+// command, which is released when the command ends.
 func (l *lifecycle) claim(exclusiveFirst bool) *heldLease {
 	var pick *heldLease
 	for _, t := range slices.Backward(l.leases) {
@@ -314,14 +318,14 @@ func (l *lifecycle) leaseReleased(t *heldLease, e outcome) (left int) {
 		l.releaseRejected = true
 	} else {
 		l.leases = slices.DeleteFunc(l.leases, func(o *heldLease) bool { return o == t })
-		l.lossReported = l.lossReported || e == lost // the caller reports this loss
+		l.lossReported = l.lossReported || e == lost // the caller of leaseReleased reports this loss
 	}
 	return len(l.leases)
 }
 
-// sessionClosed drops the leases of a session that the user has closed. Unless quiet is set, it
-// adds a notice. The shell sets quiet when it exits, because it then reports the result of the
-// release instead.
+// sessionClosed removes the leases of a session that the user has closed, and adds a notice
+// unless quiet is true. The shell sets quiet when it exits, because it then reports the result
+// of the release instead.
 func (l *lifecycle) sessionClosed(quiet bool) {
 	if len(l.leases) > 0 && !quiet {
 		l.notices = append(l.notices, "lock "+l.path+": released, because its session was closed")
@@ -333,7 +337,7 @@ func (l *lifecycle) sessionClosed(quiet bool) {
 func (l *lifecycle) maybeLost() bool { return isLost(l.status.State) }
 
 // markLossReported reports whether the caller must now return the loss of the lock as an error.
-// It returns true once for each loss.
+// For each loss, it returns true only once.
 func (l *lifecycle) markLossReported() bool {
 	due := len(l.leases) > 0 && l.maybeLost() && !l.lossReported
 	l.lossReported = l.lossReported || due
@@ -350,8 +354,8 @@ func (l *lifecycle) newestSeq() int {
 
 func isLost(s zklock.State) bool { return s == zklock.Lost || s == zklock.PresumedLost }
 
-// killMargin is how long before the end of the lease all processes of a command must be gone. It
-// covers the time until a signal takes effect.
+// killMargin is the time between the moment when all processes of a command must be gone and the
+// end of the lease. It allows for the delay before a signal takes effect.
 const killMargin = 200 * time.Millisecond
 
 // maxJudgePause is the maximum time between two calls of judge.

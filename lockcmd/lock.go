@@ -21,9 +21,9 @@ const group = "Locks"
 // kind describes one of the commands that acquire a lock: lock, wlock or rlock.
 type kind struct {
 	command string
-	label   string // the mode in answers and lists
+	label   string // mode of the lock, as shown in answers and lists
 	mode    zklock.Mode
-	family  zklock.Family // default of the flag --as
+	family  zklock.Family // default value of the flag --as
 	summary string
 	help    string
 }
@@ -66,7 +66,7 @@ type lockFlags struct {
 	acl                        []zk.ACL // parsed from aclText
 
 	limit      commands.Duration // maximum time to wait for the lock
-	timeoutErr error             // cause of the context when the limit has passed
+	timeoutErr error             // error to report when the limit has passed
 }
 
 func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
@@ -110,7 +110,7 @@ func (f *lockFlags) check(argv []string) error {
 			return commands.Misuse("--acl: %v", err)
 		}
 	}
-	f.try = f.try || f.wait.Given && f.wait.Value == 0 // as in flock
+	f.try = f.try || f.wait.Given && f.wait.Value == 0 // -w 0 means -n, as in flock(1)
 	for _, known := range zklock.Families() {
 		if f.family == string(known) {
 			return nil
@@ -148,8 +148,8 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 }
 
 // lockAndRun acquires a lock and, if argv is not empty, runs the command argv under it. It
-// begins to listen for signals before it requests the lock. A signal before the grant cancels
-// the attempt, and a later signal is passed on to the command.
+// begins to listen for signals before it requests the lock. A signal before the lock is granted
+// cancels the attempt; a later signal is passed on to the command.
 func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string, argv []string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	}
 	timeout := env.Session.Info().Timeout
 	f.limit, f.timeoutErr = f.wait, errTimeUp
-	if f.try { // the servers answer at once, unless they are down
+	if f.try { // no wait for other clients, so only an outage can delay the answer
 		f.limit, f.timeoutErr = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer the request for the lock in time", zkconn.ConnectionLoss)
 	}
 	waiting, stop := ctx, func() {}
@@ -175,7 +175,7 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 			return err
 		}
 		spec.Signals = child.Listen()
-		stop = spec.Signals.Close // also called when ctx ends, so that the next signal terminates zksh
+		stop = spec.Signals.Close // newAttempt also calls this when ctx ends, so that the next signal terminates zksh
 		defer stop()
 	}
 	a := newAttempt(waiting, k, stop)
@@ -203,7 +203,7 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 		if o.drain(removing) != nil {
 			env.Screen.Note("lock " + o.path + ": zksh is removing its place in the queue in the background")
 		}
-		_ = commands.CleanUp(ctx, t.notifier.finish) // earlier notices come before the error, if the terminal accepts them
+		_ = commands.CleanUp(ctx, t.notifier.finish) // print pending notices before the error
 		return err
 	}
 	if a.command == nil {
@@ -248,7 +248,7 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 	switch {
 	case t.ending:
 		return nil, errLeaving
-	case o != nil && o.status.State != zklock.Lost: // a new entry replaces a lost lock
+	case o != nil && o.status.State != zklock.Lost: // if the lock is lost, a new entry replaces it
 		if err := o.checkReentry(a.kind, f); err != nil {
 			return nil, err
 		}

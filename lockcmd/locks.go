@@ -61,7 +61,8 @@ func (t *Table) locksCommand() *commands.Command {
 	}
 }
 
-// lockRow describes one lock that this shell holds or waits for, as the command locks shows it.
+// A lockRow describes one lock that this shell holds or waits for, in the answer of the command
+// locks.
 type lockRow struct {
 	Path  string    `json:"path"`
 	Mode  string    `json:"mode,omitempty"`
@@ -70,7 +71,7 @@ type lockRow struct {
 	Place int       `json:"place,omitempty"`
 	Node  string    `json:"node,omitempty"`
 	Token string    `json:"token,omitempty"`
-	Until time.Time `json:"until,omitzero"` // when the lease expires
+	Until time.Time `json:"until,omitzero"` // time at which the newest lease expires unless it is renewed
 	left  time.Duration
 }
 
@@ -115,8 +116,7 @@ func (l lockRows) Table() render.Grid {
 // Text writes the table without shortening it.
 func (l lockRows) Text(w io.Writer) error { return l.FitText(w, 0) }
 
-// FitText implements render.Fitter. If a znode's name must be shortened, it still shows the
-// mode.
+// FitText implements render.Fitter. A shortened znode name still shows the mode of the lock.
 func (l lockRows) FitText(w io.Writer, columns int) error {
 	if len(l) == 0 {
 		_, err := io.WriteString(w, "no locks\n")

@@ -16,7 +16,7 @@ const wholeHelp = "With -R, locks shows all queues below the path, of any client
 	"recipes that ignore each other. It reports a finding only after seeing it twice, 2 s apart, and prints the command " +
 	"that resolves it. The exit status is 1 if there is a finding, and 0 if there is none."
 
-// rootOf returns the path argument of a command that searches a whole tree, or / if there is no
+// rootOf returns the path argument of a command that searches a subtree, or / if there is no
 // argument.
 func rootOf(args []string) string {
 	if len(args) == 0 {
@@ -37,7 +37,7 @@ func showAll(ctx context.Context, env *commands.Env, root string) error {
 	return show(env, s)
 }
 
-// show prints a value, followed by its remarks.
+// show prints a value, and then its remarks as notes.
 func show(env *commands.Env, v interface {
 	render.Value
 	Remarks() []string

@@ -14,17 +14,17 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// follower shows a queue and its changes. It also serves as the ensemble from which package
-// queue reads, and sets watches when it reads.
+// A follower shows a queue and its changes, for locks -f. Package queue reads the queue through
+// the follower, which sets watches as it reads.
 type follower struct {
 	ensemble
 	env     *commands.Env
 	live    commands.Region // the part of the terminal where the queue is drawn
 	path    string
 	queue   *queue.Follower
-	stats   *queue.Stats      // the statistics drawn last
+	stats   *queue.Stats      // statistics to draw below the queue; nil if there are none
 	session *zkconn.Pinned    // the current session
-	wake    chan zk.EventType // receives a value after a change
+	wake    chan zk.EventType // receives an event when a watched znode changes
 	dirs    []string          // paths whose children are watched
 	holders []string          // znodes whose data is watched while they exist
 }
@@ -36,8 +36,8 @@ var _ queue.WatchableEnsemble = (*follower)(nil)
 const redrawEvery = time.Second
 
 // followQueue shows a queue and its changes until ctx ends. It continues after reconnects and in
-// new sessions. Its watches do not appear among the user's events. With stats, it collects
-// statistics, which a terminal shows all the time and other output only at the end.
+// new sessions. The user does not see the events of its watches. With stats, it also collects
+// statistics. A terminal shows them all the time; other output shows them only at the end.
 func followQueue(ctx context.Context, env *commands.Env, path string, stats bool) error {
 	f := &follower{ensemble: ensemble{env.Session}, env: env, path: path,
 		live: env.Screen.Region(commands.Answers), wake: make(chan zk.EventType, 1)}
@@ -148,14 +148,14 @@ func (f *follower) Children(ctx context.Context, path string) ([]string, error) 
 }
 
 // Watch implements queue.WatchableEnsemble. It reads znodes and sets a data watch on each of
-// them. Package queue calls it only for the holders. These are few, unless many clients hold the
-// read lock.
+// them. Package queue calls it only for the holders of the lock. There are few holders, unless
+// many clients hold a read lock.
 func (f *follower) Watch(ctx context.Context, paths []string) ([]queue.Node, error) {
 	f.holders = paths
 	nodes, errs := make([]queue.Node, len(paths)), make([]error, len(paths))
 	var reading sync.WaitGroup
 	for i, path := range paths {
-		reading.Go(func() { nodes[i], errs[i] = f.watchNode(ctx, path) }) // ends with the answer or with ctx
+		reading.Go(func() { nodes[i], errs[i] = f.watchNode(ctx, path) }) // returns when the answer arrives or ctx ends
 	}
 	reading.Wait()
 	return nodes, errors.Join(errs...)
@@ -165,7 +165,7 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 	n.Data, n.Stat, err = f.session.Get(ctx, path, f.wake)
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Hidden = true
-		n.Stat, err = f.session.Exists(ctx, path) // sets no data watch; the watch on the children reports a deletion
+		n.Stat, err = f.session.Exists(ctx, path) // without a watch on the data; the watch on the children reports a deletion
 	}
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Stat, err = &zk.Stat{}, nil

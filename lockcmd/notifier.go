@@ -12,21 +12,22 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// notifier prints notices for the user, in order. Its notify method never blocks. Otherwise, a
-// terminal that the user has stopped with Ctrl-S would keep a command running after the loss of
-// its lock.
+// A notifier prints notices for the user, in order. Its notify method never blocks: otherwise,
+// if the user had stopped the terminal with Ctrl-S, a command could continue to run after the
+// loss of its lock.
 type notifier struct {
 	mu      sync.Mutex
 	printed chan struct{} // closed when the latest notice is printed; nil before the first
 }
 
-// notify makes a goroutine call show with text after all earlier notices, and returns at once.
+// notify calls show with text in a goroutine, after all earlier notices have been printed. It
+// returns at once.
 func (c *notifier) notify(show func(string), text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before, done := c.printed, make(chan struct{})
 	c.printed = done
-	go func() { // prints after the previous notice; finish waits for the last one
+	go func() { // waits for the previous notice; finish waits for the last one
 		defer close(done)
 		if before != nil {
 			<-before
@@ -52,9 +53,8 @@ func (c *notifier) finish(ctx context.Context) error {
 }
 
 // waitLine returns the line that the terminal shows while zksh waits for a lock: the place in
-// the queue, the contender ahead and the time waited so far. If disconnected is set, the line
-// says that there is no connection. While the place is unknown, waitLine returns an empty
-// string.
+// the queue, the contender ahead and the time waited so far. If disconnected is true, the line
+// says that there is no connection. If the place is unknown, waitLine returns an empty string.
 func waitLine(path string, s zklock.Status, waited time.Duration, disconnected bool) string {
 	line := fmt.Sprintf("waiting for %s, %s: ", path, waited.Round(time.Second))
 	switch {

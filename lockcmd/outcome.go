@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// outcome says how the release of a lock ended, or why the command under the lock must
+// An outcome is the result of a release, or the reason why the command under the lock must
 // terminate. This file contains all messages about the end of a lock, together with their exit
 // statuses. The codes in JSON answers follow from these statuses.
 type outcome int
@@ -51,8 +51,8 @@ func (e outcome) stopError(path string) error {
 }
 
 // releaseError returns the error to report for a release with this outcome. err is the error
-// that the recipe returned, and timeout is the session timeout. leaving means that zksh is about
-// to end the session.
+// that package zklock returned, and timeout is the session timeout. leaving means that zksh is
+// about to end the session.
 func (e outcome) releaseError(path string, err error, timeout time.Duration, leaving bool) error {
 	switch e {
 	case lost:
@@ -70,7 +70,8 @@ func (e outcome) releaseError(path string, err error, timeout time.Duration, lea
 	return nil
 }
 
-// lossOf returns the error for a lock whose status s has the state Lost or PresumedLost.
+// lossOf returns the error for a lost lock. s is the status of the lock, in the state Lost or
+// PresumedLost.
 func lossOf(path string, s zklock.Status) error {
 	switch {
 	case s.State == zklock.Lost:
@@ -92,8 +93,8 @@ func lossNotice(path string, s zklock.Status) string {
 	return "lock " + path + ": presumed lost, because the servers have not confirmed it for a whole session timeout; another client may hold it"
 }
 
-// result returns the final error of a command that ran under a lock on path. It combines the
-// command's exit status and error with release, the error of the release. The command's exit
+// result returns the final error of a command that ran under the lock on path. status and err
+// are the result of the command, and release is the error of the release. The command's exit
 // status counts only if the lock was held until the command exited.
 func (c *command) result(path string, status int, err, release error) error {
 	switch e := outcomeOf(release); {
@@ -103,10 +104,10 @@ func (c *command) result(path string, status int, err, release error) error {
 			became = "not all processes of " + c.name + " could be terminated in time"
 		}
 		if errors.Is(err, child.ErrEscaped) || errors.Is(err, child.ErrOverdue) {
-			err = nil // the text in became already says so
+			err = nil // the message in became already reports this error
 		}
 		why := c.stopReason.stopError(path)
-		if c.stopReason == expiring && e == lost { // the release error says how the lock was lost
+		if c.stopReason == expiring && e == lost { // the error of the release explains how the lock was lost
 			why, release = release, nil
 		}
 		err = errors.Join(fmt.Errorf("%w; %s", why, became), err)

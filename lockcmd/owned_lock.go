@@ -15,16 +15,16 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// ownedLock is one lock of this shell. It carries out the decisions of its lifecycle: it asks
-// the recipe for the lock, runs the command and releases the lock. Every event goes through
-// apply.
+// An ownedLock is one lock of this shell. It carries out the decisions of its lifecycle: it
+// requests the lock from package zklock, runs the command and releases the lock. Every event
+// goes through apply.
 type ownedLock struct {
 	table        *Table
 	key          key
 	env          *commands.Env
 	acquireLease func(ctx context.Context, mode zklock.Mode, try bool) (lease, error)
 	drain        func(ctx context.Context) error // waits until the znodes of failed attempts and releases are gone
-	closed       func() bool                     // whether the user has left the ensemble with close or connect
+	closed       func() bool                     // reports whether the user has left the ensemble with close or connect
 	lifecycle                                    // guarded by table.mu
 }
 
@@ -52,15 +52,14 @@ func (t *Table) carryOut(o *ownedLock) {
 
 func (o *ownedLock) notify(text string) { o.table.notifier.notify(o.env.Screen.Alert, text) }
 
-// currentStatus returns the last status of the lock that the recipe reported.
+// currentStatus returns the last status of the lock that package zklock reported.
 func (o *ownedLock) currentStatus() zklock.Status {
 	o.table.mu.Lock()
 	defer o.table.mu.Unlock()
 	return o.status
 }
 
-// onStatus receives the status reports of the recipe. It is the Notify function of the
-// zklock.Lock.
+// onStatus handles a new status of the lock. It is the Notify function of the zklock.Lock.
 func (o *ownedLock) onStatus(s zklock.Status) {
 	left := o.closed()
 	o.apply(func() {
@@ -70,8 +69,9 @@ func (o *ownedLock) onStatus(s zklock.Status) {
 	})
 }
 
-// acquire asks the recipe for the lock. If the lease arrives after the end of the attempt, or
-// must not be kept for another reason, acquire releases it.
+// acquire acquires the lock and returns its new lease. If the attempt was canceled before the
+// lease arrived, or the lease must not be kept for another reason, acquire releases the lease
+// and returns an error.
 func (o *ownedLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) {
 	defer close(a.done)
 	defer a.cancel(nil)
@@ -140,8 +140,8 @@ func (o *ownedLock) guard(ctx context.Context, c *command, spec child.Spec) erro
 }
 
 // watch waits until judge decides that the command must terminate, because the lease is about to
-// end or another client asked for the lock. watch sends the command's deadline to stop, and
-// sends it again if it becomes earlier. It returns when over is closed.
+// end or another client asked for the lock. It then sends the command's deadline to stop, and
+// sends it again whenever it becomes earlier. watch returns when over is closed.
 func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{}) {
 	var sent time.Time
 	for {
@@ -150,7 +150,7 @@ func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{})
 		o.apply(func() { deadline, recheck = o.judge(time.Now(), c.lease.Left()) })
 		if deadline != sent {
 			select {
-			case <-stop: // replace an earlier deadline that was not received
+			case <-stop: // remove an earlier deadline that was not received
 			default:
 			}
 			stop <- deadline
@@ -165,13 +165,14 @@ func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{})
 	}
 }
 
-// marksTimeout is how long zksh tries to read the marks for ZK_LOCK_FENCE before it starts a
-// command without them.
+// marksTimeout is how long zksh tries to read the marks for ZK_LOCK_FENCE, which identify the
+// ensemble. After that, zksh starts the command without them.
 const marksTimeout = 2 * time.Second
 
 // fenceOf returns the value of ZK_LOCK_FENCE for a command that runs under the lease l. If the
-// marks cannot be read in time, the value has no marks. A zksh process that the command starts
-// may then reject more writes than necessary, but never allows more.
+// marks that identify the ensemble cannot be read in time, the value does not contain them. A
+// zksh process that the command starts may then reject more writes than necessary, but never
+// fewer.
 func (t *Table) fenceOf(ctx context.Context, o *ownedLock, l *heldLease) string {
 	ctx, cancel := context.WithTimeout(ctx, min(marksTimeout, l.Left()/4))
 	defer cancel()
@@ -182,8 +183,8 @@ func (t *Table) fenceOf(ctx context.Context, o *ownedLock, l *heldLease) string 
 	return lines
 }
 
-// runChild is like child.Run, but for a program that does not exist or cannot be executed, it
-// returns the same exit status as a shell.
+// runChild is like child.Run, except for a program that does not exist or cannot be executed:
+// runChild then returns the same exit status as a shell.
 func runChild(spec child.Spec, stop <-chan time.Time) (int, error) {
 	status, err := child.Run(spec, stop)
 	var start *child.StartError
@@ -213,7 +214,7 @@ func environment(path string, l *heldLease) []string {
 const (
 	longestRelease  = 2 * time.Minute       // limit even if the session timeout is longer
 	releaseTimeout  = 2 * time.Second       // after Ctrl-C or at the end of the shell; leaves time to close the session, too
-	withdrawTimeout = 50 * time.Millisecond // when zksh leaves the queue
+	withdrawTimeout = 50 * time.Millisecond // when zksh withdraws from the queue
 )
 
 // forRelease returns the context for a release: ctx itself or, if the user or the system has
@@ -225,9 +226,9 @@ func forRelease(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), releaseTimeout)
 }
 
-// release releases a lease that claim returned. It continues through elections and restarts of
-// servers, until ctx ends or the session timeout has passed. It returns the number of remaining
-// leases. outcomeOf converts the error to an outcome.
+// release releases a lease that claim has selected. It keeps trying during elections and server
+// restarts, until ctx ends or the session timeout has passed. left is the number of remaining
+// leases. outcomeOf converts err to an outcome.
 func (o *ownedLock) release(ctx context.Context, l *heldLease) (left int, err error) {
 	limit := min(l.Timeout(), longestRelease)
 	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > releaseTimeout {
@@ -246,7 +247,8 @@ func (o *ownedLock) release(ctx context.Context, l *heldLease) (left int, err er
 	return left, err
 }
 
-// claim returns a lease that the caller must release, or nil if there is none.
+// claim calls lifecycle.claim. It returns the lease that the caller must release next, or nil if
+// there is none.
 func (o *ownedLock) claim(exclusiveFirst bool) (l *heldLease) {
 	o.apply(func() { l = o.lifecycle.claim(exclusiveFirst) })
 	return l
@@ -267,8 +269,8 @@ func (o *ownedLock) releaseAll(ctx context.Context, failed func(outcome, error))
 	}
 }
 
-// leaseAcquirer returns a function that acquires l in a given mode. With try set, that function
-// does not wait for the lock.
+// leaseAcquirer returns a function that acquires the lock l in a given mode. If the argument try
+// is true, the function does not wait for the lock.
 func leaseAcquirer(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {
 	return func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
 		switch {
@@ -283,8 +285,8 @@ func leaseAcquirer(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lea
 	}
 }
 
-// conn provides the recipe with the sessions of one ensemble. A lock stays in that ensemble
-// even if the shell connects to another one later.
+// A conn provides a zklock.Lock with the sessions of one ensemble. The lock stays in that
+// ensemble even if the shell connects to another one later.
 type conn struct{ stay zkconn.Ensemble }
 
 // Session implements zklock.Conn.

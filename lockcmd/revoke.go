@@ -51,10 +51,10 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	return requestRelease(ctx, env, node)
 }
 
-// requestRelease asks the owner of the znode node to release the lock, by writing a request into
-// the znode's data. The write fails if the data changes meanwhile. It does not depend on the
-// fence: a request takes no lock away, and a user who has lost a lock can use it to get the lock
-// back.
+// requestRelease asks the owner of the znode node to release its lock, by writing a request into
+// the znode's data. The write fails if the data changes meanwhile. The write does not depend on
+// the fence: it takes no lock away, and a user who has lost a lock may need it to get the lock
+// again.
 func requestRelease(ctx context.Context, env *commands.Env, node string) error {
 	n, err := zkconn.Do(ctx, env.Session, zkconn.GetData(node))
 	if err != nil {

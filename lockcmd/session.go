@@ -65,8 +65,9 @@ var sessionCommand = &commands.Command{
 	}),
 }
 
-// identities returns the identities of this session. If the server is too old to answer, it
-// returns an error without asking, because the server would close the connection.
+// identities returns the identities with which this session is authenticated. If the server is
+// too old to support the request, identities returns an error without sending it, because the
+// server would close the connection.
 func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
 	p, err := env.Session.Pipe(ctx, "")
 	if err == nil && p.LacksWhoAmI(ctx) {
@@ -79,8 +80,8 @@ func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, erro
 }
 
 // whichSession returns the session that the user means by target. If target is a path, this is
-// the owner of the ephemeral znode; if target is a session id, it is the session with this id.
-// Otherwise, whichSession returns target as the address of a client.
+// the owner of the ephemeral znode. If target is a session id, it is that session. Otherwise,
+// target is the address of a client, and whichSession returns it as client.
 func whichSession(ctx context.Context, env *commands.Env, target string) (id int64, client string, err error) {
 	if strings.HasPrefix(target, "/") {
 		stat, err := zkconn.Do(ctx, env.Session, zkconn.Exists(target))

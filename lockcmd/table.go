@@ -34,31 +34,31 @@ import (
 type Table struct {
 	notifier notifier
 	fence    *fence                                                    // nil if the shell has no fence
-	run      func(spec child.Spec, stop <-chan time.Time) (int, error) // runs a command; runChild except in tests
+	run      func(spec child.Spec, stop <-chan time.Time) (int, error) // runs a command; always runChild, except in tests
 
-	background     context.Context // for waits and releases in the background; ended by stopBackground
+	background     context.Context // context of waits and releases in the background; ended by stopBackground
 	stopBackground context.CancelFunc
 
 	mu             sync.Mutex
 	locks          map[key]*ownedLock
 	seq            int // number of leases acquired so far; locks are released in reverse order
 	yielded        []*yieldedLock
-	ending         bool // set by Release; no background work starts any more
+	ending         bool // set by Release; no new background work may start
 	backgroundWork sync.WaitGroup
 }
 
-// yieldedLock is a lock that zksh released at another client's request. It stays in
-// Table.yielded until Lost has reported it.
+// A yieldedLock is a lock that zksh released at another client's request. It stays in
+// Table.yielded until Lost has reported the release.
 type yieldedLock struct {
 	stay  zkconn.Ensemble
-	nodes []string // stay in the fence until Lost has reported the release
+	nodes []string // znodes that the fence checks until Lost has reported the release
 	err   error    // error for Lost to return; nil while the release is in progress
 }
 
-// key identifies a lock by its ensemble and its path there.
+// A key identifies a lock by its ensemble and its path there.
 type key struct {
 	stay zkconn.Ensemble
-	path string // server path
+	path string // path of the lock, including the chroot
 }
 
 // New returns an empty table.
@@ -99,10 +99,12 @@ func (t *Table) all() []*ownedLock {
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *ownedLock) int { return cmp.Compare(b.newestSeq(), a.newestSeq()) })
 }
 
-// yield releases a lock that another client asked for. If the shell exits meanwhile, yield waits
-// for a shorter time. An interactive user has seen a notice of the request. In a batch, lines
-// that were already sent may rely on the lock, so its znodes remain part of the fence until Lost
-// has reported the release.
+// yield releases a lock because another client asked for it. If the shell exits meanwhile, the
+// release has less time.
+//
+// An interactive user has already seen a notice of the request. In a script, lines that were
+// already sent may rely on the lock. The fence therefore continues to check its znodes until
+// Lost has reported the release.
 func (t *Table) yield(o *ownedLock) {
 	gone := revoked.stopError(o.path)
 	d := &yieldedLock{stay: o.key.stay}
@@ -209,14 +211,14 @@ func (t *Table) Lost() error {
 func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	defer time.AfterFunc(releaseTimeout/2, t.stopBackground).Stop() // the second half of the time is for printing notices
+	defer time.AfterFunc(releaseTimeout/2, t.stopBackground).Stop() // leaves the second half of the time for printing notices
 	t.mu.Lock()
 	t.ending = true
 	t.mu.Unlock()
 	for _, o := range t.all() {
 		var a *attempt
 		o.apply(func() {
-			if a = o.attempt; a != nil && !o.closed() { // in a closed ensemble, the wait ends without this and reports why
+			if a = o.attempt; a != nil && !o.closed() { // in a closed ensemble, the attempt ends on its own and reports the reason
 				a.cancel(errLeaving)
 			}
 		})
@@ -229,7 +231,7 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 			a.cancel(errLeaving)
 		}
 	}
-	t.backgroundWork.Wait() // the attempts have been canceled, and releases end with t.background
+	t.backgroundWork.Wait() // returns soon: attempts have been canceled, and releases end with t.background
 	var errs []error
 	for _, o := range t.all() {
 		var lossKnown, rejectionKnown bool

@@ -102,8 +102,8 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 	return errors.Join(errs...)
 }
 
-// unlock releases one lease or, if the lock is not held yet, cancels the wait. more reports
-// whether the caller can unlock the lock once more; it is false after an error.
+// unlock releases one lease of the lock or, if the lock is not held yet, cancels the wait. more
+// reports whether the caller can unlock the lock once more; it is false after an error.
 func (o *ownedLock) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
 	var a *attempt
 	o.apply(func() { a = o.cancelAttempt(errWithdrawn) })
@@ -122,7 +122,7 @@ func (o *ownedLock) unlock(ctx context.Context, env *commands.Env) (more bool, e
 	if l == nil {
 		return false, fmt.Errorf("this shell does not hold the lock %s", o.path)
 	}
-	node := l.Node() // read it now, because the recipe may change it
+	node := l.Node() // read it before the release, which may replace the znode
 	left, err := o.release(ctx, l)
 	if err != nil {
 		return false, err
@@ -135,7 +135,7 @@ type unlocked struct {
 	Path string `json:"unlocked"`
 	Mode string `json:"mode,omitempty"`
 	Node string `json:"node,omitempty"`
-	Left int    `json:"left"` // number of leases that the shell still has
+	Left int    `json:"left"` // number of leases of this lock that the shell still holds
 }
 
 // Text implements render.Value. It writes the answer on one line.

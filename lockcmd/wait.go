@@ -21,7 +21,7 @@ import (
 var errTimeUp = errors.New("timed out")
 
 // acquireError returns the error to report for an attempt that failed with err. ctx is the
-// context of the request. ahead is the contender for which the attempt waited, or nil if it is
+// context of the request. ahead is the contender that the attempt waited for, or nil if it is
 // unknown.
 func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zklock.Ahead, a *attempt, f *lockFlags, err error) error {
 	switch {
@@ -41,14 +41,14 @@ func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zk
 	return &commands.FinalError{Err: err}
 }
 
-// canceledError returns the error for an attempt that was canceled.
+// canceledError returns the error for an attempt to acquire a lock that was canceled.
 func canceledError(path string, a *attempt) error {
 	return fmt.Errorf("%s: no longer waiting for the lock: %w", path, context.Cause(a.ctx))
 }
 
 // timeoutError returns the error for a wait that took too long. The error names the contender
-// that blocks the lock. If that is unknown, it says that the servers did not answer or that
-// there was no connection.
+// that blocks the lock. If that contender is unknown, the error says that the servers did not
+// answer or that there was no connection.
 func timeoutError(env *commands.Env, path string, ahead *zklock.Ahead, f *lockFlags) error {
 	connected := env.Session.Info().Addr != ""
 	who := ""
@@ -93,9 +93,11 @@ func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connect
 }
 
 // describeHolder describes the first contender in the queue at dir that belongs to another
-// session. It returns an empty string if zksh cannot find out within a second. ahead is the name
-// of a znode, or empty. If it names the contender ahead, describeHolder also returns an empty
-// string unless the first contender holds the lock and the one ahead does not.
+// session. It returns an empty string if zksh cannot find out within a second.
+//
+// ahead is the name of the znode ahead in the queue, or empty. If it is not empty,
+// describeHolder also returns an empty string unless the first contender holds the lock and the
+// contender ahead does not.
 func describeHolder(env *commands.Env, dir, ahead string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -103,7 +105,7 @@ func describeHolder(env *commands.Env, dir, ahead string) string {
 	if err != nil {
 		return ""
 	}
-	own := render.Hex(env.Session.Info().ID) // our own znode may not be removed yet
+	own := render.Hex(env.Session.Info().ID) // this shell's own znode may still be in the queue
 	others := slices.DeleteFunc(q.Contenders, func(c *queue.Contender) bool { return c.Session == own })
 	if len(others) == 0 {
 		return ""
@@ -119,9 +121,9 @@ func describeHolder(env *commands.Env, dir, ahead string) string {
 // redrawPause is the time between two updates of the line that the terminal shows during a wait.
 const redrawPause = 200 * time.Millisecond
 
-// noConnectionDelay is how long the connection must be lost before zksh tells a waiting user. A
-// server that rejects the client first closes the connection, and zksh learns the reason a
-// little later.
+// noConnectionDelay is how long the connection must be lost before zksh shows this to a user who
+// waits for a lock. A server that rejects the client first closes the connection, and zksh
+// learns the reason a little later.
 const noConnectionDelay = time.Second
 
 // showWait shows a line on the terminal that says which lock zksh waits for, and updates it
@@ -208,7 +210,7 @@ func waitInBackground(ctx context.Context, o *ownedLock, a *attempt, f *lockFlag
 			st := o.currentStatus()
 			return o.env.Screen.Print(queuedLine(o.path, a.kind.label, st.Node, st.Place))
 		case <-ended:
-			placed, ended = nil, nil // a lock granted before this is kept and printed
+			placed, ended = nil, nil // wait only for got: a lock that was granted before the cancellation is kept
 			o.apply(func() { o.cancelAttempt(context.Cause(ctx)) })
 		}
 	}
@@ -226,5 +228,5 @@ func announce(o *ownedLock, a *attempt, l *heldLease, err error) {
 	}
 }
 
-// errWithdrawn is the cause of the context of an attempt that unlock canceled.
+// errWithdrawn is the cause with which unlock cancels an attempt to acquire a lock.
 var errWithdrawn = errors.New("canceled by unlock")

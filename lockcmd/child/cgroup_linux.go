@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cgroup is a control group (version 2) that contains only the program and its descendants.
-// A single write to its file cgroup.kill makes the kernel kill all processes in it, whatever
-// user they run as and however they fork.
+// A cgroup is a control group (version 2) that contains only the program and its descendants. A
+// single write to the file cgroup.kill makes the kernel kill all of them, even if they run as
+// other users or keep forking.
 type cgroup struct {
 	name string
 	dir  *os.File
@@ -21,8 +21,8 @@ type cgroup struct {
 // cgroupPrefix is the prefix of the names of the control groups that keepers create.
 const cgroupPrefix = "zksh-lock-"
 
-// newCgroup creates a control group below the group of this process. It returns nil if that
-// is not possible.
+// newCgroup creates a control group below the control group of this process. It returns nil if
+// it cannot.
 func newCgroup() *cgroup {
 	home, err := ownCgroup()
 	if err != nil {
@@ -33,7 +33,7 @@ func newCgroup() *cgroup {
 		return nil
 	}
 	b := &cgroup{name: name}
-	if _, err = os.Stat(filepath.Join(name, "cgroup.kill")); err == nil { // Linux 5.14
+	if _, err = os.Stat(filepath.Join(name, "cgroup.kill")); err == nil { // requires Linux 5.14
 		b.dir, err = os.Open(name)
 	}
 	if err != nil {
@@ -59,12 +59,12 @@ func (b *cgroup) attach(attr *syscall.SysProcAttr) {
 	}
 }
 
-// isEmpty reports whether the control group exists and no process in it is running.
+// isEmpty reports whether the control group exists and contains no running process.
 func (b *cgroup) isEmpty() bool {
 	if b == nil {
 		return false
 	}
-	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // lists no zombies
+	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // this list does not contain zombies
 	return err == nil && len(pids) == 0
 }
 
@@ -89,20 +89,20 @@ func (b *cgroup) release() {
 	removeCgroup(b.name)
 }
 
-// removeCgroup removes a control group that contains no more processes, and the groups inside
-// it that killed keepers have left behind. An empty group that cannot be removed does no
-// harm.
+// removeCgroup removes a control group that contains no more processes. It also removes the
+// groups inside it that killed keepers have left behind. An empty group that cannot be removed
+// does no harm.
 func removeCgroup(name string) {
 	if name == "" {
 		return
 	}
 	inner, err := filepath.Glob(filepath.Join(name, cgroupPrefix+"*"))
-	if err == nil { // the pattern is valid
+	if err == nil { // the pattern is valid, so err is always nil
 		for _, dir := range inner {
 			removeCgroup(dir)
 		}
 	}
-	poll(settleLimit, func() bool { // killed processes may remain in it for a moment
+	poll(settleLimit, func() bool { // killed processes may remain in the group for a moment
 		err := os.Remove(name)
 		return err == nil || errors.Is(err, os.ErrNotExist)
 	})
@@ -115,7 +115,7 @@ func killCgroup(name string) error {
 	}
 	err := os.WriteFile(filepath.Join(name, "cgroup.kill"), []byte("1"), 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // it was removed
+		return nil // the group has already been removed
 	}
 	return err
 }

@@ -1,5 +1,5 @@
-// Package child runs a program while zksh holds a lock. The program runs in a process group
-// of its own, in the foreground of the terminal if zksh was there. If the lock is about to be
+// Package child runs a program while zksh holds a lock. The program runs in its own process
+// group, in the foreground of the terminal if zksh was there. If the lock is about to be
 // lost, the package terminates the program in time. Begin reading at Run.
 //
 // This package is part of the program zksh and may change at any time.
@@ -17,12 +17,12 @@ import (
 
 // Spec describes a program to run while a lock is held.
 type Spec struct {
-	Argv         []string             // the program and its arguments; at least one word
+	Argv         []string             // the program and its arguments; never empty
 	Env          []string             // variables in the form NAME=value, added to the environment of zksh
 	In, Out, Err *os.File             // standard files; nil means the null device
-	Grace        time.Duration        // longest time between TERM and KILL
+	Grace        time.Duration        // maximum time between SIGTERM and SIGKILL
 	Left         func() time.Duration // returns the remaining time of the lease; nil means no limit
-	WaitGroup    bool                 // makes Run wait until the program's whole process group has ended
+	WaitGroup    bool                 // whether Run waits until the program's whole process group has ended
 	Signals      *Listener            // receives signals for the program; opened before the lock is requested
 	Alert        func(text string)    // prints a message for the user
 }
@@ -34,10 +34,10 @@ var (
 	ErrEscaped = errors.New("zksh could not terminate all processes of the command in time")
 )
 
-// Run runs a program until it has ended, and returns its exit status: its own status, or
-// 128+n for signal n. If the program could not be run, the error is a *StartError. The
-// program runs in a process group of its own, which gets the terminal if zksh has it. The
-// caller must not release the lock before Run has returned.
+// Run runs a program until it has ended, and returns its exit status, or 128+n if signal n
+// has killed the program. If the program could not be run, the error is a *StartError. The
+// program runs in its own process group, which gets the terminal if zksh has it. The caller
+// must not release the lock before Run has returned.
 //
 // Run passes on INT, TERM, QUIT, HUP, USR1 and USR2 to the group. If one of the first four
 // arrives before the start, the program is not started: the status is 128+n, and the error
@@ -51,10 +51,10 @@ var (
 // daemons that are meant to stay. It reports the remaining processes of the group, or waits
 // for them if WaitGroup is set.
 //
-// A keeper stands between zksh and the program. It is another process of the zksh executable,
-// whose main must begin with a call of Keeper. The keeper terminates the program in the same
-// way if zksh dies. If zksh is suspended, the keeper does so Grace before the end of the
-// lease, as last reported by Left.
+// The parent of the program is a keeper: another process of the zksh executable, whose main
+// must begin with a call of Keeper. If zksh dies, the keeper terminates the program in the
+// same way. If zksh is suspended, the keeper does so Grace before the end of the lease, as
+// last reported by Left.
 //
 // The processes that Run can terminate depend on the system:
 //
@@ -73,16 +73,16 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 	cmd.Args, cmd.Env = spec.Argv, append(os.Environ(), spec.Env...)
 	files, closeFiles, err := spec.open()
 	if err != nil {
-		// Only the text of the error is kept, because a missing /dev/null must not
-		// count as NotFound.
+		// Keep only the text of the error, because a missing /dev/null must not count as
+		// NotFound.
 		return 0, &StartError{spec.Argv[0], errors.New(err.Error())}
 	}
 	defer closeFiles()
 	return supervise(cmd, files, spec, stop)
 }
 
-// stillRunning returns the message that n processes of the command are still running. If
-// their number is unknown, n is -1.
+// stillRunning returns the message that n processes of the command are still running. n is -1 if
+// the number is unknown.
 func stillRunning(n int) string {
 	switch n {
 	case -1:
@@ -116,7 +116,8 @@ func (e *StartError) NotFound() bool {
 	return errors.Is(e.Cause, exec.ErrNotFound) || errors.Is(e.Cause, fs.ErrNotExist)
 }
 
-// newStartError returns a StartError without the parts of err that repeat its own text.
+// newStartError returns a StartError with the cause err. It removes the parts of err that
+// StartError.Error adds itself.
 func newStartError(name string, err error) *StartError {
 	var lookup *exec.Error
 	if errors.As(err, &lookup) {
@@ -129,8 +130,8 @@ func newStartError(name string, err error) *StartError {
 	return &StartError{name, err}
 }
 
-// open returns the program's standard files, and a function that closes the files that open
-// itself has opened.
+// open returns the program's standard files, with the null device in place of nil. closeFiles
+// closes the files that open itself has opened.
 func (s *Spec) open() (files []*os.File, closeFiles func(), err error) {
 	files = []*os.File{s.In, s.Out, s.Err}
 	closeFiles = func() {}

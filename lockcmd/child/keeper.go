@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// keeperName is the process name of a keeper, and the argument 0 by which the function Keeper
-// recognizes it. The name differs from zksh, so that `killall -9 zksh` does not kill keepers.
+// keeperName is the process name of a keeper. Keeper recognizes a keeper process by this name in
+// os.Args[0]. The name differs from zksh, so that `killall -9 zksh` does not kill keepers.
 const keeperName = "lock-keeper"
 
-// File descriptors in the keeper of the pipes for orders from zksh and for reports to zksh.
+// File descriptors of the keeper's pipes: one for orders from zksh, and one for reports to zksh.
 const (
 	ordersFile  = 3
 	reportsFile = 4
@@ -28,15 +28,15 @@ const (
 //
 // The keeper is the parent of the program and outlives zksh. If zksh dies, or is suspended
 // until the lease ends, the keeper terminates the program. On Linux, orphaned descendants
-// become children of the keeper, so that no process that the program starts leaves its
-// tree.
+// become children of the keeper, so that no process that the program starts can leave the
+// keeper's process tree.
 func Keeper() (status int, isKeeper bool) {
 	if len(os.Args) != 1 || os.Args[0] != keeperName {
 		return 0, false
 	}
 	for _, fd := range []int{ordersFile, reportsFile} {
 		syscall.CloseOnExec(fd)
-		if err := syscall.SetNonblock(fd, true); err != nil { // write deadlines need it
+		if err := syscall.SetNonblock(fd, true); err != nil { // required for write deadlines
 			fmt.Fprintln(os.Stderr, keeperName+": only zksh can start this:", err)
 			return 2, true
 		}
@@ -50,7 +50,7 @@ func Keeper() (status int, isKeeper bool) {
 	return 0, true
 }
 
-// keeper is the state of a keeper, the process between zksh and the program. Only the
+// A keeper starts the program for zksh and supervises it, in a process of its own. Only the
 // goroutine of run calls its methods.
 type keeper struct {
 	messageWriter
@@ -61,19 +61,19 @@ type keeper struct {
 	pid             int // process id of the program, and id of its group
 	cgroup          *cgroup
 	changes         <-chan change
-	ended           *change // set when the program has ended; its group may still run
-	waitingForGroup bool    // the program has ended, and the keeper waits for its group
-	reported        bool    // the end was reported to zksh, which then closes orders or sends another order
+	ended           *change // how the program has ended; nil while it runs
+	waitingForGroup bool    // whether the program has ended and the keeper waits for the rest of its group
+	reported        bool    // whether the end of the program was reported to zksh
 
 	leaseEnd *moment // end of the lease; nil if there is no limit
-	killAt   *moment // time at which the group gets KILL; nil until termination is ordered
+	killAt   *moment // time at which the keeper sends SIGKILL to the group; nil while the program may run
 	timer    *time.Timer
-	overdue  bool  // the program was terminated because the lease was about to end, not by an order of zksh
-	killErr  error // reason why a process could not be killed
+	overdue  bool  // whether the keeper terminated the program without an order, because the lease was about to end
+	killErr  error // first error from an attempt to kill a process; nil if there is none
 }
 
-// run starts the program and supervises it until the program has ended, and until zksh has
-// received the report of the end or is gone.
+// run starts the program and supervises it. It returns when the program has ended and zksh
+// either has received the report of this or is gone.
 func (k *keeper) run() {
 	k.dropSignals()
 	first, ok := <-k.orders
@@ -107,9 +107,9 @@ func (k *keeper) run() {
 	}
 }
 
-// dropSignals makes the keeper discard signals that are meant for other processes. It does
-// not set them to be ignored, because the program would inherit this setting. A signal that
-// is already ignored stays ignored.
+// dropSignals makes the keeper discard signals that are meant for other processes. It does not
+// call signal.Ignore, because the program would inherit that setting. A signal that is already
+// ignored stays ignored.
 func (k *keeper) dropSignals() {
 	drop := make(chan os.Signal, 1)
 	for _, sig := range append(forwardedSignals, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU) {
@@ -117,16 +117,17 @@ func (k *keeper) dropSignals() {
 			signal.Notify(drop, sig)
 		}
 	}
-	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0) // Linux only
+	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0) // sets the process name on Linux; fails on other systems
 }
 
-// startProgram starts the program, in a control group if possible, and reports the result.
+// startProgram starts the program, in a control group if possible, and reports the result to
+// zksh.
 func (k *keeper) startProgram() {
 	err := becomeReaper()
 	if err == nil {
 		k.cgroup = newCgroup()
 		k.pid, k.changes, err = k.fork(k.cgroup)
-		if err != nil && k.cgroup != nil { // the control group may be the cause
+		if err != nil && k.cgroup != nil { // try again without the control group, which may be the cause
 			k.cgroup.release()
 			k.cgroup = nil
 			k.pid, k.changes, err = k.fork(nil)
@@ -146,18 +147,19 @@ func (k *keeper) startProgram() {
 	k.report(report{Pid: k.pid, Cgroup: k.cgroup.path()})
 }
 
-// releaseFiles closes the program's standard files in the keeper, so that a process that
-// reads the program's output from a pipe sees the end of it when the program ends.
+// releaseFiles closes the keeper's copies of the program's standard files. Otherwise, a process
+// that reads the program's output from a pipe would not see the end of the output when the
+// program ends.
 func (k *keeper) releaseFiles() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)
-		_, _ = syscall.Open(os.DevNull, os.O_RDWR, 0) // gets the number that has just become free
+		_, _ = syscall.Open(os.DevNull, os.O_RDWR, 0) // gets the file descriptor that has just been closed
 	}
 }
 
-// fork starts the program, in the control group if it is not nil. A goroutine sends each stop
-// and the end of the program on changes. The keeper must receive all of them, so that this
-// goroutine ends.
+// fork starts the program, in the control group unless group is nil. A goroutine sends a value
+// on changes whenever the program stops, and when it ends. The keeper must receive all values,
+// because the goroutine ends only then.
 func (k *keeper) fork(group *cgroup) (pid int, changes <-chan change, err error) {
 	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: childAttr()}
 	group.attach(attr.Sys)
@@ -168,8 +170,8 @@ func (k *keeper) fork(group *cgroup) (pid int, changes <-chan change, err error)
 	begun := make(chan beginning)
 	out := make(chan change)
 	go func() {
-		// Linux sends the parent-death signal when the thread that started the
-		// child ends, so that thread must last as long as the child.
+		// Linux sends the parent-death signal when the thread that started the child
+		// ends. Lock this thread, so that it lasts as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		pid, err := syscall.ForkExec(k.Path, k.Argv, attr)
@@ -188,7 +190,7 @@ func (k *keeper) fork(group *cgroup) (pid int, changes <-chan change, err error)
 	return b.pid, out, nil
 }
 
-// execute carries out an order of zksh.
+// execute carries out an order that zksh has sent.
 func (k *keeper) execute(o order) {
 	switch {
 	case o.Signal != 0:
@@ -198,12 +200,12 @@ func (k *keeper) execute(o order) {
 		k.leaseEnd = &m
 		k.timer.Reset(0)
 	case o.End != nil:
-		k.reported = false // zksh waits for another report of the end
+		k.reported = false // zksh waits for another report of the program's end
 		k.terminate(o.End.moment())
 	}
 }
 
-// handleChange handles a stop or the end of the program.
+// handleChange handles the news that the program has stopped or ended.
 func (k *keeper) handleChange(c change) {
 	switch {
 	case c.err != nil || c.stopped == 0:
@@ -215,8 +217,8 @@ func (k *keeper) handleChange(c change) {
 	}
 }
 
-// handleZkshGone terminates the program because zksh is gone, before the lease ends and
-// another client can get the lock.
+// handleZkshGone terminates the program after zksh has died. It must do so before the lease ends
+// and another client can get the lock.
 func (k *keeper) handleZkshGone() {
 	k.orders = nil
 	if k.reported {
@@ -229,8 +231,8 @@ func (k *keeper) handleZkshGone() {
 	k.terminate(due)
 }
 
-// terminate sends TERM to the group, and schedules KILL for the time due or after Grace,
-// whichever is sooner. If it is called several times, the earliest time counts.
+// terminate sends SIGTERM to the group. It schedules SIGKILL for the time due or after Grace,
+// whichever is sooner. If terminate is called several times, the earliest time counts.
 func (k *keeper) terminate(due moment) {
 	from := k.now()
 	if k.killAt == nil {
@@ -245,7 +247,7 @@ func (k *keeper) terminate(due moment) {
 	k.timer.Reset(0)
 }
 
-// checkClocks terminates or kills the group when it is time, and sets the timer for the
+// checkClocks terminates or kills the group if it is time to do so, and sets the timer for the
 // next check.
 func (k *keeper) checkClocks() {
 	from := k.now()
@@ -276,12 +278,13 @@ func (k *keeper) send(sig syscall.Signal) {
 	}
 }
 
-// killAll kills all descendants of the keeper, and returns how many were still running.
+// killAll sends SIGKILL to all descendants of the keeper, and returns how many were still
+// running.
 func (k *keeper) killAll() (left int) {
 	k.send(syscall.SIGKILL)
 	boxErr := killCgroup(k.cgroup.path())
 	left, err := killTree(os.Getpid())
-	if err == nil || k.cgroup != nil && boxErr == nil { // the kernel kills the others
+	if err == nil || k.cgroup != nil && boxErr == nil { // no error, or the kernel kills all processes of the control group
 		return left
 	}
 	if k.killErr == nil {
@@ -292,19 +295,20 @@ func (k *keeper) killAll() (left int) {
 }
 
 const (
-	// sweepLimit is the longest wait for killed processes to vanish. They run no more code,
-	// but may be waiting for a disk.
+	// sweepLimit is the maximum time to wait until killed processes have vanished. They run
+	// no more code, but may be waiting for a disk.
 	sweepLimit = 200 * time.Millisecond
-	// settleLimit is the longest wait for the last processes of a group that is about to
-	// end.
+	// settleLimit is the maximum time to wait for the last processes of a group that is
+	// about to end.
 	settleLimit = 100 * time.Millisecond
-	// groupInterval is the time between two counts of a group that the keeper waits for.
+	// groupInterval is the time between two counts of the processes in a group, while the
+	// keeper waits for the group to end.
 	groupInterval = 100 * time.Millisecond
 )
 
-// finish handles the processes that the ended program has left running, and reports the end
-// of the program. Unless termination was ordered, finish does not kill processes of the
-// group, because they may be daemons that are meant to stay.
+// finish handles the processes that the program has left running when it ended, and then reports
+// the end to zksh. If nobody has ordered their termination, finish does not kill processes of
+// the group, because they may be daemons that are meant to stay.
 func (k *keeper) finish() {
 	left := 0
 	switch {
@@ -328,8 +332,8 @@ func (k *keeper) finish() {
 	k.report(report{Ended: &ending{Status: k.ended.status, Overdue: k.overdue, Escaped: k.killErr != nil, Left: left}})
 }
 
-// groupSize returns the number of running processes in the group of an ended program, or -1
-// if the number is unknown.
+// groupSize returns the number of processes that still run in the group of the ended program, or
+// -1 if the number is unknown.
 func (k *keeper) groupSize() int {
 	if k.cgroup.isEmpty() {
 		return 0
@@ -347,6 +351,6 @@ func poll(limit time.Duration, done func() bool) {
 // alert makes zksh show a message to the user.
 func (k *keeper) alert(err error) { k.report(report{Alert: err.Error()}) }
 
-// report sends a report to zksh. It ignores errors, because there is nobody else to report
-// to.
+// report sends a report to zksh. It ignores errors, because the keeper has no other way to
+// report them.
 func (k *keeper) report(r report) { _ = k.write(r) }

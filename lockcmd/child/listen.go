@@ -31,9 +31,8 @@ func (l *Listener) add(sig os.Signal) {
 	}
 }
 
-// earlySignal returns a terminating signal that arrived before the program was started, or
-// nil if there is none. It drops other signals, because there is no program yet to receive
-// them.
+// earlySignal returns a terminating signal that arrived before the program was started, or nil
+// if there is none. It discards other signals, because no program can receive them yet.
 func (l *Listener) earlySignal() os.Signal {
 	for {
 		select {
@@ -50,6 +49,6 @@ func (l *Listener) earlySignal() os.Signal {
 // notStarted returns the status and the error for a program that was not started because of
 // a signal.
 func notStarted(name string, sig os.Signal) (int, error) {
-	number, _ := sig.(syscall.Signal) // a syscall.Signal on every system
+	number, _ := sig.(syscall.Signal) // every os.Signal is a syscall.Signal
 	return 128 + int(number), fmt.Errorf("%s was not started, because zksh received the signal %q first", name, sig)
 }

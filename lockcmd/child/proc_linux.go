@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// process is an entry of the process table.
+// A process is an entry of the process table.
 type process struct {
 	pid, parent, group int
 	started            string // start time in ticks since boot; with pid, it identifies a process
-	ended              bool   // it is a zombie
+	ended              bool   // whether the process is a zombie
 }
 
 // listProcesses returns all processes.
@@ -34,7 +34,8 @@ func listProcesses() ([]process, error) {
 	return all, err
 }
 
-// readProcess reads the entry of one process. It returns false if the process has vanished.
+// readProcess reads the process table entry of one process. It returns false if the process no
+// longer exists.
 func readProcess(pid int) (process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -51,11 +52,11 @@ func readProcess(pid int) (process, bool) {
 	return process{pid, parent, group, f[19], gone}, err1 == nil && err2 == nil
 }
 
-// countGroup returns the number of running processes of a group.
+// countGroup returns the number of running processes in a process group.
 func countGroup(group int) (n int) {
 	all, err := listProcesses()
 	if err != nil {
-		return 0 // Escape reports a missing /proc
+		return 0 // /proc is missing, which Escape reports
 	}
 	for _, p := range all {
 		if p.group == group && !p.ended {
@@ -65,9 +66,8 @@ func countGroup(group int) (n int) {
 	return n
 }
 
-// descendants returns the processes that root has started, and their descendants, with the
-// nearest first. No process can leave this tree, because the keeper becomes the parent of
-// orphans.
+// descendants returns all descendants of the process root, its children first. No process can
+// leave this tree, because orphans become children of the keeper.
 func descendants(root int) ([]process, error) {
 	all, err := listProcesses()
 	children := map[int][]process{}
@@ -82,8 +82,8 @@ func descendants(root int) ([]process, error) {
 	return found, err
 }
 
-// killTree sends KILL to all descendants of root once, and returns how many were still
-// running. The error says why one of them could not be killed.
+// killTree sends SIGKILL once to all descendants of the process root, and returns how many were
+// still running. The error says why some of them could not be killed.
 func killTree(root int) (left int, err error) {
 	found, err := descendants(root)
 	for _, p := range found {
@@ -96,9 +96,10 @@ func killTree(root int) (left int, err error) {
 	return left, err
 }
 
-// kill kills the process, but not another process that has been given the same pid meanwhile.
+// kill kills the process p. If p has ended and its pid now belongs to another process, kill does
+// nothing.
 func (p process) kill() error {
-	handle, err := os.FindProcess(p.pid) // uses a pidfd if the system has them
+	handle, err := os.FindProcess(p.pid) // uses a pidfd if the kernel supports it
 	if err != nil {
 		return err
 	}
@@ -112,12 +113,12 @@ func (p process) kill() error {
 	return nil
 }
 
-// reapOrphans reaps the orphans that have become our children, so that zombies do not
-// accumulate. It does not reap the program itself, because its process id must stay reserved.
+// reapOrphans reaps orphans that have become children of the keeper, so that zombies do not
+// accumulate. It does not reap the program itself, whose process id must stay reserved.
 func reapOrphans(program int) {
 	lists, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return // zombies stay until we exit
+		return // without /proc, zombies remain until the keeper exits
 	}
 	for _, thread := range lists {
 		pids, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children")

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// child is a running program and its keeper, as seen by zksh. Only the goroutine of Run calls
+// A child is a running program and its keeper, as seen by zksh. Only the goroutine of Run calls
 // its methods.
 type child struct {
 	spec   Spec
@@ -19,12 +19,12 @@ type child struct {
 	orders messageWriter
 
 	pid                int              // process id of the program, and id of its group
-	cgroup             string           // directory of its control group; empty if there is none
+	cgroup             string           // directory of the program's control group; empty if there is none
 	tty                *terminal        // controlling terminal of zksh; nil if there is none
 	retryTerminal      <-chan time.Time // fires when zksh must try again to give the program the terminal
-	waitingForTerminal bool             // another job has the terminal; the user was alerted
-	killAt             *moment          // time at which the keeper sends KILL; nil until termination is ordered
-	overdueTimer       <-chan time.Time // fires when zksh must check that the keeper has killed it
+	waitingForTerminal bool             // whether the user was alerted that another job has the terminal
+	killAt             *moment          // time at which the keeper sends SIGKILL; nil while the program may run
+	overdueTimer       <-chan time.Time // fires when zksh must check that the keeper has killed the program
 	renewTimer         <-chan time.Time // fires when zksh must send the keeper a new end of the lease
 }
 
@@ -37,10 +37,10 @@ func terminates(sig os.Signal) bool {
 	return sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 && sig != syscall.SIGTSTP
 }
 
-// A change reports that the program itself, as opposed to its descendants, has stopped or
-// ended.
+// A change reports that the program itself has stopped or ended. It does not report changes of
+// the program's descendants.
 type change struct {
-	stopped syscall.Signal // the signal that stopped it; 0 if it has ended
+	stopped syscall.Signal // signal that stopped the program; 0 if the program has ended
 	status  syscall.WaitStatus
 	err     error
 }
@@ -51,8 +51,8 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	defer term.close()
 	giveTerminal := term.isOurs() && isControlling(files[0]) && isControlling(files[1])
 	c := &child{spec: spec, tty: term}
-	// If zksh were suspended, it would lose the session, and the program would continue
-	// without its lock. So zksh does not let Ctrl-Z suspend it.
+	// Ctrl-Z must not suspend zksh, because zksh would then lose the session, and the
+	// program would continue without its lock.
 	restoreSuspend, err := catchSuspend(spec.Signals)
 	if err != nil {
 		return 0, newStartError(spec.Argv[0], err)
@@ -72,7 +72,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	defer func() { c.alertError(term.takeBack()) }()
 	end, err := c.waitForEnd(reports, stop)
 	if err == nil && end.Status.Signaled() {
-		c.alertError(term.restoreModes()) // a killed program had no time to restore them itself
+		c.alertError(term.restoreModes()) // a killed program cannot restore the terminal modes itself
 	}
 	if end.Left != 0 {
 		c.spec.Alert(stillRunning(end.Left) + " without the lock")
@@ -92,7 +92,8 @@ func exitStatus(s syscall.WaitStatus) int {
 func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
-		// %v, not %w: a missing zksh must not count as NotFound, which is about the program.
+		// Use %v instead of %w, because a missing zksh executable must not count as
+		// NotFound, which is about the program.
 		return nil, fmt.Errorf("cannot start the zksh process that supervises the command, because the zksh executable cannot be found: %v", err)
 	}
 	ordersEnd, orders, err := os.Pipe()
@@ -109,7 +110,8 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 	c.keeper = &exec.Cmd{
 		Path: self, Args: []string{keeperName}, Env: cmd.Env,
 		Stdin: files[0], Stdout: files[1], Stderr: files[2], ExtraFiles: []*os.File{ordersEnd, reportsEnd},
-		// A process group of its own, so that it is not stopped together with ours.
+		// The keeper gets its own process group, so that it is not stopped together with
+		// zksh.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	err = c.keeper.Start()
@@ -151,13 +153,13 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 
 var errKeeper = textError("zksh's helper process for the command has exited")
 
-// wakeKeeper resumes the keeper in case it was stopped: a stopped keeper does not watch the
-// lease. Errors are ignored, because the channel of reports is closed if the keeper has
-// ended.
+// wakeKeeper resumes the keeper in case it was stopped, because a stopped keeper does not watch
+// the lease. It ignores errors: if the keeper has ended, zksh learns this from the closed
+// channel of reports.
 func (c *child) wakeKeeper() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
-// dismissKeeper closes the pipe of orders, which makes the keeper exit, and waits until it
-// has exited. Meanwhile it resumes the keeper if it was stopped.
+// dismissKeeper closes the pipe of orders, which makes the keeper exit, and waits until the
+// keeper has exited. If the keeper was stopped, dismissKeeper resumes it.
 func (c *child) dismissKeeper(reports <-chan report) {
 	c.orders.file.Close()
 	for ends := true; ends; {
@@ -167,11 +169,11 @@ func (c *child) dismissKeeper(reports <-chan report) {
 			c.wakeKeeper()
 		}
 	}
-	_ = c.keeper.Wait() // its status is not used
+	_ = c.keeper.Wait() // the keeper's exit status is not used
 }
 
-// renewLease returns the current end of the lease, which the caller sends to the keeper, and
-// sets the timer for the next renewal. It returns nil if there is no limit.
+// renewLease returns the current end of the lease for the caller to send to the keeper, or nil
+// if there is no limit. It also sets the timer for the next renewal.
 func (c *child) renewLease() *instant {
 	if c.spec.Left == nil {
 		return nil
@@ -181,8 +183,7 @@ func (c *child) renewLease() *instant {
 	return instantOf(momentAt(time.Now().Add(left)))
 }
 
-// minRenewInterval is the shortest time between two renewals, for a lease that is about to
-// end.
+// minRenewInterval is the minimum time between two renewals when the lease is about to end.
 const minRenewInterval = 20 * time.Millisecond
 
 // waitForEnd handles reports, signals and deadlines until the program has ended, and
@@ -231,7 +232,7 @@ func (e *ending) err() error {
 	return errors.Join(errs...)
 }
 
-// stopOrdered reports whether a value on stop arrived at the same time as the report of the
+// stopOrdered reports whether a value on stop arrived together with the report of the program's
 // end. If so, it makes the keeper kill the remaining processes and report the end again.
 func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	select {
@@ -245,8 +246,9 @@ func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	}
 }
 
-// handleKeeperDeath kills the program after its keeper has died. On Linux, the kernel has
-// already killed the program, but not the processes that the program has started.
+// handleKeeperDeath kills the processes of the program after the keeper has died. On Linux, the
+// kernel has already killed the program itself, but not the processes that the program has
+// started.
 func (c *child) handleKeeperDeath() (ending, error) {
 	c.alertError(killCgroup(c.cgroup))
 	if err := syscall.Kill(-c.pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
@@ -257,8 +259,8 @@ func (c *child) handleKeeperDeath() (ending, error) {
 	return ending{Status: syscall.WaitStatus(syscall.SIGKILL)}, fmt.Errorf("%s was killed: %w", c.spec.Argv[0], errKeeper)
 }
 
-// sendOrder sends an order to the keeper. It ignores errors: killOverdue acts if the keeper
-// does not, and waitForEnd notices if the keeper has ended.
+// sendOrder sends an order to the keeper. It ignores errors: if the keeper does not carry out an
+// order to kill the program, killOverdue does, and waitForEnd notices if the keeper has ended.
 func (c *child) sendOrder(o order) { _ = c.orders.write(o) }
 
 // alertError shows err to the user unless it is nil.
@@ -268,7 +270,7 @@ func (c *child) alertError(err error) {
 	}
 }
 
-// forward passes on a signal to the program's group, except SIGTSTP.
+// forward passes a signal on to the program's group. It does not pass on SIGTSTP.
 func (c *child) forward(sig syscall.Signal) {
 	if sig == syscall.SIGTSTP {
 		c.spec.Alert("zksh was not suspended, because the lock would be lost in the meantime")
@@ -277,8 +279,8 @@ func (c *child) forward(sig syscall.Signal) {
 	c.sendOrder(order{Signal: sig})
 }
 
-// terminate makes the keeper send TERM now, and KILL at the time due or after Grace,
-// whichever is sooner. If it is called several times, the earliest time counts.
+// terminate makes the keeper send SIGTERM now, and SIGKILL at the time due or after Grace,
+// whichever is sooner. If terminate is called several times, the earliest time counts.
 func (c *child) terminate(due moment) {
 	c.wakeKeeper()
 	c.sendOrder(order{End: instantOf(due)})
@@ -292,31 +294,31 @@ func (c *child) terminate(due moment) {
 	c.setOverdueTimer()
 }
 
-// setOverdueTimer sets the timer for the next check that the keeper has killed the program.
+// setOverdueTimer sets the timer for the next check whether the keeper has killed the program.
 func (c *child) setOverdueTimer() {
 	c.overdueTimer = time.After(min(max(c.killAt.left(now()), 0)+keeperHeadStart, recheckInterval))
 }
 
-// keeperHeadStart is how long zksh waits for the keeper to do its work before zksh does the
-// work itself.
+// keeperHeadStart is how long zksh waits for the keeper to kill the program before zksh does it
+// itself.
 const keeperHeadStart = 50 * time.Millisecond
 
-// killOverdue kills the program if the keeper should have done so and has not, for example
-// because it was stopped.
+// killOverdue kills the program if the keeper should have done so but has not, for example
+// because the keeper was stopped.
 func (c *child) killOverdue() {
 	if c.killAt.left(now()) > -keeperHeadStart {
 		c.setOverdueTimer()
 		return
 	}
 	c.overdueTimer = time.After(recheckInterval)
-	_, _ = killTree(c.keeper.Process.Pid) // the keeper reports processes that cannot be killed
+	_, _ = killTree(c.keeper.Process.Pid) // ignore errors, because the keeper reports processes that cannot be killed
 	_ = killCgroup(c.cgroup)
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 }
 
-// continueProgram resumes a program that was stopped by sig. If it was stopped because it
-// needs the terminal, continueProgram first gives it the terminal. While another job has the
-// terminal, continueProgram only sets a timer to try again.
+// continueProgram resumes a program that was stopped by sig. If the program needs the terminal,
+// continueProgram gives it the terminal first. While another job has the terminal,
+// continueProgram only sets a timer to try again.
 func (c *child) continueProgram(sig syscall.Signal) {
 	c.retryTerminal = nil
 	switch {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// After signal.Notify was called for SIGTSTP, Go's runtime keeps its handler even when no
-// channel receives the signal any more, and drops the signal. Ctrl-Z would then never suspend
-// the shell again. This file therefore sets the signal's action itself.
+// After a call of signal.Notify for SIGTSTP, Go's runtime keeps its signal handler even when no
+// channel receives the signal any more. The runtime then drops the signal, so Ctrl-Z would never
+// suspend the shell again. This file therefore restores the action of the signal itself.
 
-// sigaction is the kernel's struct sigaction. The zero value restores the default action.
+// A sigaction is the kernel's struct sigaction. The zero value is the default action.
 type sigaction struct {
 	handler  uintptr
 	flags    uintptr
@@ -24,11 +24,11 @@ type sigaction struct {
 var suspendKey struct {
 	sync.Mutex
 	programs      int        // number of running programs
-	runtimeAction *sigaction // action of Go's runtime, saved while no program is running
+	runtimeAction *sigaction // SIGTSTP action of Go's runtime, saved while no program is running; otherwise nil
 }
 
-// catchSuspend makes zksh receive SIGTSTP like other signals until release is called. An
-// ignored signal stays ignored.
+// catchSuspend makes l receive SIGTSTP like other signals, so that Ctrl-Z does not suspend zksh
+// until release is called. If SIGTSTP is ignored, it stays ignored.
 func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	if signal.Ignored(syscall.SIGTSTP) {
@@ -60,7 +60,7 @@ func releaseSuspend() error {
 	return err
 }
 
-// setSuspendAction sets the action of SIGTSTP, and returns the previous one.
+// setSuspendAction sets the action of SIGTSTP and returns the previous action.
 func setSuspendAction(now *sigaction) (before *sigaction, err error) {
 	before = &sigaction{}
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP),

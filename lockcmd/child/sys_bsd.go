@@ -8,16 +8,17 @@ import (
 	"syscall"
 )
 
-// executable returns the path of the executable for the keeper.
+// executable returns the path of the zksh executable, with which Run starts the keeper.
 func executable() (string, error) { return os.Executable() }
 
-// becomeReaper does nothing: on this system a process cannot become the parent of orphans.
+// becomeReaper does nothing, because a process cannot become the parent of orphans on this
+// system.
 func becomeReaper() error { return nil }
 
 // childAttr returns attributes that put the program into its own process group.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// A cgroup does not exist on this system.
+// A cgroup is a placeholder, because control groups do not exist on this system.
 type cgroup struct{}
 
 func newCgroup() *cgroup                    { return nil }
@@ -28,19 +29,20 @@ func (*cgroup) isEmpty() bool               { return false }
 func removeCgroup(string)                   {}
 func killCgroup(string) error               { return nil }
 
-// Escape reports how processes can continue without the lock. On this system, a process can
-// do so if it leaves the process group or changes to another user.
+// Escape returns an error that explains how processes can continue without the lock. On this
+// system, a process can do so if it leaves the process group or changes to another user.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh cannot terminate processes that leave the command's process group")
 }
 
-// killTree does nothing: on this system, the descendants of a process cannot be found.
+// killTree does nothing, because the descendants of a process cannot be found on this system.
 func killTree(int) (left int, err error) { return 0, nil }
 
 // reapOrphans does nothing, because orphans do not become children of the keeper.
 func reapOrphans(int) {}
 
-// countGroup returns 0 for an empty group, and -1 otherwise, because the number is unknown.
+// countGroup returns 0 if the process group is empty. Otherwise, it returns -1, because the
+// number of processes is unknown on this system.
 func countGroup(group int) int {
 	if syscall.Kill(-group, 0) == syscall.ESRCH {
 		return 0
@@ -48,8 +50,8 @@ func countGroup(group int) int {
 	return -1
 }
 
-// catchSuspend makes zksh receive SIGTSTP like other signals. On this system, release does
-// not undo that; suspend_linux.go explains why this needs a system call.
+// catchSuspend makes l receive SIGTSTP like other signals. On this system, release does not undo
+// this, which would need a system call; see suspend_linux.go.
 func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	return func() error { return nil }, nil

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable returns the path of the executable for the keeper: the file that this process
-// runs, even if another file has replaced it meanwhile.
+// executable returns the path of the zksh executable, with which Run starts the keeper. The path
+// leads to the file that this process runs, even if another file has replaced it meanwhile.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Lstat(self); err != nil {
@@ -22,18 +22,18 @@ func executable() (string, error) {
 	return self, nil
 }
 
-// becomeReaper makes orphaned descendants children of the keeper.
+// becomeReaper makes this process the parent of all descendants that become orphans.
 func becomeReaper() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// childAttr returns attributes that put the program into its own process group, and kill it
-// when the keeper dies.
+// childAttr returns attributes that put the program into its own process group. They also make
+// the kernel kill the program when the keeper dies.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // Escape returns an error that explains how processes of the named program can continue
 // without the lock, or nil if none can. likely reports whether the program is known to do so.
-// No process escapes if zksh may signal all processes, or may create a control group.
+// No process can do so if zksh may signal all processes or create a control group.
 func Escape(name string) (likely bool, err error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -54,8 +54,8 @@ func Escape(name string) (likely bool, err error) {
 	return false, err
 }
 
-// canKillAll reports whether this process may signal all its descendants, given the contents
-// of /proc/self/status.
+// canKillAll reports whether this process is permitted to kill all of its descendants. status is
+// the content of /proc/self/status.
 func canKillAll(status string) bool {
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
@@ -65,7 +65,7 @@ func canKillAll(status string) bool {
 				return true
 			}
 		case "NoNewPrivs":
-			if value == "1" { // set-uid programs then run as the same user
+			if value == "1" { // a setuid program then runs as the same user
 				return true
 			}
 		}

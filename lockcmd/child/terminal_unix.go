@@ -16,8 +16,8 @@ import (
 type terminal struct {
 	file  *os.File
 	group int        // process group of zksh
-	modes *tty.Modes // modes before the program got the terminal
-	given bool       // the program has been given the terminal
+	modes *tty.Modes // terminal modes before the program got the terminal
+	given bool       // whether the program has been given the terminal
 }
 
 // openTerminal opens the controlling terminal of zksh. It returns nil if there is none, as
@@ -59,7 +59,8 @@ func (t *terminal) hasGroup(group int) bool {
 	return err == nil && now == group
 }
 
-// giveTo puts a process group into the foreground. It is not an error if the group has ended.
+// giveTo puts a process group into the foreground of the terminal. It is not an error if the
+// group has already ended.
 func (t *terminal) giveTo(group int) error {
 	t.given = true
 	if err := tty.SetForeground(t.file, group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
@@ -68,8 +69,8 @@ func (t *terminal) giveTo(group int) error {
 	return nil
 }
 
-// takeBack puts the process group of zksh into the foreground, whichever group is there now:
-// the program may have given the terminal to another group.
+// takeBack puts the process group of zksh into the foreground of the terminal. It does so even
+// if the program has given the terminal to another group.
 func (t *terminal) takeBack() error {
 	if t == nil || !t.given {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Values of si_code that waitid returns.
+// Values of si_code in the result of waitid: CLD_EXITED and CLD_STOPPED.
 const (
 	childExited  = 1
 	childStopped = 5
@@ -27,13 +27,13 @@ func waitForChange(pid int) (change, error) {
 		case info.Code == childExited:
 			return change{status: syscall.WaitStatus(childStatus(&info) << 8)}, nil
 		case info.Code != childStopped:
-			return change{status: syscall.WaitStatus(childStatus(&info))}, nil // the signal that killed it
+			return change{status: syscall.WaitStatus(childStatus(&info))}, nil // the signal that killed the child
 		}
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) // consumes this stop
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) // consumes the stop, so that it is reported only once
 		if by := childStatus(&info); err != nil || by != 0 {
 			return change{stopped: syscall.Signal(by)}, err
 		}
-		// The child has already been resumed.
+		// The child has already been resumed, so wait for the next change.
 	}
 }
 

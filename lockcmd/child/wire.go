@@ -13,13 +13,13 @@ import (
 
 // An order is a message from zksh to the keeper. Exactly one of the fields is set.
 type order struct {
-	Start  *program       `json:",omitempty"`
+	Start  *program       `json:",omitempty"` // the program to start
 	Signal syscall.Signal `json:",omitempty"` // signal to send to the program's group
 	Until  *instant       `json:",omitempty"` // new end of the lease
-	End    *instant       `json:",omitempty"` // send TERM now, and KILL at this time
+	End    *instant       `json:",omitempty"` // deadline: send SIGTERM now, and SIGKILL at this time
 }
 
-// program describes the program that the keeper runs. The program inherits the keeper's
+// A program describes the program that the keeper runs. That program inherits the keeper's
 // environment and standard files.
 type program struct {
 	Path      string
@@ -29,23 +29,23 @@ type program struct {
 	Until     *instant // end of the lease; nil if there is no limit
 }
 
-// A report is a message from the keeper to zksh. Exactly one of the fields is set, except
-// that Cgroup accompanies Pid.
+// A report is a message from the keeper to zksh. Exactly one of the fields is set, except that
+// Cgroup can be set together with Pid.
 type report struct {
-	Pid     int            `json:",omitempty"` // the program was started
-	Failed  *failure       `json:",omitempty"` // the program could not be started
-	Stopped syscall.Signal `json:",omitempty"` // the program was stopped by this signal
-	Alert   string         `json:",omitempty"` // message for the user
-	Ended   *ending        `json:",omitempty"` // the program has ended
+	Pid     int            `json:",omitempty"` // process id of the program, which was started
+	Failed  *failure       `json:",omitempty"` // why the program could not be started
+	Stopped syscall.Signal `json:",omitempty"` // signal that stopped the program
+	Alert   string         `json:",omitempty"` // message to show to the user
+	Ended   *ending        `json:",omitempty"` // how the program has ended
 
-	Cgroup string `json:",omitempty"` // with Pid: directory of the control group; empty if there is none
+	Cgroup string `json:",omitempty"` // directory of the program's control group, or empty if there is none; set with Pid
 }
 
-// ending describes how a program has ended.
+// An ending describes how a program has ended.
 type ending struct {
 	Status  syscall.WaitStatus
-	Overdue bool // terminated without an order, because the lease was about to end
-	Escaped bool // a process could not be killed in time
+	Overdue bool // whether the keeper terminated the program without an order, because the lease was about to end
+	Escaped bool // whether a process could not be killed in time
 	Left    int  // number of processes of its group that still run; -1 if it is unknown
 }
 
@@ -67,8 +67,8 @@ type textError string
 
 func (e textError) Error() string { return string(e) }
 
-// An instant is a moment in a form that can be sent to another process. It consists of the
-// time left until the moment and the moment by the wall clock, which makes up for the time
+// An instant is a moment in a form that can be sent to another process. It consists of the time
+// left until the moment, and the moment by the wall clock. The wall clock corrects for the time
 // that the message was in transit.
 type instant struct {
 	Left time.Duration
@@ -89,12 +89,12 @@ type messageWriter struct {
 	file *os.File
 }
 
-// writeTimeout is the longest wait for room in the pipe. A pipe has room for hundreds of
-// messages, so no message waits while the other side reads.
+// writeTimeout is the maximum time to wait for free space in the pipe. A pipe has room for
+// hundreds of messages, so no message has to wait if the other process reads them.
 const writeTimeout = 50 * time.Millisecond
 
-// write sends a message. It sets the deadline only when the pipe is full: a deadline set
-// earlier might pass before the write if this process is suspended in between, or runs on a
+// write sends a message. It sets a write deadline only when the pipe is full. An earlier
+// deadline could pass before the write, if this process is suspended in between or runs on a
 // busy machine.
 func (m *messageWriter) write(v any) error {
 	text, err := json.Marshal(v)
@@ -128,9 +128,9 @@ func (m *messageWriter) write(v any) error {
 	return cmp.Or(err, failed)
 }
 
-// readMessages decodes the messages in file, and sends them on the channel that it returns.
-// At the end of the file, it closes the file and the channel. The caller must receive all
-// messages, because the decoding goroutine ends only then.
+// readMessages decodes the messages in file, and sends them on the channel that it returns. At
+// the end of the file, it closes the file and the channel. The caller must receive all messages,
+// because the goroutine that decodes them ends only then.
 func readMessages[T any](file *os.File) <-chan T {
 	out := make(chan T)
 	go func() {
@@ -139,7 +139,7 @@ func readMessages[T any](file *os.File) <-chan T {
 		for d := json.NewDecoder(file); ; {
 			var v T
 			if d.Decode(&v) != nil {
-				return // the other side has closed the pipe
+				return // the other process has closed the pipe
 			}
 			out <- v
 		}

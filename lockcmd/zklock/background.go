@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// background runs functions in goroutines, and can wait until all of them have returned.
+// A background runs functions in goroutines, and can wait until all of them have returned.
 type background struct {
 	mu   sync.Mutex
 	n    int           // number of running functions
@@ -19,7 +19,7 @@ func (b *background) run(f func()) {
 	if b.n++; b.n == 1 {
 		b.idle = make(chan struct{})
 	}
-	go func() { // b.wait waits until it has ended
+	go func() { // wait waits for this goroutine
 		defer b.done()
 		f()
 	}()

@@ -9,26 +9,27 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A leaseClock computes how long a session, and with it a lock, is certain to last. It sends
-// the probes that prove this; doc.go explains how. Its methods are safe for concurrent use,
-// but only one goroutine at a time may send probes.
+// A leaseClock computes how long the leader is certain to keep a session, and with it the locks
+// of the session. It extends this time with requests, called probes; doc.go explains why they
+// are a proof. Its methods are safe for concurrent use, but only one goroutine at a time may
+// send probes.
 type leaseClock struct {
 	s Session
 
 	mu           sync.Mutex // guards the fields below
 	proof        proof
-	standaloneOn time.Time // start of the last connection to a standalone server; zero if there was none
-	checkedOn    time.Time // start of the last connection whose server was checked for being standalone
+	standaloneOn time.Time // start time of the last connection to a standalone server; zero if there was none
+	checkedOn    time.Time // start time of the last connection on which checkStandalone succeeded
 }
 
 func newLeaseClock(s Session) *leaseClock {
 	return &leaseClock{s: s, proof: newProof(s.State(time.Now()).Timeout)}
 }
 
-// refresh reads the state of the session and updates the proof. It returns the time at which
-// the current connection began, or the zero time without a connection. On a standalone
-// server, every answered request extends the lease. If the session ends with its connection,
-// so does the lease.
+// refresh updates the proof with the current state of the session. It returns the time at which
+// the current connection began, or the zero time if there is no connection. On a standalone
+// server, every answered request extends the lease. If the server ends sessions with their
+// connections, a lost connection ends the lease.
 func (c *leaseClock) refresh() time.Time {
 	st := c.s.State(time.Now())
 	c.mu.Lock()
@@ -62,7 +63,8 @@ func (c *leaseClock) end() time.Time {
 	return c.proof.until()
 }
 
-// longEnough reports whether the lease lasts until the probes of a held lock can extend it.
+// longEnough reports whether the lease lasts long enough for the probes of a held lock to extend
+// it in time.
 func (c *leaseClock) longEnough() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,8 +88,8 @@ func (c *leaseClock) untilDue() time.Duration {
 	return time.Until(at)
 }
 
-// checkStandalone finds out, and records, whether the server of the current connection is
-// standalone. It returns the time at which that connection began.
+// checkStandalone asks whether the server of the current connection is standalone, and records
+// the answer. It returns the time at which that connection began.
 func (c *leaseClock) checkStandalone(ctx context.Context) (begun time.Time, err error) {
 	begun = c.refresh()
 	alone, err := isStandalone(ctx, c.s)
@@ -106,7 +108,7 @@ func (c *leaseClock) checkStandalone(ctx context.Context) (begun time.Time, err 
 	return begun, nil
 }
 
-// runDue sends the next probe if it is due; node is the path of the lock's znode. If runDue
+// runDue sends the next probe if it is due. node is the path of the lock's znode. If runDue
 // returns an error, the probe has proven nothing.
 func (c *leaseClock) runDue(ctx context.Context, node string) error {
 	begun, err := c.checkStandalone(ctx)
@@ -122,7 +124,7 @@ func (c *leaseClock) runDue(ctx context.Context, node string) error {
 		err = c.s.Sync(ctx, node)
 	default:
 		err = c.s.Multi(ctx, &zk.CheckVersionRequest{Path: node, Version: -1})
-		if errors.Is(err, zk.ErrNoAuth) { // the leader has evaluated the check, and a quorum agreed on the result
+		if errors.Is(err, zk.ErrNoAuth) { // proves as much as OK: the leader processed the check, and a quorum committed its result
 			err = nil
 		}
 	}
@@ -132,9 +134,9 @@ func (c *leaseClock) runDue(ctx context.Context, node string) error {
 	return err
 }
 
-// recordAnswer records the result of a request. connBegun is the start of the connection on
-// which the request was sent. The answer does not count if the connection has changed since;
-// recordAnswer then returns false.
+// recordAnswer records the result of a request that was sent at the time sent. connBegun is the
+// start time of the connection that carried the request. If the connection has changed since,
+// recordAnswer ignores the result and returns false.
 func (c *leaseClock) recordAnswer(connBegun, sent time.Time, err error) bool {
 	now := time.Now()
 	same := c.refresh().Equal(connBegun)
@@ -151,10 +153,10 @@ func (c *leaseClock) recordAnswer(connBegun, sent time.Time, err error) bool {
 	return true
 }
 
-// secure makes sure, before a lock is reported as held, that its lease lasts until rounds can
-// extend it. If necessary, it sends a short proof. It sends another one only if the answers
-// took so long that the lease has ended by then. createSent is the send time of the
-// transaction that has just created the lock's znode, or zero if the creation was long ago.
+// secure makes sure that the lease is long enough before the lock is reported as held. If it is
+// too short, secure extends it with a short proof (see stage). It repeats the proof only if the
+// lease has already ended when the answers arrive. createSent is the time at which the create
+// request for the lock's znode was sent, or zero if that was long ago.
 func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node string) error {
 	if c.refresh(); c.longEnough() {
 		return nil
@@ -167,7 +169,7 @@ func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node stri
 		createSent = time.Time{}
 		for c.stage() <= shortCheck {
 			select {
-			case <-time.After(min(c.untilDue(), c.proof.pause())): // waits only after a rejected probe
+			case <-time.After(min(c.untilDue(), c.proof.pause())): // no wait, unless the server has rejected the previous probe
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -182,10 +184,10 @@ func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node stri
 	return nil
 }
 
-// startShort prepares a short proof, and returns the time at which the proof begins. If
-// nothing has been proven on the current connection yet, the znode was created on an earlier
-// one. In that case a check alone is enough: it proves the connect request. A sync is added
-// only if an answer is old enough to prove a later request.
+// startShort prepares a short proof (see stage) and returns the time at which the proof begins.
+// On a connection on which nothing has been proven yet, a check alone is enough: it proves the
+// time of the connect request. startShort adds a sync only if an older answer on this connection
+// allows a proof of a later time.
 func (c *leaseClock) startShort(createSent time.Time) (from time.Time) {
 	now := time.Now()
 	fresh := c.stage() == shortCheck
@@ -204,7 +206,7 @@ func (c *leaseClock) startShort(createSent time.Time) (from time.Time) {
 	return from
 }
 
-// reanchor passes to proof.reanchor the newest answer that had arrived at the time asOf.
+// reanchor calls proof.reanchor with the newest answer that had arrived at the time asOf.
 func (c *leaseClock) reanchor(asOf time.Time) {
 	st := c.s.State(asOf)
 	c.mu.Lock()
@@ -218,9 +220,9 @@ func (c *leaseClock) stage() stage {
 	return c.proof.stage
 }
 
-// leaseAge returns the time from contact, the proven time of a lease, until now. The
-// monotonic clock stops while the machine is suspended, and the wall clock may be set. To be
-// safe, leaseAge returns the larger of the two ages.
-func leaseAge(contact, now time.Time) time.Duration {
-	return max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
+// leaseAge returns the time since proven, the time from which a lease counts. The monotonic
+// clock stops while the machine is suspended, and the wall clock may be set. To be safe,
+// leaseAge measures the time with both clocks and returns the longer result.
+func leaseAge(proven, now time.Time) time.Duration {
+	return max(now.Sub(proven), now.Round(0).Sub(proven.Round(0)))
 }

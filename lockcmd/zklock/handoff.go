@@ -37,20 +37,21 @@
 //     contender becomes exclusive only under a new number.
 //
 // At d, therefore, no conflicting contender is ahead, and none will be as long as our znode
-// exists. A list could not show any better whether our znode still exists when the event
-// arrives, because the list may be as old as the event. The watch reports a later deletion
-// of our znode. The lease covers the end of the session; it is proven, if necessary, before
+// exists. Another list would not show more reliably that our znode still exists when the
+// event arrives, because the list may be as old as the event. If our znode is deleted later,
+// its watch reports this. The lease covers the end of the session; it is proven, if necessary, before
 // the lock counts as held.
 package zklock
 
 import "github.com/go-zookeeper/zk"
 
-// plainMutexes are the kinds of exclusive znodes that never become shared under the same
-// number without an earlier change of their data.
+// plainMutexes contains the kinds of znodes (Name.Kind) for which a deletion, as the first
+// event, shows that the owner no longer holds the lock. Znodes of other kinds can be replaced
+// with a shared znode of the same number, without an earlier event that shows this.
 var plainMutexes = map[string]bool{"Curator mutex": true, "go-zookeeper lock": true, "kazoo lock": true}
 
-// mayHandOff reports whether this entry can hold the lock without another list once the
-// contenders ahead have been deleted.
+// mayHandOff reports whether e holds the lock as soon as the znode ahead is deleted, so that it
+// need not list the contenders again. ahead contains the names of all conflicting znodes ahead.
 func (e *entry) mayHandOff(ahead []string) bool {
 	if len(ahead) > 1 {
 		return false
@@ -60,9 +61,9 @@ func (e *entry) mayHandOff(ahead []string) bool {
 	return plainMutexes[n.Kind] && trusted(own.Number)
 }
 
-// undisturbed reports whether event is the deletion of the znode ahead, the connection is
-// still the one on which the last list was requested, and no event of our own znode has
-// arrived since.
+// undisturbed reports whether the last list of contenders is still reliable: event is the
+// deletion of the znode ahead, the connection is the one on which the list was requested, and no
+// event of our own znode has arrived since.
 func (e *entry) undisturbed(event zk.EventType) bool {
 	select {
 	case <-e.ownEvents:

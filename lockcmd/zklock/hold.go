@@ -16,22 +16,22 @@ import (
 // A hold is the state of a held lock. All leases of the lock share it.
 type hold struct {
 	e     *entry
-	delay *time.Timer        // timer that starts monitor after monitorAfter
+	delay *time.Timer        // starts monitor after monitorAfter
 	stop  context.CancelFunc // stops monitor
 	done  chan struct{}      // closed when monitor has returned
 
-	counts     map[Mode]int // number of leases by mode; guarded by the lock's turn
-	revocation []byte       // last request to release the lock; owned by monitor
+	counts     map[Mode]int // number of unreleased leases in each mode; guarded by Lock.turn
+	revocation []byte       // data of the last request to release the lock; used only by monitor
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the fields below
 	st      Status
 	nodes   []string      // paths of the lock's own znodes
 	lost    chan struct{} // closed when the lock is lost or presumed lost; replaced when it is held again
 	changed chan struct{} // closed and replaced at each change of st
 }
 
-// monitorAfter is how long a lock is held before monitor starts. For a lock that is released
-// sooner, monitoring would not pay off.
+// monitorAfter is how long a lock must be held before zklock starts to monitor it. A lock that
+// is released sooner is not worth the cost.
 const monitorAfter = 5 * time.Millisecond
 
 func newHold(e *entry, waited time.Duration) *hold {
@@ -45,8 +45,8 @@ func newHold(e *entry, waited time.Duration) *hold {
 	return h
 }
 
-// startMonitor starts monitor, which runs until stopMonitor is called or the lock is lost.
-// Until then, only monitor changes the state of the lock.
+// startMonitor starts monitor in a goroutine, after monitorAfter. monitor runs until stopMonitor
+// is called or the lock is lost. Until then, only monitor changes the state of the lock.
 func (h *hold) startMonitor() {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -74,9 +74,9 @@ func (h *hold) isOver() bool {
 	return s == Lost || s == Released
 }
 
-// set changes the state to s, calls change for other fields of the status, and notifies the
-// owner. It does nothing if the lock is lost or released, or if the state is already s and
-// change is nil.
+// set changes the state of the lock to s, calls change to update other fields of the status, and
+// notifies the owner. It does nothing if the lock is lost or released, or if the state is
+// already s and change is nil.
 func (h *hold) set(s State, change func(*Status)) {
 	h.mu.Lock()
 	was := h.st.State
@@ -107,7 +107,7 @@ func (h *hold) set(s State, change func(*Status)) {
 	h.e.l.notify(st)
 }
 
-// lose records that the lock is lost, and why.
+// lose records that the lock is lost for the reason why.
 func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) }
 
 // monitor watches a held lock until ctx ends or the lock is lost. It watches the lock's
@@ -121,15 +121,15 @@ func (h *hold) monitor(ctx context.Context) {
 			<-probing
 		}
 	}()
-	seen := h.e.watched // the znodes were seen on this connection
+	seen := h.e.watched // whether the lock's znodes were seen on the current connection
 	for !h.isOver() {
 		changed := nextChange(h.e.s)
-		if ended(h.e.s) { // before the lease is checked, because the end of the session is certain
+		if ended(h.e.s) { // check this before the lease, because an ended session is certain to have lost the lock
 			h.lose(errSessionOver)
 			return
 		}
-		// A connection that is established after this line is handled in the next
-		// iteration, so that its probe does not wait for checkZnodes.
+		// If a connection is established after this line, the next iteration handles it.
+		// Its probe then does not have to wait for checkZnodes.
 		connected := isConnected(h.e.s)
 		seen = seen && connected
 		next := h.updateState(seen)
@@ -154,29 +154,29 @@ func (h *hold) monitor(ctx context.Context) {
 		case <-changed:
 		case err := <-probing:
 			probing = nil
-			h.e.watched = h.e.watched && !errors.Is(err, zk.ErrNoNode) // after ErrNoNode, checkZnodes looks again
+			h.e.watched = h.e.watched && !errors.Is(err, zk.ErrNoNode) // after ErrNoNode, checkZnodes reads the znodes again
 		case <-time.After(next):
 		}
 	}
 }
 
-// startProbe sends the probe that is due for the lease, and returns a channel for the result.
-// The result arrives soon after ctx ends, at the latest.
+// startProbe sends the next probe of the lease in a goroutine. It returns a channel that
+// receives the result, at the latest soon after ctx ends.
 func (h *hold) startProbe(ctx context.Context) chan error {
 	done, node := make(chan error, 1), h.e.node()
 	go func() { done <- h.e.clock.runDue(ctx, node) }() // monitor waits for this goroutine
 	return done
 }
 
-// Causes of the loss of a lock, which Status.Err reports.
+// Reasons why a lock was lost, as reported in Status.Err.
 var (
 	errSessionOver  error = sessionOver{}
 	errRemoved            = errors.New("another client deleted the holder's znode")
 	errDisconnected       = errors.New("the connection was lost, and this server ends a session when its connection ends")
 )
 
-// checkZnodes reads the lock's own znodes and sets watches on them. It gives up after
-// timeout. It reports whether all of them were found.
+// checkZnodes reads the lock's own znodes and sets watches on them. It reports whether it found
+// all of them. It gives up after timeout.
 func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -187,7 +187,7 @@ func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
 		return h.checkZnodes(ctx, timeout)
 	case errors.Is(err, zk.ErrNoNode):
 		h.lose(errRemoved)
-		if len(h.e.names) > 1 { // the remaining znodes exclude only some clients
+		if len(h.e.names) > 1 { // delete the other znodes too, because only some clients respect them
 			h.e.withdrawInBackground(func(bool) {})
 		}
 	case err == nil:
@@ -201,13 +201,13 @@ func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
 	return false
 }
 
-// recheckInterval is the longest time between two checks of the lease. It is short, so that
-// a machine that was asleep soon notices that its lease has ended.
+// recheckInterval is the maximum time between two checks of the lease. It is short, so that a
+// client whose machine was asleep soon notices that the lease has ended.
 const recheckInterval = time.Second
 
-// updateState derives the state of the lock from its lease and connection. It returns the
-// time after which it must be called again. seen reports whether the lock's znodes were seen
-// on this connection.
+// updateState updates the state of the lock from its lease and connection. seen says whether the
+// lock's znodes were seen on the current connection. The caller must call updateState again
+// after the returned duration.
 func (h *hold) updateState(seen bool) time.Duration {
 	left := h.e.clock.left()
 	switch {
@@ -235,8 +235,8 @@ func (h *hold) disconnectError() error {
 	return nil
 }
 
-// reacquire adds another lease for the same owner. It returns false if the lock is lost.
-// While the lock is presumed lost, reacquire waits until it is known to be held or lost.
+// reacquire counts another lease for the same owner. It returns false if the lock is lost. While
+// the lock is presumed lost, reacquire waits until it is known to be held or lost.
 func (h *hold) reacquire(ctx context.Context, mode Mode) (bool, error) {
 	for {
 		h.mu.Lock()
@@ -245,7 +245,7 @@ func (h *hold) reacquire(ctx context.Context, mode Mode) (bool, error) {
 		switch {
 		case state == Lost || state == Released:
 			return false, nil
-		case ended(h.e.s): // monitor has not noticed yet
+		case ended(h.e.s): // monitor has not noticed the end of the session yet
 			h.stopMonitor()
 			h.lose(errSessionOver)
 			return false, nil
@@ -279,7 +279,7 @@ func (h *hold) lostError() error {
 func (h *hold) stopMonitor() {
 	h.stop()
 	if h.delay.Stop() {
-		close(h.done) // monitor has not started
+		close(h.done) // monitor has not started, so it cannot close done
 	}
 	<-h.done
 }
@@ -290,9 +290,9 @@ type Lease struct {
 	h    *hold
 	mode Mode
 	lost <-chan struct{}
-	done bool // released; guarded by the lock's turn
+	done bool // whether the lease has been released; guarded by Lock.turn
 
-	ctx    context.Context // returned by Context
+	ctx    context.Context // the context that Context returns
 	cancel context.CancelCauseFunc
 	watch  sync.Once // starts the goroutine that cancels ctx when the lock is lost
 }
@@ -304,9 +304,9 @@ func (h *hold) lease(mode Mode) *Lease {
 	return &Lease{h: h, mode: mode, lost: h.lost, ctx: ctx, cancel: cancel}
 }
 
-// Lost returns a channel that is closed when the lock is lost or may be lost: when its znode
-// or its session is gone, or when the lease has ended and no server has answered since. The
-// channel stays closed if the lock later turns out to be still held.
+// Lost returns a channel that is closed when the lock is lost or may be lost: when its znode or
+// its session is gone, or when the lease has ended because no server could confirm it in time.
+// The channel stays closed if the lock later turns out to be still held.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // State returns the current status of the lock.
@@ -336,9 +336,9 @@ func (l *Lease) Nodes() []string {
 	return slices.Clone(l.h.nodes)
 }
 
-// Token returns the fencing token: the czxid of the lock's znode. It grows from holder to
-// holder, because czxids grow across the whole ensemble, and stays the same when a lock
-// becomes shared.
+// Token returns the fencing token: the czxid of the lock's znode. Each new holder gets a larger
+// token, because czxids only grow in an ensemble. The token stays the same when an exclusive
+// lock becomes shared.
 func (l *Lease) Token() int64 { return l.h.e.czxid }
 
 // Mode returns the mode in which the lease was acquired.

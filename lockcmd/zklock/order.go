@@ -10,21 +10,21 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A rank determines a contender's place in the queue. Contenders are ordered by their
-// sequence numbers until the server's counter overflows. After that, the counter stays at its
-// last value, so that numbers repeat, or are negative for a moment. All contenders with such
-// numbers come last, in the order of the transactions that created them.
+// A rank determines a contender's place in the queue. Contenders are ordered by their sequence
+// numbers until the server's counter overflows. After that, numbers repeat or are negative.
+// Contenders with such numbers come last, in the order of the transactions that created them.
 type rank struct {
 	name   string
-	number int64 // firstUntrusted stands for all numbers that do not show the order of creation
-	czxid  int64 // orders contenders with equal numbers; 0 if no other contender has this number
+	number int64 // sequence number; firstUntrusted if it does not show the order of creation
+	czxid  int64 // orders contenders with equal numbers; 0 if it has not been read
 }
 
-// firstUntrusted is the value at which the server's counter stays after it has overflowed.
-// Many znodes can have this number.
+// firstUntrusted is the sequence number at which the server's counter stays after an overflow.
+// Many znodes can have this number, so it does not show the order of their creation.
 const firstUntrusted = math.MaxInt32
 
-// trusted reports whether znodes with such a sequence number are ordered by it.
+// trusted reports whether a sequence number shows the order in which znodes were created. It
+// does not after the server's counter has overflowed.
 func trusted(number int64) bool { return number >= 0 && number < firstUntrusted }
 
 func newRank(name string, number int64) rank {
@@ -38,8 +38,8 @@ func (a rank) compare(b rank) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.czxid, b.czxid))
 }
 
-// ahead returns the znode names of the contenders that this entry waits for, with the nearest
-// one last. children is the list of all contenders.
+// ahead returns the names of the znodes that this entry must wait for. The last one is the
+// nearest. children contains the names of all children of the lock's path.
 func (e *entry) ahead(ctx context.Context, children []string) ([]string, error) {
 	own, err := e.ownRank(children)
 	if err != nil {
@@ -64,8 +64,9 @@ func (e *entry) ahead(ctx context.Context, children []string) ([]string, error) 
 	return names, nil
 }
 
-// ownRank returns the rank of the entry's own znodes among the children. If there are
-// several, the smallest number counts, because one transaction created them all.
+// ownRank returns the rank of the entry's own znodes, or errPlaceLost if children does not
+// contain all of them. If the entry has several znodes, the smallest number counts, because one
+// transaction created them all.
 func (e *entry) ownRank(children []string) (rank, error) {
 	own := rank{number: firstUntrusted}
 	found := 0
@@ -83,8 +84,8 @@ func (e *entry) ownRank(children []string) (rank, error) {
 	return own, nil
 }
 
-// rivals returns the contenders that conflict with this entry, whether they are ahead of it
-// or not.
+// rivals returns the contenders among the children that conflict with this entry, whether they
+// are ahead of it or behind it.
 func (e *entry) rivals(children []string) []rank {
 	var list []rank
 	for _, name := range children {
@@ -96,8 +97,8 @@ func (e *entry) rivals(children []string) []rank {
 	return list
 }
 
-// czxidOf asks the server for the czxid of a child. If the child has been deleted meanwhile,
-// czxidOf returns the greatest possible czxid, which places it last.
+// czxidOf reads the czxid of a child from the server. If the child has been deleted meanwhile,
+// czxidOf returns the greatest possible czxid, which sorts the child last.
 func (e *entry) czxidOf(ctx context.Context, name string) (int64, error) {
 	var st *zk.Stat
 	err := retry(ctx, e.s, func() (err error) {
@@ -113,8 +114,8 @@ func (e *entry) czxidOf(ctx context.Context, name string) (int64, error) {
 	return st.Czxid, nil
 }
 
-// countOwners returns the number of contenders that own the named znodes; a contender may
-// own several.
+// countOwners returns the number of different contenders that own the named znodes. A contender
+// may own several of them.
 func countOwners(names []string) int {
 	seen := map[string]bool{}
 	for _, name := range names {

@@ -118,8 +118,8 @@ func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool)
 	}
 }
 
-// placeLost replaces zk.ErrNoNode with errPlaceLost, where our own znode or its parent is
-// missing. It returns other errors unchanged.
+// placeLost returns errPlaceLost if err is zk.ErrNoNode, which means that our own znode or its
+// parent is missing. It returns other errors unchanged.
 func placeLost(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return errPlaceLost

@@ -9,8 +9,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Unlock releases the lease. With the last lease, it also releases the lock: it then returns
-// once the server has confirmed that the lock was held until the release.
+// Unlock releases the lease. If it is the last lease, Unlock also releases the lock, and
+// returns once the server has confirmed that the lock was held until the release.
 //
 // The error is one of these:
 //
@@ -39,8 +39,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return err
 }
 
-// release releases one lease of the given mode. For the last lease, it deletes the lock's
-// znodes, and waits for the server's answer.
+// release releases one lease of the given mode. If it is the last lease, release deletes the
+// lock's znodes and waits for the server's answer.
 func (h *hold) release(ctx context.Context, mode Mode) error {
 	switch {
 	case h.lostError() != nil:
@@ -55,7 +55,7 @@ func (h *hold) release(ctx context.Context, mode Mode) error {
 		return err
 	}
 	h.stopMonitor()
-	if err := h.lostError(); err != nil { // monitor may have noticed the loss just now
+	if err := h.lostError(); err != nil { // monitor may have noticed the loss before it stopped
 		return err
 	}
 	h.set(Releasing, nil)
@@ -78,8 +78,8 @@ func (h *hold) release(ctx context.Context, mode Mode) error {
 	return h.e.leftoverError(err)
 }
 
-// recordRelease records that the lock's znodes are gone. If byThisLock is true, this lock
-// has deleted them and is released. Otherwise the lock is lost.
+// recordRelease records that the lock's znodes are gone. If this lock has deleted them
+// (byThisLock), the lock is released. Otherwise, the lock is lost.
 func (h *hold) recordRelease(byThisLock bool) {
 	if byThisLock {
 		h.set(Released, nil)
@@ -88,8 +88,8 @@ func (h *hold) recordRelease(byThisLock bool) {
 	}
 }
 
-// withdraw deletes the znodes of a failed attempt, even if their names are not known. Once
-// ctx has ended, it returns, and the deletion continues in the background.
+// withdraw deletes the znodes of a failed attempt to acquire the lock, even if their names are
+// not known. If ctx ends first, withdraw returns, and the deletion continues in the background.
 func (e *entry) withdraw(ctx context.Context) error {
 	if ctx.Err() == nil {
 		_, err := e.sweep(ctx)
@@ -101,8 +101,9 @@ func (e *entry) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// withdrawInBackground deletes the entry's znodes in the background. It calls whenGone once
-// they are gone. byThisLock is true if this lock deleted them or they ended with their session.
+// withdrawInBackground deletes the entry's znodes in the background, and calls whenGone once
+// they are gone. byThisLock is true if this lock deleted them, or if the server deleted them at
+// the end of the session.
 func (e *entry) withdrawInBackground(whenGone func(byThisLock bool)) {
 	e.l.sweeps.run(func() {
 		ctx, cancel := sessionContext(e.s)
@@ -116,8 +117,8 @@ func (e *entry) withdrawInBackground(whenGone func(byThisLock bool)) {
 	})
 }
 
-// leftoverError returns an error that names the znode that could not be deleted, with err as
-// the reason. It returns nil if err is nil, or if no znode can have been created.
+// leftoverError returns an error which says that a znode could not be deleted because of err. It
+// returns nil if err is nil, or if no znode can have been created.
 func (e *entry) leftoverError(err error) error {
 	node := e.node()
 	switch {
@@ -129,10 +130,10 @@ func (e *entry) leftoverError(err error) error {
 	return fmt.Errorf("cannot delete %s, which remains until the session ends: %w", node, err)
 }
 
-// sweep deletes the entry's znodes. It returns once they are certainly gone, once it is known
-// that they cannot be deleted, or when ctx or the session ends. byThisLock reports whether this
-// lock deleted them. A create that is still in flight reaches the server before the requests
-// of sweep.
+// sweep deletes the entry's znodes, and finds them first if their names are not known. A create
+// that is still in flight reaches the server before the requests of sweep, so it is not missed.
+// sweep returns when the znodes are certainly gone, when they cannot be deleted, or when ctx or
+// the session ends. byThisLock reports whether this lock deleted them.
 func (e *entry) sweep(ctx context.Context) (byThisLock bool, err error) {
 	if len(e.names) == 0 {
 		children, err := e.syncAndList(ctx)
@@ -149,8 +150,8 @@ func (e *entry) sweep(ctx context.Context) (byThisLock bool, err error) {
 	return e.remove(ctx)
 }
 
-// remove deletes the entry's known znodes, several of them in one transaction if possible. It
-// reports whether this lock deleted them. If one of them is missing, it was deleted by
+// remove deletes those of the entry's znodes whose names are known, in one transaction if
+// possible. byThisLock reports whether this lock deleted them. A missing znode was deleted by
 // another client, or by an earlier request of this lock whose answer was lost.
 func (e *entry) remove(ctx context.Context) (byThisLock bool, err error) {
 	var requests [][]any
@@ -175,7 +176,7 @@ func (e *entry) remove(ctx context.Context) (byThisLock bool, err error) {
 		switch {
 		case err == nil && several:
 			return true, nil
-		case errors.Is(err, zk.ErrNoNode) && several: // continue with one delete for each
+		case errors.Is(err, zk.ErrNoNode) && several: // delete the znodes one by one instead
 			byThisLock = e.unanswered
 		case errors.Is(err, zk.ErrNoNode):
 			missing++

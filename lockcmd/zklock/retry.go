@@ -23,14 +23,14 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// retry repeats a request until it succeeds, it fails with an error that is not transient, or
-// ctx or the session ends.
+// retry repeats a request until it succeeds, until it fails with an error that is not transient,
+// or until ctx or the session ends.
 func retry(ctx context.Context, s Session, request func() error) error {
 	for pause := firstPause; ; pause = nextPause(pause) {
 		changed := nextChange(s)
 		err := request()
 		switch {
-		case errors.Is(err, zk.ErrSessionExpired) && !ended(s): // the server is about to close the connection
+		case errors.Is(err, zk.ErrSessionExpired) && !ended(s): // the server has ended the session and is about to close the connection
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -49,7 +49,7 @@ func retry(ctx context.Context, s Session, request func() error) error {
 	}
 }
 
-// Shortest and longest pause before a request is repeated on the same connection.
+// Minimum and maximum pause before a request is repeated on the same connection.
 const (
 	firstPause = 5 * time.Millisecond
 	longPause  = time.Second
@@ -57,9 +57,8 @@ const (
 
 func nextPause(pause time.Duration) time.Duration { return min(2*pause, longPause) }
 
-// backOff waits for pause, or until the connection changes. A server may answer with a
-// connection error and keep the connection open; requests must not be repeated there
-// without a pause.
+// backOff waits for the duration pause, or until the connection changes. It prevents a busy loop
+// when a server answers with connection errors but keeps the connection open.
 func backOff(ctx context.Context, changed <-chan struct{}, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

@@ -2,15 +2,17 @@ package zklock
 
 import "strings"
 
-// RevokeMessage in the data of a holder's znode asks the holder to release the lock. It is
-// Curator's message; Curator ignores the message if the data continues after it.
+// RevokeMessage asks the holder of a lock to release it. Another client writes it at the
+// beginning of the data of the holder's znode. Curator uses the same message, but ignores it if
+// more data follows.
 const RevokeMessage = "__REVOKE__"
 
-// UnlockMessage in the data of a holder's znode is the same request, as ZooKeeper's own
-// recipes write it.
+// UnlockMessage is the same request in the form that ZooKeeper's own recipes use: it is the
+// complete data of the holder's znode.
 const UnlockMessage = "unlock"
 
-// asksForRelease reports whether a znode's data is a request to release the lock.
+// asksForRelease reports whether data, the content of a holder's znode, asks the holder to
+// release the lock.
 func asksForRelease(data []byte) bool {
 	text := string(data)
 	return text == UnlockMessage || strings.HasPrefix(text, RevokeMessage)

@@ -11,9 +11,9 @@ const (
 	probeCheck              // a transaction whose only operation checks that the lock's znode exists
 )
 
-// A stage is the step of a proof for which the next probe is sent. There are two kinds of
-// proofs. A round, described in doc.go, waits between its two syncs. A short proof does not
-// wait: it is a sync and a check, or a check alone after a new connection.
+// A stage says which probe of a proof comes next. There are two kinds of proofs. A round (see
+// doc.go) is a sync, a wait, a second sync and a check. A short proof has no wait: it is a sync
+// and a check or, on a new connection, a check alone.
 type stage int
 
 const (
@@ -24,23 +24,23 @@ const (
 	finalCheck              // check that ends a round
 )
 
-// proof decides which probes a held lock needs, and computes how long its session is certain
-// to last. It does not send probes itself, does not wait, and reads no clock. Its owner sends
-// one probe at a time:
+// A proof decides when a held lock must send which probe, and computes how long the session
+// is certain to last. It does not send probes itself, does not wait, and reads no clock. The
+// caller sends one probe at a time:
 //
 //	do, at := p.next()  // wait until at, note the time, send, wait for the answer
 //	p.done(sent, now)   // the answer was OK
 //	p.failed(now)       // the answer was an error, on the same connection
 //	p.attach(begun)     // a new connection: an answer on the old one no longer counts
 //
-// doc.go explains why this is safe, and rounds_model_test.go explores it.
+// doc.go explains why this is safe, and rounds_model_test.go tests it in a model.
 type proof struct {
 	timeout   time.Duration // session timeout
 	begun     time.Time     // send time of the connect request of the current connection
-	proven    time.Time     // the leader counts the session's time from here or later; zero means not proven
-	toProve   time.Time     // send time that the current proof will prove, on this connection
-	firstSent time.Time     // send time of this round's first sync
-	stage     stage         // step of the current proof
+	proven    time.Time     // the leader counts the session timeout from this time or later; zero if nothing is proven
+	toProve   time.Time     // time that becomes proven when the current round or short proof succeeds
+	firstSent time.Time     // send time of the current round's first sync
+	stage     stage         // probe that comes next
 	due       time.Time     // time at which the next probe may be sent; zero means now
 }
 
@@ -50,23 +50,22 @@ func newProof(timeout time.Duration) proof { return proof{timeout: timeout} }
 // sync. The wait leaves time for the ping of a leader that has just resumed after a pause.
 func (p *proof) pause() time.Duration { return p.timeout / 16 }
 
-// gap returns D, the time between the end of a round and the beginning of the next. No
-// session timeout is shorter than two ticks, so this is at least half a tick: the leader
+// gap returns D, the time between the end of a round and the beginning of the next. D is at
+// least half a tick, because no session timeout is shorter than two ticks. The leader therefore
 // sends a ping in that time.
 func (p *proof) gap() time.Duration { return p.timeout / 4 }
 
-// minAge returns D + w, the minimum age of an answer on which a proof that begins now may
-// build. In a round, the answer to the first sync of the round before is at least as old.
+// minAge returns D + w. A proof that begins now may rely only on an answer that arrived at least
+// this long ago. In a round, this is the answer to the first sync of the previous round.
 func (p *proof) minAge() time.Duration { return p.gap() + p.pause() }
 
 // attach records the current connection. begun is the time at which its connect request was
-// sent, which created the session or attached it. Another call with the same time has no
-// effect.
+// sent, which created the session or attached it. Another call with the same time has no effect.
 //
-// What was proven stays proven, because it states what the leader has heard. The current
-// round is void, because it relied on the notes of the previous server. Attaching a session
-// touches it at the leader, so that only the leader's quorum remains to be proven: one
-// check is enough.
+// The time that is already proven stays valid, because it states what the leader has heard. The
+// current round is void, because it relied on the previous server. Attaching a session restarts
+// its timeout at the leader, so it only remains to prove that the leader has a quorum. One check
+// proves this.
 func (p *proof) attach(begun time.Time) {
 	if !p.begun.Equal(begun) {
 		p.begun, p.toProve, p.stage, p.due = begun, begun, shortCheck, time.Time{}
@@ -74,26 +73,28 @@ func (p *proof) attach(begun time.Time) {
 }
 
 // endWithConnection ends the lease if the connection on which it was proven no longer exists.
-// It is called for servers that end a session with its connection. begun is the start of the
-// current connection, or zero without a connection.
+// Call it only if the server ends sessions with their connections. begun is the start time of
+// the current connection, or zero if there is no connection.
 func (p *proof) endWithConnection(begun time.Time) {
 	if !p.begun.IsZero() && !p.begun.Equal(begun) {
 		p.proven = time.Time{}
 	}
 }
 
-// startShort starts a short proof, for a lock on an old connection, where a round would take
-// too long. A sync and a check, without a wait between them, prove the time sent, at which a
-// request was sent whose answer is at least minAge old when the sync is sent. The transaction
-// that created the lock's znode can take the place of the sync. Unlike a round, a short proof
-// is wrong if the leader has just resumed after a long pause.
+// startShort starts a short proof, for a lock on an old connection, where a round would take too
+// long. The proof is a sync and a check without a wait. It proves sent, the send time of a
+// request whose answer is at least minAge old when the sync is sent. The transaction that
+// created the lock's znode can take the place of the sync.
+//
+// Unlike a round, a short proof is wrong if the leader has just resumed after a long pause.
 func (p *proof) startShort(sent time.Time) {
 	p.toProve, p.stage, p.due = sent, shortSync, time.Time{}
 }
 
-// reanchor makes the first round after a short proof prove the send time of a request that
-// was answered before the lock was requested. answered is the time of the answer. The call
-// has an effect only if the round can begin sooner that way: minAge after the answer.
+// reanchor lets the first round after a short proof begin sooner. The round then proves sent,
+// the send time of a request that was answered at the time answered, before the lock was
+// requested. The round begins minAge after answered. If that is not sooner, reanchor has no
+// effect.
 func (p *proof) reanchor(sent, answered time.Time) {
 	due := answered.Add(p.minAge())
 	if p.stage == firstSync && sent.After(p.proven) && due.Before(p.due) {
@@ -117,7 +118,7 @@ func (p *proof) done(sent, now time.Time) {
 		p.stage = shortCheck
 	case shortCheck:
 		p.prove(p.toProve)
-		p.toProve, p.stage, p.due = sent, firstSync, now.Add(p.minAge()) // not gap, because this proof had no wait
+		p.toProve, p.stage, p.due = sent, firstSync, now.Add(p.minAge()) // minAge instead of gap, because a short proof has no wait
 	case firstSync:
 		p.firstSent, p.stage, p.due = sent, secondSync, now.Add(p.pause())
 	case secondSync:
@@ -128,8 +129,8 @@ func (p *proof) done(sent, now time.Time) {
 	}
 }
 
-// failed records that a probe was answered with an error, and that the connection still
-// exists. The next round proves what this one should have proven.
+// failed records that a probe was answered with an error, on a connection that still exists. The
+// next round tries again to prove the same time.
 func (p *proof) failed(now time.Time) {
 	if p.stage > shortCheck {
 		p.stage = firstSync
@@ -137,7 +138,7 @@ func (p *proof) failed(now time.Time) {
 	p.due = now.Add(p.pause())
 }
 
-// prove records that the leader counts the session's time from sent or later. On a standalone
+// prove records that the leader counts the session timeout from sent or later. On a standalone
 // server, which is leader and quorum in one, any answered request proves its own send time.
 func (p *proof) prove(sent time.Time) {
 	if sent.After(p.proven) {
@@ -145,11 +146,11 @@ func (p *proof) prove(sent time.Time) {
 	}
 }
 
-// duration returns the length of the lease from the proven time on. It is a hundredth
-// shorter than the session timeout, because our clock may run slower than the leader's.
+// duration returns the length of a lease that begins at the proven time. It is a hundredth
+// shorter than the session timeout, because the client's clock may run slower than the leader's.
 func (p *proof) duration() time.Duration { return p.timeout - p.timeout/100 }
 
-// until returns the end of the lease.
+// until returns the time at which the lease ends.
 func (p *proof) until() time.Time { return p.proven.Add(p.duration()) }
 
 // left returns how long the lease lasts from now on, by the wall clock or the monotonic

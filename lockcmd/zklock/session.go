@@ -21,7 +21,7 @@ type Conn interface {
 // Session is one session of a client. All methods are safe for concurrent use.
 //
 // Requests run in this session or not at all: once the session is over, they fail with
-// zk.ErrSessionExpired, or another error after which a retry is useless, even if the client
+// zk.ErrSessionExpired, or with another error that makes a retry pointless, even if the client
 // has a new session. A request waits for a connection until ctx or the session ends. It is
 // sent at most once, and never after ctx has ended. Two requests that are made one after the
 // other reach the server in that order. Paths do not include the client's chroot: an
@@ -115,7 +115,7 @@ type SessionState struct {
 	ID int64
 
 	// Timeout is the session timeout that was negotiated with the server. After the
-	// session has ended, it is the last one.
+	// session has ended, it keeps its last value.
 	Timeout time.Duration
 
 	// Connected reports whether the session has a connection to a server. It is false
@@ -138,7 +138,7 @@ type SessionState struct {
 	// Timeout.
 	Sent time.Time
 
-	// Came is a time at which the answer to the request of Sent had certainly arrived. It
+	// Came is a time by which the answer to the request of Sent had certainly arrived. It
 	// equals the argument of State if Sent equals Begun, and is zero without a
 	// connection.
 	Came time.Time
@@ -213,9 +213,9 @@ func isStandalone(ctx context.Context, s Session) (bool, error) {
 	return false, nil
 }
 
-// createParent calls s.CreateContainer if s is a ContainerCreator. A nil acl stands for the
-// ACL of the znode above. Other sessions cannot read that ACL: for them, createParent creates
-// a persistent znode with the fallback ACL.
+// createParent creates a parent of a lock, as a container if s is a ContainerCreator. A nil acl
+// means that the container gets the ACL of the znode above it. Other sessions cannot read that
+// ACL: for them, createParent creates a persistent znode with the fallback ACL.
 func createParent(ctx context.Context, s Session, path string, acl, fallback []zk.ACL) error {
 	if c, ok := s.(ContainerCreator); ok {
 		return c.CreateContainer(ctx, path, acl)

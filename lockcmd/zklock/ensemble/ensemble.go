@@ -72,8 +72,8 @@ import (
 // Options configure a connection. The zero value connects without credentials and without
 // TLS, and requests a session timeout of 30 s.
 type Options struct {
-	// Timeout is the session timeout to request, from 1 ms to about 24 days. Zero stands
-	// for 30 s. The server may choose another timeout. When a program dies, its locks
+	// Timeout is the session timeout to request, from 1 ms to about 24 days. Zero means
+	// 30 s. The server may choose another timeout. When a program dies, its locks
 	// become free after this time. Use at least 10 s.
 	Timeout time.Duration
 	// Credentials authenticate the session, and every later session of the client. They
@@ -128,7 +128,7 @@ type Credential struct {
 	Auth []byte
 }
 
-// credentials converts the credentials for the connection layer.
+// credentials converts a list of credentials to the type of package zkconn.
 func credentials(list []Credential) []zkconn.Credential {
 	creds := make([]zkconn.Credential, len(list))
 	for i, c := range list {
@@ -144,8 +144,8 @@ var ErrClosed = zkconn.ErrNotConnected
 // for concurrent use.
 type Client struct{ s *zkconn.Session }
 
-// Dial connects to one of the servers, which are given in the form
-// host[:port][,host[:port]…][/chroot], as in zkCli. The default port is 2181. It fails if a
+// Dial connects to one of the servers. The list of servers has the form
+// host[:port][,host[:port]…][/chroot], as in zkCli; the default port is 2181. Dial fails if a
 // file of Options.Secure cannot be used, if a credential is rejected, if no server can be
 // reached within Options.Timeout, or when ctx ends.
 func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
@@ -163,7 +163,7 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 	}
 	c := &Client{s}
 	if err = s.Ready(ctx); err == nil && len(opt.Credentials) > 0 {
-		err = zkconn.Exec(ctx, s, zkconn.Sync("/")) // its answer comes after the answers to the credentials
+		err = zkconn.Exec(ctx, s, zkconn.Sync("/")) // waits until the server has accepted or rejected the credentials
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
