@@ -30,7 +30,7 @@ type fence struct {
 	session           *zkconn.Session
 	continueAfterLoss bool          // whether zksh continues after a reported loss and writes without that lock (-k)
 	enclosing         []fencedLock  // the locks that parent processes hold
-	identifying       chan struct{} // semaphore of capacity 1; held by the goroutine that computes inEnsemble
+	identifying       chan struct{} // semaphore of capacity 1, held while inEnsemble is computed
 
 	mu         sync.Mutex   // guards the fields below
 	known      bool         // whether knownFor and inEnsemble are set

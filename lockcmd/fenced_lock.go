@@ -27,10 +27,10 @@ type fencedLock struct {
 	hosts   []string // addresses of the servers, as host:port
 	node    string   // path of the lock's own znode, including the chroot
 	marks   []mark   // marks of the znodes that paths returns, in the same order; nil if unknown
-	cluster string   // ClusterMark and the name of the section; empty if the servers are not from a section
+	cluster string   // ClusterMark and the section name; empty if no section lists the servers
 
 	line     string // the line as it was read
-	parseErr error  // why the line cannot be parsed; if it is set, line is the only other field that is set
+	parseErr error  // why the line cannot be parsed; in that case, only line is set, too
 
 	home    zkconn.Ensemble // a connection of this program that may lead to the lock's ensemble; zero if there is none
 	session int64           // id of the session on home that holds the lock; 0 if another program holds it
@@ -187,9 +187,9 @@ func readStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock) (map
 	return stats, nil
 }
 
-// withMarks returns a copy of locks, and adds the missing marks of the locks that this program
-// holds. It reads the marks in the session that holds the lock. If that session has ended, the
-// lock remains without marks.
+// withMarks returns a copy of locks that also has the missing marks of the locks that this
+// program holds. It reads the marks in the session that holds the lock. If that session has
+// ended, the lock remains without marks.
 func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 	locks = slices.Clone(locks)
 	in := map[zkconn.Epoch][]fencedLock{}

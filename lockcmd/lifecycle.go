@@ -27,8 +27,8 @@ type lifecycle struct {
 	status          zklock.Status // last status that package zklock reported
 	attempt         *attempt      // the attempt to acquire the lock; nil if there is none
 	leases          []*heldLease  // newest last
-	command         *command      // the command that runs under one of the leases; nil if there is none
-	revokeRequested bool          // whether another client asked for the lock and zksh has not reacted yet
+	command         *command      // command that runs under one of the leases; nil if there is none
+	revokeRequested bool          // whether a request by another client for the lock is pending
 	lossReported    bool          // whether the loss of the lock was returned as an error
 	releaseRejected bool          // whether the rejection of a release was returned as an error
 	notices         []string      // notices for the user that decide has not returned yet
@@ -57,11 +57,11 @@ type attempt struct {
 	command    *command // command to start as soon as the lock is held; nil if there is none
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
-	detach     func() bool   // makes a later end of ctx have no effect; returns false if ctx has already ended
+	detach     func() bool   // stops the reaction to the end of ctx; returns false if ctx has ended
 	queued     bool          // whether the attempt has a place in the queue
 	gotPlace   chan struct{} // closed when queued becomes true
 	done       chan struct{} // closed when the attempt is over and an unwanted lease has been released
-	releaseErr error         // error of releasing an unwanted lease; read it only after done is closed
+	releaseErr error         // error of releasing an unwanted lease; valid once done is closed
 }
 
 // A heldLease is one lease that this shell holds.
@@ -77,7 +77,7 @@ type heldLease struct {
 type command struct {
 	name       string
 	grace      time.Duration // time between SIGTERM and SIGKILL
-	confirm    bool          // whether zksh exits with StatusUnconfirmed if the release is not confirmed
+	confirm    bool          // whether an unconfirmed release results in StatusUnconfirmed
 	lease      *heldLease
 	stopReason outcome       // why the command must terminate; held means that it may run
 	deadline   time.Time     // when all its processes must be gone; zero while it may run
@@ -89,7 +89,7 @@ type command struct {
 type decisions struct {
 	notices []string // messages to print for the user
 	yield   bool     // whether to release all leases, because another client asked for the lock
-	forget  bool     // whether to remove the lock from the table, because no lease and no attempt remains
+	forget  bool     // whether to forget the lock, because no lease and no attempt remains
 }
 
 // newAttempt returns an attempt that is canceled when ctx ends. If ctx ends before the lock is
@@ -164,7 +164,8 @@ func (l *lifecycle) cancelAttempt(cause error) *attempt {
 // user has closed the session and needs no notice.
 func (l *lifecycle) statusChanged(s zklock.Status, left bool) {
 	before := l.status.State
-	if s.State != zklock.Releasing || s.Err == nil { // ignore a failed removal, which may concern an earlier attempt's znode
+	// A failed removal does not change the status: it may concern an earlier attempt's znode.
+	if s.State != zklock.Releasing || s.Err == nil {
 		l.status = s
 	}
 	l.lossReported = l.lossReported && s.State != zklock.Held
@@ -318,7 +319,7 @@ func (l *lifecycle) leaseReleased(t *heldLease, e outcome) (left int) {
 		l.releaseRejected = true
 	} else {
 		l.leases = slices.DeleteFunc(l.leases, func(o *heldLease) bool { return o == t })
-		l.lossReported = l.lossReported || e == lost // the caller of leaseReleased reports this loss
+		l.lossReported = l.lossReported || e == lost // the caller reports this loss
 	}
 	return len(l.leases)
 }

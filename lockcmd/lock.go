@@ -18,7 +18,7 @@ import (
 
 const group = "Locks"
 
-// kind describes one of the commands that acquire a lock: lock, wlock or rlock.
+// A kind describes one of the commands that acquire a lock: lock, wlock or rlock.
 type kind struct {
 	command string
 	label   string // mode of the lock, as shown in answers and lists
@@ -175,7 +175,8 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 			return err
 		}
 		spec.Signals = child.Listen()
-		stop = spec.Signals.Close // newAttempt also calls this when ctx ends, so that the next signal terminates zksh
+		// stop is also called when ctx ends, so that the next signal terminates zksh.
+		stop = spec.Signals.Close
 		defer stop()
 	}
 	a := newAttempt(waiting, k, stop)

@@ -71,7 +71,7 @@ type lockRow struct {
 	Place int       `json:"place,omitempty"`
 	Node  string    `json:"node,omitempty"`
 	Token string    `json:"token,omitempty"`
-	Until time.Time `json:"until,omitzero"` // time at which the newest lease expires unless it is renewed
+	Until time.Time `json:"until,omitzero"` // when the lease expires unless it is renewed
 	left  time.Duration
 }
 

@@ -165,7 +165,8 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 	n.Data, n.Stat, err = f.session.Get(ctx, path, f.wake)
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Hidden = true
-		n.Stat, err = f.session.Exists(ctx, path) // without a watch on the data; the watch on the children reports a deletion
+		// Exists sets no watch on the data. The watch on the children reports a deletion.
+		n.Stat, err = f.session.Exists(ctx, path)
 	}
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Stat, err = &zk.Stat{}, nil

@@ -107,7 +107,7 @@ func (c *command) result(path string, status int, err, release error) error {
 			err = nil // the message in became already reports this error
 		}
 		why := c.stopReason.stopError(path)
-		if c.stopReason == expiring && e == lost { // the error of the release explains how the lock was lost
+		if c.stopReason == expiring && e == lost { // the release error says how the lock was lost
 			why, release = release, nil
 		}
 		err = errors.Join(fmt.Errorf("%w; %s", why, became), err)

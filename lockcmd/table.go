@@ -231,7 +231,8 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 			a.cancel(errLeaving)
 		}
 	}
-	t.backgroundWork.Wait() // returns soon: attempts have been canceled, and releases end with t.background
+	// This does not block for long: attempts are canceled, and releases end with t.background.
+	t.backgroundWork.Wait()
 	var errs []error
 	for _, o := range t.all() {
 		var lossKnown, rejectionKnown bool

@@ -41,7 +41,7 @@ func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zk
 	return &commands.FinalError{Err: err}
 }
 
-// canceledError returns the error for an attempt to acquire a lock that was canceled.
+// canceledError returns the error for the canceled attempt a to acquire the lock on path.
 func canceledError(path string, a *attempt) error {
 	return fmt.Errorf("%s: no longer waiting for the lock: %w", path, context.Cause(a.ctx))
 }
@@ -210,7 +210,8 @@ func waitInBackground(ctx context.Context, o *ownedLock, a *attempt, f *lockFlag
 			st := o.currentStatus()
 			return o.env.Screen.Print(queuedLine(o.path, a.kind.label, st.Node, st.Place))
 		case <-ended:
-			placed, ended = nil, nil // wait only for got: a lock that was granted before the cancellation is kept
+			// Wait only for got. A lock that was granted before the cancellation is kept.
+			placed, ended = nil, nil
 			o.apply(func() { o.cancelAttempt(context.Cause(ctx)) })
 		}
 	}

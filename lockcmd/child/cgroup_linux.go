@@ -64,7 +64,7 @@ func (b *cgroup) isEmpty() bool {
 	if b == nil {
 		return false
 	}
-	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // this list does not contain zombies
+	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // without zombies
 	return err == nil && len(pids) == 0
 }
 

@@ -62,11 +62,11 @@ type keeper struct {
 	cgroup          *cgroup
 	changes         <-chan change
 	ended           *change // how the program has ended; nil while it runs
-	waitingForGroup bool    // whether the program has ended and the keeper waits for the rest of its group
+	waitingForGroup bool    // whether the program has ended, but not yet its whole group
 	reported        bool    // whether the end of the program was reported to zksh
 
 	leaseEnd *moment // end of the lease; nil if there is no limit
-	killAt   *moment // time at which the keeper sends SIGKILL to the group; nil while the program may run
+	killAt   *moment // time at which the keeper sends SIGKILL; nil while the program may run
 	timer    *time.Timer
 	overdue  bool  // whether the keeper terminated the program without an order, because the lease was about to end
 	killErr  error // first error from an attempt to kill a process; nil if there is none
@@ -117,7 +117,8 @@ func (k *keeper) dropSignals() {
 			signal.Notify(drop, sig)
 		}
 	}
-	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0) // sets the process name on Linux; fails on other systems
+	// This sets the process name on Linux, and fails on other systems.
+	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0)
 }
 
 // startProgram starts the program, in a control group if possible, and reports the result to
@@ -127,7 +128,7 @@ func (k *keeper) startProgram() {
 	if err == nil {
 		k.cgroup = newCgroup()
 		k.pid, k.changes, err = k.fork(k.cgroup)
-		if err != nil && k.cgroup != nil { // try again without the control group, which may be the cause
+		if err != nil && k.cgroup != nil { // the control group may be the cause; try without it
 			k.cgroup.release()
 			k.cgroup = nil
 			k.pid, k.changes, err = k.fork(nil)
@@ -153,7 +154,7 @@ func (k *keeper) startProgram() {
 func (k *keeper) releaseFiles() {
 	for fd := range 3 {
 		_ = syscall.Close(fd)
-		_, _ = syscall.Open(os.DevNull, os.O_RDWR, 0) // gets the file descriptor that has just been closed
+		_, _ = syscall.Open(os.DevNull, os.O_RDWR, 0) // reuses the descriptor fd
 	}
 }
 
@@ -205,13 +206,13 @@ func (k *keeper) execute(o order) {
 	}
 }
 
-// handleChange handles the news that the program has stopped or ended.
+// handleChange handles a change of the program, which has stopped or ended.
 func (k *keeper) handleChange(c change) {
 	switch {
 	case c.err != nil || c.stopped == 0:
 		k.ended, k.changes = &c, nil
 	case k.killAt != nil:
-		k.send(syscall.SIGCONT) // a stopped program must be able to handle TERM
+		k.send(syscall.SIGCONT) // a stopped program must be able to handle SIGTERM
 	default:
 		k.report(report{Stopped: c.stopped})
 	}
@@ -237,7 +238,7 @@ func (k *keeper) terminate(due moment) {
 	from := k.now()
 	if k.killAt == nil {
 		k.send(syscall.SIGTERM)
-		k.send(syscall.SIGCONT) // a stopped program must be able to handle TERM
+		k.send(syscall.SIGCONT) // a stopped program must be able to handle SIGTERM
 		limit := moment{from.monotonic.Add(k.Grace), from.wall.Add(k.Grace)}
 		k.killAt = &limit
 	}
@@ -284,7 +285,7 @@ func (k *keeper) killAll() (left int) {
 	k.send(syscall.SIGKILL)
 	boxErr := killCgroup(k.cgroup.path())
 	left, err := killTree(os.Getpid())
-	if err == nil || k.cgroup != nil && boxErr == nil { // no error, or the kernel kills all processes of the control group
+	if err == nil || k.cgroup != nil && boxErr == nil { // the kernel kills the rest of the control group
 		return left
 	}
 	if k.killErr == nil {
@@ -313,7 +314,7 @@ func (k *keeper) finish() {
 	left := 0
 	switch {
 	case k.waitingForGroup && k.killAt != nil && k.killAt.left(k.now()) > 0 && k.groupSize() != 0:
-		return // the group has received TERM and still has time
+		return // the group has received SIGTERM and still has time
 	case k.killAt != nil:
 		poll(sweepLimit, func() bool { return k.killAll() == 0 })
 	case k.WaitGroup:

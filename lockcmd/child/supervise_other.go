@@ -34,7 +34,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 		return 0, newStartError(spec.Argv[0], err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // returns when the program has ended; the result is received below
+	go func() { ended <- cmd.Wait() }() // returns when the program has ended
 	var due moment
 	var kill <-chan time.Time
 	for {

@@ -19,12 +19,12 @@ type child struct {
 	orders messageWriter
 
 	pid                int              // process id of the program, and id of its group
-	cgroup             string           // directory of the program's control group; empty if there is none
+	cgroup             string           // the program's control group directory; empty if there is none
 	tty                *terminal        // controlling terminal of zksh; nil if there is none
 	retryTerminal      <-chan time.Time // fires when zksh must try again to give the program the terminal
-	waitingForTerminal bool             // whether the user was alerted that another job has the terminal
+	waitingForTerminal bool             // whether the user knows that another job has the terminal
 	killAt             *moment          // time at which the keeper sends SIGKILL; nil while the program may run
-	overdueTimer       <-chan time.Time // fires when zksh must check that the keeper has killed the program
+	overdueTimer       <-chan time.Time // fires when the keeper should have killed the program
 	renewTimer         <-chan time.Time // fires when zksh must send the keeper a new end of the lease
 }
 
@@ -72,7 +72,7 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	defer func() { c.alertError(term.takeBack()) }()
 	end, err := c.waitForEnd(reports, stop)
 	if err == nil && end.Status.Signaled() {
-		c.alertError(term.restoreModes()) // a killed program cannot restore the terminal modes itself
+		c.alertError(term.restoreModes()) // a killed program cannot restore the modes itself
 	}
 	if end.Left != 0 {
 		c.spec.Alert(stillRunning(end.Left) + " without the lock")
@@ -311,7 +311,8 @@ func (c *child) killOverdue() {
 		return
 	}
 	c.overdueTimer = time.After(recheckInterval)
-	_, _ = killTree(c.keeper.Process.Pid) // ignore errors, because the keeper reports processes that cannot be killed
+	// Ignore errors, because the keeper reports processes that cannot be killed.
+	_, _ = killTree(c.keeper.Process.Pid)
 	_ = killCgroup(c.cgroup)
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 }

@@ -11,7 +11,7 @@ import (
 
 // After a call of signal.Notify for SIGTSTP, Go's runtime keeps its signal handler even when no
 // channel receives the signal any more. The runtime then drops the signal, so Ctrl-Z would never
-// suspend the shell again. This file therefore restores the action of the signal itself.
+// suspend the shell again. This file therefore changes the action of SIGTSTP with a system call.
 
 // A sigaction is the kernel's struct sigaction. The zero value is the default action.
 type sigaction struct {
@@ -24,7 +24,7 @@ type sigaction struct {
 var suspendKey struct {
 	sync.Mutex
 	programs      int        // number of running programs
-	runtimeAction *sigaction // SIGTSTP action of Go's runtime, saved while no program is running; otherwise nil
+	runtimeAction *sigaction // SIGTSTP action of Go's runtime, saved while no program runs
 }
 
 // catchSuspend makes l receive SIGTSTP like other signals, so that Ctrl-Z does not suspend zksh

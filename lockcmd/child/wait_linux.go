@@ -29,7 +29,7 @@ func waitForChange(pid int) (change, error) {
 		case info.Code != childStopped:
 			return change{status: syscall.WaitStatus(childStatus(&info))}, nil // the signal that killed the child
 		}
-		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) // consumes the stop, so that it is reported only once
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WNOHANG, nil) // consumes this stop
 		if by := childStatus(&info); err != nil || by != 0 {
 			return change{stopped: syscall.Signal(by)}, err
 		}

@@ -16,7 +16,7 @@ type order struct {
 	Start  *program       `json:",omitempty"` // the program to start
 	Signal syscall.Signal `json:",omitempty"` // signal to send to the program's group
 	Until  *instant       `json:",omitempty"` // new end of the lease
-	End    *instant       `json:",omitempty"` // deadline: send SIGTERM now, and SIGKILL at this time
+	End    *instant       `json:",omitempty"` // send SIGTERM now, and SIGKILL at this time
 }
 
 // A program describes the program that the keeper runs. That program inherits the keeper's
@@ -32,7 +32,7 @@ type program struct {
 // A report is a message from the keeper to zksh. Exactly one of the fields is set, except that
 // Cgroup can be set together with Pid.
 type report struct {
-	Pid     int            `json:",omitempty"` // process id of the program, which was started
+	Pid     int            `json:",omitempty"` // process id of the started program
 	Failed  *failure       `json:",omitempty"` // why the program could not be started
 	Stopped syscall.Signal `json:",omitempty"` // signal that stopped the program
 	Alert   string         `json:",omitempty"` // message to show to the user
@@ -44,7 +44,7 @@ type report struct {
 // An ending describes how a program has ended.
 type ending struct {
 	Status  syscall.WaitStatus
-	Overdue bool // whether the keeper terminated the program without an order, because the lease was about to end
+	Overdue bool // whether it was terminated without an order, because the lease was about to end
 	Escaped bool // whether a process could not be killed in time
 	Left    int  // number of processes of its group that still run; -1 if it is unknown
 }

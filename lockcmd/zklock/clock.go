@@ -124,7 +124,9 @@ func (c *leaseClock) runDue(ctx context.Context, node string) error {
 		err = c.s.Sync(ctx, node)
 	default:
 		err = c.s.Multi(ctx, &zk.CheckVersionRequest{Path: node, Version: -1})
-		if errors.Is(err, zk.ErrNoAuth) { // proves as much as OK: the leader processed the check, and a quorum committed its result
+		// This error proves as much as OK: the leader processed the check, and a quorum
+		// committed the result.
+		if errors.Is(err, zk.ErrNoAuth) {
 			err = nil
 		}
 	}
@@ -169,7 +171,8 @@ func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node stri
 		createSent = time.Time{}
 		for c.stage() <= shortCheck {
 			select {
-			case <-time.After(min(c.untilDue(), c.proof.pause())): // no wait, unless the server has rejected the previous probe
+			// There is no wait, unless the server has rejected the previous probe.
+			case <-time.After(min(c.untilDue(), c.proof.pause())):
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}

@@ -39,8 +39,8 @@
 // At d, therefore, no conflicting contender is ahead, and none will be as long as our znode
 // exists. Another list would not show more reliably that our znode still exists when the
 // event arrives, because the list may be as old as the event. If our znode is deleted later,
-// its watch reports this. The lease covers the end of the session; it is proven, if necessary, before
-// the lock counts as held.
+// its watch reports this. The lease covers the end of the session; it is proven, if
+// necessary, before the lock counts as held.
 package zklock
 
 import "github.com/go-zookeeper/zk"

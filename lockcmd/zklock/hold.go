@@ -124,7 +124,7 @@ func (h *hold) monitor(ctx context.Context) {
 	seen := h.e.watched // whether the lock's znodes were seen on the current connection
 	for !h.isOver() {
 		changed := nextChange(h.e.s)
-		if ended(h.e.s) { // check this before the lease, because an ended session is certain to have lost the lock
+		if ended(h.e.s) { // checked first, because the end of a session is certain
 			h.lose(errSessionOver)
 			return
 		}
@@ -187,7 +187,8 @@ func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
 		return h.checkZnodes(ctx, timeout)
 	case errors.Is(err, zk.ErrNoNode):
 		h.lose(errRemoved)
-		if len(h.e.names) > 1 { // delete the other znodes too, because only some clients respect them
+		if len(h.e.names) > 1 {
+			// Delete the remaining znodes, because only some clients respect them.
 			h.e.withdrawInBackground(func(bool) {})
 		}
 	case err == nil:
@@ -347,7 +348,7 @@ func (l *Lease) Mode() Mode { return l.mode }
 // SessionID returns the id of the session that holds the lock.
 func (l *Lease) SessionID() int64 { return l.h.e.s.State(time.Now()).ID }
 
-// Context returns a context that is cancelled when the lease ends. Its cause is ErrLost if
+// Context returns a context that is canceled when the lease ends. Its cause is ErrLost if
 // Lost was closed, or ErrNotHeld if the lease was released.
 func (l *Lease) Context() context.Context {
 	l.watch.Do(func() {

@@ -30,7 +30,8 @@ func retry(ctx context.Context, s Session, request func() error) error {
 		changed := nextChange(s)
 		err := request()
 		switch {
-		case errors.Is(err, zk.ErrSessionExpired) && !ended(s): // the server has ended the session and is about to close the connection
+		// The server has ended the session, and is about to close the connection.
+		case errors.Is(err, zk.ErrSessionExpired) && !ended(s):
 			select {
 			case <-changed:
 			case <-ctx.Done():

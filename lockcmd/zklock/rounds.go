@@ -38,7 +38,7 @@ type proof struct {
 	timeout   time.Duration // session timeout
 	begun     time.Time     // send time of the connect request of the current connection
 	proven    time.Time     // the leader counts the session timeout from this time or later; zero if nothing is proven
-	toProve   time.Time     // time that becomes proven when the current round or short proof succeeds
+	toProve   time.Time     // time that the current round or short proof will prove
 	firstSent time.Time     // send time of the current round's first sync
 	stage     stage         // probe that comes next
 	due       time.Time     // time at which the next probe may be sent; zero means now

@@ -95,7 +95,7 @@ type Session interface {
 	// connection are sent before State returns the Begun of the next connection.
 	Get(ctx context.Context, path string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error)
 
-	// Exists returns a znode's Stat, or zk.ErrNoNode. Unlike Get it needs no permission
+	// Exists returns a znode's Stat, or zk.ErrNoNode. Unlike Get, it needs no permission
 	// to read the znode, at least on most servers. It sets no watch.
 	Exists(ctx context.Context, path string) (*zk.Stat, error)
 

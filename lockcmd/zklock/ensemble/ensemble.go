@@ -15,7 +15,7 @@
 // Contenders get the lock in the order in which they arrived, across lost connections. A
 // contender whose session ends joins the queue again.
 //
-// The context that Do passes to its function is cancelled when the lease ends, with
+// The context that Do passes to its function is canceled when the lease ends, with
 // zklock.ErrLost as its cause, before ZooKeeper grants the lock to another client. The
 // documentation of package zklock explains how the end of the lease is computed, and lists
 // the faults that no client can detect.
@@ -187,7 +187,7 @@ func (c *Client) RWMutex(path string) *zklock.Lock {
 	return zklock.New(c, path, zklock.Options{Family: zklock.RW})
 }
 
-// Close ends the session, and with it all of its locks, whose contexts are cancelled. It
+// Close ends the session, and with it all of its locks, whose contexts are canceled. It
 // waits at most 5 s for a server. If no server can be reached, the locks become free when
 // the session times out.
 func (c *Client) Close() error {
