@@ -19,7 +19,7 @@ import (
 // Clients describes the clients that are connected to the servers of an ensemble.
 type Clients struct {
 	Addrs map[int64]string // client addresses, by session ID
-	Skew  time.Duration    // how far the server's clock is ahead of this computer's clock
+	Skew  time.Duration    // how far the server's clock is ahead of this computer's clock; 0 if unknown
 	All   bool             // every server of the ensemble reported its clients
 	Why   string           // reason why All is false, as a message for the user; empty if All is true
 }
@@ -32,7 +32,8 @@ const (
 	maxAnswer = 16 << 20 // maximum size of an AdminServer's answer, in bytes
 )
 
-// FindClients asks all servers of the connect string at the same time for their clients.
+// FindClients asks all servers in the connect string, at the same time, which clients are
+// connected to them.
 func FindClients(ctx context.Context, e Ensemble) *Clients { return findClients(ctx, e, adminPort) }
 
 func findClients(ctx context.Context, e Ensemble, admin string) *Clients {
@@ -52,8 +53,8 @@ func findClients(ctx context.Context, e Ensemble, admin string) *Clients {
 	return gather(answers, members, own)
 }
 
-// gather combines the answers of the servers. The result is complete if as many servers answered
-// as the ensemble has members.
+// gather merges the servers' answers into one Clients. It sets All only if every server answered
+// and they are at least as many as the ensemble has members.
 func gather(answers []answer, members int, own connection) *Clients {
 	c := &Clients{Addrs: map[int64]string{}}
 	since := map[int64]time.Time{}
@@ -66,7 +67,7 @@ func gather(answers []answer, members int, own connection) *Clients {
 		}
 		for _, conn := range a.conns {
 			if conn.since.Before(since[conn.session]) {
-				continue // for a moment, two servers may list a session that has moved
+				continue // a session that has moved may still be listed by its old server, too
 			}
 			c.Addrs[conn.session], since[conn.session] = conn.addr, conn.since
 			if conn.session == own.session && !conn.since.IsZero() {
@@ -85,7 +86,7 @@ func gather(answers []answer, members int, own connection) *Clients {
 func countMembers(ctx context.Context, e Ensemble) int {
 	config, err := e.Config(ctx)
 	if err != nil {
-		return 0 // the server is too old, or we have no permission
+		return 0 // the server is too old, or zksh has no permission to read the configuration
 	}
 	return max(len(parseMembers(config, "")), 1) // the configuration of a stand-alone server lists no members
 }
@@ -93,14 +94,14 @@ func countMembers(ctx context.Context, e Ensemble) int {
 // An answer is one server's list of connections.
 type answer struct {
 	conns []connection
-	err   error // has a short message, because it is shown to the user
+	err   error // reason why the list is unknown, as a short message for the user; nil if it is known
 }
 
-// A connection is the connection of one client to a server.
+// A connection describes one client's connection to a server.
 type connection struct {
 	session int64
 	addr    string
-	since   time.Time // start of the connection by the server's clock; zero if unknown
+	since   time.Time // start of the connection, by the server's clock; zero if unknown
 }
 
 // askHost asks a server for its connections with the four-letter command cons. If the server rejects
@@ -109,7 +110,7 @@ func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
 	text, err := ask(ctx, e, addr, "cons")
 	switch {
 	case peer.Refused(err):
-		return answer{} // no server is running, so no client is connected to it
+		return answer{} // no server is running at addr, so no client is connected to it
 	case ctx.Err() != nil:
 		return answer{err: err}
 	case err == nil:
@@ -135,7 +136,7 @@ func parseCons(text string) answer {
 	for l := range strings.Lines(text) {
 		addr, fields, ok := strings.Cut(strings.TrimSpace(l), "(")
 		sid, err := strconv.ParseUint(field(fields, "sid=0x"), 16, 64)
-		if !ok || err != nil { // a connection without a session, such as that of the command cons
+		if !ok || err != nil { // a connection without a session, such as the one that sent the command cons
 			continue
 		}
 		if strings.HasSuffix(addr, "]") {
@@ -153,21 +154,22 @@ func parseCons(text string) answer {
 	return a
 }
 
-// field returns the value of the field name in a line of the reply to cons.
+// field returns the text between name, such as "est=", and the next comma in a line of the reply
+// to cons.
 func field(fields, name string) string {
 	_, rest, _ := strings.Cut(fields, name)
 	value, _, _ := strings.Cut(strings.TrimRight(rest, ")"), ",")
 	return value
 }
 
-// askAdmin asks a server's AdminServer for the server's connections.
+// askAdmin reads the list of a server's connections from the AdminServer at the given URL.
 func askAdmin(ctx context.Context, url string) ([]connection, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // no proxy: the request is for this host
+		Transport:     &http.Transport{DisableKeepAlives: true}, // without a Proxy function, the request goes directly to the server
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	resp, err := client.Do(req)

@@ -19,10 +19,10 @@ type Ensemble interface {
 	// Config returns the list of the ensemble's members in the format in which the servers store
 	// it.
 	Config(ctx context.Context) (string, error)
-	// Self returns the client's own session ID, and the time when it asked the server for its
-	// connection.
+	// Self returns the client's own session ID, and the time when the client sent the connect
+	// request for its current connection.
 	Self() (session int64, since time.Time)
-	// ClientPath converts a server's path to a path as seen by this client, that is, without the
+	// ClientPath converts a path on the server to a path of this client, by removing the
 	// client's chroot.
 	ClientPath(path string) string
 }
@@ -31,5 +31,5 @@ type Ensemble interface {
 const (
 	serversLimit = 3 * time.Second
 	dumpLimit    = 10 * time.Second // longer, because the replies grow with the number of sessions
-	clientsLimit = time.Second      // shorter, because no command may have to wait for client addresses
+	clientsLimit = time.Second      // shorter, so that commands that also show client addresses stay fast
 )

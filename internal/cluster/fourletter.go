@@ -36,9 +36,9 @@ func (w notListed) Error() string {
 	return fmt.Sprintf("the four-letter command %s is not allowed; add it to 4lw.commands.whitelist on the servers", string(w))
 }
 
-// askEach sends a four-letter command to all servers at the same time. problems contains an
-// error message for each server that did not answer. A server that refuses the connection counts
-// as having answered, because no client is connected to it.
+// askEach sends a four-letter command to all servers at the same time. texts contains the reply
+// of each server, and problems an error message for each server that did not answer. A refused
+// connection is not a problem, because then no client is connected to the server either.
 func askEach(ctx context.Context, e Ensemble, addrs []string, word string) (texts, problems []string) {
 	texts, errs := make([]string, len(addrs)), make([]error, len(addrs))
 	var asking sync.WaitGroup
@@ -54,7 +54,8 @@ func askEach(ctx context.Context, e Ensemble, addrs []string, word string) (text
 	return texts, problems
 }
 
-// parsePairs parses lines that consist of a name, the separator and a value.
+// parsePairs parses lines that consist of a name, the separator and a value, and returns the
+// values by name. It ignores all other lines.
 func parsePairs(text, separator string) map[string]string {
 	values := map[string]string{}
 	for l := range strings.Lines(text) {
@@ -65,9 +66,9 @@ func parsePairs(text, separator string) map[string]string {
 	return values
 }
 
-// pathsBySession parses the paths of each session. The four-letter commands dump and wchc print
-// them in the same format: a line with the session ID in hexadecimal, and below it an indented
-// line for each path.
+// pathsBySession parses the reply to the four-letter command dump or wchc into the paths of each
+// session. Both replies contain a line with the session ID in hexadecimal, followed by an
+// indented line for each path.
 func pathsBySession(text string) map[int64][]string {
 	all := map[int64][]string{}
 	var session int64
@@ -127,7 +128,7 @@ func Ephemerals(ctx context.Context, e Ensemble) (map[int64][]string, error) {
 // Watches contains the data watches of all sessions. Servers do not report child watches.
 type Watches struct {
 	Paths map[int64]map[string]bool // server paths with data watches, by session ID
-	Why   string                    // user message why some watches are missing; empty if none is
+	Why   string                    // reason why some watches are missing, as a message for the user; empty if none are missing
 }
 
 // FindWatches asks all servers for the data watches of their sessions.

@@ -9,7 +9,7 @@ import (
 
 // A member is a server in the ensemble's configuration.
 type member struct {
-	addr     string // address for connections of clients
+	addr     string // address to which clients connect
 	observer bool
 }
 
@@ -18,11 +18,11 @@ type member struct {
 const membersNotReported = "the ensemble does not report its members"
 
 // findMembers returns the addresses of all servers to ask: the servers in the connect string and
-// the other members in the ensemble's configuration. configured reports whether the
-// configuration could be read. The configuration of a stand-alone server has no members.
+// the other members in the ensemble's configuration. It also returns these members, which a
+// stand-alone server does not have. configured reports whether the configuration could be read.
 func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, configured bool) {
 	addrs = e.Hosts()
-	reading, cancel := context.WithTimeout(ctx, clientsLimit) // Config waits for a connection of the client
+	reading, cancel := context.WithTimeout(ctx, clientsLimit) // Config may wait until the client is connected
 	defer cancel()
 	config, err := e.Config(reading)
 	if err != nil {
@@ -47,15 +47,14 @@ func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []mem
 	return addrs, members, true
 }
 
-// resolved returns the address itself, and the address with each IP address of its host in place
-// of the host name.
+// resolved returns addr itself, and the same port at each IP address of addr's host.
 func resolved(ctx context.Context, addr string) []string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return []string{addr}
 	}
 	all := []string{addr}
-	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // for an unknown host, only its name is returned
+	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // if the lookup fails, only addr itself is returned
 	for _, ip := range ips {
 		all = append(all, net.JoinHostPort(ip, port))
 	}
@@ -71,7 +70,7 @@ func parseMembers(config, port string) (members []member) {
 			continue
 		}
 		quorum, client, _ := strings.Cut(value, ";")
-		quorum, _, _ = strings.Cut(quorum, "|") // the first of several addresses
+		quorum, _, _ = strings.Cut(quorum, "|") // a member may have several addresses; use the first
 		host, _, _ := strings.Cut(quorum, ":")
 		if v6, _, ok := strings.Cut(strings.TrimPrefix(quorum, "["), "]"); ok {
 			host = v6

@@ -14,24 +14,24 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Servers describes all servers of an ensemble, as they report it themselves.
+// Servers describes all servers of an ensemble, according to their own reports.
 type Servers struct {
 	Members  int       `json:"members"`  // number of members of the ensemble
 	Voters   int       `json:"voters"`   // number of members that may vote
 	Answered int       `json:"answered"` // number of members that answered
 	Quorum   bool      `json:"quorum"`   // more than half of the voters serve clients, one of them as the leader
 	Servers  []*Server `json:"servers"`
-	NotTold  []string  `json:"notTold,omitempty"` // facts that the servers do not report, and how to allow it
+	NotTold  []string  `json:"notTold,omitempty"` // facts that servers do not report, each with the reason and often a remedy
 }
 
-// Server describes one member of an ensemble, as it reports it itself.
+// Server describes one member of an ensemble, according to its own report.
 type Server struct {
 	Addr        string `json:"server"`
-	Role        string `json:"role"`              // leader, follower, observer, standalone or read-only; empty without an answer
+	Role        string `json:"role"`              // leader, follower, observer, standalone or read-only; empty if the server did not answer
 	Product     string `json:"product,omitempty"` // name of the product if it is not ZooKeeper
 	Version     string `json:"version,omitempty"`
 	Zxid        string `json:"zxid,omitempty"`
-	Lag         string `json:"lag,omitempty"`     // number of transactions behind the newest server, or "an epoch"
+	Lag         string `json:"lag,omitempty"`     // number of transactions behind the newest server, or "an epoch" if their epochs differ
 	Latency     string `json:"latency,omitempty"` // in milliseconds: min/avg/max
 	Connections string `json:"connections,omitempty"`
 	Watches     string `json:"watches,omitempty"`
@@ -100,8 +100,8 @@ func (s *Servers) deriveQuorum() {
 	}
 }
 
-// maxProblem is the maximum width of a reply without a role, in terminal columns. Longer replies
-// are truncated.
+// maxProblem is the maximum width of a Server's Problem, in terminal columns, if the Problem is
+// an unexpected reply. A longer reply is truncated.
 const maxProblem = 120
 
 // askServer asks one server about itself. why says which facts the server does not report, or is
@@ -169,7 +169,8 @@ func (s *Servers) Table() render.Grid {
 // Text prints the table of members, and below it whether there is a quorum.
 func (s *Servers) Text(w io.Writer) error { return s.FitText(w, 0) }
 
-// FitText prints the same as Text, but fitted to the given number of terminal columns.
+// FitText prints the same as Text, but makes the table fit into the given number of terminal
+// columns.
 func (s *Servers) FitText(w io.Writer, columns int) error {
 	const role, version, zxid, latency = 1, 2, 3, 5
 	g := s.Table().Fit(columns-1, render.Step{Column: version}, render.Step{Column: latency}, render.Step{Column: zxid}, render.Step{Column: role, Width: 10})

@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// States of a session. NoConnection is another one.
+// States of a session, in addition to NoConnection.
 const (
 	isConnected = "connected"
 	notReported = "not told"
@@ -24,7 +24,7 @@ const (
 type Session struct {
 	ID         string   `json:"session"`
 	State      string   `json:"state"`            // "connected", "no connection" or "not told"
-	GoneIn     string   `json:"goneIn,omitempty"` // longest time until expiry; empty if connected
+	GoneIn     string   `json:"goneIn,omitempty"` // maximum time until the session expires; empty if it is connected, or if the time is unknown
 	Client     string   `json:"client,omitempty"` // address of the client
 	Server     string   `json:"server,omitempty"` // server to which the client is connected
 	Since      string   `json:"since,omitempty"`  // start of the connection, in RFC 3339 and UTC
@@ -40,19 +40,20 @@ type Session struct {
 type Coverage struct {
 	Answered int      `json:"answered"`
 	Members  int      `json:"members"`
-	NotTold  []string `json:"notTold,omitempty"` // facts that are missing, the reasons, and how to allow it
+	NotTold  []string `json:"notTold,omitempty"` // missing facts, each with the reason and often a remedy
 }
 
-// missing records that a fact is unknown, with the first of the reasons. If there are no
-// reasons, missing does nothing.
+// missing records that a fact is unknown, and the first of the reasons. It does nothing if there
+// are no reasons.
 func (c *Coverage) missing(fact string, reasons []string) {
 	if len(reasons) > 0 {
 		c.NotTold = append(c.NotTold, fact+": "+reasons[0])
 	}
 }
 
-// FindSession finds a session by its ID. If id is 0, it finds the session by the address of its
-// client, with or without the port. It returns an error if the session certainly does not exist.
+// FindSession finds a session by its ID, or, if id is 0, by the address of its client, with or
+// without the port. It returns an error if the session is known not to exist, or if not exactly
+// one session was found at the address.
 func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Session, *Coverage, error) {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()
@@ -69,7 +70,7 @@ func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Ses
 	s.ID = render.Hex(id)
 	known, err := s.fillFromDump(ctx, e, addrs[0], id)
 	if err != nil {
-		c.missing("ephemerals, locks", []string{err.Error()}) // the caller finds locks by their ephemeral znodes
+		c.missing("ephemerals, locks", []string{err.Error()}) // locks, too, because the caller finds them by their ephemeral znodes
 	}
 	all := configured && c.Answered == c.Members
 	if !configured {
@@ -98,7 +99,7 @@ func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Ses
 }
 
 // fillFromCons fills in the connection of the session from the replies to cons, and returns the
-// session's ID. missing contains an error message for each server that did not reply.
+// session's ID. missing contains an error message if some servers did not reply.
 func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, missing []string) (int64, error) {
 	newest, found := int64(math.MinInt64), map[int64]bool{}
 	for i, text := range texts {
@@ -113,7 +114,7 @@ func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, m
 				continue
 			}
 			found[c.session] = true
-			if at := c.since.UnixMilli(); at >= newest { // two servers may briefly list a session that has moved
+			if at := c.since.UnixMilli(); at >= newest { // a session that has moved may still be listed by its old server, too
 				newest = at
 				s.fillFromLine(addrs[i], strings.TrimSpace(l), c)
 			}
@@ -168,7 +169,7 @@ func (s *Session) fillFromDump(ctx context.Context, e Ensemble, addr string, id 
 	var end time.Time
 	for l := range strings.Lines(tracked) {
 		if _, date, ok := strings.Cut(strings.TrimSpace(l), " expire at "); ok {
-			end, _ = time.Parse(javaDate, strings.TrimSuffix(date, ":")) // if the format is unknown, end stays zero
+			end, _ = time.Parse(javaDate, strings.TrimSuffix(date, ":")) // end is zero if the format is unknown
 		}
 		if first := strings.Fields(l); len(first) > 0 && first[0] == s.ID {
 			known = true
@@ -202,7 +203,7 @@ func maxSessionTimeout(ctx context.Context, e Ensemble, addr string) string {
 // Facts returns one row for each known fact about the session: its name and its value.
 func (s *Session) Facts() (rows [][]string) {
 	state := s.State
-	if state == notReported { // notReported is a value for JSON; show plain words to the user
+	if state == notReported { // notReported is meant for JSON; users see a plain word
 		state = "unknown"
 	}
 	if s.GoneIn != "" {

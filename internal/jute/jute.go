@@ -19,8 +19,8 @@ import (
 )
 
 // ReadBehind reads n bytes and appends them to b. It allocates memory in steps: first for step
-// bytes, then for up to four times the data that has arrived. Therefore a false length cannot
-// make it allocate much more memory than there is data.
+// bytes, then for up to four times the data that has arrived. So a wrong length cannot make it
+// allocate much more memory than there is data.
 func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 	for end := len(b) + n; len(b) < end; {
 		have := len(b)
@@ -110,18 +110,20 @@ func (e *Encoder) Strings(v []string) {
 type Decoder struct {
 	b       []byte
 	err     error
-	budget  int  // bytes that may still be allocated for elements of lists
+	budget  int  // number of bytes that may still be allocated for elements of lists
 	limited bool // Limit was called, so budget is in effect
 }
 
 // NewDecoder returns a Decoder of b. The caller must not change b afterwards.
 func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 
-// Limit sets the maximum memory for the elements of all lists, in bytes, in addition to the
-// record itself. A string needs 16 bytes in memory, but may need only 4 in the record.
+// Limit sets the maximum memory for the elements of all lists, in bytes, not counting the record
+// itself. A list may need more memory than its record: an empty string has 4 bytes in the record,
+// but 16 in memory.
 func (d *Decoder) Limit(bytes int) { d.budget, d.limited = bytes, true }
 
-// Next continues with another record, b. The limit applies to all records together.
+// Next makes the Decoder continue with another record, b. The limit set by Limit applies to all
+// records together.
 func (d *Decoder) Next(b []byte) { d.b, d.err = b, nil }
 
 // Err returns the first error: nil if there was none, errShort if the record is malformed, or
@@ -205,14 +207,14 @@ func (d *Decoder) Count(size, cost int) int {
 	return int(n)
 }
 
-// Stat reads a Stat.
+// Stat reads a znode's Stat.
 func (d *Decoder) Stat() *zk.Stat {
 	st := &zk.Stat{}
 	d.StatTo(st)
 	return st
 }
 
-// StatTo reads a Stat into st, whose fields must all be 0.
+// StatTo reads a znode's Stat into st, whose fields must all be 0.
 func (d *Decoder) StatTo(st *zk.Stat) {
 	p := d.take(StatLen)
 	if p == nil {
@@ -239,9 +241,9 @@ func (d *Decoder) ACL() []zk.ACL {
 	return acl
 }
 
-// MultiHeader reads the header of the next operation in a multi, and reports whether it marks
-// the end of the multi instead. It ignores the error code, because the result of the operation
-// contains it too.
+// MultiHeader reads the header of the next operation in a multi. end reports whether the header
+// marks the end of the multi instead. MultiHeader ignores the error code in the header, because
+// the result of the operation contains the same code.
 func (d *Decoder) MultiHeader() (op int32, end bool) {
 	op, end, _ = d.MultiPart()
 	return op, end
@@ -255,11 +257,11 @@ func (d *Decoder) MultiPart() (op int32, end bool, err int32) {
 // StringCost is the memory for a string without its characters, in bytes.
 const StringCost = 16
 
-// Strings reads a vector of strings. The strings share memory, so each of them keeps all of them
-// in memory.
+// Strings reads a vector of strings. The strings share one allocation, which is freed only when
+// none of them is in use any more.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4, StringCost)
-	end := 0 // end of the strings that have been measured, as an index of d.b
+	end := 0 // index in d.b of the end of the strings measured so far
 	for range n {
 		size, ok := stringLength(d.b[end:])
 		if !ok {
@@ -341,8 +343,8 @@ func Writes(op int32) bool {
 
 // Limits for the path of a znode.
 const (
-	MaxPath   = 1 << 20 // in bytes: a request that contains the path must fit into a server's frame limit
-	MaxLevels = 10_000  // number of levels, more than in any real tree
+	MaxPath   = 1 << 20 // maximum length in bytes; a request with the path must fit into a server's frame limit
+	MaxLevels = 10_000  // maximum number of levels, more than any real tree has
 )
 
 // PathFault returns the first fault in the names of a path, in the words of ZooKeeper's
@@ -353,7 +355,7 @@ func PathFault(path string) (at int, why string) {
 	if isPlainPath(path) {
 		return 0, ""
 	}
-	at = 1 // the leading slash
+	at = 1 // skip the leading slash
 	for name := range strings.SplitSeq(path[1:], "/") {
 		switch name {
 		case "":

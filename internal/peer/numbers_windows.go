@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Windows has its own error numbers. The numbers in package syscall were invented by Go; some
-// functions of Go return them.
+// Windows has its own error numbers, but some functions of Go's standard library return numbers
+// that package syscall invented. So each list contains both.
 var (
 	refused = []error{windows.WSAECONNREFUSED, syscall.ECONNREFUSED}
 	cut     = []error{windows.WSAECONNRESET, windows.WSAECONNABORTED, syscall.ECONNRESET}

@@ -31,7 +31,7 @@ var configKeys = map[string]func(a *effectiveSettings, v string) error{
 	"zookeeper.ssl.authProvider":                    ignored, // this property and the next two are for servers
 	"zookeeper.ssl.clientAuth":                      ignored,
 	"zookeeper.ssl.clientHostnameVerification":      ignored,
-	"zookeeper.ssl.handshakeDetectionTimeoutMillis": ignored, // no effect on zksh
+	"zookeeper.ssl.handshakeDetectionTimeoutMillis": ignored, // this property and the next one do not concern zksh
 	"zookeeper.ssl.sslProvider":                     ignored,
 	"zookeeper.ssl.allowReverseDnsLookup":           ignored, // zksh never does reverse lookups
 
@@ -62,8 +62,9 @@ var kafkaKeys = map[string]string{
 // verified; if the value is empty, it is not.
 const kafkaNameCheck = "zookeeper.ssl.endpoint.identification.algorithm"
 
-// readClientConfiguration reads a file for zkCli's option -client-configuration. It ignores
-// properties that are not about security. An unknown zookeeper.ssl property is an error.
+// readClientConfiguration reads a properties file in the format of zkCli's option
+// -client-configuration. It ignores properties that are not about security. An unknown
+// zookeeper.ssl property is an error.
 func (a *effectiveSettings) readClientConfiguration(name string) error {
 	data, err := readFile(name)
 	if err != nil {
@@ -102,9 +103,9 @@ func (a *effectiveSettings) readProperties(name string, data []byte) error {
 	return nil
 }
 
-// meansTLS reports whether a property makes sense with TLS only. Passwords and types of stores
-// do not count, because they are only set together with a location. Properties for servers do
-// not count either.
+// meansTLS reports whether a property is useful only with TLS. Passwords and types of stores do
+// not count, because they are only set together with a location. Properties for servers do not
+// count either.
 func meansTLS(key string) bool {
 	switch strings.TrimPrefix(key, "zookeeper.ssl.") {
 	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol", "enabledProtocols", "ciphersuites":
@@ -163,8 +164,8 @@ func list(v string) []string {
 
 func ignored(*effectiveSettings, string) error { return nil }
 
-// storeType rejects unsupported types of stores. It stores nothing, because the type is detected
-// from the contents of the file.
+// storeType rejects unsupported types of key stores and trust stores. It does not record the
+// type, because readStore detects it from the contents of the file.
 func storeType(_ *effectiveSettings, v string) error {
 	switch strings.ToUpper(v) {
 	case "", "JKS", "PEM", "PKCS12":
@@ -184,7 +185,7 @@ func revocation(_ *effectiveSettings, v string) error {
 	return err
 }
 
-// maxBuffer parses a number of bytes in Java's notation and stores it.
+// maxBuffer parses jute.maxbuffer, a number of bytes in Java's notation, and records it.
 func maxBuffer(a *effectiveSettings, v string) error {
 	n, err := strconv.ParseInt(v, 0, 32)
 	if err != nil || n < 1 {

@@ -22,7 +22,7 @@ func problem(text string, cause error) *Error { return &Error{text, cause} }
 
 func (e *Error) Error() string { return e.Problem }
 
-// Unwrap returns the cause. It is nil if zksh itself found the problem.
+// Unwrap returns the underlying error, or nil if zksh itself found the problem.
 func (e *Error) Unwrap() error { return e.cause }
 
 // The TLS alerts (RFC 8446) for which alertMessage has an explanation.
@@ -41,7 +41,7 @@ const (
 	certificateRequired    tls.AlertError = 116
 )
 
-// noCertificate is the message for a server that requires a client certificate.
+// noCertificate is the message if the server requires a client certificate and none is set.
 const noCertificate = "the server requires a client certificate; set it with --cert FILE, or with zookeeper.ssl.keyStore.location in the client configuration"
 
 // explain returns a message for the error that ended a TLS handshake, or that ended the
@@ -133,8 +133,8 @@ func (t *TLS) versionRange() string {
 
 func quoteBytes(b []byte) string { return `"` + printable(string(b)) + `"` }
 
-// SpeaksTLS reports whether the first bytes of a server's reply are a TLS alert. It is used if
-// the reply is not in ZooKeeper's format.
+// SpeaksTLS reports whether the first bytes of a server's reply are a TLS alert. Callers use it
+// to explain a reply that is not in ZooKeeper's format.
 func SpeaksTLS(reply []byte) bool {
 	return len(reply) >= 3 && reply[0] == 0x15 && reply[1] == 3 && reply[2] <= 4
 }

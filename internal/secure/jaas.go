@@ -158,8 +158,8 @@ func jaasTokens(text string) (tokens []token, err error) {
 	return tokens, nil
 }
 
-// quotedWord reads a quoted word, which must end on the same line. size is the number of bytes
-// of the word with both quotation marks.
+// quotedWord reads a quoted word, which must end on the same line. size is the length of the word
+// in bytes, including both quotation marks.
 func quotedWord(s string) (word string, size int, ok bool) {
 	var b strings.Builder
 	for i := 1; i < len(s) && s[i] != '\n'; i++ {

@@ -69,8 +69,8 @@ func (r *jksReader) certificate(version uint64) (*x509.Certificate, error) {
 	return c, nil
 }
 
-// readJKS reads a store in Java's own format, JKS. If the password is set, the digest at the end
-// of the store must match. If it is not set, the contents are not verified, as in Java.
+// readJKS reads a store in Java's own format, JKS. If password is not empty, the digest at the
+// end of the store must match. If it is empty, the contents are not verified, as in Java.
 func readJKS(data []byte, password string) (entries, error) {
 	if password != "" {
 		body := data[:max(0, len(data)-sha1.Size)]

@@ -9,8 +9,9 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// readPKCS12 reads a store that contains either a private key or trusted certificates. The
-// library has a separate function for each of the two, which rejects the other.
+// readPKCS12 reads a PKCS #12 store that contains either a private key or trusted certificates.
+// Package pkcs12 has a separate function for each of these two kinds of stores, which rejects the
+// other kind.
 func readPKCS12(data []byte, password string) (entries, error) {
 	work := maxRounds
 	if err := boundRounds(data, &work, 0); err != nil {
@@ -35,12 +36,12 @@ func readPKCS12(data []byte, password string) (entries, error) {
 // 2,048.
 const maxRounds = 3_000_000
 
-// maxDepth is the maximum nesting depth of the elements of a file.
+// maxDepth is the maximum nesting depth of the ASN.1 elements of a PKCS #12 or PKCS #8 file.
 const maxDepth = 32
 
-// boundRounds rejects a file if it would take too long to derive its keys. It assumes that every
-// integer after an octet string is a number of iterations, because the octet string may be a
-// salt.
+// boundRounds returns an error if it would take too long to derive the keys of a file. left is
+// the number of hash iterations that are still allowed. boundRounds assumes that every integer
+// after an octet string is a number of iterations, because the octet string may be a salt.
 func boundRounds(der []byte, left *int, depth int) error {
 	if depth > maxDepth {
 		return errors.New("the elements of the PKCS12 store are nested too deeply")

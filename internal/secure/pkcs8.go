@@ -109,7 +109,7 @@ var ciphers = map[string]struct {
 
 // prfs maps ASN.1 object identifiers to the hash functions for PBKDF2.
 var prfs = map[string]func() hash.Hash{
-	"":                    sha1.New, // the default if the file names no hash
+	"":                    sha1.New, // the default if the file does not name a hash function
 	"1.2.840.113549.2.7":  sha1.New,
 	"1.2.840.113549.2.9":  sha256.New,
 	"1.2.840.113549.2.10": sha512.New384,

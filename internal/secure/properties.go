@@ -39,7 +39,7 @@ func properties(data []byte) iter.Seq2[property, error] {
 const whitespace = " \t\f"
 
 // logicalLines yields the lines of a file that are not comments, each with its line number.
-// Continuation lines are joined into one line, which gets the number of the first.
+// Continuation lines are joined into one line, which has the number of its first part.
 func logicalLines(data []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(data))

@@ -28,8 +28,9 @@ func (s *SASL) String() string { return "SASL as " + printable(s.user) }
 // GoString returns the same as String.
 func (s *SASL) GoString() string { return s.String() }
 
-// Authenticate answers the server's challenges. The function send sends a token to the server
-// and returns the server's next token. If it fails, Authenticate returns its error.
+// Authenticate proves to the server that the client knows the password, and verifies the server's
+// proof. It calls send to send a token to the server and receive the server's next token. If send
+// fails, Authenticate returns an error that wraps send's error.
 func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -67,7 +68,8 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 // rejected the token.
 var ErrRefused = errors.New("refused")
 
-// respond returns the response to a challenge, and the proof that the server must send back.
+// respond returns the response to the server's challenge, and the proof that the server must then
+// send in return.
 func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err error) {
 	d := directives(challenge)
 	nonce, realm := d["nonce"], d["realm"]

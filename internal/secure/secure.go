@@ -26,8 +26,8 @@ type Config struct {
 
 	MaxRequest int // jute.maxbuffer in the client configuration, in bytes; 0 if not set
 
-	// Remarks are messages for the user about settings that could not be applied exactly. The
-	// connection is not less secure because of them.
+	// Remarks are messages for the user about settings that could not be applied exactly.
+	// They never mean that the connection is less secure.
 	Remarks []string
 }
 
@@ -41,7 +41,7 @@ type Settings struct {
 	Key                 string // private key of Cert, if it is in another file
 	Name                string // server name to expect, instead of the one in the connect string
 	Insecure            bool   // do not verify the server
-	ClientConfiguration string // file for zkCli's option -client-configuration
+	ClientConfiguration string // properties file in the format of zkCli's -client-configuration
 	JAAS                string
 }
 
@@ -60,10 +60,10 @@ type store struct {
 	env          string // name of the environment variable with the password
 }
 
-// effectiveSettings are the combination of the client configuration and Settings.
+// effectiveSettings is the user's Settings combined with the client configuration.
 type effectiveSettings struct {
 	tls        bool
-	tlsKey     string // first property in the client configuration that makes sense with TLS only
+	tlsKey     string // first property in the client configuration that is useful only with TLS; empty if none
 	key, trust store
 	keyFile    string // PEM file with the private key, if the key is not in the key store
 	name       string
@@ -175,8 +175,8 @@ func (a *effectiveSettings) loadSASL() (*SASL, error) {
 	return s, nil
 }
 
-// maxFile is the maximum size of a file, in bytes. A store with the certificates of all public
-// authorities has a few hundred KiB.
+// maxFile is the maximum size of a store or configuration file, in bytes. A store with the
+// certificates of all public authorities has a few hundred KiB.
 const maxFile = 4 << 20
 
 func readFile(name string) ([]byte, error) {
@@ -212,7 +212,8 @@ func (s store) read(getenv func(string) string) ([]byte, string, error) {
 // warnBefore is how long before a certificate expires zksh begins to warn.
 const warnBefore = 14 * 24 * time.Hour
 
-// Agreed describes an established TLS connection, as client and server agreed on it.
+// Agreed describes an established TLS connection: the parameters that client and server agreed
+// on, and their certificates.
 type Agreed struct {
 	Protocol string    `json:"protocol"`
 	Cipher   string    `json:"cipher"`
@@ -220,7 +221,7 @@ type Agreed struct {
 	Until    time.Time `json:"until"`             // end of the validity of the server's certificate
 	Verified bool      `json:"verified"`          // the certificate chain was verified; false with --tls-insecure
 	AnyName  bool      `json:"anyName,omitempty"` // the server's name was not verified
-	Own      string    `json:"own,omitempty"`     // subject of the client certificate, if the server asked for it
+	Own      string    `json:"own,omitempty"`     // subject of the client certificate; empty if none was sent
 	OwnUntil time.Time `json:"ownUntil,omitzero"`
 }
 

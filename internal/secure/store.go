@@ -15,7 +15,7 @@ import (
 type entries struct {
 	key     crypto.PrivateKey   // nil if the store has no key, or if the key is locked
 	locked  bool                // the store has a key, but its password is not set
-	chain   []*x509.Certificate // certificate chain of the key; its own certificate comes first, except in PEM files
+	chain   []*x509.Certificate // certificate chain of the key, with the key's own certificate first, except in PEM files
 	trusted []*x509.Certificate
 }
 
@@ -55,8 +55,9 @@ func readStore(data []byte, password string) (entries, error) {
 	return readPKCS12(data, password)
 }
 
-// readPEM reads certificates, and possibly a key, in any order. In a trust store, all
-// certificates are trusted.
+// readPEM reads the certificates and the first private key of a PEM file, in any order. It
+// returns each certificate both as part of the chain and as trusted, because the file may be a
+// key store or a trust store.
 func readPEM(data []byte, password string) (entries, error) {
 	var e entries
 	for {
@@ -136,7 +137,7 @@ func (s store) passwordSource() string {
 	return "the environment variable " + s.env
 }
 
-// certificates returns the certificates in the store, which are to be trusted.
+// certificates returns the certificates of the trusted authorities in a trust store.
 func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, error) {
 	data, password, err := s.read(getenv)
 	if err != nil {
@@ -152,8 +153,8 @@ func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, er
 	return e.trusted, nil
 }
 
-// identity returns the client certificate with its chain and its private key. The key may be in
-// another file, keyFile.
+// identity returns the client certificate with its chain and its private key. If keyFile is not
+// empty, it reads the private key from that file.
 func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certificate, error) {
 	data, password, err := s.read(getenv)
 	if err != nil {
@@ -187,7 +188,8 @@ func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certif
 	return keyPair(e, s.file)
 }
 
-// keyPair finds the certificate that belongs to the key, and puts it first in the chain.
+// keyPair combines the private key with its certificate chain. It finds the certificate that
+// belongs to the key, and puts it first.
 func keyPair(e entries, file string) (*tls.Certificate, error) {
 	signer, ok := e.key.(crypto.Signer)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// versionNames maps Java's names of TLS versions to the versions.
+// versionNames maps Java's names of TLS versions to the constants of crypto/tls.
 var versionNames = map[string]uint16{
 	"TLSv1": tls.VersionTLS10, "TLSv1.1": tls.VersionTLS11, "TLSv1.2": tls.VersionTLS12, "TLSv1.3": tls.VersionTLS13,
 }
@@ -39,12 +39,12 @@ func (a *effectiveSettings) versions() (lowest, highest uint16, err error) {
 	return lowest, highest, nil
 }
 
-// restrictSuites allows only the named cipher suites, unless names is empty. crypto/tls does not
-// let us choose the suites of TLS 1.3, so verify checks the suite of the established connection.
-// Unknown names are ignored; then fewer suites are allowed.
+// restrictSuites allows only the named cipher suites, unless names is empty. crypto/tls has no
+// setting for the suites of TLS 1.3, so verify checks the suite of the established connection.
+// restrictSuites ignores unknown names, and returns a remark about them for the user.
 func (t *TLS) restrictSuites(names []string) (remark string, err error) {
 	var lacking []string
-	before, since := false, false // there are suites for versions below TLS 1.3, and for TLS 1.3
+	before, since := false, false // names contains suites for versions below TLS 1.3, and for TLS 1.3
 	for _, name := range names {
 		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // signals a protocol feature; it is not a cipher suite
 			continue

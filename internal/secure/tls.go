@@ -11,8 +11,8 @@ import (
 // TLS is the TLS configuration for the servers of one ensemble. It is safe for concurrent use.
 type TLS struct {
 	clientCert *tls.Certificate    // nil if there is none
-	trusted    []*x509.Certificate // certificates of trusted authorities; nil for the system's authorities
-	name       string              // expected server name; empty for the name in the connect string
+	trusted    []*x509.Certificate // certificates of trusted authorities; nil to trust the system's authorities
+	name       string              // expected server name; empty to expect the name in the connect string
 	insecure   bool                // do not verify the server
 	anyName    bool                // verify the certificate chain, but not the server's name
 	min, max   uint16              // lowest and highest TLS version
@@ -83,11 +83,11 @@ func (t *TLS) Client(ctx context.Context, raw net.Conn, names []string) (*Conn, 
 	return c, nil
 }
 
-// Agreed describes the connection after the handshake.
+// Agreed returns the parameters of the TLS connection, which are known after the handshake.
 func (c *Conn) Agreed() *Agreed { return newAgreed(c.ConnectionState(), c.t, c.certRequested.Load()) }
 
-// Read reads decrypted data. With TLS 1.3, it is the first Read that fails if the server
-// rejected the client certificate.
+// Read reads decrypted data. With TLS 1.3, if the server rejects the client certificate, the
+// handshake still succeeds and the first Read fails.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {

@@ -132,10 +132,10 @@ func hasAlternatives(c *x509.Certificate) bool {
 }
 
 // matchesHost reports whether a certificate is for a host. It compares the host with the
-// alternative names, or with the common name if there are none, as ZooKeeper's
-// ZKHostnameVerifier does. A star matches only the complete leftmost label, as in crypto/x509.
-// ZKHostnameVerifier accepts a star anywhere; a name that is only a star would match every host
-// name without a dot, which no authority can have intended.
+// alternative names, or with the common name if there are none, as ZooKeeper's ZKHostnameVerifier
+// does. A star matches only a complete leftmost label, as in crypto/x509. ZKHostnameVerifier also
+// accepts a star elsewhere, and even a name that is only a star, which matches every host name
+// without a dot.
 func matchesHost(c *x509.Certificate, host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if !hasAlternatives(c) {

@@ -72,7 +72,7 @@ type blocks struct {
 func (b *blocks) Read(p []byte) (int, error) {
 	for len(b.unread) == 0 {
 		var size [4]byte
-		if _, err := io.ReadFull(b.r, size[:]); err != nil { // io.EOF between blocks: the data is complete
+		if _, err := io.ReadFull(b.r, size[:]); err != nil { // io.EOF between two blocks means that the data is complete
 			return 0, truncatedError(err)
 		}
 		n := int64(binary.BigEndian.Uint32(size[:]))
@@ -94,7 +94,8 @@ func (b *blocks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// truncatedError replaces the error of a read that ended in the middle of a block's length.
+// truncatedError returns errSnappy if the data ended in the middle of a block's length. Otherwise
+// it returns err unchanged.
 func truncatedError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errSnappy
@@ -113,7 +114,7 @@ func decodeBlock(dst, in []byte) ([]byte, error) {
 		return nil, errSnappy
 	case size > limit:
 		return nil, errTooMuch
-	case size > maxRatio*uint64(len(in)): // a false length must not make us allocate too much memory
+	case size > maxRatio*uint64(len(in)): // a wrong length must not make zksh allocate too much memory
 		return nil, errSnappy
 	}
 	out, err := snappy.DecodeStrict(dst, in)

@@ -1,6 +1,6 @@
 // Package unpack decodes znode data that other programs have compressed or encoded: gzip, zlib,
-// snappy (in the framing format or snappy-java's format) and base64. It detects the encoding
-// from the data. The function All also decodes data with several nested encodings.
+// snappy (in the framing format or snappy-java's format) and base64. It reports whether data has
+// this encoding from the data. The function All also decodes data with several nested encodings.
 package unpack
 
 import (
@@ -125,7 +125,7 @@ func inflate(r io.Reader, err error) ([]byte, error) {
 const minBase64 = 8
 
 // isBase64 reports whether b is the base64 encoding of compressed data or of readable text.
-// Base64 has no magic number, but hardly any ordinary word decodes to one of the two.
+// Base64 has no magic number, but an ordinary word hardly ever decodes to either of these.
 func isBase64(b []byte) bool {
 	plain, err := decode64(b)
 	if err != nil || len(b) < minBase64 || len(plain) == 0 {

@@ -19,7 +19,7 @@ func Unlock(*os.File) error { return nil }
 
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename renames a file and replaces an existing file of the new name.
+// rename renames a file. It replaces an existing file that has the new name.
 func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
 
 // SyncDir does nothing: only Unix must sync the names of files separately from their contents.

@@ -40,7 +40,7 @@ func owner(info os.FileInfo) (uid uint32, other bool) {
 	return stat.Uid, int(stat.Uid) != os.Geteuid()
 }
 
-// rename renames a file and replaces an existing file of the new name.
+// rename renames a file. It replaces an existing file that has the new name.
 func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
 
 // SyncDir makes sure that the names of the files in a directory are on the disk, as File.Sync

@@ -32,13 +32,13 @@ func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockRegion())
 }
 
-// owner returns false for other: on Windows, the permissions of the directory determine who can
-// read a file.
+// owner always returns false for other, because on Windows the permissions of the directory
+// determine who can read a file.
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename renames a file whose contents are data. Windows cannot replace an open file, such as a
-// file that several shells share. In that case, rename writes data into the open file, which is
-// incomplete for a moment.
+// rename renames a file whose contents are data. Windows cannot replace a file that another
+// process has open, such as a file that several shells share. In that case, rename overwrites the
+// open file with data, so that the file is incomplete for a moment.
 func rename(from, to string, data []byte) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) {

@@ -15,8 +15,8 @@ const (
 )
 
 // OpenToRead opens a file for reading. If the file is a FIFO, it waits up to three seconds for
-// another program to open the FIFO for writing. With process substitution, there already is a
-// writer.
+// another program to open the FIFO for writing. With process substitution, the writer already
+// exists.
 func OpenToRead(name string) (*os.File, error) {
 	return openPatiently(name, "writing", "writer", openPatience, func() (*os.File, error) { return os.Open(name) })
 }
@@ -48,7 +48,7 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 	case o := <-got:
 		return o.f, o.err
 	case <-timeout.C:
-		go func() { // ends after the goroutine above
+		go func() { // ends as soon as the goroutine above does
 			if o := <-got; o.err == nil {
 				_ = o.f.Close()
 			}

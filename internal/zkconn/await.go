@@ -8,16 +8,16 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// await returns the current connection. If there is none, it waits for one: until all servers of
-// the list have been tried in vain, or, if patient is true, until ctx ends. It returns an error
-// if the session changes meanwhile, so that no request made for one session runs in the next.
-// path is for the error.
+// await returns the link's connection, and waits for one if there is none. It gives up when all
+// servers in the list have been tried in vain, or, if patient is true, only when ctx ends. It
+// also fails if the session changes meanwhile, so that no request that was made for one session
+// runs in the next. path appears in errors.
 func (l *link) await(ctx context.Context, path string, patient bool) (*wire.Conn, error) {
 	now := l.wire.Status()
 	return l.awaitFrom(ctx, now, now.Epoch, path, patient)
 }
 
-// awaitIn is like await, but returns an error if the current session belongs to another epoch.
+// awaitIn is like await, but fails unless the current session is the one with the given epoch.
 func (l *link) awaitIn(ctx context.Context, epoch wire.Epoch, path string, patient bool) (*wire.Conn, error) {
 	return l.awaitFrom(ctx, l.wire.Status(), epoch, path, patient)
 }
@@ -29,7 +29,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, epoch wire.Epoch,
 		l.awaiting.Add(1)
 		defer l.awaiting.Add(-1)
 		l.wire.Expedite()
-		if once && !now.LastSent.IsZero() { // a server has been reached before
+		if once && !now.LastSent.IsZero() { // the link has been connected before
 			timer := time.NewTimer(now.Patience)
 			defer timer.Stop()
 			late, patient = timer.C, true
@@ -69,8 +69,8 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, epoch wire.Epoch,
 	}
 }
 
-// giveUp makes all present and later requests of the link fail with why, instead of waiting for a
-// server. It is called only if Config.WaitOnce is set.
+// giveUp makes all waiting and all later requests of the link fail with the error why, instead of
+// waiting for a server. It is called only if Config.WaitOnce is set.
 func (l *link) giveUp(why *NoServerError) {
 	l.mu.Lock()
 	if l.givenUp == nil {
@@ -80,8 +80,8 @@ func (l *link) giveUp(why *NoServerError) {
 	l.wire.Wake()
 }
 
-// latestAttempts returns the failed attempts to connect of the pass in progress. If there are
-// none yet, it returns those of the last pass.
+// latestAttempts returns the failed attempts to connect in the current pass over the servers. If
+// there are none yet, it returns those in the last pass.
 func latestAttempts(now wire.Status) []wire.Attempt {
 	if len(now.Trying) > 0 {
 		return now.Trying
@@ -89,8 +89,8 @@ func latestAttempts(now wire.Status) []wire.Attempt {
 	return now.Tried
 }
 
-// gaveUp returns the error of a wait for a server that ended because ctx has ended. After a
-// deadline it is a *NoServerError with the failed attempts to connect, after a cancellation the
+// gaveUp returns the error for a wait for a server that ctx has ended. After a deadline, the
+// error is a *NoServerError with the failed attempts to connect. After a cancellation, it is the
 // cause of ctx.
 func (l *link) gaveUp(ctx context.Context) error {
 	if context.Cause(ctx) != context.DeadlineExceeded {

@@ -16,10 +16,11 @@ type Epoch struct {
 	in wire.Epoch
 }
 
-// Epoch returns the current session, or the one that is about to begin.
+// Epoch returns the current session as an Epoch, or the next session if none is open.
 func (en Ensemble) Epoch() Epoch { return Epoch{en, en.l.wire.Status().Epoch} }
 
-// EpochOf returns the current session, and reports whether it is open and has the given id.
+// EpochOf is like Epoch, and also reports whether the current session is open and has the given
+// id.
 func (en Ensemble) EpochOf(id int64) (e Epoch, present bool) {
 	now := en.l.wire.Status()
 	return Epoch{en, now.Epoch}, id != 0 && now.ID == id && now.Ending == nil

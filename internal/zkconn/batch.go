@@ -13,12 +13,12 @@ import (
 // Several requests share one call, so that the caller is woken only once.
 type batch[T any] struct {
 	call    *call
-	op      Op[T]                   // the operation of the request; for several requests, of the last one
-	paths   []string                // the path of each request; nil for one request
-	ask     func(path string) Op[T] // makes the operation for a path; nil for one request
-	repeats bool                    // a request that the server throttled is sent again
+	op      Op[T]                   // operation of the request, or of the last of several requests
+	paths   []string                // path of each request; nil for a single request
+	ask     func(path string) Op[T] // returns the operation for a path; nil for a single request
+	repeats bool                    // whether a request that the server throttled is sent again
 
-	slowed   bool // see Slowed
+	slowed   bool // the server has throttled a request of this batch
 	size     int  // total size of the answers that have been read, in bytes
 	fate     fate
 	answered bool
@@ -39,7 +39,7 @@ func (b *batch[T]) Ready() bool { return len(b.call.done) > 0 }
 // Slowed reports whether the server throttled a request of this batch at least once.
 func (b *batch[T]) Slowed() bool { return b.slowed }
 
-// read decodes r, the answer to the request with index i, into a, and returns the result. If
+// read uses a to decode r, the answer to the request with index i, and returns the result. If
 // failure is not nil, there is no answer, and read returns failure.
 func (b *batch[T]) read(a *answer, i int, r *reply, failure error) (v T, err error) {
 	switch {
@@ -63,8 +63,9 @@ func (b *batch[T]) read(a *answer, i int, r *reply, failure error) (v T, err err
 	return v, err
 }
 
-// answer is like read, but sends a throttled request again, alone, until the server gives another
-// answer. It stops after the session timeout.
+// answer is like read, but if the server throttled the request, it sends that request again,
+// alone. It repeats this until the server answers otherwise, or until the session timeout has
+// passed.
 func (b *batch[T]) answer(ctx context.Context, a *answer, i int, r *reply, failure error) (T, error) {
 	v, err := b.read(a, i, r, failure)
 	if !b.repeats || !errors.Is(err, Throttled) {
@@ -85,19 +86,19 @@ func (b *batch[T]) answer(ctx context.Context, a *answer, i int, r *reply, failu
 	return v, err
 }
 
-// Pending is one request that has been made, whose answer has not been read yet.
+// A Pending is one request whose answer has not been read yet.
 type Pending[T any] struct{ batch[T] }
 
 // Outcome returns the outcome of the request's changes. Call it only after Wait has returned;
 // until then all changes are Unknown.
 func (p *Pending[T]) Outcome() Outcome { return p.fate.of(p.op.size()) }
 
-// Answered reports whether the result that Wait returned is about this request itself: a value,
-// the server's refusal, or the error of a request that is too large.
+// Answered reports whether Wait returned an answer to this request itself: a value, the server's
+// refusal, or the error for a request that is too large.
 func (p *Pending[T]) Answered() bool { return p.answered }
 
 // Wait waits for the answer and returns the result. If ctx ends first, the error says whether the
-// request had been sent. Wait sends a throttled request again.
+// request had been sent. If the server throttles the request, Wait sends it again.
 func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	r, err := p.call.wait(ctx)
 	return p.answer(ctx, answerTo(wire.Reply{}, p.call.to.root), 0, &r, err)
@@ -107,7 +108,8 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 // answers stay in memory until the last one has been read.
 const maxSeveral = 96 << 20
 
-// Several is a group of requests that were sent together, whose answers have not been read yet.
+// A Several is a group of requests that were sent together and whose answers have not all been
+// read yet.
 type Several[T any] struct{ batch[T] }
 
 // Len returns the number of requests.
@@ -115,7 +117,8 @@ func (s *Several[T]) Len() int { return len(s.paths) }
 
 // Each waits for all answers. It then calls visit for each of them, in the order of the paths,
 // with the result or the server's refusal. It stops at any other error. If ctx ends first, the
-// error says whether the requests had been sent. Each sends a throttled request again.
+// error says whether the requests had been sent. If the server throttles a request, Each sends it
+// again.
 func (s *Several[T]) Each(ctx context.Context, visit func(v T, refusal error)) error {
 	r, err := s.call.wait(ctx)
 	a := answerTo(wire.Reply{}, s.call.to.root)
@@ -126,7 +129,7 @@ func (s *Several[T]) Each(ctx context.Context, visit func(v T, refusal error)) e
 	var own reply
 	for i := range r.Parts {
 		part := &r.Parts[i]
-		own.Code, own.Body, part.Body = part.Code, part.Body, nil // so that an answer can be freed when it has been read
+		own.Code, own.Body, part.Body = part.Code, part.Body, nil // drop the body, so that it can be freed once it has been read
 		v, err := s.answer(ctx, a, i, &own, nil)
 		if err != nil && !errors.As(err, new(*Error)) {
 			return err

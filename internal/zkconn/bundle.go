@@ -11,14 +11,15 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A part is an operation that has joined a transaction. The goroutine that made it gets the same
-// answer as if the operation had been sent alone.
+// A part is an operation that has joined a transaction. The caller that made the operation gets
+// the same answer as if it had been sent alone.
 type part struct {
 	alone  Op[*answer] // the operation as a single request
 	answer chan partAnswer
 }
 
-// A partAnswer is the answer that the goroutine which made a part waits for.
+// A partAnswer is the answer to one part of a transaction. The caller that made the part waits
+// for it.
 type partAnswer struct {
 	a       *answer
 	err     error
@@ -27,7 +28,8 @@ type partAnswer struct {
 	events  int  // number of events received before the answer
 }
 
-// partOf returns a part for the operation o, which must have changes.
+// partOf returns a part for the operation o, which must be one that a multi can contain:
+// o.changes must not be nil.
 func partOf[T any](o Op[T]) *part {
 	return &part{
 		alone:  reread(o, func(a *answer) *answer { return a }),
@@ -35,8 +37,8 @@ func partOf[T any](o Op[T]) *part {
 	}
 }
 
-// end passes the answer to the goroutine that made the part. It puts the path of the part into
-// the error.
+// end passes the answer to the caller that made the part. If the answer is an error, end puts the
+// path of the part into it.
 func (p *part) end(result partAnswer) {
 	switch e := result.err.(type) {
 	case *Error:
@@ -55,7 +57,7 @@ func (p *part) end(result partAnswer) {
 
 // bundle returns an operation that carries out all parts or none, as one multi. Its result
 // contains one answer for each part. If the server rejects one of the parts, the error is an
-// *UndoneError. The operation has the same effects on the link as the parts.
+// *UndoneError. The operation updates the link's records as the single parts would.
 func bundle(parts []*part) Op[[]*answer] {
 	var all []Change
 	for _, p := range parts {
@@ -82,8 +84,8 @@ func bundle(parts []*part) Op[[]*answer] {
 	}
 }
 
-// splitAnswer splits the answer to a bundle into one answer for each part. Each is encoded as the
-// server's answer would be if the part had been sent alone.
+// splitAnswer splits the answer to a bundle into one answer for each part. Each of these has the
+// same encoding as the server's answer to a part that is sent alone.
 func splitAnswer(a *answer, parts []*part) []*answer {
 	answers := make([]*answer, len(parts))
 	for i, p := range parts {
@@ -91,11 +93,11 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 		for _, c := range p.alone.changes {
 			piece := a.Rest()
 			code := a.part()
-			if p.alone.code != jute.OpMulti { // the answer to a single request has no such header
+			if p.alone.code != jute.OpMulti { // skip the header, which only answers to multis have
 				piece = a.Rest()
 			}
 			switch _, err := c.result(a, code); {
-			case errors.Is(err, runtimeInconsistency): // another part failed; this error remains if no part says which
+			case errors.Is(err, runtimeInconsistency): // another part failed; use this error unless the answer also contains the error of that part
 				a.err = cmp.Or(a.err, err)
 			case err != nil:
 				a.err = &UndoneError{i, err}
@@ -111,8 +113,8 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 // An UndoneError reports that an operation of a transaction was not carried out, because the
 // server rejected another operation of the transaction.
 type UndoneError struct {
-	Part int   // index of the rejected operation, in the order in which the operations joined
-	Err  error // the server's refusal of that operation
+	Part int   // index of the rejected operation, from 0, in the order in which the operations joined
+	Err  error // error with which the server rejected that operation
 }
 
 func (e *UndoneError) Error() string {
@@ -122,7 +124,7 @@ func (e *UndoneError) Error() string {
 // Unwrap returns the error with which the server rejected the operation.
 func (e *UndoneError) Unwrap() error { return e.Err }
 
-// The errors of a request that cannot join a transaction.
+// Errors of requests that cannot join a transaction.
 var (
 	errNoPart = errors.New("a request of this type cannot be part of a transaction")
 	errOver   = errors.New("the transaction has already ended")
@@ -146,7 +148,7 @@ type Transaction struct {
 // Begin starts a transaction in the current session.
 func (s *Session) Begin() *Transaction {
 	l := s.current()
-	l.relying.Add(1) // until end
+	l.relying.Add(1) // end undoes this
 	return &Transaction{s: s, l: l, in: l.wire.Status().Epoch, root: l.root}
 }
 
@@ -197,7 +199,8 @@ func (t *Transaction) add(p *part) error {
 	return nil
 }
 
-// end returns the parts that have joined the transaction. From then on no more can join.
+// end ends the transaction, so that no more requests can join it, and returns the parts that have
+// joined.
 func (t *Transaction) end() []*part {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -218,8 +221,8 @@ func (t *Transaction) connection(ctx context.Context, path string) (target, erro
 func (t *Transaction) fencedBy() Fence { return t.s.fence }
 
 // send sends the parts as one multi. If there is only one part and alone is true, it sends the
-// part as an ordinary request. It returns the outcome of all changes, and the answer for each
-// part.
+// part as an ordinary request. It returns the outcome of all changes together, and the answer to
+// each part.
 func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcome Outcome, ends []partAnswer, err error) {
 	trip := NewTrip()
 	trip.Alone = true // callers send nothing more until the transaction is answered
@@ -280,7 +283,7 @@ func (t *Transaction) CommitEach(ctx context.Context) {
 			again = true
 			continue
 		}
-		if together > 1 && !ends[0].cut && err != nil { // all failed for the same reason; only the first part gets that error
+		if together > 1 && !ends[0].cut && err != nil { // all parts failed for the same reason; pass the error to the first one only
 			together = 1
 		}
 		for i, end := range ends[:together] {

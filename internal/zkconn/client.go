@@ -48,8 +48,8 @@ func (c Client) Multi(ctx context.Context, changes []Change) (Outcome, error) {
 
 // RemoveWatches removes the session's watches of type t on a path. It adds an event to the
 // Session's Events for each removed kind of watch. If local is true and no server can be reached,
-// it removes the watches from the client's records only. If there is no such watch, the error is
-// "No such watcher".
+// it only removes the watches from zksh's records. If there is no such watch, the error is "No
+// such watcher".
 func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, local bool) error {
 	l := c.s.current()
 	server := c.root(l).server(path)
@@ -74,9 +74,10 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 	return err
 }
 
-// QuotaPath is the server's path of the quotas. It does not depend on the chroot.
+// QuotaPath is the path of the znode with the quotas, on the server. It does not depend on the
+// chroot.
 const QuotaPath = "/zookeeper/quota"
 
-// ConfigPath is the server's path of the ensemble's configuration. It does not depend on the
-// chroot.
+// ConfigPath is the path of the znode with the ensemble's configuration, on the server. It does
+// not depend on the chroot.
 const ConfigPath = "/zookeeper/config"

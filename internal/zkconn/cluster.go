@@ -18,8 +18,8 @@ const (
 	WritesNever   Writes = "never" // zksh does not send requests that change znodes
 )
 
-// ErrNoWrites is the error of a write to an ensemble whose setting is WritesNever. The write was
-// not sent.
+// ErrNoWrites is the error of a write that was not sent, because the setting of the ensemble is
+// WritesNever.
 var ErrNoWrites = errors.New("writes are disabled")
 
 // ClusterMark is the first character of every cluster name. A cluster name can be used in place
@@ -50,7 +50,7 @@ func (c Config) forSpec(spec string) (Config, error) {
 	return next, nil
 }
 
-// refuses returns ErrNoWrites if a request with the opcode code must not be sent, and nil
+// refuses returns ErrNoWrites if the configuration forbids requests with the opcode code, and nil
 // otherwise.
 func (c Config) refuses(code int32) error {
 	if c.Writes == WritesNever && jute.Writes(code) {

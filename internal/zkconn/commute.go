@@ -9,13 +9,13 @@ import (
 )
 
 // A footprint describes which znode a request reads or changes, and in which way. The zero value
-// stands for a request that may concern any znode.
+// means that the request may concern any znode.
 type footprint struct {
 	path string
 	kind int
 }
 
-// The kinds of footprints: what a request reads or changes.
+// Kinds of footprints: the part of a znode that a request reads or changes.
 const (
 	otherFootprint    int = iota // unknown; the request may concern any znode
 	readFootprint                // reads the data, ACL, Stat or children of one znode
@@ -28,7 +28,7 @@ const (
 // leave a watch and for multis with several changes.
 func (o *Op[T]) footprint() footprint {
 	kind, code := otherFootprint, o.code
-	if code == jute.OpMulti && len(o.changes) == 1 { // a single change with the checks of a Fence
+	if code == jute.OpMulti && len(o.changes) == 1 { // a multi with one change, not counting the checks of a Fence
 		code = o.changes[0].code
 	}
 	switch code {

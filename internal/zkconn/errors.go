@@ -13,9 +13,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// An Error reports that a server rejected a request with an error code. With most codes the
-// request had no effect, but to find that out, use the Outcome of the request, not the error.
-// errors.Is(err, NoNode) reports whether the code is NoNode.
+// An Error reports that a server rejected a request with an error code. Most codes mean that the
+// request had no effect. To find out whether it did, use the Outcome of the request, not the
+// error. errors.Is(err, NoNode) reports whether the code is NoNode.
 type Error struct {
 	Code   Code
 	Path   string // as the user wrote it, without the chroot; may be empty
@@ -30,7 +30,7 @@ func (e *Error) Error() string {
 	return e.text()
 }
 
-// text returns zkCli's message for the code, or that of the Java client if zkCli has none.
+// text returns zkCli's message for the code, or the Java client's message if zkCli has none.
 func (e *Error) text() string {
 	text := refusals[e.Code].zkCli
 	switch {
@@ -96,8 +96,8 @@ type LostError struct {
 	Cause error
 }
 
-// broken returns the Cause of the UnsentError of a request that was not sent because the
-// connection was lost.
+// broken returns the Cause of an UnsentError for a request that was not sent because the
+// connection was lost. cause is the reason for the loss.
 func broken(cause error) error { return fmt.Errorf("%w: %w", ConnectionLoss, cause) }
 
 func (e *LostError) Error() string {
@@ -128,10 +128,10 @@ func (e *LostError) Unwrap() []error { return []error{ConnectionLoss, e.Cause} }
 type NoServerError struct {
 	Attempts []wire.Attempt // one for each address that was tried, in order
 
-	// Final is true if Config.WaitOnce is set, and a request has waited in vain for the
-	// session timeout or no server was ever reached. All later requests fail with the same
-	// error even if a server comes back, so that no request is carried out after others were
-	// skipped.
+	// Final means that all later requests fail with the same error, even if a server comes
+	// back, so that no request runs after others were skipped. With Config.WaitOnce, it is
+	// set if no server was ever reached, or if a request has waited in vain for the session
+	// timeout.
 	Final  bool
 	Waited time.Duration // time spent waiting for a server to come back; 0 if none was ever reached
 }

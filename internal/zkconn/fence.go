@@ -19,7 +19,7 @@ type Fence interface {
 	// failed. code is NoNode if the znode does not exist, or NoAuth if it is unreadable.
 	// Refused must not wait for a server.
 	Refused(at Ensemble, node string, code Code) error
-	// For returns the Fence that applies to the writes of another session of this program.
+	// For returns the Fence for the writes of s, which is another session of this program.
 	For(s *Session) Fence
 }
 
@@ -34,7 +34,8 @@ func (c Client) Unfenced() Client {
 	return c
 }
 
-// Fenced reports whether writes depend on a Fence now. If it returns an error, that is unknown.
+// Fenced reports whether writes through the Session currently depend on a Fence. After an error,
+// this is unknown.
 func (s *Session) Fenced(ctx context.Context) (bool, error) {
 	g, err := currentGuard(ctx, s.Client, s.current())
 	return len(g.nodes) > 0, err
@@ -47,7 +48,7 @@ type FencedError struct {
 
 func (e *FencedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the Fence's error, which is not a server's refusal of the write.
+// Unwrap returns the error of the Fence, not a server's refusal of the write.
 func (e *FencedError) Unwrap() error { return e.Err }
 
 // A guard contains the znodes that writes to one ensemble depend on.
@@ -60,7 +61,7 @@ type guard struct {
 // currentGuard returns the guard for writes through s. If s has no Fence, the guard has no nodes.
 func currentGuard(ctx context.Context, s Sender, l *link) (g guard, err error) {
 	if g.fence, g.at = s.fencedBy(), (Ensemble{l}); g.fence != nil {
-		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if another session has begun meanwhile, the sender's connection is dead
+		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if a new session begins meanwhile, no write is sent, because the sender's connection is dead
 	}
 	return g, err
 }
@@ -129,11 +130,11 @@ func fenced[T any](o Op[T], g guard) Op[T] {
 	return f
 }
 
-// own returns the rest of the answer, after the answers to the checks. The rest is decoded like
-// the server's answer to a single operation with this opcode.
+// own returns the rest of the answer to a fenced multi, after the answers to the checks. The rest
+// is decoded like the answer to a single operation with this opcode.
 func (a *answer) own(code int32) *answer {
 	own := &answer{Decoder: a.Decoder, zxid: a.zxid, root: a.root}
-	if code != jute.OpMulti && a.part() == opError { // the answer to a single operation has no such header
+	if code != jute.OpMulti && a.part() == opError { // skip the header, which only answers to multis have
 		own.code = cmp.Or(Code(a.Int()), runtimeInconsistency)
 	}
 	return own

@@ -11,8 +11,8 @@ import (
 )
 
 // Some servers of other products close the connection when they receive a request that they do
-// not support, or never answer it. So a connection sends the first request of each kind that is
-// newer than ZooKeeper 3.4 as a trial: alone, with no other request in flight.
+// not support, or never answer it. So the first request of each kind that is newer than ZooKeeper
+// 3.4 is a trial: the connection sends it alone, with no other request in flight.
 //
 // The first time that a server closes the connection because of a trial may be an accident. After
 // the second time, zksh assumes that the ensemble does not support this kind of request. If a
@@ -20,8 +20,9 @@ import (
 // because the ensemble may be restarting. zksh never repeats a write to find that out, because
 // the write may have taken effect. It sends a harmless request of the same kind instead.
 
-// A hangUp is the cause of the error of a lost trial: the server closed the connection because of
-// that request, or answered only pings until zksh closed the connection.
+// A hangUp is the cause of an error that reports a failed trial, a request that the server may
+// not support. The server closed the connection because of the trial, or answered only pings
+// until zksh closed the connection.
 type hangUp struct {
 	l     *link
 	op    int32  // opcode of the trial
@@ -46,8 +47,9 @@ func silent(cause error) bool {
 // Unwrap returns the cause.
 func (h *hangUp) Unwrap() error { return h.cause }
 
-// HungUp counts how often servers have closed the connection because of a trial with the opcode
-// op, or did not answer it. It reports whether that may have been an accident.
+// HungUp implements wire.Handler. It counts how often servers have closed the connection because
+// of a trial with the opcode op, or have not answered the trial. It reports whether that may have
+// been an accident.
 func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,26 +61,27 @@ func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	if silent(cause) {
 		l.hungUpBy = server + " does not answer"
 	}
-	// Some server granted the persistent watches, so it supports the request, and a few lost
-	// connections are accidents.
+	// A server has granted the persistent watches, so it supports setWatches2. A few lost
+	// connections are therefore accidents, and only a series of them makes the link drop the
+	// watches.
 	if op == jute.OpSetWatches2 && l.hangUps[op] >= hangUpsOfKnowing {
 		l.forgetPersistent()
 	}
 	return l.hangUps[op] <= hangUpsOfKnowing
 }
 
-// Passed resets the count of hang-ups for this opcode: since a server answered, they were
-// accidents.
+// Passed implements wire.Handler. It resets the number of failed trials with the opcode op. A
+// server has now answered one, so the failures were accidents.
 func (l *link) Passed(op int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.hangUps, op)
 }
 
-// The number of hang-ups in a row after which the ensemble counts as not supporting a kind of
-// request.
+// Numbers of failed trials in a row after which zksh assumes that the ensemble does not support a
+// kind of request.
 const (
-	hangUpsOfTied    = 1 // if each hang-up ends the session, see wire.Link.Tie
+	hangUpsOfTied    = 1 // if each lost connection ends the session; see wire.Link.Tie
 	hangUpsOfOthers  = 2 // in all other cases
 	hangUpsOfKnowing = 4 // if a server claims to be a ZooKeeper that supports the request
 )
@@ -152,9 +155,9 @@ func (to target) claim(ctx context.Context, op int32) error {
 	return err
 }
 
-// afterHangUp is called when the server has closed the connection because of the operation o. It
-// finds out whether the ensemble supports o, and returns the fate of o. If o is a read, it sends
-// o again and also returns the result.
+// afterHangUp is called when the server has closed the connection because of the operation o, or
+// did not answer o. It finds out whether the ensemble supports o, and returns the fate of o. If o
+// is a read, it sends o again and also returns the result.
 func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lostErr error, h *hangUp) (none T, f fate, err error) {
 	ctx = untripped(ctx)
 	if o.write {
@@ -182,8 +185,9 @@ func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lostErr error, h
 	}
 }
 
-// find returns the fate of a write because of which the server closed the connection: rejected if
-// the ensemble does not support such writes, and otherwise unknown, with the error lostErr.
+// find determines the fate of a write that made the server close the connection. It returns
+// rejected if the ensemble does not support such writes. Otherwise it returns unknown, and the
+// error lostErr.
 func (h *hangUp) find(ctx context.Context, path string, lostErr error) (fate, error) {
 	harmless, ok := harmless(h.op)
 	if !ok {
@@ -200,9 +204,9 @@ func (h *hangUp) find(ctx context.Context, path string, lostErr error) (fate, er
 			return unknown, lostErr
 		}
 	}
-	// A single hang-up may be an accident that happened after the write took effect. So the
-	// outcome of this write is unknown, even if one hang-up is enough to send no more such
-	// writes.
+	// The first lost connection may be an accident that happened after the write took effect.
+	// So the outcome of this write is unknown, even if zksh sends no more such writes after a
+	// single lost connection.
 	if underLock(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
 		return unknown, lostErr
 	}
@@ -218,8 +222,8 @@ func (h *hangUp) verdict(path string, lostErr error) (fate, error) {
 	return unknown, lostErr
 }
 
-// harmless returns a request with this opcode that changes nothing, because it creates the root,
-// which exists. It returns false if the opcode is not one of a create.
+// harmless returns a request with this opcode that changes nothing: it tries to create the root
+// znode, which always exists. It returns false if requests with the opcode do not create a znode.
 func harmless(op int32) (Op[struct{}], bool) {
 	o := request(op, "/", (*answer).nothing, func(e *jute.Encoder) {
 		e.Buffer(nil)

@@ -30,9 +30,9 @@ type link struct {
 	relying  atomic.Int32 // number of open transactions
 	awaiting atomic.Int32 // number of requests that wait for a connection
 
-	mu         sync.Mutex     // must not be held during calls to wire, which calls the Handler methods with its own lock held
-	givenUp    *NoServerError // error of all requests after one gave up, see Config.WaitOnce; nil until then
-	unreached  error          // next result of Session.Unreached; may be nil
+	mu         sync.Mutex     // guards the fields below; may be locked while the wire.Link's lock is held, but never the other way round
+	givenUp    *NoServerError // error of all requests since one gave up, see Config.WaitOnce; nil before
+	unreached  error          // next result of Session.Unreached; nil if there is nothing to report
 	readOnly   bool           // the server of the latest connection is read-only
 	creds      []Credential
 	watches    watchTable
@@ -40,9 +40,9 @@ type link struct {
 	standing   standing
 
 	noContainers bool           // a server of the ensemble does not support containers
-	hangUps      map[int32]int  // number of hang-ups because of trials, by opcode; see lacks.go
+	hangUps      map[int32]int  // number of failed trials in a row, by opcode; see lacks.go
 	claimed      map[int32]bool // opcodes that a server claims to support, according to its version
-	hungUpBy     string         // the server of the latest hang-up and what it did, for messages
+	hungUpBy     string         // beginning of a message about the latest failed trial: the server and what it does
 }
 
 var _ wire.Handler = (*link)(nil)
@@ -80,8 +80,8 @@ func (l *link) Connected(k *wire.Conn, zxid int64) []*wire.Request {
 	return first
 }
 
-// keeperState returns the KeeperState for events while the link has a connection. The caller must
-// hold mu.
+// keeperState returns the KeeperState of events that occur while the link is connected. The
+// caller must hold mu.
 func (l *link) keeperState() KeeperState {
 	if l.readOnly {
 		return connectedReadOnly
@@ -89,13 +89,13 @@ func (l *link) keeperState() KeeperState {
 	return syncConnected
 }
 
-// Disconnected implements wire.Handler. It adds an event.
+// Disconnected implements wire.Handler. It adds an event to the Session's Events.
 func (l *link) Disconnected() {
 	l.out.put(Event{Type: eventNone, State: disconnected})
 }
 
-// Expired implements wire.Handler. It clears the record of the session that is over, and adds an
-// event with the session's ephemeral znodes.
+// Expired implements wire.Handler. It clears the link's record of the expired session, and adds
+// an event with the session's ephemeral znodes.
 func (l *link) Expired() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +104,8 @@ func (l *link) Expired() {
 	l.out.put(Event{Type: eventNone, State: Expired, Gone: gone})
 }
 
-// Failed implements wire.Handler. It deletes the saved credentials and adds an event.
+// Failed implements wire.Handler. It deletes the saved credentials, and adds an event to the
+// Session's Events.
 func (l *link) Failed(e wire.Ending) {
 	l.forgetCreds()
 	state := eventClosed
@@ -130,8 +131,8 @@ func (l *link) Unreachable(tried []wire.Attempt) {
 
 // Event implements wire.Handler. It adds a watch event to the Session's Events if the user
 // watches the znode. Like the Java client, zksh drops an event for which there is no watch. zxid
-// is not positive if the server sent none, as servers before 3.9 do. If too many events are
-// waiting, Event returns an error, because a dropped event would hide a change.
+// is 0 or negative if the server did not send one, as is usual before ZooKeeper 3.9. If too many
+// events are waiting, Event returns an error, because a dropped event would hide a change.
 func (l *link) Event(typ int32, path string, zxid int64) error {
 	t := cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ))))
 	l.mu.Lock()
@@ -171,7 +172,7 @@ func (l *link) stop(ctx context.Context) error {
 	case <-ended:
 	case <-ctx.Done():
 		select {
-		case <-ended: // both have ended, and select chose ctx
+		case <-ended: // both channels were ready, and select chose ctx.Done
 		default:
 			err = fmt.Errorf("closing the session: %w", ctx.Err())
 		}

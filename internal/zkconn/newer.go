@@ -31,14 +31,15 @@ var newer = map[int32]newRequest{
 	jute.OpSetWatches2:          {"setWatches2", "a persistent watch", "3.6"},
 }
 
-// hint returns the reason why a server answered a request with this code, or an empty string if
-// the reason is unknown. op is the opcode of the request.
+// hint returns the probable reason why a server rejected a request with the given code, as a
+// message for the user. It returns an empty string if the reason is unknown. op is the opcode of
+// the request.
 func hint(code Code, op int32) string {
 	need, known := newer[op]
 	switch {
 	case code == marshallingError && op == jute.OpAddWatch:
 		return "the server uses WatchManagerOptimized, which does not support persistent watches"
-	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL): // in a multi
+	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL): // the code for a multi that contains this request
 	case code != Unimplemented || !known:
 		return ""
 	}

@@ -16,14 +16,14 @@ import (
 // operations through a Pipe, with many in flight.
 type Op[T any] struct {
 	code  int32  // opcode
-	path  string // for errors, as the user wrote it; may be empty
+	path  string // path of the znode, as the user wrote it, also for errors; may be empty
 	write bool   // the operation may have an effect, so its outcome is unknown if the answer is lost
-	err   error  // why the operation cannot be sent, such as a malformed path; nil if it can
+	err   error  // reason why the operation cannot be sent, such as a malformed path; nil if it can
 	// changes are the parts of a multi that would have the same effect as this operation; nil if no
 	// multi can do that.
 	changes []Change
 	encode  func(e *jute.Encoder, root chroot)
-	rest    func(e *jute.Encoder) // if encode is nil: writes the fields after the path; may be nil
+	rest    func(e *jute.Encoder) // used if encode is nil: writes the fields after the path; may be nil
 	decode  func(a *answer) T
 	// effect updates the link's records after an answer, even if that is a refusal. It runs
 	// in the receiving goroutine, before any later frame is read. It may be nil.
@@ -94,8 +94,8 @@ func destroys(code int32) bool {
 	return code == jute.OpDelete || code == jute.OpSetData || code == jute.OpSetACL
 }
 
-// trialOp returns the opcode newer than ZooKeeper 3.4 that the operation or one of its changes
-// needs, or 0 if they need none.
+// trialOp returns the opcode of the operation, or of one of its changes, that is newer than
+// ZooKeeper 3.4. It returns 0 if there is no such opcode.
 func (o *Op[T]) trialOp() int32 {
 	newest := o.newest().code
 	if _, is := newer[newest]; is {
@@ -110,12 +110,12 @@ type answer struct {
 	code Code
 	zxid int64
 	root chroot
-	err  error // the refusal that the body contains, as for a multi; nil if none
+	err  error // error that the body contains, such as the refusal of a multi; nil if none
 
-	fenced bool // err comes from the Fence's check
+	fenced bool // err is the Fence's error, because the check of a znode failed
 
 	more     int       // number of answers still to be read, including this one
-	stats    []zk.Stat // allocated Stats for these answers
+	stats    []zk.Stat // Stats that were allocated for these answers and are not used yet
 	acl      []zk.ACL  // the ACL that was read last
 	aclBytes []byte    // the encoding of acl
 }

@@ -83,7 +83,7 @@ func fateOf(a *answer) fate {
 		return rejected
 	case a.err != nil: // a part of a multi was rejected, so ZooKeeper rolled the multi back
 		return rejected
-	case a.Err() != nil: // malformed
+	case a.Err() != nil: // the answer is malformed
 		return unknown
 	}
 	return a.code.fate()

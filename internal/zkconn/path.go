@@ -45,8 +45,9 @@ func ValidatePath(path string, sequential bool) error {
 // Join returns the path of the child with this name below the znode at path.
 func Join(path, name string) string { return strings.TrimSuffix(path, "/") + "/" + name }
 
-// A chroot is the path of the znode that is the root for the user. It is a prefix of every path
-// that is sent to the server. It is "" if there is no chroot, or a path without a trailing slash.
+// A chroot is the path of the znode that the user sees as the root. zksh adds it to the front of
+// the user's paths before it sends them to the server. It has no trailing slash, and it is empty
+// if there is no chroot.
 type chroot string
 
 // server converts a path as the user writes it to the server's path, by adding the chroot.
@@ -69,7 +70,7 @@ func (c chroot) client(path string) string {
 	return path[len(c):]
 }
 
-// clients converts each path with client, in place, and returns the slice.
+// clients converts each of the server's paths in place, as client does, and returns the slice.
 func (c chroot) clients(paths []string) []string {
 	for i, p := range paths {
 		paths[i] = c.client(p)
@@ -101,7 +102,7 @@ const defaultPort = 2181
 type Servers struct {
 	Spec   string   // the complete connect string
 	Hosts  []string // addresses of the servers as host:port, with IPv6 addresses in brackets
-	Chroot string   // "" or a path without a trailing slash
+	Chroot string   // path without a trailing slash; empty if there is no chroot
 }
 
 // Overlap reports whether two lists of hosts have an element in common. The lists must have the

@@ -23,7 +23,7 @@ type Pinned struct {
 	l       *link
 	in      wire.Epoch
 	id      int64
-	timeout time.Duration // negotiated timeout at the moment of Pin
+	timeout time.Duration // session timeout that was negotiated when Pin was called
 	ended   <-chan struct{}
 }
 
@@ -36,9 +36,8 @@ var _ interface {
 	zklock.ContainerCreator
 } = (*Pinned)(nil)
 
-// An Ensemble is the ensemble that a Session is connected to until the next call of Connect. Two
-// values are equal if no Connect came between them: after Connect the Session's Ensemble is a
-// different value, even if the servers are the same.
+// An Ensemble is the ensemble that a Session is connected to until the next call of Connect.
+// After Connect, the Session's Ensemble is a different value, even if the servers are the same.
 type Ensemble struct{ l *link }
 
 // Ensemble returns the current ensemble.
@@ -120,10 +119,10 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	}
 	made, list := bind(ctx, to, making), bind(ctx, to, listing)
 	to.send(made.call, list.call)
-	_, unknown := to.inquire(ctx).learn(ctx) // waits for the last answer first: when it has arrived, so have the others
+	_, unknown := to.inquire(ctx).learn(ctx) // wait for the last answer first: once it has arrived, so have the others
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
-	if errors.Is(err, Throttled) { // the list was read before the znodes were created
+	if errors.Is(err, Throttled) { // the creates are repeated after the list, so the list must be read again
 		w, err = Do(ctx, p, making)
 		listErr = Throttled
 	}
@@ -160,8 +159,8 @@ func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 }
 
 // CreateContainer creates an empty container znode. If the server does not support containers,
-// which are new in ZooKeeper 3.5, it creates a persistent znode. A nil ACL stands for the
-// parent's ACL.
+// which are new in ZooKeeper 3.5, it creates a persistent znode. If acl is nil, the znode gets
+// the ACL of its parent.
 func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL) error {
 	if err := ValidatePath(path, false); err != nil {
 		return err
@@ -190,7 +189,7 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 		return err
 	}
 	p.l.mu.Lock()
-	p.l.noContainers = true // the server closes the connection at every unknown request, with or without an answer
+	p.l.noContainers = true // the server closes the connection on every request that it does not know
 	p.l.mu.Unlock()
 	return p.CreateContainer(ctx, path, acl)
 }
@@ -224,7 +223,8 @@ func (p *Pinned) Children(ctx context.Context, path string) ([]string, error) {
 	return Do(ctx, p, GetChildren(path))
 }
 
-// Get returns a znode's data and Stat. If wake is not nil, it leaves a watch, as Op.Wake does.
+// Get returns a znode's data and Stat. If wake is not nil, it also leaves a watch, whose event is
+// sent to wake; see Op.Wake.
 func (p *Pinned) Get(ctx context.Context, path string, wake chan<- zk.EventType) ([]byte, *zk.Stat, error) {
 	n, err := Do(ctx, p, GetData(path).Wake(wake))
 	return n.Data, n.Stat, err
@@ -235,8 +235,8 @@ func (p *Pinned) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return Do(ctx, p, Exists(path))
 }
 
-// Unwatch removes the channel wake from the watches on path, so that it receives no more of their
-// events. The watches stay on the server until they fire.
+// Unwatch removes the channel wake from the watches on path, so that wake receives no more events
+// from them. The watches stay on the server until they fire.
 func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
@@ -251,9 +251,9 @@ func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 // like a connection loss: Changed is closed, and requests in flight have an unknown outcome.
 func (p *Pinned) Guard() (release func()) { return p.l.wire.Guard() }
 
-// State returns a snapshot of the session and its connection, see zklock.SessionState. Sent and
-// Came in the result are about requests that had been answered before the given moment.
-// EndsWithConnection is known only after a call of CreateAndList or Standalone.
+// State returns a snapshot of the session and its connection, see zklock.SessionState. The fields
+// Sent and Came are about requests that were answered before the given moment. EndsWithConnection
+// is known only after a call of CreateAndList or Standalone.
 func (p *Pinned) State(moment time.Time) zklock.SessionState {
 	now := p.l.wire.Status()
 	st := zklock.SessionState{ID: p.id, Timeout: p.timeout, Changed: now.Changed}

@@ -9,12 +9,11 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A Pipe sends many operations without waiting for each answer. It is bound to one TCP
-// connection. The server carries out the operations in the order in which they were added. Once
-// the connection is lost, all later operations fail. Adding an operation never blocks, so callers
-// that add many must wait for answers in between. Once the Pipe's context has ended, the Pipe
-// sends nothing more. If the server throttles an operation, Wait sends it again, after those that
-// were sent in the meantime.
+// A Pipe sends many operations on one TCP connection without waiting for each answer. The server
+// carries out the operations in the order in which they were added, except that an operation
+// which the server throttles is sent again later. Adding an operation never blocks, so callers
+// that add many must wait for answers in between. Once the connection is lost, all later
+// operations fail. Once the Pipe's context has ended, the Pipe sends nothing more.
 type Pipe struct {
 	ctx context.Context
 	c   Client
@@ -23,7 +22,7 @@ type Pipe struct {
 }
 
 // Pipe returns a Pipe on the current connection. If there is no connection, it waits for one.
-// path is for the error.
+// path appears in errors.
 func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 	to, err := c.connection(ctx, path)
 	if err != nil {

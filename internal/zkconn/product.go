@@ -14,7 +14,7 @@ import (
 // that only Keeper has, if ZooKeeper's configuration znode does not exist.
 const (
 	clickHouseKeeper = "ClickHouse Keeper"   // in the answer to srvr
-	keeperVersion    = "/keeper/api_version" // a znode of Keeper
+	keeperVersion    = "/keeper/api_version" // path of a znode that only Keeper has
 )
 
 // Standalone reports whether the current server is standalone, which means that its configuration
@@ -30,7 +30,7 @@ func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
 
 // standing records whether the server of a connection is standalone.
 type standing struct {
-	of    *wire.Conn // nil until a server was asked
+	of    *wire.Conn // the connection; nil before any server was asked
 	alone bool       // the server is standalone
 }
 
@@ -38,13 +38,13 @@ type standing struct {
 // it is standalone.
 type inquiry struct {
 	to     target
-	known  standing // the result, if the server was asked before
+	known  standing // the result if the server was asked before; otherwise the zero value
 	config *Pending[Node]
 	keeper *Pending[*zk.Stat]
 }
 
-// inquire sends the requests of an inquiry, unless the result is known, and returns without
-// waiting.
+// inquire sends the requests of an inquiry, unless the result is already known, and returns
+// without waiting for the answers.
 func (to target) inquire(ctx context.Context) inquiry {
 	if known := underLock(to.l, func() standing { return to.l.standing }); known.of == to.Conn {
 		return inquiry{known: known}
@@ -59,7 +59,7 @@ func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	if q.known.of != nil {
 		return q.known.alone, nil
 	}
-	_, keeper, err := answerOf(ctx, q.keeper) // waits for the last answer first: when it has arrived, so has the other
+	_, keeper, err := answerOf(ctx, q.keeper) // wait for the last answer first: once it has arrived, so has the other
 	if err != nil {
 		return false, err
 	}
@@ -87,11 +87,11 @@ func answerOf[T any](ctx context.Context, p *Pending[T]) (T, Code, error) {
 	return v, codeOK, err
 }
 
-// recognize calls wire.Link.Tie if the server is ClickHouse Keeper. keeper is the code of the
-// answer to a read of Keeper's znode, which RaftKeeper has as well, and config that of a read of
+// recognize calls wire.Link.Tie if the server is ClickHouse Keeper. keeper and config are the
+// codes that the server returned for two znodes: one that only Keeper and RaftKeeper have, and
 // ZooKeeper's configuration. If only the configuration exists, the server is ZooKeeper. Otherwise
-// the answer to srvr decides, because ZooKeeper before 3.5 has neither. A server that has only
-// Keeper's znode, and does not answer srvr, counts as Keeper.
+// the answer to srvr decides, because ZooKeeper before 3.5 has neither znode. A server that has
+// only Keeper's znode and does not answer srvr counts as Keeper.
 func (to target) recognize(ctx context.Context, keeper, config Code) error {
 	has, configured := keeper == codeOK, config != NoNode
 	if configured && !has {

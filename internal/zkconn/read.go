@@ -56,8 +56,8 @@ func request[T any](code int32, path string, decode func(*answer) T, rest func(*
 	return Op[T]{code: code, path: path, err: ValidatePath(path, false), decode: decode, rest: rest}
 }
 
-// reading returns an operation whose request consists of a path and a flag that asks for a watch.
-// The flag is false.
+// reading returns an operation whose request consists of a path and a false flag, which means
+// that it leaves no watch.
 func reading[T any](code int32, path string, decode func(*answer) T) Op[T] {
 	return request(code, path, decode, unwatched)
 }
@@ -173,7 +173,7 @@ func GetEphemerals(prefix string) Op[[]string] {
 	}, nil)
 }
 
-// Identity is one of the identities as which a session is authenticated.
+// Identity is an identity that a session has because of a credential or of its client's address.
 type Identity struct {
 	Scheme string `json:"scheme"`
 	User   string `json:"user"`
@@ -249,8 +249,8 @@ func MultiGetData(paths []string) Op[[]Reading] {
 }
 
 // multiRead returns an operation that sends a multiRead with one read of the given opcode for
-// each path. It calls decodeOne to decode the next result. The error that it passes is the
-// server's refusal of that read, or nil.
+// each path. It calls decodeOne to decode each result, and passes to it the server's refusal of
+// that read, or nil.
 func multiRead[T any](code int32, paths []string, decodeOne func(*answer, error) T) Op[[]T] {
 	return Op[[]T]{
 		code: jute.OpMultiRead, path: paths[0],
@@ -275,7 +275,7 @@ func multiRead[T any](code int32, paths []string, decodeOne func(*answer, error)
 				switch op, _, failed := a.MultiPart(); {
 				case op == opError:
 					err = a.root.refusal(Code(a.Int()), code, path)
-				case failed != 0: // other products send the opcode of the request, and no body
+				case failed != 0: // servers of other products report the error in the header, without a body
 					err = a.root.refusal(Code(failed), code, path)
 				}
 				out[i] = decodeOne(a, err)

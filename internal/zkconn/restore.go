@@ -21,8 +21,8 @@ func (l *link) restore(to target, zxid int64) []*wire.Request {
 
 // setWatches returns the requests that register all watches of the session again on a new
 // connection. If a path has persistent watches of both modes, the older watch comes first.
-// setWatches drops watches that no user or channel waits for, because the new connection does not
-// have them. The caller must hold mu.
+// setWatches drops watches whose events nobody receives any more: they are not registered again,
+// so the new connection does not have them. The caller must hold mu.
 func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 	maps.DeleteFunc(l.watches, func(_ watchKey, at watch) bool { return !at.shown && len(at.wakes) == 0 })
 	all := func(op int32, selects func(watchKey, watch) bool, following func() []*wire.Request) []*wire.Request {

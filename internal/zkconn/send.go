@@ -17,11 +17,11 @@ type target struct {
 	root chroot
 }
 
-// A Sender is the session that Do and Exec send an operation in: a Client, a Session, a Pinned or
-// an Epoch.
+// A Sender determines the session in which Do and Exec send an operation. It is a Client, a
+// Session, a Pinned, an Epoch or a Transaction.
 type Sender interface {
 	// connection returns the connection to send on, and waits for one if there is none. path
-	// is for the error.
+	// appears in errors.
 	connection(ctx context.Context, path string) (target, error)
 	// fencedBy returns the Fence that writes depend on, or nil if there is none.
 	fencedBy() Fence
@@ -55,8 +55,8 @@ func Exec[T any](ctx context.Context, s Sender, o Op[T]) error {
 	return err
 }
 
-// once is like Do, but if the server closes the connection because of the request, it only
-// returns the error.
+// once is like Do, but does not find out whether the server supports the request if the server
+// closes the connection because of it.
 func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 	if o.err != nil {
 		return none, o.err
@@ -81,7 +81,7 @@ func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 		}
 	}
 	p := dispatch(ctx, to, o, g)
-	if trip != nil && !trip.Alone { // a repeated request would come after later ones, so the caller must decide whether to repeat it
+	if trip != nil && !trip.Alone { // a repeated request would run after later ones, so leave that decision to the caller
 		p.repeats = false
 	}
 	return p.Wait(ctx)
@@ -110,8 +110,8 @@ func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	return p
 }
 
-// send passes the calls to the connection, in the given order. It fails calls that must not be
-// sent: a write while writes are disabled, or a request that is too large.
+// send passes the calls to the connection, in the given order. It does not send a write while
+// writes are disabled, or a request that is too large: such a call ends with an error.
 func (to target) send(calls ...*call) {
 	requests := make([]*wire.Request, 0, len(calls))
 	for _, c := range calls {
@@ -168,9 +168,9 @@ type call struct {
 	path   string
 	write  bool
 	done   chan reply  // receives the reply; capacity 1, so that the sender never blocks
-	then   func(reply) // called after the reply was sent to done; may be nil
-	trip   *Trip       // may be nil
-	record *record     // may be nil
+	then   func(reply) // called after the reply was sent to done; nil if nothing is to be called
+	trip   *Trip       // the Trip that follows the call; nil if none
+	record *record     // entry of the call in a Recorder; nil if none
 }
 
 // longest returns the size of the longest request of the call, in bytes.
@@ -187,9 +187,9 @@ func (c *call) longest() (longest int) {
 type reply struct {
 	wire.Reply
 	err     error
-	fate    fate // with err: what is known about the request
+	fate    fate // if err is set: whether the request took effect
 	cut     bool // the connection or the wait ended before an answer came
-	refusal bool // err rejects this very request, as a server's refusal does
+	refusal bool // err is about this request itself, like a server's refusal
 	events  int  // number of events received before the reply
 }
 

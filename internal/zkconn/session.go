@@ -120,7 +120,7 @@ func (s *Session) currentConfig() Config {
 	l := s.current()
 	cfg := l.cfg
 	cfg.Auth = underLock(l, func() []Credential { return slices.Clone(l.creds) })
-	cfg.WaitOnce = false // this setting is only for s itself
+	cfg.WaitOnce = false // WaitOnce applies to s only, not to other sessions
 	return cfg
 }
 
@@ -142,9 +142,10 @@ func (s *Session) Digests() (ids []string) {
 // names: a connect string or a cluster name. If spec is empty, it is the current ensemble. If
 // spec is malformed or unknown, Connect returns an error and the old session stays open.
 //
-// The new session has no watches, and not the credentials that AddAuth has added. It has the
-// credentials of the Config, including those for SASL, only if the ensemble is the same. The TLS
-// settings also apply to other connect strings, but a cluster has its own TLS settings.
+// The new session has neither the watches of the old one nor the credentials that AddAuth has
+// added. It has the credentials of the Config, including those for SASL, only if the ensemble is
+// the same. The TLS settings also apply to other connect strings, but a cluster has its own TLS
+// settings.
 func (s *Session) Connect(ctx context.Context, spec string) error {
 	last := s.current()
 	cfg, err := last.cfg.forSpec(spec)
@@ -219,7 +220,7 @@ func (s *Session) Servers() Servers { return s.current().servers }
 // Info describes the session and its connection.
 type Info struct {
 	ID          int64
-	Timeout     time.Duration // negotiated; before the first connection, the requested one
+	Timeout     time.Duration // negotiated session timeout; before the first connection, the requested one
 	Patience    time.Duration // longest time to wait for an answer that should arrive at once
 	Addr        string        // address of the server; empty while disconnected
 	Since       time.Time     // send time of the connect request to this server
@@ -238,8 +239,8 @@ func (s *Session) Info() Info {
 	return i
 }
 
-// Events removes the events that have been received from the queue, and returns them, oldest
-// first.
+// Events returns the events that have been received, oldest first, and removes them from the
+// queue.
 func (s *Session) Events() []Event { return s.events.take(math.MaxInt) }
 
 // EventsBefore is like Events, but only for the events that were received before the answer to
@@ -248,7 +249,8 @@ func (s *Session) EventsBefore(t *Trip) []Event { return s.events.take(t.events)
 
 // Unreached returns a *NoServerError if no server of the list could be reached since the last
 // connection. It returns each such error only once, and nil otherwise. The session continues to
-// try the servers. EventsReady also receives a value when there is such an error.
+// try the servers. The channel that EventsReady returns also receives a value when there is such
+// an error.
 func (s *Session) Unreached() error {
 	l := s.current()
 	l.mu.Lock()

@@ -14,15 +14,15 @@ import (
 // the meantime. Callers that need to preserve the order must wait for the answer before they send
 // more, or use a Trip, which prevents repetition.
 
-// Shortest and longest pause before a request is sent again. zksh waits for a random part of the
-// pause, at least half of it.
+// Shortest and longest pause before a throttled request is sent again. zksh waits for a random
+// time between half the pause and the whole pause.
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = time.Second
 )
 
-// pauses contains the length of the next pause before a throttled request is sent again. It grows
-// with each pause.
+// pauses contains the length of the next pause before a throttled request is sent again. Each
+// pause is longer than the previous one.
 type pauses struct{ next time.Duration }
 
 // wait pauses, and reports whether to send the request again. It returns false if ctx or the

@@ -6,11 +6,11 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A Trip follows one request from the send queue to the answer. It is for a caller that sends
-// other requests before the answer arrives, and that makes this request with the Trip's Context.
-// The methods that follow the request do nothing on a nil Trip.
+// A Trip follows one request from the send queue to the answer. A caller that wants to send other
+// requests in between makes the request with the Trip's Context. The methods that record the
+// progress of the request do nothing on a nil Trip.
 type Trip struct {
-	Sent  chan struct{} // closed once the request is in the send queue, behind all earlier requests
+	Sent  chan struct{} // closed once the request is in the send queue, after all earlier requests
 	Alone bool          // no other request is sent before the answer, so a throttled request may be sent again
 
 	// The following fields may be read once the caller has the answer or has stopped waiting
@@ -20,7 +20,7 @@ type Trip struct {
 	Size    int          // size of the answer, in bytes
 	events  int          // number of events received before the answer
 	held    int64        // number of bytes that Hold has counted
-	in      *wire.Memory // the Memory in which Hold has counted them; nil before Hold
+	in      *wire.Memory // Memory in which Hold has counted the held bytes; nil before Hold
 
 	footprint footprint
 }
@@ -53,7 +53,8 @@ func (t *Trip) begun() {
 	}
 }
 
-// holds returns whether the answer may be skipped if memory is short.
+// holds returns the Held value of the request, which says whether the answer may be skipped if
+// memory is short.
 func (t *Trip) holds() wire.Held {
 	if t.Alone {
 		return wire.HeldAlways

@@ -37,7 +37,7 @@ func (k watchKey) persistent() bool { return k.kind == persistentWatch || k.kind
 // watch without receivers is recorded as long as the server holds it.
 type watch struct {
 	shown bool                  // the events are shown to the user
-	older bool                  // a persistent watch of the other mode was added later, which replaces this one on servers up to 3.8
+	older bool                  // a persistent watch of the other mode was added later; on servers up to 3.8, it replaces this watch
 	wakes []chan<- zk.EventType // each channel receives the type of the event, unless the channel is full
 }
 
@@ -88,7 +88,7 @@ func (w watchTable) fire(event EventType, path string, kinds ...watchKind) (show
 		for _, c := range fired.wakes {
 			select {
 			case c <- event.number():
-			default: // the receiver has not received the previous event yet
+			default: // the channel is full, so its receiver is going to wake anyway
 			}
 		}
 	}
@@ -281,7 +281,7 @@ type Event struct {
 	State KeeperState
 	Path  string
 	Zxid  int64    // zxid of the transaction that caused the event; 0 from servers before 3.9
-	Gone  []string // with State Expired: paths of the session's known ephemeral znodes, sorted
+	Gone  []string // paths of the session's known ephemeral znodes, sorted, if State is Expired; otherwise nil
 
 	Received time.Time
 }
@@ -289,7 +289,7 @@ type Event struct {
 // Session reports whether the event is about the session rather than a znode.
 func (e Event) Session() bool { return e.Type == eventNone }
 
-// Connected reports whether the event says that zksh is connected again.
+// Connected reports whether the event says that the session is connected.
 func (e Event) Connected() bool {
 	return e.Session() && (e.State == syncConnected || e.State == connectedReadOnly)
 }

@@ -43,8 +43,7 @@ func (m CreateMode) flags() (code, flags int32, err error) {
 	return jute.OpCreate, flags, nil
 }
 
-// Values of the flags in a create request that are numbers of their own, not combinations of
-// bits.
+// Flags of create requests that are plain numbers, not combinations of bits.
 const (
 	flagContainer     = 4
 	flagTTL           = 5
@@ -94,20 +93,20 @@ func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
 	return c
 }
 
-// Removal returns the change that deletes a znode if the znode has the given version. -1 stands
-// for any version.
+// Removal returns the change that deletes a znode if the znode has the given version. Version -1
+// matches any version.
 func Removal(path string, version int32) Change {
 	return Change{code: jute.OpDelete, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
-// NewData returns the change that writes a znode's data if the znode has the given version. -1
-// stands for any version.
+// NewData returns the change that writes a znode's data if the znode has the given version.
+// Version -1 matches any version.
 func NewData(path string, data []byte, version int32) Change {
 	return Change{code: jute.OpSetData, path: path, rest: func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }}
 }
 
 // check returns the Change that modifies nothing, but fails unless the znode has the given
-// version. -1 stands for any version.
+// version. Version -1 matches any version.
 func check(path string, version int32) Change {
 	return Change{code: jute.OpCheck, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
 }
@@ -189,17 +188,17 @@ func MultiDelete(paths []string) Op[Written] {
 	return Multi(changesFor(paths, func(path string) Change { return Removal(path, -1) }))
 }
 
-// changesFor returns the change that of returns for each element of list.
-func changesFor[T any](list []T, of func(T) Change) []Change {
+// changesFor converts each element of list to a Change.
+func changesFor[T any](list []T, toChange func(T) Change) []Change {
 	changes := make([]Change, len(list))
 	for i, item := range list {
-		changes[i] = of(item)
+		changes[i] = toChange(item)
 	}
 	return changes
 }
 
-// changing returns the common part of the operations of alone and Multi: everything except
-// encode.
+// changing returns the operation that carries out the changes, but without its function encode,
+// which alone and Multi add.
 func changing(code int32, changes ...Change) Op[Written] {
 	o := Op[Written]{code: code, path: changes[0].path, write: true, changes: changes}
 	for _, c := range changes {
@@ -245,9 +244,10 @@ func results(a *answer, code int32, changes []Change) []string {
 	return made
 }
 
-// result reads the result of one change of a multi, after the header of that result, which
-// contains op: the opcode, or opError. It returns the server's path of the created znode, or the
-// refusal of the change. The refusal has the code RuntimeInconsistency if another change failed.
+// result reads the result of one change of a multi. The caller has already read the header of the
+// result, which contains op: the opcode, or opError. result returns the server's path of the
+// created znode, or the refusal of the change. The refusal has the code RuntimeInconsistency if
+// another change of the multi failed.
 func (c Change) result(a *answer, op int32) (made string, err error) {
 	switch op {
 	case opError:
@@ -276,15 +276,15 @@ func Create(path string, data []byte, acl []zk.ACL, mode CreateMode) Op[Written]
 	return alone(Creation(path, data, acl, mode))
 }
 
-// Delete deletes a znode if the znode has the given version. -1 stands for any version.
+// Delete deletes a znode if the znode has the given version. Version -1 matches any version.
 func Delete(path string, version int32) Op[Written] { return alone(Removal(path, version)) }
 
-// Check modifies nothing, but fails unless the znode has the given version. -1 stands for any
-// version.
+// Check modifies nothing, but fails unless the znode has the given version. Version -1 matches
+// any version.
 func Check(path string, version int32) Op[Written] { return Multi([]Change{check(path, version)}) }
 
-// SetData writes a znode's data if the znode has the given version. -1 stands for any version.
-// The result is the new Stat.
+// SetData writes a znode's data if the znode has the given version. Version -1 matches any
+// version. The result is the new Stat.
 func SetData(path string, data []byte, version int32) Op[*zk.Stat] {
 	c := NewData(path, data, version)
 	o := request(c.code, path, (*answer).Stat, c.rest)
@@ -292,8 +292,8 @@ func SetData(path string, data []byte, version int32) Op[*zk.Stat] {
 	return o
 }
 
-// SetACL writes a znode's access control list if the ACL has the given version. -1 stands for any
-// version. The result is the new Stat.
+// SetACL writes a znode's access control list if the ACL has the given version. Version -1
+// matches any version. The result is the new Stat.
 func SetACL(path string, acl []zk.ACL, version int32) Op[*zk.Stat] {
 	o := request(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
 	o.write = true
@@ -304,7 +304,7 @@ func SetACL(path string, acl []zk.ACL, version int32) Op[*zk.Stat] {
 // current configuration, and Members replaces it. Empty strings are sent as null values.
 type Reconfiguration struct {
 	Joining, Leaving, Members string
-	Version                   int64 // version of the current configuration; -1 stands for any version
+	Version                   int64 // version of the current configuration; -1 matches any version
 }
 
 // Reconfig changes the members of the ensemble. The result is the new configuration.

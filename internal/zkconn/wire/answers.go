@@ -13,8 +13,8 @@ const (
 	thinning   = 32
 )
 
-// add adds the newest answer. It replaces the previous one if that arrived shortly after the
-// answer before it.
+// add records the newest answer. To limit the size of the sample, it drops the previous answer if
+// that one arrived shortly after its predecessor.
 func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	old := *a
 	switch n := len(old); {

@@ -21,11 +21,11 @@ type Conn struct {
 
 	tcp    net.Conn
 	l      *Link
-	unbind func() bool     // after this call, the end of the Link's context no longer closes tcp; nil in tests
+	unbind func() bool     // makes tcp stay open when the Link's context ends; nil in tests
 	alive  context.Context // ends when the connection is dead
 	end    context.CancelFunc
 
-	// Owned by the library's reading goroutine; see receive.go.
+	// These fields are owned by the goroutine in which the library reads; see receive.go.
 	r       *bufio.Reader
 	room    []byte        // unused part of the buffer that short frames share
 	out     []byte        // rest of the frame that the library is reading
@@ -49,7 +49,7 @@ type Conn struct {
 	silentSince     time.Time      // time when data last arrived, or send time of the first unanswered request or ping
 	alarm           *time.Timer    // runs while a guarded session waits for an answer; nil until first needed
 	frozen          bool           // nothing is sent, because the session is about to move to another server
-	doubt           bool           // only the probe is sent, because the server may be about to close the connection
+	doubt           bool           // nothing but a ping, the probe, is sent, because the server may be about to close the connection
 	probe           bool           // a ping must be sent, whose answer ends the doubt
 	probePings      int            // number of ping answers to come, up to and including the probe's; 0 if no probe was sent
 	barred          bool           // the server demands credentials, so it did not carry out the unanswered requests
@@ -70,8 +70,8 @@ func newConn(c net.Conn, addr string, l *Link) *Conn {
 // Dead returns a channel that is closed when the connection has ended.
 func (k *Conn) Dead() <-chan struct{} { return k.alive.Done() }
 
-// release detaches the TCP connection from the Link's context: it stays open when the context
-// ends.
+// release detaches the TCP connection from the Link's context, so that it stays open when the
+// context ends.
 func (k *Conn) release() {
 	if k.unbind != nil {
 		k.unbind()
@@ -95,7 +95,7 @@ func (k *Conn) die(cause error) {
 	}
 	k.dead = cause
 	lost, unsent, barred := k.pending, k.queue, k.barred
-	hungUp := k.doubt && !barred // one rejected request was the cause, so the next connection may work
+	hungUp := k.doubt && !barred // the connection ended because of a rejected request, so the next connection may work
 	trial := k.lostTrial(cause)
 	k.pending, k.queue, k.pings = nil, nil, nil
 	k.end()

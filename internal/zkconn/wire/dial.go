@@ -12,8 +12,8 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// dial returns a connection for the library. If failover has already moved the session to another
-// connection, dial returns that one. Otherwise it connects to addr.
+// dial returns a connection for the library go-zookeeper. If failover has already moved the
+// session to another connection, dial returns that one. Otherwise it connects to addr.
 func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if k := l.takeSpare(); k != nil {
 		return socket{k.tcp, k}, nil
@@ -51,7 +51,7 @@ func (l *Link) open(ctx context.Context, network, addr string, limit time.Durati
 	}
 	k := newConn(c, addr, l)
 	k.Agreed = agreed
-	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // release removes this
+	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // release cancels this
 	return k, nil
 }
 
@@ -89,7 +89,8 @@ func (l *Link) attemptFailed(addr string, cause error) {
 func (l *Link) passFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Requests must wait for at least a second, even if the pauses between passes are shorter.
+	// Waiting requests give up when passes increases. So count a pass only about once a
+	// second, even if the pauses between passes are shorter.
 	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter {
 		l.passes, l.counted = l.passes+1, now
 	}

@@ -78,7 +78,8 @@ func (e arrivalReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sending must be called before a request or ping is counted as sent. The caller must hold mu.
+// sending records when the server's silence begins, if no earlier request or ping is unanswered.
+// It must be called before a request or ping is counted as sent. The caller must hold mu.
 func (k *Conn) sending(now time.Time) {
 	if !k.waiting() {
 		k.silentSince = now
@@ -88,7 +89,8 @@ func (k *Conn) sending(now time.Time) {
 // waiting reports whether a request or ping is unanswered. The caller must hold mu.
 func (k *Conn) waiting() bool { return len(k.pending)+len(k.pings) > 0 }
 
-// watch sets the alarm to the time when an answer becomes overdue. The caller must hold mu.
+// watch sets the alarm to the time when an answer becomes overdue, or stops the alarm if no
+// answer is awaited. The caller must hold mu.
 func (k *Conn) watch() {
 	switch {
 	case !k.waiting() || !k.guarded():

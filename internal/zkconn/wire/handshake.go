@@ -89,7 +89,7 @@ func (l *Link) welcomed(body []byte, requested int64) (welcome, error) {
 	w := welcome{timeout: time.Duration(d.Int()) * time.Millisecond, id: d.Long(), passwd: bytes.Clone(d.Buffer())}
 	w.readOnly = d.Err() == nil && len(d.Rest()) > 0 && d.Bool()
 	switch {
-	case d.Err() != nil && len(body) == 16: // the header of an error reply
+	case d.Err() != nil && len(body) == 16: // an error reply, which consists only of a header
 		return w, l.refusedBy(int32(binary.BigEndian.Uint32(body[12:])))
 	case d.Err() != nil:
 		return w, notZooKeeper(body[:min(len(body), 60)])

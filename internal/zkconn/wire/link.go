@@ -35,7 +35,7 @@ type Config struct {
 	Memory     *Memory                // counts the bytes of replies in memory
 	Refusal    func(code int32) error // returns the error for an error code of the protocol
 
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error) // opens TCP connections; nil stands for net.Dialer.DialContext
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error) // opens TCP connections; nil means net.Dialer.DialContext
 	Tap  func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
 }
 
@@ -98,7 +98,7 @@ type Link struct {
 	shutOnce sync.Once
 	ended    chan struct{}
 
-	// Used by failover.go.
+	// These fields are used by failover.go.
 	guards atomic.Int32  // number of Guards in force
 	tied   atomic.Bool   // see Tie
 	rtt    atomic.Int64  // smoothed round-trip time, in nanoseconds

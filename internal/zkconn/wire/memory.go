@@ -48,7 +48,7 @@ func (m *Memory) hasRoom(n int) bool {
 		if i%moment == 0 {
 			runtime.GC()
 		}
-		time.Sleep(time.Millisecond) // cleanups run in goroutines of their own
+		time.Sleep(time.Millisecond) // give the cleanups time to run in their own goroutines
 	}
 	return false
 }
@@ -59,7 +59,7 @@ type Held int
 // The values of Held.
 const (
 	HeldIfRoom Held = iota // the reply is read if memory has room for it; otherwise the caller sends the request again
-	HeldInLine             // the same, but the replies are printed in order, which frees the memory of earlier ones
+	HeldInLine             // like HeldIfRoom, but replies are printed in order, which frees the memory of earlier ones
 	HeldAlways             // the reply is always read, because the caller sends nothing more before it arrives
 )
 
@@ -116,8 +116,8 @@ func (k *Conn) requestFor(xid int32) (req *Request, size int) {
 }
 
 // replyLimit returns the limit for the size of the reply to a request, in bytes, and a hint for
-// the user on how to raise it. size is the size of the request. A nil request stands for an
-// event.
+// the user on how to raise it. size is the size of the request. If req is nil, the reply is a
+// watch event.
 func (k *Conn) replyLimit(req *Request, size int) (limit int, raise string) {
 	const option = "; to raise the limit, set --max-request"
 	switch {

@@ -18,8 +18,8 @@ const (
 	pauseJitter = shortPause / 2
 )
 
-// pause waits before the next pass, as long as delay returns. The wait becomes shorter if a
-// connection becomes urgent meanwhile.
+// pause waits before the next pass over the servers, for the time that delay returns. The wait
+// becomes shorter if a connection becomes urgent meanwhile.
 func (h *hosts) pause() {
 	begin := time.Now()
 	for {

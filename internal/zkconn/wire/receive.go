@@ -86,7 +86,7 @@ func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 	case xid >= xidBase:
 		return nil, k.answered(xid, Reply{Zxid: zxid, Code: code, Body: d.Rest()})
 	case xid == jute.XidEvent:
-		typ, _, path := d.Int(), d.Int(), d.String() // the state is always SyncConnected
+		typ, _, path := d.Int(), d.Int(), d.String() // skip the state, which is always SyncConnected
 		if d.Err() != nil {
 			return nil, Fault{Text: "the server sent a truncated event"}
 		}
