@@ -19,7 +19,7 @@ import (
 // Clients describes the clients that are connected to the servers of an ensemble.
 type Clients struct {
 	Addrs map[int64]string // client addresses, by session ID
-	Skew  time.Duration    // how far the server's clock is ahead of this computer's clock; 0 if unknown
+	Skew  time.Duration    // lead of the server's clock over this computer's; 0 if unknown
 	All   bool             // every server of the ensemble reported its clients
 	Why   string           // reason why All is false, as a message for the user; empty if All is true
 }
@@ -67,7 +67,9 @@ func gather(answers []answer, members int, own connection) *Clients {
 		}
 		for _, conn := range a.conns {
 			if conn.since.Before(since[conn.session]) {
-				continue // a session that has moved may still be listed by its old server, too
+				// A session that has moved may also still be listed by its old
+				// server.
+				continue
 			}
 			c.Addrs[conn.session], since[conn.session] = conn.addr, conn.since
 			if conn.session == own.session && !conn.since.IsZero() {
@@ -86,7 +88,7 @@ func gather(answers []answer, members int, own connection) *Clients {
 func countMembers(ctx context.Context, e Ensemble) int {
 	config, err := e.Config(ctx)
 	if err != nil {
-		return 0 // the server is too old, or zksh has no permission to read the configuration
+		return 0 // the server is too old, or zksh may not read the configuration
 	}
 	return max(len(parseMembers(config, "")), 1) // the configuration of a stand-alone server lists no members
 }
@@ -94,7 +96,7 @@ func countMembers(ctx context.Context, e Ensemble) int {
 // An answer is one server's list of connections.
 type answer struct {
 	conns []connection
-	err   error // reason why the list is unknown, as a short message for the user; nil if it is known
+	err   error // short reason for the user why the list is unknown; nil if it is known
 }
 
 // A connection describes one client's connection to a server.

@@ -70,7 +70,8 @@ func parseMembers(config, port string) (members []member) {
 			continue
 		}
 		quorum, client, _ := strings.Cut(value, ";")
-		quorum, _, _ = strings.Cut(quorum, "|") // a member may have several addresses; use the first
+		// A member may have several addresses; use the first.
+		quorum, _, _ = strings.Cut(quorum, "|")
 		host, _, _ := strings.Cut(quorum, ":")
 		if v6, _, ok := strings.Cut(strings.TrimPrefix(quorum, "["), "]"); ok {
 			host = v6

@@ -70,7 +70,8 @@ func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Ses
 	s.ID = render.Hex(id)
 	known, err := s.fillFromDump(ctx, e, addrs[0], id)
 	if err != nil {
-		c.missing("ephemerals, locks", []string{err.Error()}) // locks, too, because the caller finds them by their ephemeral znodes
+		// Locks are missing, too, because the caller finds them by their ephemeral znodes.
+		c.missing("ephemerals, locks", []string{err.Error()})
 	}
 	all := configured && c.Answered == c.Members
 	if !configured {
@@ -114,7 +115,8 @@ func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, m
 				continue
 			}
 			found[c.session] = true
-			if at := c.since.UnixMilli(); at >= newest { // a session that has moved may still be listed by its old server, too
+			// A session that has moved may still be listed by its old server, too.
+			if at := c.since.UnixMilli(); at >= newest {
 				newest = at
 				s.fillFromLine(addrs[i], strings.TrimSpace(l), c)
 			}

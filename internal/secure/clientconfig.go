@@ -31,7 +31,7 @@ var configKeys = map[string]func(a *effectiveSettings, v string) error{
 	"zookeeper.ssl.authProvider":                    ignored, // this property and the next two are for servers
 	"zookeeper.ssl.clientAuth":                      ignored,
 	"zookeeper.ssl.clientHostnameVerification":      ignored,
-	"zookeeper.ssl.handshakeDetectionTimeoutMillis": ignored, // this property and the next one do not concern zksh
+	"zookeeper.ssl.handshakeDetectionTimeoutMillis": ignored, // no effect on zksh
 	"zookeeper.ssl.sslProvider":                     ignored,
 	"zookeeper.ssl.allowReverseDnsLookup":           ignored, // zksh never does reverse lookups
 

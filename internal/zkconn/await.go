@@ -29,7 +29,8 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, epoch wire.Epoch,
 		l.awaiting.Add(1)
 		defer l.awaiting.Add(-1)
 		l.wire.Expedite()
-		if once && !now.LastSent.IsZero() { // the link has been connected before
+		// If the link was connected before, wait for a server to come back.
+		if once && !now.LastSent.IsZero() {
 			timer := time.NewTimer(now.Patience)
 			defer timer.Stop()
 			late, patient = timer.C, true

@@ -15,7 +15,7 @@ type batch[T any] struct {
 	call    *call
 	op      Op[T]                   // operation of the request, or of the last of several requests
 	paths   []string                // path of each request; nil for a single request
-	ask     func(path string) Op[T] // returns the operation for a path; nil for a single request
+	ask     func(path string) Op[T] // makes the operation for a path; nil for a single request
 	repeats bool                    // whether a request that the server throttled is sent again
 
 	slowed   bool // the server has throttled a request of this batch

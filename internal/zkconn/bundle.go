@@ -97,7 +97,8 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 				piece = a.Rest()
 			}
 			switch _, err := c.result(a, code); {
-			case errors.Is(err, runtimeInconsistency): // another part failed; use this error unless the answer also contains the error of that part
+			case errors.Is(err, runtimeInconsistency):
+				// Another part failed. Use this error unless the answer contains that part's own error.
 				a.err = cmp.Or(a.err, err)
 			case err != nil:
 				a.err = &UndoneError{i, err}
@@ -113,7 +114,7 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 // An UndoneError reports that an operation of a transaction was not carried out, because the
 // server rejected another operation of the transaction.
 type UndoneError struct {
-	Part int   // index of the rejected operation, from 0, in the order in which the operations joined
+	Part int   // index of the rejected operation, in the order in which operations joined
 	Err  error // error with which the server rejected that operation
 }
 
@@ -148,7 +149,7 @@ type Transaction struct {
 // Begin starts a transaction in the current session.
 func (s *Session) Begin() *Transaction {
 	l := s.current()
-	l.relying.Add(1) // end undoes this
+	l.relying.Add(1) // Transaction.end subtracts 1 again
 	return &Transaction{s: s, l: l, in: l.wire.Status().Epoch, root: l.root}
 }
 

@@ -11,7 +11,7 @@ import (
 // Writes says whether zksh may write to an ensemble.
 type Writes string
 
-// The values of Writes.
+// The values of type Writes.
 const (
 	WritesAllowed Writes = "allow"
 	WritesAsk     Writes = "ask"   // the shell asks the user before it sends a write

@@ -12,7 +12,7 @@ import (
 // A Credential authenticates a session in one of ZooKeeper's schemes.
 type Credential struct {
 	Scheme string
-	Auth   []byte // nil is sent as a null value
+	Auth   []byte // the secret, in the form of the scheme; nil is sent as a null value
 }
 
 func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes.Equal(o.Auth, c.Auth) }

@@ -18,8 +18,8 @@ import (
 // error. errors.Is(err, NoNode) reports whether the code is NoNode.
 type Error struct {
 	Code   Code
-	Path   string // as the user wrote it, without the chroot; may be empty
-	Chroot string // the chroot, if the chroot itself does not exist; otherwise empty
+	Path   string // path as the user wrote it, without the chroot; may be empty
+	Chroot string // path of the chroot if the chroot itself does not exist; otherwise empty
 	hint   string // reason or remedy, for the user; may be empty
 }
 
@@ -47,14 +47,14 @@ func (e *Error) text() string {
 	return text
 }
 
-// Unwrap returns the Code.
+// Unwrap returns the Code, which is an error, too.
 func (e *Error) Unwrap() error { return e.Code }
 
 // An UnsentError reports that a request was not sent, and so had no effect.
 type UnsentError struct {
 	Path  string
 	Write bool
-	Cause error // the cause of the context, ConnectionLoss, or the refusal of the previous request
+	Cause error // cause of the context, ConnectionLoss, or the refusal of the previous request
 }
 
 func (e *UnsentError) Error() string {
@@ -70,7 +70,7 @@ func (e *UnsentError) Error() string {
 	return "interrupted before the request for " + e.Path + " was sent, so it had no effect"
 }
 
-// Unwrap returns the cause.
+// Unwrap returns the cause, so that errors.Is and errors.As also examine it.
 func (e *UnsentError) Unwrap() error { return e.Cause }
 
 // An AbandonedError reports that the wait for the answer to a write was interrupted. The write
@@ -126,7 +126,7 @@ func (e *LostError) Unwrap() []error { return []error{ConnectionLoss, e.Cause} }
 
 // A NoServerError reports that no server of the list could be reached. The request was not sent.
 type NoServerError struct {
-	Attempts []wire.Attempt // one for each address that was tried, in order
+	Attempts []wire.Attempt // failed attempts to connect, in order, one for each address
 
 	// Final means that all later requests fail with the same error, even if a server comes
 	// back, so that no request runs after others were skipped. With Config.WaitOnce, it is
@@ -150,7 +150,8 @@ func (e *NoServerError) Error() string {
 	return "cannot connect: " + strings.Join(parts, "; ")
 }
 
-// Unwrap returns ConnectionLoss.
+// Unwrap returns ConnectionLoss, so that callers can treat a NoServerError like a lost
+// connection.
 func (e *NoServerError) Unwrap() error { return ConnectionLoss }
 
 // ErrNotConnected is the error of requests in a session that was closed, or that ended because

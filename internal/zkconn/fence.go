@@ -12,8 +12,8 @@ import (
 // The server checks that in the same transaction as the write. The methods may be called from any
 // goroutine.
 type Fence interface {
-	// Nodes returns the server's paths of the znodes that must exist for a write in the given
-	// session. If it returns a *FencedError, no write may be sent.
+	// Nodes returns the paths, including the chroot, of the znodes that must exist for a
+	// write in the given session. If Nodes returns a *FencedError, no write may be sent.
 	Nodes(ctx context.Context, at Epoch) ([]string, error)
 	// Refused returns the error for a write that was rejected because the check of a znode
 	// failed. code is NoNode if the znode does not exist, or NoAuth if it is unreadable.
@@ -61,7 +61,9 @@ type guard struct {
 // currentGuard returns the guard for writes through s. If s has no Fence, the guard has no nodes.
 func currentGuard(ctx context.Context, s Sender, l *link) (g guard, err error) {
 	if g.fence, g.at = s.fencedBy(), (Ensemble{l}); g.fence != nil {
-		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch()) // if a new session begins meanwhile, no write is sent, because the sender's connection is dead
+		// If a new session begins meanwhile, the sender's connection is dead, so no write
+		// is sent.
+		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch())
 	}
 	return g, err
 }

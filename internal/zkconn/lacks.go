@@ -44,7 +44,7 @@ func silent(cause error) bool {
 	return fault.Silent
 }
 
-// Unwrap returns the cause.
+// Unwrap returns the error that ended the connection.
 func (h *hangUp) Unwrap() error { return h.cause }
 
 // HungUp implements wire.Handler. It counts how often servers have closed the connection because

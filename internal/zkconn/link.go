@@ -31,8 +31,8 @@ type link struct {
 	awaiting atomic.Int32 // number of requests that wait for a connection
 
 	mu         sync.Mutex     // guards the fields below; may be locked while the wire.Link's lock is held, but never the other way round
-	givenUp    *NoServerError // error of all requests since one gave up, see Config.WaitOnce; nil before
-	unreached  error          // next result of Session.Unreached; nil if there is nothing to report
+	givenUp    *NoServerError // error of all requests since one has given up, see Config.WaitOnce; nil until then
+	unreached  error          // next result of Session.Unreached; may be nil
 	readOnly   bool           // the server of the latest connection is read-only
 	creds      []Credential
 	watches    watchTable

@@ -39,7 +39,8 @@ func hint(code Code, op int32) string {
 	switch {
 	case code == marshallingError && op == jute.OpAddWatch:
 		return "the server uses WatchManagerOptimized, which does not support persistent watches"
-	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL): // the code for a multi that contains this request
+	// Servers reject a multi that contains an unknown create with marshallingError.
+	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL):
 	case code != Unimplemented || !known:
 		return ""
 	}

@@ -11,14 +11,14 @@ import (
 
 // An Op is a ZooKeeper operation with its arguments, such as the one that GetData or Create
 // returns. It defines how the request is encoded, how the answer is decoded into a T, and which
-// records of the link it changes (watches, ephemeral znodes, credentials). It belongs to no
+// records of the link it changes (watches, ephemeral znodes, credentials). An Op is not tied to a
 // connection. Do and Exec send one operation and wait for the answer. Add and AddEach send
 // operations through a Pipe, with many in flight.
 type Op[T any] struct {
 	code  int32  // opcode
 	path  string // path of the znode, as the user wrote it, also for errors; may be empty
 	write bool   // the operation may have an effect, so its outcome is unknown if the answer is lost
-	err   error  // reason why the operation cannot be sent, such as a malformed path; nil if it can
+	err   error  // why the operation cannot be sent, such as a malformed path; nil if it can
 	// changes are the parts of a multi that would have the same effect as this operation; nil if no
 	// multi can do that.
 	changes []Change

@@ -27,8 +27,8 @@ type Pinned struct {
 	ended   <-chan struct{}
 }
 
-// Package zklock checks for its optional interfaces only at run time, so the compiler checks them
-// here.
+// Package zklock checks for its optional interfaces only at run time. This declaration makes the
+// compiler check that Pinned implements them.
 var _ interface {
 	zklock.Session
 	zklock.Guarder
@@ -119,10 +119,12 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	}
 	made, list := bind(ctx, to, making), bind(ctx, to, listing)
 	to.send(made.call, list.call)
-	_, unknown := to.inquire(ctx).learn(ctx) // wait for the last answer first: once it has arrived, so have the others
+	// Wait for the last answer first: once it has arrived, so have the others.
+	_, unknown := to.inquire(ctx).learn(ctx)
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
-	if errors.Is(err, Throttled) { // the creates are repeated after the list, so the list must be read again
+	// The creates are repeated after the list was read, so the list must be read again.
+	if errors.Is(err, Throttled) {
 		w, err = Do(ctx, p, making)
 		listErr = Throttled
 	}
@@ -189,7 +191,8 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 		return err
 	}
 	p.l.mu.Lock()
-	p.l.noContainers = true // the server closes the connection on every request that it does not know
+	// From now on, send no createContainer: the server closes the connection on each one.
+	p.l.noContainers = true
 	p.l.mu.Unlock()
 	return p.CreateContainer(ctx, path, acl)
 }

@@ -59,7 +59,8 @@ func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	if q.known.of != nil {
 		return q.known.alone, nil
 	}
-	_, keeper, err := answerOf(ctx, q.keeper) // wait for the last answer first: once it has arrived, so has the other
+	// Wait for the last answer first: once it has arrived, so has the other.
+	_, keeper, err := answerOf(ctx, q.keeper)
 	if err != nil {
 		return false, err
 	}

@@ -55,8 +55,8 @@ func Exec[T any](ctx context.Context, s Sender, o Op[T]) error {
 	return err
 }
 
-// once is like Do, but does not find out whether the server supports the request if the server
-// closes the connection because of it.
+// once is like Do, but tries only once: if the server closes the connection because of the
+// request, once returns that error.
 func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 	if o.err != nil {
 		return none, o.err
@@ -81,13 +81,15 @@ func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 		}
 	}
 	p := dispatch(ctx, to, o, g)
-	if trip != nil && !trip.Alone { // a repeated request would run after later ones, so leave that decision to the caller
+	// A repeated request would run after later ones, so the caller must decide about it.
+	if trip != nil && !trip.Alone {
 		p.repeats = false
 	}
 	return p.Wait(ctx)
 }
 
-// dispatch sends the operation o. If o is a write, it also sends the checks of g.
+// dispatch sends the operation o. If writes depend on znodes of the guard g and o is a write, it
+// also sends the checks of these znodes.
 func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	switch {
 	case !g.guards(o.code):
@@ -168,7 +170,7 @@ type call struct {
 	path   string
 	write  bool
 	done   chan reply  // receives the reply; capacity 1, so that the sender never blocks
-	then   func(reply) // called after the reply was sent to done; nil if nothing is to be called
+	then   func(reply) // called after the reply was sent to done; may be nil
 	trip   *Trip       // the Trip that follows the call; nil if none
 	record *record     // entry of the call in a Recorder; nil if none
 }
@@ -237,7 +239,8 @@ func (c *call) received(r reply) (reply, error) {
 	return r, r.err
 }
 
-// end converts the Reply of the wire connection to a reply, and answers the call with it.
+// end ends the call. It converts the Reply of package wire to a reply, and sends that reply to
+// the channel done.
 func (c *call) end(from wire.Reply) {
 	r := reply{Reply: from, cut: from.Err != nil}
 	switch cause := from.Err; {

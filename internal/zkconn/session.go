@@ -61,7 +61,7 @@ type Session struct {
 
 	fence  Fence // the Fence of all writes; nil if there is none
 	events *eventQueue
-	link   atomic.Pointer[link] // replaced by Connect
+	link   atomic.Pointer[link] // client of the current ensemble; replaced by Connect
 }
 
 // Open returns a Session that starts to connect. It returns at once, and requests wait for the
@@ -220,7 +220,7 @@ func (s *Session) Servers() Servers { return s.current().servers }
 // Info describes the session and its connection.
 type Info struct {
 	ID          int64
-	Timeout     time.Duration // negotiated session timeout; before the first connection, the requested one
+	Timeout     time.Duration // negotiated; before the first connection, the requested timeout
 	Patience    time.Duration // longest time to wait for an answer that should arrive at once
 	Addr        string        // address of the server; empty while disconnected
 	Since       time.Time     // send time of the connect request to this server

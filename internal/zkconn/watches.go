@@ -281,7 +281,7 @@ type Event struct {
 	State KeeperState
 	Path  string
 	Zxid  int64    // zxid of the transaction that caused the event; 0 from servers before 3.9
-	Gone  []string // paths of the session's known ephemeral znodes, sorted, if State is Expired; otherwise nil
+	Gone  []string // if State is Expired: paths of the session's known ephemeral znodes, sorted
 
 	Received time.Time
 }

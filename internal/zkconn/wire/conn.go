@@ -25,16 +25,17 @@ type Conn struct {
 	alive  context.Context // ends when the connection is dead
 	end    context.CancelFunc
 
-	// These fields are owned by the goroutine in which the library reads; see receive.go.
+	// The following fields are owned by the goroutine in which go-zookeeper reads; see
+	// receive.go.
 	r       *bufio.Reader
 	room    []byte        // unused part of the buffer that short frames share
-	out     []byte        // rest of the frame that the library is reading
+	out     []byte        // rest of the frame that go-zookeeper is reading
 	live    bool          // the connect reply was accepted
-	timeout time.Duration // negotiated
+	timeout time.Duration // negotiated session timeout
 	crowded bool          // a long reply was skipped for lack of memory, and no repeated request has been answered yet
 
 	wmu     sync.Mutex // held while writing to tcp; must be locked before mu
-	greeted bool       // the library has written its connect request
+	greeted bool       // go-zookeeper has written its connect request
 	session int64      // id of the requested session; 0 for a new one
 	frames  []byte     // reusable buffer in which several requests are joined
 
@@ -43,7 +44,7 @@ type Conn struct {
 	writing         bool           // a goroutine drains the queue
 	next            int32          // xid of zksh's next request, minus xidBase
 	pending         []*Request     // requests sent and not yet answered, in the order of sending
-	theirs          map[int32]bool // xids of the library's unanswered requests
+	theirs          map[int32]bool // xids of go-zookeeper's unanswered requests
 	pings           []time.Time    // send times of unanswered pings
 	unansweredSince time.Time      // time of the latest answer to a request of zksh, or send time of the first pending one
 	silentSince     time.Time      // time when data last arrived, or send time of the first unanswered request or ping
@@ -54,10 +55,10 @@ type Conn struct {
 	probePings      int            // number of ping answers to come, up to and including the probe's; 0 if no probe was sent
 	barred          bool           // the server demands credentials, so it did not carry out the unanswered requests
 	answers         answers
-	version         *Version       // nil until Version has asked the server
+	version         *Version       // version of the server; nil until it is asked for
 	trial           *Request       // the unanswered trial, see trial.go; nil if there is none
 	passed          map[int32]bool // opcodes newer than ZooKeeper 3.4 whose trials were answered
-	dead            error
+	dead            error          // reason why the connection has ended; nil until then
 }
 
 func newConn(c net.Conn, addr string, l *Link) *Conn {

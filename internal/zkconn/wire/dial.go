@@ -61,9 +61,9 @@ const (
 	longBackOff  = 5 * time.Second
 )
 
-// backOff pauses before the Link dials again if servers have repeatedly refused a session. There
-// is no pause after the first refusal, which is a session expiry. From then on each pause is
-// longer.
+// backOff pauses before the Link dials again if servers have repeatedly refused a session. The
+// first refusal usually means that the session has expired, and causes no pause. From then on,
+// each pause is longer than the previous one, up to longBackOff.
 func (l *Link) backOff() error {
 	l.mu.Lock()
 	again := l.refusals - 2

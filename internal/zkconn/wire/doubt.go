@@ -21,7 +21,7 @@ func (k *Conn) pauseAfter(code int32) {
 	k.barred = k.barred || code == SessionNoAuth
 }
 
-// pauseAfterPing is pauseAfter for the answer to a ping. The caller must not hold mu.
+// pauseAfterPing is like pauseAfter, but for an answer to a ping. The caller must not hold mu.
 func (k *Conn) pauseAfterPing(code int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // guarded, an overdue answer makes the Link open a second connection, to the next server. If data
 // arrives on the first connection meanwhile, the Link closes the second one unused. Otherwise it
 // stops sending on the first connection and attaches the session to the second. Only after that
-// has succeeded does it drop the first one. The rest is an ordinary reconnect: the library dials,
-// and gets the connection on which its connect request has already been answered.
+// has succeeded does it drop the first one. The rest is an ordinary reconnect: go-zookeeper
+// dials, and gets the connection on which its connect request has already been answered.
 //
 // Attaching makes this safe. From then on, ZooKeeper's leader rejects writes that arrive through
 // the server that the session has left (SessionMoved). So requests in flight to that server have
@@ -30,7 +30,7 @@ func (l *Link) Guard() (release func()) {
 	return sync.OnceFunc(func() { l.guards.Add(-1) })
 }
 
-// Guarded reports whether a Guard is in force.
+// Guarded reports whether Guard was called and not all of its calls have been released.
 func (l *Link) Guarded() bool { return l.guards.Load() > 0 }
 
 // An answer is overdue if the server has been silent for longer than the grace period, which is
@@ -105,7 +105,7 @@ func (k *Conn) watch() {
 }
 
 // guarded reports whether the Link must leave a server that stops answering. That is the case if
-// a Guard is in force and the ensemble lets the session move to another server.
+// the Link is guarded and the ensemble lets the session move to another server.
 func (k *Conn) guarded() bool { return k.l.Guarded() && !k.l.Tied() }
 
 // timeUntilOverdue returns how long from now the server's answer becomes overdue. The result is
@@ -185,7 +185,7 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	l.spare = next
 	l.hosts.offer(addr)
 	k.die(Fault{Text: fmt.Sprintf("the server did not answer for %s, so zksh moved the session to %s", time.Since(since).Round(time.Millisecond), addr)})
-	k.tcp.Close() // the library notices this, and dials again
+	k.tcp.Close() // go-zookeeper notices this, and dials again
 	return true
 }
 
@@ -216,7 +216,7 @@ func (k *Conn) Leaving() bool {
 }
 
 // attach attaches the session to the server of this connection. It sends the connect request, and
-// waits for the reply up to the time limit. The reply stays in the buffer, for the library to
+// waits for the reply up to the time limit. The reply stays in the buffer, for go-zookeeper to
 // read.
 func (k *Conn) attach(limit time.Duration) error {
 	k.Asked = time.Now()

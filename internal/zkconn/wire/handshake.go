@@ -18,7 +18,7 @@ import (
 var noPasswd = make([]byte, 16)
 
 // hello returns the connect request and the id of the requested session, or 0 for a new session.
-// zksh sends it in place of the library's request, which lacks the highest zxid that zksh has
+// zksh sends it in place of go-zookeeper's request, which lacks the highest zxid that zksh has
 // seen and the flag that allows a read-only server.
 func (l *Link) hello() (frame []byte, id int64) {
 	l.mu.Lock()
@@ -62,12 +62,12 @@ func (k *Conn) handshake(body []byte) error {
 	case err != nil:
 		return err
 	case w.id == 0:
-		clear(body[4:16]) // the library recognises an expired session only by a zero timeout and id
+		clear(body[4:16]) // go-zookeeper recognises an expired session only by a zero timeout and id
 		if !k.l.expired() {
 			return errors.New("the server rejected the request to open a session")
 		}
-		// The library starts a new session on a new connection, but does not close
-		// this one.
+		// go-zookeeper starts a new session on a new connection, but does not close this
+		// one.
 		k.release()
 		return k.tcp.Close()
 	}
@@ -75,7 +75,7 @@ func (k *Conn) handshake(body []byte) error {
 		return err
 	}
 	k.live, k.timeout = true, w.timeout
-	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // from this, the library derives its ping interval and timeouts
+	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // from this, go-zookeeper derives its ping interval and timeouts
 	k.release()
 	k.l.established(k, w)
 	return nil

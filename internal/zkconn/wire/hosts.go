@@ -77,8 +77,8 @@ func (h *hosts) offer(addr string) {
 // but granted no session, and for servers that closed the connection because of a request.
 func (h *hosts) reset() { h.connected(time.Time{}) }
 
-// Next implements zk.HostProvider. It pauses between passes itself, because the library can only
-// pause for one second, when retry is true. The library notices during that pause that it was
+// Next implements zk.HostProvider. It pauses between passes itself, because go-zookeeper can only
+// pause for one second, when retry is true. go-zookeeper notices during that pause that it was
 // closed, so Next returns true for retry once the Link's context has ended.
 func (h *hosts) Next() (server string, retry bool) {
 	h.mu.Lock()

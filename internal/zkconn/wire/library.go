@@ -9,22 +9,22 @@ import (
 )
 
 // xidBase is the lowest xid of zksh's own requests, which share the connection with the requests
-// of the library go-zookeeper. The library gets a net.Conn through zk.WithDialer. It writes one
+// of the library go-zookeeper. go-zookeeper gets a net.Conn through zk.WithDialer. It writes one
 // whole frame per Write, reads with io.ReadFull, and counts its xids up from 1. So this package
-// can send other requests between the library's, and remove their replies before the library
-// reads the stream. The library maintains the connection, the pings and the session. zksh sends
+// can send other requests between go-zookeeper's, and remove their replies before go-zookeeper
+// reads the stream. go-zookeeper maintains the connection, the pings and the session. zksh sends
 // all its requests in this way, because only this package knows whether a request was sent, and
 // in which session.
 const xidBase = 0x40000000
 
-// A socket is the net.Conn through which the library uses a Conn.
+// A socket is the net.Conn through which go-zookeeper uses a Conn.
 type socket struct {
 	net.Conn
 	k *Conn
 }
 
-// SetReadDeadline sets the library's read deadline. During the handshake it does nothing, so that
-// the dialer's deadline stays in force: the library's is many times the session timeout.
+// SetReadDeadline sets go-zookeeper's read deadline. During the handshake it does nothing, so
+// that the dialer's deadline stays in force: go-zookeeper's is many times the session timeout.
 func (s socket) SetReadDeadline(t time.Time) error {
 	if !s.k.live {
 		return nil
@@ -32,12 +32,12 @@ func (s socket) SetReadDeadline(t time.Time) error {
 	return s.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline does nothing. Conn.write sets a deadline for each write, and the library's
+// SetWriteDeadline does nothing. Conn.write sets a deadline for each write, and go-zookeeper's
 // deadline would abort the writes of other goroutines.
 func (s socket) SetWriteDeadline(time.Time) error { return nil }
 
-// Write sends one frame of the library. It sends zksh's connect request in place of the
-// library's.
+// Write sends one frame of go-zookeeper. It sends zksh's connect request in place of
+// go-zookeeper's.
 func (s socket) Write(p []byte) (int, error) {
 	k := s.k
 	k.wmu.Lock()
@@ -59,7 +59,7 @@ func (s socket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// expect records that the library sends a request or a ping with this xid.
+// expect records that go-zookeeper sends a request or a ping with this xid.
 func (k *Conn) expect(xid int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,7 +73,7 @@ func (k *Conn) expect(xid int32) {
 	}
 }
 
-// Read reads the frames that are for the library. On the way it handles the replies to zksh's
+// Read reads the frames that are for go-zookeeper. On the way it handles the replies to zksh's
 // requests.
 func (s socket) Read(p []byte) (int, error) {
 	k := s.k
@@ -96,7 +96,7 @@ func (s socket) Read(p []byte) (int, error) {
 // Close closes the connection.
 func (s socket) Close() error { return s.k.Close() }
 
-// expected reports whether the library has sent a request with this xid that is unanswered. It
+// expected reports whether go-zookeeper has sent a request with this xid that is unanswered. It
 // counts the request as answered from then on.
 func (k *Conn) expected(xid int32) bool {
 	k.mu.Lock()

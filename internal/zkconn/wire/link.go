@@ -5,7 +5,7 @@
 //
 // A Link is the client of one ensemble, a Conn is one of its TCP connections, and a Request is
 // sent by Conn.Send. The library go-zookeeper maintains the TCP connection and the session. It
-// reads and writes through a Conn, which sends zksh's requests between the library's; see
+// reads and writes through a Conn, which sends zksh's requests between go-zookeeper's; see
 // library.go.
 //
 // Begin reading with link.go, send.go and receive.go.
@@ -25,7 +25,7 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// Config contains the settings of a Link: the servers, time limits, and how to connect to them.
+// Config contains the settings of a Link: the servers, and how to connect to them.
 type Config struct {
 	Hosts      []string      // addresses of the servers, each as host:port
 	Timeout    time.Duration // requested session timeout, which also limits the search for a server
@@ -54,14 +54,15 @@ type Handler interface {
 	// Failed is called when the Link has ended without Close. The Link's lock is held.
 	Failed(e Ending)
 	// Unreachable is called when no server of the list can be reached, only once until the
-	// next connection. tried is the failed attempts. The Link's lock is held.
+	// next connection. tried contains the failed attempts. The Link's lock is held.
 	Unreachable(tried []Attempt)
 
 	// Event is called for each watch event. typ is the number of the event type in the
 	// protocol. If Event returns an error, the Link ends.
 	Event(typ int32, path string, zxid int64) error
-	// HungUp is called when a server closed the connection because of a trial, a request with
-	// the opcode op, or did not answer it. It reports whether that may have been an accident.
+	// HungUp is called when a server has closed the connection because of a trial with the
+	// opcode op, or has not answered the trial. It reports whether that may have been an
+	// accident. See trial.go.
 	HungUp(op int32, server string, cause error) (accident bool)
 	// Passed is called when a server has answered a trial with anything but Unimplemented. op
 	// is the opcode of the trial.
@@ -83,7 +84,7 @@ type Attempt struct {
 	Cause error
 }
 
-// A Link is the client of one ensemble from connect to close. It extends the library's zk.Conn.
+// A Link is the client of one ensemble from connect to close. It extends go-zookeeper's zk.Conn.
 // It survives reconnects, and continues with a new session on the same ensemble after a session
 // has expired.
 type Link struct {
@@ -92,23 +93,23 @@ type Link struct {
 
 	hosts    *hosts
 	library  *zk.Conn
-	events   <-chan zk.Event // closed when the library's goroutines have ended; the events themselves are not used
+	events   <-chan zk.Event // closed when go-zookeeper's goroutines have ended; the events themselves are not used
 	ctx      context.Context // ends with the Link, and with it all dialing
 	cancel   context.CancelFunc
 	shutOnce sync.Once
 	ended    chan struct{}
 
-	// These fields are used by failover.go.
-	guards atomic.Int32  // number of Guards in force
-	tied   atomic.Bool   // see Tie
+	// The following fields are used by failover.go.
+	guards atomic.Int32  // number of calls of Guard that have not been released
+	tied   atomic.Bool   // the ensemble ends each session together with its connection; see Tie
 	rtt    atomic.Int64  // smoothed round-trip time, in nanoseconds
 	moving chan struct{} // capacity 1; used as a lock, full while failover tries other servers
-	spare  *Conn         // connection that the library's next dial gets; guarded by moving
+	spare  *Conn         // connection that go-zookeeper's next dial gets; guarded by moving
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced when one of the fields below changes
-	ending    *Ending       // nil until the link has ended
-	cur       *Conn         // nil while disconnected
+	ending    *Ending       // reason why the Link has ended; nil until then
+	cur       *Conn         // current connection; nil while disconnected
 	id        int64
 	passwd    []byte        // password of the session, in memory only
 	epoch     Epoch         // incremented when a session ends
@@ -155,8 +156,8 @@ func (l *Link) Connect() error {
 
 // A Status is a snapshot of a Link.
 type Status struct {
-	Conn     *Conn         // nil while disconnected
-	Ending   *Ending       // nil until the Link has ended
+	Conn     *Conn         // current connection; nil while disconnected
+	Ending   *Ending       // reason why the Link has ended; nil until then
 	ID       int64         // id of the session; 0 before the first session
 	Timeout  time.Duration // negotiated session timeout; before the first connection, the requested one
 	Patience time.Duration // how long to wait for a server: Timeout, up to a limit
@@ -250,7 +251,7 @@ func (l *Link) Fail(e Ending) {
 // Close ends the Link and its connection. If there is a connection, it closes the session on the
 // server. It returns the Status before the call, and a channel that is closed when the session,
 // the connection and all goroutines have ended. Without a connection there is no need to wait for
-// the channel: the library's goroutines end within a second.
+// the channel: go-zookeeper's goroutines end within a second.
 func (l *Link) Close() (was Status, ended <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,11 +265,11 @@ func (l *Link) Close() (was Status, ended <-chan struct{}) {
 	return was, l.shut()
 }
 
-// shut closes the library's connection, unless an earlier call has done so. It returns a channel
-// that is closed when all goroutines of the library have ended.
+// shut closes go-zookeeper's connection, unless an earlier call has done so. It returns a channel
+// that is closed when all goroutines of go-zookeeper have ended.
 func (l *Link) shut() <-chan struct{} {
 	l.shutOnce.Do(func() {
-		go func() { // the library's Close takes at most a second; a pending read ends with the connection
+		go func() { // go-zookeeper's Close takes at most a second; a pending read ends with the connection
 			defer close(l.ended)
 			l.mu.Lock() // waits until Connect has returned
 			library := l.library
@@ -277,7 +278,7 @@ func (l *Link) shut() <-chan struct{} {
 			if k := l.Status().Conn; k != nil {
 				k.Close()
 			}
-			for range l.events { // closed by the library at its end
+			for range l.events { // closed by go-zookeeper at its end
 			}
 		}()
 	})

@@ -48,7 +48,7 @@ func (m *Memory) hasRoom(n int) bool {
 		if i%moment == 0 {
 			runtime.GC()
 		}
-		time.Sleep(time.Millisecond) // give the cleanups time to run in their own goroutines
+		time.Sleep(time.Millisecond) // lets the cleanups run, in goroutines of their own
 	}
 	return false
 }
@@ -56,7 +56,7 @@ func (m *Memory) hasRoom(n int) bool {
 // Held says whether zksh may skip the reply to a request if memory is short.
 type Held int
 
-// The values of Held.
+// The values of type Held.
 const (
 	HeldIfRoom Held = iota // the reply is read if memory has room for it; otherwise the caller sends the request again
 	HeldInLine             // like HeldIfRoom, but replies are printed in order, which frees the memory of earlier ones

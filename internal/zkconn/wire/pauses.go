@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// tooSoon is how long a connection must last for the next pass to start without a pause.
+// tooSoon is the minimum duration of a connection. If a connection ends sooner, zksh pauses
+// before it looks for a server again.
 const tooSoon = time.Second
 
-// After a failed pass over the server list, or a connection that ended soon, zksh pauses before
-// the next pass. Pauses grow from shortPause to longPause. Each is shortened by a random time of
-// up to pauseJitter, so that clients that lost a server at the same time do not all return at
-// once.
+// After a failed pass over the server list, or a connection that ended within tooSoon, zksh
+// pauses before the next pass. Pauses grow from shortPause to longPause. Each is shortened by a
+// random time of up to pauseJitter, so that clients that lost a server at the same time do not
+// all return at once.
 const (
 	shortPause  = 200 * time.Millisecond
 	longPause   = time.Second
@@ -34,8 +35,8 @@ func (h *hosts) pause() {
 }
 
 // delay returns the length of the pause before the next pass. While a connection is urgent,
-// failed passes do not make the pause grow. Connections that end soon still do, so that zksh does
-// not flood a server that drops every connection.
+// failed passes do not make the pause grow. Connections that end within tooSoon still do, so that
+// zksh does not flood a server that drops every connection.
 func (h *hosts) delay() time.Duration {
 	urgent := h.urgent()
 	h.mu.Lock()

@@ -20,7 +20,7 @@ func cutShort(err error, bytesRead int) error {
 	return err
 }
 
-// frame reads one frame and handles it. If the frame is for the library, frame returns it
+// frame reads one frame and handles it. If the frame is for go-zookeeper, frame returns it
 // together with its length prefix, and otherwise nil.
 func (k *Conn) frame() ([]byte, error) {
 	peeked, err := k.r.Peek(4)
@@ -74,7 +74,7 @@ func (k *Conn) frameBuffer(n int) []byte {
 }
 
 // demultiplex handles the frame f. It returns nil if f is the answer to a request of zksh.
-// Otherwise it returns f, which is for the library: the answer to one of its requests or pings,
+// Otherwise it returns f, which is for go-zookeeper: the answer to one of its requests or pings,
 // or an event.
 func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 	d := jute.NewDecoder(f[4:])
@@ -86,7 +86,8 @@ func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 	case xid >= xidBase:
 		return nil, k.answered(xid, Reply{Zxid: zxid, Code: code, Body: d.Rest()})
 	case xid == jute.XidEvent:
-		typ, _, path := d.Int(), d.Int(), d.String() // skip the state, which is always SyncConnected
+		// Skip the state in the event, which is always SyncConnected.
+		typ, _, path := d.Int(), d.Int(), d.String()
 		if d.Err() != nil {
 			return nil, Fault{Text: "the server sent a truncated event"}
 		}
@@ -197,8 +198,8 @@ func (k *Conn) pinged() (sent time.Time) {
 }
 
 // stalled returns a Fault if the server answers pings, but has not answered any request of zksh
-// for the session timeout. It is called for every frame that is for the library, so at least for
-// each answer to a ping. If the server does not answer pings either, the library's read deadline
+// for the session timeout. It is called for every frame that is for go-zookeeper, so at least for
+// each answer to a ping. If the server does not answer pings either, go-zookeeper's read deadline
 // ends the connection.
 func (k *Conn) stalled() error {
 	k.mu.Lock()

@@ -14,7 +14,7 @@ import (
 const maxSASL = 64 << 10
 
 // authenticate authenticates with SASL, if that is configured. It must be called right after the
-// connect reply, before the library has read it: until then the library sends nothing, not even
+// connect reply, before go-zookeeper has read it: until then go-zookeeper sends nothing, not even
 // pings.
 func (k *Conn) authenticate() error {
 	s := k.l.cfg.Secure.SASL

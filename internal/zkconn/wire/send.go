@@ -27,7 +27,7 @@ type Request struct {
 	// has an error, End must not call the Conn either.
 	End func(Reply)
 
-	// Guarded by Conn.mu.
+	// The following fields are guarded by Conn.mu.
 	size  int       // size in bytes, set when sent; for several requests, the size of the longest
 	sent  time.Time // send time
 	first int32     // the xid minus xidBase; several requests have consecutive xids
@@ -43,10 +43,10 @@ type Reply struct {
 	Body  []byte
 	Parts []Part // the answers, if the Request is several requests
 
-	Err    error // why there is no answer
-	Sent   bool  // with Err: the request was sent, so it may have taken effect
-	Broken bool  // with Err: the connection has ended for that reason; otherwise Request.Context has ended
-	HungUp bool  // the server closed the connection because of this trial, or did not answer it
+	Err    error // reason why there is no answer; nil if there is one
+	Sent   bool  // if Err is set: the request was sent, so it may have taken effect
+	Broken bool  // if Err is set: true if the connection has ended, false if Request.Context has ended
+	HungUp bool  // the request is a trial that the server did not answer; see trial.go
 	Size   int   // size of the request in bytes, if Sent is true
 }
 
@@ -68,7 +68,7 @@ func (r *Request) awaits(xid int32) (index int, is bool) {
 	return index, index == 0 && r.parts == nil || index < len(r.parts) && !r.parts[index].here
 }
 
-// put records the answer to one frame of r, which is given by its index.
+// put records the answer to the frame of r that has this index.
 func (r *Request) put(index int, answer Reply) {
 	r.left--
 	if r.parts != nil {
@@ -159,7 +159,8 @@ func (k *Conn) drain() {
 
 // take returns the frames of the queued requests that can be sent now, and counts the requests as
 // sent. It returns nil if there are none, which ends drain. It fails requests whose context has
-// ended instead: no goroutine waits for them, and callers may rely on it that they are not sent.
+// ended instead: no goroutine waits for their answers, and callers may rely on the fact that
+// these requests are not sent.
 func (k *Conn) take() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,7 +204,7 @@ func (k *Conn) take() []byte {
 			at += 4 + size
 		}
 		if alone {
-			frames = r.Frames // no other code uses them any more
+			frames = r.Frames // no other code uses r.Frames any more
 		} else {
 			frames = append(frames, r.Frames...)
 		}

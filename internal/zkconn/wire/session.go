@@ -10,7 +10,7 @@ import "time"
 type Epoch int
 
 // established makes k the current connection. It is called when zksh has accepted a connect
-// reply, before the library reads it.
+// reply, before go-zookeeper reads it.
 func (l *Link) established(k *Conn, w welcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
