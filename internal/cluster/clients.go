@@ -53,8 +53,8 @@ func findClients(ctx context.Context, e Ensemble, admin string) *Clients {
 	return gather(answers, members, own)
 }
 
-// gather merges the servers' answers into one Clients. It sets All only if every server answered
-// and they are at least as many as the ensemble has members.
+// gather merges the servers' answers into one Clients. It sets All only if every server answered,
+// and the ensemble does not have more members than these servers.
 func gather(answers []answer, members int, own connection) *Clients {
 	c := &Clients{Addrs: map[int64]string{}}
 	since := map[int64]time.Time{}
@@ -67,8 +67,7 @@ func gather(answers []answer, members int, own connection) *Clients {
 		}
 		for _, conn := range a.conns {
 			if conn.since.Before(since[conn.session]) {
-				// A session that has moved may also still be listed by its old
-				// server.
+				// The old server of a session that has moved may still list it.
 				continue
 			}
 			c.Addrs[conn.session], since[conn.session] = conn.addr, conn.since

@@ -100,8 +100,8 @@ func (s *Servers) deriveQuorum() {
 	}
 }
 
-// maxProblem is the maximum width of a Server's Problem, in terminal columns, if the Problem is
-// an unexpected reply. A longer reply is truncated.
+// maxProblem is the maximum width of an unexpected reply that becomes a Server's Problem, in
+// terminal columns. A longer reply is truncated.
 const maxProblem = 120
 
 // askServer asks one server about itself. why says which facts the server does not report, or is

@@ -115,7 +115,7 @@ func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, m
 				continue
 			}
 			found[c.session] = true
-			// A session that has moved may still be listed by its old server, too.
+			// The old server of a session that has moved may still list it.
 			if at := c.since.UnixMilli(); at >= newest {
 				newest = at
 				s.fillFromLine(addrs[i], strings.TrimSpace(l), c)

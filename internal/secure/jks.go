@@ -90,8 +90,8 @@ func readJKS(data []byte, password string) (entries, error) {
 	var e entries
 	for ; count > 0 && !r.truncated; count-- {
 		kind := r.number(4)
-		r.text()    // alias
-		r.number(8) // creation time
+		r.text()    // skip the alias
+		r.number(8) // skip the creation time
 		if err := e.addJKS(r, kind, version, password); err != nil {
 			return entries{}, err
 		}

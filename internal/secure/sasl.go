@@ -64,8 +64,8 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	return nil
 }
 
-// ErrRefused is wrapped by the error of the function send (see Authenticate) if the server
-// rejected the token.
+// ErrRefused means that the server rejected a token. The function that is passed to Authenticate
+// returns an error that wraps it.
 var ErrRefused = errors.New("refused")
 
 // respond returns the response to the server's challenge, and the proof that the server must then

@@ -209,7 +209,7 @@ func (s store) read(getenv func(string) string) ([]byte, string, error) {
 	return data, password, err
 }
 
-// warnBefore is how long before a certificate expires zksh begins to warn.
+// warnBefore is the time before the expiry of a certificate at which zksh begins to warn.
 const warnBefore = 14 * 24 * time.Hour
 
 // Agreed describes an established TLS connection: the parameters that client and server agreed

@@ -57,7 +57,7 @@ func JavaSnappy(in io.Reader) (io.Reader, error) {
 	return &blocks{r: in}, nil
 }
 
-// IsJavaSnappy reports whether data begins with the magic number of snappy-java's format.
+// IsJavaSnappy reports whether b begins with the magic number of snappy-java's format.
 func IsJavaSnappy(b []byte) bool { return bytes.HasPrefix(b, []byte(javaSnappy)) }
 
 // blocks is a reader that decompresses one snappy block after another.

@@ -1,6 +1,6 @@
 // Package unpack decodes znode data that other programs have compressed or encoded: gzip, zlib,
-// snappy (in the framing format or snappy-java's format) and base64. It reports whether data has
-// this encoding from the data. The function All also decodes data with several nested encodings.
+// snappy (in the framing format or snappy-java's format) and base64. It detects the encoding from
+// the data. The function All also decodes data with several nested encodings.
 package unpack
 
 import (
@@ -46,7 +46,7 @@ func All(data []byte) (plain []byte, forms []string, err error) {
 // A form is an encoding of data.
 type form struct {
 	name string
-	is   func([]byte) bool            // detects the encoding
+	is   func([]byte) bool            // reports whether data has this encoding
 	open func([]byte) ([]byte, error) // decodes data
 }
 

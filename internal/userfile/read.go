@@ -10,8 +10,8 @@ import (
 
 // Limits on the time that zksh waits for another program.
 const (
-	openPatience = 3 * time.Second  // until the program opens the other end of a FIFO
-	readPatience = 30 * time.Second // until the program has written all data to a pipe or a device
+	openPatience = 3 * time.Second  // limit for the program to open the other end of a FIFO
+	readPatience = 30 * time.Second // limit for the program to write all data to a pipe or a device
 )
 
 // OpenToRead opens a file for reading. If the file is a FIFO, it waits up to three seconds for

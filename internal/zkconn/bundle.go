@@ -98,7 +98,8 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 			}
 			switch _, err := c.result(a, code); {
 			case errors.Is(err, runtimeInconsistency):
-				// Another part failed. Use this error unless the answer contains that part's own error.
+				// Another part failed. Use this error unless that part's own
+				// error follows.
 				a.err = cmp.Or(a.err, err)
 			case err != nil:
 				a.err = &UndoneError{i, err}
