@@ -23,10 +23,9 @@ const aclHelp = "The ACL is a comma-separated list of scheme:id:perms, where per
 
 var permBits = map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}
 
-// ParseACL parses zkCli's notation: a comma-separated list of scheme:id:perms. The scheme ends at
-// the first colon, and perms begin after the last one. ParseACL is stricter than zkCli's
-// AclParser, which skips invalid entries or accepts them in part: a wrong letter in an ACL could
-// lock a znode for ever.
+// ParseACL parses an ACL in zkCli's notation: a comma-separated list of scheme:id:perms. The scheme
+// ends at the first colon, and perms begin after the last one. Unlike zkCli, which skips invalid
+// entries, ParseACL rejects them: a mistyped ACL could lock everyone out of a znode for ever.
 func ParseACL(s string) ([]zk.ACL, error) {
 	var acl []zk.ACL
 	for entry := range strings.SplitSeq(strings.TrimRight(s, ","), ",") {
@@ -50,8 +49,9 @@ func ParseACL(s string) ([]zk.ACL, error) {
 	return acl, nil
 }
 
-// FormatACL formats an ACL in the notation that ParseACL parses. ok is false if ParseACL would
-// not return the same ACL, because an id contains a comma or an entry grants no permissions.
+// FormatACL formats an ACL in the notation that ParseACL parses. ok is false if ParseACL could not
+// parse the result back into the same ACL, because an id contains a comma or an entry grants no
+// permissions.
 func FormatACL(acl []zk.ACL) (text string, ok bool) {
 	parts := make([]string, len(acl))
 	for i, a := range acl {
@@ -65,8 +65,8 @@ func FormatACL(acl []zk.ACL) (text string, ok bool) {
 // formatEntry formats an ACL entry as scheme:id:perms.
 func formatEntry(a zk.ACL) string { return a.Scheme + ":" + a.ID + ":" + permString(a.Perms) }
 
-// maskEntry returns an ACL entry with everything after the scheme hidden. It is for error
-// messages, because the id may contain a password.
+// maskEntry returns an ACL entry with everything after the scheme hidden. Error messages use it,
+// because the id of an entry may contain a password.
 func maskEntry(entry string) string {
 	if scheme, _, ok := strings.Cut(entry, ":"); ok {
 		return scheme + ":…"
@@ -84,12 +84,11 @@ func permString(p int32) string {
 	return b.String()
 }
 
-// juteEscape escapes the characters that have a special meaning in the text form of ZooKeeper's
-// Java records.
+// juteEscape escapes the characters that are special in the text form of ZooKeeper's Java records.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
-// aclAnswer returns the result of getAcl. Like zkCli, it prints two lines per entry, because the
-// toString method of the Java class Id ends its result with a line break.
+// aclAnswer returns the result of the command getAcl. Like zkCli, it prints two lines per ACL
+// entry, because the toString method of the Java class Id ends its result with a line break.
 func aclAnswer(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 	var words strings.Builder
 	g := render.Grid{Header: []string{"scheme", "id", "perms"}, Stat: stat}
@@ -117,8 +116,8 @@ var getACLCommand = &Command{
 	},
 }
 
-// setACLCommand sends a single request but does not have the effect OneRequest: a server may
-// still check a write that follows immediately against the old ACL (PrepRequestProcessor, 3.8).
+// setACLCommand does not have the effect OneRequest, although it sends a single request. A server
+// may still check a write that immediately follows against the old ACL (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Effect: Writes | Destroys, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",

@@ -6,13 +6,13 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// done returns the result of a command that prints nothing in zkCli. In text it is empty. In JSON
-// it consists of the command's name, the path, and the additional facts in more.
+// done returns the result of a command for which zkCli prints nothing. Its text form is empty. Its
+// JSON form contains the command's name, the path, and the additional keys and values in more.
 func done(name, path string, more ...any) render.Answer {
 	return render.Answer{JSON: append(render.Facts{"done", name, "path", path}, more...)}
 }
 
-// statIfWanted returns st if wanted is true, or nil otherwise.
+// statIfWanted returns st as a render.Stat if wanted is true, or nil otherwise.
 func statIfWanted(wanted bool, st *zk.Stat) *render.Stat {
 	if !wanted {
 		return nil

@@ -22,24 +22,24 @@ type Command struct {
 	Name    string
 	Aliases []string
 	Group   string // heading in the list of commands that help prints
-	Args    string // zkCli's usage line without the command's name; shows every flag
+	Args    string // usage line without the command's name, in zkCli's style; shows every flag
 	Summary string // an imperative phrase of at most 60 characters
 
-	Help     string   // behaviour, in paragraphs separated by blank lines; may be empty
-	Limits   []string // sentences for the list of limits that ends the help; may be empty
-	Examples []string // lines to type at the prompt; at least one
-	Params   []Param  // the positional arguments, in order; a line must contain all that are not Optional
-	Effect   Effect   // all effects that a line of this command can have
+	Help     string   // what the command does, in paragraphs separated by blank lines; may be empty
+	Limits   []string // limitations, as sentences at the end of the help; may be empty
+	Examples []string // command lines to type at the prompt; at least one
+	Params   []Param  // positional arguments, in order; required unless marked Optional
+	Effect   Effect   // all effects that a line with this command can have
 
-	// Except returns those effects in Effect that a line with these flags and positional
-	// arguments does not have. It is nil if every line has all of them. ByFlag returns a typical
-	// Except.
+	// Except returns those effects in Effect that a command line with these flags and positional
+	// arguments does not have. It is nil if every line has all of the effects. For the common case
+	// that only the flags matter, use ByFlag.
 	Except func(fs *pflag.FlagSet, args []string) Effect
-	// Flags declares the command's flags on an empty flag set and returns the function that runs
-	// the command with their values. It is called once for each line.
+	// Flags declares the command's flags on an empty flag set. It returns the function that runs
+	// the command with the values of these flags. Flags is called once for each command line.
 	Flags func(fs *pflag.FlagSet) Run
-	// Wrap is used instead of Flags by a command such as time, whose flags are followed by
-	// another command line.
+	// Wrap replaces Flags for a command such as time, whose flags are followed by another command
+	// line to run.
 	Wrap func(fs *pflag.FlagSet) Wrapper
 }
 
@@ -58,17 +58,17 @@ type Kind int
 // The kinds of positional arguments.
 const (
 	Path     Kind = iota
-	Folder        // a path; if it is relative, the command itself resolves it
-	ClientID      // a path, or the id or address of a session
+	Folder        // a path that the command itself resolves if it is relative
+	ClientID      // the path of a znode, or the id or address of a client session
 	Data          // any text; not completed
 	ACL
 	Scheme
-	LineNumber // number of a line in the history
+	LineNumber // the number of a line in the history
 	Choice     // one of Param.Words, in upper or lower case
 	File       // a file on this machine
-	HeldLock   // path of a lock that this shell holds
+	HeldLock   // the path of a lock that this shell holds
 	CommandName
-	HelpName // name of a command, or of a topic of the manual
+	HelpName // the name of a command, or of a topic of the manual
 	Secret
 	Server    // a connect string, or the name of a cluster
 	WholeLine // a zksh command line, quoted as one word
@@ -81,16 +81,16 @@ type Param struct {
 	Kind     Kind
 	Words    []string // the valid words; only for the kind Choice
 	Optional bool
-	Here     bool // only for the first argument: if omitted, it is the current znode (see cd)
-	Rest     bool // only for the last argument: stands for all words after --, unchanged
-	Many     bool // only for the last argument: may be repeated
+	Here     bool // defaults to the current znode (see cd); only for the first argument
+	Rest     bool // consists of all words after --, unchanged; only for the last argument
+	Many     bool // may be repeated; only for the last argument
 }
 
 // helpWidth is the maximum width of help texts, in columns.
 const helpWidth = 78
 
-// HelpWidthIn returns the width, in columns, to which help texts are wrapped on a terminal of the
-// given width. If there is no terminal, columns is 0 and HelpWidthIn returns helpWidth.
+// HelpWidthIn returns the width to which help texts are wrapped on a terminal with the given number
+// of columns. If there is no terminal, columns is 0 and the width is helpWidth.
 func HelpWidthIn(columns int) int {
 	if columns < 1 {
 		return helpWidth
@@ -113,7 +113,7 @@ func (c *Command) Paragraphs() (list []string) {
 	return list
 }
 
-// FlagSet returns a new flag set that declares the command's flags, for help and completion.
+// FlagSet returns a new flag set with all flags of the command, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
 	fs := newFlagSet(c.Name)
 	if c.Wrap != nil {

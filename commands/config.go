@@ -15,8 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// configAnswer returns the result of the commands config and reconfig. The text is head, followed
-// by the ensemble's configuration.
+// configAnswer returns the result of the commands config and reconfig. In text output, head
+// precedes the ensemble's configuration.
 func configAnswer(head, config string, stat *render.Stat) render.Answer {
 	return render.Answer{Words: head + config + "\n", Stat: stat, JSON: render.Facts{"config", config, "stat", stat}}
 }
@@ -45,8 +45,8 @@ var configCommand = &Command{
 	},
 }
 
-// clientConfig returns the part of a configuration that clients need, in the form "<version>
-// host:port,host:port", like ConfigUtils.getClientConfigStr.
+// clientConfig extracts from a configuration what clients need, in the form "<version>
+// host:port,host:port". It works like ZooKeeper's ConfigUtils.getClientConfigStr.
 func clientConfig(config string) string {
 	var version string
 	var addrs []string

@@ -40,7 +40,7 @@ var connectCommand = &Command{
 	}),
 }
 
-// NoteTLS prints the negotiated TLS parameters as a remark, if the connection uses TLS.
+// NoteTLS prints the negotiated TLS parameters as a remark if the session's connection uses TLS.
 func NoteTLS(env *Env) {
 	if agreed := env.Session.Info().Agreed; agreed != nil {
 		env.Screen.Note(agreed.String())
@@ -59,8 +59,8 @@ func CleanUp(ctx context.Context, f func(context.Context) error) error {
 // cleanUpTimeout is the time limit of CleanUp.
 const cleanUpTimeout = 3 * time.Second
 
-// connectionAnswer returns the result of connect and close for JSON. It has no text, because zksh
-// prints the session's events anyway.
+// connectionAnswer returns the result of the commands connect and close. The result has only a JSON
+// form, because zksh already prints the events of the session as text.
 func connectionAnswer(s *zkconn.Session, cmd string) render.Answer {
 	facts := render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}
 	if agreed := s.Info().Agreed; agreed != nil {

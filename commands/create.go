@@ -99,8 +99,8 @@ func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	return nil
 }
 
-// createBelow creates the missing ancestors of path, and then creates path itself with op. If op
-// has certainly failed, createBelow deletes the ancestors that it created.
+// createBelow creates the missing ancestors of path, and then executes op, which creates path
+// itself. If op is known to have failed, createBelow deletes the ancestors that it created.
 func createBelow(ctx context.Context, s *zkconn.Session, path string, op zkconn.Op[zkconn.Written]) (none zkconn.Written, err error) {
 	var created []string
 	for i := 1; i < len(path); i++ {
@@ -123,8 +123,8 @@ func createBelow(ctx context.Context, s *zkconn.Session, path string, op zkconn.
 	return made, err
 }
 
-// removeCreated deletes ancestors that createBelow created before op failed. It keeps those to
-// which other clients have added children or written data.
+// removeCreated deletes the ancestors that createBelow created before op failed. It keeps an
+// ancestor to which another client has added children or written data.
 func removeCreated(ctx context.Context, s *zkconn.Session, created []string) error {
 	return CleanUp(ctx, func(ctx context.Context) error {
 		for _, path := range slices.Backward(created) {

@@ -55,7 +55,7 @@ var rmrCommand = &Command{
 	},
 }
 
-// checkDeletable returns an error if deleting the whole subtree at path is never allowed.
+// checkDeletable returns an error if path is invalid or if zksh never deletes the subtree at path.
 func checkDeletable(env *Env, name, path string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err
@@ -115,9 +115,8 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 	return env.answer(err, done(name, path, "deleted", n))
 }
 
-// confirmDelete asks the user whether to delete the subtree at path. The question states the
-// number of znodes below path. If there are at most maxExamined, it also states how many are
-// ephemeral.
+// confirmDelete asks the user whether to delete the subtree at path. The question states the number
+// of znodes below path. For at most maxExamined znodes, it also states how many are ephemeral.
 func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
 	n, err := countBelow(ctx, env, server{env.Session}, path)
 	if err != nil {
@@ -146,9 +145,9 @@ func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
 	return env.Screen.Ask(ctx, deleteQuestion(path, n, eph, env.Confirm))
 }
 
-// deleteQuestion returns the question whether to delete a znode that has this number of
-// descendants. ephemeral describes how many of the znodes are ephemeral. cluster is the name of
-// the cluster, or empty if it is not to be shown.
+// deleteQuestion returns the text that asks the user whether to delete a znode with the given
+// number of descendants. ephemeral describes how many of the znodes are ephemeral. cluster is the
+// name of the cluster to show, or empty to show none.
 func deleteQuestion(path string, descendants int, ephemeral, cluster string) string {
 	text := "delete " + path
 	switch descendants {
@@ -166,6 +165,5 @@ func deleteQuestion(path string, descendants int, ephemeral, cluster string) str
 	return text + "? [y/N] "
 }
 
-// maxExamined is the largest number of znodes that confirmDelete examines to count the ephemeral
-// ones.
+// maxExamined is the largest number of znodes among which confirmDelete counts the ephemeral ones.
 const maxExamined = 10_000

@@ -66,12 +66,12 @@ type subtreeSize struct {
 // usageCounter computes the sizes of all subtrees during a walk.
 type usageCounter struct {
 	depth     int           // deepest level of subtrees to print
-	top       largest       // collects the subtrees if only the largest are to be printed
-	ancestors []subtreeSize // sizes counted so far, for each znode on the path to the current one
+	top       largest       // collects the largest subtrees, if du prints only those
+	ancestors []subtreeSize // sizes counted so far, one for each znode on the current path
 }
 
-// step handles one step of the walk. If the step completes a subtree that is to be printed, step
-// yields that subtree.
+// step handles one step of the walk. When the step completes a subtree that du prints, step yields
+// that subtree.
 func (u *usageCounter) step(st *zktree.Step, yield func(render.Item) bool) bool {
 	if st.Kind == zktree.Enter {
 		u.ancestors = append(u.ancestors, subtreeSize{int64(dataLength(st)), 1})
@@ -118,10 +118,10 @@ func (d *duItem) JSON() any {
 	return render.Facts{"path", d.path, "bytes", d.Bytes, "znodes", d.Znodes}
 }
 
-// largest collects the largest subtrees of a walk.
+// largest finds the largest subtrees that a walk visits.
 type largest struct {
-	most       int       // number of subtrees to find; 0 if du prints all subtrees
-	candidates []*duItem // the largest subtrees so far and some others; at most 2*most+100
+	most       int       // number of subtrees to find, or 0 if du prints all subtrees
+	candidates []*duItem // largest subtrees so far, and others not yet trimmed; at most 2*most+100
 }
 
 func (b *largest) add(s subtreeSize, st *zktree.Step) {
@@ -140,7 +140,7 @@ func (b *largest) trim() {
 	b.candidates = b.candidates[:min(b.most, len(b.candidates))]
 }
 
-// items runs walk to the end, which adds the candidates, and then yields the largest subtrees.
+// items runs walk to its end and then yields the largest subtrees that it found.
 func (b *largest) items(walk func(func(render.Item) bool)) func(func(render.Item) bool) {
 	return func(yield func(render.Item) bool) {
 		stopped := false
@@ -157,8 +157,9 @@ func (b *largest) items(walk func(func(render.Item) bool)) func(func(render.Item
 	}
 }
 
-// ncduItems returns a function that yields the lines of ncdu's export format: nested arrays for
-// znodes with children, objects for others. The name of the root is its full path.
+// ncduItems returns a function that yields the lines of ncdu's export format. In that format, a
+// znode with children is a nested array, and any other znode is an object. The root is named by its
+// full path.
 func ncduItems(root, version string) func(*zktree.Step, func(render.Item) bool) bool {
 	return func(st *zktree.Step, yield func(render.Item) bool) bool {
 		if st.Kind == zktree.Leave {

@@ -18,7 +18,7 @@ import (
 )
 
 // reader reads znodes from a session or from a file. For a file whose format has no stats, its
-// methods return nil stats.
+// methods return nil instead of a stat.
 type reader interface {
 	Get(ctx context.Context, path string, watch bool) (zkconn.Node, error)
 	Exists(ctx context.Context, path string, watch bool) (*zk.Stat, error)
@@ -26,7 +26,7 @@ type reader interface {
 	ACL(ctx context.Context, path string) (zkconn.Access, error)
 }
 
-// server is a reader that reads from the server, through a session.
+// server is a reader that reads from a ZooKeeper server through a session.
 type server struct{ *zkconn.Session }
 
 // Get implements reader.
@@ -53,8 +53,8 @@ func (s server) ACL(ctx context.Context, path string) (zkconn.Access, error) {
 // server.
 const inFlag = "in"
 
-// withReader declares the flags --in and --max-size. It returns a Run that calls run with a
-// reader for the file given with --in, or for the session if --in is not set.
+// withReader declares the flags --in and --max-size. It returns a Run that calls run with a reader
+// of the file that --in names. Without --in, the reader reads from the session.
 func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
@@ -74,8 +74,8 @@ func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from 
 	}
 }
 
-// FlagMaxSize declares the flag --max-size, which limits the expanded size of a compressed file.
-// The function that it returns returns the limit as an option for opening the file.
+// FlagMaxSize declares the flag --max-size, which limits the expanded size of a compressed file. It
+// returns a function that returns the flag's value as an option for opening the file.
 func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
 	mib := fs.Uint32("max-size", 0, "let the expanded file take at most this many `MiB` in memory and the same amount on disk; by default, the limit depends on the file's size")
 	return func() dump.Option { return dump.MaxSize(int64(*mib) << 20) }
@@ -83,7 +83,7 @@ func FlagMaxSize(fs *pflag.FlagSet) func() dump.Option {
 
 var _ reader = (*fileReader)(nil)
 
-// fileReader is a reader that reads znodes from a dump, snapshot or other file.
+// fileReader is a reader that reads znodes from a file, such as an export or a ZooKeeper snapshot.
 type fileReader struct {
 	*zktree.Kept
 	tree *dump.Tree
@@ -127,8 +127,8 @@ func (f *fileReader) ACL(_ context.Context, path string) (zkconn.Access, error) 
 	return zkconn.Access{ACL: z.ACL, Stat: z.Stat}, nil
 }
 
-// printStat prints the result of stat for a znode in a file. It prints the znode's kind and time
-// to live, which only files contain, and then the stat.
+// printStat prints the stat of a znode in a file. Before the stat, it prints the znode's kind and
+// its time to live, which only files contain.
 func (f *fileReader) printStat(env *Env, path string, human bool) error {
 	z, err := f.znode(path)
 	if err != nil {
@@ -156,7 +156,8 @@ func (f *fileReader) znode(path string) (*dump.Znode, error) {
 	return z, f.explain(err)
 }
 
-// explain adds to a NoNode error the root of the subtree that the file contains.
+// explain extends a NoNode error with the name of the file and the root of the subtree that it
+// contains. It returns other errors unchanged.
 func (f *fileReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
 		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, f.name, f.tree.Root())

@@ -59,14 +59,14 @@ type edit struct {
 	stat *zk.Stat
 	json bool
 
-	before string // text given to the editor
-	after  string // text after editing
-	file   string // name of the temporary file; empty if there is none
+	before string // text that the editor shows first
+	after  string // text that the user saved in the editor
+	file   string // name of the temporary file, or empty if there is none
 
-	changed bool // the file may contain a text that is not in the znode
+	changed bool // whether the temporary file may contain text that was not written to the znode
 }
 
-// prepare converts the znode's data to the text that the user edits.
+// prepare converts the znode's data to the text that the editor shows.
 func (e *edit) prepare() error {
 	if !IsText(e.data) {
 		return fmt.Errorf("the data of %s is not text; use get -f FILE %s and set -f FILE %s to change it in a file",
@@ -82,7 +82,7 @@ func (e *edit) prepare() error {
 	return nil
 }
 
-// indentJSON formats JSON with indentation.
+// indentJSON formats JSON with two spaces per level.
 func indentJSON(b *bytes.Buffer, data []byte) error { return json.Indent(b, data, "", "  ") }
 
 // reformat returns JSON text formatted by form. If the text is not valid JSON, it is returned
@@ -123,8 +123,8 @@ func (e *edit) run(ctx context.Context, env *Env) error {
 		JSON: done("edit", e.path, "changed", true, "stat", (*render.Stat)(stat))})
 }
 
-// editFile writes the text to a temporary file that only the user can read, and runs the editor
-// on it.
+// editFile writes the text to a temporary file that only the user can read. It then runs the editor
+// on that file.
 func (e *edit) editFile(ctx context.Context, env *Env) error {
 	name := "zksh-*.txt"
 	if e.json {
@@ -155,15 +155,15 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 	return err
 }
 
-// editorOf returns the user's editor from the environment, or an empty string if none is set.
+// editorOf returns the editor named by $VISUAL or $EDITOR, or an empty string if neither is set.
 func editorOf() string { return cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")) }
 
 // atTerminal reports whether standard input is a terminal.
 func (s Streams) atTerminal() bool { return s.In != nil && tty.Is(s.In) }
 
-// runEditor runs the editor on a file. If there is no terminal, the editor gets no standard
-// input, because that may be a script. Its standard output is then redirected to standard error,
-// so that it does not mix with results.
+// runEditor runs the user's editor on a file. Without a terminal, the editor gets no standard
+// input, because that may be a script. Its standard output is then redirected to standard error, to
+// keep it apart from results.
 func runEditor(ctx context.Context, env *Env, file string) error {
 	editor := cmp.Or(editorOf(), "vi")
 	// The trap keeps sh alive when the user presses Ctrl-C in the editor.
@@ -189,7 +189,7 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 }
 
 // conflict prints the user's change and the change by another client. It is called when the write
-// has failed because the znode's version has changed.
+// has failed because another client changed the znode's version.
 func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	node, err := zkconn.Do(ctx, env.Session, zkconn.GetData(e.path))
 	if err != nil {

@@ -4,9 +4,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Effect is a set of flags that describe what a command line does. From it, a script decides
-// which lines can be in flight together, the shell decides whether a line may run, and undo
-// decides what to save.
+// Effect is a set of flags that describe what a command line does. They determine which lines of a
+// script can be in flight together, whether the shell may run a line, and what undo saves.
 type Effect uint16
 
 // The flags of an Effect.
@@ -15,25 +14,25 @@ const (
 	Writes                        // may change znodes or the ensemble; rejected if writes are disabled
 	Destroys                      // overwrites or deletes something that undo can restore
 	Sweeps                        // deletes whole subtrees: never offered as a "did you mean" suggestion
-	Asks                          // asks the user before it writes; the question includes Env.Confirm, the name of the cluster
-	OneRequest                    // sends one request that every server supports, and otherwise only prints: later lines can be sent before its reply arrives
-	Joins                         // sends a single write that can be part of a transaction
-	Apart                         // allowed between begin and commit, although it is not part of the transaction
-	OneStream                     // prints one render.Stream, or nothing
-	Quotas                        // can exceed a quota, or sets one; servers check quotas only against completed writes
+	Asks                          // asks the user before it writes; the question names the cluster (Env.Confirm)
+	OneRequest                    // sends one request that every server supports, and otherwise only prints; later lines can be sent before the reply arrives
+	Joins                         // sends a single write, which can be part of a transaction
+	Apart                         // allowed between begin and commit without becoming part of the transaction
+	OneStream                     // prints a single render.Stream, or nothing
+	Quotas                        // sets a quota, or can exceed one; servers check quotas only against completed writes
 	RunsLine                      // the words after -- are a zksh command line, not a program
 )
 
-// inherited is the set of effects that a command such as time takes over from the line that it
-// runs.
+// inherited is the set of effects that a command such as time has if the line that it runs has
+// them.
 const inherited = Writes | Asks
 
 // Has reports whether e and other have an effect in common.
 func (e Effect) Has(other Effect) bool { return e&other != 0 }
 
-// ByFlag returns an Except function for a command. The map without has the name of a flag as its
-// key, and as its value the effects that a line does not have if it sets that flag. The Except
-// function panics if the command has no such flag.
+// ByFlag returns an Except function for a command. without maps the name of a flag to the effects
+// that a line does not have if it sets that flag. The Except function panics if the command does
+// not declare such a flag.
 func ByFlag(without map[string]Effect) func(fs *pflag.FlagSet, args []string) Effect {
 	return func(fs *pflag.FlagSet, _ []string) (e Effect) {
 		for name, lacks := range without {
@@ -49,8 +48,8 @@ func ByFlag(without map[string]Effect) func(fs *pflag.FlagSet, args []string) Ef
 	}
 }
 
-// effectOf returns the effects of a line with these flags and positional arguments. hasRest
-// reports whether the line has words after --.
+// effectOf returns the effects of a line with these flags and positional arguments. hasRest is true
+// if the line has words after --.
 func (c *Command) effectOf(fs *pflag.FlagSet, args []string, hasRest bool) Effect {
 	e := c.Effect
 	if c.Except != nil {

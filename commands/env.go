@@ -20,19 +20,19 @@ type Env struct {
 	Streams Streams // standard streams for programs that a command starts
 	Mode    Mode
 	Format  render.Format // format of results
-	Stdin   io.Reader     // standard input, if Mode is OneShot; otherwise nil
+	Stdin   io.Reader     // standard input if Mode is OneShot; nil otherwise
 	Version string        // version of zksh
-	Saver   Saver         // saves what commands overwrite or delete; nil if nothing is to be saved
-	Script  string        // file that the command source is running; empty if none
-	Line    string        // identifies the line typed at the prompt, which may run further lines; empty if none
-	// Confirm is the name of the cluster if writes to it require confirmation, or empty
-	// otherwise. A line with the effect Asks shows the name in its question.
+	Saver   Saver         // saves data before commands overwrite or delete it; nil to save nothing
+	Script  string        // name of the file that the command source is running, or empty if there is none
+	Line    string        // random ID of the line typed at the prompt and of all lines that it runs; otherwise empty
+	// Confirm is the name of the cluster if writes to it require confirmation; otherwise it is
+	// empty. A line with the effect Asks shows the name in its question.
 	Confirm string
-	// Run runs another command line, given as its words, in env.
+	// Run runs another command line, split into words, in the environment env.
 	Run func(ctx context.Context, env *Env, words []Word) error
 }
 
-// answer returns err if it is not nil. Otherwise it prints v, the result of the command.
+// answer returns err if it is not nil. Otherwise it prints v, the command's result.
 func (env *Env) answer(err error, v render.Value) error {
 	if err != nil {
 		return err
@@ -40,25 +40,26 @@ func (env *Env) answer(err error, v render.Value) error {
 	return env.Screen.Print(v)
 }
 
-// AskToContinue prints a warning and asks the user whether to continue. It returns an error if
-// the user answers no, or if there is no user to ask.
+// AskToContinue prints a warning and asks the user whether to continue. It returns an error if the
+// user answers no, or if no user can be asked.
 func (env *Env) AskToContinue(ctx context.Context, warning string) error {
-	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(warning, ".")+". Continue? [y/N] ") // Windows ends error messages with a full stop
+	// A warning may already end with a full stop, because error messages of Windows do.
+	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(warning, ".")+". Continue? [y/N] ")
 	if err == nil && !yes {
 		err = errors.New("the command was not run")
 	}
 	return err
 }
 
-// Streams are the standard streams of a program that a command starts. If a stream is nil, the
-// program does not get that stream.
+// Streams are the standard streams of a program that a command starts. The program gets no stream
+// for a nil field.
 type Streams struct{ In, Out, Err *os.File }
 
 // programGrace is how long an interrupted program may keep running before it is killed.
 const programGrace = 5 * time.Second
 
-// Attach connects the output of cmd to the streams, and limits how long cmd may keep running
-// after its context is cancelled.
+// Attach connects cmd to the streams for output and errors. If the context of cmd is cancelled, cmd
+// may keep running for at most programGrace.
 func (s Streams) Attach(cmd *exec.Cmd) {
 	if s.Out != nil {
 		cmd.Stdout = s.Out
@@ -69,12 +70,12 @@ func (s Streams) Attach(cmd *exec.Cmd) {
 	cmd.WaitDelay = programGrace
 }
 
-// Mode says where the shell reads its command lines from.
+// Mode is the way in which the shell gets its command lines.
 type Mode int
 
 // The modes of the shell.
 const (
-	OneShot Mode = iota // a single command, given as arguments of zksh
+	OneShot Mode = iota // a single command, given as arguments to zksh
 	Batch               // lines from a file or a pipe
 	ByHand              // lines typed at the prompt
 )

@@ -7,11 +7,11 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// UsageError is the error for an invalid command line. It guarantees that the line had no effect.
+// UsageError reports an invalid command line, which had no effect.
 type UsageError struct {
-	Command *Command // nil if the line names no command
+	Command *Command // nil if the line names no existing command
 	Problem string
-	Flag    string // the unknown flag, if the command has no similar flag; otherwise empty
+	Flag    string // unknown flag that resembles no flag of the command; otherwise empty
 }
 
 func (e *UsageError) Error() string {
@@ -21,11 +21,11 @@ func (e *UsageError) Error() string {
 	return fmt.Sprintf("%s (usage: %s)", e.Problem, e.Command.Usage())
 }
 
-// StatusError is an error that sets the exit status.
+// StatusError is an error that determines the exit status of zksh.
 type StatusError struct {
 	Status int
 	Err    error  // nil if no error message is to be printed
-	Code   string // error code for JSON; if empty, it is derived from the status or the cause
+	Code   string // error code in JSON output; if empty, zksh derives it from Status or Err
 }
 
 func (e *StatusError) Error() string {
@@ -38,8 +38,8 @@ func (e *StatusError) Error() string {
 // Unwrap returns the cause.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// FinalError is an error that stops a script, because the lines after the failed line depended on
-// it.
+// FinalError is an error that stops a script, because the lines after the failed line depend on its
+// success.
 type FinalError struct{ Err error }
 
 func (e *FinalError) Error() string { return e.Err.Error() }
@@ -51,11 +51,11 @@ type misuse string
 
 func (m misuse) Error() string { return string(m) }
 
-// Misuse returns the error for arguments that a command cannot accept. Command.Read and Line.Run
+// Misuse returns the error for arguments that a command does not accept. Command.Read and Line.Run
 // turn it into a UsageError of that command.
 func Misuse(format string, args ...any) error { return misuse(fmt.Sprintf(format, args...)) }
 
-// ignore returns nil if err has one of the codes, or err otherwise.
+// ignore returns nil if err has one of the given error codes. It returns other errors unchanged.
 func ignore(err error, codes ...zkconn.Code) error {
 	for _, c := range codes {
 		if errors.Is(err, c) {

@@ -11,9 +11,9 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// SaveFile writes data to a file. If writing to a regular file fails, its old contents remain. A
-// new file has mode 0600, and an existing one keeps its mode. SaveFile follows symbolic links,
-// and writes directly to anything that is not a regular file, such as a terminal or a FIFO.
+// SaveFile writes data to a file. If it fails to write a regular file, the old contents remain. A
+// new file has mode 0600, and an existing file keeps its mode. SaveFile follows symbolic links, and
+// writes directly to anything that is not a regular file, such as a terminal or a FIFO.
 func SaveFile(name string, data []byte) error {
 	name = userfile.Home(name)
 	mode := os.FileMode(0o600)
@@ -37,8 +37,8 @@ func SaveFile(name string, data []byte) error {
 	return userfile.Replace(name, data, mode)
 }
 
-// maxInput is the maximum number of bytes that zksh reads from a file as data. It exceeds what
-// servers accept: about 1 MiB, unless jute.maxbuffer is raised.
+// maxInput is the maximum number of bytes that zksh reads from a file as the data of a znode.
+// Servers accept less: about 1 MiB, unless jute.maxbuffer is raised.
 const maxInput = 64 << 20
 
 // LoadFile returns the contents of a file. If name is "-", it reads standard input, which is

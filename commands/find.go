@@ -77,8 +77,8 @@ type finder struct {
 	ephemeral  bool
 	owned      bool
 	owner      int64
-	minMtime   int64 // earliest mtime that matches, in ms; 0 for any
-	afterMzxid int64 // the mzxid must be greater than this; 0 for any
+	minMtime   int64 // earliest mtime that matches, in milliseconds since 1970, or 0 for any
+	afterMzxid int64 // a matching mzxid is greater than this; 0 for any
 }
 
 // parseNewer parses the value of the flag -newer and sets the condition on mtime or mzxid.
@@ -116,8 +116,7 @@ func (f *finder) needsStat() bool {
 	return f.size.sign != 0 || f.ephemeral || f.owned || f.minMtime != 0 || f.afterMzxid != 0 || f.data != nil
 }
 
-// run prints the matching znodes. If there is a command, run executes it for each of them
-// instead.
+// run prints the matching znodes. If command is not empty, run executes it for each znode instead.
 func (f *finder) run(ctx context.Context, env *Env, from reader, root string, command []string) error {
 	s, err := surveyOf(ctx, env, from, root, false, zktree.Options{Stat: f.needsStat()})
 	if err != nil {
@@ -179,7 +178,7 @@ func (f *finder) mayMatch(st *zktree.Step, root string) bool {
 		(f.path == "" || f.path.matches(st.Path()))
 }
 
-// statMatches reports whether a stat meets the conditions that depend on it.
+// statMatches reports whether a znode's stat meets the conditions on it.
 func (f *finder) statMatches(st *render.Stat) bool {
 	return (f.size.sign == 0 || f.size.holds(int64(st.DataLength))) &&
 		(!f.ephemeral || st.EphemeralOwner != 0) &&
@@ -188,8 +187,8 @@ func (f *finder) statMatches(st *render.Stat) bool {
 }
 
 // matcher finds the matching znodes in the order of the walk. If a condition depends on data or
-// ACLs, it collects the znodes that meet all other conditions, and requests their data and ACLs
-// in batches.
+// ACLs, matcher collects the znodes that meet all other conditions. It then requests their data and
+// ACLs in batches.
 type matcher struct {
 	ctx      context.Context
 	finder   *finder
@@ -201,13 +200,13 @@ type matcher struct {
 // batch is a group of znodes whose data and ACLs are requested together.
 type batch struct {
 	paths      []string
-	unreadable []bool        // for each path, whether the znode has been reported as unreadable
+	unreadable []bool        // whether the znode of each path has been reported as unreadable
 	bytes      int           // total size of the znodes' data
 	data       zktree.Answer // nil if no condition depends on the data
 	acl        zktree.Answer // nil if no condition depends on the ACL
 }
 
-// Limits of a batch. At most two batches are in memory at a time.
+// Limits of a batch of znodes. At most two batches are in memory at a time.
 const (
 	batchZnodes = 64
 	batchBytes  = 4 << 20 // exceeded only by a batch of one znode
@@ -237,7 +236,7 @@ func (m *matcher) items() iter.Seq[render.Item] {
 	}
 }
 
-// add adds a znode to the next batch. If the batch is full, it requests the batch first.
+// add adds a znode to the next batch. If the batch is full, add first requests its data and ACLs.
 func (m *matcher) add(st *zktree.Step, yield func(render.Item) bool) bool {
 	if m.finder.data != nil && st.Err != nil { // the znode has already been reported as unreadable
 		return true
@@ -255,7 +254,7 @@ func (m *matcher) add(st *zktree.Step, yield func(render.Item) bool) bool {
 	return true
 }
 
-// request requests the data and ACLs of the next batch. If that makes two batches in flight, it
+// request requests the data and ACLs of the next batch. If two batches are then in flight, it
 // receives the older one. request reports whether the search should continue.
 func (m *matcher) request(yield func(render.Item) bool) bool {
 	if len(m.next.paths) == 0 {
@@ -272,8 +271,8 @@ func (m *matcher) request(yield func(render.Item) bool) bool {
 	return len(m.inFlight) < 2 || m.receive(yield)
 }
 
-// receive waits for the replies to the oldest batch, and yields its matching znodes. It reports
-// whether the search should continue.
+// receive waits for the replies to the oldest batch and yields the matching znodes of that batch.
+// It reports whether the search should continue.
 func (m *matcher) receive(yield func(render.Item) bool) bool {
 	old := m.inFlight[0]
 	m.inFlight = m.inFlight[1:]

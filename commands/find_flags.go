@@ -31,8 +31,8 @@ func (g *globFlag) matches(s string) bool {
 	return is && err == nil
 }
 
-// hideSlashes replaces slashes before a call of path.Match, so that * matches them, too. The
-// replacement, U+0001, cannot occur in a path.
+// hideSlashes replaces each slash with U+0001, which cannot occur in a path. As a result, * in a
+// pattern of path.Match also matches slashes.
 var hideSlashes = strings.NewReplacer("/", "\x01")
 
 // regex returns a flag value that parses a regular expression in Go's syntax and stores it in
@@ -44,8 +44,8 @@ func regex(re **regexp.Regexp) pflag.Value {
 	}}
 }
 
-// comparison is the value of a flag such as -size: n means exactly n, +n means more, -n means
-// less.
+// comparison is the value of a flag such as -size. The value n matches exactly n, +n matches higher
+// numbers, and -n matches lower ones.
 type comparison struct {
 	sign byte // '+', '-' or '='; 0 if any number matches
 	than int64

@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Reorder rearranges the words of a command line for pflag: first the flags with their values,
-// then "--", then all other words. In words, flags may appear anywhere.
+// Reorder rearranges the words of a command line for pflag: first the flags with their values, then
+// "--", then all other words. In words, flags may appear anywhere.
 //
 // Reorder accepts all forms of flags that zkCli accepts: -x, -xVALUE, -x=VALUE, -x VALUE, joined
-// flags (-se), and long names with one dash or two. Words after "--" are not flags. Quoted words
-// are not flags either, nor are numbers, unless the number's first digit is a flag in the set.
+// flags (-se), and long names with one dash or two. Words after "--" and quoted words are not
+// flags. A negative number such as -1 is a flag only if fs has a flag named by its first digit.
 //
-// If stopAtFirst is true, Reorder leaves unchanged all words from the first one that is not a
-// flag. The program's own command line requires this.
+// If stopAtFirst is true, flags end at the first word that is not a flag, and Reorder leaves that
+// word and all later ones unchanged. The command line of the program zksh itself requires this.
 func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error) {
 	var flags, rest []string
 	for i := 0; i < len(words); i++ {
@@ -48,8 +48,8 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 	return append(append(flags, "--"), rest...), nil
 }
 
-// Position returns what the next word of a line would be, given the words after the command's
-// name. If flag is nil, the next word is the positional argument with this index; otherwise it is
+// Position returns the position of the next word of a line, given the words after the command's
+// name. If flag is nil, the next word is the positional argument with this index. Otherwise it is
 // the value of flag. If flagsEnded is true, the line contains "--", so the next word cannot be a
 // flag.
 func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnded bool) {
@@ -76,7 +76,7 @@ func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnde
 	return index, nil, flagsEnded
 }
 
-// isData reports whether a word is an argument rather than a flag.
+// isData reports whether a word is a positional argument rather than a flag.
 func isData(fs *pflag.FlagSet, w Word) bool {
 	return w.Quoted || len(w.Text) < 2 || w.Text[0] != '-' || isNumber(w.Text) && fs.ShorthandLookup(w.Text[1:2]) == nil
 }
@@ -86,9 +86,9 @@ func isNumber(w string) bool {
 	return err == nil
 }
 
-// canonical rewrites a word that consists of one or more flags as long flags. If needsValue is
-// true, the next word of the line is the value of the last flag. A value can be empty only in the
-// form --name=value.
+// canonical rewrites a word with one or more flags as long flags. If needsValue is true, the next
+// word of the line is the value of the last flag. A value can be empty only in the form
+// --name=value.
 func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err error) {
 	name, value, hasValue := strings.Cut(strings.TrimLeft(w, "-"), "=")
 	if f := fs.Lookup(name); f != nil && len(name) > 1 {
@@ -125,6 +125,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err 
 }
 
 // unknownFlag is the error for a word that looks like a flag but is not a flag of the command.
+// nearest is a flag with a similar name, or empty if there is none.
 type unknownFlag struct{ word, nearest string }
 
 func (e unknownFlag) Error() string {
@@ -156,6 +157,5 @@ func nearestFlag(fs *pflag.FlagSet, word string) string {
 
 func isSwitch(f *pflag.Flag) bool { return f.NoOptDefVal != "" }
 
-// DryRun is the name of the flag that makes a command print the changes that it would make,
-// without making them.
+// DryRun is the name of the flag that makes a command only print the changes that it would make.
 const DryRun = "dry-run"

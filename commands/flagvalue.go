@@ -8,38 +8,40 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Names of pflag annotations that declare for completion what the value of a flag is.
+// Keys of the pflag annotations that describe the value of a flag to the completion.
 const (
 	flagWords = "words"
 	flagFile  = "file"
 	flagLine  = "line"
 )
 
-// FlagWords declares, for completion, which words the flag with this name accepts.
+// FlagWords declares which words the flag with this name accepts, so that they can be completed.
 func FlagWords(fs *pflag.FlagSet, name string, words ...string) {
 	annotate(fs, name, map[string][]string{flagWords: words})
 }
 
-// Annotations that all flags of a kind share. Flags are declared anew for each line, so sharing
-// saves allocations.
+// Annotations that all flags of a kind share. Flags are declared anew for each command line, so
+// sharing the annotations saves allocations.
 var (
 	fileFlag = map[string][]string{flagFile: nil}
 	lineFlag = map[string][]string{flagLine: nil}
 )
 
-// FlagFile declares, for completion, that the value of a flag is a file on this machine.
+// FlagFile declares that the value of the named flag is a file on this machine, so that it can be
+// completed.
 func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, fileFlag) }
 
-// FlagLine declares, for completion, that the value of a flag is a zksh command line.
+// FlagLine declares that the value of the named flag is a zksh command line, so that it can be
+// completed.
 func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, lineFlag) }
 
-// annotate adds annotations to the flag with this name. It panics if there is no such flag, which
-// is a mistake in the program.
+// annotate sets the annotations of the flag with this name. It panics if there is no such flag,
+// which is a programming error.
 func annotate(fs *pflag.FlagSet, name string, annotations map[string][]string) {
 	fs.Lookup(name).Annotations = annotations
 }
 
-// FlagParam describes the value of a flag as if it were a positional argument.
+// FlagParam describes the value of a flag as a positional argument, for the completion.
 func FlagParam(f *pflag.Flag) Param {
 	if words := f.Annotations[flagWords]; words != nil {
 		return Param{Kind: Choice, Words: words}
@@ -53,7 +55,7 @@ func FlagParam(f *pflag.Flag) Param {
 	return Param{Kind: Data}
 }
 
-// funcValue is a flag value that is parsed by the function set. kind is the value's type in help
+// funcValue is a pflag.Value that the function set parses. kind is the type of the value in help
 // texts.
 type funcValue struct {
 	kind string
@@ -66,9 +68,9 @@ func (p funcValue) Set(s string) error { return p.set(s) }
 func (p funcValue) String() string     { return "" }
 func (p funcValue) Type() string       { return p.kind }
 
-// integer returns a flag value that parses an integer as Java does: decimal, with an optional
-// sign. If the flag is repeated, the first value is used, as in zkCli. bad is the text of the
-// error for an invalid number; if bad is empty, the error has a general text.
+// integer returns a flag value that parses an integer as Java does: decimal, with an optional sign.
+// If the flag is repeated, the first value is used, as in zkCli. bad is the error message for an
+// invalid number, or empty for a general message.
 func integer(value *int64, bits int, bad string) pflag.Value {
 	seen := false
 	return funcValue{"number", func(s string) error {
@@ -85,8 +87,8 @@ func integer(value *int64, bits int, bad string) pflag.Value {
 	}}
 }
 
-// numberFlag declares a flag whose value is an integer of at most this many bits, such as a
-// version.
+// numberFlag declares a flag, such as a version, whose value is an integer of at most the given
+// number of bits.
 func numberFlag(fs *pflag.FlagSet, bits int, name, short string, def int64, usage string) *int64 {
 	fs.VarP(integer(&def, bits, ""), name, short, usage)
 	return &def

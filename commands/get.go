@@ -90,8 +90,8 @@ var getCommand = &Command{
 	},
 }
 
-// getAnswer returns the result of get. words is the data as shown in text output, and cell is the
-// data as shown in a table.
+// getAnswer returns the result of the command get. words is the data for text output, and cell is
+// the data for a table cell.
 func getAnswer(path string, data []byte, words, cell string, stat *render.Stat) render.Answer {
 	g := render.Grid{Header: []string{"field", "value"}, Rows: [][]string{{"path", path}, {"data", cell}}}
 	if stat != nil {
@@ -101,8 +101,8 @@ func getAnswer(path string, data []byte, words, cell string, stat *render.Stat) 
 		JSON: render.Facts{"path", path, "data", render.Data(data), "stat", stat}}
 }
 
-// decodeLayers decodes data that is compressed or base64-encoded, possibly several times. It
-// prints a remark that lists the decoded formats.
+// decodeLayers decodes data that is compressed or base64-encoded, possibly several times. It prints
+// a remark that lists the formats that it decoded.
 func decodeLayers(env *Env, path string, data []byte) ([]byte, error) {
 	plain, forms, err := unpack.All(data)
 	if err != nil {
@@ -126,8 +126,8 @@ func findCharset(name string) (encoding.Encoding, error) {
 	return e, nil
 }
 
-// hexDump formats data in the same way as netty's hex dump, which zkCli uses: a header, 16 bytes
-// per line, and a rule at the end.
+// hexDump formats data like the hex dump of netty, which zkCli uses: a header, 16 bytes per line,
+// and a rule at the end.
 func hexDump(data []byte) string {
 	if len(data) == 0 {
 		return ""

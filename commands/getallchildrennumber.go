@@ -27,9 +27,9 @@ var getAllChildrenNumberCommand = &Command{
 	},
 }
 
-// countBelow returns the number of znodes below a path. It lets the server count them only if the
-// server is known to support this request, because an older server would close the connection.
-// Otherwise, countBelow walks the subtree.
+// countBelow returns the number of znodes below a path. It asks the server to count them if the
+// server is known to support that request; an older server would close the connection. Otherwise,
+// countBelow walks the subtree.
 func countBelow(ctx context.Context, env *Env, from reader, path string) (int, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return 0, err

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// versionArg returns the version that a line requires. It is the positional argument with the
-// given index, as in ZooKeeper 3.4, or the value of the flag -v.
+// versionArg returns the znode version that a command line requires. The version is the positional
+// argument with the given index, as in ZooKeeper 3.4, or else the value of the flag -v.
 func versionArg(fs *pflag.FlagSet, args []string, index int, flag *int64) (int32, error) {
 	if index >= len(args) {
 		return int32(*flag), nil
@@ -23,9 +23,9 @@ func versionArg(fs *pflag.FlagSet, args []string, index int, flag *int64) (int32
 	return int32(v), nil
 }
 
-// watchArg reports whether a line asks for a watch, either with the flag or, as in ZooKeeper 3.4,
-// with the positional argument at the given index. For the positional argument, it prints a
-// reminder to use the flag.
+// watchArg reports whether a command line asks for a watch. The line can do so with a flag or, as
+// in ZooKeeper 3.4, with the positional argument at the given index. For the positional argument,
+// watchArg prints a reminder to use the flag.
 func watchArg(env *Env, args []string, index int, flag bool, old, now string) (bool, error) {
 	if index >= len(args) {
 		return flag, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Word is one word of a command line, without its quotes. If it was quoted, it is never a flag.
+// Word is one word of a command line, without its quotes. A quoted word is never a flag.
 type Word struct {
 	Text   string
 	Quoted bool
@@ -25,19 +25,19 @@ func texts(words []Word) []string {
 	return out
 }
 
-// Line is a parsed command line. It can be run only once.
+// Line is a parsed command line. A Line can be run only once.
 type Line struct {
 	c      *Command
 	run    Run
 	args   []string
-	numOwn int // number of args before --; the remaining args were after --
+	numOwn int // number of args before "--"; the remaining args were after it
 
 	effect     Effect
-	redirected bool // see Redirected
+	redirected bool // result of the method Redirected
 }
 
-// Read parses the words after the command's name and returns the parsed line. It returns
-// pflag.ErrHelp if the words contain --help or -h and the command has no such flag of its own.
+// Read parses the words after the command's name. It returns pflag.ErrHelp if the words contain
+// --help or -h, unless the command declares a flag of that name.
 func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	l, err := c.read(words)
 	if !(c.Effect | l.effect).Has(Offline) {
@@ -92,8 +92,8 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 	return nil
 }
 
-// invalidValue returns the error for a flag with an invalid value. The error spells the flag in
-// the same way as the usage line.
+// invalidValue returns the error for a flag with an invalid value. The error names the flag in the
+// same form as the usage line.
 func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
 	name := "-" + cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name)
 	if long := "-" + name; strings.Contains(c.Args, long) {
@@ -114,8 +114,8 @@ func (c *Command) takesRest() bool {
 	return len(c.Params) > 0 && c.Params[len(c.Params)-1].Rest
 }
 
-// splitRest splits words at "--" into the words before and after it, if the command receives the
-// words after "--" unchanged. Otherwise own contains all words.
+// splitRest splits words at "--", if the command receives the words after "--" unchanged: own are
+// the words before it, and rest the words after it. Otherwise own contains all words.
 func (c *Command) splitRest(words []Word) (own []Word, rest []string) {
 	at := slices.IndexFunc(words, func(w Word) bool { return w.Text == "--" && !w.Quoted })
 	if at < 0 || !c.takesRest() {
@@ -124,7 +124,7 @@ func (c *Command) splitRest(words []Word) (own []Word, rest []string) {
 	return words[:at], texts(words[at+1:])
 }
 
-// checkArgs checks the number of positional arguments before "--" against Params.
+// checkArgs checks the number of positional arguments before "--" against the command's Params.
 func (c *Command) checkArgs(args []string) error {
 	params := c.Params
 	if c.takesRest() {
@@ -168,8 +168,8 @@ func (c *Command) asUsageError(err error) error {
 	return err
 }
 
-// Has reports whether the line has at least one of the effects in e. The effects of a command
-// such as time include some effects of the line that it runs.
+// Has reports whether the line has at least one of the effects in e. A command such as time also
+// has some effects of the line that it runs.
 func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
 
 // Run runs the command with the line's arguments.
@@ -177,7 +177,7 @@ func (l Line) Run(ctx context.Context, env *Env) error {
 	return l.c.asUsageError(l.run(ctx, env, l.args))
 }
 
-// WithPaths returns a copy of the line in which resolve has been applied to every path.
+// WithPaths returns a copy of the line with resolve applied to every argument that is a path.
 func (l Line) WithPaths(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
 	for i := range l.numOwn {
@@ -188,7 +188,7 @@ func (l Line) WithPaths(resolve func(path string) string) Line {
 	return l
 }
 
-// MapError returns a copy of the line that applies explain to the errors that it returns.
+// MapError returns a copy of the line that passes the errors of its command through explain.
 func (l Line) MapError(explain func(error) error) Line {
 	c, run := l.c, l.run
 	l.run = func(ctx context.Context, env *Env, args []string) error {
@@ -197,8 +197,8 @@ func (l Line) MapError(explain func(error) error) Line {
 	return l
 }
 
-// WrappedBy returns a line that runs l by calling around. The new line cannot be part of a
-// transaction, and cannot be in flight together with other lines.
+// WrappedBy returns a line that calls around, which in turn runs l. The new line cannot be part of
+// a transaction, and cannot be in flight together with other lines.
 func (l Line) WrappedBy(around Wrapper) Line {
 	inner := l
 	l.redirected = inner.Has(Joins)
@@ -210,8 +210,8 @@ func (l Line) WrappedBy(around Wrapper) Line {
 // Bare reports whether the line has no arguments other than flags.
 func (l Line) Bare() bool { return l.numOwn == 0 }
 
-// Redirected reports whether the line cannot join a transaction only because its output is
-// redirected to a file or a program.
+// Redirected reports whether the line cannot join a transaction for the sole reason that its output
+// is redirected to a file or a program.
 func (l Line) Redirected() bool { return l.redirected }
 
 // Program reports whether the line runs a program, whose command line follows "--".
@@ -220,9 +220,9 @@ func (l Line) Program() bool { return l.hasRest() && !l.c.Effect.Has(RunsLine) }
 // hasRest reports whether the line has words after "--".
 func (l Line) hasRest() bool { return len(l.args) > l.numOwn }
 
-// ReadInner calls read to parse the zksh command after "--", if the line has one, so that
-// mistakes in that command are reported before anything runs. The returned line has the effect
-// Writes if that command has it.
+// ReadInner calls read to parse the zksh command after "--", if the line has one. Mistakes in that
+// command are then reported before anything runs. The returned line has the effect Writes if that
+// command has it.
 func (l Line) ReadInner(read func(words []Word) (Line, error)) (Line, error) {
 	if !l.c.Effect.Has(RunsLine) || !l.hasRest() {
 		return l, nil
@@ -239,13 +239,13 @@ func (l Line) ReadInner(read func(words []Word) (Line, error)) (Line, error) {
 // Do is a function that runs a command line.
 type Do func(ctx context.Context, env *Env) error
 
-// Wrapper is the function of a command that runs another command line, such as time. It calls do,
-// once or several times, to run that line.
+// Wrapper is the function of a command, such as time, that runs another command line. It runs that
+// line by calling do, once or several times.
 type Wrapper func(ctx context.Context, env *Env, do Do) error
 
-// ReadWrapper is like Read, for a command that has the function Wrap. It calls read to parse the
-// line after the command's flags: now, to find mistakes, and again each time that line runs,
-// because a Line can run only once.
+// ReadWrapper is like Read, but for a command that has the function Wrap. It calls read to parse
+// the line that follows the command's flags: once now, to find mistakes, and again each time that
+// line runs, because a Line can run only once.
 func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
 	fs := newFlagSet(c.Name)
 	around := c.Wrap(fs)
@@ -272,8 +272,8 @@ func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error
 	return l, nil
 }
 
-// SplitWrapper splits the words of a command that has the function Wrap into the command's own
-// flags and the line that the command runs.
+// SplitWrapper splits the words of a command that has the function Wrap. flags are the command's
+// own flags, and inner is the line that the command runs.
 func (c *Command) SplitWrapper(words []Word) (flags, inner []Word) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {

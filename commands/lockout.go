@@ -14,9 +14,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// lockedOut reports whether this ACL certainly denies a session with these digest identities the
-// permission to change the ACL. For schemes other than digest, only the server knows whether an
-// entry matches, so lockedOut returns false.
+// lockedOut reports whether an ACL certainly prevents a session from changing that ACL again.
+// digests are the session's digest identities. If the ACL has entries with other schemes, only the
+// server knows whether they match, so lockedOut returns false.
 func lockedOut(acl []zk.ACL, digests []string) bool {
 	super := slices.ContainsFunc(digests, func(id string) bool { return strings.HasPrefix(id, "super:") })
 	return !super && !slices.ContainsFunc(acl, func(e zk.ACL) bool {
@@ -24,8 +24,8 @@ func lockedOut(acl []zk.ACL, digests []string) bool {
 	})
 }
 
-// askLockOut asks the user for confirmation before writing an ACL that the user could not change
-// again. It does not ask if the server would reject the write anyway.
+// askLockOut asks the user for confirmation before a command writes an ACL that the user could not
+// change again. It does not ask if the server would reject the write anyway.
 func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
 	digests := env.Session.Digests()
 	if env.Mode != ByHand || !lockedOut(acl, digests) {
@@ -33,7 +33,9 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	}
 	access, err := zkconn.Do(ctx, env.Session, zkconn.GetACL(path))
 	switch {
-	case errors.Is(err, zkconn.NoAuth): // without permission to read the ACL, there is none to change it: the server rejects the write
+	// The session may not read the ACL, so it may not change the ACL either. The server will reject
+	// the write.
+	case errors.Is(err, zkconn.NoAuth):
 		return nil
 	case err != nil:
 		return err
@@ -43,8 +45,8 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	return env.AskToContinue(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))
 }
 
-// noteNoHash prints a remark for each digest entry without a password hash, because nobody can
-// authenticate as the user of such an entry.
+// noteNoHash prints a remark for each digest entry without a password hash. Nobody can authenticate
+// as the user of such an entry.
 func noteNoHash(env *Env, acl []zk.ACL) {
 	for _, e := range acl {
 		user, hash, ok := strings.Cut(e.ID, ":")

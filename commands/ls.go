@@ -39,8 +39,8 @@ func (l *listing) Text(w io.Writer) error {
 	return render.Answer{Words: render.JavaList(l.displayNames()) + "\n", Stat: l.Stat}.Text(w)
 }
 
-// Columns returns the children's names. On a terminal, ls prints them in columns if they do not
-// fit on one line.
+// Columns returns the children's names and the znode's stat. On a terminal, ls prints the names in
+// columns if they do not fit on one line.
 func (l *listing) Columns() ([]string, *render.Stat) { return l.displayNames(), l.Stat }
 
 // Table returns a table with one row for each child.
@@ -115,7 +115,7 @@ func list(ctx context.Context, env *Env, from reader, path string, watch, stat, 
 	return env.answer(err, l)
 }
 
-// unescape decodes a URL-encoded name or path. It returns an invalid encoding unchanged. It
+// unescape decodes a URL-encoded name or path, and returns an invalid encoding unchanged. It
 // escapes line breaks and tabs in the result, so that the result stays on one line.
 func unescape(name string) string {
 	if !strings.Contains(name, "%") {
@@ -128,8 +128,8 @@ func unescape(name string) string {
 	return strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(plain)
 }
 
-// listTree prints the paths of a subtree. If watch is true, it sets a data watch on the root, as
-// zkCli does, and a child watch on every znode.
+// listTree prints the paths of all znodes in a subtree. If watch is true, it sets a child watch on
+// every znode and, as zkCli does, a data watch on the root.
 func listTree(ctx context.Context, env *Env, from reader, path string, watch, decode bool) error {
 	if watch {
 		if _, err := from.Exists(ctx, path, true); err != nil {
@@ -206,7 +206,7 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 
 var _ render.Item = (*longItem)(nil)
 
-// longItem is a child in the output of ls -l.
+// longItem is one child in the output of ls -l.
 type longItem struct {
 	name   string
 	kind   dump.Kind
@@ -222,7 +222,7 @@ func (l *longItem) owner() string {
 	return render.Hex(l.stat.EphemeralOwner)
 }
 
-// age returns the time since the data was last written. It returns "-" for znodes such as
+// age returns the time since the znode's data was last written. It returns "-" for znodes such as
 // /zookeeper, which the server itself created with the time 0.
 func (l *longItem) age() string {
 	if l.stat.Mtime == 0 {
@@ -254,8 +254,8 @@ func (l *longItem) JSON() any {
 	return facts
 }
 
-// Age formats a duration as a number of its largest unit, such as 3d. A negative duration, which
-// can result from unsynchronized clocks, becomes 0s.
+// Age formats a duration as a whole number of its largest unit, such as 3d. A negative duration,
+// which can result from unsynchronized clocks, becomes 0s.
 func Age(d time.Duration) string {
 	const day = 24 * time.Hour
 	units := []struct {

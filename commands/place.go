@@ -7,16 +7,17 @@ import (
 // Place is a parsed argument of the kind PlaceWord. It refers to a path in the shell's ensemble
 // (Path), a path in another ensemble (Spec and Path), or the subtree at Path in a file (File).
 type Place struct {
-	Spec string // connect string or cluster name of another ensemble; empty for the shell's ensemble or a file
+	Spec string // connect string or cluster name of another ensemble; otherwise empty
 	File string
-	Path string // empty if everything in the file is meant
+	Path string // empty for the whole file
 }
 
-// fileMark is the prefix that marks an argument as the name of a file.
+// fileMark is the prefix of an argument that names a file.
 const fileMark = "file:"
 
-// ParsePlace parses an argument. If it begins with ./, ../ or file:, it names a file. Otherwise,
-// if it contains :/ and does not begin with /, it names a path in another ensemble.
+// ParsePlace parses an argument that names a place. An argument that begins with ./, ../ or file:
+// names a file. Otherwise, one that contains :/ and does not begin with / names a path in another
+// ensemble.
 func ParsePlace(word string) Place {
 	name, named := strings.CutPrefix(word, fileMark)
 	front, path := name, ""

@@ -16,8 +16,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Paths and names of the znodes in which servers store quotas (org.apache.zookeeper.Quotas). The
-// paths do not depend on the chroot of the session.
+// Paths and names of the znodes in which servers store quotas, as in org.apache.zookeeper.Quotas.
+// The chroot of the session does not apply to these paths.
 const (
 	quotaRoot  = zkconn.QuotaPath
 	limitsName = "zookeeper_limits"
@@ -26,12 +26,12 @@ const (
 
 // limit describes one of the four limits that a quota can contain.
 type limit struct {
-	flag, long string // short and long name of the flag
-	key        string // name of the limit in the data of the quota's znode
+	flag, long string // short and long names of the flag that sets the limit
+	key        string // key of the limit in the data of the quota's znode
 	usage      string // help text of the flag
 	min        int64  // smallest valid value
 	max        int64  // largest valid value
-	tooSmall   string // error for a value below min
+	tooSmall   string // message for a value below min
 }
 
 const (
@@ -39,8 +39,8 @@ const (
 	bytesTooSmall = "the bytes quota must be greater than or equal to zero"
 )
 
-// limits lists the soft limits and then the hard limits, each first for the number of znodes and
-// then for the bytes of data.
+// limits lists the soft limits and then the hard limits. Each pair starts with the limit on the
+// number of znodes, followed by the limit on the bytes of data.
 var limits = []limit{
 	{"n", "count", "count", "soft limit on the number of znodes", 1, math.MaxInt32, numTooSmall},
 	{"b", "bytes", "bytes", "soft limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
@@ -48,12 +48,12 @@ var limits = []limit{
 	{"B", "hard-bytes", "byteHardLimit", "hard limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
 }
 
-// quotaNodes reads and writes the two znodes in which the server stores the quota of one path.
+// quotaNodes reads and writes the two znodes in which a server stores the quota of one path.
 type quotaNodes struct {
-	c    zkconn.Client // client for server paths, which include the chroot
+	c    zkconn.Client // client whose paths start at the server's root, not at the chroot
 	env  *Env
-	path string // path that the quota applies to, as the user typed it
-	dir  string // server path of the parent of the quota's znodes, below quotaRoot
+	path string // path to which the quota applies, as the user typed it
+	dir  string // parent of the quota's two znodes, as a path from the server's root
 }
 
 func (env *Env) quotaNodes(path string) (quotaNodes, error) {
@@ -112,8 +112,8 @@ var setquotaCommand = &Command{
 	},
 }
 
-// chosenLimit returns the index of the limit whose flag was set, or -1 if no such flag was set.
-// It returns an error if several were set, or if required is true and none was set.
+// chosenLimit returns the index in limits of the limit whose flag was set, or -1 if no flag was
+// set. It returns an error if several flags were set, or if none was set but required is true.
 func chosenLimit(fs *pflag.FlagSet, required bool) (int, error) {
 	chosen := -1
 	for i, l := range limits {
@@ -142,7 +142,8 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	switch err := zkconn.Exec(ctx, env.Session, zkconn.Exists(path)); {
 	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
-	case ignore(err, zkconn.NoAuth) != nil: // NoAuth means that the znode exists; newer servers then do not return its stat
+	// NoAuth means that the znode exists. Newer servers do not return its stat in this case.
+	case ignore(err, zkconn.NoAuth) != nil:
 		return err
 	}
 	q, err := n.read(ctx, n.limits())
@@ -165,8 +166,8 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	return n.printResult(ctx, q)
 }
 
-// createParents creates the stats znode, whose data the server then maintains, and the missing
-// ancestors of the quota's znodes. It returns an error if an ancestor or a descendant of the path
+// createParents creates the missing ancestors of the quota's znodes and the stats znode, whose data
+// the server maintains from then on. It returns an error if an ancestor or a descendant of the path
 // already has a quota.
 func (n quotaNodes) createParents(ctx context.Context) error {
 	if err := n.checkNoneAbove(ctx); err != nil {
@@ -233,8 +234,8 @@ func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
 }
 
 // printResult prints the result of setquota, with a warning for each limit that is already
-// exceeded. As in zkCli, the soft and the hard limit share a warning: there is at most one for
-// the number of znodes and one for the bytes.
+// exceeded. As in zkCli, there is at most one warning for the number of znodes and one for the
+// bytes, even if both the soft and the hard limit are exceeded.
 func (n quotaNodes) printResult(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
 	if err := ignore(err, zkconn.NoNode); err != nil {
@@ -318,8 +319,8 @@ var delquotaCommand = &Command{
 	},
 }
 
-// remove removes one limit. If chosen is negative, it removes the whole quota, and then the
-// znodes above it that have become empty.
+// remove removes the limit with the index chosen. If chosen is negative, remove removes the whole
+// quota, and then the ancestors of the quota's znodes that have become empty.
 func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 	if chosen >= 0 {
 		q, err := n.read(ctx, n.limits())
@@ -356,8 +357,8 @@ func parseQuota(data []byte) (jute.Quota, error) {
 	return q, nil
 }
 
-// guardQuota returns an error if path is the stats znode of a quota and data is malformed. At the
-// next write below the quota's path, the server would parse such data and crash (3.8.0).
+// guardQuota returns an error if path is the stats znode of a quota and data is malformed. A server
+// (3.8.0) would crash on such data at the next write below the quota's path.
 func guardQuota(env *Env, path string, data []byte) error {
 	server := env.Session.ServerPath(path)
 	if !strings.HasPrefix(server, quotaRoot+"/") || !strings.HasSuffix(server, "/"+statsName) {

@@ -9,13 +9,13 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Blanks contains the characters that separate the words of a line: those that \s matches in
-// zkCli. Other Unicode spaces can be part of a znode's name.
+// Blanks contains the characters that separate the words of a command line. zkCli uses the same
+// characters: those that \s matches in Java. Other Unicode spaces can be part of a znode's name.
 const Blanks = " \t\n\v\f\r"
 
-// Quote quotes a word so that the shell reads it as one word. It quotes only if necessary: for
-// example, an empty word, or a word that looks like a flag. It escapes unprintable characters, so
-// that the result fits on one line and is safe on a terminal.
+// Quote returns a word in the form in which the shell reads it as one word. It adds quotes only if
+// they are needed: for example, to an empty word or a word that looks like a flag. It escapes
+// unprintable characters, so that the result fits on one line and is safe on a terminal.
 func Quote(word string) string {
 	switch {
 	case !Printable(word):

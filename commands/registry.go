@@ -14,7 +14,7 @@ type Registry struct {
 
 // NewRegistry returns a registry of all commands in lists. It keeps the commands of a group
 // together, even if they come from different lists. It panics if two commands have the same name,
-// which is a mistake in the program.
+// which is a programming error.
 func NewRegistry(lists ...[]*Command) *Registry {
 	r := &Registry{byName: map[string]*Command{}}
 	for _, c := range slices.Concat(lists...) {
@@ -42,10 +42,9 @@ func (r *Registry) Find(name string) *Command { return r.byName[name] }
 // All returns all commands. The commands of a group are adjacent.
 func (r *Registry) All() []*Command { return r.list }
 
-// About searches the commands for a word. found contains the commands whose name contains the
-// word, or whose summary contains a word that begins with it. mentioned contains other commands
-// whose help contains such a word. Commands that delete whole subtrees are found only by their
-// summaries.
+// About searches the commands for a word. found are the commands whose name contains the word, or
+// whose summary contains a word that begins with it. mentioned are other commands whose help
+// contains such a word. A command that deletes whole subtrees is found only by its summary.
 func (r *Registry) About(word string) (found, mentioned []*Command) {
 	word = strings.ToLower(word)
 	separates := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
@@ -95,8 +94,8 @@ var foreignNames = map[string]string{
 	"vim":        "did you mean edit?",
 }
 
-// Hint returns a suggestion for an unknown command name, or an empty string. It can suggest a
-// registered command, or one of the names in more.
+// Hint returns a suggestion for an unknown command name, or an empty string if nothing is similar.
+// It can suggest a registered command, or one of the names in more.
 func (r *Registry) Hint(name string, more ...string) string {
 	if hint := foreignNames[strings.ToLower(name)]; hint != "" {
 		return hint
@@ -128,8 +127,8 @@ func (r *Registry) nearest(name string, more ...string) string {
 	return best
 }
 
-// distance returns the number of single-character edits that turn one word into the other.
-// Swapping two adjacent characters counts as one edit.
+// distance returns the number of single-character edits that turn one word into the other. A swap
+// of two adjacent characters counts as one edit.
 func distance(a, b string) int {
 	var before, prev, cur []int
 	for j := range len(b) + 1 {

@@ -22,14 +22,14 @@ type Loss struct {
 	Command string
 	Path    string
 	Of      Lost
-	Version int32  // version that the command requires; -1 for any
-	Data    []byte // the new data, if Of is LostData
+	Version int32  // version of the znode that the command requires, or -1 for any
+	Data    []byte // new data of the znode, if Of is LostData
 }
 
 // Lost identifies the part of a znode or subtree that a command overwrites or deletes.
 type Lost string
 
-// The parts that can be lost.
+// The parts of a znode or subtree that a command can overwrite or delete.
 const (
 	LostData  Lost = "data"  // the data of one znode
 	LostNode  Lost = "node"  // one znode

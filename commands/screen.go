@@ -6,23 +6,23 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Screen shows the output of commands. Its methods are safe for concurrent use, and the output of
-// each call stays together. Tests use the implementation in package commandtest.
+// Screen shows the output of commands. Its methods are safe for concurrent use. The output of one
+// call is never mixed with that of another. Tests use the implementation in package commandtest.
 type Screen interface {
 	// Print prints a result on standard output.
 	Print(v render.Value) error
 	// Note prints a remark on standard error, unless the shell is quiet.
 	Note(text string)
-	// Alert prints an event that the user is not waiting for on standard error, even if the shell
-	// is quiet.
+	// Alert prints an event that the user is not waiting for. It prints on standard error, even if
+	// the shell is quiet.
 	Alert(text string)
 	// Ask asks the user a yes-or-no question. It returns an error in every Mode except ByHand,
 	// because there is no user to ask.
 	Ask(ctx context.Context, question string) (yes bool, err error)
 	// AskSecret asks the user for a secret and hides what the user types.
 	AskSecret(ctx context.Context, question string) (answer string, err error)
-	// Lend lets a program use the terminal while do runs. Ctrl-C then reaches the program, and
-	// events are printed when do has returned.
+	// Lend lets a program use the terminal while do runs. Ctrl-C reaches the program during that
+	// time, and events are printed only after do returns.
 	Lend(do func() error) error
 	// Progress begins to show the progress of a long operation, if there is a terminal and the
 	// shell is not quiet. The operation calls update as it proceeds; end removes the progress
@@ -32,11 +32,11 @@ type Screen interface {
 	Region(on Stream) Region
 }
 
-// Region is a group of lines on the terminal that are redrawn in place. Other output appears
-// above them. A Region is not safe for concurrent use.
+// Region is a group of lines on the terminal that are redrawn in place. Other output appears above
+// these lines. A Region is not safe for concurrent use.
 type Region interface {
-	// Size returns the size of the terminal. It returns 0, 0 if there is no terminal or if the
-	// output goes to a program; in that case, Draw does nothing.
+	// Size returns the size of the terminal. It returns 0, 0 if Draw does nothing, because there is
+	// no terminal or the output goes to a program.
 	Size() (columns, rows int)
 	// Draw replaces the lines that the previous Draw printed. It escapes control characters and
 	// cuts lines that are wider than the terminal.

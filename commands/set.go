@@ -70,7 +70,8 @@ var setCommand = &Command{
 	},
 }
 
-// Overwrite writes a znode's data on behalf of the named command. It saves the old data first.
+// Overwrite writes a znode's data on behalf of the named command. Before that, it saves the old
+// data with env.Saver.
 func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte, version int32) (st *zk.Stat, err error) {
 	loss := Loss{Command: command, Path: path, Of: LostData, Version: version, Data: data}
 	err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
@@ -80,7 +81,8 @@ func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte
 	return st, err
 }
 
-// writeAnswer returns the result of set or setAcl. It contains the stat if show is true.
+// writeAnswer returns the result of the commands set and setAcl. In text output, it shows the
+// znode's stat only if show is true.
 func writeAnswer(name, path string, stat *zk.Stat, show bool) render.Answer {
 	answer := done(name, path, "stat", (*render.Stat)(stat))
 	if st := statIfWanted(show, stat); st != nil {

@@ -1,6 +1,6 @@
 package commands
 
-// The exit statuses of commands and of the shell. Statuses explains them.
+// The exit statuses of commands and of the shell. The variable Statuses describes them in detail.
 const (
 	StatusOK          = 0
 	StatusFailed      = 1   // a command failed
@@ -18,8 +18,8 @@ const (
 	StatusTerminated  = 143 // terminated by SIGTERM or SIGHUP
 )
 
-// Statuses lists the exit statuses. Each has a brief meaning for --help, the full meaning for the
-// manual, and the codes that its errors have in JSON.
+// Statuses lists the exit statuses. Each has a brief meaning for --help, a full meaning for the
+// manual, and the error codes in JSON that it belongs to.
 var Statuses = []struct {
 	Status  int
 	Brief   string

@@ -9,14 +9,14 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// survey is a walk over a subtree. Results are printed while the walk is in progress.
+// survey is a walk over a subtree that prints results while it is in progress.
 type survey struct {
 	env    *Env
 	src    zktree.Source
 	walk   *zktree.Walk
 	update func(done, total int)
 	unread zktree.UnreadError // znodes that could not be read
-	err    error              // error that ended the walk early
+	err    error              // error that ended the walk early, or nil
 }
 
 // surveyOf begins a walk and reads the root of the subtree. If watch is true, the walk sets a
@@ -47,8 +47,8 @@ func sourceOf(ctx context.Context, env *Env, from reader, path string, watch boo
 	return zktree.OnServer(ctx, env.Session.Client, path, watch)
 }
 
-// steps returns the steps of the walk, and records errors in s. verb describes the work in the
-// progress display.
+// steps returns the steps of the walk, and records errors in s. verb is the verb in the progress
+// display, such as "counted".
 func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 	return func(yield func(*zktree.Step) bool) {
 		update, end := s.env.Screen.Progress(verb)
@@ -69,8 +69,8 @@ func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 	}
 }
 
-// items calls itemsOf for each step of the walk and yields the items that itemsOf yields. It ends
-// early if itemsOf returns false.
+// items calls itemsOf for each step of the walk and yields the items that itemsOf yields. The
+// sequence ends early if itemsOf returns false.
 func (s *survey) items(verb string, itemsOf func(*zktree.Step, func(render.Item) bool) bool) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		for st := range s.steps(verb) {
@@ -90,17 +90,17 @@ func (s *survey) print(v *render.Stream) error {
 	return s.end()
 }
 
-// end returns an error if the walk did not visit the whole subtree.
+// end returns an error if the walk did not visit every znode of the subtree.
 func (s *survey) end() error {
 	return errors.Join(s.err, s.unread.OrNil())
 }
 
 var _ render.Item = pathItem{}
 
-// pathItem is a path in the output of a command.
+// pathItem is a znode in the output of a command that prints paths.
 type pathItem struct {
 	path   string
-	decode bool // print the URL-decoded path
+	decode bool // whether to URL-decode the path in text output
 }
 
 func (p pathItem) Cells() []string {
@@ -112,7 +112,7 @@ func (p pathItem) Cells() []string {
 
 func (p pathItem) JSON() any { return p.path }
 
-// pathStream returns a result that is printed as one path per line.
+// pathStream returns a result that prints one path per line.
 func pathStream(root string, items iter.Seq[render.Item]) *render.Stream {
 	return &render.Stream{Open: render.Facts{"path", root}, List: "paths", Columns: []render.Column{{Header: "path"}}, Bare: true, Items: items}
 }

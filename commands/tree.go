@@ -53,7 +53,8 @@ var treeCommand = &Command{
 	},
 }
 
-// treeLines draws the connecting lines to the left of a znode's name.
+// treeLines draws the lines that connect a znode to its parent and siblings, to the left of its
+// name.
 func treeLines(lines []bool) string {
 	var b strings.Builder
 	for i, more := range lines {

@@ -50,24 +50,26 @@ var waitCommand = &Command{
 	},
 }
 
-// errTimeUp is the error when wait reaches its time limit.
+// errTimeUp is the error that wait returns when it reaches its time limit.
 var errTimeUp = errors.New("timed out")
 
-// condition is the condition that the command wait waits for. By default, the condition is that a
+// condition is the condition for which the command wait waits. The default condition is that a
 // znode exists.
 type condition struct {
 	path       string
 	gone       bool
-	value      *string // required data; nil for any
+	value      *string // required data, or nil for any data
 	children   number
-	lastSeen   string // result of the last read, for the error message
+	lastSeen   string // result of the last read, for the error message of a timeout
 	unreadable bool   // the session has no permission to read the znode, so the server may not report changes
 }
 
-// wait waits until the condition is met. If limit is given, it waits at most that long.
+// wait waits until the condition is met. If limit is given, wait waits at most that long.
 func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration) error {
 	once := limit.Given && limit.Value == 0
-	if once { // check only once; the time limit then applies only if the server does not answer
+	// Check the condition only once. The time limit then applies only if the server does not
+	// answer.
+	if once {
 		limit.Value = s.Info().Patience
 	}
 	if limit.Given {
@@ -92,8 +94,8 @@ func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration)
 	}
 }
 
-// waitInSession waits as long as the session lasts. If once is true, it checks the condition only
-// once.
+// waitInSession waits until the condition is met, or until the session p ends. If once is true, it
+// checks the condition only once.
 func (w *condition) waitInSession(ctx context.Context, p *zkconn.Pinned, once bool) error {
 	wake := make(chan zk.EventType, 1)
 	defer p.Unwatch(w.path, wake)
@@ -104,7 +106,7 @@ func (w *condition) waitInSession(ctx context.Context, p *zkconn.Pinned, once bo
 		case errors.Is(err, zkconn.ConnectionLoss):
 			select {
 			case <-changed:
-			case <-time.After(pause): // the server itself returned the error, and the connection was not lost
+			case <-time.After(pause): // the server itself returned the error; the connection is still open
 			case <-ctx.Done():
 			}
 			if err := p.Await(ctx); err != nil {
@@ -133,14 +135,14 @@ func (w *condition) waitInSession(ctx context.Context, p *zkconn.Pinned, once bo
 	}
 }
 
-// Shortest and longest pause before a znode is read again on the same connection.
+// Shortest and longest pause before wait reads a znode again on the same connection.
 const (
 	firstPause = 5 * time.Millisecond
 	longPause  = time.Second
 )
 
-// check reads the znode once and sets a watch on it. The event of its next change is sent to
-// wake.
+// check reads the znode once and sets a watch on it. The watch sends the event of the next change
+// to wake.
 func (w *condition) check(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.value == nil && !w.children.given {
 		return w.exists(ctx, p, wake)
@@ -161,7 +163,9 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 	// ZooKeeper 3.8.4, 3.9.2 and later return NoAuth if the znode exists and the session has no
 	// permission to read it.
 	w.unreadable = errors.Is(err, zkconn.NoAuth)
-	if err == nil && w.gone { // older servers set the watch, but from 3.8 on they do not send its event without permission
+	// Versions before 3.8.4 and 3.9.2 set the watch. But from 3.8 on, they do not send its event to
+	// a session that may not read the znode.
+	if err == nil && w.gone {
 		_, _, unread := p.Get(ctx, w.path, nil)
 		w.unreadable = errors.Is(unread, zkconn.NoAuth)
 	}
@@ -175,8 +179,8 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 	return (err != nil) == w.gone, nil
 }
 
-// compare compares the children and the data of a znode with the condition. It returns a NoNode
-// error if the znode does not exist.
+// compare reads the children and the data of a znode, if the condition depends on them, and reports
+// whether they meet the condition. It returns a NoNode error if the znode does not exist.
 func (w *condition) compare(ctx context.Context, p *zkconn.Pinned, wake chan<- zk.EventType) (met bool, err error) {
 	if w.children.given {
 		names, err := zkconn.Do(ctx, p, zkconn.GetChildren(w.path).Wake(wake))

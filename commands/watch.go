@@ -54,7 +54,7 @@ const (
 	nodeDeleted = "NodeDeleted"
 )
 
-// nodeChange is one change of a znode, as the command watch reports it.
+// nodeChange is one change of a znode, in the form in which the command watch reports it.
 type nodeChange struct {
 	Event   string `json:"event"`
 	Path    string `json:"path"`
@@ -63,7 +63,7 @@ type nodeChange struct {
 	Was     *int32 `json:"was"`     // previous size, in bytes; nil if the znode did not exist
 	Time    string `json:"time"`    // when zksh read the change
 
-	seen time.Time // same as Time, if the text output shows the time; otherwise zero
+	seen time.Time // equal to Time if the text output shows the time; otherwise zero
 }
 
 // IsEvent implements render.Event.
@@ -93,7 +93,7 @@ func (c *nodeChange) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// changes returns the changes of a znode between two reads, given its old and new stats. A nil
+// changes returns the changes of a znode between two reads, given its stats at these reads. A nil
 // stat means that the znode did not exist.
 func changes(path string, old, now *zk.Stat) []*nodeChange {
 	switch {
@@ -110,24 +110,24 @@ func changes(path string, old, now *zk.Stat) []*nodeChange {
 }
 
 // follower reports the changes of a znode or a subtree. It has a separate session, so that the
-// events of its watches do not reach the rest of the shell. All fields belong to one goroutine;
-// only the command runs in another.
+// events of its watches do not reach the rest of the shell. Only one goroutine uses its fields; the
+// user's command runs in another goroutine.
 type follower struct {
 	env           *Env
 	path          string
 	recurse, once bool
-	timed         bool     // print the time on each line
-	argv          []string // the command to run for each change; if empty, changes are printed
+	timed         bool     // whether text output shows the time of each change
+	argv          []string // command to run for each change, or empty to print the changes
 
 	own         *zkconn.Session     // separate session that sets the watches
-	known       map[string]*zk.Stat // stat of each znode as last reported, by path
-	hasBaseline bool                // known contains the stats from the start of the watch
-	reconnected bool                // zksh has reconnected and may have missed events before that
+	known       map[string]*zk.Stat // stat of each znode when it was last reported, by path
+	hasBaseline bool                // whether known contains the stats from the start of the watch
+	reconnected bool                // whether events may have been missed before a reconnect
 	due         []string            // paths of znodes to read again, oldest first
-	isDue       map[string]bool     // set of the paths in due
+	isDue       map[string]bool     // set of the paths in due, to find them fast
 	dueBytes    int                 // total length of the paths in due, in bytes
-	exited      chan error          // receives the result of the running command; nil if none runs
-	sessionErr  error               // error of the shell's own session, if that session has expired
+	exited      chan error          // receives the result of the running command; nil if none is running
+	sessionErr  error               // error of the shell's own session if it has expired; otherwise nil
 }
 
 // follow reports changes until ctx is cancelled. With the flag -1, it stops after the first
@@ -148,8 +148,8 @@ func (f *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
-// step handles the work that is pending, or waits for an event. reported is true if a change was
-// reported: either it was printed, or the command for it has exited.
+// step handles pending work or, if there is none, waits for an event. reported is true if a change
+// was printed, or if the command for a change has exited.
 func (f *follower) step(ctx context.Context) (reported bool, err error) {
 	if err := f.handleEvents(); err != nil {
 		return false, err
@@ -176,8 +176,8 @@ func (f *follower) step(ctx context.Context) (reported bool, err error) {
 	}
 }
 
-// ignoreConnectionLoss returns nil if err is a connection loss or an expired session, because the
-// follower reads all znodes again after a reconnect. It returns other errors unchanged.
+// ignoreConnectionLoss returns nil if err is a connection loss or an expired session. After these
+// errors, the follower reads all znodes again anyway. It returns other errors unchanged.
 func (f *follower) ignoreConnectionLoss(err error) error {
 	if errors.Is(err, zkconn.ConnectionLoss) || errors.Is(err, zkconn.SessionExpired) {
 		return nil
@@ -215,11 +215,12 @@ func (f *follower) markDue(path string) {
 	}
 }
 
-// resync sets the watches again after a reconnect. It then finds the changes that happened
-// meanwhile, by comparing the znodes with the known stats.
+// resync sets the watches again after a reconnect. It then finds the changes that happened in the
+// meantime, by comparing the znodes with their known stats.
 func (f *follower) resync(ctx context.Context) error {
 	f.reconnected = false
-	if !f.hasBaseline { // the server may lag behind the server that the shell's own session is connected to
+	// This server may lag behind the server to which the shell's own session is connected.
+	if !f.hasBaseline {
 		if err := zkconn.Exec(ctx, f.own, zkconn.Sync(f.path)); err != nil {
 			return err
 		}
@@ -243,7 +244,7 @@ func (f *follower) resync(ctx context.Context) error {
 	return nil
 }
 
-// readAll sets the watches and reads the stats of all znodes that the watches cover.
+// readAll sets the watches, and returns the stats of all znodes that the watches cover, by path.
 func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 	if !f.recurse {
 		st, _, err := f.readOne(ctx, f.path)
@@ -262,9 +263,9 @@ func (f *follower) readAll(ctx context.Context) (map[string]*zk.Stat, error) {
 	return zktree.Stats(ctx, f.own.Client, f.path)
 }
 
-// readOne returns a znode's stat, and its data if there is a command to run. Unless a recursive
-// watch covers the znode, readOne also sets a watch for its next change. The stat is nil if the
-// znode does not exist.
+// readOne returns a znode's stat, which is nil if the znode does not exist, and its data if there
+// is a command to run. Unless a recursive watch covers the znode, readOne also sets a watch for its
+// next change.
 func (f *follower) readOne(ctx context.Context, path string) (st *zk.Stat, data []byte, err error) {
 	for len(f.argv) > 0 {
 		node, err := zkconn.Do(ctx, f.own, zkconn.GetData(path).Watch(!f.recurse))
@@ -315,7 +316,9 @@ func (f *follower) reportNext(ctx context.Context) (reported bool, err error) {
 			c.seen = seen
 		}
 		err := f.env.Screen.Print(c)
-		if errors.Is(err, zkconn.SessionExpired) { // of the shell's own session: watch continues without that session, but later lines of a script cannot
+		// The shell's own session has expired. watch continues in its separate session, but later
+		// lines of a script cannot.
+		if errors.Is(err, zkconn.SessionExpired) {
 			f.sessionErr, err = err, nil
 		}
 		if err != nil {

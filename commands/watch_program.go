@@ -12,8 +12,8 @@ import (
 	"github.com/zksh/zksh/internal/tty"
 )
 
-// start starts the command for a change, with the znode's data on its standard input. The command
-// is interrupted when ctx is cancelled.
+// start starts the user's command for a change, with the znode's data on its standard input. The
+// command is interrupted when ctx is cancelled.
 func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 	cmd := exec.CommandContext(ctx, f.argv[0], f.argv[1:]...)
 	cmd.Env = append(os.Environ(), "ZK_EVENT="+c.Event, "ZK_PATH="+c.Path, fmt.Sprintf("ZK_VERSION=%d", c.Version))
@@ -21,12 +21,13 @@ func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 	f.env.Streams.Attach(cmd)
 	ran := make(chan error, 1)
 	f.exited = ran
-	go func() { ran <- f.exitError(ctx, cmd, tty.RunJob(cmd)) }() // the goroutine ends when the command exits; step waits for that
+	// This goroutine ends when the command exits. The method step waits for that.
+	go func() { ran <- f.exitError(ctx, cmd, tty.RunJob(cmd)) }()
 }
 
-// exitError returns the error with which watch ends after the command has exited, or nil if there
-// is none. With the flag -1, the error is the command's exit status. Without it, exitError prints
-// the failure of the command, and watch continues.
+// exitError returns the error with which watch ends after the user's command has exited, or nil if
+// watch continues. With the flag -1, this error is the exit status of the command. Without it,
+// exitError only prints the command's failure.
 func (f *follower) exitError(ctx context.Context, cmd *exec.Cmd, err error) error {
 	if cmd.ProcessState == nil {
 		status := StatusCannotRun
@@ -37,7 +38,7 @@ func (f *follower) exitError(ctx context.Context, cmd *exec.Cmd, err error) erro
 	}
 	status := tty.ExitStatus(cmd)
 	switch {
-	case status == StatusOK, ctx.Err() != nil: // if ctx is cancelled, watch itself interrupted the command
+	case status == StatusOK, ctx.Err() != nil: // watch itself interrupted the command if ctx is cancelled
 		return nil
 	case f.once:
 		return &StatusError{Status: status}
