@@ -14,25 +14,25 @@ import (
 
 const (
 	maxBytes = 4 << 20  // size of the file, in bytes, above which it is trimmed
-	maxLine  = 64 << 10 // maximum length of a line, in bytes; a longer one is pasted data, not worth recalling
+	maxLine  = 64 << 10 // maximum length of a saved line, in bytes; a longer one is probably pasted
 )
 
-// A File is a history file with one command line per line, oldest first. Several shells may share a
-// file. Each access takes an advisory lock on it. Trimming replaces the file by a new one, so each
-// access also checks that the open file is still the one at the path.
+// A File is a history file with one command line per line, oldest first. Several shells can share a
+// file, so each access takes an advisory lock on it. Another shell may trim the file by replacing
+// it, so each access also checks that the open file is still the one at the path.
 type File struct {
 	path     string
 	maxLines int // number of lines to keep when the file is trimmed
 
 	mu        sync.Mutex // guards the fields below
-	f         *os.File   // nil after Close
+	f         *os.File   // open history file; nil after Close
 	bytesRead int64      // number of bytes of the file that have been read
 	lines     int        // number of lines in those bytes
-	last      string     // last line in those bytes; "" if its line end is missing
+	last      string     // last line in those bytes, or empty if its line end is missing
 }
 
-// Open opens the history file at path with userfile.Open, which also creates it. The file keeps at
-// least the newest maxLines lines.
+// Open opens the history file at path, or creates it if it does not exist. The file keeps at least
+// the newest maxLines lines.
 func Open(path string, maxLines int) (*File, error) {
 	if maxLines < 1 {
 		return nil, fmt.Errorf("history: invalid number of lines %d: must be at least 1", maxLines)
@@ -64,7 +64,7 @@ func (h *File) Append(line string) error {
 			return nil
 		}
 		// Replace the file by a new one with the newest lines. Every shell, including this one,
-		// notices that when it next takes the lock.
+		// notices the new file when it next takes the lock.
 		kept, err := h.newest()
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (h *File) Append(line string) error {
 	})
 }
 
-// Lines returns the newest lines, oldest first. It returns at most maxLines lines, the number
+// Lines returns the newest lines, oldest first. It returns at most the number of lines that was
 // passed to Open.
 func (h *File) Lines() ([]string, error) {
 	var lines []string
@@ -100,7 +100,7 @@ func (h *File) Close() error {
 }
 
 // locked locks the file at the path, reads the lines that were added since the last access, and
-// calls access. It unlocks the file afterwards.
+// calls access. It unlocks the file before it returns.
 func (h *File) locked(access func() error) (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,8 +122,8 @@ func (h *File) locked(access func() error) (err error) {
 	return access()
 }
 
-// lockCurrent locks the file at the path. If another shell has replaced the open file, lockCurrent
-// opens and locks the new one.
+// lockCurrent locks the file at the path. If another shell has replaced the file, lockCurrent opens
+// and locks the new one.
 func (h *File) lockCurrent() error {
 	for range 1000 {
 		if err := userfile.LockSoon(h.f); err != nil {
@@ -146,14 +146,14 @@ func (h *File) lockCurrent() error {
 	return fmt.Errorf("cannot lock the history file %s: other programs keep replacing it", h.path)
 }
 
-// reopen opens the file at the path, and closes the file that was open before.
+// reopen opens the file at the path, and closes the file that was previously open.
 func (h *File) reopen() error {
 	f, err := userfile.Open(h.path, os.O_APPEND)
 	if err != nil {
 		return err
 	}
 	if h.f != nil {
-		_ = h.f.Close() // nothing is lost if that fails, because nothing is buffered
+		_ = h.f.Close() // the error does not matter, because no data is buffered
 	}
 	h.f, h.bytesRead, h.lines, h.last = f, 0, 0, ""
 	return nil
@@ -165,11 +165,11 @@ func (h *File) catchUp() error {
 	if err != nil {
 		return err
 	}
-	if info.Size() < h.bytesRead { // the file was truncated
+	if info.Size() < h.bytesRead { // another program truncated the file
 		h.bytesRead, h.lines, h.last = 0, 0, ""
 	}
-	// Read at most maxBytes. A longer file is trimmed at the next Append anyway, whatever the
-	// number of its lines.
+	// Read at most the last maxBytes of the file. A longer file is trimmed at the next Append
+	// anyway.
 	h.bytesRead = max(h.bytesRead, info.Size()-maxBytes)
 	added := make([]byte, info.Size()-h.bytesRead)
 	if _, err := h.f.ReadAt(added, h.bytesRead); err != nil {
@@ -190,8 +190,8 @@ func (h *File) noteAdded(data []byte) {
 	}
 }
 
-// write appends text with one write(2). If only a part is written, for example because the disk is
-// full, write removes that part from the file.
+// write appends text with a single write(2). If only a part of text was written, for example
+// because the disk is full, write removes that part again.
 func (h *File) write(text string) error {
 	// If the last line of the file has no line end, add one first.
 	end := make([]byte, 1)
@@ -210,15 +210,15 @@ func (h *File) write(text string) error {
 	return nil
 }
 
-// newest returns the lines to keep: the newest h.maxLines lines, but not more than half of
-// maxBytes, so that a file of long lines is not trimmed at each Append.
+// newest returns the lines to keep when the file is trimmed: the newest h.maxLines lines, but at
+// most half of maxBytes. A file of long lines is then not trimmed again at each Append.
 func (h *File) newest() ([]byte, error) {
 	from := max(0, h.bytesRead-maxBytes/2)
 	data := make([]byte, h.bytesRead-from)
 	if _, err := h.f.ReadAt(data, from); err != nil && err != io.EOF {
 		return nil, err
 	}
-	if from > 0 { // data probably begins in the middle of a line, so drop its rest
+	if from > 0 { // data probably begins in the middle of a line; drop the rest of that line
 		data = data[bytes.IndexByte(data, '\n')+1:]
 	}
 	start := len(bytes.TrimSuffix(data, []byte("\n")))

@@ -10,19 +10,19 @@ package history
 
 import "strings"
 
-// An Entry is a line with its number.
+// An Entry is a command line with its number in a List.
 type Entry struct {
 	Number int    `json:"number"`
 	Line   string `json:"line"`
 }
 
-// A List contains the lines of a session as they were typed, numbered from 0. It drops the oldest
-// lines, without changing the numbers of the others, so that a long script uses a limited amount of
-// memory. The zero value is an empty list. A List is not safe for concurrent use.
+// A List contains the lines of a session as they were typed, numbered from 0. To limit its memory,
+// it drops the oldest lines without changing the numbers of the others. The zero value is an empty
+// list. A List is not safe for concurrent use.
 type List struct {
 	lines   []string
-	dropped int // number of lines that have been dropped
-	bytes   int // total length of lines
+	dropped int // number of the oldest lines that have been dropped
+	bytes   int // total length of the lines, in bytes
 }
 
 // Limits of a List.
@@ -31,7 +31,7 @@ const (
 	maxListBytes = 4 << 20
 )
 
-// Add appends a line and returns its number.
+// Add appends a line to the list and returns the number of that line.
 func (l *List) Add(line string) int {
 	l.lines = append(l.lines, line)
 	l.bytes += len(line)
@@ -46,8 +46,7 @@ func (l *List) Add(line string) int {
 	return l.Len() - 1
 }
 
-// Get returns the line with number i. ok is false if no such line was added or it has been
-// dropped.
+// Get returns the line with number i. ok is false if that line was never added or has been dropped.
 func (l *List) Get(i int) (line string, ok bool) {
 	i -= l.dropped
 	if i < 0 || i >= len(l.lines) {
@@ -56,8 +55,8 @@ func (l *List) Get(i int) (line string, ok bool) {
 	return l.lines[i], true
 }
 
-// Replace replaces the line with number i, and reports whether there was such a line. The command
-// redo uses it to replace its own line with the line that it runs.
+// Replace replaces the line with number i, and reports whether that line exists. The command redo
+// uses it to replace its own line with the line that it runs.
 func (l *List) Replace(i int, line string) bool {
 	old, ok := l.Get(i)
 	if ok {
@@ -67,10 +66,12 @@ func (l *List) Replace(i int, line string) bool {
 	return ok
 }
 
-// Len returns the number of lines added so far, which is the number of the next line.
+// Len returns the number of lines that have been added, including dropped ones. It is also the
+// number of the next line.
 func (l *List) Len() int { return l.dropped + len(l.lines) }
 
-// Last returns the newest n lines, or all if there are fewer, in the order in which they were added.
+// Last returns the newest n lines, or all lines if there are fewer, in the order in which they were
+// added.
 func (l *List) Last(n int) []Entry {
 	var last []Entry
 	for i := max(0, len(l.lines)-n); i < len(l.lines); i++ {
@@ -79,16 +80,16 @@ func (l *List) Last(n int) []Entry {
 	return last
 }
 
-// A Recall contains the lines of this and earlier sessions that the line editor can recall, oldest
-// first and numbered from 0. It contains no lines with credentials, and never the same line twice in
-// a row. The zero value is empty. A Recall is not safe for concurrent use.
+// A Recall contains the lines of this and earlier sessions that the line editor can recall. They
+// are numbered from 0, oldest first. No line contains credentials, and no two adjacent lines are
+// the same. The zero value is empty. A Recall is not safe for concurrent use.
 type Recall struct{ lines []string }
 
 // maxRecall is the maximum number of lines in a Recall.
 const maxRecall = 20000
 
 // Add appends lines. It skips a line that is empty, is longer than maxLine, contains credentials,
-// or is the same as the line before it.
+// or is the same as the previous line.
 func (r *Recall) Add(lines ...string) {
 	for _, line := range lines {
 		if line == "" || len(line) > maxLine || hasSecret(line) || len(r.lines) > 0 && r.lines[len(r.lines)-1] == line {
@@ -101,30 +102,29 @@ func (r *Recall) Add(lines ...string) {
 	}
 }
 
-// Len returns the number of lines.
+// Len returns the number of lines in the Recall.
 func (r *Recall) Len() int { return len(r.lines) }
 
-// Older returns the nearest line before line i that begins with prefix and differs from line i,
-// and its number. If i is Len(), the line that the user is typing, whose text is prefix, counts as
-// line i.
+// Older returns the nearest line before line i that begins with prefix and differs from line i. at
+// is the number of the returned line. If i is Len(), line i is prefix, the text that the user is
+// typing.
 func (r *Recall) Older(i int, prefix string) (line string, at int, ok bool) {
 	return r.find(i, -1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.lineAt(i, prefix) })
 }
 
-// Newer returns the nearest line after line i that begins with prefix and differs from line i, and
-// its number.
+// Newer returns the nearest line after line i that begins with prefix and differs from line i. at
+// is the number of the returned line.
 func (r *Recall) Newer(i int, prefix string) (line string, at int, ok bool) {
 	return r.find(i, 1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.lineAt(i, prefix) })
 }
 
-// Search returns the nearest line before line i that contains text and differs from line i, and its
-// number.
+// Search returns the nearest line before line i that contains text and differs from line i. at is
+// the number of the returned line.
 func (r *Recall) Search(i int, text string) (line string, at int, ok bool) {
 	return r.find(i, -1, func(l string) bool { return strings.Contains(l, text) && l != r.lineAt(i, "") })
 }
 
-// lineAt returns line i. If i is the number after the last line, it returns typed, the text that
-// the user is typing.
+// lineAt returns line i. If i is Len(), the result is typed, the text that the user is typing.
 func (r *Recall) lineAt(i int, typed string) string {
 	if i < len(r.lines) {
 		return r.lines[i]

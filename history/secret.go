@@ -9,22 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// addauthPattern and credentialPattern may match a harmless line, but should not miss a password.
-// They match anywhere in the line, in upper and lower case, and through quotes, so that they also
-// find passwords in mistyped or pasted lines. They are compiled at their first use, so that zksh
-// starts faster.
+// addauthPattern and credentialPattern should not miss a password, even if they match a harmless
+// line. They match anywhere in the line, in upper and lower case, and through quotes, so that they
+// also find passwords in mistyped or pasted lines. They are compiled at their first use, so that
+// zksh starts faster.
 var (
-	// addauthPattern matches the command addauth, and also the scheme after it if that is digest.
-	// Any other word after addauth may be the password itself.
+	// addauthPattern matches the command addauth, and also the scheme after it if the scheme is
+	// digest. Any other word after addauth may be the password itself.
 	addauthPattern = lazyPattern(`(?i)addauth["']*(?:\s*[$"']*digest["']?(?:\s|$))?\s*`)
 
-	// credentialPattern matches the superuser's name, or the beginning of an ACL entry such as
-	// digest:user:hash:perms, or of "digest user:password" after a mistyped command name. A match
-	// of the latter two is a credential only if a colon follows it.
+	// credentialPattern matches the name of the superuser, an ACL entry such as
+	// digest:user:hash:perms, or "digest user:password" after a mistyped command name. It matches
+	// only the beginning of the latter two: they are credentials only if a colon follows.
 	credentialPattern = lazyPattern(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
 
-	// escapePattern matches an escape sequence in a $'…' word. Such an escape could hide a
-	// credential.
+	// escapePattern matches an escape sequence in a word of the form $'…'. An escape sequence could
+	// hide a credential.
 	escapePattern = lazyPattern(`(?s)\\(?:x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}|.)`)
 )
 
@@ -35,8 +35,8 @@ func lazyPattern(p string) func() *regexp.Regexp {
 
 const mask = "***" // shown in place of credentials
 
-// hasSecret reports whether a line may contain credentials: an addauth with an argument, or an ACL
-// entry with a password or its hash. In case of doubt, it reports true.
+// hasSecret reports whether a line may contain credentials: an argument of addauth, or an ACL entry
+// with a password or its hash. If in doubt, it returns true.
 func hasSecret(line string) bool {
 	return secretAt(line) >= 0 || strings.Contains(line, "$'") && secretAt(unescape(line)) >= 0
 }
@@ -48,17 +48,16 @@ func Redacted(line string) string {
 		return line
 	}
 	at := secretAt(line)
-	// A credential written with escapes may precede the credential that was found.
+	// The line may contain another credential, written with escapes, before the one at index at.
 	if at < 0 || strings.Contains(line[:at], `\`) {
 		return mask
 	}
 	return line[:at] + mask
 }
 
-// secretAt returns the index at which the credentials in a line begin, or -1.
+// secretAt returns the index of the first credential in a line, or -1 if there is none.
 func secretAt(line string) int {
-	// Avoid the regular expressions if possible, because they are slow on a value of several
-	// megabytes.
+	// Avoid the regular expressions if possible: they are slow on a line of several megabytes.
 	lower := strings.ToLower(line)
 	if !strings.Contains(lower, "auth") && !strings.Contains(lower, "digest") && !strings.Contains(lower, "super:") {
 		return -1
@@ -67,7 +66,7 @@ func secretAt(line string) int {
 	if m := addauthPattern().FindStringIndex(line); m != nil {
 		at = m[1]
 	}
-	// The first match is enough: a colon that follows a later match also follows the first one.
+	// The first match is enough: a colon that follows a later match also follows the first match.
 	m := credentialPattern().FindStringSubmatchIndex(line)
 	if m != nil && (m[2] >= 0 || strings.Contains(line[m[1]:], ":")) {
 		at = min(at, m[1])
@@ -78,8 +77,8 @@ func secretAt(line string) int {
 	return at
 }
 
-// unescape decodes the escapes of $'…' words everywhere in the line, even outside of such words.
-// The result serves only to search for credentials.
+// unescape decodes the escape sequences of $'…' words everywhere in the line, even outside of such
+// words. The result is only searched for credentials.
 func unescape(line string) string {
 	return escapePattern().ReplaceAllStringFunc(line, func(e string) string {
 		hex, base := strings.TrimLeft(e[1:], "xuU"), 16
@@ -94,7 +93,7 @@ func unescape(line string) string {
 }
 
 // isPrivate reports whether a line must not be saved in a file, because it may contain credentials
-// or begins with a space. Users type the space to keep a line out of the history file.
+// or begins with a space. Users type that space to keep a line out of the history file.
 func isPrivate(line string) bool {
 	first, _ := utf8.DecodeRuneInString(line)
 	return unicode.IsSpace(first) || hasSecret(line)

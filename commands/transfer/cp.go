@@ -17,7 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Parameters of all commands that have a source and a destination.
+// Parameters that all commands with a source and a destination share.
 var (
 	srcParam = commands.Param{Name: "src", Kind: commands.PlaceWord}
 	dstParam = commands.Param{Name: "dst", Kind: commands.PlaceWord}
@@ -61,7 +61,7 @@ var cpCommand = &commands.Command{
 	},
 }
 
-// copier is one run of cp. A run of mv contains a copier, too.
+// copier is one run of the command cp, or the copying part of one run of mv.
 type copier struct {
 	env        *commands.Env
 	src, dst   *endpoint
@@ -69,12 +69,12 @@ type copier struct {
 	ephemerals bool // create persistent copies of ephemeral znodes
 	onExisting zktree.Policy
 
-	leftOut        int  // number of ephemeral znodes that were not copied
-	madePersistent int  // number of ephemeral znodes whose copies are persistent
-	notCopied      int  // number of children that were not copied, because -R is not set
-	hasSequence    bool // the name of a copied znode ends in a sequence number
+	leftOut        int  // number of ephemeral znodes that were left out of the copy
+	madePersistent int  // number of persistent copies of ephemeral znodes
+	notCopied      int  // number of children that were left out, because -R is not set
+	hasSequence    bool // whether the name of a copied znode ends in a sequence number
 	unread         zktree.UnreadError
-	unreadPath     string // path of the most recent unreadable znode, whose descendants are skipped
+	unreadPath     string // path of the latest unreadable znode; its descendants are skipped
 	done           zktree.Counts
 }
 
@@ -105,8 +105,8 @@ func (c *copier) cp(ctx context.Context, src, dst *endpoint) error {
 	return printAnswer(c.env, what, append(facts, "left_out", c.leftOut, "made_persistent", c.madePersistent)...)
 }
 
-// policy returns the policy for existing znodes that a command's flags --skip and --overwrite
-// select.
+// policy returns the policy for znodes that already exist, given the values of the flags --skip and
+// --overwrite.
 func policy(skip, overwrite bool) zktree.Policy {
 	switch {
 	case skip:
@@ -141,8 +141,8 @@ func (c *copier) check(ctx context.Context, command string, src, dst *endpoint) 
 	return err
 }
 
-// isFree reports whether there is no znode at the endpoint's path yet. It returns an error if the
-// parent does not exist either.
+// isFree reports whether no znode exists yet at the endpoint's path. It returns an error if the
+// parent of that path does not exist either.
 func isFree(ctx context.Context, s *endpoint) (bool, error) {
 	err := zkconn.Exec(ctx, s.session, zkconn.Exists(s.Path))
 	if !errors.Is(err, zkconn.NoNode) {
@@ -155,7 +155,7 @@ func isFree(ctx context.Context, s *endpoint) (bool, error) {
 	return true, nil
 }
 
-// ignoreNoAuth returns nil if err is NoAuth, which means that a znode exists but cannot be read.
+// ignoreNoAuth returns nil if err is NoAuth, which means that the znode exists but may not be read.
 // It returns other errors unchanged.
 func ignoreNoAuth(err error) error {
 	if errors.Is(err, zkconn.NoAuth) {
@@ -164,13 +164,13 @@ func ignoreNoAuth(err error) error {
 	return err
 }
 
-// existsError returns the error for a destination that already exists. remedy is the end of the
-// message and suggests what to do.
+// existsError returns the error for a destination that already exists. remedy is appended to the
+// message and says what the user can do.
 func existsError(word, remedy string) error {
 	return &commands.StatusError{Status: commands.StatusFailed, Code: "NodeExists", Err: fmt.Errorf("%s already exists%s", word, remedy)}
 }
 
-// tree returns the znodes that are to be copied.
+// tree returns the znodes to copy: the whole subtree, or only its root.
 func (c *copier) tree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
 	if !c.all {
 		return c.singleZnode(ctx)
@@ -188,8 +188,8 @@ func (c *copier) singleZnode(ctx context.Context) (zktree.Tree, error) {
 	return zktree.Tree{Root: c.src.Path, Nodes: func(yield func(*dump.Znode, error) bool) { yield(z, nil) }}, nil
 }
 
-// copy copies the znodes from the source to the destination. Its error also lists the znodes that
-// could not be read.
+// copy copies the znodes from the source to the destination. The error that it returns also lists
+// the znodes that could not be read.
 func (c *copier) copy(ctx context.Context) error {
 	update, end := c.env.Screen.Progress("copied")
 	defer end()
@@ -209,7 +209,8 @@ func (c *copier) copy(ctx context.Context) error {
 	return errors.Join(c.dst.wrap(err), c.src.wrap(c.unread.OrNil()))
 }
 
-// each calls visit for each znode of t, until reading a znode or visit fails.
+// each calls visit for each znode of t. It stops at the first error in reading a znode or from
+// visit.
 func (c *copier) each(t zktree.Tree, visit func(*dump.Znode) error) error {
 	for z, err := range t.Nodes {
 		if z == nil {
@@ -225,8 +226,8 @@ func (c *copier) each(t zktree.Tree, visit func(*dump.Znode) error) error {
 	return nil
 }
 
-// filter reports whether the copy skips the znode z, and counts the skipped znodes. refusal is
-// the error with which reading z failed, or nil.
+// filter reports whether to leave the znode z out of the copy, and counts the znodes that it leaves
+// out. refusal is the error with which reading z failed, or nil.
 func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
 		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)
@@ -251,7 +252,7 @@ func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
 	return true, nil
 }
 
-// printRemarks prints remarks about the ways in which the copy differs from the source.
+// printRemarks prints remarks about the differences between the copy and the source.
 func (c *copier) printRemarks() {
 	if c.leftOut > 0 {
 		c.env.Screen.Note(fmt.Sprintf("left out %s; use -e to copy ephemeral znodes as persistent ones", zktree.Ephemerals(c.leftOut)))
@@ -265,16 +266,16 @@ func (c *copier) printRemarks() {
 	}
 }
 
-// printSequenceRemark prints a remark that sequence counters are not copied, if a copied znode
-// seems to have a sequence number.
+// printSequenceRemark prints the remark that sequence counters are not copied. It does so only if a
+// copied znode seems to have a sequence number.
 func (c *copier) printSequenceRemark() {
 	if c.hasSequence {
 		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s, so create -s may fail there if the next name already exists", c.dst.word))
 	}
 }
 
-// hasSequenceNumber reports whether a path ends in ten digits, like the names that create -s
-// generates.
+// hasSequenceNumber reports whether a path ends in ten digits, as the names that create -s
+// generates do.
 func hasSequenceNumber(path string) bool {
 	const digits = 10
 	end := path[max(0, len(path)-digits):]

@@ -51,11 +51,12 @@ var diffCommand = &commands.Command{
 	},
 }
 
-// errDiffer makes diff fail with exit status 1, without a message, if the subtrees differ.
+// errDiffer makes the command diff fail with exit status 1 and without a message. diff returns it
+// if the subtrees differ.
 var errDiffer = &commands.StatusError{Status: commands.StatusFailed}
 
-// withDiffStatus gives an error the exit status 2, which distinguishes a comparison that could
-// not be completed from a difference. An error that already has an exit status keeps it.
+// withDiffStatus sets the exit status of an error of diff to 2, which distinguishes an incomplete
+// comparison from a difference. An error that already has an exit status keeps it.
 func withDiffStatus(err error) error {
 	own := []error{context.Canceled, zkconn.ConnectionLoss, zkconn.SessionExpired, zkconn.AuthFailed, zkconn.ErrNotConnected}
 	if err == nil || peer.Unread(err) || errors.As(err, new(*commands.StatusError)) ||
@@ -69,16 +70,16 @@ func withDiffStatus(err error) error {
 	return &commands.StatusError{Status: commands.StatusUsage, Code: code, Err: err}
 }
 
-// comparison is one run of diff, or of mirror -n.
+// comparison is one run of the command diff, or of mirror -n.
 type comparison struct {
 	env             *commands.Env
 	a, b            *endpoint
 	unified, script bool
-	mayBeMissing    bool // A may be missing, because mirror would create it
+	mayBeMissing    bool // whether subtree A may be missing, because mirror would create it
 
 	count      int // number of differences found
 	unread     zktree.UnreadError
-	incomplete error // error if A or B is an incomplete file; otherwise nil
+	incomplete error // error if A or B is an incomplete file, or nil
 	err        error
 }
 
@@ -110,13 +111,13 @@ func (d *comparison) show(ctx context.Context) error {
 	return nil
 }
 
-// endError returns an error if the comparison could not be completed.
+// endError returns an error if the comparison is incomplete.
 func (d *comparison) endError() error {
 	return errors.Join(d.err, d.unread.OrNil(), d.incomplete)
 }
 
-// differences returns a sequence of the differences between A and B. The sequence counts them as
-// they are read.
+// differences returns a sequence of the differences between A and B. Reading the sequence also
+// counts them.
 func (d *comparison) differences(ctx context.Context, update zktree.Progress) (iter.Seq2[zktree.Difference, error], error) {
 	d.unread.Root = d.a.word + " and " + d.b.word
 	a, err := d.a.subtree(ctx, update)
@@ -176,14 +177,14 @@ func (l scriptLine) JSON() any { return string(l) }
 
 var _ render.Item = diffItem{}
 
-// diffItem is one difference in the output of diff.
+// diffItem is one difference between two znodes in the output of diff.
 type diffItem struct {
 	zktree.Difference
 	unified bool
 }
 
-// describe returns a description of the difference: a mark, and the names of the parts of the
-// znode that differ.
+// describe returns the mark in front of the difference, and names for the parts of the znode that
+// differ.
 func (d diffItem) describe() (mark string, words []string) {
 	switch {
 	case d.Err != nil:
@@ -204,7 +205,7 @@ func (d diffItem) describe() (mark string, words []string) {
 	return "~", words
 }
 
-// path returns the path of the differing znode, relative to the roots of both subtrees.
+// path returns the path of the differing znode, relative to the roots of the two subtrees.
 func (d diffItem) path() string {
 	if d.Below == "" {
 		return "/"
@@ -234,7 +235,7 @@ func (d diffItem) JSON() any {
 	return append(facts, "a", znodeFacts(d.A), "b", znodeFacts(d.B))
 }
 
-// znodeFacts returns the JSON description of a znode, which is null for a missing znode.
+// znodeFacts returns the JSON description of a znode, which is null if the znode is missing.
 func znodeFacts(z *dump.Znode) any {
 	if z == nil {
 		return nil

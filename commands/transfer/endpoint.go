@@ -22,21 +22,21 @@ type endpoint struct {
 	commands.Place
 	word    string // the argument as the user typed it
 	session *zkconn.Session
-	tree    *dump.Tree // contents of the file; nil for a subtree in an ensemble
+	tree    *dump.Tree // contents of the file, or nil for a subtree in an ensemble
 }
 
-// endpoints opens the sources and destinations of one command. It opens one session for each
-// ensemble other than the shell's own. The method close closes these sessions.
+// endpoints opens the sources and destinations of one command. For each ensemble other than the
+// shell's own, it opens one session. The method close closes these sessions.
 type endpoints struct {
 	env    *commands.Env
-	opened map[string]*zkconn.Session // sessions with other ensembles, by Place.Spec
-	trees  []*dump.Tree               // files that have been opened
+	opened map[string]*zkconn.Session // sessions with other ensembles, with Place.Spec as the key
+	trees  []*dump.Tree               // contents of the files that have been opened
 
 	options []dump.Option // options for opening files
 }
 
-// open returns one endpoint for each of the words. The caller must call close, even after an
-// error.
+// open opens one endpoint for each of the words. The caller must call close, even if open returns
+// an error.
 func (ss *endpoints) open(ctx context.Context, words ...string) ([]*endpoint, error) {
 	list := make([]*endpoint, len(words))
 	for i, word := range words {
@@ -104,8 +104,8 @@ func (ss *endpoints) connect(ctx context.Context, s *endpoint) error {
 	return nil
 }
 
-// checkComplete returns an error if the endpoint is an incomplete file, which lacks znodes that
-// could not be read when the file was written.
+// checkComplete returns an error if the endpoint is an incomplete file. Such a file lacks znodes
+// that could not be read when it was written.
 func (s *endpoint) checkComplete() error {
 	if s.tree == nil {
 		return nil
@@ -116,7 +116,7 @@ func (s *endpoint) checkComplete() error {
 	return nil
 }
 
-// close closes all sessions and files. It does so even if ctx has been cancelled.
+// close closes all sessions and files that were opened, even if ctx has been cancelled.
 func (ss *endpoints) close(ctx context.Context) error {
 	var errs []error
 	for spec, s := range ss.opened {
@@ -145,7 +145,8 @@ func withEndpoints(ctx context.Context, env *commands.Env, words []string, do fu
 	return do(list)
 }
 
-// rejectFiles returns an error if one of the words names a file, for a command that needs znodes.
+// rejectFiles returns an error if one of the words names a file. It is for arguments that must name
+// a path in an ensemble.
 func rejectFiles(command string, words ...string) error {
 	for _, word := range words {
 		if commands.ParsePlace(word).File != "" {
@@ -156,11 +157,13 @@ func rejectFiles(command string, words ...string) error {
 	return nil
 }
 
-// sameEnsemble reports whether two endpoints are in the same ensemble, and returns their server
-// paths. If no server name occurs in both connect strings, it compares the ensembles' contents.
-// Two ensembles are the same if a znode was created in both by the same transaction and their
-// last zxids agree. The zxids distinguish an ensemble from its copy, which contains the same
-// znodes but has since processed other transactions.
+// sameEnsemble reports whether two endpoints are in the same ensemble. It also returns their server
+// paths.
+//
+// If the connect strings share no server, sameEnsemble compares the contents of the ensembles. They
+// are the same ensemble if one transaction created the same znode in both and their last zxids
+// agree. The zxids rule out a copy of an ensemble: it contains the same znodes, but has since
+// processed other transactions.
 func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, same bool, err error) {
 	from, to = src.session.ServerPath(src.Path), dst.session.ServerPath(dst.Path)
 	if shareServer(src.session, dst.session) {
@@ -187,12 +190,13 @@ func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, sam
 	return from, to, same, err
 }
 
-// shareServer reports whether a server name occurs in the connect strings of both sessions.
+// shareServer reports whether the connect strings of two sessions have a server in common.
 func shareServer(a, b *zkconn.Session) bool {
 	return a == b || zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
 }
 
-// lastZxid returns the last zxid of the endpoint's ensemble, or a later one.
+// lastZxid returns the last zxid of the endpoint's ensemble. The result is higher if other clients
+// write in the meantime.
 func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 	if err := zkconn.Exec(ctx, s.session.Absolute(), zkconn.Sync("/")); err != nil {
 		return 0, s.wrap(err)
@@ -202,8 +206,8 @@ func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 }
 
 // creationStat returns a stat whose czxid and ctime show when the znode at a server path was
-// created. The root was never created, so for the root creationStat uses its first child. The
-// stat is nil if there is no suitable znode.
+// created. No transaction created the root znode, so for the root it returns the stat of the first
+// child. It returns nil if there is no suitable znode.
 func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, error) {
 	c := s.session.Absolute()
 	if path == "/" {
@@ -233,7 +237,7 @@ func ignoreRejection(err error) error {
 	return err
 }
 
-// ensembleError is an error that occurred in another ensemble than the shell's own.
+// ensembleError is an error that occurred in an ensemble other than the shell's own.
 type ensembleError struct {
 	spec  string
 	cause error
@@ -244,9 +248,8 @@ func (e *ensembleError) Error() string { return e.spec + ": " + e.cause.Error() 
 // Unwrap returns the cause.
 func (e *ensembleError) Unwrap() error { return e.cause }
 
-// wrap adds the name of the endpoint's ensemble to an error. It does not do so for the shell's
-// own ensemble, or if the error already names an ensemble: an error of a copy can come from the
-// source or the destination.
+// wrap adds the name of the endpoint's ensemble to an error. It leaves an error unchanged if it
+// already names an ensemble, or if the endpoint is in the shell's own ensemble.
 func (s *endpoint) wrap(err error) error {
 	if err == nil || s.Spec == "" || errors.As(err, new(*ensembleError)) {
 		return err
@@ -254,7 +257,7 @@ func (s *endpoint) wrap(err error) error {
 	return &ensembleError{s.Spec, err}
 }
 
-// checkSeparate returns an error if the source and the destination overlap.
+// checkSeparate returns an error if the subtrees of the source and the destination overlap.
 func checkSeparate(ctx context.Context, command string, src, dst *endpoint) error {
 	from, to, same, err := sameEnsemble(ctx, src, dst)
 	switch {
@@ -272,8 +275,8 @@ func checkSeparate(ctx context.Context, command string, src, dst *endpoint) erro
 	return nil
 }
 
-// checkWrites returns an error if writes to the endpoint's ensemble are not allowed. For the
-// shell's own ensemble, it returns nil, because the shell checks this itself.
+// checkWrites returns an error if the user's settings do not allow writes to the endpoint's
+// ensemble. For the shell's own ensemble, it returns nil, because the shell checks that itself.
 func checkWrites(ctx context.Context, env *commands.Env, command string, s *endpoint) error {
 	if s.Spec == "" {
 		return nil
@@ -282,7 +285,9 @@ func checkWrites(ctx context.Context, env *commands.Env, command string, s *endp
 		return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: fmt.Errorf(format, args...)}
 	}
 	writes := []zkconn.Writes{s.session.Writes()}
-	if shareServer(s.session, env.Session) { // the setting of the shell's cluster applies even if the user typed the cluster's servers instead of its name
+	// The setting of the shell's cluster applies even if the user typed the cluster's servers
+	// instead of its name.
+	if shareServer(s.session, env.Session) {
 		writes = append(writes, env.Session.Writes())
 	}
 	switch {
@@ -296,7 +301,7 @@ func checkWrites(ctx context.Context, env *commands.Env, command string, s *endp
 	return env.AskToContinue(ctx, fmt.Sprintf("%s would write to %s", command, s.word))
 }
 
-// checkNotReserved returns an error if the endpoint's path is reserved for the server.
+// checkNotReserved returns an error if the endpoint's path is reserved for the server's own znodes.
 func checkNotReserved(s *endpoint) error {
 	if dump.Within(s.session.ServerPath(s.Path), reserved) {
 		return fmt.Errorf("nothing was done, because %s is reserved for the server", s.word)
@@ -304,14 +309,14 @@ func checkNotReserved(s *endpoint) error {
 	return nil
 }
 
-// inOtherEnsemble reports whether the argument with this index names another ensemble. In that
-// case, the settings of that ensemble determine whether the command may write to it.
+// inOtherEnsemble reports whether the argument with this index names a path in another ensemble.
+// The settings of that ensemble then determine whether the command may write.
 func inOtherEnsemble(args []string, index int) bool {
 	return len(args) > index && commands.ParsePlace(args[index]).Spec != ""
 }
 
-// writesTo is the Except function of commands that write to the place that their second argument
-// names.
+// writesTo is the function Command.Except of commands that write to the destination that their
+// second argument names.
 func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 	if inOtherEnsemble(args, 1) {
 		return commands.Writes
@@ -319,7 +324,7 @@ func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 	return 0
 }
 
-// saveAndRun saves the destination for undo, if it exists, and then calls change.
+// saveAndRun saves the znodes of the destination for undo, if it exists, and then calls change.
 func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *endpoint, change func(context.Context) error) error {
 	if err := zkconn.Exec(ctx, dst.session, zkconn.Exists(dst.Path)); errors.Is(err, zkconn.NoNode) {
 		return change(ctx)
@@ -330,7 +335,8 @@ func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *end
 	return dstEnv.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
 }
 
-// printAnswer prints the result of a command: words in text output, facts in JSON.
+// printAnswer prints the result of a command. Text output consists of words, and JSON output of
+// facts.
 func printAnswer(env *commands.Env, words string, facts ...any) error {
 	return env.Screen.Print(render.Answer{Words: words + "\n", JSON: render.Facts(facts)})
 }

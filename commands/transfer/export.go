@@ -117,16 +117,16 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string, form 
 	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.endError())
 }
 
-// exporter holds the state of one run of export -R.
+// exporter is one run of export -R.
 type exporter struct {
 	env     *commands.Env
 	root    string
 	written int                // number of znodes written
 	unread  zktree.UnreadError // znodes that could not be read
-	masked  int                // number of znodes written whose ACL has a password hash that the server hides
+	masked  int                // number of written znodes whose password hashes the server hides
 }
 
-// leftOut returns the paths of the subtrees that the export skips on purpose.
+// leftOut returns the roots of the subtrees that the export skips on purpose.
 func (x *exporter) leftOut() []string {
 	var out []string
 	if x.env.Session.ServerPath(x.root) == "/" {
@@ -135,7 +135,7 @@ func (x *exporter) leftOut() []string {
 	return out
 }
 
-// write writes the subtree. When it has read the root, it calls create to create the file.
+// write writes the subtree. After it has read the root, it calls create to create the file.
 func (x *exporter) write(ctx context.Context, update zktree.Progress, create func() (*dump.Writer, error)) (err error) {
 	var w *dump.Writer
 	defer func() {
@@ -172,7 +172,7 @@ func (x *exporter) write(ctx context.Context, update zktree.Progress, create fun
 		t.Unread = append(t.Unread, refusal.Error())
 	}
 	last := w
-	w = nil // no Abort is needed: if Close fails, it removes the file itself
+	w = nil // Abort is not needed: if Close fails, it removes the file itself
 	return last.Close(t)
 }
 
@@ -187,11 +187,11 @@ func (x *exporter) endError() error {
 	return errors.Join(errs...)
 }
 
-// withParents yields only those znodes whose parent is also in the dump. It skips a znode if its
-// parent was skipped, or if its parent was deleted and created again during the export.
+// withParents yields a znode only if its parent has been yielded, too. It skips a znode whose
+// parent was skipped, or whose parent was deleted and created again during the export.
 func (x *exporter) withParents(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
-		var way []string // path of the last znode and the paths of its ancestors
+		var way []string // path of the last yielded znode, after the paths of its ancestors
 		for z, err := range nodes {
 			if z == nil {
 				yield(nil, err)

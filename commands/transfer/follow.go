@@ -15,8 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// mirrorEvent is the event that mirror --watch prints when it has mirrored the whole source or a
-// change.
+// mirrorEvent is the event that mirror --watch prints after it has mirrored the whole source or a
+// change of the source.
 type mirrorEvent struct {
 	zktree.Counts
 	src, dst string
@@ -43,9 +43,9 @@ func (m mirrorEvent) MarshalJSON() ([]byte, error) {
 		"created", m.Created, "changed", m.Changed, "deleted", m.Deleted}.MarshalJSON()
 }
 
-// follow mirrors the whole source, and then each change of it, until ctx is cancelled. A separate
-// session receives the events. After each reconnect, follow compares the whole source with the
-// destination again.
+// follow mirrors the whole source, and then each change of the source, until ctx is cancelled. It
+// receives the events in a separate session. After each reconnect, it compares the whole source
+// with the destination again.
 func (m *mirror) follow(ctx context.Context) (err error) {
 	if m.src.tree != nil {
 		return commands.Misuse("--watch needs a znode as its source, but %s is a file", m.src.word)
@@ -80,20 +80,20 @@ func (m *mirror) follow(ctx context.Context) (err error) {
 // follower is one run of mirror --watch.
 type follower struct {
 	*mirror
-	events      *zkconn.Session // separate session that sets the watch
-	reconnected bool            // events may have been missed, so the next step compares the whole source
-	firstDone   bool            // the first comparison of the whole source is complete
-	changed     []string        // paths of the znodes in the source that have changed
+	events      *zkconn.Session // separate session in which the watch is set
+	reconnected bool            // events may have been missed: the next step compares the whole source
+	firstDone   bool            // whether the first comparison of the whole source is complete
+	changed     []string        // paths of changed znodes in the source that are not mirrored yet
 }
 
-// maxSingle is the largest number of changed znodes that are mirrored one by one. If more have
-// changed, follower compares the whole source with the destination instead.
+// maxSingle is the largest number of changed znodes that mirror --watch mirrors one by one. If more
+// have changed, it compares the whole source with the destination instead.
 const maxSingle = 500
 
 // retryPause is how long mirror --watch waits after a connection loss before it tries again.
 const retryPause = time.Second
 
-// step handles the work that is pending, or waits for an event.
+// step handles pending work or, if there is none, waits for an event.
 func (f *follower) step(ctx context.Context) error {
 	for _, e := range f.events.Events() {
 		switch {
@@ -119,7 +119,8 @@ func (f *follower) step(ctx context.Context) error {
 		}
 		return nil
 	}
-	if errors.Is(err, zkconn.NoAuth) && f.firstDone { // the next comparison of the whole source reports the unreadable znode and continues
+	// The next comparison of the whole source will report the unreadable znode and continue.
+	if errors.Is(err, zkconn.NoAuth) && f.firstDone {
 		f.reconnected = true
 		return nil
 	}
@@ -136,8 +137,8 @@ func (f *follower) step(ctx context.Context) error {
 	return err
 }
 
-// mirrorAll sets the watch, and then compares the whole source with the destination and mirrors
-// the differences.
+// mirrorAll sets the watch on the source. It then compares the whole source with the destination,
+// and mirrors the differences.
 func (f *follower) mirrorAll(ctx context.Context) error {
 	f.reconnected, f.changed = false, nil
 	err := zkconn.Exec(ctx, f.events, zkconn.AddWatch(f.src.Path, true))
@@ -153,19 +154,20 @@ func (f *follower) mirrorAll(ctx context.Context) error {
 	if err := f.report(done, err, first); err != nil {
 		return err
 	}
-	f.sure = true // ask the user only once, in the first pass
+	f.sure = true // only the first pass asks the user for confirmation
 	return nil
 }
 
-// report prints the changes that were made. If none were made, it prints only if always is true.
-// It prints rejected writes and unreadable znodes but does not return them as errors, because the
-// next attempt may succeed.
+// report prints the numbers of changes in done. If done is empty, it prints them only if always is
+// true. It prints rejected writes and unreadable znodes instead of returning them as errors,
+// because the next attempt may succeed.
 func (f *follower) report(done zktree.Counts, err error, always bool) error {
 	refused, _ := errors.AsType[*zktree.WriteError](err)
 	switch {
 	case refused != nil && refused.Cause == nil, refused == nil && errors.As(err, new(*zktree.UnreadError)):
 		f.env.Screen.Alert(err.Error())
-		f.reconnected = errors.Is(err, zkconn.BadVersion) || errors.Is(err, zkconn.NoNode) // another client changed the destination first
+		// If another client changed the destination first, compare everything again.
+		f.reconnected = errors.Is(err, zkconn.BadVersion) || errors.Is(err, zkconn.NoNode)
 	case err != nil:
 		return err
 	}
@@ -175,7 +177,7 @@ func (f *follower) report(done zktree.Counts, err error, always bool) error {
 	return f.env.Screen.Print(mirrorEvent{done, f.src.word, f.dst.word})
 }
 
-// mirrorChanged mirrors the changed znodes in their current state.
+// mirrorChanged copies the current state of the changed znodes to the destination.
 func (f *follower) mirrorChanged(ctx context.Context) error {
 	paths := f.changed
 	f.changed = nil

@@ -76,7 +76,7 @@ var importCommand = &commands.Command{
 	},
 }
 
-// importOne writes the contents of a file to one znode, as its data.
+// importOne writes the contents of a file to one znode, as the data of that znode.
 func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	if len(args) < 2 {
 		return commands.Misuse("missing file; to restore a subtree, run: import -R FILE")
@@ -104,28 +104,28 @@ func importOne(ctx context.Context, env *commands.Env, args []string) error {
 type importer struct {
 	env        *commands.Env
 	file       string
-	only       string // root of the subtree in the file to import; empty for the whole file
+	only       string // root of the subtree in the file to import, or empty for the whole file
 	to         string // path of the target on the server; if empty, the same as only
 	onExisting zktree.Policy
 	prune      bool
 	ephemeral  bool
 	dry, sure  bool
-	maxSize    dump.Option // limit on the expanded size of the file
+	maxSize    dump.Option // limit on the size of the expanded file
 
 	tree        *dump.Tree
-	targetIsNew bool // the target does not exist yet
+	targetIsNew bool // whether the target does not exist yet
 	count       tally
 }
 
-// tally counts the edits of an import, and the znodes that it skips or cannot handle.
+// tally counts the changes that an import makes, and the znodes that it skips or cannot handle.
 type tally struct {
-	changed    int                 // znodes that exist and are changed
+	changed    int                 // existing znodes that are changed
 	deeds      map[zktree.Deed]int // number of edits of each kind
 	seen       int                 // znodes in the file that are to be imported
 	ephemerals int                 // ephemeral znodes in the file that are skipped
 	copies     int                 // persistent copies of ephemeral znodes
 	open       int                 // znodes that get an open ACL, because the file contains none
-	unread     zktree.UnreadError  // znodes on the server that cannot be read
+	unread     zktree.UnreadError  // znodes that exist on the server but cannot be read
 	missing    zktree.Refusals     // znodes of the file that cannot be created
 }
 
@@ -162,7 +162,7 @@ func (im *importer) run(ctx context.Context) (err error) {
 	return im.env.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
 }
 
-// openDump opens a dump in a file, or in standard input if name is "-".
+// openDump opens the dump in a file, or in standard input if name is "-".
 func openDump(ctx context.Context, env *commands.Env, name string, most dump.Option) (*dump.Tree, error) {
 	if name != "-" {
 		return dump.Open(ctx, userfile.Home(name), most)
@@ -173,8 +173,8 @@ func openDump(ctx context.Context, env *commands.Env, name string, most dump.Opt
 	return dump.Read(ctx, env.Stdin, most)
 }
 
-// checkTarget determines whether the target exists. It returns an error if the target exists and
-// no flag allows import to change an existing subtree.
+// checkTarget determines whether the target exists. It returns an error if the target exists but no
+// flag allows import to change it.
 func (im *importer) checkTarget(ctx context.Context) (err error) {
 	here := &endpoint{Place: commands.Place{Path: im.to}, word: im.to, session: im.env.Session}
 	if im.targetIsNew, err = isFree(ctx, here); err == nil && !im.targetIsNew && im.onExisting == zktree.Refuse {
@@ -183,7 +183,8 @@ func (im *importer) checkTarget(ctx context.Context) (err error) {
 	return err
 }
 
-// confirm asks the user for confirmation if the import would change or delete many znodes.
+// confirm asks the user for confirmation if the import would change or delete more than a few
+// znodes.
 func (im *importer) confirm(ctx context.Context) (bool, error) {
 	if im.sure || im.env.Mode != commands.ByHand {
 		return true, nil
@@ -202,10 +203,11 @@ func (im *importer) confirm(ctx context.Context) (bool, error) {
 	return yes, err
 }
 
-// fewChanges is the largest number of changes and deletions that import makes without asking.
+// fewChanges is the largest number of changes and deletions for which import does not ask for
+// confirmation.
 const fewChanges = 10
 
-// countEdits counts the edits of the import without making them.
+// countEdits counts the changes that the import would make, without making them.
 func (im *importer) countEdits(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("compared")
 	defer end()
@@ -217,7 +219,7 @@ func (im *importer) countEdits(ctx context.Context) error {
 	return nil
 }
 
-// write makes the edits of the import. Deletions come last.
+// write carries out the import. It deletes znodes only after all other changes.
 func (im *importer) write(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("imported")
 	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, im.onExisting, update, func(w *zktree.Writer) error {
@@ -240,8 +242,8 @@ func (im *importer) write(ctx context.Context) error {
 	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.endError())
 }
 
-// endError returns an error if a znode on the server could not be read and therefore stays
-// unchanged, or if a znode of the file could not be created.
+// endError returns an error if import skipped a znode on the server that could not be read, or
+// could not create a znode of the file.
 func (im *importer) endError() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {
@@ -250,7 +252,7 @@ func (im *importer) endError() error {
 	return errors.Join(errs...)
 }
 
-// isPartial reports whether err interrupted an import that had already created some znodes.
+// isPartial reports whether err stopped an import that had already created some znodes.
 func isPartial(err error) bool {
 	w, ok := errors.AsType[*zktree.WriteError](err)
 	return ok && w.Cause != nil && w.Done.Created > 0
@@ -261,7 +263,7 @@ func (im *importer) unchanged(done zktree.Counts) int {
 	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
 }
 
-// summary returns a description of what the import did and of the znodes that cannot be restored.
+// summary returns a description of what the import did and of the znodes that it could not restore.
 func (im *importer) summary(verb string, done zktree.Counts) string {
 	text := fmt.Sprintf("%s %s at and below %s", verb, zktree.Znodes(done.Created), im.to)
 	more := func(n int, format string) {

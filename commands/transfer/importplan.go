@@ -12,7 +12,7 @@ import (
 
 var _ render.Item = planItem{}
 
-// planItem is one edit in the output of import -n.
+// planItem is one change in the output of import -n.
 type planItem struct{ zktree.Edit }
 
 var editNames = map[zktree.Deed]string{zktree.Leaves: "leave", zktree.Creates: "create", zktree.Sets: "set", zktree.Opens: "setAcl", zktree.SetsACL: "setAcl", zktree.Deletes: "delete"}
@@ -21,7 +21,7 @@ func (p planItem) Cells() []string { return []string{editNames[p.Does], render.O
 
 func (p planItem) JSON() any { return render.Facts{"does", editNames[p.Does], "path", p.Path} }
 
-// printPlan prints the edits of the import without making them.
+// printPlan prints the changes that the import would make, without making them.
 func (im *importer) printPlan(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("compared")
 	defer end()
@@ -46,8 +46,8 @@ func (im *importer) printPlan(ctx context.Context) error {
 	return im.endError()
 }
 
-// edits returns the edits that make the target equal to the file, except for differences that the
-// flags leave as they are. It counts the edits in im.count.
+// edits returns the changes that make the target equal to the file, and counts them in im.count. It
+// omits changes that the flags do not allow.
 func (im *importer) edits(ctx context.Context, progress zktree.Progress) iter.Seq2[zktree.Edit, error] {
 	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
 	current := im.currentTree(ctx, progress)
@@ -63,7 +63,7 @@ func (im *importer) edits(ctx context.Context, progress zktree.Progress) iter.Se
 	}
 }
 
-// countEdit adds an edit to im.count.
+// countEdit adds one change of the import to im.count.
 func (im *importer) countEdit(e zktree.Edit) {
 	im.count.deeds[e.Does]++
 	if e.Changes() {
@@ -77,7 +77,7 @@ func (im *importer) countEdit(e zktree.Edit) {
 	}
 }
 
-// allowed returns only those differences that the flags allow import to remove.
+// allowed returns the differences that the flags allow import to resolve, and drops the others.
 func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[zktree.Difference, error] {
 	return func(yield func(zktree.Difference, error) bool) {
 		for d, err := range all {
@@ -88,7 +88,8 @@ func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[z
 			case d.B == nil && !im.prune,
 				d.A != nil && d.B != nil && (im.onExisting != zktree.Overwrite || im.tree.MadeUp(d.B.Path)):
 				continue
-			case d.B != nil && d.B.Kind == dump.Ephemeral && d.A == nil: // the flag -e is set: create a persistent copy
+			// The flag -e is set: create a persistent copy of the ephemeral znode.
+			case d.B != nil && d.B.Kind == dump.Ephemeral && d.A == nil:
 				z := *d.B
 				z.Kind, d.B = dump.Persistent, &z
 				im.count.copies++
@@ -100,7 +101,7 @@ func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[z
 	}
 }
 
-// fileTree returns the znodes of the file that are to be imported.
+// fileTree returns the znodes of the file that import may create or change.
 func (im *importer) fileTree() zktree.Tree {
 	t := zktree.Tree{Root: im.only, Nodes: im.tree.Znodes(im.only)}
 	to := zktree.Tree{Root: im.to}
@@ -119,7 +120,7 @@ func (im *importer) fileTree() zktree.Tree {
 	})
 }
 
-// currentTree returns the znodes that currently exist at the target.
+// currentTree returns the znodes that currently exist at the import's target.
 func (im *importer) currentTree(ctx context.Context, progress zktree.Progress) zktree.Tree {
 	if im.targetIsNew {
 		return zktree.Tree{Root: im.to, Nodes: func(func(*dump.Znode, error) bool) {}}

@@ -46,7 +46,7 @@ var logCommand = &commands.Command{
 	},
 }
 
-// printLog prints the transactions of a log that affect znodes at or below root.
+// printLog prints those transactions of a transaction log that affect znodes at or below root.
 func printLog(env *commands.Env, l *dump.Log, root string, data bool) error {
 	var failed error
 	v := &render.Stream{
@@ -93,21 +93,22 @@ func affects(t *dump.Txn, root string) bool {
 
 var _ render.Item = (*logItem)(nil)
 
-// logItem is one transaction in the output of log.
+// logItem is one transaction in the output of the command log.
 type logItem struct {
 	*dump.Txn
 	data bool
 }
 
-// txnNames maps transaction types to names. Where zkCli has a matching command, its name is used.
+// txnNames maps transaction types to names. If zkCli has a command for the type, the name is that
+// of the command.
 var txnNames = map[int32]string{
 	jute.OpCreate: "create", jute.OpCreate2: "create", jute.OpCreateContainer: "create", jute.OpCreateTTL: "create",
 	jute.OpDelete: "delete", jute.OpDeleteContainer: "deleteContainer", jute.OpSetData: "set", jute.OpSetACL: "setAcl", jute.OpCheck: "check",
 	jute.OpReconfig: "reconfig", dump.TxnCreateSession: "session", dump.TxnCloseSession: "close", dump.TxnError: "refused",
 }
 
-// typeName returns the name of the transaction's type. For a create, it includes the flag for the
-// kind of the new znode.
+// typeName returns the name of the transaction's type. For a create, the name includes the flag
+// that selects the kind of the new znode.
 func (l *logItem) typeName() string {
 	name := txnNames[l.Type]
 	switch {

@@ -69,14 +69,14 @@ var mirrorCommand = &commands.Command{
 type mirror struct {
 	env      *commands.Env
 	src, dst *endpoint
-	dryRun   bool // only print the differences
-	sure     bool // delete znodes without asking
+	dryRun   bool // whether to only print the differences
+	sure     bool // whether to delete znodes without asking
 
-	declined bool // the user declined the deletions
+	declined bool // whether the user declined the deletions
 
-	leftAlone int // number of znodes that differ but are not changed
+	leftAlone int // number of znodes that differ but stay unchanged
 	unread    zktree.UnreadError
-	missing   zktree.Refusals // znodes of the source that cannot be created
+	missing   zktree.Refusals // znodes of the source that cannot be created in the destination
 }
 
 // check returns an error if the source cannot be mirrored to the destination.
@@ -115,8 +115,8 @@ func (m *mirror) once(ctx context.Context) error {
 		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.leftAlone)
 }
 
-// pass compares the source with the destination and makes the edits that remove the differences.
-// Deletions come last, and each requires the version that was read.
+// pass compares the source with the destination and removes the differences. Deletions come last. A
+// change or deletion fails if another client has changed the znode after the comparison.
 func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 	m.leftAlone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
 	differences, err := m.compare(ctx)
@@ -133,7 +133,7 @@ func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
 	return done, errors.Join(errs...)
 }
 
-// compare reads the source and the destination, and returns their differences.
+// compare reads the source and the destination, and returns the differences between them.
 func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, error], error) {
 	src, err := m.src.subtree(ctx, nil)
 	if err != nil {
@@ -158,7 +158,7 @@ func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, erro
 	}, nil
 }
 
-// apply makes the edits that remove the given differences. Before it asks the user whether to
+// apply changes the destination to remove the given differences. Before it asks the user whether to
 // delete znodes, it calls endProgress.
 func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
 	return zktree.Write(ctx, m.dst.session.Client, m.dst.word, zktree.Overwrite, progress, func(w *zktree.Writer) error {
@@ -174,8 +174,8 @@ func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Differe
 	})
 }
 
-// countSkipped yields all edits unchanged. It counts the znodes that differ but are not changed
-// or cannot be created.
+// countSkipped yields all edits unchanged. It counts znodes that differ but stay unchanged, and
+// znodes that cannot be created.
 func (m *mirror) countSkipped(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.Edit, error] {
 	return func(yield func(zktree.Edit, error) bool) {
 		for e, err := range edits {
@@ -193,7 +193,7 @@ func (m *mirror) countSkipped(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zkt
 	}
 }
 
-// confirmDeletions asks the user whether to make the deletions.
+// confirmDeletions asks the user whether to delete the znodes that only the destination contains.
 func (m *mirror) confirmDeletions(ctx context.Context, deletions []zktree.Edit) (bool, error) {
 	if m.sure {
 		return true, nil

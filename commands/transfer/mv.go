@@ -46,15 +46,15 @@ var mvCommand = &commands.Command{
 	}),
 }
 
-// Limits of a move in a single transaction. They are far below a server's limit on the size of a
+// Limits on a move in a single transaction. They are far below a server's limit on the size of a
 // request.
 const (
 	moveBytes  = 700 << 10
 	moveZnodes = 4000
 )
 
-// mover is one run of mv. It copies the source and then deletes it, unless a single transaction
-// can move it.
+// mover is one run of the command mv. If possible, it moves the source in a single transaction;
+// otherwise, it copies the source and then deletes it.
 type mover struct{ copier }
 
 func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
@@ -82,8 +82,8 @@ func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
 		"done", "mv", "src", src.word, "dst", dst.word, "moved", n, "transaction", moved)
 }
 
-// moveAtomically moves the source in a single transaction. moved is false if that is not
-// possible. n is the number of znodes.
+// moveAtomically moves the source in a single transaction. moved is false if it could not do so. n
+// is the number of znodes in the source.
 func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err error) {
 	if m.src.session != m.dst.session {
 		return 0, false, nil
@@ -113,8 +113,9 @@ func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err erro
 	return len(all), err == nil, err
 }
 
-// readSource reads the source. fits is false if one transaction cannot move it: it is too large,
-// or an ACL would prevent zksh from creating the children of a znode.
+// readSource reads the znodes of the source. fits is false if a single transaction cannot move
+// them, because they are too large or because an ACL would prevent zksh from creating the children
+// of a znode.
 func (m *mover) readSource(ctx context.Context) (all []*dump.Znode, fits bool, err error) {
 	update, end := m.env.Screen.Progress("read")
 	defer end()
@@ -140,7 +141,7 @@ func (m *mover) readSource(ctx context.Context) (all []*dump.Znode, fits bool, e
 	return all, err == nil, err
 }
 
-// filter is like copier.filter, but returns an error for each znode that a copy would skip.
+// filter is like copier.filter, but returns an error for each znode that a copy would leave out.
 func (m *mover) filter(z *dump.Znode, refusal error) (bool, error) {
 	switch drop, err := m.copier.filter(z, refusal); {
 	case err != nil:
@@ -153,12 +154,13 @@ func (m *mover) filter(z *dump.Znode, refusal error) (bool, error) {
 	return false, nil
 }
 
-// copyAndDelete copies the source, compares the copy with the source, and then deletes the
-// source. It deletes only znodes that are certain to be equal to their copies.
+// copyAndDelete copies the source, compares the copy with the source, and then deletes the source.
+// It deletes a znode only if it is certain to be equal to its copy.
 func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	t, err := m.src.subtree(ctx, nil)
 	if err == nil {
-		err = m.each(t.Without(m.filter), func(*dump.Znode) error { return nil }) // before anything is created, check that all znodes can be moved
+		// Before anything is created, check that every znode can be moved.
+		err = m.each(t.Without(m.filter), func(*dump.Znode) error { return nil })
 	}
 	if err != nil {
 		return 0, err
@@ -185,8 +187,8 @@ func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// leftOutError returns an error if the copy skipped an ephemeral znode. Such a znode must have
-// been created during the move.
+// leftOutError returns an error if an ephemeral znode was left out of the copy. Such a znode must
+// have been created during the move.
 func (m *mover) leftOutError() error {
 	if m.leftOut > 0 {
 		return fmt.Errorf("%s appeared during the move", zktree.Ephemerals(m.leftOut))
@@ -194,7 +196,7 @@ func (m *mover) leftOutError() error {
 	return nil
 }
 
-// compare returns an error if the copy differs from the source.
+// compare compares the copy with the source, and returns an error if they differ.
 func (m *mover) compare(ctx context.Context) error {
 	src, err := m.src.subtree(ctx, nil)
 	if err != nil {
@@ -217,8 +219,8 @@ func (m *mover) compare(ctx context.Context) error {
 	return nil
 }
 
-// deleteSource deletes the source, children before their parents. It stops at a znode that has
-// changed after the transaction zxid.
+// deleteSource deletes the source, children before their parents. It stops at a znode that was
+// changed after the transaction with the given zxid.
 func (m *mover) deleteSource(ctx context.Context, zxid int64) (int, error) {
 	update, end := m.env.Screen.Progress("deleted")
 	defer end()
@@ -236,8 +238,8 @@ func (m *mover) deleteSource(ctx context.Context, zxid int64) (int, error) {
 	return done.Deleted, err
 }
 
-// deleteUnchanged deletes the znodes of the walk. It stops at a znode that has changed after the
-// transaction zxid.
+// deleteUnchanged deletes the znodes that the walk visits. It stops at a znode that was changed
+// after the transaction with the given zxid.
 func (m *mover) deleteUnchanged(walk *zktree.Walk, w *zktree.Writer, zxid int64) error {
 	for s, err := range walk.Steps() {
 		switch {

@@ -15,17 +15,20 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// scriptLines returns the lines of a zksh script that makes the given edits.
+// scriptLines returns the lines of a zksh script that carries out the given edits.
 func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var last []string // commands that set ACLs which would prevent the script from creating descendants
+		// Commands that set ACLs under which the script could no longer create descendants. They
+		// come last.
+		var last []string
 		for e, err := range all {
 			if err != nil {
 				yield("", err)
 				return
 			}
 			now, later := editLines(e)
-			if last = append(last, later...); e.Does == zktree.SetsACL { // edits that set ACLs come last, children before their parents
+			// Edits that set ACLs come last, children before their parents.
+			if last = append(last, later...); e.Does == zktree.SetsACL {
 				slices.Reverse(last)
 				now, last = append(last, now...), nil
 			}
@@ -43,8 +46,8 @@ func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	}
 }
 
-// editLines returns the commands that make an edit. The commands in later belong at the end of
-// the script.
+// editLines returns the commands that carry out an edit. The commands in later must come at the end
+// of the script.
 func editLines(e zktree.Edit) (now, later []string) {
 	path := commands.Quote(e.Path)
 	version := ""
@@ -68,8 +71,9 @@ func editLines(e zktree.Edit) (now, later []string) {
 	return []string{commentLine(path, e.Why)}, nil
 }
 
-// createLines returns the commands that create a znode. If the znode's ACL might prevent the
-// script from creating descendants, the command in later sets the ACL at the end of the script.
+// createLines returns the commands that create a znode. If the znode's ACL might prevent the script
+// from creating descendants, later contains the command that sets this ACL at the end of the
+// script.
 func createLines(z *dump.Znode, path string) (now, later []string) {
 	line := "create"
 	switch z.Kind {
@@ -91,7 +95,7 @@ func createLines(z *dump.Znode, path string) (now, later []string) {
 		return []string{line}, []string{setACL}
 	case zktree.ShutsOut(z):
 		return []string{line + " " + commands.Quote(acl+",auth::ca")}, []string{setACL}
-	case z.Data == nil: // create accepts an ACL only after data
+	case z.Data == nil: // the command create accepts an ACL only after data
 		return []string{line, setACL}, nil
 	}
 	return []string{line + " " + commands.Quote(acl)}, nil
@@ -105,13 +109,13 @@ func aclLine(path, version string, acl []zk.ACL) string {
 	return "setAcl" + version + " " + path + " " + commands.Quote(text)
 }
 
-// commentLine returns a comment line for a script, which names a path and a reason.
+// commentLine returns a comment line for a script. It consists of a path and a reason.
 func commentLine(path, why string) string {
 	return "# " + path + ": " + strings.ReplaceAll(why, "\n", " ")
 }
 
-// dataWord returns data as an argument of a command. If that argument is base64, flags contains
-// the flag that says so. If data is nil, both are empty.
+// dataWord returns data in the form of a command's argument. If the argument is base64, flags
+// contains the flag that declares this. If data is nil, both results are empty.
 func dataWord(data []byte) (flags, word string) {
 	switch {
 	case data == nil:

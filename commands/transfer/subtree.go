@@ -10,20 +10,20 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// reserved is the root of the subtree in which a server stores its own znodes. No command copies
-// or deletes this subtree.
+// reserved is the root of the subtree in which a server stores its own znodes. No command copies or
+// deletes it.
 const reserved = "/zookeeper"
 
-// isReserved reports whether commands skip path, because path is reserved for the server and the
-// endpoint is the server's root.
+// isReserved reports whether commands skip the znode at path. They do so if the path is reserved
+// for the server and the endpoint is the server's root.
 func (s *endpoint) isReserved(path string) bool {
 	whole := s.Path == "/" && (s.session == nil || s.session.ServerPath("/") == "/")
 	return whole && dump.Within(path, reserved)
 }
 
-// subtree returns the znodes of an endpoint, except for those that are reserved for the server.
-// If the endpoint is on a server, subtree first waits until that server has caught up with the
-// leader, so that recent writes on other connections are visible.
+// subtree returns the znodes of an endpoint, except for those that are reserved for the server. For
+// a subtree on a server, it first waits until the server has caught up with the leader. Recent
+// writes of other clients are then visible.
 func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
 	t := zktree.Tree{Root: s.Path}
 	if s.tree != nil {
@@ -37,8 +37,8 @@ func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktre
 	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return s.isReserved(z.Path), nil }), nil
 }
 
-// wrapLast adds the name of the endpoint's ensemble to the error with which a sequence of znodes
-// ends.
+// wrapLast passes the znodes through. If the sequence ends with an error, wrapLast adds the name of
+// the endpoint's ensemble to that error.
 func (s *endpoint) wrapLast(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
 		for z, err := range nodes {
