@@ -12,23 +12,23 @@ import (
 	"github.com/zksh/zksh/internal/dump"
 )
 
-// An Aspect is a bit set of the properties in which two znodes differ.
+// An Aspect is a set of properties in which two znodes differ, stored as bits.
 type Aspect int
 
-// Properties of a znode that Compare compares.
+// Properties of znodes that Compare compares.
 const (
 	DataDiffers Aspect = 1 << iota
 	ACLDiffers
-	KindDiffers // exactly one of them is ephemeral, or their kinds differ and neither is persistent
+	KindDiffers // exactly one znode is ephemeral, or neither is persistent and their kinds differ
 )
 
 // A Difference describes a znode that differs between two trees, A and B, or that exists in only
 // one of them.
 type Difference struct {
 	Below string      // path relative to the root of each tree; empty for the roots
-	A, B  *dump.Znode // nil in the tree that lacks the znode
+	A, B  *dump.Znode // the znode in each tree; nil if the tree does not contain it
 	Aspect
-	Err error // set if the znode is unreadable in A or B, so that its subtree cannot be compared
+	Err error // set if the znode is unreadable in A or B; its descendants are then not compared
 }
 
 // Differs sets d.Aspect and reports whether the two znodes differ.
@@ -42,7 +42,8 @@ func (d *Difference) Differs() bool {
 
 // Compare yields the differences between two trees. A znode comes before its descendants, and
 // siblings are sorted by name. For a znode that is unreadable in either tree, Compare yields a
-// Difference with Err and skips the descendants. If reading a tree fails, the error comes last.
+// Difference with Err set, and skips the descendants. If reading a tree fails, that error comes
+// last.
 func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
 		as, bs := newCursor(a), newCursor(b)
@@ -63,8 +64,8 @@ func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	}
 }
 
-// nextDifference advances the cursor at the earlier path, or both cursors if they are at the
-// same path. It returns the znodes that were at this path, and reports whether they differ.
+// nextDifference compares the two trees at the earlier of the two cursors' paths. It returns the
+// znodes at that path, reports whether they differ, and advances the cursors that were there.
 func nextDifference(a, b *cursor) (d Difference, differs bool) {
 	order := a.compare(b)
 	if order <= 0 {
@@ -85,7 +86,7 @@ func nextDifference(a, b *cursor) (d Difference, differs bool) {
 	return d, true
 }
 
-// A cursor is a position in one of the compared trees.
+// A cursor is a position in one of the two trees that Compare compares.
 type cursor struct {
 	Tree
 	next   func() (*dump.Znode, error, bool)
@@ -94,7 +95,7 @@ type cursor struct {
 	below  string
 	err    error
 	atEnd  bool
-	hidden string // prefix of the paths below the last unreadable znode; empty if there was none so far
+	hidden string // prefix of all paths below the last unreadable znode; empty before the first
 }
 
 func newCursor(t Tree) *cursor {
@@ -104,7 +105,7 @@ func newCursor(t Tree) *cursor {
 	return s
 }
 
-// advance moves the cursor to the next znode.
+// advance moves the cursor to the next znode of the tree.
 func (s *cursor) advance() {
 	if s.err != nil {
 		s.hidden = s.below + "/"
@@ -116,7 +117,7 @@ func (s *cursor) advance() {
 	}
 }
 
-// readError returns the error that ended the tree early, or nil.
+// readError returns the error that ended the reading of the tree, or nil.
 func (s *cursor) readError() error {
 	if s.node == nil {
 		return s.err
@@ -124,13 +125,13 @@ func (s *cursor) readError() error {
 	return nil
 }
 
-// hides reports whether a path lies inside the subtree of the last unreadable znode.
+// hides reports whether a path is below the last unreadable znode.
 func (s *cursor) hides(below string) bool {
 	return s.hidden != "" && strings.HasPrefix(below, s.hidden)
 }
 
-// compare compares the current paths of two cursors. A cursor that has reached its end sorts
-// after any other.
+// compare compares the paths of two cursors in the order of Compare. A cursor at the end of its
+// tree comes after all others.
 func (s *cursor) compare(other *cursor) int {
 	switch {
 	case s.atEnd:
@@ -154,7 +155,7 @@ func aspects(a, b *dump.Znode) (differs Aspect) {
 	return differs
 }
 
-// SameData reports whether a and b are the same data. Null data (nil) and empty data are
+// SameData reports whether a and b are the same znode data. Null data (nil) and empty data are
 // different.
 func SameData(a, b []byte) bool { return bytes.Equal(a, b) && (a == nil) == (b == nil) }
 

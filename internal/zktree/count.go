@@ -10,12 +10,12 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// maxStats is the maximum memory for the result of Stats, in bytes. It is enough for about
-// 300,000 znodes.
+// maxStats is the maximum size of the map that Stats returns, in bytes of memory. It suffices for
+// about 300,000 znodes.
 const maxStats = 64 << 20
 
-// Stats returns a map from the path of each readable znode in a subtree to its Stat. The map is
-// empty if the root does not exist. Stats fails if the map would need more memory than maxStats.
+// Stats returns the Stat of each readable znode in a subtree, by path. The map is empty if the root
+// does not exist. Stats fails if the map would need more than maxStats bytes.
 func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.Stat, error) {
 	src, err := OnServer(ctx, c, root, false)
 	if err != nil {
@@ -44,8 +44,8 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 	return stats, nil
 }
 
-// CountEphemerals returns the number of ephemeral znodes in a subtree, and the number of znodes
-// whose Stat the server does not show us. It requests the Stats of leaves only, because
+// CountEphemerals returns the number of ephemeral znodes in a subtree. hidden is the number of
+// znodes whose Stat the session may not read. It requests the Stats of leaves only, because
 // ephemeral znodes cannot have children.
 func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (found, hidden int, err error) {
 	src, err := OnServer(ctx, c, root, false)
@@ -88,5 +88,5 @@ type Counts struct {
 	Created, Skipped, Changed, Deleted int
 }
 
-// Total returns the sum of the four numbers.
+// Total returns the sum of the four counts.
 func (c Counts) Total() int { return c.Created + c.Skipped + c.Changed + c.Deleted }

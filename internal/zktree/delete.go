@@ -12,22 +12,22 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// DefaultBatch is the default number of deletes in one multi, the same as in zkCli.
+// DefaultBatch is the default number of deletes in one multi. zkCli uses the same number.
 const DefaultBatch = 1000
 
 const (
 	deleteWindow = 8 // maximum number of multis in flight
-	maxRounds    = 5 // maximum number of passes over a subtree in which other clients keep creating znodes
+	maxRounds    = 5 // maximum number of passes while other clients keep creating znodes
 )
 
-// Refusals collects the errors of requests that a server rejected: the first few errors, and the
-// number of all of them.
+// Refusals collects the errors of requests that a server rejected. It stores the first few errors
+// and counts all of them.
 type Refusals struct {
-	First []error // at most namedRefusals
+	First []error // the first errors; at most namedRefusals
 	N     int
 }
 
-// namedRefusals is the maximum number of errors that Refusals stores and prints.
+// namedRefusals is the maximum number of errors that a Refusals stores and prints.
 const namedRefusals = 20
 
 // Add counts an error, and stores it if it is one of the first namedRefusals errors.
@@ -37,7 +37,7 @@ func (r *Refusals) Add(err error) {
 	}
 }
 
-// Error lists the stored errors and the number of the others.
+// Error lists the stored errors, and states the number of further errors.
 func (r *Refusals) Error() string {
 	var b strings.Builder
 	for i, f := range r.First {
@@ -55,15 +55,15 @@ func (r *Refusals) Error() string {
 // Unwrap returns the stored errors.
 func (r *Refusals) Unwrap() []error { return r.First }
 
-// A PartialError reports that an operation on a subtree was applied to only some of its znodes.
+// A PartialError reports that an operation on a subtree affected only some of its znodes.
 type PartialError struct {
 	Verb string // past participle of the operation, such as "deleted"
 	Root string
 	zkconn.Outcome
-	Total    int  // number of znodes that were found
-	Whole    bool // the subtree was read completely, so Total counts all of its znodes
+	Total    int  // number of znodes found in the subtree
+	Whole    bool // whether the subtree was read completely, so that Total counts all of its znodes
 	Failures Refusals
-	Cause    error // why the operation stopped early; nil if it tried every znode
+	Cause    error // reason why the operation stopped early, or nil if it tried every znode
 }
 
 func (e *PartialError) Error() string {
@@ -83,7 +83,7 @@ func (e *PartialError) Error() string {
 	return text
 }
 
-// Unwrap returns the failures, preceded by the cause if there is one.
+// Unwrap returns the cause, if there is one, followed by the failures.
 func (e *PartialError) Unwrap() []error {
 	if e.Cause == nil {
 		return e.Failures.First
@@ -91,26 +91,27 @@ func (e *PartialError) Unwrap() []error {
 	return append([]error{e.Cause}, e.Failures.First...)
 }
 
-// A subtreeJob is an operation on every znode of a subtree, and its result so far.
+// A subtreeJob is an operation on every znode of a subtree, together with its result so far.
 type subtreeJob struct {
 	ctx        context.Context
 	c          zkconn.Client
 	p          *zkconn.Pipe
 	progress   Progress
 	result     PartialError
-	doneBefore int      // znodes done in earlier rounds
-	found      int      // znodes found in this round
+	doneBefore int      // number of znodes done in earlier rounds
+	found      int      // number of znodes found in this round
 	vanished   int      // number of found znodes that another client deleted first
-	notEmpty   Refusals // errors of deletes that were rejected because the znode had children
+	notEmpty   Refusals // errors of deletes that were rejected because the znode still had children
 }
 
-// A target is a znode that is to be deleted or changed.
+// A target is a znode to be deleted or changed.
 type target struct {
 	path       string
-	unreadable error // why its children could not be listed; nil if they could
+	unreadable error // error from listing the children of the znode, or nil
 }
 
-// leavesFirst calls visit for each znode of the subtree, after all descendants of that znode.
+// leavesFirst calls visit for each znode of the subtree. It calls visit for a znode after all
+// descendants of that znode.
 func (j *subtreeJob) leavesFirst(visit func(target) error) error {
 	j.result.Whole = false
 	src, err := OnServer(j.ctx, j.c, j.result.Root, false)
@@ -140,8 +141,8 @@ func (j *subtreeJob) reportProgress() { j.progress.report(j.result.Done, j.total
 
 func (j *subtreeJob) total() int { return j.doneBefore + j.found - j.vanished }
 
-// finish returns nil if every znode was done, or else the result as an error. cause is the error
-// that stopped the operation early, or nil.
+// finish returns nil if the operation succeeded for every znode. Otherwise it returns the result as
+// an error. cause is the error that stopped the operation early, or nil.
 func (j *subtreeJob) finish(cause error) error {
 	j.result.Total = j.total()
 	if j.result.Cause = cause; cause == nil && j.result.Failures.N == 0 {
@@ -151,10 +152,12 @@ func (j *subtreeJob) finish(cause error) error {
 }
 
 // Delete deletes a subtree, leaves first, and returns the number of znodes that it deleted. It
-// starts to delete while it is still reading the rest of the subtree. It sends multis of at most
-// batch deletes, or single deletes if batch is below 1. A znode that another client deletes
-// meanwhile is not an error. A znode that another client creates meanwhile is deleted too. If
-// something remains, the error is a *PartialError, unless the root itself could not be read.
+// sends multis of at most batch deletes, or single deletes if batch is below 1. The first deletes
+// are sent while the rest of the subtree is still being read.
+//
+// Other clients may change the subtree at the same time. Delete ignores znodes that they delete
+// first, and also deletes znodes that they create. If any znode remains, the error is a
+// *PartialError, unless the root itself could not be read.
 func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progress Progress) (int, error) {
 	j := &subtreeJob{ctx: ctx, c: c, progress: progress, result: PartialError{Verb: "deleted", Root: root}}
 	for round := 1; ; round++ {
@@ -165,8 +168,8 @@ func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progre
 	}
 }
 
-// deleteRound reads and deletes the subtree once, as round n, counted from 1. It reports whether
-// another round is needed because other clients created znodes meanwhile.
+// deleteRound reads and deletes the subtree once. n is the number of the round, counted from 1.
+// again is true if another round is needed, because other clients created znodes during this one.
 func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
 	j.doneBefore, j.found, j.vanished, j.notEmpty = j.result.Done, 0, 0, Refusals{}
 	err = j.deleteOnce(batch)
@@ -175,7 +178,7 @@ func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
 		return false, nil
 	case n == 1 && j.found == 0 && err != nil: // the root could not be read
 		return false, err
-	case err != nil, j.result.Failures.N > 0: // the znodes that remain explain why their parents are not empty
+	case err != nil, j.result.Failures.N > 0: // these errors explain why the parents are not empty
 		return false, j.finish(err)
 	case j.notEmpty.N > 0 && n < maxRounds:
 		return true, nil
@@ -185,9 +188,10 @@ func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
 }
 
 // deleteOnce deletes the subtree in multis. If a multi fails, its znodes are deleted one by one.
-// The server executes a session's requests in order, so the delete of a parent arrives after the
-// deletes of its children. The exception is a multi that a busy server rejected at first and
-// that is sent again: later multis overtake it and fail. Their znodes are deleted one by one.
+//
+// The server executes a session's requests in order, so it deletes children before their parents.
+// There is one exception: if an overloaded server rejects a multi, zksh sends it again, and later
+// multis overtake it and fail. The znodes of those multis are then deleted one by one.
 func (j *subtreeJob) deleteOnce(batch int) error {
 	size := 0
 	var next []target
@@ -228,8 +232,8 @@ func (j *subtreeJob) deleteOnce(batch int) error {
 	return cmp.Or(err, pending.drain())
 }
 
-// handleBatch handles the answer to a multi. If the multi failed, its znodes are deleted one by
-// one.
+// handleBatch handles the reply to a multi of deletes. If the multi failed, it deletes the znodes
+// one by one.
 func (j *subtreeJob) handleBatch(batch []target, _ zkconn.Written, err error) error {
 	if err == nil {
 		j.result.Done += len(batch)
@@ -246,9 +250,9 @@ func (j *subtreeJob) handleBatch(batch []target, _ zkconn.Written, err error) er
 	return single.drain()
 }
 
-// singleDeletes returns a window for requests that delete one znode each. If a busy server
-// rejected a delete at first, the delete of the parent may have overtaken it and failed. The
-// delete of the parent is then sent again.
+// singleDeletes returns the flights for requests that delete one znode each. If an overloaded
+// server rejects a delete at first, the delete of the parent can overtake it and fail because the
+// parent is not empty. In that case, the delete of the parent is sent again.
 func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	var f *flights[target, zkconn.Written]
 	f = newFlights(j.ctx, writeGrace, singleWindow, func(t target, _ zkconn.Written, refusal error) error {
@@ -267,18 +271,18 @@ func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	return f
 }
 
-// addOutcome adds the counts of changes for which there was no conclusive answer.
+// addOutcome counts changes that the server did not confirm or reject.
 func (j *subtreeJob) addOutcome(outcome zkconn.Outcome) {
 	j.result.Outcome = j.result.Outcome.Plus(outcome)
 }
 
-// countDelete counts the result of deleting one znode. If the znode has children that we have no
-// permission to list, countDelete stores the error of the list request.
+// countDelete counts the result of deleting one znode. If the znode has children that the session
+// has no permission to list, countDelete stores the error from listing them.
 func (j *subtreeJob) countDelete(t target, err error) {
 	switch {
 	case err == nil:
 		j.result.Done++
-	case errors.Is(err, zkconn.NoNode): // another client deleted it first
+	case errors.Is(err, zkconn.NoNode): // another client deleted the znode first
 		j.vanished++
 	case errors.Is(err, zkconn.NotEmpty) && t.unreadable == nil:
 		j.notEmpty.Add(err)
@@ -290,17 +294,18 @@ func (j *subtreeJob) countDelete(t target, err error) {
 	j.reportProgress()
 }
 
-// countRejected counts a znode that could not be changed, and stores the reason.
+// countRejected counts a znode that the server did not change, and stores the reason.
 func (j *subtreeJob) countRejected(why error) {
 	j.result.Rejected++
 	j.result.Failures.Add(why)
 }
 
-// SetACL sets the ACL of every znode of a subtree and returns the number of znodes that it
-// changed. It changes parents last, so that an ACL that denies us access does not cut us off
-// from the descendants. version is the ACL version that each znode must have, or -1 for any
-// version. If some znode was not changed, the error is a *PartialError, unless the root itself
-// could not be read.
+// SetACL sets the ACL of every znode of a subtree, children before their parents, and returns the
+// number of znodes that it changed. With this order, an ACL that denies the session access to a
+// parent does not prevent the changes below it.
+//
+// version is the ACL version that each znode must have, or -1 for any. If some znode was not
+// changed, the error is a *PartialError, unless the root itself could not be read.
 func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, version int32, progress Progress) (int, error) {
 	j := &subtreeJob{ctx: ctx, c: c, progress: progress, result: PartialError{Verb: "changed the ACL of", Root: root}}
 	pending := newFlights(ctx, writeGrace, singleWindow, j.handleACL)
@@ -313,8 +318,8 @@ func SetACL(ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, ver
 	return j.result.Done, j.finish(cmp.Or(err, pending.drain()))
 }
 
-// handleACL handles the answer to the SetACL request for one znode. If the children of the znode
-// could not be listed, their ACLs are unchanged, and that counts as a failure.
+// handleACL handles the reply to a request that sets the ACL of one znode. If the children of the
+// znode could not be listed, their ACLs are unchanged, which counts as a failure.
 func (j *subtreeJob) handleACL(t target, st *zk.Stat, err error) error {
 	switch {
 	case err == nil:

@@ -11,10 +11,10 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Kept is a Source that reads a saved tree, such as a dump or a snapshot.
+// A Kept is a Source that reads from a tree in a file, such as a dump or a snapshot.
 type Kept struct{ t *dump.Tree }
 
-// OnFile returns a Source that reads the saved tree t.
+// OnFile returns a Source that reads from the tree t of a file.
 func OnFile(t *dump.Tree) *Kept { return &Kept{t} }
 
 // fileBatch is the maximum number of paths in one call of Ask.
@@ -25,10 +25,10 @@ var _ Source = (*Kept)(nil)
 // Batch implements Source.
 func (k *Kept) Batch(Want) int { return fileBatch }
 
-// Ask implements Source. The tree is not read until Wait is called.
+// Ask implements Source. It reads nothing; the method Wait of the Answer does so.
 func (k *Kept) Ask(paths []string, want Want) Answer { return &fileAnswer{k, paths, want} }
 
-// A fileAnswer reads its entries when Wait is called.
+// A fileAnswer is an Answer that reads its entries when Wait is called.
 type fileAnswer struct {
 	k     *Kept
 	paths []string
@@ -73,7 +73,7 @@ func (k *Kept) entry(path string, want Want) (e Entry, err error) {
 		return e, err
 	}
 	e.Data, e.ACL, e.Stat, e.Kind, e.TTL = z.Data, z.ACL, z.Stat, z.Kind, z.TTL
-	if e.Stat == nil && want.Stat { // set the two fields that are known although the file has no Stat
+	if e.Stat == nil && want.Stat { // without a Stat in the file, only two fields are known
 		if z, err = k.t.Znode(path, true); err != nil {
 			return e, err
 		}

@@ -7,25 +7,25 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A gracePeriod is how long to wait for the answers to in-flight requests after the context has
-// ended.
+// A gracePeriod is the time to wait for replies to in-flight requests after the context has ended.
 type gracePeriod time.Duration
 
-const noGrace gracePeriod = 0 // for reads, whose answers are no longer needed
+const noGrace gracePeriod = 0 // for reads, whose results are not needed after the context has ended
 
 var writeGrace = gracePeriod(time.Second) // for writes, whose results must be counted; tests use a longer period
 
-// flights keeps several requests in flight on a pipe. It handles their answers, rejections
-// included, in the order of the requests. It halves its window if the server is overloaded.
+// flights keeps several requests in flight on a pipe. It handles the replies, including rejections,
+// in the order of the requests. If the server is overloaded, it halves the number of requests in
+// flight.
 type flights[J, T any] struct {
-	ctx     context.Context // context of the pipe; once it has ended, the pipe sends nothing more
-	waiting context.Context // context for waiting; it ends a grace period after ctx
-	close   func()          // releases the context in the field waiting
-	limit   int             // maximum of window
-	window  int             // number of requests that may be in flight now
-	slowed  bool            // a request was repeated, so that later requests overtook it
+	ctx     context.Context // context of the pipe, which sends no more requests after the context has ended
+	waiting context.Context // context for waiting for replies; ends a grace period after ctx
+	close   func()          // releases the context waiting
+	limit   int             // maximum value of window
+	window  int             // current maximum number of requests in flight
+	slowed  bool            // whether a request was sent again, and later requests overtook it
 	handle  func(J, T, error) error
-	onLost  func(J, zkconn.Outcome) // called for each job without a conclusive answer; nil if the caller counts none
+	onLost  func(J, zkconn.Outcome) // called for each request with an unknown outcome; may be nil
 	queue   []flight[J, T]
 }
 
@@ -34,24 +34,24 @@ type flight[J, T any] struct {
 	reply *zkconn.Pending[T]
 }
 
-// newFlights returns flights without requests. It calls handle for each answer. The caller must
-// call close.
+// newFlights returns flights without requests yet. handle is called with the reply to each request.
+// The caller must call close on the result.
 func newFlights[J, T any](ctx context.Context, grace gracePeriod, window int, handle func(J, T, error) error) *flights[J, T] {
 	waiting, done := outlive(ctx, grace)
 	return &flights[J, T]{ctx: ctx, waiting: waiting, close: done, limit: window, window: window, handle: handle}
 }
 
-// add adds a request to the window. If the window is full, it first waits for older answers and
-// handles them. It fails when a request gets no conclusive answer, or when handle fails.
+// add adds a request. If the window is full, add first waits for earlier replies and handles them.
+// It fails if the outcome of a request is unknown, or if handle returns an error.
 func (f *flights[J, T]) add(job J, reply *zkconn.Pending[T]) error {
 	f.queue = append(f.queue, flight[J, T]{job, reply})
 	return f.drainTo(f.window - 1)
 }
 
-// drain waits for all outstanding answers and handles them.
+// drain waits for the replies to all requests in flight, and handles them.
 func (f *flights[J, T]) drain() error { return f.drainTo(0) }
 
-// drainTo waits for answers and handles them until at most limit requests are outstanding.
+// drainTo waits for replies and handles them, until at most limit requests are in flight.
 func (f *flights[J, T]) drainTo(limit int) error {
 	for len(f.queue) > limit {
 		first := f.queue[0]
@@ -70,8 +70,8 @@ func (f *flights[J, T]) drainTo(limit int) error {
 	return nil
 }
 
-// abandon ends the window because there is no conclusive answer to job. It counts the later
-// requests, which may still get answers.
+// abandon gives up after a request whose outcome is unknown. It reports that outcome, and the
+// outcomes of the requests after it, to onLost.
 func (f *flights[J, T]) abandon(job J, outcome zkconn.Outcome) {
 	if f.onLost != nil {
 		f.onLost(job, outcome)
@@ -79,8 +79,8 @@ func (f *flights[J, T]) abandon(job J, outcome zkconn.Outcome) {
 	f.abandonRest()
 }
 
-// abandonRest ends the window and counts the requests that are still outstanding. It ignores
-// rejections.
+// abandonRest gives up on the requests that are still in flight. It handles the replies that still
+// arrive, and ignores rejections.
 func (f *flights[J, T]) abandonRest() {
 	rest := f.queue
 	f.queue = nil
@@ -93,13 +93,13 @@ func (f *flights[J, T]) abandonRest() {
 		case err != nil:
 			f.onLost(next.job, outcome)
 		case refusal == nil:
-			_ = f.handle(next.job, v, nil) // it only counts a success
+			_ = f.handle(next.job, v, nil) // ignore the error: handle only counts the success
 		}
 	}
 }
 
-// wait waits for an answer. refusal is set if the server rejected the request, which then had no
-// effect. err is set if there is no conclusive answer.
+// wait waits for a reply. refusal is set if the server rejected the request, which then had no
+// effect. err is set if the outcome of the request is unknown.
 func (f *flights[J, T]) wait(reply *zkconn.Pending[T]) (v T, refusal error, outcome zkconn.Outcome, err error) {
 	v, err = reply.Wait(f.waiting)
 	f.window = adjustWindow(f.window, f.limit, reply.Slowed())
@@ -111,8 +111,8 @@ func (f *flights[J, T]) wait(reply *zkconn.Pending[T]) (v T, refusal error, outc
 	return v, nil, outcome, err
 }
 
-// adjustWindow returns the new size of a window after an answer: half the size if the server was
-// overloaded, or else one more, up to limit.
+// adjustWindow returns the size of a window after a reply. If the server was overloaded, it returns
+// half the size; otherwise it returns one more, up to limit.
 func adjustWindow(window, limit int, slowed bool) int {
 	if slowed {
 		return max(1, window/2)
@@ -120,11 +120,11 @@ func adjustWindow(window, limit int, slowed bool) int {
 	return min(limit, window+1)
 }
 
-// outlive returns a context that ends one grace period after ctx, with the same cause. The
-// returned function releases the context.
+// outlive returns a context that ends one grace period after ctx, with the same cause. The function
+// that it returns releases the context.
 func outlive(ctx context.Context, grace gracePeriod) (context.Context, func()) {
 	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { // its goroutine ends with waiting at the latest
+	stop := context.AfterFunc(ctx, func() { // the goroutine of AfterFunc ends with the context waiting at the latest
 		select {
 		case <-time.After(time.Duration(grace)):
 			cancel(context.Cause(ctx))

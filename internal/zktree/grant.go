@@ -10,17 +10,17 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A grant is a new ACL that is to be set on a znode.
+// A grant is a new ACL to be set on a znode.
 type grant struct {
 	path            string
 	acl             []zk.ACL
 	version         int32
-	removesIdentity bool // the new ACL removes our identity, which the Writer added
-	counted         bool // the znode is already counted as created or changed
+	removesIdentity bool // whether the new ACL removes the session's identity, which the Writer added
+	counted         bool // whether the znode has already been counted as created or changed
 }
 
-// setACLNow waits for the answers to all earlier edits, then sets an ACL and waits for the
-// answer.
+// setACLNow waits for the replies to all earlier edits. It then sets an ACL and waits for the
+// reply.
 func (w *Writer) setACLNow(e Edit) error {
 	if err := cmp.Or(w.flush(), w.pending.drain()); err != nil {
 		return err
@@ -37,7 +37,8 @@ func (w *Writer) setACLNow(e Edit) error {
 	return err
 }
 
-// ShutsOut reports whether a znode's ACL might not permit us to create its children.
+// ShutsOut reports whether a znode's ACL might prevent this session from creating children of the
+// znode.
 func ShutsOut(z *dump.Znode) bool {
 	if z.ACL == nil || z.Stat != nil && z.Stat.NumChildren == 0 {
 		return false
@@ -45,21 +46,21 @@ func ShutsOut(z *dump.Znode) bool {
 	return !worldMay(z, zk.PermCreate)
 }
 
-// worldMay reports whether the ACL of a znode grants everybody the permission perm.
+// worldMay reports whether the ACL of a znode grants the permission perm to everybody.
 func worldMay(z *dump.Znode, perm int32) bool {
 	return slices.ContainsFunc(z.ACL, func(a zk.ACL) bool {
 		return a.Scheme == "world" && a.ID == "anyone" && a.Perms&perm != 0
 	})
 }
 
-// writeDeferredACLs sets the ACLs that were deferred until all other edits are done.
+// writeDeferredACLs sets the ACLs that were deferred until after all other edits.
 func (w *Writer) writeDeferredACLs() error {
 	left := w.deferredACLs
 	w.deferredACLs = nil
 	return w.writeACLs(left)
 }
 
-// writeACLs sets ACLs in reverse order. ACLs that could not be set are stored in w.deferredACLs.
+// writeACLs sets ACLs in reverse order. It stores the ACLs that could not be set in w.deferredACLs.
 func (w *Writer) writeACLs(grants []grant) error {
 	f := newFlights(w.ctx, writeGrace, singleWindow, func(t grant, _ *zk.Stat, refusal error) error {
 		switch {

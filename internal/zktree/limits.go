@@ -6,23 +6,24 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Limits for the ancestors of a znode, in bytes. A walk holds all ancestors in memory.
+// Limits on the memory for the ancestors of a znode, in bytes. A walk holds all of them in memory.
 const (
-	maxPaths = 32 << 20 // for their paths: about 1400 levels with names of 30 characters
-	maxNames = 96 << 20 // for the names of their children: about 1.5 million names
+	maxPaths = 32 << 20 // for the ancestors' paths: about 1400 levels with names of 30 characters
+	maxNames = 96 << 20 // for the names of the ancestors' children: about 1.5 million names
 )
 
-// tooDeep reports whether a folder exceeds a limit. A walk must not descend into such a folder.
+// tooDeep reports whether a folder exceeds a limit on its depth or memory. A walk does not visit
+// the children of such a folder.
 func tooDeep(f *folder) bool {
 	return len(f.path) > jute.MaxPath || f.depth > jute.MaxLevels || f.paths > maxPaths || f.namesCost > maxNames
 }
 
-// A tooDeepError reports that a walk reached a znode at a greater depth than any real tree has.
-// A faulty or hostile server could invent ever deeper znodes.
+// A tooDeepError reports that a znode is deeper in the tree than in any realistic tree. A faulty or
+// hostile server could invent ever deeper znodes.
 type tooDeepError struct {
 	Root   string
-	Levels int // depth of the znode below the root
-	Bytes  int // length of its path
+	Levels int // depth of the znode below the root of the walk
+	Bytes  int // length of the znode's path
 }
 
 func (e *tooDeepError) Error() string {

@@ -11,15 +11,15 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// An Edit is a change to one znode.
+// An Edit is a planned change of one znode.
 type Edit struct {
 	Does    Deed
 	Path    string
-	Znode   *dump.Znode // wanted state of the znode; its own Path is ignored; nil for Leaves and Deletes
-	Version int32       // expected version of the data, or of the ACL for Opens and SetsACL; -1 matches any
-	Also    bool        // the edit sets the ACL of a znode whose data another edit sets
-	Why     string      // reason, for Leaves
-	Missing bool        // for Leaves: the znode does not exist and cannot be created
+	Znode   *dump.Znode // wanted state of the znode; its Path is ignored; nil for Leaves and Deletes
+	Version int32       // required data version, or ACL version for Opens and SetsACL; -1 for any
+	Also    bool        // whether another edit sets the data of the same znode
+	Why     string      // reason why the znode is left unchanged; only for Leaves
+	Missing bool        // whether the znode does not exist and cannot be created; only for Leaves
 }
 
 // A Deed is the action of an Edit.
@@ -28,16 +28,16 @@ type Deed int
 // The actions of an Edit.
 const (
 	Leaves  Deed = iota // leaves the znode unchanged, although it differs
-	Creates             // creates the znode, after its parents; an ephemeral one becomes persistent
+	Creates             // creates the znode, after its parents; never as an ephemeral one
 	Sets                // sets the data
-	Opens               // sets the ACL at once, to permit the edits after it
+	Opens               // sets the ACL immediately, to permit later edits
 	SetsACL             // sets the ACL after all other edits
 	Deletes             // deletes the znode, after its children
 
-	replaces // used only by Writer, if Creates found an existing znode: sets the data now and the ACL at the end
+	replaces // used only by Writer for an existing znode: sets the data now and the ACL at the end
 )
 
-// acl returns the ACL of the edit's znode. If that ACL is unknown, it returns an ACL that grants
+// acl returns the ACL of the wanted znode. If that ACL is unknown, acl returns an ACL that grants
 // all permissions to everybody.
 func (e Edit) acl() []zk.ACL {
 	if e.Znode.ACL == nil {
@@ -49,17 +49,19 @@ func (e Edit) acl() []zk.ACL {
 // MissingError returns the error for an edit whose znode does not exist and cannot be created.
 func (e Edit) MissingError() error { return fmt.Errorf("%s: %s", e.Path, e.Why) }
 
-// Changes reports whether the edit counts its znode as changed. If two edits change the data and
-// the ACL of the same znode, only one of them counts it.
+// Changes reports whether the edit makes its znode count as changed. If two edits change the data
+// and the ACL of the same znode, only one of them counts.
 func (e Edit) Changes() bool {
 	return e.Does == Sets || (e.Does == Opens || e.Does == SetsACL) && !e.Also
 }
 
-// Plan returns the edits that make the tree at root (tree A of the differences) equal to tree B,
-// except for unreadable znodes. Parents are created before their children, and children are
-// deleted before their parents. ACLs are set last, because they may deny us access; only an ACL
-// that newly permits the creation of children is set first. Ephemeral znodes are left unchanged.
-// An edit fails if its znode has changed since it was read.
+// Plan returns the edits that make tree A, whose root is root, equal to tree B. It leaves
+// unreadable and ephemeral znodes unchanged. An edit fails if its znode has changed since it was
+// read.
+//
+// Parents are created before their children, and children are deleted before their parents. ACLs
+// are set last, because they may deny the session access. Only an ACL that newly permits the
+// creation of children is set first.
 func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit, error] {
 	return func(yield func(Edit, error) bool) {
 		p := &planner{tree: Tree{Root: root}}
@@ -82,12 +84,13 @@ func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit,
 	}
 }
 
-// A planner collects the edits that come later than their znode in the order of the differences.
+// A planner turns differences into edits. It holds back edits that must come after those of later
+// znodes.
 type planner struct {
 	tree    Tree
-	deleted []Edit // parents first
+	deleted []Edit // pending deletions, parents before their children
 	acls    []Edit
-	masked  string // root of the last subtree that cannot be created; empty if there was none so far
+	masked  string // root of the last subtree that cannot be created; empty before the first
 }
 
 const maskedACL = "the ACL contains no password hash (export or copy the znode as a user with admin permission on it)"
@@ -139,7 +142,7 @@ func (p *planner) next(d Difference) (all []Edit) {
 			acl.Version = d.A.Stat.Aversion
 		}
 		z := *d.B
-		z.Data = nil // to save memory: the edit may be held until the end
+		z.Data = nil // save memory, because the planner may hold this edit until the end
 		acl.Znode = &z
 		if ShutsOut(d.A) && !ShutsOut(d.B) {
 			acl.Does = Opens
@@ -153,7 +156,8 @@ func (p *planner) next(d Difference) (all []Edit) {
 	return all
 }
 
-// takeDeletions removes the pending deletions from the planner and returns them, leaves first.
+// takeDeletions removes the pending deletions from the planner and returns them, children before
+// their parents.
 func (p *planner) takeDeletions() []Edit {
 	all := reversed(p.deleted)
 	p.deleted = nil

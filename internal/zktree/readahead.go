@@ -2,18 +2,19 @@ package zktree
 
 import "container/heap"
 
-// readAhead limits the memory for answers about znodes that a walk has not visited yet. The size
-// of an answer is unknown before it arrives. It is estimated from earlier answers about znodes
-// of the same depth. At a new depth, the estimate starts with the value of the depth above, and
-// only a few znodes are requested at first.
+// readAhead limits the memory for answers about znodes that a walk has not visited yet.
+//
+// The size of an answer is unknown before it arrives, so readAhead estimates it from earlier
+// answers about znodes of the same depth. At a new depth, it starts with the estimate of the depth
+// above, and at first only a few znodes are requested.
 type readAhead struct {
 	limit    int // maximum memory, in bytes
-	buffered int // size of the answers that have arrived and whose znodes are not visited yet, in bytes
-	expected int // estimated size of the answers in flight, in bytes
+	buffered int // size of the arrived answers about znodes not visited yet, in bytes
+	expected int // estimated total size of the answers in flight, in bytes
 	byDepth  []depthStats
 }
 
-// depthStats counts the requests and answers about znodes of one depth.
+// depthStats counts the requests for znodes of one depth, and the answers.
 type depthStats struct {
 	asked, answered int
 	cost            int // estimated size of one answer, in bytes
@@ -21,7 +22,7 @@ type depthStats struct {
 
 const (
 	readAheadBytes = 6 << 20 // default limit of readAhead
-	initialAsk     = 16      // first number of znodes requested at a new depth; it doubles each time
+	initialAsk     = 16      // number of znodes first requested at a new depth; it doubles each time
 	nameOverhead   = 24      // memory overhead of a name, in bytes
 	entryOverhead  = 256     // memory overhead of an answer without its names, in bytes
 )
@@ -37,8 +38,8 @@ func (a *readAhead) statsAt(depth int) *depthStats {
 	return &a.byDepth[depth]
 }
 
-// allowed returns how many more znodes of a depth may be requested. Each depth reserves part of
-// the memory for the depths below it.
+// allowed returns how many more znodes of a depth may be requested. Each depth leaves part of the
+// memory to the depths below it.
 func (a *readAhead) allowed(depth int) int {
 	l := a.statsAt(depth)
 	n := max(initialAsk, l.answered) - (l.asked - l.answered)
@@ -49,8 +50,8 @@ func (a *readAhead) allowed(depth int) int {
 	return max(n, 0)
 }
 
-// noteAsked records that count znodes of a depth were requested. It returns the estimated size
-// of their answers.
+// noteAsked records that count znodes of a depth were requested. It returns the estimated total
+// size of the answers.
 func (a *readAhead) noteAsked(depth, count int) (bytes int) {
 	l := a.statsAt(depth)
 	l.asked += count
@@ -59,13 +60,12 @@ func (a *readAhead) noteAsked(depth, count int) (bytes int) {
 	return bytes
 }
 
-// noteAnswered records the arrival of an answer whose size was estimated as this number of
-// bytes.
+// noteAnswered records that an answer has arrived. bytes is the size that was estimated for it.
 func (a *readAhead) noteAnswered(bytes int) { a.expected -= bytes }
 
-// noteCost records that count answers about znodes of a depth have this total number of bytes.
-// If their average exceeds the estimate for the depth, the estimate rises to the average at
-// once. Otherwise, it falls gradually.
+// noteCost records that count answers about znodes of a depth have a total size of bytes. If their
+// average size exceeds the estimate for the depth, the estimate rises to the average at once.
+// Otherwise, the estimate falls gradually.
 func (a *readAhead) noteCost(depth, count, bytes int) {
 	l := a.statsAt(depth)
 	if l.answered == 0 {
@@ -76,12 +76,12 @@ func (a *readAhead) noteCost(depth, count, bytes int) {
 	a.buffered += bytes
 }
 
-// noteConsumed records that the walk has visited a znode whose answer had this number of bytes.
+// noteConsumed records that the walk has visited a znode whose answer has a size of bytes.
 func (a *readAhead) noteConsumed(bytes int) { a.buffered -= bytes }
 
-// A folderQueue is a heap of the folders that have unrequested children. They are sorted by the
-// order in which a walk visits the first unrequested child of each. A folder's children are
-// requested in order, so the folder keeps its place in the heap until all of them are requested.
+// A folderQueue is a heap of the folders with children that have not been requested yet. They are
+// sorted by the order in which a walk will visit the first of these children. A folder's children
+// are requested in order, so its place in the heap does not change until all are requested.
 type folderQueue struct{ folders []*folder }
 
 func (u *folderQueue) first() *folder {
@@ -112,9 +112,8 @@ func (u *folderQueue) Pop() any {
 	return f
 }
 
-// before reports whether a walk visits the unrequested children of f before those of g. It
-// compares the indexes of two children of their lowest common ancestor: the child on the way to f
-// and the child on the way to g.
+// before reports whether a walk visits the unrequested children of f before those of g. It compares
+// the positions of f and g below their lowest common ancestor.
 func before(f, g *folder) bool {
 	at, bt := f.asked, g.asked
 	for f.depth > g.depth {

@@ -10,16 +10,18 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Limits on the data that is read ahead. The size of a znode's data is known from its Stat.
+// Limits on reading data ahead. The Stat of a znode contains the size of its data.
 const (
-	dataBatch = 256 << 10 // maximum bytes of data in one answer
-	dataAhead = 2 << 20   // maximum bytes of data that are requested but not yet yielded
+	dataBatch = 256 << 10 // maximum total size of the data in one answer
+	dataAhead = 2 << 20   // maximum total size of data that is requested but not yet yielded
 )
 
-// Nodes yields the znodes of a subtree with data, ACL and Stat. A znode comes before its
-// descendants, and siblings are sorted by name. Znodes that other clients delete meanwhile are
-// skipped. An unreadable znode comes with its own error; only its path is certain to be set, and
-// its descendants are skipped. Any other failure comes last, with a nil znode.
+// Nodes yields the znodes of a subtree with their data, ACLs and Stats. A znode comes before its
+// descendants, and siblings are sorted by name. Nodes skips znodes that other clients delete during
+// the iteration.
+//
+// An unreadable znode comes with an error, and Nodes skips its descendants. Of such a znode, only
+// the path is certain to be set. Any other error comes last, with a nil znode.
 func Nodes(ctx context.Context, src Source, root string, progress Progress) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
 		r := &nodeReader{ctx: ctx, src: src, root: root, yield: yield, progress: progress, window: window}
@@ -30,7 +32,7 @@ func Nodes(ctx context.Context, src Source, root string, progress Progress) iter
 }
 
 // A nodeReader reads the data of the znodes that a walk visits, with several requests in flight.
-// The walk has already read their ACLs and Stats.
+// The walk has already read the ACLs and Stats of these znodes.
 type nodeReader struct {
 	ctx      context.Context
 	src      Source
@@ -42,13 +44,13 @@ type nodeReader struct {
 
 	window        int          // maximum number of batches in flight
 	toAsk         []*znodeInfo // znodes whose data is to be requested
-	toAskBytes    int          // estimated size of their data
+	toAskBytes    int          // estimated size of the data of these znodes, in bytes
 	inFlight      []batch
 	bytesInFlight int     // estimated size of the data in flight
-	entries       []Entry // entries of the last answer; their memory is reused
+	entries       []Entry // entries of the last answer; the next answer reuses their memory
 }
 
-// dataSize estimates the memory for an answer that contains the znode's data, in bytes.
+// dataSize returns an estimate of the memory for an answer with the znode's data, in bytes.
 func (n *znodeInfo) dataSize() int {
 	size := entryOverhead
 	if n.Stat != nil {
@@ -57,12 +59,13 @@ func (n *znodeInfo) dataSize() int {
 	return size
 }
 
-// A batch is a run of consecutive znodes. One request asks for all of its readable znodes.
+// A batch is a group of consecutive znodes. A single request asks for all readable znodes of a
+// batch.
 type batch struct {
 	nodes []*znodeInfo
-	asked []*znodeInfo // the readable ones
+	asked []*znodeInfo // the readable znodes of the batch
 	reply Answer       // nil if asked is empty
-	bytes int          // estimated size of the data
+	bytes int          // estimated size of the znodes' data
 }
 
 func (r *nodeReader) run() error {
@@ -82,10 +85,10 @@ func (r *nodeReader) run() error {
 	return r.drainTo(0, 0)
 }
 
-// add adds a znode that the walk has visited. Once the data of the collected znodes fills one
-// answer, add requests the data.
+// add adds a znode that the walk has visited. When the collected znodes have enough data to fill
+// one answer, add requests the data.
 func (r *nodeReader) add(n *znodeInfo) error {
-	n.folder = nil // no longer needed; the znode would keep the folder in memory
+	n.folder = nil // no longer needed; the reference would keep the folder in memory
 	if len(r.toAsk) == listBatch || len(r.toAsk) > 0 && r.toAskBytes+n.dataSize() > dataBatch {
 		r.askData()
 	}
@@ -94,7 +97,7 @@ func (r *nodeReader) add(n *znodeInfo) error {
 	return r.drainTo(r.window, dataAhead)
 }
 
-// ask requests the data or the ACLs of some znodes, except of the unreadable ones.
+// ask requests the data or the ACLs of those nodes that are readable.
 func (r *nodeReader) ask(nodes []*znodeInfo, want Want) batch {
 	b := batch{nodes: nodes, asked: nodes}
 	unreadable := func(n *znodeInfo) bool { return n.err != nil }
@@ -112,8 +115,8 @@ func (r *nodeReader) ask(nodes []*znodeInfo, want Want) batch {
 	return b
 }
 
-// receive waits for the answer to a batch and calls learn for each entry. If a znode vanished or
-// is unreadable, the error is stored in its znodeInfo.
+// receive waits for the answer to a batch and calls learn for each entry. If a znode no longer
+// exists or is unreadable, receive stores the error in the znode's znodeInfo.
 func (r *nodeReader) receive(b batch, learn func(*znodeInfo, *Entry)) error {
 	if b.reply == nil {
 		return nil
@@ -123,7 +126,7 @@ func (r *nodeReader) receive(b batch, learn func(*znodeInfo, *Entry)) error {
 		return interrupted(r.ctx, err)
 	}
 	r.entries = entries
-	defer clear(entries) // learn has copied them; do not keep the data in memory
+	defer clear(entries) // learn has copied the entries; do not keep their data in memory
 	r.window = adjustWindow(r.window, window, b.reply.Slowed())
 	for i := range entries {
 		switch e := &entries[i]; {
@@ -146,8 +149,8 @@ func (r *nodeReader) askData() {
 	r.toAsk, r.toAskBytes = make([]*znodeInfo, 0, len(r.toAsk)), 0
 }
 
-// drainTo yields znodes until at most maxBatches batches, with at most maxBytes of data, are in
-// flight.
+// drainTo yields znodes until the batches in flight are at most maxBatches, with at most maxBytes
+// of data in total.
 func (r *nodeReader) drainTo(maxBatches, maxBytes int) error {
 	for len(r.inFlight) > maxBatches || len(r.inFlight) > 0 && r.bytesInFlight > maxBytes {
 		b := r.inFlight[0]
@@ -174,8 +177,8 @@ func (r *nodeReader) drainTo(maxBatches, maxBytes int) error {
 	return nil
 }
 
-// rereadACLs reads the ACLs of some znodes again, because at least one ACL has changed
-// meanwhile.
+// rereadACLs reads the ACLs of some znodes again, because another client has changed at least one
+// of them.
 func (r *nodeReader) rereadACLs(some []*znodeInfo) error {
 	return r.receive(r.ask(some, Want{ACL: true}), func(n *znodeInfo, e *Entry) { n.ACL = e.ACL })
 }
@@ -194,7 +197,8 @@ func (r *nodeReader) emit(n *znodeInfo) error {
 	return nil
 }
 
-// interrupted returns the cause of ctx if a request failed because ctx had ended, or else err.
+// interrupted returns the cause of ctx if err means that a request was not sent because ctx had
+// ended. Otherwise, it returns err.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)) {
 		return context.Cause(ctx)

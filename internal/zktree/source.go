@@ -12,38 +12,38 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Source provides the znodes of a tree: a server, or a file.
+// A Source provides the znodes of a tree, which is on a server or in a file.
 type Source interface {
-	// Ask requests the znodes at paths, at most Batch of them, and does not wait. The answer has
-	// one Entry for each path.
+	// Ask requests the znodes at paths without waiting for them. There may be at most Batch paths.
+	// The answer has one Entry for each path.
 	Ask(paths []string, want Want) Answer
-	// Batch returns the best number of paths for one call of Ask, which is also the maximum.
+	// Batch returns the maximum number of paths for one call of Ask, which is also the best number.
 	Batch(want Want) int
 }
 
-// An Answer is the answer of a Source to Ask. It may still be in flight.
+// An Answer is the result of Source.Ask. It may still be in flight.
 type Answer interface {
-	// Ready reports whether Wait would return at once. An answer that needs a second request
-	// sends it in Ready, as soon as the first has been answered.
+	// Ready reports whether Wait would return without waiting. If the answer requires a second
+	// request, Ready sends it as soon as the reply to the first has arrived.
 	Ready() bool
-	// Wait waits for the entries and returns them. To save memory, it may store them in room,
-	// which holds the entries of an older answer that the caller no longer needs.
+	// Wait waits for the entries and returns them. To save memory, it may reuse room, the entries
+	// of an older answer that the caller no longer needs.
 	Wait(ctx context.Context, room []Entry) ([]Entry, error)
-	// Slowed reports whether the source was overloaded and rejected the request at first. It
-	// must be called after Wait.
+	// Slowed reports whether the source was overloaded and rejected the request at first. It must
+	// be called after Wait.
 	Slowed() bool
 }
 
-// Want selects the fields of an Entry that a caller needs.
+// Want selects the fields of an Entry that the caller needs.
 type Want struct {
 	Names bool // names of the children
 	Stat  bool
 	Data  bool // data and Stat; cannot be combined with Names or ACL
-	Small bool // with Data: the data is small enough to fit into one answer for all paths
+	Small bool // only together with Data: all data fits into one answer
 	ACL   bool // ACL and Stat; alone or together with Names
 }
 
-// An Entry is the part of an Answer that describes one znode.
+// An Entry is the part of an Answer about one znode.
 type Entry struct {
 	Names []string // names of the children, in any order
 	Stat  *zk.Stat
@@ -51,16 +51,16 @@ type Entry struct {
 	ACL   []zk.ACL
 	Kind  dump.Kind     // set with Data or ACL; a server reveals only whether a znode is ephemeral
 	TTL   time.Duration // time to live, for the kind dump.TTL
-	Err   error         // NoNode, or the reason why the znode is unreadable; older servers return the Stat even then
+	Err   error         // NoNode, or the reason why the znode is unreadable; Stat may then still be set
 }
 
-// Limits on requests in flight. A batch is one multiRead or a number of single requests.
+// Limits on requests in flight. A batch consists of one multiRead or of several single requests.
 const (
 	listBatch    = 256       // paths in one multiRead
 	singleBatch  = 512       // single requests that share an Answer
 	window       = 8         // batches in flight
 	singleWindow = 512       // single requests in flight
-	batchBytes   = 256 << 10 // bytes of paths in one request, well below a server's frame limit of 1 MiB
+	batchBytes   = 256 << 10 // size of the paths in one request; far below the frame limit of 1 MiB
 )
 
 // Server is a Source that reads from a ZooKeeper server.
@@ -68,11 +68,11 @@ type Server struct {
 	ctx   context.Context
 	p     *zkconn.Pipe
 	watch bool
-	spare [][]Entry // memory for the entries of later folderAnswers
+	spare [][]Entry // memory that later folderAnswers can use for their entries
 }
 
 // OnServer returns a Source that reads from the server of c. If watch is true, each request that
-// lists children also sets a watch. Nothing is sent once ctx has ended.
+// lists children also sets a watch. After ctx has ended, the Source sends no more requests.
 func OnServer(ctx context.Context, c zkconn.Client, root string, watch bool) (*Server, error) {
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
@@ -91,8 +91,8 @@ func (s *Server) Batch(want Want) int {
 	return listBatch
 }
 
-// Ask implements Source. It uses multiRead where possible. A multiRead cannot set watches or
-// return Stats.
+// Ask implements Source. It uses multiRead unless it has to set watches or return Stats, which a
+// multiRead cannot do.
 func (s *Server) Ask(paths []string, want Want) Answer {
 	switch {
 	case want.Names && want.ACL:
@@ -130,7 +130,7 @@ func (s *Server) askChildren(paths []string) Answer {
 }
 
 // askStats requests the Stat of each path. Newer servers return it only to clients with read
-// permission, older servers return it to all clients.
+// permission. Older servers return it to all clients.
 func (s *Server) askStats(paths []string) Answer {
 	return &singleAnswers[*zk.Stat]{reply: zkconn.AddEach(s.p, paths, zkconn.Exists), entry: func(st *zk.Stat, err error) Entry {
 		return Entry{Stat: st, Err: err}
@@ -161,8 +161,8 @@ func (t *multiAnswer[T]) Ready() bool { return t.reply.Ready() }
 // Slowed implements Answer.
 func (t *multiAnswer[T]) Slowed() bool { return t.reply.Slowed() }
 
-// Wait implements Answer. If the server rejects the multiRead because its answer would be too
-// long, Wait requests the znodes one by one.
+// Wait implements Answer. If the server rejects the multiRead because the reply would be too long,
+// Wait requests the znodes one by one.
 func (t *multiAnswer[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	got, err := t.reply.Wait(ctx)
 	if errors.As(err, new(*zkconn.Error)) {
@@ -178,13 +178,13 @@ func (t *multiAnswer[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error
 	return entries, nil
 }
 
-// singleAnswers is the answer to a number of single requests.
+// singleAnswers is the Answer that combines the replies to several single requests.
 type singleAnswers[T any] struct {
 	s        *Server
 	paths    []string
 	reply    *zkconn.Several[T]
 	entry    func(T, error) Entry
-	wantStat bool // request the Stat separately for a znode that we have no permission to list
+	wantStat bool // whether to request the Stat separately if the session may not list a znode
 }
 
 var _ Answer = (*singleAnswers[int])(nil)
@@ -195,8 +195,8 @@ func (g *singleAnswers[T]) Ready() bool { return g.reply.Ready() }
 // Slowed implements Answer.
 func (g *singleAnswers[T]) Slowed() bool { return g.reply.Slowed() }
 
-// Wait implements Answer. If wantStat is set, it also requests the Stats of znodes that we have
-// no permission to list.
+// Wait implements Answer. If wantStat is set, Wait also requests the Stats of znodes whose children
+// the session may not list.
 func (g *singleAnswers[T]) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	entries := slices.Grow(room[:0], g.reply.Len())
 	var unreadable []int
@@ -225,16 +225,16 @@ func (g *singleAnswers[T]) Wait(ctx context.Context, room []Entry) ([]Entry, err
 	return entries, err
 }
 
-// A folderAnswer is an answer with ACLs and the names of children. The ACLs are requested first.
-// The Stat that comes with an ACL shows whether a znode has children; only then are their names
-// requested.
+// A folderAnswer is an Answer with the ACLs of znodes and the names of their children. It requests
+// the ACLs first. The Stat in the reply shows whether a znode has children, and only then are their
+// names requested.
 type folderAnswer struct {
 	s            *Server
 	paths        []string
 	access       Answer
 	entries      []Entry // nil until the ACLs have arrived
 	err          error
-	withChildren []int // indexes of the entries with children
+	withChildren []int // indexes of the entries of znodes with children
 	names        Answer
 }
 
@@ -252,8 +252,8 @@ func (f *folderAnswer) Ready() bool {
 // Slowed implements Answer.
 func (f *folderAnswer) Slowed() bool { return f.access.Slowed() || f.names != nil && f.names.Slowed() }
 
-// Wait implements Answer. askNames may have stored the entries already, so Wait saves room for a
-// later answer.
+// Wait implements Answer. It leaves room to a later answer, because the entries may already be in
+// other memory.
 func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	f.s.spare = append(f.s.spare, room)
 	if f.askNames(ctx); f.err != nil || f.names == nil {
@@ -261,7 +261,7 @@ func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) 
 	}
 	names, err := f.names.Wait(ctx, nil)
 	for i, e := range names {
-		if e.Err != nil { // an unlistable znode has no fields but Err
+		if e.Err != nil { // on an error, the Entry contains only Err
 			f.entries[f.withChildren[i]] = e
 		} else {
 			f.entries[f.withChildren[i]].Names = e.Names
@@ -270,8 +270,8 @@ func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) 
 	return f.entries, err
 }
 
-// askNames waits for the ACLs, then requests the names of children. Calls after the first do
-// nothing.
+// askNames waits for the ACLs and then requests the names of the children. After the first call, it
+// does nothing.
 func (f *folderAnswer) askNames(ctx context.Context) {
 	if f.entries != nil || f.err != nil {
 		return

@@ -11,15 +11,15 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Tree is a root path and a sequence of the znodes of its subtree. The function Nodes defines
-// their order and the errors.
+// A Tree is a root path and a sequence of the znodes at and below it. The sequence has the order
+// and the errors of the function Nodes.
 type Tree struct {
 	Root  string
 	Nodes iter.Seq2[*dump.Znode, error]
 }
 
 // ServerTree returns the subtree at root on the server of c. The znodes are read during the
-// iteration over the tree; progress reports how many were read.
+// iteration over the tree. progress is called with the number of znodes read so far.
 func ServerTree(ctx context.Context, c zkconn.Client, root string, progress Progress) Tree {
 	return Tree{root, func(yield func(*dump.Znode, error) bool) {
 		src, err := OnServer(ctx, c, root, false)
@@ -31,17 +31,17 @@ func ServerTree(ctx context.Context, c zkconn.Client, root string, progress Prog
 	}}
 }
 
-// Below returns the part of a path below the tree's root: an empty string for the root itself,
-// or else a path with a leading slash.
+// Below returns a path relative to the root of the tree. The result is empty for the root itself,
+// and otherwise begins with a slash.
 func (t Tree) Below(path string) string {
-	if path == t.Root { // also "/", for which the line below would return "/"
+	if path == t.Root { // handled separately because, for "/", the code below would return "/"
 		return ""
 	}
 	return strings.TrimPrefix(path, strings.TrimSuffix(t.Root, "/"))
 }
 
-// At returns the path of a znode from its path relative to the tree's root. It is the inverse of
-// Below.
+// At returns the full path of a znode, given its path relative to the root of the tree. It is the
+// inverse of Below.
 func (t Tree) At(below string) string {
 	if below == "" {
 		return t.Root
@@ -49,8 +49,8 @@ func (t Tree) At(below string) string {
 	return strings.TrimSuffix(t.Root, "/") + below
 }
 
-// OrEmpty returns the tree, except that it is empty instead of an error if its root does not
-// exist.
+// OrEmpty returns the same tree, except that a tree whose root does not exist is empty instead of
+// an error.
 func (t Tree) OrEmpty() Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, err := range t.Nodes {
@@ -62,7 +62,8 @@ func (t Tree) OrEmpty() Tree {
 }
 
 // Without returns the tree without the znodes for which drop returns true. refusal is the reason
-// why the znode is unreadable, or nil if it is readable. An error of drop ends the tree.
+// why the znode is unreadable, or nil if it is readable. If drop returns an error, the tree ends
+// with that error.
 func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, refusal := range t.Nodes {
@@ -82,8 +83,8 @@ func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tre
 	}}
 }
 
-// ReadOne reads a single znode, and its ACL if access is true. As in Nodes, an unreadable znode
-// is returned with an error. After any other failure, the znode is nil.
+// ReadOne reads a single znode, with its ACL if access is true. As in Nodes, an unreadable znode is
+// returned together with an error. After any other failure, the znode is nil.
 func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*dump.Znode, error) {
 	p, err := c.Pipe(ctx, path)
 	if err != nil {
@@ -120,11 +121,11 @@ func Seq[T any](list []T) iter.Seq2[T, error] {
 	}
 }
 
-// Znodes returns a number with its noun, such as "1 znode" or "2 znodes".
+// Znodes returns a number of znodes as text, such as "1 znode" or "2 znodes".
 func Znodes(n int) string { return count(n, "znode") }
 
-// Ephemerals returns a number with its noun, such as "1 ephemeral znode" or "2 ephemeral
-// znodes".
+// Ephemerals returns a number of ephemeral znodes as text, such as "1 ephemeral znode" or "2
+// ephemeral znodes".
 func Ephemerals(n int) string { return count(n, "ephemeral znode") }
 
 func count(n int, what string) string {

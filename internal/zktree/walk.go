@@ -1,15 +1,14 @@
-// Package zktree reads, compares, writes and deletes whole subtrees of znodes for the commands
-// of zksh, with many requests in flight. Trees may have any size: the package holds in memory
-// only the names of the children of the current znode's ancestors, and a limited amount of
-// answers that were read ahead.
+// Package zktree reads, compares, writes and deletes whole subtrees of znodes for the commands of
+// zksh, with many requests in flight. Trees may have any size. The package holds in memory only the
+// names of the children of the current znode's ancestors, and a limited amount of data that was
+// read ahead.
 //
-// A Walk visits every znode of a Source: a server, or a file. Nodes adds data and ACLs to a
-// walk, and Compare compares two such trees. Plan turns the differences into edits, which a
-// Writer applies. Delete and SetACL change a whole subtree. Start reading at Begin and
-// Walk.Steps.
+// A Walk visits every znode of a Source, which is a server or a file. Nodes adds data and ACLs to a
+// walk, and Compare compares two such trees. Plan turns the differences into edits, which a Writer
+// applies. Delete and SetACL change a whole subtree. Start reading at Begin and Walk.Steps.
 //
-// In this package, a folder is a znode with children. An unreadable znode is a znode that we
-// have no permission to read.
+// In this package, a folder is a znode with children. An unreadable znode is one that the session
+// has no permission to read.
 package zktree
 
 import (
@@ -25,8 +24,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Progress is called with the number of znodes that are done and the number of all znodes
-// found so far, which grows during the walk. It is called often and must return quickly.
+// A Progress is called with the number of znodes done, and the number of znodes found so far. The
+// latter grows during the walk. Progress is called often and must return quickly.
 type Progress func(done, total int)
 
 func (p Progress) report(done, total int) {
@@ -37,29 +36,29 @@ func (p Progress) report(done, total int) {
 
 // Options are the options of a Walk.
 type Options struct {
-	Stat     bool // each Step has the Stat
-	Access   bool // each Step has the Stat, the ACL and the kind
-	Depth    int  // number of levels below the root to visit; 0 means all
-	Shut     bool // report an unreadable root in its Step; if false, Begin fails
+	Stat     bool // whether each Step contains the znode's Stat
+	Access   bool // whether each Step contains the znode's Stat, ACL and kind
+	Depth    int  // number of levels below the root to visit, or 0 for all
+	Shut     bool // whether an unreadable root is reported in its Step; if false, Begin fails
 	Progress Progress
 }
 
-// A Step is one event of a walk: usually a znode that the walk enters or leaves.
+// A Step is one event of a walk: the walk enters or leaves a znode, or pauses.
 type Step struct {
 	Kind  StepKind
-	Depth int // levels below the root
+	Depth int // number of levels below the root
 	Name  string
-	Last  bool     // the znode is the last of its siblings
+	Last  bool     // whether the znode is the last of its siblings
 	Names []string // sorted names of the children; empty at the deepest level that the walk visits
-	Stat  *zk.Stat // nil if not requested, or if we have no permission to see it
+	Stat  *zk.Stat // nil if the Stat was not requested, or if the session may not see it
 	ACL   []zk.ACL
 	Type  dump.Kind     // kind of the znode; set together with the ACL
 	TTL   time.Duration // time to live, for the type dump.TTL
-	Err   error         // why the znode is unreadable; nil if it is readable
+	Err   error         // reason why the znode is unreadable, or nil if it is readable
 
-	parent, folder *folder    // folder that contains the znode, and the znode's own folder if it has children
-	info           *znodeInfo // for Enter: answer about the znode, or nil if it contained no information
-	rootPath       string     // path of the walk's root; set in its Step only
+	parent, folder *folder    // folder with the znode, and the znode's own folder if it has children
+	info           *znodeInfo // for Enter: answer about the znode, or nil if it was empty
+	rootPath       string     // path of the walk's root; set only in the Step of the root
 }
 
 // Path returns the path of the znode.
@@ -82,12 +81,12 @@ type StepKind int
 const (
 	Enter StepKind = iota // the walk enters a znode; its descendants follow
 	Leave                 // the walk leaves a znode with children, after all its descendants
-	Pause                 // the walk is about to wait for an answer; the Step has no znode
+	Pause                 // the walk is about to wait for an answer; this Step has no znode
 )
 
 // A Walk visits the znodes of a subtree. A znode comes before its descendants, and siblings are
-// sorted by name. A Walk holds in memory the folders that it has not left and whose children are
-// known: the ancestors of the current znode, and some folders that come next.
+// sorted by name. In memory, a Walk holds the ancestors of the current znode, and some folders that
+// it will visit soon.
 type Walk struct {
 	ctx      context.Context
 	src      Source
@@ -95,18 +94,18 @@ type Walk struct {
 	root     string
 	rootInfo *znodeInfo
 	yield    func(*Step, error) bool
-	step     Step        // the current step; its memory is reused
+	step     Step        // current step; the next step reuses its memory
 	requests []request   // requests in flight, oldest first
 	window   int         // maximum number of requests in flight
-	entries  []Entry     // entries of the last answer; their memory is reused
-	unasked  folderQueue // folders with children that are not requested yet
+	entries  []Entry     // entries of the last answer; the next answer reuses their memory
+	unasked  folderQueue // folders with children that have not been requested yet
 	ahead    readAhead
-	done     int // znodes visited
-	total    int // znodes found
+	done     int // number of znodes visited so far
+	total    int // number of znodes found so far
 }
 
-// Begin reads the root of a subtree and returns a Walk of that subtree. Begin fails if the root
-// does not exist, or if the root is unreadable and o.Shut is not set.
+// Begin reads the root of a subtree and returns a Walk of the subtree. Begin fails if the root does
+// not exist, or if the root is unreadable and o.Shut is false.
 func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, error) {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return nil, err
@@ -120,15 +119,17 @@ func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, erro
 		return nil, interrupted(w.ctx, err)
 	}
 	if w.rootInfo, err = w.learn(nil, 0, root, entries[0]); w.rootInfo != nil {
-		w.rootInfo.cost = 0 // readAhead does not count it
+		w.rootInfo.cost = 0 // readAhead does not count the memory for the root
 	}
 	return w, err
 }
 
-// Steps yields the steps of the walk. It can be used only once. Znodes that other clients delete
-// meanwhile are skipped. The Step of an unreadable znode has Err set. Any other failure ends the
-// walk with an error. A Step is valid only until the next one. After the caller has left the
-// loop, the walk sends no more requests.
+// Steps yields the steps of the walk. It can be used only once. It skips znodes that other clients
+// delete during the walk. For an unreadable znode, the Step has Err set; any other error ends the
+// walk.
+//
+// A Step is valid only until the next one. After the caller has left the loop, the walk sends no
+// more requests.
 func (w *Walk) Steps() iter.Seq2[*Step, error] {
 	return func(yield func(*Step, error) bool) {
 		w.yield = yield
@@ -141,30 +142,30 @@ func (w *Walk) Steps() iter.Seq2[*Step, error] {
 // A folder is a znode whose children are known.
 type folder struct {
 	parent  *folder
-	index   int // index in parent.names
+	index   int // index of the folder's name in parent.names
 	path    string
-	depth   int // levels below the walk's root
+	depth   int // number of levels below the walk's root
 	names   []string
 	stat    *zk.Stat
 	asked   int          // number of children that have been requested
-	answers []*znodeInfo // answers about children, from index next on; nil if without information
+	answers []*znodeInfo // answers about the children from index next on; nil elements are empty answers
 	next    int          // index of the next child to visit
-	bottom  bool         // the children are visited by name only, without a request
+	bottom  bool         // whether the children are visited by name only, without a request
 
-	paths, namesCost int // bytes of all paths and children's names, from the root to this folder
+	paths, namesCost int // bytes of the paths and of the children's names, from the root to this folder
 }
 
 func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
 
-// A znodeInfo is the answer about a znode. A nodeReader adds the znode's data.
+// A znodeInfo is the answer about one znode. A nodeReader adds the znode's data to it.
 type znodeInfo struct {
 	dump.Znode
 	folder *folder // nil if the znode has no children
-	err    error   // why the znode is unreadable; nil if it is readable
-	cost   int     // memory of the answer, in bytes
+	err    error   // reason why the znode is unreadable, or nil if it is readable
+	cost   int     // memory that the answer takes, in bytes
 }
 
-// vanished takes the place of the znodeInfo of a child that no longer exists.
+// vanished replaces the znodeInfo of a child that no longer exists.
 var vanished = &znodeInfo{}
 
 // A request asks for several children at once.
@@ -173,16 +174,16 @@ type request struct {
 	paths  []string
 	want   Want
 	reply  Answer
-	budget int // estimated size of its answer, in bytes
+	budget int // estimated size of the answer, in bytes
 }
 
-// A part is a run of consecutive children of one folder.
+// A part is a range of consecutive children of one folder.
 type part struct {
 	f     *folder
 	count int
 }
 
-// errStopped reports that the caller left the loop over a walk early.
+// errStopped is the internal error for a caller that left the loop over a walk early.
 var errStopped = errors.New("the walk of the tree was stopped early")
 
 func (w *Walk) run() error {
@@ -201,12 +202,12 @@ func (w *Walk) run() error {
 	return err
 }
 
-// visit enters the next child of a folder, and returns the folder in which the walk continues.
+// visit enters the next child of a folder. It returns the folder in which the walk continues.
 func (w *Walk) visit(f *folder) (*folder, error) {
 	var k *znodeInfo
 	if !f.bottom {
 		k = f.answers[0]
-		f.answers[0] = nil // so that the folder does not keep the znode's data in memory
+		f.answers[0] = nil // do not keep the answer in memory
 		f.answers = f.answers[1:]
 	}
 	name := f.names[f.next]
@@ -217,8 +218,8 @@ func (w *Walk) visit(f *folder) (*folder, error) {
 	return w.enter(f, name, f.next == len(f.names), k)
 }
 
-// enter yields a znode and returns the folder in which the walk continues: the znode itself if
-// it has children, or else dir.
+// enter yields a znode and returns the folder in which the walk continues. That is the znode itself
+// if it has children, and dir otherwise.
 func (w *Walk) enter(dir *folder, name string, last bool, k *znodeInfo) (*folder, error) {
 	s := Step{Kind: Enter, Name: name, Last: last, parent: dir}
 	if dir != nil {
@@ -239,7 +240,7 @@ func (w *Walk) enter(dir *folder, name string, last bool, k *znodeInfo) (*folder
 	if err := w.emit(s); err != nil {
 		return nil, err
 	}
-	if next != dir { // deeper levels may use more memory
+	if next != dir { // at a deeper level, readAhead may allow more requests
 		w.ask()
 	}
 	return next, nil
@@ -253,12 +254,12 @@ func (w *Walk) emit(s Step) error {
 	return nil
 }
 
-// want returns the fields that the walk requests for the znodes at a depth below the root.
+// want returns the fields to request for znodes at the given depth below the root.
 func (w *Walk) want(depth int) Want {
 	return Want{Names: w.o.Depth == 0 || depth < w.o.Depth, Stat: w.o.Stat, ACL: w.o.Access}
 }
 
-// ask fills the window with requests for the znodes that the walk visits next.
+// ask sends requests for the znodes that the walk visits next, until the window is full.
 func (w *Walk) ask() {
 	for len(w.requests) < w.window {
 		r := w.gather()
@@ -270,8 +271,8 @@ func (w *Walk) ask() {
 	}
 }
 
-// gather returns a request for children in the order in which the walk visits them: as many as
-// fit into a request and as readAhead allows, but at least one if no request is in flight.
+// gather returns a request for children in the order in which the walk visits them. It contains as
+// many children as a request and readAhead allow, but at least one if no request is in flight.
 func (w *Walk) gather() (r request) {
 	size := 0
 	for f := w.unasked.first(); f != nil; f = w.unasked.first() {
@@ -304,11 +305,11 @@ func (w *Walk) gather() (r request) {
 	return r
 }
 
-// batch returns the number of paths in a request. An overloaded server gets fewer and smaller
-// requests.
+// batch returns the maximum number of paths in one request. For an overloaded server, requests are
+// smaller.
 func (w *Walk) batch(want Want) int { return max(1, w.src.Batch(want)*w.window/window) }
 
-// receive waits for the answer to the oldest request, stores it, and sends more requests.
+// receive waits for the answer to the oldest request and stores it. It also sends more requests.
 func (w *Walk) receive() error {
 	if w.ask(); len(w.requests) == 0 {
 		return errors.New("zktree: internal error: the walk has no pending requests")
@@ -324,9 +325,9 @@ func (w *Walk) receive() error {
 		return interrupted(w.ctx, err)
 	}
 	w.entries = entries
-	defer clear(w.entries) // so that unused entries keep no names in memory
+	defer clear(w.entries) // do not keep the names of unused entries in memory
 	w.requests = w.requests[1:]
-	for _, next := range w.requests { // Ready sends the second request of an answer that needs one
+	for _, next := range w.requests { // Ready sends the second request of an answer, if any
 		next.reply.Ready()
 	}
 	w.window = adjustWindow(w.window, window, r.reply.Slowed())
@@ -354,8 +355,8 @@ func (w *Walk) receive() error {
 	return nil
 }
 
-// learn converts the entry for a folder's child, or for the root, into a znodeInfo. It returns
-// vanished if the znode no longer exists, and nil if the entry contains no information.
+// learn converts the entry for the root, or for a child of a folder, into a znodeInfo. It returns
+// vanished if the znode no longer exists, or nil if the entry contains no information.
 func (w *Walk) learn(up *folder, index int, path string, e Entry) (*znodeInfo, error) {
 	if errors.Is(e.Err, zkconn.NoNode) {
 		w.total--
@@ -368,8 +369,8 @@ func (w *Walk) learn(up *folder, index int, path string, e Entry) (*znodeInfo, e
 	if len(e.Names) == 0 {
 		return k, nil
 	}
-	// zkCli sorts names by UTF-16 code units, as Java does. Valid names have no characters
-	// beyond the Basic Multilingual Plane, so sorting them by bytes has the same result.
+	// zkCli sorts names by UTF-16 code units, as Java does. Valid names contain only characters of
+	// the Basic Multilingual Plane, so sorting them by bytes has the same result.
 	slices.Sort(e.Names)
 	f := &folder{parent: up, index: index, path: path, names: e.Names, stat: e.Stat}
 	if up != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Policy determines what a Writer does if a znode that it should create already exists. Commands
-// that compare first need a Policy too, because others may create znodes meanwhile. cp does not
-// compare: it only reads its source, so it can overwrite unreadable znodes.
+// A Policy determines what a Writer does if a znode to be created already exists. It matters even
+// to commands that compare the trees first, because other clients may create znodes meanwhile. The
+// command cp does not compare, so it can also overwrite znodes that it cannot read.
 type Policy int
 
 // Ways to handle an existing znode.
@@ -26,48 +26,49 @@ const (
 	Overwrite               // replace the data and the ACL of the existing znode
 )
 
-// writeBytes is the maximum size of a multi, in bytes, well below a server's frame limit of 1
-// MiB. An edit that is larger than that is sent in a multi of its own.
+// writeBytes is the maximum size of a multi, in bytes. It is well below a server's frame limit of 1
+// MiB. A larger edit is sent in a multi of its own.
 const writeBytes = 256 << 10
 
-// A Writer applies edits in the order of its calls of Do. It sends them in multis, which are
-// atomic, with several in flight. If a multi is rejected, its edits are repeated one by one, so
-// that only the edits that are impossible fail.
+// A Writer applies edits to a subtree on a server, in the order of the calls of Do. It sends them
+// in multis, which are atomic, with several in flight. If the server rejects a multi, the Writer
+// sends its edits one by one, so that only the impossible edits fail.
 type Writer struct {
 	ctx        context.Context
 	p          *zkconn.Pipe
 	onExisting Policy
 	progress   Progress
 
-	next            []Edit // edits of the next multi
+	next            []Edit // edits that will be sent in the next multi
 	size            int    // estimated size of next, in bytes
 	pending         *flights[[]Edit, zkconn.Written]
 	overwrites      []Edit  // edits that replace existing znodes; sent after the current multi
-	deferredACLs    []grant // new ACLs, which come last because they may deny us access
-	deferredData    []Edit  // new data that the old ACL forbids; it is written after the new ACLs
-	retrying        bool    // deferredData is being written
-	unauthenticated bool    // the session has no identity that could be added to an ACL
+	deferredACLs    []grant // new ACLs; they are set last, because they may deny the session access
+	deferredData    []Edit  // new data that the old ACLs forbid; written after the new ACLs
+	retrying        bool    // whether deferredData is being written
+	unauthenticated bool    // whether the session has no identity that an ACL could contain
 
 	countedByACL map[string]bool // paths that were counted when their ACL was set, before their data
 	lastSet      string          // path of the znode whose data was set last
-	asked        int             // number of edits so far, for the progress report
+	asked        int             // number of edits passed to Do so far, for the progress report
 	result       WriteError
-	notCreated   map[string]bool // paths of the rejected znodes and of their descendants
+	notCreated   map[string]bool // paths of znodes that were rejected, and of their descendants
 }
 
 // A WriteError reports that a Writer could not apply all edits.
 type WriteError struct {
 	Root     string
 	Done     Counts
-	Outcome  zkconn.Outcome // outcomes of the writes that were tried
-	Refusals                // rejected edits, each with its path, except those counted in Below
-	Below    int            // number of znodes that were not created because an ancestor was rejected
-	Open     int            // number of znodes whose ACL still has this session's identity added
-	Cause    error          // why the Writer stopped early; nil if it tried every edit
+	Outcome  zkconn.Outcome // outcomes of all writes that were tried
+	Refusals                // rejected edits with their paths, except those counted in Below
+	Below    int            // number of znodes not created because an ancestor was rejected
+	Open     int            // number of znodes to whose ACL the session's identity is still added
+	Cause    error          // reason why the Writer stopped early, or nil if it tried every edit
 }
 
 func (e *WriteError) Error() string {
-	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil { // the other znodes were below the rejected one
+	// All other znodes are descendants of the rejected one.
+	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil {
 		return fmt.Sprintf("nothing was written to %s: %s", e.Root, e.Refusals.Error())
 	}
 	text := fmt.Sprintf("wrote %s to %s", Znodes(e.Done.Total()-e.Done.Skipped), e.Root)
@@ -89,12 +90,12 @@ func (e *WriteError) Error() string {
 	return text
 }
 
-// isEmpty reports whether the error contains nothing but its cause.
+// isEmpty reports whether the error contains no information except for its cause.
 func (e *WriteError) isEmpty() bool {
 	return e.Done == Counts{} && e.Below+e.Outcome.Unknown+e.Open+e.N == 0
 }
 
-// Unwrap returns the rejections, preceded by the cause if there is one.
+// Unwrap returns the cause, if there is one, followed by the rejections.
 func (e *WriteError) Unwrap() []error {
 	if e.Cause == nil {
 		return e.First
@@ -102,8 +103,8 @@ func (e *WriteError) Unwrap() []error {
 	return append([]error{e.Cause}, e.First...)
 }
 
-// NewWriter returns a Writer for the server of c. root is used only in error messages. The
-// caller must call Close.
+// NewWriter returns a Writer for the server of c. root is used only in error messages. The caller
+// must call Close.
 func NewWriter(ctx context.Context, c zkconn.Client, root string, onExisting Policy, progress Progress) (*Writer, error) {
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
@@ -115,7 +116,7 @@ func NewWriter(ctx context.Context, c zkconn.Client, root string, onExisting Pol
 	return w, nil
 }
 
-// Write calls apply with a new Writer, closes the Writer and returns the result of Close.
+// Write calls apply with a new Writer. It then closes the Writer and returns the result of Close.
 func Write(ctx context.Context, c zkconn.Client, root string, onExisting Policy, progress Progress, apply func(*Writer) error) (Counts, error) {
 	w, err := NewWriter(ctx, c, root, onExisting, progress)
 	if err != nil {
@@ -124,10 +125,12 @@ func Write(ctx context.Context, c zkconn.Client, root string, onExisting Policy,
 	return w.Close(apply(w))
 }
 
-// Do applies edits in order. It may delay them until Close. A created znode gets the kind of the
-// edit's znode, except that an ephemeral one becomes persistent. If its ACL might not permit us
-// to create its children, our identity is added to the ACL until Close. An error of Do ends the
-// Writer; rejections by the server are reported by Close.
+// Do applies edits in order. It may delay them until Close. A znode to be created as ephemeral
+// becomes persistent. If the ACL of a new znode might not permit the session to create children,
+// the ACL also contains the session's identity until Close.
+//
+// After an error of Do, the Writer cannot be used any more. Rejections by the server are reported
+// by Close.
 func (w *Writer) Do(edits ...Edit) error {
 	for _, e := range edits {
 		err := error(nil)
@@ -147,8 +150,8 @@ func (w *Writer) Do(edits ...Edit) error {
 	return nil
 }
 
-// Apply applies all edits except deletions. It returns the deletions, so that the user can
-// confirm them.
+// Apply applies all edits except for deletions. It returns the deletions, so that the user can
+// confirm them before they are applied.
 func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err error) {
 	for e, err := range edits {
 		switch {
@@ -165,7 +168,7 @@ func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err erro
 	return deletions, nil
 }
 
-// change returns the request for an edit, which depends on what the Writer knows by now.
+// change returns the request for an edit. The request also depends on the results of earlier edits.
 func (w *Writer) change(t Edit) zkconn.Change {
 	switch t.Does {
 	case Sets, replaces:
@@ -184,12 +187,13 @@ func (w *Writer) change(t Edit) zkconn.Change {
 	return zkconn.Creation(t.Path, t.Znode.Data, acl, mode)
 }
 
-// addsIdentity reports whether an edit creates a znode whose ACL includes our identity until Close.
+// addsIdentity reports whether an edit creates a znode whose ACL contains the session's identity
+// until Close.
 func (w *Writer) addsIdentity(t Edit) bool {
 	return t.Does == Creates && !w.unauthenticated && ShutsOut(t.Znode)
 }
 
-// add adds an edit to the next multi, which it sends first if it is full.
+// add adds an edit to the next multi. If that multi is full, add sends it first.
 func (w *Writer) add(t Edit) error {
 	size := 64 + len(t.Path)
 	if z := t.Znode; z != nil {
@@ -226,7 +230,8 @@ func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
 	return zkconn.Add(w.p, zkconn.Multi(changes))
 }
 
-// handleMulti handles the answer to a multi. If it was rejected, its edits are repeated one by one.
+// handleMulti handles the reply to a multi. If the server rejected the multi, handleMulti applies
+// its edits one by one.
 func (w *Writer) handleMulti(batch []Edit, _ zkconn.Written, refusal error) error {
 	if refusal == nil {
 		w.countDone(batch...)
@@ -240,7 +245,7 @@ func (w *Writer) handleMulti(batch []Edit, _ zkconn.Written, refusal error) erro
 	return w.sendSingly(over)
 }
 
-// sendSingly applies edits one by one, with many in flight.
+// sendSingly applies edits one by one, with many requests in flight.
 func (w *Writer) sendSingly(batch []Edit) error {
 	var f *flights[Edit, zkconn.Written]
 	f = newFlights(w.ctx, writeGrace, singleWindow, func(t Edit, _ zkconn.Written, refusal error) error {
@@ -256,14 +261,14 @@ func (w *Writer) sendSingly(batch []Edit) error {
 	return f.drain()
 }
 
-// handleSingle handles the answer to one edit.
+// handleSingle handles the reply to a request with a single edit.
 func (w *Writer) handleSingle(f *flights[Edit, zkconn.Written], t Edit, refusal error) error {
 	again := func() (err error) {
 		var outcome zkconn.Outcome
 		if _, refusal, outcome, err = f.wait(w.send(t)); err != nil {
 			w.addOutcome(outcome)
 		}
-		f.slowed = true // later requests in flight have overtaken this one
+		f.slowed = true // requests that were sent later have overtaken this one
 		return interrupted(w.ctx, err)
 	}
 	switch {
@@ -277,7 +282,8 @@ func (w *Writer) handleSingle(f *flights[Edit, zkconn.Written], t Edit, refusal 
 			return err
 		}
 	}
-	if t.Does == Creates && w.onExisting != Refuse && errors.Is(refusal, zkconn.NoAuth) { // the server checks permission before existence
+	// The server checks the permission before it checks whether the znode exists.
+	if t.Does == Creates && w.onExisting != Refuse && errors.Is(refusal, zkconn.NoAuth) {
 		look := zkconn.Add(w.p, zkconn.Exists(t.Path))
 		switch _, err := look.Wait(f.waiting); {
 		case err == nil:
@@ -299,7 +305,7 @@ func (w *Writer) handleSingle(f *flights[Edit, zkconn.Written], t Edit, refusal 
 	return nil
 }
 
-// handleExisting skips or overwrites a znode that already exists.
+// handleExisting skips or overwrites a znode that already exists, depending on the Policy.
 func (w *Writer) handleExisting(t Edit) error {
 	if w.onExisting == Skip {
 		w.result.Done.Skipped++
@@ -310,8 +316,9 @@ func (w *Writer) handleExisting(t Edit) error {
 	return nil
 }
 
-// handleRejection counts an edit that the server rejected. If we had no permission to write new
-// data, the edit is repeated after all new ACLs are set, because one of them may permit it.
+// handleRejection counts an edit that the server rejected. If the session had no permission to
+// write new data, the edit is applied again after all new ACLs are set, because one of them may
+// permit it.
 func (w *Writer) handleRejection(t Edit, refusal error) error {
 	if (t.Does == Sets || t.Does == replaces) && !w.retrying && errors.Is(refusal, zkconn.NoAuth) {
 		w.deferredData = append(w.deferredData, t)
@@ -328,7 +335,7 @@ func (w *Writer) handleRejection(t Edit, refusal error) error {
 		w.result.Add(refusal)
 	}
 	if w.onExisting == Refuse && errors.Is(refusal, zkconn.NodeExists) {
-		return refusal // do not mix our znodes into the existing subtree
+		return refusal // do not mix new znodes into an existing subtree
 	}
 	return nil
 }
@@ -359,12 +366,12 @@ func (w *Writer) countDone(batch ...Edit) {
 	w.reportProgress()
 }
 
-// addOutcome adds the counts of writes for which there was no conclusive answer.
+// addOutcome counts writes that the server did not confirm or reject.
 func (w *Writer) addOutcome(outcome zkconn.Outcome) {
 	w.result.Outcome = w.result.Outcome.Plus(outcome)
 }
 
-// writeDeferredData writes the data that the old ACLs did not permit.
+// writeDeferredData writes the data for which the session had no permission under the old ACLs.
 func (w *Writer) writeDeferredData() error {
 	w.retrying = true
 	return w.sendSingly(w.deferredData)
@@ -372,9 +379,9 @@ func (w *Writer) writeDeferredData() error {
 
 func (w *Writer) reportProgress() { w.progress.report(w.result.Done.Total(), w.asked) }
 
-// Close applies the remaining edits and waits for their answers. cause is the error that ended
-// the edits early, or nil. If some edits were not applied, the error is a *WriteError, or the
-// cause alone if there is nothing else to report.
+// Close applies the remaining edits and waits for the replies. cause is the error that ended the
+// edits early, or nil. If some edits were not applied, the error is a *WriteError, or the cause
+// alone if there is nothing else to report.
 func (w *Writer) Close(cause error) (Counts, error) {
 	defer w.pending.close()
 	err := cause
