@@ -9,9 +9,9 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// ToFile returns a Saver that writes to a new file, which import can read. The file contains one
-// dump for each operation, one after the other. isQueued reports whether a znode's name belongs
-// to a lock queue, like Log.Queue.
+// ToFile returns a Saver that writes to a new file, which the command import can read. For each
+// operation, the file contains one dump. isQueued reports whether a znode with this name belongs to
+// a lock queue, like Log.Queue.
 func ToFile(name string, isQueued func(name string) bool) (*Saver, error) {
 	if _, err := os.Lstat(name); err == nil {
 		return nil, fmt.Errorf("%s already exists; specify a new file with --undo", name)
@@ -21,13 +21,13 @@ func ToFile(name string, isQueued func(name string) bool) (*Saver, error) {
 	return &Saver{backend: &fileBackend{name: name}, inQueue: isQueued}, nil
 }
 
-// fileBackend is a backend that writes all operations to one file. It creates the file when the
-// first operation is saved.
+// fileBackend is a backend that writes all operations to a single file. It creates the file when it
+// saves the first operation.
 type fileBackend struct {
 	name string
 	f    *os.File
-	end  int64 // offset of the end of the last saved operation
-	last int64 // offset of the start of the last saved operation
+	end  int64 // offset in the file of the end of the last saved operation
+	last int64 // offset in the file of the start of the last saved operation
 }
 
 // begin implements backend.
@@ -42,20 +42,21 @@ func (s *fileBackend) begin() (draft, error) {
 	return &fileDraft{s: s, at: s.end}, nil
 }
 
-// update implements backend. It does nothing, because a dump does not contain the outcome.
+// update implements backend. It does nothing, because a dump does not record the outcome of an
+// operation.
 func (s *fileBackend) update(*entry) error { return nil }
 
-// remove implements backend. The operation to remove is always the last one.
+// remove implements backend. Only the last operation in the file can be removed.
 func (s *fileBackend) remove(int) error {
 	s.end = s.last
 	return s.truncate()
 }
 
-// forImport implements backend. It returns true.
+// forImport implements backend. It returns true, because import reads the file.
 func (s *fileBackend) forImport() bool { return true }
 
-// truncate removes everything after the last saved operation from the file. If there is no saved
-// operation, it removes the file.
+// truncate removes everything after the last saved operation from the file. If no operation is
+// saved, it removes the file.
 func (s *fileBackend) truncate() error {
 	if s.end > 0 {
 		return s.f.Truncate(s.end)
@@ -65,7 +66,7 @@ func (s *fileBackend) truncate() error {
 	return errors.Join(f.Close(), os.Remove(s.name))
 }
 
-// fileDraft is a draft that writes an operation at the end of the file.
+// fileDraft is a draft that writes an operation to the end of the file.
 type fileDraft struct {
 	s  *fileBackend
 	at int64

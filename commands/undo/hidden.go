@@ -10,9 +10,9 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// compareHidden compares saved znodes at and below root that cannot be read now, perhaps because
-// the operation itself changed an ACL. It uses their stats, which need no permission and show how
-// often each znode was written.
+// compareHidden compares those saved znodes at and below root that cannot be read now. The
+// operation itself may have changed their ACLs. Servers show the stat even of such a znode, and the
+// stat shows how often the znode was written.
 func (u *undoing) compareHidden(ctx context.Context, root string) error {
 	for was, err := range u.saved.Znodes(root) {
 		switch {
@@ -35,8 +35,8 @@ func (u *undoing) compareHidden(ctx context.Context, root string) error {
 	return nil
 }
 
-// compareZnode compares a saved znode with its current state. If the znode cannot be read,
-// refusal is the error, and compareZnode compares only the versions.
+// compareZnode compares a saved znode with its current state. If the znode cannot be read, refusal
+// is the reason, and only the versions are compared.
 func (u *undoing) compareZnode(ctx context.Context, was *dump.Znode) (d zktree.Difference, refusal, err error) {
 	d.Below, d.B = zktree.Tree{Root: u.Path}.Below(was.Path), was
 	d.A, err = zktree.ReadOne(ctx, u.env.Session.Client, was.Path, true)

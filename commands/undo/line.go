@@ -13,15 +13,15 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// lineOperations contains the operations of one line typed at the prompt, latest first. A line
-// such as find with a command can have many operations.
+// lineOperations contains the operations of one line typed at the prompt, latest first. A line can
+// have many operations, for example if find runs a command for each znode.
 type lineOperations struct {
 	operations []*entry
-	missing    int // number of earlier operations that are no longer in the log
+	missing    int // number of earlier operations of the line that are no longer in the log
 }
 
-// lineOf returns the operations that undo without a number would undo here together with e: those
-// of the same line.
+// lineOf returns the operations that undo, without a number, undoes together with e. They belong to
+// the same line as e, and were done on the ensemble of the current session.
 func (s *store) lineOf(env *commands.Env, e *entry, all []*entry) lineOperations {
 	if e.Line == "" {
 		return lineOperations{operations: []*entry{e}}
@@ -39,7 +39,7 @@ func (s *store) lineOf(env *commands.Env, e *entry, all []*entry) lineOperations
 	return l
 }
 
-// describe returns a description of the operations for a message.
+// describe returns a description of the operations for use in messages.
 func (l lineOperations) describe() string {
 	last, first := l.operations[0], l.operations[len(l.operations)-1]
 	text := fmt.Sprintf("operation %d (%s %s)", last.N, last.Command, last.Path)
@@ -49,8 +49,8 @@ func (l lineOperations) describe() string {
 	return text
 }
 
-// confirm asks the user before an undo, if the cluster requires confirmation of writes. It does
-// not ask if the undo would fail anyway.
+// confirm asks the user before an undo, if writes to the cluster require confirmation. It does not
+// ask if the undo would fail anyway.
 func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
 	if e := l.operations[0]; env.Confirm == "" || e.State == undone || e.checkServers(env) != nil {
 		return nil
@@ -58,11 +58,11 @@ func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
 	return env.AskToContinue(ctx, fmt.Sprintf("about to undo %s on %s", l.describe(), env.Confirm))
 }
 
-// trimEvery is the number of small operations of one line after which zksh trims the undo log.
+// trimEvery is the number of small operations of one line after which the undo log is trimmed.
 const trimEvery = 64
 
-// trimAfter trims the undo log after an operation was saved. For speed, it skips most of the
-// small operations of a line.
+// trimAfter trims the undo log after an operation has been saved. To save time, it does so only
+// after some of the small operations of a line.
 func (s *store) trimAfter(saved *entry) error {
 	if saved.Part > 1 && saved.Part%trimEvery != 0 && saved.Bytes < 1<<20 {
 		return nil
@@ -70,14 +70,14 @@ func (s *store) trimAfter(saved *entry) error {
 	return s.trim(saved.N)
 }
 
-// partCounter counts the operations of the most recent line.
+// partCounter counts the operations of the line that was typed last.
 type partCounter struct {
 	mu   sync.Mutex
 	line string
 	n    int
 }
 
-// count adds delta to the number of operations of a line and returns the new number.
+// count adds delta to the number of operations of a line, and returns the new number.
 func (p *partCounter) count(line string, delta int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *partCounter) count(line string, delta int) int {
 	return p.n
 }
 
-// undo undoes all the operations. If it finds a conflict before it has changed anything, it
+// undo undoes all operations of the line. If it finds a conflict before it has changed anything, it
 // undoes none of them.
 func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	each := make([]*undoing, len(l.operations))
@@ -126,9 +126,9 @@ func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	return how.env.Screen.Print(l.answer(each))
 }
 
-// dryRun returns the error of the first operation that cannot be undone, without undoing any. It
-// skips an operation if a later operation of the line affects the same znodes, because then they
-// may differ from the result of the earlier one.
+// dryRun checks whether the operations can be undone, without undoing any. It returns the error of
+// the first operation that cannot be undone. It skips an operation if a later one affects the same
+// znodes, because these znodes may then differ from the result of the earlier operation.
 func (l lineOperations) dryRun(ctx context.Context, how undoing) error {
 	var later []string
 	for _, e := range l.operations {
@@ -145,7 +145,7 @@ func (l lineOperations) dryRun(ctx context.Context, how undoing) error {
 	return nil
 }
 
-// answer returns the result of undoing all operations of the line.
+// answer returns the result of undoing all operations of a line.
 func (l lineOperations) answer(each []*undoing) render.Answer {
 	var counts zktree.Counts
 	var plans []string

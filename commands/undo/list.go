@@ -11,7 +11,8 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// print prints the list of operations. The list includes operations whose entries cannot be read.
+// print prints the list of operations in the log, including operations whose entries cannot be
+// read.
 func (l Log) print(env *commands.Env) error {
 	s := &store{l.Dir}
 	all, bad, err := s.readAll()
@@ -57,15 +58,15 @@ type operationRow struct {
 	*entry
 	origin    Origin
 	now       time.Time
-	elsewhere bool // the operation was done on another ensemble or below another chroot
-	noDump    bool // the operation's dump no longer exists
+	elsewhere bool // whether the operation was done on another ensemble or below another chroot
+	noDump    bool // whether the dump of the operation no longer exists
 }
 
 func (o *operationRow) number() int { return o.N }
 
 func (o *operationRow) Cells() []string {
 	at, size := o.Path, strconv.FormatInt(o.Data, 10)
-	if o.By == nil { // older versions of zksh, which did not record By, did not record the size either
+	if o.By == nil { // older versions of zksh recorded neither By nor the size
 		size = "-"
 	}
 	if o.elsewhere {
@@ -77,7 +78,7 @@ func (o *operationRow) Cells() []string {
 	return []string{strconv.Itoa(o.N), commands.Age(o.now.Sub(o.Time)), o.Command, strconv.Itoa(o.Znodes), size, o.By.cell(o.origin), at}
 }
 
-// state returns the name of the operation's state, as printed in JSON.
+// state returns the name of the operation's state in JSON output.
 func (o *operationRow) state() string {
 	switch {
 	case o.State == undone:
@@ -115,8 +116,7 @@ func (d *damaged) JSON() any {
 	return render.Facts{"number", d.n, "state", unreadable, "reason", d.why.Error(), "files", files}
 }
 
-// text returns a message that explains why the entry cannot be read and how to restore the saved
-// copy.
+// text returns a message that says why the entry cannot be read and how to restore the saved data.
 func (d *damaged) text() string {
 	text := fmt.Sprintf("operation %d is unreadable: %s", d.n, d.why)
 	if d.dump == "" {

@@ -15,25 +15,25 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// A Log is the user's undo log, from the point of view of one program that uses it.
+// A Log is the user's undo log, together with settings of the program that uses it.
 type Log struct {
-	Dir string // folder of the log; empty if there is no log
-	By  Origin // the program that uses the log
-	// Queue reports whether a znode's name belongs to a lock queue. Undo never restores znodes of
-	// lock queues, because their sessions have ended.
+	Dir string // directory of the log, or empty if there is no log
+	By  Origin // program that uses the log
+	// Queue reports whether a znode with this name belongs to a lock queue. Undo never restores
+	// such znodes, because the sessions that created them have ended.
 	Queue func(name string) bool
-	// Again is the command line, split into words, that undoes this program's operations. It is
+	// Again is the command line, split into words, that undoes operations of this program. It is
 	// empty at the prompt.
 	Again []string
 }
 
-// Saver returns a Saver that saves operations in the log.
+// Saver returns a Saver that saves operations in this log.
 func (l Log) Saver() *Saver {
 	return &Saver{backend: &store{l.Dir}, inQueue: l.Queue, by: l.By}
 }
 
-// Origin identifies the program that performed an operation. Undo without a number undoes
-// operations whose Origin has the same ID.
+// Origin identifies the program that performed an operation. Without a number, undo undoes
+// operations whose Origin has the same ID as its own.
 type Origin struct {
 	ID       string     `json:"id"` // the same for all operations of a shell, or of all single commands in one terminal session
 	Kind     originKind `json:"kind"`
@@ -43,8 +43,8 @@ type Origin struct {
 	Terminal string     `json:"terminal,omitempty"`
 }
 
-// originKind distinguishes a shell with a prompt from a program that runs a single command or a
-// script.
+// originKind is the kind of a program: a shell with a prompt, or a program that runs a single
+// command or a script.
 type originKind string
 
 const (
@@ -52,13 +52,13 @@ const (
 	commandLine originKind = "command"
 )
 
-// AtPrompt returns the Origin for a shell with a prompt. Each shell has its own ID. terminal is
-// the name of the shell's terminal and may be empty.
+// AtPrompt returns the Origin of a shell with a prompt. Each shell has an ID of its own. terminal
+// is the name of the shell's terminal, or empty.
 func AtPrompt(terminal string) Origin { return newOrigin(prompt, rand.Text(), terminal) }
 
-// OnCommandLine returns the Origin for a program that runs a single command or a script. All such
-// programs in one terminal session have the same ID. If session is empty, each program has its
-// own ID.
+// OnCommandLine returns the Origin of a program that runs a single command or a script. All such
+// programs in one terminal session have the same ID. If session is empty, each program has an ID of
+// its own.
 func OnCommandLine(session, terminal string) Origin {
 	by := newOrigin(commandLine, rand.Text(), terminal)
 	if session != "" {
@@ -69,17 +69,17 @@ func OnCommandLine(session, terminal string) Origin {
 }
 
 func newOrigin(k originKind, id, terminal string) Origin {
-	host, _ := os.Hostname() // on an error, undo -l shows no host name
+	host, _ := os.Hostname() // if this fails, undo -l shows no host name
 	return Origin{ID: id, Kind: k, PID: os.Getpid(), Host: host, Terminal: terminal}
 }
 
-// same reports whether two Origins have the same ID. Origins without an ID are never the same.
+// same reports whether two Origins have the same ID. It returns false if b has no ID.
 func (b *Origin) same(other Origin) bool { return b != nil && b.ID != "" && b.ID == other.ID }
 
-// onOtherHost reports whether b is known to be on another machine than here.
+// onOtherHost reports whether b is known to be a program on a different machine.
 func (b *Origin) onOtherHost(here Origin) bool { return b.Host != "" && b.Host != here.Host }
 
-// cell returns a description of b for a table cell.
+// cell returns a description of b for a cell of a table.
 func (b *Origin) cell(here Origin) string {
 	switch {
 	case b == nil:
@@ -102,7 +102,7 @@ func (b *Origin) cell(here Origin) string {
 	return text
 }
 
-// words returns a description of b for a sentence.
+// words returns a description of b for use in a sentence.
 func (b *Origin) words(here Origin) string {
 	if b == nil {
 		return "by an older version of zksh"
@@ -137,9 +137,9 @@ func (b *Origin) facts(here Origin) any {
 	}{b, b.same(here)}
 }
 
-// pick returns the operations to undo. If no number is given, these are operations of one line:
-// the latest line of the same Origin whose operations were done on this ensemble and are not
-// undone yet.
+// pick returns the operations to undo: the operation whose number is in args or, if args is empty,
+// those of one line. This is the latest line of the same Origin that is not undone yet and whose
+// operations were done on this ensemble.
 func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (lineOperations, error) {
 	s := &store{l.Dir}
 	if len(args) > 0 {
@@ -175,13 +175,13 @@ func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry boo
 	return others, l.confirmOthers(ctx, env, others, dry)
 }
 
-// isOpen reports whether the operation is one that undo without a number can undo.
+// isOpen reports whether undo without a number may undo the operation.
 func (s *store) isOpen(e *entry) bool {
 	return e.State != undone && !e.Partly && !e.isUndo() && s.dumpName(e.N) != ""
 }
 
-// confirmOthers decides whether undo without a number may undo operations of another Origin. At
-// the prompt, it asks the user. A single command may undo an operation of another single command,
+// confirmOthers decides whether undo without a number may undo operations of another Origin. At the
+// prompt, it asks the user. Without a prompt, undo may undo an operation of another single command,
 // but not one of a shell.
 func (l Log) confirmOthers(ctx context.Context, env *commands.Env, all lineOperations, dry bool) error {
 	e := all.operations[0]

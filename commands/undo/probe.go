@@ -9,10 +9,12 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// wouldFail returns the error with which the server would reject the operation, so that zksh does
-// not ask the user in vain. To find out, it sends the operation in a transaction that cannot
-// succeed, because it also creates the root, which exists. wouldFail returns nil if the operation
-// may succeed, or if its outcome cannot be determined in this way.
+// wouldFail returns the error with which the server would reject the operation. It lets zksh avoid
+// a pointless question to the user. wouldFail returns nil if the operation may succeed, or if it
+// cannot find out.
+//
+// To find out without changing anything, wouldFail sends the operation in a transaction that always
+// fails, because it also creates the root znode, which exists.
 func (op *saving) wouldFail(ctx context.Context) error {
 	var change zkconn.Change
 	switch op.Of {

@@ -13,8 +13,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// restoreData restores the data of one znode if its current data is still the data that the
-// operation wrote. The write requires the version that restoreData has read.
+// restoreData restores the data of one znode, if the current data is still the data that the
+// operation wrote. The write fails if the znode has changed since restoreData read it.
 func (u *undoing) restoreData(ctx context.Context) error {
 	was, err := u.saved.Znode(u.Path, true)
 	if err != nil {
@@ -27,7 +27,7 @@ func (u *undoing) restoreData(ctx context.Context) error {
 		return u.rejectConflicts()
 	case err != nil:
 		return err
-	case zktree.SameData(node.Data, was.Data): // the data is already restored
+	case zktree.SameData(node.Data, was.Data): // the old data has already been restored
 		return nil
 	case hashOf(node.Data) != u.Wrote && !u.overwrite:
 		u.addConflict(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: node.Data, Stat: node.Stat}, B: was, Aspect: zktree.DataDiffers})
@@ -45,14 +45,14 @@ func (u *undoing) restoreData(ctx context.Context) error {
 	})
 }
 
-// deletedConflict returns the conflict for a deleted znode. Its data or ACL can be restored only
-// if the znode exists.
+// deletedConflict returns the conflict for a znode that was deleted after the operation. The data
+// or ACL of a znode can be restored only if the znode exists.
 func deletedConflict(path string) conflict {
 	return conflict{path: path, what: path + " was deleted after the operation; create it, then run undo again", final: true}
 }
 
-// saveAndRun saves the data that undo itself overwrites, and then calls destroy. It saves the
-// data even in a script, where other commands save nothing.
+// saveAndRun saves the data that the undo itself overwrites, and then calls destroy. It does so
+// even in a script, where other commands save nothing.
 func (u *undoing) saveAndRun(ctx context.Context, l commands.Loss, destroy commands.Destroy) error {
 	env := *u.env
 	if env.Saver == nil {
@@ -61,8 +61,7 @@ func (u *undoing) saveAndRun(ctx context.Context, l commands.Loss, destroy comma
 	return env.SaveAndRun(ctx, l, destroy)
 }
 
-// operationName returns the command name under which this undo is itself recorded as an
-// operation.
+// operationName returns the command name under which the undo log records this undo.
 func (u *undoing) operationName() string { return fmt.Sprintf("%s %d", undoName, u.N) }
 
 // restoreTree restores the znodes that the operation deleted or overwrote.
@@ -73,10 +72,10 @@ func (u *undoing) restoreTree(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case d.Err != nil && d.B == nil: // the znode was not saved, because it was unreadable before the operation, too
+		case d.Err != nil && d.B == nil: // it was not saved, because it was unreadable before the operation, too
 		case d.Err != nil:
 			hidden = append(hidden, saved.At(d.Below))
-		case d.B != nil: // znodes that are not in the saved copy are not changed
+		case d.B != nil: // znodes that the saved copy does not contain stay unchanged
 			u.addDifference(d)
 		}
 	}
@@ -99,8 +98,8 @@ func (u *undoing) restoreTree(ctx context.Context) error {
 	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, edits) })
 }
 
-// addDifference handles a saved znode, d.B, that is now missing or different. It either plans to
-// restore the znode or adds a conflict.
+// addDifference handles a saved znode, d.B, that is missing or different now. It adds the znode
+// either to the plan of the undo or to the conflicts.
 func (u *undoing) addDifference(d zktree.Difference) {
 	switch {
 	case d.A == nil:
@@ -108,7 +107,7 @@ func (u *undoing) addDifference(d zktree.Difference) {
 	case u.changedByOperation(d), u.overwrite && d.Aspect&zktree.KindDiffers == 0:
 		u.overwrites = true
 		u.plan = append(u.plan, "change "+d.B.Path)
-		d.A.Data = nil // not needed; the saved data is read again when it is written
+		d.A.Data = nil // save memory; the saved data is read again when it is written
 	default:
 		u.addConflict(d)
 		return
@@ -117,9 +116,9 @@ func (u *undoing) addDifference(d zktree.Difference) {
 	u.differences = append(u.differences, d)
 }
 
-// changedByOperation reports whether the operation itself appears to have made the difference.
-// This is so if, since the copy was saved, the data was written only once, before the operation
-// ended, and the ACL was written only once.
+// changedByOperation reports whether the operation itself seems to have caused the difference. It
+// checks that, since the copy was saved, the data was written only once, before the operation
+// ended, and that the ACL was written only once.
 func (u *undoing) changedByOperation(d zktree.Difference) bool {
 	now, was := d.A.Stat, d.B.Stat
 	if u.Of != commands.LostParts || u.Zxid == 0 || was == nil || was.Czxid != now.Czxid || d.Aspect&zktree.KindDiffers != 0 {
@@ -129,7 +128,7 @@ func (u *undoing) changedByOperation(d zktree.Difference) bool {
 	return (!data || now.Version == was.Version+1 && now.Mzxid <= u.Zxid) && (!acl || now.Aversion == was.Aversion+1)
 }
 
-// writeEdits applies the edits. It takes the data to write from the saved copy.
+// writeEdits applies the edits. It reads the data to write from the saved copy.
 func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, error]) (err error) {
 	update, end := u.env.Screen.Progress("restored")
 	defer end()
@@ -150,13 +149,14 @@ func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, e
 	return err
 }
 
-// savedTree returns the znodes of the saved copy that undo restores.
+// savedTree returns those znodes of the saved copy that undo restores.
 func (u *undoing) savedTree() zktree.Tree {
 	t := zktree.Tree{Root: u.Path, Nodes: u.saved.Znodes(u.Path)}
 	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return z.Kind == dump.Ephemeral, nil })
 }
 
-// currentTree returns the znodes that currently exist on the server.
+// currentTree returns the znodes that currently exist on the server at and below the path of the
+// operation.
 func (u *undoing) currentTree(ctx context.Context) zktree.Tree {
 	t := subtree(ctx, u.env, u.Path, "compared")
 	if u.Of == commands.LostNode {
@@ -188,7 +188,7 @@ func (u *undoing) addConflict(d zktree.Difference) {
 	u.conflicts = append(u.conflicts, c)
 }
 
-// inBytes returns a size as text, in bytes.
+// inBytes returns a size with its unit as text, such as "1 byte".
 func inBytes(n int) string {
 	if n == 1 {
 		return "1 byte"
@@ -196,13 +196,13 @@ func inBytes(n int) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// aclBatch is the number of ACLs that are requested from the server together.
+// aclBatch is the number of ACLs that undo requests from the server at once.
 const aclBatch = 64
 
 // restoreACLs restores each ACL that has not changed since the operation set it. The operation
-// wrote each ACL once, so the ACL is unchanged if its aclVersion is one higher than the saved
-// one, or if it equals the ACL that the operation set. The write requires the aclVersion that was
-// read.
+// wrote each ACL once. An ACL is therefore unchanged if its aclVersion is one higher than the saved
+// aclVersion, or if it equals the ACL that the operation set. The write requires the aclVersion
+// that was read.
 func (u *undoing) restoreACLs(ctx context.Context) error {
 	src, err := zktree.OnServer(ctx, u.env.Session.Client, u.Path, false)
 	if err != nil {
@@ -246,8 +246,8 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, zktree.Seq(edits)) })
 }
 
-// aclEdits returns the edits that restore the ACLs of a batch of znodes. If an ACL can no longer
-// be read, only the write shows whether the ACL has changed.
+// aclEdits returns the edits that restore the ACLs of a batch of znodes. If the session can no
+// longer read an ACL, only the write reveals whether the ACL has changed.
 func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {

@@ -21,32 +21,32 @@ import (
 // A Saver saves the data that commands overwrite or delete, in the user's undo log or in a file.
 type Saver struct {
 	backend backend
-	inQueue func(name string) bool // reports whether a znode's name belongs to a lock queue
+	inQueue func(name string) bool // reports whether a znode with this name belongs to a lock queue
 	by      Origin
 
 	parts partCounter
 }
 
-// backend is the undo log or the file in which a Saver stores operations.
+// backend is the place in which a Saver stores operations: the undo log or a file.
 type backend interface {
 	begin() (draft, error)
 	update(e *entry) error // records the outcome of an operation
-	remove(n int) error    // removes an operation that destroyed nothing
-	forImport() bool       // reports whether every znode must be saved completely, because import reads the copies
+	remove(n int) error    // removes an operation that turned out to have destroyed nothing
+	forImport() bool       // reports whether import reads the copies, which must then be complete
 }
 
-// draft is an operation that is being saved. The code that writes it ends it with commit or
-// abort.
+// draft is an operation that is being saved. It must be finished with commit or abort.
 type draft interface {
 	Write(p []byte) (int, error)
 	commit(e *entry) error
 	abort() error
 }
 
-// SaveAndRun implements commands.Saver. For a single znode, it passes to destroy the version that
-// it saved. If another client changes the znode in between, SaveAndRun saves the znode again and
-// repeats destroy, unless the command itself requires a version. For a subtree, it does not check
-// whether other clients change it in between.
+// SaveAndRun implements commands.Saver. It first saves the data, and then calls destroy.
+//
+// For a single znode, it passes the saved version to destroy. If another client changes the znode
+// in between, SaveAndRun saves it again and repeats destroy, unless the command requires a certain
+// version. For a subtree, SaveAndRun does not detect such changes.
 func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
 	for synced := false; ; {
 		e, version, err := s.save(ctx, env, l)
@@ -73,12 +73,12 @@ func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Lo
 	}
 }
 
-// Required implements commands.Saver. It returns true for --undo FILE, whose user relies on the
-// file.
+// Required implements commands.Saver. It returns true for --undo FILE, because the user relies on
+// the file.
 func (s *Saver) Required() bool { return s.backend.forImport() }
 
-// save saves the data that is about to be destroyed. The entry is nil if there is nothing to
-// save, or if the user agreed to continue without a saved copy.
+// save saves the data that the command is about to destroy. e is nil if nothing was saved, because
+// there was nothing to save or because the command continues without a saved copy.
 func (s *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
 	servers := env.Session.Servers()
 	op := &saving{Loss: l, saver: s, env: env, version: l.Version, unread: zktree.UnreadError{Root: l.Path}, entry: entry{
@@ -107,27 +107,28 @@ func (s *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e
 	return &op.entry, op.version, nil
 }
 
-// saving is the state of an operation while its data is being saved.
+// saving is the state of an operation whose data is being saved.
 type saving struct {
 	commands.Loss
 	saver   *Saver
 	env     *commands.Env
 	draft   draft
 	entry   entry
-	version int32              // version that was read, if the operation affects a single znode
+	version int32              // saved version of the znode, if the operation affects a single one
 	unread  zktree.UnreadError // znodes that could not be read
 }
 
-// errNothingToSave means that the operation would destroy no data that undo can restore.
+// errNothingToSave means that the operation would destroy no data that undo could restore.
 var errNothingToSave = errors.New("nothing to be saved")
 
-// staleError means that the server does not have the znode, or has a version of it other than the
-// one that the command requires. The server may lag behind the leader.
+// staleError means that the server does not have the znode, or not in the version that the command
+// requires. The reason may be that the server lags behind the leader.
 type staleError struct{ cause error }
 
 func (e *staleError) Error() string { return e.cause.Error() }
 
-// finalError is an error after which the command must not continue without a saved copy.
+// finalError is an error that stops the command, because the command must not continue without a
+// saved copy.
 type finalError struct{ cause error }
 
 func (e *finalError) Error() string { return e.cause.Error() }
@@ -158,8 +159,8 @@ func (op *saving) save(ctx context.Context, server string) (saved bool, err erro
 	return false, op.saveFailed(ctx, err)
 }
 
-// saveFailed is called when saving has failed with err. It returns the error with which the
-// command ends, or nil if the command continues.
+// saveFailed handles an error in saving the data. It returns the error with which the command ends,
+// or nil if the command continues.
 func (op *saving) saveFailed(ctx context.Context, err error) error {
 	if !errors.As(err, new(*finalError)) {
 		err = op.proceedUnsaved(ctx, err)
@@ -170,9 +171,9 @@ func (op *saving) saveFailed(ctx context.Context, err error) error {
 	return err
 }
 
-// proceedUnsaved decides whether the command continues without a complete copy; if not, it
-// returns an error. At the prompt, it asks the user. A single command typed in another shell
-// continues, because there is no user to ask. With --undo FILE, the command fails.
+// proceedUnsaved returns an error unless the command may continue without a complete copy. At the
+// prompt, it asks the user. A single command typed in another shell continues, because no user can
+// be asked. With --undo FILE, the command fails.
 func (op *saving) proceedUnsaved(ctx context.Context, why error) error {
 	switch {
 	case op.saver.Required():
@@ -191,7 +192,7 @@ func (op *saving) proceedUnsaved(ctx context.Context, why error) error {
 	return nil
 }
 
-// unsavedText returns a message that describes which data cannot be saved, and why.
+// unsavedText returns a message about the data that cannot be saved, and the reason.
 func (op *saving) unsavedText(why error) string {
 	if op.isSingle() && op.entry.Znodes == 0 && op.unread.N > 0 && errors.Is(why, zkconn.NoAuth) {
 		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", op.Path)
@@ -199,7 +200,7 @@ func (op *saving) unsavedText(why error) string {
 	return fmt.Sprintf("zksh cannot save the whole subtree %s for undo: %s", op.Path, why)
 }
 
-// isSingle reports whether the operation affects only a single znode.
+// isSingle reports whether the operation affects a single znode rather than a subtree.
 func (op *saving) isSingle() bool {
 	return op.Of == commands.LostData || op.Of == commands.LostNode || op.Of == commands.LostACL
 }
@@ -211,7 +212,7 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil { // stop writing to the draft
+		if err != nil { // make the Writer stop writing to the draft
 			err = errors.Join(err, w.Abort())
 		}
 	}()
@@ -229,7 +230,7 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 			op.unread.Add(err)
 			continue
 		case slices.ContainsFunc(z.ACL, zkconn.Masked):
-			if z.ACL = nil; op.Of != commands.LostData { // undo must not create the znode with another ACL
+			if z.ACL = nil; op.Of != commands.LostData { // undo must not create it with another ACL
 				op.unread.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
 				left = z.Path + "/"
 				continue
@@ -260,9 +261,8 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 	return w.Close(end)
 }
 
-// include reports whether the znode z is to be saved, which is not so if it belongs to a lock
-// queue. It also counts the znodes that undo does not restore, and records the version of a
-// single znode.
+// include reports whether to save the znode z, which is false if z belongs to a lock queue. It also
+// counts znodes that undo will not restore, and records the version of a single znode.
 func (op *saving) include(z *dump.Znode) bool {
 	switch op.Of {
 	case commands.LostData, commands.LostNode:
@@ -271,7 +271,7 @@ func (op *saving) include(z *dump.Znode) bool {
 		op.version = z.Stat.Aversion
 	}
 	switch {
-	case op.Of == commands.LostData || aclsOnly(op.Of): // the znodes are not deleted
+	case op.Of == commands.LostData || aclsOnly(op.Of): // the operation deletes no znodes
 	case z.Kind == dump.Ephemeral:
 		op.entry.Ephemeral++
 	case op.saver.inQueue(path.Base(z.Path)):
@@ -281,8 +281,8 @@ func (op *saving) include(z *dump.Znode) bool {
 	return true
 }
 
-// znodes yields the znodes that the operation affects, parents before their children, in the form
-// of zktree.Nodes.
+// znodes yields the znodes that the operation affects, parents before their children. Errors are
+// yielded as zktree.Nodes does.
 func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 	if !op.isSingle() {
 		return func(yield func(*dump.Znode, error) bool) {
@@ -298,8 +298,8 @@ func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 	}
 }
 
-// subtree returns the znodes of a subtree on the server. While they are read, it shows the
-// progress with the given verb.
+// subtree returns the znodes of a subtree on the server. The progress display shows verb while the
+// znodes are read.
 func subtree(ctx context.Context, env *commands.Env, root, verb string) zktree.Tree {
 	return zktree.Tree{Root: root, Nodes: func(yield func(*dump.Znode, error) bool) {
 		update, end := env.Screen.Progress(verb)
@@ -309,7 +309,7 @@ func subtree(ctx context.Context, env *commands.Env, root, verb string) zktree.T
 }
 
 // recordOutcome records the outcome of an operation. It deletes the saved copy only if the
-// operation has certainly destroyed nothing.
+// operation is known to have destroyed nothing.
 func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, outcome zkconn.Outcome) error {
 	switch {
 	case e == nil:
@@ -327,9 +327,9 @@ func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, 
 	return errors.Join(failed, s.backend.update(e))
 }
 
-// markEnd records data that later distinguishes the operation's own changes from changes after
-// it. Before that, the server must answer a sync in the same session or a later one, so that no
-// request of the operation can still take effect.
+// markEnd records data that later distinguishes the operation's own changes from later changes. It
+// first waits until no request of the operation can still take effect: the server must answer a
+// sync in the same session or a later one.
 func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	switch {
 	case e.Of == commands.LostParts:
@@ -344,8 +344,8 @@ func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	return err
 }
 
-// endZxid returns the ensemble's last zxid after all requests that the session has sent. It tries
-// again after a connection loss, which is safe because neither of its requests changes anything.
+// endZxid returns the ensemble's last zxid after all requests of the session so far. It tries again
+// after a connection loss, which is safe because its requests change nothing.
 func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	const tries = 3
 	for range tries {
@@ -362,7 +362,7 @@ func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	return zxid, err
 }
 
-// aclsOnly reports whether an operation overwrites only ACLs.
+// aclsOnly reports whether an operation overwrites nothing but ACLs.
 func aclsOnly(of commands.Lost) bool { return of == commands.LostACL || of == commands.LostACLs }
 
 func hashOf(data []byte) string {

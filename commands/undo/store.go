@@ -20,25 +20,25 @@ import (
 
 // Limits of the undo log.
 const (
-	maxOperations = 50        // number of operations, if all operations of a line count as one
-	maxEntries    = 1000      // number of operations, each counted separately
+	maxOperations = 50        // number of operations, where all operations of a line count as one
+	maxEntries    = 1000      // number of operations, each counted on its own
 	maxOperation  = 64 << 20  // size of the dump of one operation, in bytes
 	maxStore      = 256 << 20 // total size of the dumps of all operations, in bytes
-	maxNumber     = 1 << 30   // upper bound of operation numbers; files with higher numbers do not belong to the log
+	maxNumber     = 1 << 30   // largest number of an operation; files with higher numbers are ignored
 )
 
-// store is the folder of an undo log, which several shells may share. Each operation has two
+// store is the directory of an undo log, which several shells may share. Each operation has two
 // files: a dump of the data that it destroyed, N.dump, and an entry that describes it, N.json. A
 // shell locks the file "lock" while it assigns a number, writes an entry, or removes old
 // operations.
 //
-// While an operation is being saved, its dump is called N.part and is locked by its writer. A
-// command destroys nothing before both files are on the disk. A .part file whose writer no longer
-// runs is therefore useless, and is removed. All other files are removed only if the entry can be
-// read, because an unreadable entry may belong to the only copy of a subtree.
+// While an operation is being saved, its dump is named N.part and is locked by the shell that
+// writes it. A command destroys nothing before both files are on disk. If that shell no longer
+// runs, nobody needs the .part file, and it is removed. All other files are removed only if the
+// entry can be read, because an unreadable entry may belong to the only copy of a subtree.
 type store struct{ dir string }
 
-// entry describes an operation. It is stored as JSON.
+// entry describes an operation. It is stored as JSON in the file N.json.
 type entry struct {
 	N       int           `json:"-"`
 	Command string        `json:"command"`
@@ -55,22 +55,23 @@ type entry struct {
 	Partly  bool          `json:"partly,omitempty"` // undone, except for znodes that had changed after the operation
 	By      *Origin       `json:"by,omitempty"`     // nil if an older version of zksh wrote the entry
 
-	// Line identifies the line typed at the prompt; Part numbers its operations, from 1.
+	// Line is the ID of the line typed at the prompt to which the operation belongs. Part is the
+	// number of the operation in that line, counted from 1.
 	Line string `json:"line,omitempty"`
 	Part int    `json:"part,omitempty"`
 
-	// Ephemeral and Queued count the znodes that undo does not restore, because they were
+	// Ephemeral and Queued are the numbers of znodes that undo will not restore, because they were
 	// ephemeral or belonged to a lock queue.
 	Ephemeral int `json:"ephemeral,omitempty"`
 	Queued    int `json:"queued,omitempty"`
 
-	// Seen is the zxid of the latest change to any of the saved znodes.
+	// Seen is the zxid of the latest change of any of the saved znodes.
 	Seen int64 `json:"seen,omitempty"`
-	// Zxid is the server's last zxid after the operation. It is set only for LostParts.
+	// Zxid is the server's last zxid after the operation. It is set only if Of is LostParts.
 	Zxid int64 `json:"zxid,omitempty"`
-	// Wrote is the hash of the data that the operation wrote. It is set only for LostData.
+	// Wrote is a hash of the data that the operation wrote. It is set only if Of is LostData.
 	Wrote string `json:"wrote,omitempty"`
-	// Left is the root's ACL after an operation of LostACL or LostACLs; nil if unknown.
+	// Left is the ACL of the root after an operation that set ACLs, or nil if unknown.
 	Left []zk.ACL `json:"left,omitempty"`
 }
 
@@ -83,7 +84,7 @@ const (
 	undone state = "undone" // the operation was undone
 )
 
-// Other states that undo -l can print.
+// Further states that undo -l can print. They are not stored.
 const (
 	partlyUndone = "partly undone" // undone, except for znodes that had changed after the operation
 	unreadable   = "unreadable"    // the entry or the dump cannot be read
@@ -93,14 +94,14 @@ func (s *store) file(n int, kind string) string {
 	return filepath.Join(s.dir, strconv.Itoa(n)+kind)
 }
 
-// Extensions of the names of an operation's files.
+// Extensions of the names of the files that belong to an operation.
 const (
 	partFile  = ".part"
 	dumpFile  = ".dump"
 	entryFile = ".json"
 )
 
-// withLock calls do while it holds the lock that all shells share.
+// withLock calls do while it holds the lock that all shells with this undo log share.
 func (s *store) withLock(do func() error) error {
 	if err := s.check(); err != nil {
 		return err
@@ -109,17 +110,17 @@ func (s *store) withLock(do func() error) error {
 	if err != nil {
 		return err
 	}
-	if err = os.Chmod(s.dir, 0o700); err == nil { // so that no other user can add files that undo would restore
+	if err = os.Chmod(s.dir, 0o700); err == nil { // so that other users cannot add files
 		err = userfile.LockSoon(f)
 	}
 	if err == nil {
 		err = do()
 	}
-	return errors.Join(err, f.Close()) // closing the file releases the lock
+	return errors.Join(err, f.Close()) // closing the file also releases the lock
 }
 
-// check returns an error if the folder may have been created by another user. It returns nil if
-// the folder does not exist yet.
+// check returns an error if another user may have created the directory of the log. It returns nil
+// if the directory does not exist yet.
 func (s *store) check() error {
 	err := userfile.CheckDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +129,8 @@ func (s *store) check() error {
 	return err
 }
 
-// numbers returns the sorted numbers of the operations that have files with these extensions.
+// numbers returns the sorted numbers of all operations that have a file with one of these
+// extensions.
 func (s *store) numbers(kinds ...string) ([]int, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -149,7 +151,7 @@ func (s *store) numbers(kinds ...string) ([]int, error) {
 	return slices.Compact(found), err
 }
 
-// begin implements backend. It assigns a number to the operation and creates its .part file.
+// begin implements backend. It assigns a number to a new operation and creates the .part file.
 func (s *store) begin() (draft, error) {
 	d := &storeDraft{s: s}
 	return d, s.withLock(func() error {
@@ -171,10 +173,11 @@ func (s *store) begin() (draft, error) {
 	})
 }
 
-// forImport implements backend. It returns false: undo needs only the lost part of a znode.
+// forImport implements backend. It returns false, because undo needs only the part of a znode that
+// was lost.
 func (s *store) forImport() bool { return false }
 
-// storeDraft is a draft that writes the .part file of an operation.
+// storeDraft is a draft that writes to the .part file of an operation.
 type storeDraft struct {
 	s     *store
 	n     int
@@ -182,7 +185,7 @@ type storeDraft struct {
 	bytes int64
 }
 
-// errTooLarge means that an operation would destroy too much data to be saved.
+// errTooLarge means that the data that an operation would destroy is too large to be saved.
 var errTooLarge = fmt.Errorf("the data to save is larger than %d MiB", maxOperation>>20)
 
 // Write implements io.Writer.
@@ -193,12 +196,12 @@ func (d *storeDraft) Write(p []byte) (int, error) {
 	return d.f.Write(p)
 }
 
-// abort implements draft. It removes the .part file.
+// abort implements draft. It removes the .part file of the operation.
 func (d *storeDraft) abort() error {
 	return errors.Join(d.f.Close(), os.Remove(d.f.Name()))
 }
 
-// commit implements draft. It adds the operation to the log, and trims the log.
+// commit implements draft. It adds the operation to the log, and then trims the log.
 func (d *storeDraft) commit(e *entry) error {
 	e.N, e.Bytes, e.State = d.n, d.bytes, begun
 	if err := d.f.Sync(); err != nil {
@@ -206,7 +209,9 @@ func (d *storeDraft) commit(e *entry) error {
 	}
 	return d.s.withLock(func() error {
 		err := d.f.Close()
-		if err == nil { // write the entry first, because trim may remove an entry without a dump, but never a dump without an entry
+		// Write the entry before the dump gets its name. trim may remove an entry without a dump,
+		// but never a dump without an entry.
+		if err == nil {
 			err = d.s.write(e)
 		}
 		if err == nil {
@@ -234,7 +239,8 @@ func (s *store) write(e *entry) error {
 	return userfile.Replace(s.file(e.N, entryFile), append(data, '\n'), 0o600)
 }
 
-// update implements backend. It does nothing if the operation has been removed in the meantime.
+// update implements backend. It does nothing if the operation has been removed from the log in the
+// meantime.
 func (s *store) update(e *entry) error {
 	return s.withLock(func() error {
 		if _, err := os.Lstat(s.file(e.N, entryFile)); errors.Is(err, fs.ErrNotExist) {
@@ -248,13 +254,14 @@ func (s *store) remove(n int) error {
 	return s.withLock(func() error { return s.discard(n) })
 }
 
-// discard removes the files of an operation. It removes the dump first: if zksh crashes before it
-// has removed the entry, trim removes the entry later.
+// discard removes the files of an operation. It removes the dump first. If zksh crashes after that,
+// trim later removes the entry.
 func (s *store) discard(n int) error {
 	return errors.Join(ignoreNotExist(os.Remove(s.file(n, dumpFile))), ignoreNotExist(os.Remove(s.file(n, entryFile))))
 }
 
-// ignoreNotExist returns nil if err means that a file does not exist, or err otherwise.
+// ignoreNotExist returns nil if err means that a file does not exist. It returns other errors
+// unchanged.
 func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -262,16 +269,16 @@ func ignoreNotExist(err error) error {
 	return err
 }
 
-// trim removes operations, oldest first, until the others are within the limits, and files that
-// killed shells left behind. It keeps the operation with the number newest, and operations whose
-// entry or size cannot be read.
+// trim removes the oldest operations until the others are within the limits of the log. It also
+// removes files that killed shells have left. It never removes the operation with the number
+// newest, or an operation whose entry or size cannot be read.
 func (s *store) trim(newest int) error {
 	all, _, err := s.readAll()
 	if err != nil {
 		return err
 	}
 	total, lines, seen := int64(0), 0, map[string]bool{}
-	for i, e := range all { // all is sorted, newest first
+	for i, e := range all { // newest operations first
 		size, sizeErr := s.dumpSize(e.N)
 		total += size
 		if e.Line == "" || !seen[e.Line] {
@@ -294,7 +301,7 @@ func (s *store) dumpSize(n int) (int64, error) {
 	return info.Size(), nil
 }
 
-// removeAbandoned removes the .part files of shells that are no longer running.
+// removeAbandoned removes the .part files of shells that no longer run.
 func (s *store) removeAbandoned() error {
 	parts, err := s.numbers(partFile)
 	for _, n := range parts {
@@ -304,7 +311,7 @@ func (s *store) removeAbandoned() error {
 			continue
 		}
 		free, lockErr := userfile.Lock(f, false)
-		err = errors.Join(err, lockErr, f.Close()) // close the file before removing it, because Windows does not remove open files
+		err = errors.Join(err, lockErr, f.Close()) // Windows does not remove open files, so close it first
 		if free {
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
@@ -322,11 +329,12 @@ func (s *store) list() ([]*entry, error) {
 type damaged struct {
 	n     int
 	why   error
-	entry string // file name of the entry; empty if there is no entry
-	dump  string // file name of the dump; empty if there is no dump
+	entry string // file name of the entry, or empty if there is no entry
+	dump  string // file name of the dump, or empty if there is no dump
 }
 
-// readAll returns the operations, newest first, and separately those with unreadable entries.
+// readAll returns the operations whose entries can be read, newest first. bad are the other
+// operations.
 func (s *store) readAll() (all []*entry, bad []*damaged, err error) {
 	entries, err := s.numbers(entryFile)
 	if err != nil {
@@ -336,7 +344,7 @@ func (s *store) readAll() (all []*entry, bad []*damaged, err error) {
 		switch e, err := s.entry(n); {
 		case err == nil:
 			all = append(all, e)
-		case errors.Is(err, fs.ErrNotExist): // another shell has removed the operation in the meantime
+		case errors.Is(err, fs.ErrNotExist): // another shell has removed the operation
 		default:
 			bad = append(bad, &damaged{n: n, why: err, entry: s.file(n, entryFile), dump: s.dumpName(n)})
 		}
@@ -359,7 +367,7 @@ func (s *store) dumpName(n int) string {
 	return s.file(n, dumpFile)
 }
 
-// noOperation is the error for an operation number for which there is no entry.
+// noOperation is the error for an operation number that has no entry in the log.
 type noOperation int
 
 func (n noOperation) Error() string {

@@ -11,15 +11,15 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Summary is the Saver of a single command typed in another shell. It never asks the user.
-// Instead, the command ends by printing how to undo it.
+// Summary is the Saver of a single command typed in another shell. It never asks the user. Instead,
+// zksh prints how to undo the command when the command ends.
 type Summary struct {
 	*Saver
 	log       Log
 	recording *recordingBackend
 }
 
-// Summary returns a Saver that saves in the log, for a single command typed in another shell.
+// Summary returns a Saver for a single command typed in another shell. It saves data in the log.
 func (l Log) Summary() *Summary {
 	k := l.Saver()
 	recording := &recordingBackend{backend: k.backend}
@@ -42,7 +42,7 @@ func (s *Summary) Text(env *commands.Env) string {
 	}
 	again := quotedForShell(words)
 	list := again + " -l"
-	if last.isUndo() { // name its number, because undo without a number skips it
+	if last.isUndo() { // add the number, because undo without a number skips undos
 		again += fmt.Sprintf(" %d", last.N)
 	}
 	if len(saved) > 1 {
@@ -63,7 +63,7 @@ func (s *Summary) Text(env *commands.Env) string {
 	return text
 }
 
-// quotedForShell formats a command line so that a Unix shell can run it.
+// quotedForShell returns a command line, quoted so that a Unix shell can run it.
 func quotedForShell(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -75,13 +75,13 @@ func quotedForShell(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// needsQuotes reports whether r may have a special meaning in a Unix shell.
+// needsQuotes reports whether the character r may have a special meaning in a Unix shell.
 func needsQuotes(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_@%+=:,./-", r)
 }
 
-// savedText returns a phrase with a verb that says what was saved, such as "3 znodes are", and
-// the pronoun for it.
+// savedText returns a phrase that describes what was saved, with its verb, such as "3 znodes are".
+// it is the pronoun for that phrase.
 func (e *entry) savedText() (what, it string) {
 	switch {
 	case e.Of == commands.LostData:
@@ -96,7 +96,7 @@ func (e *entry) savedText() (what, it string) {
 	return zktree.Znodes(e.Znodes) + " are", "them"
 }
 
-// recordingBackend is a backend that also records which operations were saved.
+// recordingBackend is a backend that also remembers which operations were saved.
 type recordingBackend struct {
 	backend
 	mu    sync.Mutex
@@ -121,8 +121,7 @@ func (c *recordingBackend) remove(n int) error {
 	return c.backend.remove(n)
 }
 
-// recordingDraft is a draft that records its operation in a recordingBackend when it is
-// committed.
+// recordingDraft is a draft that adds its operation to a recordingBackend when it is committed.
 type recordingDraft struct {
 	draft
 	c *recordingBackend

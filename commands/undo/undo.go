@@ -29,9 +29,9 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// undoName is the name of the command undo. It is also the prefix of the command names under
-// which undos are themselves recorded. Undo without a number skips these, so that repeated undos
-// go further back.
+// undoName is the name of the command undo. The log records each undo as an operation, whose
+// command name begins with undoName. Undo without a number skips these operations, so that repeated
+// undos reach further into the past.
 const undoName = "undo"
 
 // Command returns the command undo, which uses the given undo log.
@@ -94,15 +94,16 @@ func Command(log Log) *commands.Command {
 	}
 }
 
-// location returns the name of the cluster, or the connect string, where the operation was done.
+// location returns the name of the cluster on which the operation was done, or else its connect
+// string.
 func (e *entry) location() string { return cmp.Or(e.Cluster, strings.Join(e.Servers, ",")+e.Chroot) }
 
 // isUndo reports whether the operation is itself an undo.
 func (e *entry) isUndo() bool { return strings.HasPrefix(e.Command, undoName) }
 
 // checkServers returns an error if the operation was done on another ensemble or below another
-// chroot. If two connect strings have a server in common, it assumes that they name the same
-// ensemble.
+// chroot than those of the session. Two connect strings with a server in common are assumed to name
+// the same ensemble.
 func (e *entry) checkServers(env *commands.Env) error {
 	here := env.Session.Servers()
 	if zkconn.Overlap(e.Servers, here.Hosts) && here.Chroot == e.Chroot {
@@ -111,7 +112,7 @@ func (e *entry) checkServers(env *commands.Env) error {
 	return fmt.Errorf("operation %d was done on %s, but this shell is connected to %s; run connect %s, then undo %d", e.N, e.location(), here.Spec, e.location(), e.N)
 }
 
-// undoing is a run of undo for one operation.
+// undoing is one run of the command undo for one operation.
 type undoing struct {
 	*entry
 	log       Log
@@ -121,25 +122,25 @@ type undoing struct {
 	skip      bool
 	overwrite bool
 
-	saved       *dump.Tree // the saved copy of what the operation destroyed
+	saved       *dump.Tree // saved copy of the data that the operation destroyed
 	conflicts   []conflict
-	plan        []string            // descriptions of the changes, one per line
-	differences []zktree.Difference // differences to revert; their znodes contain no data
-	overwrites  bool                // undo overwrites existing znodes
+	plan        []string            // descriptions of the planned changes, one per line
+	differences []zktree.Difference // differences to remove; their znodes contain no data
+	overwrites  bool                // whether undo overwrites existing znodes
 	counts      zktree.Counts
 }
 
-// conflict describes a znode that undo does not restore because it has changed since the
+// conflict describes a znode that undo does not restore, because the znode has changed since the
 // operation.
 type conflict struct {
 	path  string
 	what  string
-	diff  string // difference between the current and the saved data; empty if they are not text
-	final bool   // the znode cannot be restored even with --overwrite
+	diff  string // difference between current and saved data, or empty if they are not text
+	final bool   // whether even --overwrite cannot restore the znode
 }
 
-// undo restores the data that the operation destroyed, and marks the operation as undone in the
-// log.
+// undo restores the data that the operation destroyed. It then marks the operation in the log as
+// undone.
 func (u *undoing) undo(ctx context.Context) error {
 	if err := u.run(ctx); err != nil {
 		return err
@@ -180,9 +181,8 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	return err
 }
 
-// checkZxid returns an error if the ensemble's last zxid is older than the saved copy. In that
-// case, this is another ensemble whose servers have the same names, or it was restored from a
-// backup.
+// checkZxid returns an error if the ensemble's last zxid is older than the saved copy. Then this is
+// a different ensemble with the same server names, or it was restored from a backup.
 func (u *undoing) checkZxid(ctx context.Context) error {
 	if err := zkconn.Exec(ctx, u.env.Session.Absolute(), zkconn.Sync("/")); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (u *undoing) checkZxid(ctx context.Context) error {
 		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
 }
 
-// restorable returns the number of znodes that undo can restore.
+// restorable returns the number of saved znodes that undo can restore.
 func (e *entry) restorable() int {
 	if e.Of == commands.LostData || aclsOnly(e.Of) {
 		return e.Znodes
@@ -203,8 +203,8 @@ func (e *entry) restorable() int {
 	return e.Znodes - e.Ephemeral
 }
 
-// notRestored returns a description of the znodes that undo does not restore, or an empty string
-// if there are none.
+// notRestored returns a description of the znodes that undo does not restore, or an empty string if
+// there are none.
 func (e *entry) notRestored() string {
 	var parts []string
 	if e.Ephemeral > 0 {
@@ -216,7 +216,8 @@ func (e *entry) notRestored() string {
 	return strings.Join(parts, ", ")
 }
 
-// markUndone marks the operation as undone in the log, and prints which znodes were not restored.
+// markUndone marks the operation as undone in the log. It also prints which znodes were not
+// restored.
 func (u *undoing) markUndone() error {
 	if !u.dry {
 		if len(u.conflicts) == 0 {
@@ -236,7 +237,8 @@ func (u *undoing) markUndone() error {
 	return nil
 }
 
-// answer returns the result of the undo. With the flag -n, the result is the plan of the undo.
+// answer returns the result of the undo. With the flag -n, the result contains the plan of the
+// undo.
 func (u *undoing) answer() render.Answer {
 	facts := render.Facts{"number", u.N, "command", u.Command, "path", u.Path, "conflicts", len(u.conflicts)}
 	if u.dry {
@@ -252,7 +254,7 @@ func (u *undoing) answer() render.Answer {
 		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
 }
 
-// countsText returns the numbers of restored znodes as text, or an empty string if none were
+// countsText returns the numbers of restored znodes as text, or an empty string if no znode was
 // restored.
 func countsText(c zktree.Counts) string {
 	var parts []string
@@ -267,9 +269,9 @@ func countsText(c zktree.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-// rejectConflicts prints the conflicts, if there are any, and returns an error. With the flag -s,
-// undo skips the conflicts, so rejectConflicts returns nil. With --overwrite, the only conflicts
-// are those that cannot be overwritten.
+// rejectConflicts prints the conflicts and returns an error if there are any. With the flag -s,
+// undo skips conflicts, so rejectConflicts returns nil. With --overwrite, the only conflicts are
+// those that cannot be overwritten.
 func (u *undoing) rejectConflicts() error {
 	if len(u.conflicts) == 0 || u.skip {
 		return nil
@@ -294,8 +296,8 @@ func (u *undoing) rejectConflicts() error {
 	return u.conflictError(len(u.conflicts), final)
 }
 
-// conflictError returns the error for an undo that did nothing because of conflicts. changed is
-// the number of conflicts, and final is the number of those that --overwrite cannot restore.
+// conflictError returns the error for an undo that did nothing because of conflicts. changed is the
+// number of conflicts. final is the number of those that --overwrite cannot resolve.
 func (u *undoing) conflictError(changed, final int) error {
 	all := max(u.restorable(), changed)
 	have := "have"

@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// The data directory of a server contains snapshots and transaction logs, either directly or in
-// its subdirectory version-2. readDataDir loads it as a server does when it starts
-// (FileTxnSnapLog of ZooKeeper): it reads the newest readable snapshot and applies the later
-// transactions.
+// The data directory of a server contains snapshots and transaction logs, either directly or in its
+// subdirectory version-2. readDataDir loads the directory like FileTxnSnapLog, with which a server
+// starts: it reads the newest readable snapshot and applies the transactions after it.
 
 // versionDir is the subdirectory in which servers store snapshots and logs.
 const versionDir = "version-2"
@@ -22,7 +21,7 @@ const versionDir = "version-2"
 // A serverFile is a snapshot or a transaction log of a server.
 type serverFile struct {
 	name string
-	zxid int64 // from the file name: a snapshot contains all changes up to it; a log begins with it
+	zxid int64 // zxid in the file name: a snapshot contains all changes up to it; a log starts with it
 }
 
 // serverFiles lists the files of one kind ("snapshot" or "log"), oldest first.
@@ -37,8 +36,8 @@ func serverFiles(dir, kind string) (list []serverFile, err error) {
 	return list, err
 }
 
-// findDataDir returns the directory that contains the snapshots, if name is a server's data
-// directory.
+// findDataDir returns the directory that contains the snapshots. is is false if name is not a
+// server's data directory.
 func findDataDir(name string) (dir string, is bool) {
 	for _, dir := range []string{name, filepath.Join(name, versionDir)} {
 		if list, err := serverFiles(dir, "snapshot"); err == nil && len(list) > 0 {
@@ -69,8 +68,8 @@ func readDataDir(ctx context.Context, dir string, options []Option) (*Tree, erro
 	return nil, failed
 }
 
-// withLogs applies to the tree t, which was read from the snapshot s, the logs that follow the
-// snapshot. It closes t unless it returns t.
+// withLogs applies the logs after the snapshot s to t, the tree that was read from s. It closes t
+// unless it returns t.
 func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []Option) (_ *Tree, err error) {
 	logs, err := serverFiles(dir, "log")
 	if err != nil {
@@ -78,7 +77,7 @@ func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []
 	}
 	first := 0
 	for i, l := range logs {
-		if l.zxid <= s.zxid { // even a log that began before the snapshot may contain transactions after it
+		if l.zxid <= s.zxid { // an earlier log may contain transactions after the snapshot
 			first = i
 		}
 	}
@@ -108,7 +107,7 @@ func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []
 }
 
 // log applies the transactions of one log. The log may end in the middle of a record, because a
-// running server may still be writing it.
+// running server may still be writing to it.
 func (r *replay) log(ctx context.Context, name string) error {
 	l, err := openLog(ctx, name)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// An export to a directory consists of the file tree.json and the directory data. tree.json is
-// in zksh's own format, after the line dirMark, but has SHA-256 checksums in place of the data.
-// The directory data contains a directory for each znode. If the znode has data, it is in a file
-// named content in that directory.
+// An export to a directory consists of the file tree.json and the directory data. The first line of
+// tree.json is dirMark. The rest is in zksh's own format, except that it contains SHA-256 checksums
+// in place of the data. The directory data contains a directory for each znode. If the znode has
+// data, the data is in the file content of that directory.
 const (
 	dirTree = "tree.json"
 	dirMark = `{"zksh":"dir","version":1}` + "\n"
@@ -32,8 +32,8 @@ type dirWriter struct {
 	lines *lineWriter
 }
 
-// createDir returns a Writer that writes to a temporary directory. Close renames the directory
-// to name.
+// createDir returns a Writer that writes to a temporary directory. Its method Close renames that
+// directory to name.
 func createDir(name string, h Header) (*Writer, error) {
 	if left, err := os.ReadDir(name); err == nil && len(left) > 0 {
 		return nil, fmt.Errorf("%s already exists and is not empty", name)
@@ -118,9 +118,8 @@ func (f *dirWriter) write(z *Znode) error {
 
 func (f *dirWriter) end(t Trailer) error { return f.lines.end(t) }
 
-// contentPath returns the path of the file that contains a znode's data. Characters that file
-// systems reject, and znode names with a special meaning in the export, are percent-encoded as
-// in URLs.
+// contentPath returns the path of the file that contains a znode's data. It percent-encodes, as in
+// URLs, characters that file systems reject and names that have a special meaning in the export.
 func contentPath(znode string) string {
 	name := dirData
 	for part := range strings.SplitSeq(strings.Trim(znode, "/"), "/") {
@@ -175,7 +174,7 @@ func readDir(ctx context.Context, name string, options []Option) (t *Tree, err e
 		}
 		if err == nil && z.Data != nil {
 			z.Data, err = readContent(root, contentPath(z.Path), z.Data)
-			file.bytes += int64(len(z.Data)) // the data is stored uncompressed
+			file.bytes += int64(len(z.Data)) // the data was stored uncompressed
 		}
 		if err == nil {
 			err = b.add(z)
@@ -187,7 +186,7 @@ func readDir(ctx context.Context, name string, options []Option) (t *Tree, err e
 	return b.finish(false)
 }
 
-// readContent reads the data of a znode and compares its checksum with want.
+// readContent reads a znode's data and verifies that its checksum is want.
 func readContent(root *os.Root, name string, want []byte) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {

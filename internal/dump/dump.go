@@ -19,18 +19,19 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Znode contains everything that a file format stores about a znode.
+// A Znode contains everything that any of the file formats stores about a znode.
 type Znode struct {
 	Path string // absolute path at the time of the export
 	Kind Kind
 	TTL  time.Duration // time to live, for the kind TTL
-	Data []byte        // nil means null, which is not the same as empty
+	Data []byte        // nil for null data, which differs from empty data
 	ACL  []zk.ACL      // nil if unknown
 	Stat *zk.Stat      // nil if unknown
 }
 
-// A Kind is the kind of a znode, which determines when the server deletes it. Servers show
-// clients only whether a znode is ephemeral: containers and znodes with a TTL look persistent.
+// A Kind is the kind of a znode, which determines when the server deletes it. Servers show to
+// clients only whether a znode is ephemeral. Containers and znodes with a TTL look like persistent
+// ones.
 type Kind int
 
 // The kinds of znodes.
@@ -58,7 +59,7 @@ func (k *Kind) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// KindOf returns the kind that a server's Stat shows: Ephemeral or Persistent.
+// KindOf returns Ephemeral or Persistent, the only kinds that a Stat from a server distinguishes.
 func KindOf(st *zk.Stat) Kind {
 	if st != nil && st.EphemeralOwner != 0 {
 		return Ephemeral
@@ -66,27 +67,28 @@ func KindOf(st *zk.Stat) Kind {
 	return Persistent
 }
 
-// A Header describes the origin of a dump.
+// A Header describes where a dump comes from.
 type Header struct {
 	Root   string // path of the znode at the top of the tree
-	Server string // server or connect string; empty if unknown
-	Zxid   int64  // server's last zxid when the export started; 0 if unknown
+	Server string // server or connect string, or empty if unknown
+	Zxid   int64  // server's last zxid when the export started, or 0 if unknown
 	Time   time.Time
-	// LeftOut lists the znodes that were skipped on purpose, such as "ephemeral znodes".
+	// LeftOut describes the znodes that were skipped on purpose, such as "ephemeral znodes".
 	LeftOut []string
 }
 
 // A Trailer describes the state at the end of an export.
 type Trailer struct {
-	Zxid   int64    // server's last zxid when the export ended; 0 if unknown
-	Unread []string // root paths of the subtrees that could not be read; only the first ones
-	Missed int      // number of all subtrees that could not be read
+	Zxid   int64    // server's last zxid when the export ended, or 0 if unknown
+	Unread []string // roots of the first subtrees that could not be read
+	Missed int      // total number of subtrees that could not be read
 }
 
 // A Form is a file format for a tree.
 type Form string
 
-// The formats. ZkShell, Navigator and Snapshot (ZooKeeper's own format) can only be read.
+// The file formats. zksh can read, but not write, ZkShell, Navigator, and Snapshot, which is
+// ZooKeeper's own format.
 const (
 	Lines     Form = "zksh" // zksh's own format, JSON lines
 	Zoocreep  Form = "zoocreeper"
@@ -112,14 +114,15 @@ func ParseForm(name string) (Form, error) {
 	return "", fmt.Errorf("unknown format %q; the formats are %s", name, strings.Join(Written(), ", "))
 }
 
-// maxTTL is the longest time to live, in milliseconds.
+// maxTTL is the longest time to live that a znode can have, in milliseconds.
 const maxTTL = 1<<40 - 1
 
-// maxData is the maximum size of a single znode's data, in bytes. Servers accept about a
-// megabyte unless they are configured otherwise.
+// maxData is the maximum size of a single znode's data, in bytes. By default, servers accept only
+// about a megabyte.
 const maxData = 16 << 20
 
-// maxEntry is the maximum size of the part of a file that describes a single znode, in bytes.
+// maxEntry is the maximum size of one znode's part of a file, in bytes. It allows for data in
+// base64.
 const maxEntry = maxData/3*4 + 1<<20
 
 // checkPath returns an error if a znode's path is invalid.

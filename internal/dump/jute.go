@@ -14,8 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A juteReader reads ZooKeeper's binary records from a file and computes their checksum. After
-// the first error, its methods return zero values.
+// A juteReader reads ZooKeeper's binary records from a file and computes the checksum of what it
+// has read. After the first error, its methods return zero values.
 type juteReader struct {
 	r   *bufio.Reader
 	sum hash.Hash32
@@ -24,8 +24,8 @@ type juteReader struct {
 
 func newJuteReader(r *bufio.Reader) *juteReader { return &juteReader{r: r, sum: adler32.New()} }
 
-// bytes reads n bytes. It allocates memory only as data arrives, so that a damaged length cannot
-// make it allocate too much.
+// bytes reads n bytes. It allocates memory only as the data arrives, so that a damaged value of n
+// cannot make it allocate too much.
 func (j *juteReader) bytes(n int) []byte {
 	if j.err != nil {
 		return nil
@@ -80,11 +80,11 @@ func (j *juteReader) acl() []zk.ACL {
 	return acl
 }
 
-// errSum reports a checksum that does not match: the file was changed after it was written.
+// errSum means that a checksum does not match: the file was changed after it was written.
 var errSum = errors.New("the file is damaged: its checksum does not match")
 
-// checksum reads the checksum of all preceding bytes and the string "/" after it, and verifies
-// the checksum.
+// checksum verifies the checksum of all preceding bytes. In the file, the checksum is followed by
+// the string "/".
 func (j *juteReader) checksum() {
 	want := int64(j.sum.Sum32())
 	got, end := j.long(), j.string()
@@ -93,8 +93,8 @@ func (j *juteReader) checksum() {
 	}
 }
 
-// remaining returns the number of bytes until the end of the file, but at most the size of the
-// buffer.
+// remaining returns the number of bytes until the end of the file, up to the size of the buffer of
+// j.
 func (j *juteReader) remaining() int {
 	b, err := j.r.Peek(j.r.Size())
 	if err != nil && !errors.Is(err, io.EOF) && j.err == nil {
@@ -103,8 +103,7 @@ func (j *juteReader) remaining() int {
 	return len(b)
 }
 
-// fileHeader reads the beginning of a ZooKeeper file: the magic number, a version and a database
-// ID.
+// fileHeader reads the header of a ZooKeeper file: the magic number, a version and a database ID.
 func (j *juteReader) fileHeader() error {
 	j.int()
 	version := j.int()
@@ -115,7 +114,7 @@ func (j *juteReader) fileHeader() error {
 	return j.err
 }
 
-// hasMagic reports whether a file begins with the given magic number of ZooKeeper.
+// hasMagic reports whether b begins with the given magic number of a ZooKeeper file.
 func hasMagic(b []byte, magic string) bool {
 	return len(b) >= 4 && binary.BigEndian.Uint32(b) == binary.BigEndian.Uint32([]byte(magic))
 }

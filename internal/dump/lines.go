@@ -17,10 +17,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// zksh's own format consists of JSON lines: a header, one line for each znode, a trailer, and a
+// zksh's own format consists of lines in JSON: a header, one line for each znode, a trailer, and a
 // line with the checksum of all lines before it.
 
-// header is the first line of a file.
+// header is the first line of a file in zksh's own format.
 type header struct {
 	Mark    string              `json:"zksh"` // always "dump"
 	Version int                 `json:"version"`
@@ -31,11 +31,11 @@ type header struct {
 	LeftOut limitedList[string] `json:"left_out,omitempty"`
 }
 
-// A limitedList is a list that cannot be decoded from JSON longer than maxList. The lines of a
-// file may be long, but only because of a znode's data.
+// A limitedList is a list whose JSON form must not be longer than maxList. The limit protects
+// against huge lists, because the lines of a file may be long to make room for a znode's data.
 type limitedList[T any] []T
 
-// maxList is the maximum length of the JSON of a list, in bytes.
+// maxList is the maximum length of a limitedList in JSON, in bytes.
 const maxList = 1 << 20
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -51,7 +51,7 @@ const (
 	linesVersion = 1
 )
 
-// A record is the line of a znode, or the trailer line if End is set.
+// A record is the line of one znode or, if End is set, the trailer.
 type record struct {
 	Path *string               `json:"path"`
 	Kind Kind                  `json:"kind"`
@@ -71,7 +71,7 @@ type trailer struct {
 	Missed int                 `json:"missed,omitempty"`
 }
 
-// sumLine returns the last line of a file, which contains the checksum.
+// sumLine returns the last line of a file, which contains the checksum of the file.
 func sumLine(sum hash.Hash) string { return fmt.Sprintf("{\"sha256\":\"%x\"}\n", sum.Sum(nil)) }
 
 type aclEntry struct {
@@ -94,16 +94,16 @@ type statJSON struct {
 	Pzxid          int64 `json:"pzxid"`
 }
 
-// A lineWriter writes zksh's own format.
+// A lineWriter is an encoder for zksh's own format.
 type lineWriter struct {
 	w     io.Writer
 	sum   hash.Hash
 	buf   []byte
-	start int64 // zxid at the start of the export
-	count int   // number of znodes
+	start int64 // server's zxid at the start of the export
+	count int   // number of znodes written
 	fuzzy int   // number of znodes that changed after the export started
 
-	acl     []zk.ACL // ACL of the previous znode; most znodes have the same ACL
+	acl     []zk.ACL // ACL of the previous znode; most znodes have the same ACL as the previous one
 	aclText []byte   // JSON of acl
 }
 
@@ -133,9 +133,9 @@ func (l *lineWriter) znode(z *Znode) error {
 	return l.line(l.buf)
 }
 
-// append appends a znode's line in exactly the form that recordReader parses. The JSON package
-// would write the same bytes, but export -R of 100,000 znodes would take 1.2 to 1.5 times as
-// long.
+// append appends the line of a znode, in exactly the form that recordReader parses. The JSON
+// package would write the same bytes, but export -R of 100,000 znodes would take 1.2 to 1.5 times
+// as long.
 func (l *lineWriter) append(b []byte, z *Znode) []byte {
 	b = appendString(append(b, `{"path":`...), z.Path)
 	b = appendString(append(b, `,"kind":`...), z.Kind.String())
@@ -195,9 +195,9 @@ func appendList[T any](b []byte, items []T, appendItem func([]byte, T) []byte) [
 	return append(b, ']')
 }
 
-// appendStat appends the JSON of a Stat, without the fields that are 0. Most znodes were never
-// changed after their creation, so several of their zxids and times are equal. Equal values are
-// formatted only once.
+// appendStat appends the JSON of a Stat without the fields that are 0. It formats equal values only
+// once: most znodes were never changed after their creation, so several of their zxids and times
+// are equal.
 func appendStat(b []byte, st *zk.Stat) []byte {
 	if st == nil {
 		return append(b, "null"...)
@@ -229,8 +229,8 @@ func appendStat(b []byte, st *zk.Stat) []byte {
 	return append(b, '}')
 }
 
-// appendNumber appends a numeric field of a JSON object, and the opening brace if it is the
-// first field.
+// appendNumber appends a numeric field of a JSON object. If it is the first field, appendNumber
+// starts with the opening brace.
 func appendNumber(b []byte, first bool, name string, value int64) []byte {
 	open := `,"`
 	if first {
@@ -244,7 +244,7 @@ func appendNumber(b []byte, first bool, name string, value int64) []byte {
 func appendString(b []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	b = append(b, '"')
-	plain := 0 // start of the bytes that need no escape and have not been appended yet
+	plain := 0 // start of the bytes that were not appended yet, because they need no escape
 	for i := 0; i < len(s); {
 		c, size := s[i], 1
 		switch {
@@ -266,8 +266,8 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, s[plain:]...), '"')
 }
 
-// readLines reads zksh's own format. The file may consist of several concatenated dumps, as
-// --undo writes them. If a znode is in several of them, the first one counts.
+// readLines reads zksh's own format. A file that --undo has written contains several dumps, one
+// after the other. If several dumps contain the same znode, the first one counts.
 func readLines(in *input) (t *Tree, err error) {
 	r := &lineReader{r: in.Reader, sum: sha256.New()}
 	b := newBuilder(Lines, in.file)
@@ -299,7 +299,7 @@ func readLines(in *input) (t *Tree, err error) {
 	return t, err
 }
 
-// readPart reads one of several concatenated dumps. Only the first one sets the Header.
+// readPart reads one of several dumps in a file. Only the first one sets the Header of the tree.
 func readPart(r *lineReader, b *builder, first bool) error {
 	line, err := r.next()
 	if err != nil {
@@ -347,7 +347,7 @@ func readPart(r *lineReader, b *builder, first bool) error {
 	}
 }
 
-// readRecord parses a line. It rejects unknown fields, because their contents would be lost.
+// readRecord parses one line. It rejects unknown fields, because their contents would be lost.
 func readRecord(line []byte) (*record, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()

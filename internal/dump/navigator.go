@@ -11,10 +11,10 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A ZooNavigator export is a JSON array of trees. A tree is an object with two fields: h is its
-// root znode, and t is an array of the trees below it.
+// A ZooNavigator export is a JSON array of trees. A tree is an object with two fields: h describes
+// the root znode, and t is an array of the trees below it.
 
-// permissionNames are ZooNavigator's names of permissions.
+// permissionNames lists the names that ZooNavigator uses for the permissions.
 var permissionNames = []struct {
 	name string
 	perm int32
@@ -22,7 +22,7 @@ var permissionNames = []struct {
 	{"create", zk.PermCreate}, {"read", zk.PermRead}, {"write", zk.PermWrite}, {"delete", zk.PermDelete}, {"admin", zk.PermAdmin},
 }
 
-// navigatorNode is the value of the JSON field h. It describes the root znode of a tree.
+// navigatorNode is the value of the JSON field h, which describes the root znode of a tree.
 type navigatorNode struct {
 	Path *string                   `json:"path"`
 	Data []byte                    `json:"data"`
@@ -59,7 +59,7 @@ func (h *navigatorNode) znode() (*Znode, error) {
 	return z, nil
 }
 
-// readNavigator reads a ZooNavigator export. It is not recursive, because the trees may be
+// readNavigator reads a ZooNavigator export. It does not use recursion, because the trees may be
 // deeply nested.
 func readNavigator(in *input) (t *Tree, err error) {
 	m := &entryReader{r: in, left: maxEntry}
@@ -70,7 +70,7 @@ func readNavigator(in *input) (t *Tree, err error) {
 			err = errors.Join(unexpectedEOF(err), b.t.Close())
 		}
 	}()
-	var open []json.Delim // arrays and objects that have begun and not ended yet
+	var open []json.Delim // arrays and objects that have begun but not ended yet
 	for first := true; first || len(open) > 0; first = false {
 		m.left = maxEntry
 		token, err := d.Token()

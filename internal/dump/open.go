@@ -15,26 +15,26 @@ import (
 
 func newBuffered(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, 256<<10) }
 
-// An input is a file that is being read, after decompression.
+// An input is a file that is being read. Its Reader returns the decompressed contents.
 type input struct {
 	*bufio.Reader
 	file *sourceFile
 }
 
-// A sourceFile is a file that is being read, before decompression. It counts the bytes that were
-// read, and fails once ctx has ended.
+// A sourceFile is a file that is being read, before decompression. It counts the bytes that it
+// reads. After ctx has ended, reading fails.
 type sourceFile struct {
 	ctx     context.Context
 	r       io.Reader
 	bytes   int64
-	maxSize int64 // limit for the tree's size, in memory and on disk each; 0 for checkSize's default
+	maxSize int64 // limit on the tree's size in memory and, separately, on disk; 0 for the default
 }
 
 // An Option changes how a file is read.
 type Option func(*sourceFile)
 
-// MaxSize sets the maximum size of a tree, in bytes, both in memory and in a temporary file. If
-// bytes is 0, the default applies, which depends on the size of the file.
+// MaxSize limits the size of a tree, in bytes, both in memory and in a temporary file. If bytes is
+// 0, the default limit applies, which depends on the size of the file.
 func MaxSize(bytes int64) Option { return func(c *sourceFile) { c.maxSize = bytes } }
 
 func newSourceFile(ctx context.Context, r io.Reader, options []Option) *sourceFile {
@@ -55,7 +55,7 @@ func (c *sourceFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open reads a file in any supported format. It detects the format from the contents.
+// Open reads a file in any supported format. It detects the format from the file's contents.
 func Open(ctx context.Context, name string, options ...Option) (*Tree, error) {
 	return userfile.Await(ctx, func() (*Tree, error) { return open(ctx, name, options) })
 }
@@ -94,7 +94,7 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 	return t, nil
 }
 
-// Read reads a tree from a stream. Otherwise it is like Open.
+// Read is like Open, but reads the file from a stream.
 func Read(ctx context.Context, in io.Reader, options ...Option) (*Tree, error) {
 	return userfile.Await(ctx, func() (*Tree, error) { return readAny(ctx, in, options) })
 }
@@ -128,7 +128,8 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 	return t, truncatedError(err)
 }
 
-// truncatedError replaces io.ErrUnexpectedEOF with a message for the user.
+// truncatedError replaces io.ErrUnexpectedEOF with an error that users understand. It returns other
+// errors unchanged.
 func truncatedError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file is truncated")
@@ -136,8 +137,8 @@ func truncatedError(err error) error {
 	return err
 }
 
-// decompressed detects the compression of a file (gzip, Java's snappy, or none) and returns the
-// decompressed contents.
+// decompressed returns the decompressed contents of a file. It detects the compression: gzip,
+// Java's snappy, or none.
 func decompressed(ctx context.Context, in io.Reader, options []Option) (*input, error) {
 	file := newSourceFile(ctx, in, options)
 	r := newBuffered(file)

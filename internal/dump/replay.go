@@ -12,24 +12,24 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A replay applies logged transactions to a snapshot. A server continues to change its tree
-// while it writes a snapshot, so the snapshot may already contain some of the logged changes.
-// Therefore a transaction that cannot be applied is skipped, as on a server.
+// A replay applies logged transactions to a snapshot. A server continues to change its tree while
+// it writes a snapshot, so the snapshot may already contain some of the logged changes. Like a
+// server, a replay therefore skips a transaction that cannot be applied.
 type replay struct {
 	t          *Tree
 	b          *builder
-	from       int64              // zxid of the snapshot, which contains all changes up to it
-	last       int64              // zxid of the last transaction
-	atLogStart bool               // the next transaction is the first of its log
-	changed    map[string]*Znode  // changed znodes by path; nil for a deleted znode
-	ephemerals map[int64][]string // paths by session; nil until a session is closed
+	from       int64              // zxid of the snapshot, which contains all transactions up to it
+	last       int64              // zxid of the last transaction that was applied
+	atLogStart bool               // whether the next transaction is the first of its log
+	changed    map[string]*Znode  // changed znodes, by path; a deleted znode is nil
+	ephemerals map[int64][]string // paths of ephemeral znodes, by session; nil until a session is closed
 }
 
 func newReplay(t *Tree, b *builder, zxid int64) *replay {
 	return &replay{t: t, b: b, from: zxid, last: zxid, changed: map[string]*Znode{}}
 }
 
-// lookup returns a znode that the caller may change, or nil if the znode does not exist.
+// lookup returns a znode, or nil if the znode does not exist. The caller may change the znode.
 func (r *replay) lookup(path string) (*Znode, error) {
 	if z, is := r.changed[path]; is {
 		return z, nil
@@ -44,8 +44,8 @@ func (r *replay) lookup(path string) (*Znode, error) {
 	return z, err
 }
 
-// asStored restores the Cversion that is stored in the snapshot. A Tree instead returns the
-// Cversion that servers show to clients.
+// asStored sets the Cversion of a znode to the value that is stored in the snapshot. A Tree instead
+// returns the value that servers show to clients.
 func asStored(z *Znode) *Znode {
 	if st := z.Stat; st != nil {
 		st.Cversion = (st.Cversion + st.NumChildren) / 2
@@ -58,7 +58,7 @@ func (r *replay) put(z *Znode) error {
 	return r.b.reserve(nodeSize + len(z.Path) + len(z.Data))
 }
 
-// apply applies a transaction.
+// apply applies one transaction to the tree.
 func (r *replay) apply(t *Txn) error {
 	if t.Zxid <= r.from || t.Zxid < r.last {
 		return nil
@@ -128,8 +128,8 @@ func (r *replay) remove(path string, zxid int64) error {
 	return err
 }
 
-// closeSession deletes the ephemeral znodes of a session. Logs of servers before 3.6 do not list
-// these znodes.
+// closeSession deletes the ephemeral znodes of a session. It finds them itself if the transaction
+// does not list them, as in logs of servers before 3.6.
 func (r *replay) closeSession(t *Txn) error {
 	if r.ephemerals == nil {
 		if err := r.collectEphemerals(); err != nil {
@@ -149,7 +149,8 @@ func (r *replay) closeSession(t *Txn) error {
 	return nil
 }
 
-// collectEphemerals fills r.ephemerals from the snapshot and the changes so far.
+// collectEphemerals finds the ephemeral znodes in the snapshot and in the changes so far, and
+// stores their paths in r.ephemerals.
 func (r *replay) collectEphemerals() error {
 	r.ephemerals = map[int64][]string{}
 	own := func(z *Znode) {
@@ -169,7 +170,7 @@ func (r *replay) collectEphemerals() error {
 	return nil
 }
 
-// finish returns the tree after the last transaction.
+// finish returns the tree as it is after the last transaction.
 func (r *replay) finish(ctx context.Context) (*Tree, error) {
 	for z, err := range r.t.Znodes("/") {
 		if err == nil {

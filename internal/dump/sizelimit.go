@@ -2,17 +2,17 @@ package dump
 
 import "fmt"
 
-// Limits for the size of a Tree in memory and, separately, in the temporary file. The limit
-// grows with the compressed size of the file, so that a small file cannot expand without bounds.
+// Limits on the size of a Tree in memory and, separately, in the temporary file. The limit grows
+// with the compressed size of the file, so that a small file cannot expand without bounds.
 const (
-	minSize     = 32 << 20 // bytes allowed for any file
-	sizePerByte = 50       // additional bytes allowed for each byte of the file
-	maxMemory   = 96 << 20 // maximum in memory
-	maxSpool    = 16 << 30 // maximum in the temporary file
+	minSize     = 32 << 20 // size that every tree may have, in bytes
+	sizePerByte = 50       // additional bytes for each byte of the file
+	maxMemory   = 96 << 20 // upper bound of the limit in memory, in bytes
+	maxSpool    = 16 << 30 // upper bound of the limit in the temporary file, in bytes
 )
 
-// checkSize returns an error if a tree is larger than its file permits. The limit never exceeds
-// maximum, unless the user has set a limit.
+// checkSize returns an error if a tree of the given size is too large for its file. The limit is at
+// most maximum, unless the user has set a limit.
 func (c *sourceFile) checkSize(size, maximum int64, where string) error {
 	limit := min(maximum, minSize+sizePerByte*c.bytes)
 	if c.maxSize > 0 {

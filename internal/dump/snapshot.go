@@ -10,15 +10,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// readSnapshot reads a server's snapshot. It contains sessions, numbered ACLs, znodes, and up to
-// three checksums (FileSnap, SerializeUtils and DataTree of ZooKeeper).
+// readSnapshot reads a server's snapshot, which contains sessions, numbered ACLs, znodes, and up to
+// three checksums. The format is defined by FileSnap, SerializeUtils and DataTree of ZooKeeper.
 func readSnapshot(in *input) (t *Tree, err error) {
 	j := newJuteReader(in.Reader)
 	if err := j.fileHeader(); err != nil {
 		return nil, err
 	}
 	for n := j.int(); n > 0 && j.err == nil; n-- {
-		j.bytes(8 + 4) // a session ID and the session's timeout
+		j.bytes(8 + 4) // skip a session ID and the timeout of the session
 	}
 	b := newBuilder(Snapshot, in.file)
 	defer func() {
@@ -60,8 +60,9 @@ func readSnapshot(in *input) (t *Tree, err error) {
 // openACL is the number of the ACL that grants all permissions to everybody.
 const openACL = -1
 
-// znode reads the fields that follow the path of a znode. The ACL is unknown if the znode was
-// created while the server was writing the snapshot: the table acls then lacks its number.
+// znode reads the fields of a znode that follow its path. acls maps numbers to ACLs. If the znode
+// was created while the server was writing the snapshot, acls may lack its number, and the ACL is
+// unknown.
 func (j *juteReader) znode(path string, acls map[int64][]zk.ACL) (*Znode, error) {
 	z := &Znode{Path: path, Data: j.buffer(maxData), ACL: acls[j.long()]}
 	if path == "" {
@@ -73,15 +74,15 @@ func (j *juteReader) znode(path string, acls map[int64][]zk.ACL) (*Znode, error)
 		EphemeralOwner: d.Long(), Pzxid: d.Long(), DataLength: int32(len(z.Data)),
 	}
 	z.Kind, z.TTL = kindOf(z.Stat.EphemeralOwner)
-	if z.Kind == Container || z.Kind == TTL { // with the owner that servers show to clients
+	if z.Kind == Container || z.Kind == TTL { // servers do not show this ephemeral owner to clients
 		z.Stat.EphemeralOwner = 0
 	}
 	return z, j.err
 }
 
-// kindOf decodes the ephemeral owner as servers store it (EphemeralType of ZooKeeper). For a
-// container, only the sign bit is set. For a znode with a TTL, the first byte is 0xff and the
-// TTL follows.
+// kindOf decodes the ephemeral owner in the form in which servers store it (EphemeralType of
+// ZooKeeper). For a container, only the sign bit is set. For a znode with a TTL, the first byte is
+// 0xff and the TTL follows it.
 func kindOf(owner int64) (Kind, time.Duration) {
 	switch {
 	case owner == 0:
@@ -94,14 +95,14 @@ func kindOf(owner int64) (Kind, time.Duration) {
 	return Ephemeral, 0
 }
 
-// A snapshot may end with a digest of the tree (since 3.6) and the last zxid of the tree (in
-// 3.9), each followed by a checksum. Their sizes in bytes:
+// A snapshot may end with a digest of the tree (since 3.6) and the last zxid of the tree (in 3.9),
+// each followed by a checksum. These are their sizes in bytes.
 const (
 	checksumSize = 8 + 4 + 1
 	lastZxidSize = 8 + checksumSize
 )
 
-// trailer reads the part of a snapshot that follows the znodes.
+// trailer reads the part of a snapshot after the znodes.
 func (j *juteReader) trailer(t *Tree) {
 	j.checksum()
 	if left := j.remaining(); left > 0 && left != lastZxidSize {
@@ -122,7 +123,7 @@ func (j *juteReader) trailer(t *Tree) {
 	}
 }
 
-// zxidOf returns the zxid in the file name of a snapshot or log, or 0 if the name contains none.
+// zxidOf returns the zxid in the name of a snapshot or log file, or 0 if the name contains no zxid.
 func zxidOf(name, kind string) int64 {
 	name, is := strings.CutPrefix(filepath.Base(name), kind+".")
 	if !is {

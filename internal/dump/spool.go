@@ -10,12 +10,12 @@ import (
 // spoolMemory is the maximum size of the part of a spool that is in memory, in bytes.
 const spoolMemory = 1 << 20
 
-// A spool stores a sequence of bytes: a few in memory, more in a temporary file that only the
-// user can read.
+// A spool stores a sequence of bytes. The first bytes stay in memory; if there are many, they go to
+// a temporary file that only the user can read.
 type spool struct {
 	size int64
 	buf  []byte   // bytes that are not in the file yet
-	f    *os.File // nil while everything is in memory
+	f    *os.File // temporary file, or nil while all bytes are in memory
 }
 
 func (s *spool) write(b []byte) error {
@@ -33,21 +33,21 @@ func (s *spool) write(b []byte) error {
 	return nil
 }
 
-// spill moves the contents of buf to the file.
+// spill moves the contents of buf to the temporary file.
 func (s *spool) spill() (err error) {
 	if s.f == nil {
 		if s.f, err = os.CreateTemp("", "zksh-*"); err != nil {
 			return fmt.Errorf("cannot create a temporary file: %w", err)
 		}
-		_ = os.Remove(s.f.Name()) // hides it from other programs; if this fails, close removes it
+		_ = os.Remove(s.f.Name()) // hides the file from other programs; if this fails, close removes it
 	}
 	_, err = s.f.Write(s.buf)
 	s.buf = s.buf[:0]
 	return err
 }
 
-// flush writes buffered bytes to the file, if there is a file. It must be called after the last
-// write.
+// flush writes buffered bytes to the temporary file, if there is one. The caller must call flush
+// after the last write.
 func (s *spool) flush() error {
 	if s.f == nil {
 		return nil
@@ -64,10 +64,10 @@ func (s *spool) read(b []byte, at int64) error {
 	return err
 }
 
-// readAheadBytes is the number of bytes that a spoolReader reads from the file at once.
+// readAheadBytes is the number of bytes that a spoolReader reads from the temporary file at once.
 const readAheadBytes = 64 << 10
 
-// A spoolReader reads a spool sequentially, with a buffer. Only one goroutine may use it.
+// A spoolReader reads a spool sequentially and has a buffer. It is not safe for concurrent use.
 type spoolReader struct {
 	s   *spool
 	buf []byte

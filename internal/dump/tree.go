@@ -15,24 +15,24 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Tree is the verified contents of a file. It holds paths and ACLs in memory and everything
-// else in a spool, so that callers get exactly the data that was verified, even if the file
-// changes. It is safe for concurrent use.
+// A Tree is the verified contents of a file. It holds paths and ACLs in memory, and everything else
+// in a spool. Callers therefore get the data that was verified, even if the file changes. A Tree is
+// safe for concurrent use.
 type Tree struct {
 	Header  Header
 	Trailer Trailer
 	Form    Form
 
-	nodes []node     // parents first, siblings by name
-	acls  [][]zk.ACL // distinct ACLs
+	nodes []node     // parents before their children, siblings sorted by name
+	acls  [][]zk.ACL // distinct ACLs of the znodes
 	spool spool      // one record for each znode
 }
 
-// A node is the entry of a znode in the index.
+// A node is the entry of one znode in the index of a Tree.
 type node struct {
 	path   string
-	offset int64 // offset of its record in the spool; -1 if the znode is not in the file
-	end    int32 // index after the last node of its subtree
+	offset int64 // offset of the znode's record in the spool; -1 if the znode is not in the file
+	end    int32 // index after the last node of the znode's subtree
 }
 
 // Root returns the path of the znode at the top of the tree.
@@ -41,8 +41,8 @@ func (t *Tree) Root() string { return t.nodes[0].path }
 // Len returns the number of znodes.
 func (t *Tree) Len() int { return len(t.nodes) }
 
-// Lacks returns an error if some znodes could not be read when the file was written. If a znode
-// is missing in such a file, it may nevertheless have existed.
+// Lacks returns an error if some znodes could not be read when the file was written. A znode that
+// is missing in such a file may have existed on the server.
 func (t *Tree) Lacks() error {
 	switch n := t.Trailer.Missed; n {
 	case 0:
@@ -62,7 +62,7 @@ func (t *Tree) find(path string) (int, bool) {
 	return sort.Find(len(t.nodes), func(i int) int { return InOrder(path, t.nodes[i].path) })
 }
 
-// Has reports whether a znode exists. It also returns the number of its descendants.
+// Has reports whether a znode exists in the tree. It also returns the number of descendants.
 func (t *Tree) Has(path string) (below int, ok bool) {
 	i, ok := t.find(path)
 	if !ok {
@@ -92,14 +92,14 @@ func (t *Tree) names(i int) []string {
 	return names
 }
 
-// MadeUp reports whether a znode is not in the file, but was added as the parent of other
-// znodes.
+// MadeUp reports whether a znode was added to the tree only because the file contains descendants
+// of it.
 func (t *Tree) MadeUp(path string) bool {
 	i, ok := t.find(path)
 	return ok && t.nodes[i].offset < 0
 }
 
-// children returns the number of children of the znode with index i.
+// children returns the number of children of the znode with index i in t.nodes.
 func (t *Tree) children(i int) (n int) {
 	for at := i + 1; at < int(t.nodes[i].end); at = int(t.nodes[at].end) {
 		n++
@@ -107,7 +107,7 @@ func (t *Tree) children(i int) (n int) {
 	return n
 }
 
-// ErrNone reports that a znode does not exist in the file.
+// ErrNone means that the file does not contain the requested znode.
 var ErrNone = errors.New("the file does not contain this znode")
 
 // Znode returns a znode, including its data if data is true.
@@ -119,7 +119,8 @@ func (t *Tree) Znode(path string, data bool) (*Znode, error) {
 	return t.znode(&t.spool, i, data)
 }
 
-// Znodes yields the znodes of the subtree at root: parents first, siblings by name.
+// Znodes yields the znodes of the subtree at root. Parents come before their children, and siblings
+// are sorted by name.
 func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 	return func(yield func(*Znode, error) bool) {
 		i, ok := t.find(root)
@@ -137,7 +138,7 @@ func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 	}
 }
 
-// recordSize is the size of a znode's record in the spool without the znode's data, in bytes.
+// recordSize is the size of a znode's record in the spool, in bytes, without the znode's data.
 const recordSize = 1 + 8 + 4 + 1 + 68 + 4
 
 func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bool) (*Znode, error) {
@@ -159,7 +160,9 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 	st := d.Stat()
 	if known {
 		st.NumChildren = int32(t.children(i))
-		if t.Form == Snapshot { // a snapshot stores the number of creations; servers show creations plus deletions
+		// A snapshot stores the number of created children. Servers show the number of created and
+		// deleted children.
+		if t.Form == Snapshot {
 			st.Cversion = 2*st.Cversion - st.NumChildren
 		}
 		z.Stat = st
@@ -173,32 +176,33 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 	return z, nil
 }
 
-// A builder builds a Tree from znodes in any order.
+// A builder builds a Tree from znodes that are added in any order.
 type builder struct {
 	t      *Tree
 	acls   map[string]int32 // indexes in t.acls, by encoded ACL
-	sorted bool             // all znodes so far were added in the order of a walk
+	sorted bool             // whether all znodes so far were added in the order of a walk
 	file   *sourceFile
-	held   int64 // number of bytes in memory
+	held   int64 // memory for the tree so far, in bytes
 }
 
 func newBuilder(form Form, file *sourceFile) *builder {
 	return &builder{t: &Tree{Form: form}, acls: map[string]int32{}, sorted: true, file: file}
 }
 
-// Memory for a znode in the index and for an ACL entry, without their strings, in bytes.
+// Memory for a znode in the index, and for an ACL entry, in bytes. The memory for their strings is
+// not included.
 const (
 	nodeSize = 32
 	aclSize  = 40
 )
 
-// reserve counts bytes that will stay in memory. It fails if the total exceeds the limit.
+// reserve counts memory that the tree will keep, in bytes. It fails if the total exceeds the limit.
 func (b *builder) reserve(bytes int) error {
 	b.held += int64(bytes)
 	return b.file.checkSize(b.held, maxMemory, "in memory")
 }
 
-// sizeOf estimates the memory for an ACL, in bytes.
+// sizeOf returns an estimate of the memory for an ACL, in bytes.
 func sizeOf(acl []zk.ACL) int {
 	size := aclSize * (len(acl) + 1)
 	for _, a := range acl {
@@ -207,7 +211,7 @@ func sizeOf(acl []zk.ACL) int {
 	return size
 }
 
-// add adds a znode. Znodes can be added in any order.
+// add adds a znode to the tree. The order of the znodes does not matter.
 func (b *builder) add(z *Znode) error {
 	if err := checkPath(z.Path); err != nil {
 		return err
@@ -238,7 +242,7 @@ func (b *builder) add(z *Znode) error {
 	e.Long(st.Czxid, st.Mzxid, st.Ctime, st.Mtime)
 	e.Int(st.Version, st.Cversion, st.Aversion)
 	e.Long(st.EphemeralOwner)
-	e.Int(int32(len(z.Data)), 0) // 0 children: Tree.znode counts them
+	e.Int(int32(len(z.Data)), 0) // 0 children, because Tree.znode counts them
 	e.Long(st.Pzxid)
 	if err := b.file.checkSize(b.t.spool.size+int64(recordSize+len(z.Data)), maxSpool, "in a temporary file"); err != nil {
 		return err
@@ -276,8 +280,8 @@ func (b *builder) acl(acl []zk.ACL) (at int32, err error) {
 	return at, err
 }
 
-// finish returns the Tree. If fill is true, it adds missing parents of znodes; otherwise, a
-// missing parent is an error. A path that was added twice is always an error.
+// finish returns the Tree. If fill is true, it adds the missing parents of znodes; otherwise, a
+// missing parent is an error. Two znodes with the same path are always an error.
 func (b *builder) finish(fill bool) (*Tree, error) {
 	if err := b.t.spool.flush(); err != nil {
 		return nil, err
@@ -300,18 +304,19 @@ func (b *builder) sort() {
 	slices.SortStableFunc(b.t.nodes, func(x, y node) int { return InOrder(x.path, y.path) })
 }
 
-// keepFirst drops all but the first of the znodes that were added with the same path.
+// keepFirst keeps only the first of several znodes that were added with the same path.
 func (b *builder) keepFirst() {
 	b.sort()
 	b.t.nodes = slices.CompactFunc(b.t.nodes, func(x, y node) bool { return x.path == y.path })
 	b.sorted = true
 }
 
-// maxMissing is the maximum number of missing parents to add. A single path may have many.
+// maxMissing is the maximum number of missing parents that are added to a tree. Even a single path
+// may have many parents.
 const maxMissing = 100_000
 
-// addMissingParents adds the missing parents of znodes, up to the lowest common ancestor of all
-// znodes.
+// addMissingParents adds the missing ancestors of the znodes, up to the lowest common ancestor of
+// all znodes.
 func (b *builder) addMissingParents() error {
 	nodes := b.t.nodes
 	top := nodes[0].path
@@ -344,7 +349,8 @@ func (b *builder) addMissingParents() error {
 	return nil
 }
 
-// index sets the field end of all nodes. It fails if a path occurs twice or a parent is missing.
+// index sets the field end of all nodes. It fails if two nodes have the same path or if a parent is
+// missing.
 func (t *Tree) index() error {
 	var way []int
 	leave := func(until int, path string) {
@@ -367,7 +373,7 @@ func (t *Tree) index() error {
 	return nil
 }
 
-// Within reports whether path equals root or is below it.
+// Within reports whether path is root or a descendant of root.
 func Within(path, root string) bool {
 	if root == "/" {
 		return true
@@ -376,7 +382,7 @@ func Within(path, root string) bool {
 	return is && (rest == "" || rest[0] == '/')
 }
 
-// InOrder compares two paths in the order of a walk, that is, name by name.
+// InOrder compares two paths in the order in which a walk visits them: name by name.
 func InOrder(a, b string) int {
 	for i := range min(len(a), len(b)) {
 		switch {

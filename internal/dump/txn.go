@@ -18,33 +18,33 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// A Txn is a transaction in a log: a single change, or one operation of a multi.
+// A Txn is one change in a transaction log: a transaction, or one operation of a multi.
 type Txn struct {
 	Session int64
 	Cxid    int32
 	Zxid    int64
 	Time    time.Time
-	Type    int32 // operation code of package jute, or one of the constants below
+	Type    int32 // operation code from package jute, or one of the constants below
 	Path    string
-	Data    []byte // new data of create and setData; nil if null
+	Data    []byte // new data, for create and setData; nil for null data
 	ACL     []zk.ACL
 	Kind    Kind // kind of the created znode
 	TTL     time.Duration
 	Version int32    // new version, for setData and setACL
-	Gone    []string // paths of the ephemeral znodes that were deleted with a session; logged by servers since 3.6
+	Gone    []string // paths of the ephemeral znodes deleted with their session; since 3.6
 	Err     int32    // error code, for TxnError
-	Part    int      // position in a multi, starting at 1; 0 outside a multi
+	Part    int      // position in a multi, counted from 1, or 0 outside of a multi
 	Parent  int32    // new cversion of the created znode's parent, as snapshots store it
 }
 
-// Types of transactions in addition to the operations of clients.
+// Types of transactions that are not operations of clients.
 const (
 	TxnCreateSession = -10
 	TxnCloseSession  = -11
 	TxnError         = -1
 )
 
-// A Log is a transaction log that is being read.
+// A Log is an open transaction log.
 type Log struct {
 	f *os.File
 	j *juteReader
@@ -78,7 +78,7 @@ func openLog(ctx context.Context, name string) (*Log, error) {
 	return l, nil
 }
 
-// Close closes the file.
+// Close closes the file of the log.
 func (l *Log) Close() error { return l.f.Close() }
 
 // A TornError reports that a log ends in the middle of a record, as it does after the server was
@@ -91,7 +91,7 @@ func (e *TornError) Error() string {
 	return fmt.Sprintf("the log ends in the middle of the record after zxid %#x, as it does when the server is killed", e.After)
 }
 
-// Txns yields the transactions in order. If there is an error, it comes last.
+// Txns yields the transactions in the order of the log. If there is an error, it comes last.
 func (l *Log) Txns() iter.Seq2[*Txn, error] {
 	return func(yield func(*Txn, error) bool) {
 		last := int64(0)
@@ -120,13 +120,14 @@ func (l *Log) Txns() iter.Seq2[*Txn, error] {
 	}
 }
 
-// maxRecord is the maximum size of a record, in bytes. A multi may contain many znodes.
+// maxRecord is the maximum size of a record in a log, in bytes. A multi may contain many znodes.
 const maxRecord = maxData + 1<<20
 
-// recordHeader is the size of the checksum and the length that precede a record, in bytes.
+// recordHeader is the total size of the checksum and the length in front of each record, in bytes.
 const recordHeader = 8 + 4
 
-// record reads and verifies the next record. It returns nil at the end of the log.
+// record reads the next record of a log and verifies its checksum. It returns nil at the end of the
+// log.
 func (j *juteReader) record() ([]byte, error) {
 	var raw bytes.Buffer
 	if _, err := io.CopyN(&raw, j.r, recordHeader); err != nil && !errors.Is(err, io.EOF) {
@@ -164,8 +165,8 @@ func (j *juteReader) record() ([]byte, error) {
 	return nil, errors.New("the log contains a damaged record, and no intact record follows it")
 }
 
-// errTorn reports a record that was not written completely: the file, or the part before the
-// padding, ends in the middle of the record.
+// errTorn means that the last record of a log was not written completely. The log, or the part
+// before the padding, ends in the middle of the record.
 var errTorn = errors.New("the last record of the log is incomplete")
 
 // Limits on the search for intact records after a damaged record.
@@ -174,11 +175,11 @@ const (
 	maxSummed = 256 << 20 // maximum number of bytes whose checksum is computed
 )
 
-// recordFollows reports whether an intact record begins somewhere after the first byte of b.
+// recordFollows reports whether an intact record begins anywhere after the first byte of b.
 func recordFollows(b []byte) bool {
 	summed := 0
 	for i := 1; i+recordHeader < len(b) && summed < maxSummed; i++ {
-		if binary.BigEndian.Uint32(b[i:]) != 0 { // a checksum has four bytes, stored in eight
+		if binary.BigEndian.Uint32(b[i:]) != 0 { // a checksum is stored as four zero bytes and its four bytes
 			continue
 		}
 		size := int(int32(binary.BigEndian.Uint32(b[i+8:])))
@@ -193,8 +194,8 @@ func recordFollows(b []byte) bool {
 	return false
 }
 
-// recordAt returns the record at the beginning of b, and reports whether it is complete and
-// intact.
+// recordAt returns the record at the beginning of b. It returns false if the record is incomplete
+// or damaged.
 func recordAt(b []byte) ([]byte, bool) {
 	sum, size := binary.BigEndian.Uint64(b), int(int32(binary.BigEndian.Uint32(b[8:])))
 	if len(b) < recordHeader+size+1 || b[recordHeader+size] != 'B' {
@@ -204,7 +205,7 @@ func recordAt(b []byte) ([]byte, bool) {
 	return record, uint64(adler32.Checksum(record)) == sum
 }
 
-// padding reads the zeros at the end of a log.
+// padding reads the zeros with which a log is filled up to its end.
 func (j *juteReader) padding() error {
 	b := make([]byte, 64<<10)
 	for {
@@ -220,8 +221,8 @@ func (j *juteReader) padding() error {
 	}
 }
 
-// txnsOf decodes a record: one transaction, or the operations of a multi. If there is an error,
-// it comes last.
+// txnsOf decodes a record of a log, which is one transaction or a multi with several operations. If
+// there is an error, it comes last.
 func txnsOf(record []byte) iter.Seq2[*Txn, error] {
 	return func(yield func(*Txn, error) bool) {
 		d := jute.NewDecoder(record)
@@ -251,8 +252,8 @@ func txnsOf(record []byte) iter.Seq2[*Txn, error] {
 	}
 }
 
-// body decodes the operation of the transaction. It ignores the digest of the tree that newer
-// servers write after the operation.
+// body decodes the operation of a transaction. It ignores the digest of the tree that newer servers
+// write after the operation.
 func (t *Txn) body(d *jute.Decoder) error {
 	switch t.Type {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
@@ -267,7 +268,7 @@ func (t *Txn) body(d *jute.Decoder) error {
 			if d.Bool() {
 				t.Kind = Ephemeral
 			}
-			if len(d.Rest()) >= 4 { // not in logs of servers before 3.3
+			if len(d.Rest()) >= 4 { // logs of servers before 3.3 do not contain it
 				t.Parent = d.Int()
 			}
 		}
@@ -280,7 +281,7 @@ func (t *Txn) body(d *jute.Decoder) error {
 	case jute.OpCheck:
 		t.Path, t.Version = d.String(), d.Int()
 	case TxnCreateSession:
-		d.Int() // session timeout
+		d.Int() // skip the session timeout
 	case TxnCloseSession:
 		names := jute.NewDecoder(d.Rest())
 		if gone := names.Strings(); names.Err() == nil {

@@ -13,38 +13,38 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// A Writer writes a tree in one format. A background goroutine encodes and writes the znodes.
-// The caller must end each Writer with Close or Abort, which wait for the goroutine.
+// A Writer writes a tree in one format. A background goroutine encodes and writes the znodes. The
+// caller must finish with Close or Abort, which wait for the goroutine.
 type Writer struct {
 	enc         encoder
 	out         *bufio.Writer
-	close       func() error  // gives the finished file its name
+	close       func() error  // gives the finished file its final name
 	abort       func() error  // removes the unfinished file
-	pending     []*Znode      // next batch
-	size        int           // bytes of data in pending
-	batches     chan []*Znode // batches for the goroutine; nil until it starts
+	pending     []*Znode      // znodes of the next batch
+	size        int           // size of the data in pending, in bytes
+	batches     chan []*Znode // batches for the goroutine; nil until the goroutine starts
 	encoderDone chan struct{} // closed when the goroutine has ended
-	err         error         // why the goroutine ended early; valid once encoderDone is closed
+	err         error         // error that ended the goroutine early; valid once encoderDone is closed
 }
 
-// Limits on the batches that Write passes to the goroutine.
+// Limits on the batches of znodes that Write passes to the background goroutine.
 const (
 	batchZnodes = 256
-	batchBytes  = 128 << 10 // bytes of data
+	batchBytes  = 128 << 10 // size of the data, in bytes
 	maxBatches  = 2         // maximum number of batches that wait for the goroutine
 )
 
-// An encoder writes one format.
+// An encoder writes a tree in one file format.
 type encoder interface {
 	begin(h Header) error
 	znode(z *Znode) error
 	end(t Trailer) error
 }
 
-// compressed reports whether the name of a file means that the file is compressed with gzip.
+// compressed reports whether a file with this name is to be compressed with gzip.
 func compressed(name string) bool { return strings.HasSuffix(name, ".gz") }
 
-// NewWriter returns a Writer that writes to w. The Writer's method Close does not close w.
+// NewWriter returns a Writer that writes to w. The Writer's Close does not close w.
 func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	d := &Writer{out: bufio.NewWriterSize(w, 256<<10), close: func() error { return nil }, abort: func() error { return nil }}
 	switch form {
@@ -58,9 +58,9 @@ func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 	return d, d.enc.begin(h)
 }
 
-// Create returns a Writer that writes to a file, or to a directory if the format is Dir. Only
-// the user can read the file. It is compressed if name ends in .gz. Close gives the file its
-// final name and replaces an existing file of that name.
+// Create returns a Writer that writes to a new file, or to a directory if the format is Dir. Only
+// the user can read it. The file is compressed if name ends in .gz. Close gives it its final name,
+// and replaces an existing file of that name.
 func Create(name string, form Form, h Header) (*Writer, error) {
 	if form == Dir {
 		return createDir(name, h)
@@ -105,8 +105,8 @@ func Create(name string, form Form, h Header) (*Writer, error) {
 	return d, nil
 }
 
-// Write writes a znode, which the caller must not change afterwards. The parent of a znode must
-// be written first. An error may refer to an earlier znode.
+// Write writes a znode, which the caller must not change afterwards. The parent of the znode must
+// have been written before. The error may be about an earlier znode.
 func (d *Writer) Write(z *Znode) error {
 	d.pending = append(d.pending, z)
 	if d.size += len(z.Data); len(d.pending) < batchZnodes && d.size < batchBytes {
@@ -126,7 +126,7 @@ func (d *Writer) Write(z *Znode) error {
 	}
 }
 
-// encodeBatches encodes the batches that Write passes to it.
+// encodeBatches encodes the batches of znodes that Write passes to it.
 func (d *Writer) encodeBatches() {
 	defer close(d.encoderDone)
 	for taken := range d.batches {
@@ -145,7 +145,7 @@ func (d *Writer) encode(taken []*Znode) error {
 	return nil
 }
 
-// join waits until the goroutine has encoded all batches.
+// join waits until the background goroutine has encoded all batches.
 func (d *Writer) join() error {
 	if d.batches != nil {
 		close(d.batches)
@@ -155,7 +155,8 @@ func (d *Writer) join() error {
 	return d.err
 }
 
-// Close writes the rest of the dump, including the trailer. Without it, the file is incomplete.
+// Close writes the rest of the dump, including the trailer. A file without the trailer is
+// incomplete.
 func (d *Writer) Close(t Trailer) error {
 	err := d.join()
 	if err == nil {
@@ -173,8 +174,7 @@ func (d *Writer) Close(t Trailer) error {
 	return d.close()
 }
 
-// Abort removes the unfinished file. It does not return an error that Write has already
-// returned.
+// Abort removes the unfinished file. It does not return again an error that Write has returned.
 func (d *Writer) Abort() error {
 	_ = d.join()
 	return d.abort()

@@ -10,9 +10,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A zoocreeperWriter writes the format of zoocreeper: one JSON object whose field names are the
-// paths of the znodes. zk_shell's format is similar, but its entries have no Stat and no kind;
-// zksh only reads it.
+// A zoocreeperWriter writes the format of zoocreeper: a single JSON object whose field names are
+// the paths of the znodes. The format of zk_shell, which zksh can only read, is similar, but its
+// entries contain neither a Stat nor a kind.
 type zoocreeperWriter struct {
 	w     io.Writer
 	buf   []byte
@@ -39,8 +39,8 @@ func (n *zoocreeperWriter) end(Trailer) error {
 	return err
 }
 
-// appendZoocreeper appends the JSON entry of a znode. zoocreeper requires ephemeralOwner, data
-// and acls.
+// appendZoocreeper appends the JSON entry of a znode. The fields ephemeralOwner, data and acls are
+// always present, because zoocreeper requires them.
 func appendZoocreeper(b []byte, z *Znode) []byte {
 	st := z.Stat
 	if st == nil {
@@ -91,8 +91,8 @@ func (a namedACL) acl() (zk.ACL, error) {
 	return acl, err
 }
 
-// readByName reads a file of zoocreeper or zk_shell. The first entry determines which of the two
-// it is.
+// readByName reads a file in the format of zoocreeper or zk_shell. The first entry determines which
+// of the two formats it is.
 func readByName(in *input) (t *Tree, err error) {
 	m := &entryReader{r: in, left: maxEntry}
 	d := json.NewDecoder(m)
@@ -110,7 +110,7 @@ func readByName(in *input) (t *Tree, err error) {
 		if err != nil {
 			return nil, err
 		}
-		path, _ := token.(string) // always a string: the token is the name of a field
+		path, _ := token.(string) // always a string, because the token is a field name
 		var raw json.RawMessage
 		if err := d.Decode(&raw); err != nil {
 			return nil, err
@@ -156,7 +156,7 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	if e.Content != nil {
 		z.Data = *e.Content
 	}
-	for _, a := range e.ACLs { // an empty list leaves z.ACL nil, which means unknown
+	for _, a := range e.ACLs { // if the list is empty, z.ACL remains nil, which means unknown
 		acl, err := a.acl()
 		if err != nil {
 			return nil, "", fmt.Errorf("invalid ACL: %w", err)
@@ -170,8 +170,8 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 	return z, form, nil
 }
 
-// An entryReader limits the number of bytes that are read for one znode, because the JSON
-// decoder holds them in memory. The field left is reset for each znode.
+// An entryReader limits the number of bytes that are read for one znode, because the JSON decoder
+// holds them in memory. The caller resets the field left for each znode.
 type entryReader struct {
 	r    io.Reader
 	left int
@@ -187,8 +187,7 @@ func (m *entryReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// expectEnd reads the token that closes the outermost JSON value, and returns an error if data
-// follows it.
+// expectEnd reads the end of the outermost JSON value. It returns an error if more data follows.
 func expectEnd(d *json.Decoder, m *entryReader) error {
 	if _, err := d.Token(); err != nil {
 		return err
@@ -200,8 +199,8 @@ func expectEnd(d *json.Decoder, m *entryReader) error {
 	return nil
 }
 
-// unexpectedEOF replaces io.EOF, which means here that the file is truncated, with
-// io.ErrUnexpectedEOF.
+// unexpectedEOF replaces io.EOF with io.ErrUnexpectedEOF, because the file is truncated if it ends
+// here.
 func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
