@@ -327,9 +327,9 @@ func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, 
 	return errors.Join(failed, s.backend.update(e))
 }
 
-// markEnd records data that later distinguishes the operation's own changes from later changes. It
-// first waits until no request of the operation can still take effect: the server must answer a
-// sync in the same session or a later one.
+// markEnd records data that distinguishes the operation's own changes from later changes. For
+// LostParts, it records the ensemble's last zxid after a sync, when no request of the operation can
+// still take effect. For an operation on ACLs, it records the ACL of the root.
 func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	switch {
 	case e.Of == commands.LostParts:

@@ -55,8 +55,7 @@ type entry struct {
 	Partly  bool          `json:"partly,omitempty"` // undone, except for znodes that had changed after the operation
 	By      *Origin       `json:"by,omitempty"`     // nil if an older version of zksh wrote the entry
 
-	// Line is the ID of the line typed at the prompt to which the operation belongs. Part is the
-	// number of the operation in that line, counted from 1.
+	// Line is the ID of the line typed at the prompt. Part numbers its operations, from 1.
 	Line string `json:"line,omitempty"`
 	Part int    `json:"part,omitempty"`
 
@@ -129,8 +128,7 @@ func (s *store) check() error {
 	return err
 }
 
-// numbers returns the sorted numbers of all operations that have a file with one of these
-// extensions.
+// numbers returns the sorted numbers of the operations that have files with these extensions.
 func (s *store) numbers(kinds ...string) ([]int, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -173,8 +171,7 @@ func (s *store) begin() (draft, error) {
 	})
 }
 
-// forImport implements backend. It returns false, because undo needs only the part of a znode that
-// was lost.
+// forImport implements backend. It returns false: undo needs only the lost part of a znode.
 func (s *store) forImport() bool { return false }
 
 // storeDraft is a draft that writes to the .part file of an operation.
@@ -209,8 +206,7 @@ func (d *storeDraft) commit(e *entry) error {
 	}
 	return d.s.withLock(func() error {
 		err := d.f.Close()
-		// Write the entry before the dump gets its name. trim may remove an entry without a dump,
-		// but never a dump without an entry.
+		// Write the entry first: trim may remove an entry without a dump, but not the reverse.
 		if err == nil {
 			err = d.s.write(e)
 		}
@@ -239,8 +235,7 @@ func (s *store) write(e *entry) error {
 	return userfile.Replace(s.file(e.N, entryFile), append(data, '\n'), 0o600)
 }
 
-// update implements backend. It does nothing if the operation has been removed from the log in the
-// meantime.
+// update implements backend. It does nothing if the operation has been removed in the meantime.
 func (s *store) update(e *entry) error {
 	return s.withLock(func() error {
 		if _, err := os.Lstat(s.file(e.N, entryFile)); errors.Is(err, fs.ErrNotExist) {
@@ -260,8 +255,7 @@ func (s *store) discard(n int) error {
 	return errors.Join(ignoreNotExist(os.Remove(s.file(n, dumpFile))), ignoreNotExist(os.Remove(s.file(n, entryFile))))
 }
 
-// ignoreNotExist returns nil if err means that a file does not exist. It returns other errors
-// unchanged.
+// ignoreNotExist returns nil if err means that a file does not exist. Otherwise it returns err.
 func ignoreNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -333,8 +327,7 @@ type damaged struct {
 	dump  string // file name of the dump, or empty if there is no dump
 }
 
-// readAll returns the operations whose entries can be read, newest first. bad are the other
-// operations.
+// readAll returns the readable operations, newest first, and the unreadable ones in bad.
 func (s *store) readAll() (all []*entry, bad []*damaged, err error) {
 	entries, err := s.numbers(entryFile)
 	if err != nil {

@@ -67,8 +67,7 @@ type WriteError struct {
 }
 
 func (e *WriteError) Error() string {
-	// All other znodes are descendants of the rejected one.
-	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil {
+	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil { // the other znodes are descendants of the rejected one
 		return fmt.Sprintf("nothing was written to %s: %s", e.Root, e.Refusals.Error())
 	}
 	text := fmt.Sprintf("wrote %s to %s", Znodes(e.Done.Total()-e.Done.Skipped), e.Root)
@@ -125,12 +124,10 @@ func Write(ctx context.Context, c zkconn.Client, root string, onExisting Policy,
 	return w.Close(apply(w))
 }
 
-// Do applies edits in order. It may delay them until Close. A znode to be created as ephemeral
-// becomes persistent. If the ACL of a new znode might not permit the session to create children,
-// the ACL also contains the session's identity until Close.
-//
-// After an error of Do, the Writer cannot be used any more. Rejections by the server are reported
-// by Close.
+// Do applies edits in order, and may delay them until Close. It creates persistent znodes in place
+// of ephemeral ones. If the ACL of a new znode might not permit the session to create children, Do
+// adds the session's identity to the ACL until Close. After an error of Do, the caller must call
+// Close, which also reports rejections by the server.
 func (w *Writer) Do(edits ...Edit) error {
 	for _, e := range edits {
 		err := error(nil)
@@ -187,8 +184,7 @@ func (w *Writer) change(t Edit) zkconn.Change {
 	return zkconn.Creation(t.Path, t.Znode.Data, acl, mode)
 }
 
-// addsIdentity reports whether an edit creates a znode whose ACL contains the session's identity
-// until Close.
+// addsIdentity reports whether an edit adds the session's identity to a new ACL until Close.
 func (w *Writer) addsIdentity(t Edit) bool {
 	return t.Does == Creates && !w.unauthenticated && ShutsOut(t.Znode)
 }
@@ -230,8 +226,7 @@ func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
 	return zkconn.Add(w.p, zkconn.Multi(changes))
 }
 
-// handleMulti handles the reply to a multi. If the server rejected the multi, handleMulti applies
-// its edits one by one.
+// handleMulti handles the reply to a multi. If the multi was rejected, it sends the edits singly.
 func (w *Writer) handleMulti(batch []Edit, _ zkconn.Written, refusal error) error {
 	if refusal == nil {
 		w.countDone(batch...)
@@ -282,8 +277,7 @@ func (w *Writer) handleSingle(f *flights[Edit, zkconn.Written], t Edit, refusal 
 			return err
 		}
 	}
-	// The server checks the permission before it checks whether the znode exists.
-	if t.Does == Creates && w.onExisting != Refuse && errors.Is(refusal, zkconn.NoAuth) {
+	if t.Does == Creates && w.onExisting != Refuse && errors.Is(refusal, zkconn.NoAuth) { // the server checks the permission before the existence
 		look := zkconn.Add(w.p, zkconn.Exists(t.Path))
 		switch _, err := look.Wait(f.waiting); {
 		case err == nil:
@@ -316,9 +310,8 @@ func (w *Writer) handleExisting(t Edit) error {
 	return nil
 }
 
-// handleRejection counts an edit that the server rejected. If the session had no permission to
-// write new data, the edit is applied again after all new ACLs are set, because one of them may
-// permit it.
+// handleRejection counts an edit that the server rejected. An edit without permission to write data
+// is tried again after all new ACLs are set, because one of them may grant the permission.
 func (w *Writer) handleRejection(t Edit, refusal error) error {
 	if (t.Does == Sets || t.Does == replaces) && !w.retrying && errors.Is(refusal, zkconn.NoAuth) {
 		w.deferredData = append(w.deferredData, t)
