@@ -19,7 +19,7 @@ const (
 )
 
 // Statuses lists the exit statuses. Each has a brief meaning for --help, a full meaning for the
-// manual, and the error codes in JSON that it belongs to.
+// manual, and the codes that errors with this status have in JSON.
 var Statuses = []struct {
 	Status  int
 	Brief   string

@@ -12,7 +12,7 @@ import (
 )
 
 // Summary is the Saver of a single command typed in another shell. It never asks the user. Instead,
-// zksh prints how to undo the command when the command ends.
+// when the command ends, zksh prints how to undo it.
 type Summary struct {
 	*Saver
 	log       Log

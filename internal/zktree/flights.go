@@ -34,8 +34,8 @@ type flight[J, T any] struct {
 	reply *zkconn.Pending[T]
 }
 
-// newFlights returns flights without requests yet. handle is called with the reply to each request.
-// The caller must call close on the result.
+// newFlights returns flights without any requests. handle is called with the reply to each request
+// that is added. The caller must call close.
 func newFlights[J, T any](ctx context.Context, grace gracePeriod, window int, handle func(J, T, error) error) *flights[J, T] {
 	waiting, done := outlive(ctx, grace)
 	return &flights[J, T]{ctx: ctx, waiting: waiting, close: done, limit: window, window: window, handle: handle}
@@ -124,7 +124,7 @@ func adjustWindow(window, limit int, slowed bool) int {
 // that it returns releases the context.
 func outlive(ctx context.Context, grace gracePeriod) (context.Context, func()) {
 	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { // the goroutine of AfterFunc ends with the context waiting at the latest
+	stop := context.AfterFunc(ctx, func() { // the goroutine ends when the returned context ends, or earlier
 		select {
 		case <-time.After(time.Duration(grace)):
 			cancel(context.Cause(ctx))

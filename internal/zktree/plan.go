@@ -55,9 +55,8 @@ func (e Edit) Changes() bool {
 	return e.Does == Sets || (e.Does == Opens || e.Does == SetsACL) && !e.Also
 }
 
-// Plan returns the edits that make tree A, whose root is root, equal to tree B. It leaves
-// unreadable and ephemeral znodes unchanged. An edit fails if its znode has changed since it was
-// read.
+// Plan returns the edits that make tree A, at the path root, equal to tree B. It leaves unreadable
+// and ephemeral znodes unchanged. An edit fails if its znode has changed since it was read.
 //
 // Parents are created before their children, and children are deleted before their parents. ACLs
 // are set last, because they may deny the session access. Only an ACL that newly permits the

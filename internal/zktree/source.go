@@ -91,8 +91,8 @@ func (s *Server) Batch(want Want) int {
 	return listBatch
 }
 
-// Ask implements Source. It uses multiRead unless it has to set watches or return Stats, which a
-// multiRead cannot do.
+// Ask implements Source. It uses multiRead where possible. A multiRead cannot set watches, and it
+// returns no Stats along with the names of children.
 func (s *Server) Ask(paths []string, want Want) Answer {
 	switch {
 	case want.Names && want.ACL:
