@@ -50,7 +50,7 @@ func main() {
 // not run deferred functions.
 func run() int {
 	if len(os.Args) > 1 && os.Args[1] == app.CompleteWord {
-		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), inactiveCommands())) // completion reports no errors
+		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), inactiveCommands())) // completion cannot report an error
 		return commands.StatusOK
 	}
 	opts, err := app.ParseOptions(os.Args[1:], app.Surroundings())
@@ -82,7 +82,7 @@ func run() int {
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
 	var sandbox *playground.Place
-	addr := "" // address of the sandbox
+	addr := "" // address of the sandbox, or empty if there is none
 	limitMemory(opts.Sandbox)
 	if opts.Sandbox {
 		if sandbox, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As, len(opts.Command) > 0); err != nil {
@@ -166,7 +166,7 @@ func commandTable(log undo.Log, locks *lockcmd.Table, guide *tutorial.Guide, san
 	return [][]*commands.Command{commands.All(), {undo.Command(log)}, transfer.Commands(), locks.Commands(), app.SandboxCommand(sandbox), guide.Commands()}
 }
 
-// inactiveCommands returns the same commands as commandTable, for help and completion. These
+// inactiveCommands returns the same commands as commandTable, for help and completion, which
 // describe the commands but never run them.
 func inactiveCommands() [][]*commands.Command {
 	return commandTable(undo.Log{}, lockcmd.New(), tutorial.New(""), nil)
@@ -186,10 +186,10 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 	return log
 }
 
-// saver returns the Saver that saves old state for undo, or nil if nothing is to be saved. It
-// saves to the file given with --undo. Without that option, it saves to the undo log, at the
-// prompt and for a one-shot command that a person types in another shell. For such a command,
-// saved returns a remark on the saved state; otherwise saved is nil.
+// saver returns the Saver that saves the old state of znodes for undo, or nil if none is needed.
+// With --undo, the Saver writes to the given file. Otherwise it writes to the undo log, at the
+// prompt and for a one-shot command whose standard error is a terminal. For such a command, saved
+// returns a remark about the saved state; otherwise saved is nil.
 func saver(opts app.Options, log undo.Log, interactive bool) (s commands.Saver, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
@@ -234,7 +234,7 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	listen := func(sigs ...os.Signal) chan os.Signal {
 		c := make(chan os.Signal, 1)
 		for _, sig := range sigs {
-			if !signal.Ignored(sig) { // ignored under nohup, or in the background of a script
+			if !signal.Ignored(sig) { // a signal is ignored under nohup, or in the background of a script
 				signal.Notify(c, sig) // not signal.Ignore, because child processes would inherit that
 			}
 		}
@@ -310,7 +310,7 @@ func manualPager() string {
 }
 
 // streams returns the standard streams of the programs that commands start. The programs have no
-// standard input if the shell reads its command lines from there.
+// standard input if the shell reads its command lines from standard input.
 func streams(opts app.Options, interactive bool) commands.Streams {
 	s := commands.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 	if opts.FromStdin() && !interactive {
@@ -345,7 +345,7 @@ func fail(err error) int {
 func printText(text string) int {
 	_, err := io.WriteString(os.Stdout, text)
 	switch {
-	case peer.Unread(err): // reached if SIGPIPE has not terminated the process
+	case peer.Unread(err): // the reader has gone, but SIGPIPE has not terminated zksh
 		return commands.StatusBrokenPipe
 	case err != nil:
 		return fail(err)

@@ -62,23 +62,23 @@ func (c *completer) complete(before string) line.Proposals {
 // choices are the possible completions of the word being typed.
 type choices struct {
 	list      []choice
-	last      string // last choice in sorted order, if it is missing from a truncated list; otherwise empty
-	pending   bool   // a request for further choices has not been answered yet
+	last      string // last choice in sorted order if list is truncated, or empty if list is complete
+	pending   bool   // a request to the server for more choices is in flight
 	files     bool   // the choices are names of files
-	withSlash string // the word with a slash appended, if the word is the only choice and has children; otherwise empty
+	withSlash string // the word plus a slash if it is the only choice and has children, or empty otherwise
 }
 
 // A choice is one possible completion.
 type choice struct {
 	word       string
-	label      string // text in the menu; empty if it is the word itself
-	about      string // one-line description; may be empty
+	label      string // text in the menu, or empty if that is the word itself
+	about      string // one-line description, or empty if there is none
 	extendable bool   // the user may extend the word, so no space follows it
 }
 
 // propose returns the completions of the last word of p, which is the word being typed.
 func (c *completer) propose(p *partial) choices {
-	if at := slices.IndexFunc(p.words, syntax.IsRedirection); at >= 0 { // the name of a file or the command line of a program follows
+	if at := slices.IndexFunc(p.words, syntax.IsRedirection); at >= 0 { // the name of a file or a program follows
 		if at == len(p.words)-1 && p.words[at].Text != "|" {
 			return files(p)
 		}
@@ -87,8 +87,8 @@ func (c *completer) propose(p *partial) choices {
 	return c.words(p)
 }
 
-// words proposes the name of a command. If the line already has the name, it proposes the
-// arguments.
+// words proposes command names. If p already contains the name of a command, words proposes
+// arguments of that command.
 func (c *completer) words(p *partial) choices {
 	if len(p.words) == 0 {
 		return c.commandNames(p)
@@ -358,10 +358,11 @@ type Offer struct {
 }
 
 // Propose returns the completions of text, the last word of a zksh command line in another shell.
-// words contains the words before it, without the program's name. program describes the zksh
-// program as a command that wraps another one. names returns the sorted names of a znode's
-// children. If files is true, the word is the name of a file, and the other shell completes it.
-// Propose returns early when ctx is done.
+// If files is true, the word is the name of a file, and the other shell completes it. Propose
+// returns early when ctx is done.
+//
+// program describes the zksh program as a command that wraps another one. words contains the words
+// between the program's name and text. names returns the sorted names of a znode's children.
 func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []commands.Word, text string,
 	names func(ctx context.Context, path string) ([]string, error)) (list []Offer, files bool) {
 	came := make(chan struct{}, 1)

@@ -11,14 +11,14 @@ import (
 // would print each typed key at the cursor, in the middle of a region. The line editor shows the
 // keys later, when it reads them.
 type keyEcho struct {
-	in        *os.File                                      // the terminal; nil if there is none
-	turnOff   func(*os.File) (show func() error, err error) // turns the echo off; show turns it on again; tty.HideKeys, except in tests
-	turnOn    func() error                                  // result of turnOff; nil while the echo is on
-	notEchoed bool                                          // the echo was off when the line was interrupted
+	in        *os.File                                      // the terminal, or nil if there is none
+	turnOff   func(*os.File) (show func() error, err error) // turns the echo off, and returns a function that turns it on again
+	turnOn    func() error                                  // turns the echo on again; nil while the echo is on
+	notEchoed bool                                          // the echo was off at the last interrupt
 }
 
-// setHidden turns the echo off if hidden is true, and on otherwise. If the terminal cannot turn
-// the echo off, it stays on.
+// setHidden turns the echo off if hidden is true, and on otherwise. The echo stays on if the
+// terminal cannot turn it off.
 func (k *keyEcho) setHidden(hidden bool) {
 	switch {
 	case k.in == nil || hidden == (k.turnOn != nil):
@@ -39,14 +39,15 @@ func (s *screen) noteInterrupt() {
 	s.echo.notEchoed = s.echo.turnOn != nil
 }
 
-// restoreEcho turns the echo on again, before a program gets the terminal.
+// restoreEcho turns the echo of the terminal on again. It is called before another program uses
+// the terminal.
 func (s *screen) restoreEcho() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.echo.setHidden(false)
 }
 
-// answerColumns is the minimum number of columns left for the answer on the last row of a
+// answerColumns is the minimum width, in columns, of the space for the user's answer after a
 // question.
 const answerColumns = 4
 

@@ -18,7 +18,7 @@ type folder struct {
 	servers func() string // returns the current connect string
 
 	mu           sync.Mutex // guards the fields below; the prompt and the completer read them at any time
-	servedBy     string     // connect string of the ensemble that contains the folders
+	servedBy     string     // connect string of the ensemble that path and before belong to
 	path, before string     // current and previous folder; empty before the first cd
 }
 
@@ -74,7 +74,7 @@ func below(base, rel string) string {
 	if rest, ok := strings.CutPrefix(rel, "~/"); ok || rel == "~" {
 		base, rel = "/", strings.TrimPrefix(rest, "~")
 	}
-	stepped := false // the previous part of rel was . or ..
+	stepped := false // whether the previous part of rel was . or ..
 	for part := range strings.SplitSeq(rel, "/") {
 		switch {
 		case part == "..":

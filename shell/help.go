@@ -66,8 +66,7 @@ func (s *Shell) search(word string, topicsOnly bool) overview {
 	return o
 }
 
-// isHelp reports whether v is an answer of the command help. Such answers are shown in the pager
-// for manuals.
+// isHelp reports whether v is output of the help command. The pager for manuals shows such output.
 func isHelp(v render.Value) bool {
 	switch v.(type) {
 	case overview, manualPage, commandHelp:
@@ -140,7 +139,7 @@ type overview struct {
 	commands []*commands.Command // sorted by group
 	topics   []*manual.Page
 
-	alsoCommands, alsoTopics []string // names of other commands and topics that mention the word
+	alsoCommands, alsoTopics []string // names of other commands and topics that mention the searched word
 }
 
 var _ render.Fitter = overview{}
@@ -199,7 +198,7 @@ func (o overview) MarshalJSON() ([]byte, error) {
 	return render.Marshal(all)
 }
 
-// A manualPage is the answer of the command help to the name of a topic.
+// A manualPage is the output of the help command for a topic of the manual.
 type manualPage struct {
 	page     *manual.Page
 	registry *commands.Registry
@@ -234,8 +233,8 @@ func nameAndAliases(c *commands.Command) string {
 // commandHelp is the help of one command.
 type commandHelp struct {
 	c     *commands.Command
-	topic string // topic of the manual to which the command belongs; empty if there is none
-	more  string // help command that prints the page of that topic; empty if there is none
+	topic string // topic of the manual to which the command belongs, or empty if there is none
+	more  string // command line that prints the page of that topic, or empty if there is none
 }
 
 var _ render.Fitter = commandHelp{}

@@ -59,7 +59,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	ctx, stop := context.WithCancelCause(ctx)
 	s.screen.pager, s.screen.manuals = s.newPager(ctx, s.cfg.Pager), s.newPager(ctx, s.cfg.ManualPager)
 	var watching sync.WaitGroup
-	watching.Go(func() { // returns after the call of stop below
+	watching.Go(func() { // returns when stop is called below
 		defer s.restoreTerminalOnPanic()
 		s.noteTLS(ctx)
 		s.watchEvents(ctx)
@@ -141,8 +141,8 @@ func (h *interactive) readLines(ctx context.Context) {
 	}
 }
 
-// beginLine records that a line is running. Until endLine, only the line itself reports that no
-// server can be reached.
+// beginLine records that a line is running. Until endLine is called, only the error of that line
+// reports that no server can be reached.
 func (s *Shell) beginLine() {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
@@ -252,8 +252,8 @@ func (h *interactive) number() int { return h.s.number }
 
 func (*interactive) shows(zkconn.Event) bool { return true }
 
-// expired prints the error immediately, because there may be no running command that could return
-// it.
+// expired prints that the session has expired. It prints the error immediately, because no running
+// command may be able to return it.
 func (h *interactive) expired(e expiredError) error {
 	h.s.screen.complain(e.Error())
 	return nil

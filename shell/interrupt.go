@@ -97,7 +97,7 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 const abandonedTimeout = 500 * time.Millisecond
 
 // awaitAbandoned waits for abandoned work and returns its error. The session has been closed, so
-// requests in flight fail and no further ones reach a server. If the work does not stop within
+// requests in flight fail and no new ones reach a server. If the work does not stop within
 // abandonedTimeout, awaitAbandoned mutes the screen, and the work ends when the process exits.
 func (s *Shell) awaitAbandoned() error {
 	if s.abandoned == nil {

@@ -19,18 +19,18 @@ import (
 type nodeCache struct {
 	source  nodeSource
 	changed func() // called when the completions may have changed
-	guard   func() // deferred in each goroutine of the cache
+	guard   func() // deferred in each goroutine of the cache, to handle panics
 	ctx     context.Context
 	stop    context.CancelFunc
 	pending sync.WaitGroup
 
 	mu       sync.Mutex                    // guards the fields below
-	epoch    string                        // session that the entries belong to
-	entries  map[string]*nodeEntry         // by path; a path with a slash appended is for whether the znode has children
+	epoch    string                        // session that the entries belong to, as returned by source.Epoch
+	entries  map[string]*nodeEntry         // keyed by path, or by path plus "/" for whether the znode has children
 	names    int                           // total number of names in all entries
 	inFlight int                           // number of requests in flight
 	wanted   struct{ path, prefix string } // path and prefix that are being completed
-	lastKey  time.Time                     // time at which wanted last changed, which is the time of the last key
+	lastKey  time.Time                     // time at which wanted last changed because the user typed
 }
 
 // A nodeSource answers the requests of a nodeCache.
@@ -58,8 +58,8 @@ type nodeEntry struct {
 const (
 	nodeTimeout   = 5 * time.Second  // timeout of a request
 	nodeTTL       = 2 * time.Second  // minimum lifetime of an entry
-	nodeShare     = 20               // an entry lives nodeShare times as long as its request took, if that exceeds nodeTTL
-	typingTimeout = 30 * time.Second // expired entries are refreshed only until this time after the last key
+	nodeShare     = 20               // lifetime of an entry as a multiple of its request's duration, if that exceeds nodeTTL
+	typingTimeout = 30 * time.Second // time after the last key at which expired entries are no longer refreshed
 	maxAsking     = 4                // maximum number of requests in flight
 	maxEntries    = 64
 	maxNames      = 500_000 // maximum number of names in all entries
@@ -260,10 +260,10 @@ func (n sessionNodes) HasChildren(ctx context.Context, path string) (bool, error
 	return err == nil && stat.NumChildren > 0, err
 }
 
-// listFunc is a nodeSource that calls the function itself to list a znode.
+// A listFunc is a function that lists the children of a znode, used as a nodeSource.
 type listFunc func(ctx context.Context, path string) ([]string, error)
 
-// Epoch always returns the same value.
+// Epoch always returns the same value, because a listFunc knows no sessions.
 func (listFunc) Epoch() string { return "1" }
 
 // Names returns the names of a znode's children.

@@ -37,10 +37,10 @@ func commonPrefix(a, b string) string {
 
 // A partial is the part of a command line before the cursor. Its last word is still being typed.
 type partial struct {
-	words  []commands.Word // the complete words
+	words  []commands.Word // the words before the last word
 	from   int             // byte offset of the last word
 	text   string          // the last word, unquoted
-	quote  string          // opening quote of the last word: ", ' or $', or empty
+	quote  string          // opening quote of the last word (", ' or $'), or empty if it is unquoted
 	isFlag bool            // the last word is a flag, and must not be quoted
 
 	closed bool // the last word ends with its closing quote
@@ -105,8 +105,8 @@ func (p *partial) decode(raw string) bool {
 	return true
 }
 
-// spell returns word in quotes if it needs them, if possible in the kind of quote that the user
-// has typed.
+// spell returns word, quoted if necessary. If possible, it uses the kind of quote that the user has
+// typed.
 func (p *partial) spell(word string) string {
 	switch {
 	case p.isFlag:

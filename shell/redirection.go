@@ -64,9 +64,9 @@ func usageErrorf(format string, args ...any) error {
 type redirection struct {
 	commands.Screen
 	s       *Shell
-	program string // command line for sh; empty if the answers go to a file
+	program string // command line for sh, or empty if the answers go to a file
 	file    string
-	appends bool // the answers are appended to the file; otherwise it is truncated first
+	appends bool // append the answers to the file instead of truncating it
 
 	ctx context.Context // context of the line
 	env *commands.Env   // environment of the line, with its usual Screen
@@ -114,8 +114,8 @@ func (o *redirection) run(ctx context.Context, env *commands.Env, do commands.Do
 }
 
 // openFile opens the file before the command runs, but does not truncate it: begin does that at
-// the first answer. Opening a FIFO can block forever. When the context is done, openFile returns
-// anyway, and the goroutine that opens the FIFO lives until the process exits.
+// the first answer. Opening a FIFO can block forever. If the context is done, openFile returns
+// anyway, and the goroutine that opens the FIFO may remain until the process exits.
 func (o *redirection) openFile() error {
 	flags := os.O_WRONLY | os.O_CREATE
 	if o.appends {
@@ -198,9 +198,9 @@ func (o *redirection) start() error {
 }
 
 // keySignalTimeout is how long await waits for zksh to receive the signal that has terminated the
-// program. If a key caused the signal, zksh receives it too, and without the wait, a late signal
-// would interrupt the command of the next line. If another process sent it to the program alone,
-// zksh never receives it.
+// program. A key such as Ctrl-C sends the signal to both; without the wait, zksh could receive it
+// late and interrupt the next line. If another process signaled only the program, await waits in
+// vain.
 const keySignalTimeout = 3 * time.Second
 
 // await waits for the program to terminate and returns the error of the line. err is the error of
@@ -276,7 +276,7 @@ type noRegion struct{}
 
 var _ commands.Region = noRegion{}
 
-// Size returns 0, 0: there is no terminal.
+// Size returns 0, 0, because there is no terminal.
 func (noRegion) Size() (columns, rows int) { return 0, 0 }
 
 // Draw does nothing.

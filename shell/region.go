@@ -19,7 +19,7 @@ type region struct {
 	s      *screen
 	to     *Output
 	block  bool     // the region is on standard output
-	margin int      // columns left free at the end of a row: a full row may wrap, and keys are echoed at the cursor
+	margin int      // number of columns left free on the right: a full row may wrap, and keys may be echoed there
 	lines  []string // the lines to draw, cut to the width of the window; guarded by s.mu
 }
 
@@ -29,7 +29,7 @@ var _ commands.Region = (*region)(nil)
 type picture struct {
 	to    io.Writer
 	lines int  // number of lines; 0 if nothing is drawn
-	block bool // the cursor is on the row below the last line, not at its end
+	block bool // the cursor is below the last line instead of at its end
 }
 
 // region returns a new region. It appears on the terminal at its first Draw.
@@ -159,8 +159,8 @@ func (s *screen) hideRegions(out Output) (putBack func()) {
 }
 
 const (
-	progressAfter = 500 * time.Millisecond // time after the start of a task when its progress is first shown
-	progressEvery = 100 * time.Millisecond // time between two updates
+	progressAfter = 500 * time.Millisecond // time from the start of a task until its progress is shown
+	progressEvery = 100 * time.Millisecond // time between two updates of the progress
 )
 
 // progress returns functions that show the progress of a task and end the display. Nothing is
@@ -180,7 +180,7 @@ func (s *screen) progress(verb string) (update func(done, total int), end func()
 		}
 	}
 	return update, func() {
-		if ended = true; drawn { // otherwise there is nothing to remove, and Close could block while a pager holds the screen
+		if ended = true; drawn { // if nothing was drawn, do not call Close: it could block while a pager holds the screen
 			_ = r.Close(false)
 		}
 	}

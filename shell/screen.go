@@ -26,14 +26,14 @@ import (
 type screen struct {
 	mu        sync.Mutex // held during each write; guards the fields below, except the atomic ones
 	out, err  Output
-	answers   answers // the writer of out
+	answers   answers // buffering writer that out.W refers to
 	printer   render.Printer
 	editor    line.Editor // prints events and remarks above the line being typed; nil unless interactive
-	pager     *pager      // for long answers; nil unless interactive and configured
-	manuals   *pager      // for help and manual pages; nil if they are not paged
+	pager     *pager      // shows long answers; nil unless interactive and configured
+	manuals   *pager      // shows help and manual pages, or nil if they are not paged
 	paging    atomic.Bool // a pager or another program has the terminal, and Ctrl-C is for that program
 	streaming atomic.Bool // a streamed answer is being printed
-	muted     bool        // the shell no longer waits for commands, and drops what they print
+	muted     bool        // the shell has abandoned its commands, and drops their output
 
 	regions []*region // the regions that have been drawn, from top to bottom
 	picture picture   // the lines that the regions occupy on the terminal
@@ -100,8 +100,8 @@ func (s *screen) page(p *pager, text []byte) error {
 	return err
 }
 
-// event prints a value that is not an answer to a command. It prints the value above the line
-// being typed.
+// event prints a value that is not an answer to a command, such as a watch event. It prints the
+// value above the line being typed.
 func (s *screen) event(v render.Value) error {
 	var b bytes.Buffer
 	if err := s.printer.To(&b).Print(v); err != nil {
@@ -179,7 +179,7 @@ func (f commandScreen) Print(v render.Value) error {
 		return errMuted
 	}
 	events := f.s.showEvents()
-	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // a stream is a single JSON value, so the events wait until it has ended
+	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // a stream is a single JSON value, so events must wait until it ends
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()
 	}

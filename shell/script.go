@@ -40,7 +40,7 @@ func (script) released(locks string) string {
 	return "these locks were still held at the end of the script, so zksh released them: " + locks
 }
 
-// scriptHost is the batch.Shell through which a batch uses the shell.
+// scriptHost implements batch.Shell, the interface through which a batch uses the shell.
 type scriptHost struct{ s *Shell }
 
 var _ batch.Shell = scriptHost{}
@@ -51,8 +51,8 @@ func (h scriptHost) Read(line string) (cmd string, l commands.Line, err error) {
 	return h.s.read(line)
 }
 
-// Print prints an answer. It does not print events first, because the batch knows which events
-// arrived before the answer.
+// Print prints an answer. It does not print pending events first, because the batch itself prints
+// the events that arrived before the answer.
 func (h scriptHost) Print(v render.Value) error { return exit.AsWriteError(h.s.screen.answer(v)) }
 
 func (h scriptHost) Note(text string)   { h.s.env.Screen.Note(text) }

@@ -56,25 +56,25 @@ type Config struct {
 	Verbose     bool // print the negotiated TLS parameters
 	Window      int  // maximum number of script lines in flight; values below 2 mean 1
 
-	History    *history.File    // saves the lines that a person types; nil if they are not saved
-	Interrupts <-chan os.Signal // Ctrl-C and Ctrl-\ of the person at the terminal
+	History    *history.File    // file for the lines that a person types, or nil if they are not saved
+	Interrupts <-chan os.Signal // receives Ctrl-C and Ctrl-\ of the user at the prompt; may be nil
 
-	Locks Locks // locks that commands hold; nil if no command takes locks
+	Locks Locks // locks that commands hold, or nil if no command takes locks
 
-	Saver commands.Saver // saves old state for undo; nil if nothing is saved
+	Saver commands.Saver // saves the old state of znodes for undo, or nil if nothing is saved
 	// Saved returns a remark on the changes that the Saver saved for undo, or an empty string if
-	// there are none. It is set only for a one-shot command that a person typed in another shell.
+	// there are none. It is set only for a one-shot command whose standard error is a terminal.
 	Saved func(env *commands.Env) string
 
 	Clusters []Cluster // ensembles that the user can connect to by name
 
-	Pager       string // program that shows answers longer than the screen; empty for none; interactive only
-	ManualPager string // program that shows help and manual pages longer than the screen; empty for none
+	Pager       string // command that shows answers longer than the screen at the prompt, or empty for none
+	ManualPager string // command that shows help and manual pages longer than the screen, or empty for none
 
-	NoServerHint string // appended to the error that no server can be reached, except in scripts; may be empty
+	NoServerHint string // text appended to the error that no server can be reached, except in scripts; may be empty
 
 	Welcome string        // additional lines of the banner; interactive only
-	Notices <-chan string // remarks from other parts of the program, shown as they arrive; interactive only; may be nil
+	Notices <-chan string // remarks from other parts of the program, which the interactive shell prints as they arrive
 	// AfterLine runs after each line in the interactive shell, with the name of the line's command
 	// and its error. It may be nil.
 	AfterLine func(ctx context.Context, env *commands.Env, cmd string, err error) error
@@ -88,8 +88,8 @@ type Cluster struct {
 
 // Locks are the locks that commands hold from one line to the next.
 type Locks interface {
-	Held() (held, lost int) // number of locks held, and number of locks that were lost
-	Paths() []string        // paths of the locks that are held or waited for
+	Held() (held, lost int) // returns the number of locks that are held, and of those that were lost
+	Paths() []string        // returns the paths of the locks that are held or waited for
 	// Guarding reports whether a program is running under a lock. zksh must not exit then, because
 	// it would release the lock and leave the program running.
 	Guarding() bool
@@ -115,13 +115,13 @@ type Shell struct {
 	number       int // number of the current line
 	sources      int // current nesting depth of the command source
 	transactions *batch.Transactions
-	abandoned    *work // work that did not stop when it was cancelled; set only after the command loop has ended
+	abandoned    *work // work that did not stop after it was cancelled, or nil; once it is set, the shell exits
 
-	certsChecked zkconn.Ensemble // session whose certificates have been checked
+	certsChecked zkconn.Ensemble // ensemble whose certificates have been checked
 
 	eventMu      sync.Mutex   // held while events are printed, so that they stay in order
 	watches      atomic.Int32 // setting of printwatches, an eventForm
-	terminalLent atomic.Bool  // a program has the terminal, so events are deferred; interactive only
+	terminalLent atomic.Bool  // a program is using the terminal, so events are deferred; interactive only
 	lineRunning  bool         // a line is running; interactive only; guarded by eventMu
 }
 
@@ -174,8 +174,8 @@ func (s *Shell) noteTLS(ctx context.Context) {
 	}
 }
 
-// warnAboutCertificates prints a warning for each certificate that expires soon, at most once per
-// session.
+// warnAboutCertificates prints a warning for each server certificate that expires soon. It checks
+// the certificates only once after each connect to an ensemble.
 func (s *Shell) warnAboutCertificates() {
 	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Ensemble()
 	if agreed == nil || now == s.certsChecked {
@@ -350,14 +350,14 @@ func (s *Shell) report(cmd string, err error) {
 const closeTimeout = 3 * time.Second
 
 // shutDown releases the locks and closes the session, so that ZooKeeper deletes its ephemeral
-// znodes at once. It returns status, or, if that is OK and shutDown fails, the exit status of the
-// failure.
+// znodes at once. It returns status. If that is StatusOK and shutDown fails, it returns the exit
+// status of the failure.
 func (s *Shell) shutDown(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	s.warnAboutCertificates()
 	var dropped error
-	if s.abandoned == nil { // otherwise an abandoned command may still use the transaction
+	if s.abandoned == nil { // an abandoned command may still use the transaction
 		dropped = s.transactions.Drop()
 	}
 	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.policy.closed())

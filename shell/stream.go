@@ -38,7 +38,7 @@ func (s *screen) stream(v *render.Stream) error {
 // lineWriter is a writer to standard output that locks the screen during each write.
 type lineWriter struct {
 	s          *screen
-	wholeLines bool   // only complete lines are written; false for JSON, which is written at once
+	wholeLines bool   // write only complete lines; false for JSON, which is written at once
 	rest       []byte // incomplete last line, which has not been written yet
 }
 
@@ -83,11 +83,11 @@ var errPagerClosed = errors.New("the pager was closed")
 // until the user leaves it.
 type pagedText struct {
 	s      *screen
-	to     *lineWriter // receives the text if that fits on the screen or the pager cannot be run
+	to     *lineWriter // receives the text if it fits on the screen or the pager cannot be run
 	head   []byte      // beginning of the text, kept until the pager has certainly begun to read
 	pipe   *os.File    // standard input of the pager; nil while no pager runs
 	ended  chan error  // receives the error of the pager
-	failed error       // the error if the pager cannot be run
+	failed error       // error that occurred if the pager could not be run, or nil
 }
 
 // pipeSize is a number of bytes that exceeds the size of a pipe's buffer on any system. Once that

@@ -56,8 +56,8 @@ func (e UnknownCommand) Error() string {
 // A WriteError reports that output could not be written. It ends a script.
 type WriteError struct{ cause error }
 
-// AsWriteError wraps err, an error from writing output, in a WriteError. It returns nil if err is
-// nil.
+// AsWriteError wraps err, which occurred while output was written, in a WriteError. It returns nil
+// if err is nil.
 func AsWriteError(err error) error {
 	if err == nil {
 		return nil

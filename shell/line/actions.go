@@ -17,17 +17,17 @@ const (
 	keyBackTab = "\x1b[Z"
 )
 
-// An action is the effect of a key. Most actions are edits of the line. Each edit has an order, a
-// byte sequence in the input of go-prompt that makes go-prompt run the edit. promptEditor.press
-// performs all other actions itself. A key without an action is text, or has no effect.
+// An action is the effect of a key. Most actions edit the line. Each edit has an order, which is a
+// byte sequence that makes go-prompt run the edit. promptEditor.press performs all other actions
+// itself. A key without an action is text, or has no effect.
 type action struct {
 	order string // byte sequence that makes go-prompt run edit; no key of a terminal sends it
 	edit  func(e *promptEditor, b *prompt.Buffer)
-	cuts  bool // the edit cuts text, which can be inserted again
+	cuts  bool // the edit cuts text, which Ctrl-Y can insert again
 }
 
-// actions lists all actions that are edits. The edits run during go-prompt's Input, while mu of
-// the promptEditor is locked.
+// actions lists all actions that are edits. The edits run during go-prompt's Input, with the mutex
+// of the promptEditor held.
 var actions []*action
 
 func edits(edit func(e *promptEditor, b *prompt.Buffer)) *action {
@@ -61,7 +61,7 @@ var (
 	doSuspend      = edits(func(e *promptEditor, _ *prompt.Buffer) {
 		if err := e.suspend(); err != nil {
 			e.exit = &exit{err: err}
-		} else if e.exit == nil { // the size of the window may have changed meanwhile
+		} else if e.exit == nil { // the size of the window may have changed while zksh was stopped
 			e.exit = &exit{resize: true}
 		}
 	})
@@ -70,7 +70,7 @@ var (
 	doNewer     = edits((*promptEditor).newer)
 	doSearch    = edits((*promptEditor).showFound)
 
-	// These actions belong to no key. promptEditor requests them itself.
+	// No key has these actions. The promptEditor requests them itself.
 	doContinue = edits((*promptEditor).continueLine)
 	doComplete = edits((*promptEditor).complete)
 	doAccept   = edits((*promptEditor).accept)
@@ -244,7 +244,7 @@ func (e *promptEditor) pressInMenu(key string, do *action) (order string) {
 	return doAccept.order
 }
 
-// cut holds the text that was cut last, so that it can be inserted again.
+// cut holds the text that was cut last, so that Ctrl-Y can insert it again.
 type cut struct {
 	text      string
 	appending bool // the last action was a cut, so the next cut adds to text instead of replacing it

@@ -14,7 +14,7 @@ import (
 // each line. ok is false if go-prompt must read the line or the rest of it. The terminal is then
 // in raw mode.
 func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, ok bool, err error) {
-	if r.asking || ctx.Err() != nil || e.tty.raw() != nil { // go-prompt will report the error of raw
+	if r.asking || ctx.Err() != nil || e.tty.raw() != nil { // if raw failed, it fails again in Setup, which reports the error
 		return "", false, nil
 	}
 	e.mu.Lock()

@@ -108,8 +108,8 @@ func (e *promptEditor) currentView(d prompt.Document) view {
 	return v
 }
 
-// accept replaces the line with the result of selectedText. go-prompt has just inserted the
-// selected proposal in its own way.
+// accept sets the line to the result of selectedText. It thus replaces the line in which go-prompt
+// has inserted the selected proposal in its own way.
 func (e *promptEditor) accept(b *prompt.Buffer) {
 	if e.completion.selected >= 0 {
 		text, cursor := e.completion.selectedText()
@@ -138,7 +138,7 @@ func (e *promptEditor) complete(b *prompt.Buffer) {
 
 // Space that the menu of completions needs, in columns and rows.
 const (
-	menuColumns    = 40 // columns right of the prompt; with fewer, the menu is placed as if there were no prompt
+	menuColumns    = 40 // minimum space right of the prompt; with less, the menu is placed as if there were no prompt
 	minMenuColumns = 12 // minimum number of columns for the menu
 	minRows        = 8  // minimum number of rows of the window for a menu
 )
@@ -159,7 +159,7 @@ func (e *promptEditor) layoutPrefix() string {
 	return text
 }
 
-// menuColumn returns the column in which, according to go-prompt, the cursor is.
+// menuColumn returns the column in which go-prompt assumes the cursor to be.
 func (e *promptEditor) menuColumn() int {
 	width := max(e.out.width, minColumns)
 	return (runewidth.StringWidth(e.layoutPrefix()) + runewidth.StringWidth(visible(e.before))) % width

@@ -72,7 +72,7 @@ type Proposals struct {
 	From         int        // byte offset of the word in the text before the cursor
 	CommonPrefix string     // the common prefix of all proposals, quoted as needed; empty if not longer than the word
 	List         []Proposal // the proposals, each of which would replace the word
-	Pending      bool       // a server has not answered yet; Refresh is called when it has answered
+	Pending      bool       // a server has not answered yet; Refresh is called when the answer arrives
 }
 
 // A Proposal is one completion of a word.
@@ -125,20 +125,20 @@ var errEchoOn = errors.New("cannot turn off echo on this terminal, so what you t
 // A plainEditor reads lines from a terminal that does its own line editing.
 type plainEditor struct {
 	out             io.Writer
-	turnOffEcho     func() (show func() error, err error) // turns the echo of the terminal off; show turns it on again
-	saveModes       func() (putBack func() error)         // saves the modes of the terminal; nil if there is none
-	restoreModes    func() error                          // undoes changes of the modes by programs of the last line; may be nil
+	turnOffEcho     func() (show func() error, err error) // turns the terminal's echo off, and returns a function that turns it on again
+	saveModes       func() (putBack func() error)         // saves the terminal modes, and returns a function that restores them; may be nil
+	restoreModes    func() error                          // undoes the changes that programs have made to the modes; nil before the first line
 	open            func(before, line string) string      // Assistant.Open
 	requests        chan struct{}                         // makes the reading goroutine read one line
-	lines           chan plainLine                        // receives the lines that the goroutine has read
-	reading         bool                                  // a line was requested and has not arrived; used only by readOne
+	lines           chan plainLine                        // lines that the reading goroutine has read
+	reading         bool                                  // a line has been requested but has not arrived; used only by readOne
 	interrupts      <-chan os.Signal
-	interruptDelay  time.Duration // if Ctrl-C ends a read with io.EOF: longest time to wait for the signal; otherwise 0
+	interruptDelay  time.Duration // longest wait for a signal after a read ends with io.EOF; 0 if Ctrl-C does not end a read
 	readBegan       atomic.Bool   // the read has begun, because its first key was pressed
 	interruptedRead bool          // Ctrl-C was pressed after the read began; used only by readOne
 
 	mu     sync.Mutex    // guards prompt and writes to out
-	prompt func() Prompt // nil unless a line is being read
+	prompt func() Prompt // returns the current prompt; nil unless a line is being read
 }
 
 // maxTyped is the maximum length, in bytes, of a line that a terminal edits itself. The terminal

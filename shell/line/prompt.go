@@ -38,7 +38,7 @@ type promptEditor struct {
 	mu     sync.Mutex // guards the fields below; suggest and the edits lock it during Input
 	closed bool
 
-	// Input.
+	// Keys that the user has typed, and their pending effects.
 	keys           keyBuffer
 	afterQuestion  keyBuffer // text that was typed before a question, saved until the question is answered
 	typedAheadRead bool      // the text that was typed before raw mode has been read
@@ -48,14 +48,14 @@ type promptEditor struct {
 	queuedOrder    string    // an order that will be sent before the next key is handled
 	busy           bool      // go-prompt has received an order and has not completed it
 
-	// Output.
+	// Text that is drawn on the terminal.
 	dirty    bool            // a redraw is needed although no key was pressed
 	messages strings.Builder // complete lines to print above the line being typed
 	view     view            // the line as it should be drawn
 
-	// The line being read.
+	// State of the line being read.
 	reading    *reading // nil while no line is being read
-	exit       *exit    // the reason why Input must return; nil if it must not
+	exit       *exit    // the reason why go-prompt's Input must return, or nil if it may continue
 	before     string   // the text before the cursor
 	completion completion
 	cut        cut
@@ -71,7 +71,7 @@ type reading struct {
 	secret bool     // the answer is secret and is not shown
 	shown  bool     // the question has been shown, so text typed from now on is its answer
 	above  []string // the earlier lines that this one continues
-	open   string   // the quote that those lines leave open; empty if there are none
+	open   string   // the quote that those lines leave open, or empty if there are no such lines
 }
 
 // shownPrompt returns the prompt to show before the line.
@@ -115,7 +115,7 @@ func newPromptEditor(in, out *os.File, help Assistant, color bool, interrupts <-
 	e.out = &promptWriter{to: out, size: e.tty.size, frame: e.frame, color: color}
 	before := openFiles()
 	e.goPrompt = prompt.New(func(string) {}, e.suggest, e.options()...)
-	closeOnExec(before) // go-prompt has opened /dev/tty
+	closeOnExec(before) // child processes must not inherit /dev/tty, which go-prompt has opened
 	signal.Notify(e.windows, unix.SIGWINCH)
 	e.goroutines.Go(func() {
 		defer e.restoreOnPanic()
@@ -182,8 +182,8 @@ func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	return x.line, errors.Join(x.err, e.end())
 }
 
-// forgetInterrupts discards a signal that arrived in raw mode. In that mode, no key sends a
-// signal.
+// forgetInterrupts discards a signal that arrived while the terminal was in raw mode. In that
+// mode, no key sends a signal, so the signal is not a Ctrl-C of the user.
 func (e *promptEditor) forgetInterrupts() {
 	select {
 	case <-e.interrupts:
@@ -301,7 +301,8 @@ func (e *promptEditor) Discard() {
 	e.keys, e.afterQuestion, e.heldKey = keyBuffer{}, keyBuffer{}, ""
 }
 
-// wakeUp ends the wait for keys. If that fails, the line fails. The caller must hold mu.
+// wakeUp ends the wait for keys. If it fails, ReadLine will return the error. The caller must hold
+// mu.
 func (e *promptEditor) wakeUp() {
 	if err := e.tty.wake(); err != nil && e.exit == nil {
 		e.exit = &exit{err: err}
@@ -321,7 +322,7 @@ func (e *promptEditor) Close() error {
 	signal.Stop(e.windows)
 	close(e.windows)
 	e.goroutines.Wait()
-	if idle { // otherwise go-prompt's reader waits on the pipe until the process exits
+	if idle { // otherwise go-prompt's reader uses the pipe until the process exits
 		err = errors.Join(err, e.tty.close())
 	}
 	return err

@@ -41,8 +41,8 @@ const (
 	maxRows    = 1<<16 - 1
 )
 
-// GetWinSize returns the size of the window within these limits. go-prompt calls it at the
-// beginning of Input.
+// GetWinSize returns the width of the window, but at least minColumns, and always maxRows as the
+// height. go-prompt calls it at the beginning of Input.
 func (k promptKeys) GetWinSize() *prompt.WinSize {
 	columns, _ := k.e.tty.size()
 	return &prompt.WinSize{Row: maxRows, Col: uint16(max(columns, minColumns))}

@@ -56,7 +56,7 @@ func (t *terminal) raw() error {
 	case t.isRaw:
 		return nil
 	}
-	modes := *t.initialModes // a program may have changed the current modes
+	modes := *t.initialModes // not the current modes, because a program may have changed those
 	modes.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	modes.Lflag &^= unix.ECHO | unix.ICANON | unix.IEXTEN | unix.ISIG | unix.ECHONL
 	modes.Cflag = modes.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
@@ -96,10 +96,11 @@ func (t *terminal) release() error {
 	return tty.PutBack(t.in, t.initialModes)
 }
 
-// close closes both ends of the pipe.
+// close closes both ends of the pipe that wake and wait use.
 func (t *terminal) close() error { return errors.Join(t.wakeR.Close(), t.wakeW.Close()) }
 
-// wake makes the current call of wait return, or else the next one.
+// wake makes the current call of wait return. If there is none, it makes the next call return at
+// once.
 func (t *terminal) wake() error {
 	if t.woken.Swap(true) {
 		return nil
@@ -181,7 +182,7 @@ func (t *terminal) readTyped() string {
 // openFiles returns the set of open file descriptors that a child process would inherit.
 func openFiles() map[int]bool {
 	open := map[int]bool{}
-	for fd := 3; fd < 256; fd++ { // a new descriptor gets the lowest free number
+	for fd := 3; fd < 256; fd++ { // a new descriptor gets the lowest free number, so higher ones are unlikely
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
 			open[fd] = true
 		}

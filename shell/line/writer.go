@@ -20,7 +20,7 @@ type view struct {
 	prompt Prompt
 	text   string
 	cursor int // number of characters of text before the cursor
-	menu   int // the column in which, according to go-prompt, the cursor is
+	menu   int // the column in which go-prompt assumes the cursor to be
 }
 
 // A position is the position of a cell, relative to the first cell of the prompt. If the column is
@@ -37,7 +37,7 @@ type promptWriter struct {
 
 	to    io.Writer
 	size  func() (columns, rows int)       // returns the size of the terminal
-	frame func() (messages string, v view) // returns what to draw next
+	frame func() (messages string, v view) // returns the messages and the line to draw next
 	color bool
 
 	buffer        bytes.Buffer // output that has not been written to the terminal
@@ -47,7 +47,7 @@ type promptWriter struct {
 	cursor        position     // current position of the cursor
 	end           position     // position at which the drawn line ends
 	target        position     // position to which the cursor moves after drawing
-	columnUnknown bool         // the cursor may not be in the first column, because of other output
+	columnUnknown bool         // other output may have moved the cursor out of the first column
 	stage         stage
 	err           error // error of the last write
 }
@@ -304,7 +304,7 @@ func (w *promptWriter) cursorPosition(v view) position {
 	return to
 }
 
-// advance returns the position of the cursor after s has been written from the position start on.
+// advance returns the position of the cursor after s has been written at the position start.
 func (w *promptWriter) advance(start position, s string) (end position) {
 	end = start
 	for _, r := range s {

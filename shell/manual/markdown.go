@@ -55,7 +55,7 @@ type reader struct {
 	next  int // index of the next line
 }
 
-// readBlocks parses lines into blocks.
+// readBlocks parses the lines of a page, or of an item of a list, into blocks.
 func readBlocks(lines []string) (blocks []block) {
 	r := &reader{lines: lines}
 	for r.next < len(r.lines) {

@@ -7,7 +7,7 @@ import (
 
 // Roff formats the page as sections for the man macros of roff. If whole is false, it omits the
 // title and the generated parts, so that the page can be part of a section that already contains
-// the same facts. refer has the same meaning as Layout.Refer.
+// the same facts. refer returns the help command for a topic.
 func (p *Page) Roff(whole bool, refer func(topic string) string) string {
 	r := &roffLayout{in: inline{markBold: true, refer: refer}}
 	if whole {

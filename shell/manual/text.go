@@ -138,7 +138,7 @@ func (t *textLayout) table(b block, indent string) {
 	grid := render.Grid{Header: header, Rows: rows[1:]}
 	widths := grid.Widths()
 	last := len(widths) - 1
-	before := len(indent) + grid.Width() - widths[last] // number of columns of the terminal before the last column
+	before := len(indent) + grid.Width() - widths[last] // width of the indentation and of all columns but the last
 	if t.Columns > 0 && before+min(widths[last], minLastColumn) > t.Columns {
 		t.tableAsParagraphs(header, rows[1:], indent)
 		return
@@ -175,8 +175,8 @@ func (t *textLayout) tableAsParagraphs(header []string, rows [][]string, indent 
 	}
 }
 
-// describeCells returns the text of the cells of a row after the first cell. If there are several,
-// each text begins with the heading of its column. Empty cells are skipped.
+// describeCells returns the texts of all cells of a row except the first. If there are several, each
+// text begins with the heading of its column. describeCells skips empty cells.
 func describeCells(header, row []string) (list []string) {
 	for i, cell := range row[1:] {
 		switch {

@@ -56,8 +56,8 @@ func OnOneLine(line string) string {
 }
 
 // breakEscaper escapes the line breaks in a $'…' word. A backslash before a line break is an
-// unknown escape. breakEscaper replaces it with a backslash before a space, because that is an
-// unknown escape, too.
+// unknown escape, and must remain one. breakEscaper therefore replaces that line break with a
+// space.
 var breakEscaper = strings.NewReplacer(`\\`, `\\`, "\\\n", `\ `, "\n", `\n`)
 
 // CutRedirection cuts a line at the first unquoted |, > or >> that is a separate word. It returns

@@ -21,7 +21,7 @@ import (
 // character except their own quote. A closing quote ends the word. A quote inside an unquoted word
 // is an ordinary character, and so is a backslash.
 //
-// Split differs from zkCli in two points. An unclosed quote is an error, whereas zkCli drops the
+// Split differs from zkCli in two ways. An unclosed quote is an error, whereas zkCli drops the
 // quote or runs the previous command again. A $'…' word may contain the escapes of bash, so that
 // every byte string can be written.
 func Split(line string) ([]commands.Word, error) {
