@@ -10,7 +10,7 @@ import (
 
 // Conclude prints the JSON answer of a line that has ended. err is the error of the line, or nil.
 // Conclude prints nothing if the line has no JSON answer, or if the answer has been printed as a
-// stream. The error that it returns is from printing.
+// stream. Conclude returns an error only if it cannot print the answer.
 func (t *Transcript) Conclude(out Output, err error) error {
 	if !t.json || t.answered {
 		return nil
@@ -18,7 +18,8 @@ func (t *Transcript) Conclude(out Output, err error) error {
 	return out.Print(render.Answer{JSON: t.answer(err)})
 }
 
-// answer returns the JSON answer of a line: its answers, and err, its failure, as a single value.
+// answer combines the answers of a line, and its error err, into a single JSON value. err may be
+// nil.
 func (t *Transcript) answer(err error) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +54,7 @@ func (t *Transcript) answer(err error) any {
 }
 
 // failure returns the JSON fields that report the failure of a line. cmd is the name of the line's
-// command, if it has one, and number is its line number, or 0 outside a script.
+// command, or empty if there is none. number is the line number, or 0 outside a script.
 func failure(cmd string, number int, err error) render.Facts {
 	facts := render.Facts{"error", OneLine(err.Error()), "code", exit.Code(err)}
 	if cmd != "" {

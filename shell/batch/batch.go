@@ -61,7 +61,7 @@ type Batch struct {
 	opts         Options
 	name         string // name of the script in error messages
 	line         int    // number of the current line; 0 before the first
-	upTo         int    // number of the last line, if an error concerns several lines; otherwise 0
+	upTo         int    // number of the last line if an error concerns several lines; otherwise 0
 	status       int    // exit status of the first failure
 }
 
@@ -210,7 +210,7 @@ func (b *Batch) fail(cmd string, err error) {
 func (b *Batch) Wording(cmd string, err error) string {
 	text := err.Error()
 	if cmd != "" {
-		if !commands.Printable(cmd) { // cmd may be an unknown command
+		if !commands.Printable(cmd) { // an unknown command may contain any character
 			cmd = commands.Escape(cmd)
 		}
 		text = cmd + ": " + text

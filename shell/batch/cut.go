@@ -14,7 +14,7 @@ type cutError struct {
 	first      int   // number of the first line without an answer
 	lastSent   int   // number of the last line that may have taken effect; 0 if none
 	lastUnsent int   // number of the last line that was not sent; 0 if none
-	cause      error // error of the first line
+	cause      error // error of the first line without an answer
 }
 
 func newCutError(lines []*pendingLine) *cutError {
@@ -42,7 +42,7 @@ func (e *cutError) Error() string {
 	if e.lastSent > 0 {
 		text += fmt.Sprintf("; lines %d to %d may also be done, in order and without gaps", e.first, e.lastSent)
 	}
-	if e.lastSent > 0 && e.lastUnsent == 0 { // past perfect, because the batch may send later lines after the loss
+	if e.lastSent > 0 && e.lastUnsent == 0 { // "had been", because the batch may still send later lines
 		text += "; no later line had been sent"
 	}
 	if e.lastUnsent > 0 {
@@ -51,12 +51,12 @@ func (e *cutError) Error() string {
 	return text
 }
 
-// Unwrap returns the error of the first line.
+// Unwrap returns the error of the first line that got no answer.
 func (e *cutError) Unwrap() error { return e.cause }
 
 // An endedError is the failure of a line that ends the script because no server can be reached.
-// Trying every later line would take long, and if one of them succeeded, the lines before it would
-// be missing.
+// The batch does not try the later lines: that would take long, and a later line could succeed
+// although the lines before it have failed.
 type endedError struct {
 	err  error
 	from int // number of the first line that was not run

@@ -28,9 +28,9 @@ type lineReader struct {
 	in     *bufio.Reader
 	number int          // number of the last line
 	skipLF bool         // the last line ended in \r, so an immediate \n belongs to its end
-	open   string       // the quote that is open at the beginning of the next line
-	quotes quoteScanner // state at the end of the last line, if that line was too long
-	err    error        // error that ended the input; nil before that
+	open   string       // the quote that is open at the beginning of the next line, or empty
+	quotes quoteScanner // state of the quotes after the last line, if that line was too long
+	err    error        // error that ended the input, or nil
 }
 
 func newLineReader(r io.Reader) *lineReader {

@@ -16,7 +16,7 @@ type printer struct {
 	w         *window
 	deferred  []*pendingLine // lines that were taken from the window while an earlier line ran again
 	unflushed []*pendingLine // lines whose output is still in the buffer of the shell
-	muted     bool           // print nothing more: output failed, or a fenced line or an unreachable server ended the script
+	muted     bool           // print nothing more: output failed, or a lost lock or an unreachable server ended the script
 }
 
 // run prints the output of lines until the window is closed.
@@ -62,7 +62,8 @@ func (r *printer) await(p *pendingLine) {
 	}
 }
 
-// flush writes the buffered output. The answers that are ready at the same time share one write.
+// flush writes the buffered output, and releases the places of its lines in the window. Answers
+// that are ready at the same time share one write.
 func (r *printer) flush() {
 	if err := r.w.b.shell.Flush(); err != nil {
 		r.w.b.fail("", err)
@@ -105,7 +106,7 @@ func (r *printer) printFrom(p *pendingLine) {
 // remain in the buffer until flush.
 func (r *printer) show(lines []*pendingLine) { r.endIf(r.print(lines)) }
 
-// endIf stops the batch if err, the error of a line, ends it.
+// endIf stops the batch if err is an error after which the batch must not continue.
 func (r *printer) endIf(err error) {
 	r.muted = r.muted || errors.As(err, new(*exit.WriteError))
 	if r.w.b.ends(err) && !r.w.isStopped() {
@@ -161,9 +162,8 @@ func (r *printer) print(lines []*pendingLine) error {
 	return err
 }
 
-// runAgain runs a line again that was throttled, or that failed after a throttled line, if that
-// does not change the result of later lines. Before that, it waits for all later lines in flight
-// and defers their output.
+// runAgain runs a line again after the server has throttled it, or after it has failed because of
+// an earlier throttled line. First, it waits for all later lines in flight and defers their output.
 //
 // An overloaded server answers a request with Throttled, but may execute later requests. Sending
 // the request again therefore moves it after those later requests. runAgain does so only if the

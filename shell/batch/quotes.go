@@ -11,11 +11,11 @@ import (
 // byte and does not store it, so it can be used for lines that are too long to store. Its result
 // is the same as that of syntax.OpenQuote.
 type quoteScanner struct {
-	open       string // the open quote: ", ' or $', or empty
+	open       string // the open quote (", ' or $'), or empty if none is open
 	escaped    bool   // the last byte was a backslash in $'…'
 	hasText    bool   // the line contains a byte other than a space so far
 	word       []byte // the first bytes of the current unquoted word
-	afterQuote bool   // there is a closing quote directly before that word
+	afterQuote bool   // a closing quote is directly before that word
 	ignoring   bool   // ignore quotes, because the rest of the line follows #, | or >
 }
 

@@ -40,8 +40,8 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 	}
 }
 
-// sourceLine runs a line by calling run, and reports the failure of the line, except if the line
-// quits or the context is done.
+// sourceLine runs a line by calling run, and reports its failure, unless the line quits the shell
+// or the context is done.
 func (b *Batch) sourceLine(ctx context.Context, l scriptLine, run func(ctx context.Context, text string) (cmd string, err error)) error {
 	if l.err == io.EOF || l.err == nil && syntax.BlankOrComment(l.text) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Transactions runs lines, or adds them to the open transaction. At most one transaction is open
-// at a time. Scripts and the interactive shell both use it.
+// Transactions runs lines, or adds them to the open transaction if there is one. At most one
+// transaction is open at a time. Scripts and the interactive shell both use Transactions.
 type Transactions struct {
 	session *zkconn.Session
 	number  func() int   // returns the number of the current line
@@ -148,10 +148,10 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	return env.Screen.Print(done)
 }
 
-// lastAnswer is an Output that keeps the only answer of a line.
+// lastAnswer is an Output that stores the answer of a line, which has only one.
 type lastAnswer struct{ render.Value }
 
-// Print stores the answer in a.
+// Print stores the answer v.
 func (a *lastAnswer) Print(v render.Value) error { a.Value = v; return nil }
 
 // Note is never called, because the remarks of a line are printed when the line joins the

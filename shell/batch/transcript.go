@@ -27,7 +27,7 @@ type Output interface {
 //   - Otherwise it buffers nothing.
 type Transcript struct {
 	commands.Screen
-	buffered destination // the parts to buffer
+	buffered destination // set of the destinations whose parts are buffered
 	json     bool        // the line answers with one JSON value, even if it fails
 	cmd      string      // name of the command, for the JSON value
 	number   int         // number of the line in a script; 0 if the line is not in a script
@@ -50,8 +50,8 @@ const (
 
 type part struct {
 	to    destination
-	value render.Value // for toOutput and toJSON
-	text  string       // for toNote and toAlert
+	value render.Value // set if to is toOutput or toJSON
+	text  string       // set if to is toNote or toAlert
 }
 
 // NewTranscript returns the transcript of a line. In a script or a one-shot command with JSON
@@ -109,8 +109,8 @@ func (t *Transcript) Alert(text string) {
 	}
 }
 
-// buffer adds p to the buffered parts, if the transcript buffers such parts, and reports whether
-// it did.
+// buffer adds p to the buffered parts if the transcript buffers parts for that destination. It
+// reports whether it has added p.
 func (t *Transcript) buffer(p part) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,9 +122,9 @@ func (t *Transcript) buffer(p part) bool {
 }
 
 // printsDirectly reports whether a stream is the JSON answer of the line and can be printed at
-// once. If so, it arranges that the stream ends with the failure of the command, should the
-// command fail. Later failures, such as a lost lock, are reported only on standard error. A Raw
-// stream cannot contain a failure, so it cannot be printed at once.
+// once. If so, it makes the stream end with the error of the command if the command fails. Later
+// failures, such as a lost lock, are reported only on standard error. A Raw stream cannot contain
+// an error, so it cannot be printed at once.
 func (t *Transcript) printsDirectly(v *render.Stream) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,8 +148,8 @@ func readStream(v *render.Stream) (render.Value, error) {
 	return render.Answer{JSON: json.RawMessage(bytes.TrimSpace(b.Bytes()))}, nil
 }
 
-// reset discards all buffered parts. From then on, the transcript buffers the kinds of parts in
-// the set keeps.
+// reset discards all buffered parts. From then on, the transcript buffers the parts for the
+// destinations in keeps.
 func (t *Transcript) reset(keeps destination) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

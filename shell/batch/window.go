@@ -22,11 +22,11 @@ type window struct {
 	printing sync.WaitGroup // waits for the goroutine of the printer
 	group    *group         // nil unless the batch stops at its first error
 
-	quotasSession zkconn.Ensemble // session in which the value of quotas was determined
-	quotas        bool            // the ensemble has quotas
+	quotasEnsemble zkconn.Ensemble // ensemble that quotas refers to; zero if quotas is unknown
+	quotas         bool            // the ensemble has quotas
 
 	mu        sync.Mutex // guards the fields below
-	unprinted int        // number of lines that have started and have not been printed
+	unprinted int        // number of lines that have started but have not been printed
 	places    int        // current limit of unprinted, adapted to the size of the answers
 	limit     int        // maximum value of places
 }
@@ -58,7 +58,7 @@ func newWindow(ctx context.Context, b *Batch) *window {
 	return w
 }
 
-// close waits until all lines in flight have been printed.
+// close waits until all lines in flight have been printed, and ends the goroutines of the window.
 func (w *window) close() {
 	w.group.flush()
 	close(w.pending)
@@ -88,14 +88,14 @@ func (w *window) continuesUnfenced() bool {
 	return fenced || err != nil
 }
 
-// hasQuotas reports whether the ensemble has quotas. It asks the server once in each session, and
-// again after a line that may have set a quota. If zksh has no permission to read the quotas,
-// hasQuotas assumes that there are none.
+// hasQuotas reports whether the ensemble has quotas. It asks the server once after each connect to
+// an ensemble, and again after a line that may have set a quota. If zksh has no permission to read
+// the quotas, hasQuotas assumes that there are none.
 func (w *window) hasQuotas() bool {
 	session := w.b.env.Session
-	if now := session.Ensemble(); now != w.quotasSession {
+	if now := session.Ensemble(); now != w.quotasEnsemble {
 		list, err := zkconn.Do(w.ctx, session.Absolute(), zkconn.List(zkconn.QuotaPath))
-		w.quotasSession, w.quotas = now, err == nil && len(list.Names) > 0
+		w.quotasEnsemble, w.quotas = now, err == nil && len(list.Names) > 0
 	}
 	return w.quotas
 }
@@ -104,7 +104,7 @@ func (w *window) hasQuotas() bool {
 // noteRunAlone makes the next call of hasQuotas ask the server again.
 func (w *window) noteRunAlone(p *pendingLine) {
 	if p.line.Has(commands.Quotas) {
-		w.quotasSession = zkconn.Ensemble{}
+		w.quotasEnsemble = zkconn.Ensemble{}
 	}
 }
 
