@@ -10,16 +10,16 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// A cluster is a section of the configuration file, with the settings for one ensemble. Only those
-// fields of Options are used that concern an ensemble.
+// A cluster is a section of the configuration file, with the settings for one ensemble. It uses
+// only the fields of Options that concern an ensemble.
 type cluster struct {
 	Options
 	name     string // name of the cluster, with a leading @
 	location string // position at which the section begins, in the form FILE:LINE
 }
 
-// where returns the part of an error message that says that a setting is in a section. It returns
-// an empty string if c is nil, which means that the setting is outside of any section.
+// where returns the words that an error message adds if a setting is in a section. It returns an
+// empty string if c is nil, because the setting is then outside all sections.
 func (c *cluster) where() string {
 	if c == nil {
 		return ""
@@ -28,8 +28,8 @@ func (c *cluster) where() string {
 }
 
 // newSection adds the section that begins with the given line. The section inherits the settings
-// timeout and writes from above the first section, but no settings for authentication. Error
-// messages contain the position at.
+// timeout and writes from above the first section, but no settings for authentication. at is the
+// position of the line, for error messages.
 func (o *Options) newSection(line, at string) (*cluster, error) {
 	name, closed := strings.CutSuffix(line[1:], "]")
 	if !closed || name == "" || strings.ContainsAny(name, " \t/,:[]\"'@") {
@@ -79,11 +79,11 @@ func (o *Options) clusterNames() (names []string) {
 	return names
 }
 
-// Connection returns the configuration of a session according to the options.
+// Connection returns the session configuration that the options specify.
 func (o *Options) Connection() zkconn.Config {
 	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
 		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest}
-	if cfg.MaxRequest == 0 { // jute.maxbuffer in the client configuration also limits replies, so it may be too small
+	if cfg.MaxRequest == 0 { // jute.maxbuffer in the client configuration is also a limit for replies, so it may be too small
 		cfg.MaxRequest = max(o.Secured.MaxRequest, zkconn.UsualMaxRequest)
 	}
 	switch {
@@ -95,9 +95,10 @@ func (o *Options) Connection() zkconn.Config {
 	return cfg
 }
 
-// resolve returns the configuration of a session with the servers in spec; it is the field Resolve
-// of zkconn.Config. If spec is the name of a cluster (@NAME), the settings of its section apply. If
-// spec is a connect string, the settings above all sections apply, but zksh does not use SASL.
+// resolve returns the configuration of a session with the servers in spec. If spec is the name of a
+// cluster (@NAME), the settings of its section apply. If spec is a connect string, the settings
+// above all sections apply, but zksh does not use SASL. resolve is the field Resolve of
+// zkconn.Config.
 func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	to := *o
 	to.Sandbox = false

@@ -25,7 +25,7 @@ const (
 	completeLimit   = 180 * time.Millisecond      // for the whole completion, except the start of the program
 	answerLimit     = 150 * time.Millisecond      // for connecting and receiving the server's reply
 	closeLimit      = completeLimit - answerLimit // for closing the session
-	leftoverTimeout = time.Second                 // session timeout to request, in case the session cannot be closed
+	leftoverTimeout = time.Second                 // session timeout, after which the session expires if it cannot be closed
 )
 
 // Complete returns the completions for another shell. args are the arguments after CompleteWord.
@@ -56,7 +56,8 @@ func withinTime(work func(ctx context.Context) string) string {
 func complete(ctx context.Context, args []string, env Environment, table [][]*commands.Command) string {
 	args = append(args, "", "") // defaults for the name of the shell and for bash's word breaks
 	t := readTyped(env.Getenv("COMP_LINE"), args[1], args[0] == "fish")
-	// Continue after an error: an option may be incomplete, and many completions need no options.
+	// Continue even if the options are invalid: an option may be incomplete, and many completions
+	// need no options.
 	asked := &znodeLister{}
 	asked.opts, asked.err = ParseOptions(t.options(), env)
 	sh := shell.New(shell.Config{Commands: append(slices.Clone(table), pagesAsCommands()), Clusters: asked.opts.Clusters()})
@@ -105,7 +106,7 @@ func (t *typedLine) options() (own []string) {
 }
 
 // program returns a description of zksh itself as a command, for completion. Its argument is a
-// cluster if text, the word at the cursor, begins like one, and a command otherwise.
+// cluster if text, the word at the cursor, begins with @. Otherwise its argument is a command.
 func program(o *Options, text string) *commands.Command {
 	next := commands.Param{Name: "command", Kind: commands.CommandName}
 	if strings.HasPrefix(text, zkconn.ClusterMark) {
@@ -123,7 +124,7 @@ func program(o *Options, text string) *commands.Command {
 // options on the typed line name.
 type znodeLister struct {
 	opts Options
-	err  error // error in the options; nil if they are valid
+	err  error // error in the options, or nil if they are valid
 }
 
 // names returns the names of the children of a znode. It opens a new session for this. It uses a

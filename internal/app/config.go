@@ -149,9 +149,9 @@ func assign[T any](target *T, text string, parse func(string) (T, error)) error 
 // maxConfig is the maximum size of the configuration file, and of a file with credentials, in bytes.
 const maxConfig = 1 << 20
 
-// readConfig reads the configuration file. It consists of lines of the form KEY = VALUE, lines of
-// the form [NAME] that begin the section of a cluster, and comment lines that begin with #. A
-// missing file is not an error.
+// readConfig reads the configuration file. The file consists of lines of the form KEY = VALUE,
+// lines of the form [NAME] that begin the section of a cluster, and comment lines that begin with
+// #. A missing file is not an error.
 func (o *Options) readConfig(name string) error {
 	f, err := userfile.OpenToRead(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +201,7 @@ func (o *Options) readConfig(name string) error {
 }
 
 // settingLines yields the lines of a file that are neither empty nor comments, without surrounding
-// spaces. The keys are the line numbers, which begin at 1.
+// spaces. It yields each line together with its number, counted from 1.
 func settingLines(data []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		n := 0
@@ -215,10 +215,10 @@ func settingLines(data []byte) iter.Seq2[int, string] {
 	}
 }
 
-// readAuthFile reads a file with credentials. It consists of lines of the form SCHEME CREDENTIAL,
-// and of comment lines that begin with #. The credential for the scheme sasl is returned
-// separately, because it is not sent in an addauth request. Errors never contain the text of a
-// line, because it may be secret.
+// readAuthFile reads a file with credentials. The file consists of lines of the form SCHEME
+// CREDENTIAL, and of comment lines that begin with #. readAuthFile returns the credential for the
+// scheme sasl separately, because zksh does not send it in an addauth request. Errors never contain
+// the text of a line, because it may be secret.
 func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
 	data, err := readPrivate(name)
 	if err != nil {

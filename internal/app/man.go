@@ -114,8 +114,8 @@ func manPage(version string, registry *commands.Registry) string {
 // characters from U+2500.
 var rare = regexp.MustCompile(`\\\[u(00B2|2[5-9A-F]..|[3-9A-F]...|1....)\]`)
 
-// fallbacks returns definitions for groff. They say what to print on devices that lack one of the
-// rare characters in the text.
+// fallbacks returns groff definitions for the rare characters in text. They determine what groff
+// prints instead on a device that lacks such a character.
 func fallbacks(text string) string {
 	var b strings.Builder
 	known := map[string]string{`\[u00B2]`: `\(ha2`, `\[u2500]`: `\-`, `\[u251C]`: "|", `\[u2502]`: "|", `\[u2514]`: `\(ga`}

@@ -41,7 +41,7 @@ type Options struct {
 	Yes     bool          // do not ask before writes
 
 	Secure  secure.Settings
-	Secured secure.Config // files that Secure names, after they were read, and SASL credentials from AuthFile
+	Secured secure.Config // contents of the files that Secure names, and SASL credentials from AuthFile
 
 	ReadOnly     bool // accept a read-only server
 	Wait         bool // wait until connected before running commands
@@ -66,7 +66,7 @@ type Options struct {
 
 	Sandbox    bool            // use the in-memory server
 	Listen     string          // only serve the sandbox, at this address; empty if not given
-	As         sandbox.Version // version that the sandbox imitates; empty for that of a running sandbox, or the default
+	As         sandbox.Version // version that the sandbox acts as; if empty, that of a running sandbox, or else the default
 	SandboxDir string          // directory through which shells find a running sandbox; empty if there is none
 
 	Command []string // words of a single command on the command line
@@ -89,7 +89,7 @@ type Environment struct {
 }
 
 // The default and the maximum of --window. They are small because a server with 1,000 unfinished
-// requests (500 in an ensemble of three) stops reading requests of all its clients.
+// requests (500 in an ensemble of three) stops reading requests from all its clients.
 const defaultWindow, maxWindow = 64, 256
 
 // DefaultServer is the server to which zksh connects by default.
@@ -301,9 +301,9 @@ func (o *Options) parseArgs(args []string) (rest []string, err error) {
 	return set.Args(), err
 }
 
-// takeCluster applies the settings of the cluster that args name: by @NAME before the command, by
-// --server @NAME, or by default. It returns args without the word @NAME. The caller parses them
-// afterwards, so that options on the command line override the settings of the cluster.
+// takeCluster applies the settings of a cluster if one is named by @NAME before the command, by
+// --server @NAME, or by the default server. It returns args without the word @NAME. The caller
+// parses these args afterwards, so that options on the command line override the cluster's settings.
 func (o *Options) takeCluster(args []string) ([]string, error) {
 	first := *o
 	rest, err := first.parseArgs(args)

@@ -62,9 +62,9 @@ func readTyped(line, breaks string, fish bool) typedLine {
 	return t
 }
 
-// bashWord returns the text with which bash must replace the end of the word at the cursor to
-// complete it to word, with quotes and escapes. ok is false if word does not begin with the part
-// of the typed word that bash does not replace.
+// bashWord returns the text that completes the word at the cursor to word, escaped for bash. bash
+// replaces only the end of the typed word with that text. ok is false if word does not begin with
+// the part that bash keeps.
 func (t *typedLine) bashWord(word string) (spelled string, ok bool) {
 	rest, ok := strings.CutPrefix(word, t.text[:t.fixed])
 	switch t.quote {

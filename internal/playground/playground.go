@@ -40,8 +40,8 @@ type Place struct {
 	done        sync.WaitGroup
 }
 
-// meetingTimeout is how long a joining shell waits until the other shell has written the address
-// of its sandbox into the meeting file.
+// meetingTimeout is how long a joining shell waits for the other shell to write the address of its
+// sandbox into the meeting file.
 const meetingTimeout = 10 * time.Second
 
 const meetingPause = 20 * time.Millisecond
@@ -57,7 +57,7 @@ const meetingPause = 20 * time.Millisecond
 // sandbox has the default version, and Open joins a sandbox of any version. Otherwise, Open
 // returns an error if the sandbox to join has a different version.
 //
-// If brief is set, the shell ends after a single command. Other shells then cannot join a
+// If brief is true, the shell ends after a single command. Other shells then cannot join a
 // sandbox that Open runs, because it might end in the middle of their work.
 func Open(dir, listen string, requested sandbox.Version, brief bool) (*Place, error) {
 	addr, version := cmp.Or(listen, "127.0.0.1:0"), cmp.Or(requested, sandbox.DefaultVersion)
@@ -91,7 +91,8 @@ func Open(dir, listen string, requested sandbox.Version, brief bool) (*Place, er
 	}
 }
 
-// run starts a sandbox on addr and, if meetingFile is not nil, writes its address there.
+// run starts a sandbox on addr. If meetingFile is not nil, run writes the address of the sandbox
+// to it.
 func run(meetingFile *os.File, addr string, version sandbox.Version) (*Place, error) {
 	p := &Place{version: version, server: sandbox.New(sandbox.Options{As: version}), meetingFile: meetingFile, stop: func() {}}
 	at, err := p.server.Listen(addr)
@@ -211,8 +212,8 @@ func (p *Place) Close() error {
 	return err
 }
 
-// Pause disconnects all clients from the sandbox and rejects new ones if on is set. Otherwise,
-// it accepts clients again. It returns an error if another shell runs the sandbox.
+// If on is true, Pause disconnects all clients from the sandbox and rejects new ones. Otherwise,
+// it makes the sandbox accept clients again. It returns an error if another shell runs the sandbox.
 func (p *Place) Pause(on bool) error {
 	switch {
 	case p.Joined():

@@ -1,5 +1,5 @@
 // Package render prints the results of zksh's commands: as text like zkCli's, as a table, or as
-// JSON. No other package writes to standard output.
+// JSON.
 //
 // A command passes a Value to a Printer. Most values are an Answer or a Stat; a Stream prints a
 // list while it is still being read. Optional interfaces (Tabler, Lister, Fitter, Styled) lay
@@ -21,7 +21,7 @@ import (
 )
 
 // A Value is the result of a command. Text writes exactly what zkCli prints, including the final
-// newline, or nothing if zkCli prints nothing. The JSON is produced by encoding/json.
+// newline, or nothing if zkCli prints nothing. For JSON output, encoding/json encodes the Value.
 type Value interface {
 	Text(w io.Writer) error
 }
@@ -69,9 +69,9 @@ type Printer struct {
 	// Width returns the width of the terminal, in columns. A Lister or a Fitter is laid out for
 	// that width. If Width is nil or returns 0, values are not laid out.
 	Width func() int
-	Bold  func(text string) string // makes parts of a Styled bold; nil if nothing is bold
+	Bold  func(text string) string // makes parts of a Styled bold; if nil, nothing is bold
 
-	buf *bufio.Writer // reused: a new buffer for each value would be most of a script's garbage
+	buf *bufio.Writer // reused, because new buffers for each value would be most of a script's garbage
 }
 
 // To returns a Printer with the same settings for another stream.
@@ -145,7 +145,7 @@ func (p *Printer) print(w io.Writer, v Value) error {
 // An Answer is a Value that consists of a given text, table and JSON value.
 type Answer struct {
 	Words string // text without the Stat
-	Stat  *Stat  // printed below the text; nil if there is none
+	Stat  *Stat  // printed below the text, or nil if there is none
 	Grid  Grid   // table; if it has no header, the text is printed instead
 	JSON  any    // JSON value, usually of type Facts
 	Wrap  bool   // wrap Words at the width of the terminal
@@ -268,8 +268,8 @@ func (s *Stat) Human(now time.Time) Answer {
 	return Answer{Words: facts.Text(), Grid: facts.grid(), JSON: s}
 }
 
-// ago formats a time in the past in its largest unit, such as days; d is the time since then. A
-// time in the future is formatted as the present, because clocks differ.
+// ago formats d, the time since an event, in its largest unit, such as days. It formats an event in
+// the future like one in the present, because clocks differ.
 func ago(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

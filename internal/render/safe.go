@@ -17,7 +17,7 @@ import (
 type safeWriter struct {
 	w      io.Writer
 	json   bool   // use escapes of JSON
-	rest   []byte // end of the last Write; it needs more bytes to be decoded
+	rest   []byte // bytes at the end of the last Write that cannot be decoded yet
 	before rune   // the character before rest
 }
 
@@ -130,8 +130,8 @@ func Cut(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "…")
 }
 
-// CutMiddle shortens a line to the given number of columns by cutting out its middle. The end of
-// the line is kept in the last columns, as many as the parameter end says.
+// CutMiddle shortens a line to the given number of columns by cutting out its middle. It keeps the
+// part of the line that fits into the last end columns.
 func CutMiddle(line string, columns, end int) string {
 	if Width(line) <= columns || columns <= end+1 {
 		return Cut(line, columns)

@@ -18,7 +18,7 @@ type Stream struct {
 	List    string   // field name of the list in JSON
 	Columns []Column // columns of the table and the text
 	Bare    bool     // the text has no header line
-	Raw     bool     // each item is JSON text: on a line of its own, or, with the format JSON, all items on one line
+	Raw     bool     // each item is JSON text, on its own line; with the format JSON, all items are on one line
 	Items   iter.Seq[Item]
 	// End is called after the last item. It returns an error if items are missing. If End is
 	// nil, no items can be missing.
@@ -123,7 +123,7 @@ func (s *Stream) widthBeforeLast() (sum int) {
 func (s *Stream) printRow(w io.Writer, cells []string, narrow bool, width int) error {
 	var line strings.Builder
 	out := io.Writer(&line)
-	if width == 0 { // without a need to wrap, the row needs no copy of its own
+	if width == 0 { // a row that is not wrapped is written without a copy
 		out = w
 	}
 	for i, c := range cells {
@@ -138,7 +138,7 @@ func (s *Stream) printRow(w io.Writer, cells []string, narrow bool, width int) e
 		}
 	}
 	row := line.String()
-	if !strings.Contains(row, "\n") { // if a row has line breaks, it contains znode data
+	if !strings.Contains(row, "\n") { // a row with line breaks contains znode data, which is not wrapped
 		row = Wrap(row, width, "    ")
 	}
 	if _, err := io.WriteString(w, row); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// A Tabler is a value that can be printed as a table. If the Grid has no header, its text is
-// printed instead.
+// A Tabler is a value that can be printed as a table. If the table has no header, the text of the
+// value is printed instead.
 type Tabler interface {
 	Table() Grid
 }
@@ -21,7 +21,7 @@ type Tabler interface {
 type Grid struct {
 	Header []string
 	Rows   [][]string
-	Stat   *Stat // printed below the grid as a second table; nil if there is none
+	Stat   *Stat // printed below the grid as a second table, or nil if there is none
 }
 
 // WriteGrid prints a grid without borders. It escapes control characters, because they would
@@ -80,7 +80,7 @@ type Fitter interface {
 type Step struct {
 	Column int
 	Width  int                                 // minimum width of the column; 0 removes the column
-	Cut    func(cell string, width int) string // shortens a cell; nil for the function Cut
+	Cut    func(cell string, width int) string // shortens a cell; if nil, the function Cut does
 }
 
 // Fit narrows the grid, step by step, until it fits the given number of terminal columns or no

@@ -4,8 +4,10 @@ package tty
 
 import "os"
 
-// TakeEscapes does nothing: only a Windows console must be asked to interpret escape sequences.
+// TakeEscapes does nothing, because only a Windows console must be asked to interpret escape
+// sequences.
 func TakeEscapes(*os.File) error { return nil }
 
-// AwaitKey returns at once: only a Windows console remembers the position at which a line began.
+// AwaitKey returns at once, because only a Windows console requires waiting for a key before a
+// read.
 func AwaitKey(*os.File) error { return nil }

@@ -39,17 +39,17 @@ type inputRecord struct {
 
 const keyEvent = 1
 
-// startsLine reports whether the user may begin to type a line with this event: a key press,
-// except of Shift, Ctrl, Alt, a lock key or a Windows key; or a character that was composed
-// while Alt was held.
+// startsLine reports whether this event may begin a typed line. Every key press may, except of
+// Shift, Ctrl, Alt, a lock key or a Windows key. An event of the Alt key may if it enters a
+// character that was composed while Alt was held.
 func (r *inputRecord) startsLine() bool {
 	modifiers := []uint16{0x10, 0x11, 0x12, 0x14, 0x5b, 0x5c, 0x90, 0x91}
 	return r.kind == keyEvent && (r.char != 0 && r.key == 0x12 || r.down != 0 && !slices.Contains(modifiers, r.key))
 }
 
-// AwaitKey waits until the user presses a key at a console, and does not consume the key. A
-// console remembers the position at which a line began, so nothing may be printed while a line
-// is being read.
+// AwaitKey waits until the user presses a key at a console, and does not consume the key. The
+// caller begins to read only then: a console remembers the position at which a read began, so
+// nothing may be printed during a read.
 func AwaitKey(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	for {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunJob runs a program, made by exec.CommandContext, until it ends, and restores the modes of
-// the terminal. If our job is in the foreground, the program becomes part of it and receives the
-// same signals of keys, such as Ctrl-C, as we do. Otherwise, the program becomes a separate job,
-// so that all of its processes can be terminated when the context ends: with TERM at once, and
-// with KILL after cmd.WaitDelay.
+// RunJob runs a program until it ends, and then restores the modes of the terminal.
+// exec.CommandContext must have created cmd. If the job of zksh is in the foreground, the program
+// joins it and receives the same signals of keys, such as Ctrl-C. Otherwise, the program becomes a
+// separate job, so that all of its processes can be terminated when the context ends: with TERM at
+// once, and with KILL after cmd.WaitDelay.
 func RunJob(cmd *exec.Cmd) error {
 	ours := inForeground()
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
@@ -26,7 +26,7 @@ func RunJob(cmd *exec.Cmd) error {
 	putBack := KeepModes(os.Stdin)
 	err := cmd.Run()
 	if end, ok := waitStatus(cmd); ok && !ours && end.Signaled() && end.Signal() == unix.SIGKILL {
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // the rest of the job; an error means that no process remains
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // kill the rest of the job; an error means that no process remains
 	}
 	return errors.Join(err, putBack())
 }
@@ -55,8 +55,8 @@ func EndedByKey(cmd *exec.Cmd) bool {
 	return ok && end.Signaled() && (end.Signal() == unix.SIGINT || end.Signal() == unix.SIGQUIT)
 }
 
-// inForeground reports whether our job is in the foreground of our terminal. The terminal is
-// known if at least one of the standard files is connected to it.
+// inForeground reports whether the job of zksh is in the foreground of its terminal. It returns
+// false if none of the standard files is connected to that terminal.
 func inForeground() bool {
 	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
 		if group, err := Foreground(f); err == nil {

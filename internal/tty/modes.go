@@ -22,7 +22,7 @@ func SetModes(f *os.File, m *Modes) error {
 }
 
 // PutBack sets a terminal's modes, unless another job is in the foreground now. In that case,
-// the terminal would stop us if we changed the modes.
+// the terminal would stop zksh if zksh changed the modes.
 func PutBack(f *os.File, m *Modes) error {
 	if group, err := Foreground(f); err == nil && group != unix.Getpgrp() {
 		return nil

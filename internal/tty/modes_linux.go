@@ -20,7 +20,7 @@ func Quietly(change func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var block, before unix.Sigset_t
-	block.Val[0] = 1 << (unix.SIGTTOU - 1) // signals in the first word of the set, which has at least 32 bits
+	block.Val[0] = 1 << (unix.SIGTTOU - 1) // the first word of the set has at least 32 bits, so it contains SIGTTOU
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &before); err != nil {
 		return err
 	}

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Session returns an identifier of the terminal window in which zksh runs: the ID of the process
-// session and the start time of its leader. The start time is needed because process IDs are
-// reused. Session returns an empty string if the leader is unknown.
+// Session returns an identifier of the terminal window in which zksh runs. It consists of the
+// system's boot ID, the ID of the process session, and the start time of the session's leader. The
+// boot ID and the start time are needed because process IDs are reused. Session returns an empty
+// string if one of these is unknown.
 func Session() string {
 	leader, err := unix.Getsid(0)
 	if err != nil {

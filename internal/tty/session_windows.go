@@ -24,5 +24,5 @@ func Session() string {
 	return fmt.Sprintf("%d %d", parent, start.Nanoseconds())
 }
 
-// Name returns an empty string: the name of a terminal is unknown on this system.
+// Name returns an empty string, because the name of a terminal is unknown on this system.
 func Name(*os.File) string { return "" }

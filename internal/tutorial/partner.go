@@ -26,7 +26,7 @@ const sandboxTimeout = 10 * time.Second
 func (g *Guide) inviteBen(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, sandboxTimeout)
 	defer cancel()
-	if err := g.dismissBen(ctx); err != nil { // an earlier attempt may have left a Ben behind
+	if err := g.dismissBen(ctx); err != nil { // an earlier attempt may have left a client Ben running
 		return err
 	}
 	note, err := queue.Note("Ben deploys", nil)
@@ -41,18 +41,18 @@ func (g *Guide) inviteBen(ctx context.Context) error {
 	b := &partner{client: client, stop: stop, queued: make(chan struct{}), ended: make(chan struct{})}
 	queued := false
 	lock := zklock.New(client, g.expand("{}/lock"), zklock.Options{Data: note, Notify: func(s zklock.Status) {
-		if !queued && (s.State == zklock.Queued || s.State == zklock.Held) { // the calls do not overlap
+		if !queued && (s.State == zklock.Queued || s.State == zklock.Held) { // calls of Notify do not overlap
 			queued = true
 			close(b.queued)
 		}
 	}})
 	g.ben = b
-	go func() { // ends when leave is called, which waits for it
+	go func() { // returns when leave is called, which waits for that
 		defer close(b.ended)
 		_ = lock.Do(stay, func(ctx context.Context, _ int64) error {
 			<-ctx.Done()
 			return nil
-		}) // the tutorial continues even if Ben loses the lock
+		}) // ignore the error: the tutorial continues even if Ben loses the lock
 	}()
 	select {
 	case <-b.queued:
@@ -62,7 +62,7 @@ func (g *Guide) inviteBen(ctx context.Context) error {
 	}
 }
 
-// dismissBen closes Ben's session. Closing the session releases the lock that Ben holds.
+// dismissBen closes the session of the second client, Ben. This releases the lock that Ben holds.
 func (g *Guide) dismissBen(context.Context) error {
 	err := g.ben.leave()
 	g.ben = nil

@@ -24,7 +24,7 @@ var titles = []string{
 	"get help, undo, and clean up",
 }
 
-// A task asks the user to type one line. In its strings, {} stands for the path of the
+// A task asks the user to type one line. In its strings, {} is a placeholder for the path of the
 // tutorial's znode.
 type task struct {
 	step int    // number of the step, from 1

@@ -36,7 +36,7 @@ type Guide struct {
 // empty.
 func New(addr string) *Guide { return &Guide{addr: addr} }
 
-// Close ends the tutorial, and closes the session of its second client.
+// Close ends the tutorial, and closes the session of its second client, Ben.
 func (g *Guide) Close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,8 +121,8 @@ func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 // one that resumes a paused sandbox.
 const checkTimeout = 3 * time.Second
 
-// ignoredCommands contains the commands after which the tutorial prints nothing. The empty name
-// stands for an empty line.
+// ignoredCommands contains the commands after which the tutorial prints nothing. An empty line has
+// an empty command name.
 var ignoredCommands = map[string]bool{"": true, "clear": true, "tutorial": true}
 
 // AfterLine prints the next task or a hint. The shell calls it after each line that the user
@@ -165,7 +165,7 @@ func (g *Guide) next(ctx context.Context, env *commands.Env) error {
 	return g.show(env, tasks[g.taskIndex].step != before)
 }
 
-// show prints the current task. If titled is set, it also prints the title of the step.
+// show prints the current task. If titled is true, it also prints the title of the step.
 func (g *Guide) show(env *commands.Env, titled bool) error {
 	t := tasks[g.taskIndex]
 	p := message{event: "step", step: t.step, text: g.expand(t.text), lines: []string{g.expand(t.line)}}
@@ -182,10 +182,10 @@ func (g *Guide) expand(text string) string { return strings.ReplaceAll(text, "{}
 type message struct {
 	event string // "step", "hint" or "end"
 	step  int
-	title string // title of a new step; empty if the step continues
+	title string // title of a new step, or empty if the step continues
 	text  string // an empty line separates paragraphs
 	hint  string
-	lines []string // lines that the user has to type
+	lines []string // lines that the user must type
 }
 
 // maxWidth is the maximum width of text in columns. Longer lines are hard to read.
@@ -221,7 +221,7 @@ func (p message) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// IsEvent implements render.Event. A message is an event, because it is not the answer of the
+// IsEvent implements render.Event. A message is an event, because it is not the answer to the
 // user's line.
 func (message) IsEvent() {}
 

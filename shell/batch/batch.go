@@ -62,7 +62,7 @@ type Batch struct {
 	name         string // name of the script in error messages
 	line         int    // number of the current line; 0 before the first
 	upTo         int    // number of the last line if an error concerns several lines; otherwise 0
-	status       int    // exit status of the first failure
+	status       int    // exit status of the first failure, or StatusOK
 }
 
 // New returns a Batch for the lines of a script. name is the name of the script in error messages.
