@@ -79,7 +79,7 @@ func (s *Shell) builtins() []*commands.Command {
 	}
 }
 
-// defaultHistoryLines is the default number of lines that the command history prints, as in zkCli.
+// defaultHistoryLines is the default number of lines that the history command prints, as in zkCli.
 // The line with the history command itself is one of them.
 const defaultHistoryLines = 11
 
@@ -157,7 +157,7 @@ const (
 
 var eventForms = [...]string{eventsOff: "off", eventsOn: "on", eventsShort: "short", eventsTimed: "time"}
 
-// printwatches runs the command printwatches, which prints or changes the form of events. Before a
+// printwatches runs the printwatches command, which prints or changes the form of events. Before a
 // change, it prints the events received so far in the old form.
 func (s *Shell) printwatches(_ context.Context, env *commands.Env, args []string) error {
 	var words string

@@ -29,7 +29,7 @@ type completer struct {
 	lines    *history.List
 	nodes    *nodeCache
 	folder   *folder
-	locks    Locks // locks that commands hold; nil if no command takes locks
+	locks    Locks // locks that commands hold, or nil if no command takes locks
 }
 
 // maxProposals is the maximum number of proposals in a menu.

@@ -7,9 +7,9 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// A keyEcho turns off the echo of the terminal while regions are drawn. Otherwise the terminal
-// would print each typed key at the cursor, in the middle of a region. The line editor shows the
-// keys later, when it reads them.
+// A keyEcho turns off the echo of the terminal while a region is drawn, such as a progress display.
+// Otherwise the terminal would print each typed key at the cursor, in the middle of the region. The
+// line editor shows the keys later, when it reads them.
 type keyEcho struct {
 	in        *os.File                                      // the terminal, or nil if there is none
 	turnOff   func(*os.File) (show func() error, err error) // turns the echo off, and returns a function that turns it on again

@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/shell/manual"
 )
 
-// help defines the flags of the command help and returns the function that runs it.
+// help defines the flags of the help command and returns the function that runs it.
 func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 	topicsOnly := fs.BoolP("topic", "t", false, "print the manual page with that name, even if a command has the same name")
 	return func(_ context.Context, env *commands.Env, args []string) error {

@@ -27,7 +27,7 @@ type policy interface {
 	// expired is called when the session has expired and a new one has replaced it. The current
 	// line fails with the error that expired returns.
 	expired(e expiredError) error
-	// redoing is called with a line from the history before the command redo runs it.
+	// redoing is called with a line from the history before the redo command runs it.
 	redoing(line string)
 	// released returns the remark to print about locks that were released when the shell ended, or
 	// an empty string for none.

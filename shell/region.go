@@ -28,7 +28,7 @@ var _ commands.Region = (*region)(nil)
 // A picture describes the lines that all regions together currently occupy on the terminal.
 type picture struct {
 	to    io.Writer
-	lines int  // number of lines; 0 if nothing is drawn
+	lines int  // number of lines, or 0 if nothing is drawn
 	block bool // the cursor is below the last line instead of at its end
 }
 

@@ -84,14 +84,14 @@ var errPagerClosed = errors.New("the pager was closed")
 type pagedText struct {
 	s      *screen
 	to     *lineWriter // receives the text if it fits on the screen or the pager cannot be run
-	head   []byte      // beginning of the text, kept until the pager has certainly begun to read
+	head   []byte      // beginning of the text, saved until the pager must have begun to read
 	pipe   *os.File    // standard input of the pager; nil while no pager runs
 	ended  chan error  // receives the error of the pager
 	failed error       // error that occurred if the pager could not be run, or nil
 }
 
-// pipeSize is a number of bytes that exceeds the size of a pipe's buffer on any system. Once that
-// many bytes have been written to the pipe, the pager has certainly begun to read.
+// pipeSize is a number of bytes that is larger than the buffer of a pipe on any system. Once that
+// many bytes have been written to the pipe, the pager must have begun to read.
 const pipeSize = 1 << 20
 
 // Write adds p to the text, and passes it to the pager if one is running.

@@ -18,7 +18,7 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// utilityCommands returns the command clear and the commands that run other commands or lines.
+// utilityCommands returns the clear command and the commands that run other commands or lines.
 func (s *Shell) utilityCommands() []*commands.Command {
 	const group = "Shell"
 	line := []commands.Param{{Name: "command", Kind: commands.CommandName}}
@@ -67,7 +67,7 @@ func timed(ctx context.Context, env *commands.Env, do commands.Do) error {
 	return err
 }
 
-// repeat defines the flags of the command repeat and returns the function that runs it.
+// repeat defines the flags of the repeat command and returns the function that runs it.
 func (s *Shell) repeat(fs *pflag.FlagSet) commands.Wrapper {
 	times := fs.IntP("count", "n", 0, "run the command this many `times`; by default, until you press Ctrl-C")
 	every := commands.Duration{Value: time.Second}
@@ -139,10 +139,10 @@ func (p *inPlaceScreen) Print(v render.Value) error { return p.printer.Print(v) 
 // Region returns a region that draws nothing, because repeat draws the collected text itself.
 func (p *inPlaceScreen) Region(commands.Stream) commands.Region { return noRegion{} }
 
-// maxSources is the maximum nesting depth of the command source.
+// maxSources is the maximum nesting depth of the source command.
 const maxSources = 16
 
-// source runs the command source: it runs the lines of a file like those of a script, but one at a
+// source runs the source command: it runs the lines of a file like those of a script, but one at a
 // time and with the Env of the line that contains the source command.
 func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) error {
 	if s.sources++; s.sources > maxSources {

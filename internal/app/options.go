@@ -1,6 +1,6 @@
 // Package app contains the parts of the program zksh that only its main function uses: parsing of
 // the command line, the configuration file and the environment (ParseOptions), completion in other
-// shells (Complete), the manual page (Page), the text of --help (Help), and the command sandbox
+// shells (Complete), the manual page (Page), the text of --help (Help), and the sandbox command
 // (SandboxCommand). Start reading at Options.
 package app
 
@@ -28,15 +28,15 @@ import (
 // line override ZKSH_SERVER, which overrides the configuration file.
 type Options struct {
 	Server  string        // connect string
-	Cluster string        // name of the cluster whose section is used, with a leading @; empty if there is none
+	Cluster string        // name of the cluster whose section is used, with a leading @, or empty if there is none
 	Timeout time.Duration // session timeout; also the longest time to wait for a connection
 
-	AuthFile string              // file with credentials; empty if there is none
+	AuthFile string              // file with credentials, or empty if there is none
 	Auth     []zkconn.Credential // credentials from AuthFile, except SASL
 
-	MaxRequest int // maximum size of a request, in bytes; 0 if not set
+	MaxRequest int // maximum size of a request, in bytes, or 0 for the default
 
-	Writes  zkconn.Writes // whether commands may write; empty means that they may
+	Writes  zkconn.Writes // whether commands may write; if empty, they may
 	NoWrite bool          // reject all writes, on all servers
 	Yes     bool          // do not ask before writes
 
@@ -58,34 +58,34 @@ type Options struct {
 	ShowVersion,
 	ShowHelp bool
 
-	Undo    string // file given with --undo, to which overwritten and deleted znodes are saved; empty if not given
-	UndoDir string // directory of the undo log of interactive shells; empty if there is none
+	Undo    string // file given with --undo, to which zksh saves overwritten and deleted znodes; may be empty
+	UndoDir string // directory of the undo log of interactive shells, or empty if there is none
 
-	HistoryFile  string // file with the typed lines; empty if they are not saved
+	HistoryFile  string // file with the typed lines, or empty if they are not saved
 	HistoryLines int    // maximum number of lines in the history
 
 	Sandbox    bool            // use the in-memory server
-	Listen     string          // only serve the sandbox, at this address; empty if not given
+	Listen     string          // address at which zksh only serves the sandbox, or empty if it runs commands
 	As         sandbox.Version // version that the sandbox acts as; if empty, that of a running sandbox, or else the default
-	SandboxDir string          // directory through which shells find a running sandbox; empty if there is none
+	SandboxDir string          // directory through which shells find a running sandbox, or empty if there is none
 
 	Command []string // words of a single command on the command line
 
-	configFile   string // path of the configuration file; empty if there is none
+	configFile   string // path of the configuration file, or empty if there is none
 	clusters     []*cluster
 	colour       string // colour of a cluster's prompt
 	topLevel     topLevelSettings
-	timeoutGiven time.Duration // timeout on the command line; 0 if not given
+	timeoutGiven time.Duration // value of --timeout on the command line, or 0 if it was not given
 	getenv       func(string) string
 
-	maxRequestGiven int // --max-request on the command line; 0 if not given
+	maxRequestGiven int // value of --max-request on the command line, or 0 if it was not given
 }
 
 // Environment contains everything on which options depend besides the command line.
 type Environment struct {
 	Getenv    func(string) string
-	ConfigDir string // directory of the user's configuration; empty if there is none
-	StateDir  string // directory of the history, the undo log and the sandbox; empty if there is none
+	ConfigDir string // directory of the user's configuration, or empty if there is none
+	StateDir  string // directory of the history, the undo log and the sandbox, or empty if there is none
 }
 
 // The default and the maximum of --window. They are small because a server with 1,000 unfinished
@@ -303,7 +303,7 @@ func (o *Options) parseArgs(args []string) (rest []string, err error) {
 
 // takeCluster applies the settings of a cluster if one is named by @NAME before the command, by
 // --server @NAME, or by the default server. It returns args without the word @NAME. The caller
-// parses these args afterwards, so that options on the command line override the cluster's settings.
+// then parses these args, so that options on the command line override the cluster's settings.
 func (o *Options) takeCluster(args []string) ([]string, error) {
 	first := *o
 	rest, err := first.parseArgs(args)

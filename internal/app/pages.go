@@ -13,7 +13,7 @@ import (
 // of the page is given instead of a command.
 type page struct {
 	name  string
-	words []string // allowed values of the argument; empty if the page has no argument
+	words []string // allowed values of the argument, or empty if the page has no argument
 	about string
 }
 

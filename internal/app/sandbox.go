@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// SandboxCommand returns the command sandbox. If the shell does not use a sandbox, place is nil, and
+// SandboxCommand returns the sandbox command. If the shell does not use a sandbox, place is nil, and
 // the command returns an error.
 func SandboxCommand(place *playground.Place) []*commands.Command {
 	return []*commands.Command{{

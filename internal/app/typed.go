@@ -11,7 +11,7 @@ import (
 type typedLine struct {
 	words []commands.Word // complete words after the word zksh
 	text  string          // word at the cursor, without quotes and escapes
-	quote byte            // quotation mark that is open at the cursor; 0 if there is none
+	quote byte            // quotation mark that is open at the cursor, or 0 if there is none
 	fixed int             // number of bytes at the beginning of text that bash does not replace
 }
 

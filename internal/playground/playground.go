@@ -34,7 +34,7 @@ type Place struct {
 
 	version     sandbox.Version // the ZooKeeper version or product that the server claims to be
 	server      *sandbox.Server // nil if another shell runs the sandbox
-	meetingFile *os.File        // locked by the shell that runs the sandbox; nil if others cannot join
+	meetingFile *os.File        // file that the shell running the sandbox locks, or nil if other shells cannot join
 	ended       chan string
 	stop        context.CancelFunc
 	done        sync.WaitGroup

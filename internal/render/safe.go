@@ -30,8 +30,8 @@ func (s *safeWriter) Write(p []byte) (int, error) {
 	for len(in) > 0 {
 		r, n := utf8.DecodeRune(in)
 		if !utf8.FullRune(in) || r == joiner && !utf8.FullRune(in[n:]) {
-			// A write can end inside a character only if the buffer of bufio was full: the last
-			// write of a value ends with a newline.
+			// A write can end inside a character only if the buffer of bufio was full, because the
+			// last write of a value ends with a newline.
 			s.rest = append([]byte(nil), in...)
 			break
 		}

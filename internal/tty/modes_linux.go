@@ -14,8 +14,8 @@ const (
 
 // Quietly calls change, which may change the terminal while another job is in the foreground.
 // Without Quietly, the signal SIGTTOU would stop this process. Quietly blocks the signal in this
-// thread. If it ignored the signal instead, programs started meanwhile would ignore it too, and
-// Go could not undo that.
+// thread. If it ignored the signal instead, programs that zksh starts would ignore it too, and Go
+// could not undo that.
 func Quietly(change func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

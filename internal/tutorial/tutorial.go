@@ -1,4 +1,4 @@
-// Package tutorial implements the command tutorial, which explains zksh to new users in ten
+// Package tutorial implements the tutorial command, which explains zksh to new users in ten
 // steps, on a sandbox. The user can type any line. A step is done when the state of the server,
 // or the command that the user typed, shows it.
 //
@@ -25,8 +25,8 @@ import (
 // A Guide is the tutorial of one shell. The caller must not call its commands and AfterLine
 // concurrently.
 type Guide struct {
-	addr      string // address of the sandbox; empty if the shell is not on a sandbox
-	folder    string // the znode in which the user works; empty if the tutorial is not running
+	addr      string // address of the sandbox, or empty if the shell is not on a sandbox
+	folder    string // the znode in which the user works, or empty if the tutorial is not running
 	taskIndex int    // index of the current task
 	ben       *partner
 	mu        sync.Mutex // guards the fields, because an interrupted command may still be running
@@ -50,7 +50,7 @@ func (g *Guide) end() error {
 	return err
 }
 
-// Commands returns the command tutorial.
+// Commands returns the tutorial command.
 func (g *Guide) Commands() []*commands.Command {
 	return []*commands.Command{{
 		Name: "tutorial", Group: "Sandbox", Effect: commands.Offline, Args: "[--skip] [--end]",

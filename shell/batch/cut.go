@@ -12,8 +12,8 @@ import (
 // answer.
 type cutError struct {
 	first      int   // number of the first line without an answer
-	lastSent   int   // number of the last line that may have taken effect; 0 if none
-	lastUnsent int   // number of the last line that was not sent; 0 if none
+	lastSent   int   // number of the last line that may have taken effect, or 0 if there is none
+	lastUnsent int   // number of the last line that was not sent, or 0 if there is none
 	cause      error // error of the first line without an answer
 }
 

@@ -23,7 +23,7 @@ const maxRead = 256 << 10
 // end, so the next line can be read.
 var errLongLine = &commands.UsageError{Problem: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20)}
 
-// A lineReader reads lines that end in \n, \r\n or a lone \r, like the Java reader in zkCli.
+// A lineReader reads lines that end in \n, \r\n or a single \r, like the Java reader in zkCli.
 type lineReader struct {
 	in     *bufio.Reader
 	number int          // number of the last line

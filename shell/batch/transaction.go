@@ -28,12 +28,12 @@ func NewTransactions(session *zkconn.Session, number func() int, onPanic func())
 	return &Transactions{session: session, number: number, onPanic: onPanic}
 }
 
-// A transaction contains the lines that the command commit applies together.
+// A transaction contains the lines that the commit command applies together.
 type transaction struct {
 	begun      int // number of the line that contains begin
 	txn        *zkconn.Transaction
 	lines      []*joinedLine
-	failedLine int // number of the first line of a script that failed after begin; 0 if none
+	failedLine int // number of the first line of a script that failed after begin, or 0 if there is none
 }
 
 // A joinedLine is a line that has been added to a transaction.
@@ -67,7 +67,7 @@ func (t *Transactions) begin(_ context.Context, env *commands.Env, _ []string) e
 	return env.Screen.Print(render.Answer{JSON: render.Facts{"done", "begin"}})
 }
 
-// check runs the command check: it adds a version check to the open transaction, and fails if no
+// check runs the check command: it adds a version check to the open transaction, and fails if no
 // transaction is open.
 func (t *Transactions) check(ctx context.Context, env *commands.Env, args []string) error {
 	version, err := strconv.ParseInt(args[1], 10, 32)
@@ -161,7 +161,7 @@ func (*lastAnswer) Note(string) {}
 // Alert is never called, because alerts are printed when the line joins the transaction, too.
 func (*lastAnswer) Alert(string) {}
 
-// committed is the answer of the command commit.
+// committed is the result that the commit command prints.
 type committed []committedLine
 
 type committedLine struct {

@@ -30,7 +30,7 @@ type Transcript struct {
 	buffered destination // set of the destinations whose parts are buffered
 	json     bool        // the line answers with one JSON value, even if it fails
 	cmd      string      // name of the command, for the JSON value
-	number   int         // number of the line in a script; 0 if the line is not in a script
+	number   int         // number of the line in a script, or 0 if the line is not in a script
 
 	mu           sync.Mutex // guards the fields below
 	parts        []part

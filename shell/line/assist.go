@@ -17,7 +17,7 @@ import (
 type completion struct {
 	before, after string // the text around the cursor for which the proposals were computed
 	proposals     Proposals
-	menu          []prompt.Suggest // the entries of the menu; empty if the menu is not shown
+	menu          []prompt.Suggest // the entries of the menu, or empty if the menu is not shown
 	selected      int              // index of the selected entry, or -1 if none is selected
 }
 

@@ -43,9 +43,9 @@ type promptEditor struct {
 	afterQuestion  keyBuffer // text that was typed before a question, saved until the question is answered
 	typedAheadRead bool      // the text that was typed before raw mode has been read
 	tooLong        bool      // the terminal has truncated the line being typed
-	heldKey        string    // a key that will be handled after the next order
+	heldKey        string    // a key that will be handled after go-prompt has completed the next order
 	tabPending     bool      // the last key was Tab, which takes effect when the pending proposals arrive
-	queuedOrder    string    // an order that will be sent before the next key is handled
+	queuedOrder    string    // an order that go-prompt will receive before the next key is handled
 	busy           bool      // go-prompt has received an order and has not completed it
 
 	// Text that is drawn on the terminal.
@@ -61,7 +61,7 @@ type promptEditor struct {
 	cut        cut
 	walk       walk
 	search     *search // nil if no search is active
-	found      *search // a search that has ended but whose line has not been shown; nil if there is none
+	found      *search // a search that has ended but whose line has not been shown, or nil if there is none
 }
 
 // A reading describes the line being read.
@@ -90,7 +90,7 @@ type exit struct {
 	key          bool   // Enter was pressed
 	resize       bool   // Input must be called again, because the size of the window may have changed
 	err          error  // error of reading the line
-	acknowledged bool   // Input has noticed the exit and is about to return
+	acknowledged bool   // go-prompt's Input has noticed the exit and is about to return
 	line         string // the line that was read; set if key is true
 }
 

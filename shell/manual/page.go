@@ -22,7 +22,7 @@ var files embed.FS
 
 // A Page is a page of the manual.
 type Page struct {
-	Topic    string // the name of the page as an argument of the command help
+	Topic    string // the name of the page as an argument of the help command
 	Title    string
 	Summary  string // the first sentence of the text, without the full stop
 	headings []string

@@ -175,8 +175,8 @@ func (t *textLayout) tableAsParagraphs(header []string, rows [][]string, indent 
 	}
 }
 
-// describeCells returns the texts of all cells of a row except the first. If there are several, each
-// text begins with the heading of its column. describeCells skips empty cells.
+// describeCells returns the texts of all cells of a row except the first. If there are several,
+// each text begins with the heading of its column. describeCells skips empty cells.
 func describeCells(header, row []string) (list []string) {
 	for i, cell := range row[1:] {
 		switch {
