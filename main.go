@@ -152,7 +152,8 @@ func run() int {
 
 // limitMemory sets a soft memory limit of 192 MiB. Near the limit, the garbage collector runs more
 // often, so that garbage adds little to the memory that a large reply needs. limitMemory sets no
-// limit for a sandbox, because that holds a tree of any size in memory, or if GOMEMLIMIT is set.
+// limit if GOMEMLIMIT is set. It also sets none for a sandbox, whose tree in memory may have any
+// size.
 func limitMemory(sandbox bool) {
 	const limit = 192 << 20
 	if !sandbox && os.Getenv("GOMEMLIMIT") == "" {

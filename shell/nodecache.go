@@ -254,7 +254,8 @@ func (n sessionNodes) Names(ctx context.Context, path string) ([]string, error) 
 	return list.Names, err
 }
 
-// HasChildren reads only the Stat of the znode, not the names of its children.
+// HasChildren reports whether a znode has children. It reads only the Stat of the znode, not the
+// names of the children.
 func (n sessionNodes) HasChildren(ctx context.Context, path string) (bool, error) {
 	stat, err := zkconn.Do(ctx, n.s, zkconn.Exists(path))
 	return err == nil && stat.NumChildren > 0, err

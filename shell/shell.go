@@ -357,7 +357,7 @@ func (s *Shell) shutDown(status int) int {
 	defer cancel()
 	s.warnAboutCertificates()
 	var dropped error
-	if s.abandoned == nil { // an abandoned command may still use the transaction
+	if s.abandoned == nil { // if a command was abandoned, it may still use the transaction
 		dropped = s.transactions.Drop()
 	}
 	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.policy.closed())

@@ -59,7 +59,7 @@ type Options struct {
 	ShowHelp bool
 
 	Undo    string // file given with --undo, to which zksh saves overwritten and deleted znodes; may be empty
-	UndoDir string // directory of the undo log of interactive shells, or empty if there is none
+	UndoDir string // directory of the undo log, or empty if there is none
 
 	HistoryFile  string // file with the typed lines, or empty if they are not saved
 	HistoryLines int    // maximum number of lines in the history

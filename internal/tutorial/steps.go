@@ -117,8 +117,8 @@ func (l *finishedLine) path(of string) string { return strings.ReplaceAll(of, "{
 // check is a function that reports whether a line has completed a task.
 type check = func(ctx context.Context, l *finishedLine) (bool, error)
 
-// ran returns a check that the line called this command and printed an answer. A StatusError
-// without a message counts as an answer.
+// ran returns a check that the line ran the command with the given name, and that the command
+// printed an answer. A StatusError without a message counts as an answer.
 func ran(name string) check {
 	return func(_ context.Context, l *finishedLine) (bool, error) {
 		status := (*commands.StatusError)(nil)
@@ -127,20 +127,20 @@ func ran(name string) check {
 	}
 }
 
-// failedWith returns a check that the line called this command, which failed with this error
-// code.
+// failedWith returns a check that the line ran the command with the given name, and that the
+// command failed with the given error code.
 func failedWith(name string, code error) check {
 	return func(_ context.Context, l *finishedLine) (bool, error) {
 		return l.command == name && errors.Is(l.err, code), nil
 	}
 }
 
-// isThere returns a check that this znode exists.
+// isThere returns a check that the given znode exists.
 func isThere(node string) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) { return exists(ctx, l.session, l.path(node)) }
 }
 
-// isGone returns a check that this znode does not exist.
+// isGone returns a check that the given znode does not exist.
 func isGone(node string) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) {
 		is, err := exists(ctx, l.session, l.path(node))
@@ -148,7 +148,7 @@ func isGone(node string) check {
 	}
 }
 
-// versionAtLeast returns a check that the data version of this znode is at least version.
+// versionAtLeast returns a check that the data version of the given znode is at least version.
 func versionAtLeast(node string, version int32) check {
 	return func(ctx context.Context, l *finishedLine) (bool, error) {
 		stat, err := zkconn.Do(ctx, l.session, zkconn.Exists(l.path(node)))

@@ -175,7 +175,7 @@ func (g *Guide) show(env *commands.Env, titled bool) error {
 	return env.Screen.Print(p)
 }
 
-// expand replaces each {} in text by the path of the tutorial's znode.
+// expand replaces each {} in text with the path of the tutorial's znode.
 func (g *Guide) expand(text string) string { return strings.ReplaceAll(text, "{}", g.folder) }
 
 // message is a text that the tutorial prints.

@@ -178,7 +178,8 @@ type walk struct {
 	prefix string // text that was typed before the walk; all lines in the walk begin with it
 }
 
-// older shows the nearest earlier line of the walk. It begins a walk if none is active.
+// older replaces the line with the nearest earlier line of the walk. It begins a walk if none is
+// active. The Up key calls it.
 func (e *promptEditor) older(b *prompt.Buffer) {
 	if e.reading.unassisted() {
 		return
@@ -192,8 +193,8 @@ func (e *promptEditor) older(b *prompt.Buffer) {
 	}
 }
 
-// newer shows the next later line of the walk. After the last line, it shows the text that was
-// typed.
+// newer replaces the line with the next later line of the walk. After the last one, it shows the
+// text that the user had typed. The Down key calls it.
 func (e *promptEditor) newer(b *prompt.Buffer) {
 	if !e.walk.active {
 		return

@@ -128,7 +128,7 @@ type plainEditor struct {
 	turnOffEcho     func() (show func() error, err error) // turns the terminal's echo off, and returns a function that turns it on again
 	saveModes       func() (putBack func() error)         // saves the terminal modes, and returns a function that restores them; may be nil
 	restoreModes    func() error                          // undoes the changes that programs have made to the modes; nil before the first line
-	open            func(before, line string) string      // Assistant.Open
+	open            func(before, line string) string      // returns the quote that is open after a line; see Assistant.Open
 	requests        chan struct{}                         // makes the reading goroutine read one line
 	lines           chan plainLine                        // lines that the reading goroutine has read
 	reading         bool                                  // a line has been requested but has not arrived; used only by readOne

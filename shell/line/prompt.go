@@ -322,7 +322,7 @@ func (e *promptEditor) Close() error {
 	signal.Stop(e.windows)
 	close(e.windows)
 	e.goroutines.Wait()
-	if idle { // otherwise go-prompt's reader uses the pipe until the process exits
+	if idle { // if a line is being read, go-prompt's reader uses the pipe until the process exits
 		err = errors.Join(err, e.tty.close())
 	}
 	return err
