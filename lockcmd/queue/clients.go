@@ -8,12 +8,14 @@ import (
 	"github.com/zksh/zksh/internal/cluster"
 )
 
-// Look reads the queue at path like Read, and adds the addresses of the clients. It queries the
-// servers for the addresses while it reads the queue. If a client seems to be disconnected, it
-// queries the servers again, because the client may have connected in between.
+// Look returns the queue at path, like Read, together with the addresses of the clients. It
+// queries the servers for the addresses while it reads the queue. If a client seems to be
+// disconnected, Look queries the servers again, because the client may have connected in the
+// meantime.
 func Look(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	found := make(chan *cluster.Clients, 1)
-	go func() { found <- cluster.FindClients(ctx, e) }() // ends after the timeouts of FindClients; its result is received below
+	// This goroutine ends after the timeouts of FindClients. Its result is received below.
+	go func() { found <- cluster.FindClients(ctx, e) }()
 	q, err := Read(ctx, e, path)
 	c := <-found
 	if err != nil {
@@ -26,8 +28,8 @@ func Look(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	return q, nil
 }
 
-// addClients adds the clients' addresses, and whether a client is disconnected, as the servers
-// reported them in c.
+// addClients sets the client address of each contender from c, the servers' reports about their
+// connections. It marks clients without a connection as disconnected.
 func (q *Queue) addClients(c *cluster.Clients) {
 	missing := false
 	for _, who := range q.Contenders {
@@ -52,11 +54,11 @@ func (q *Queue) addClients(c *cluster.Clients) {
 	q.setAges(q.now(c.Skew))
 }
 
-// now returns the current time by the server's clock. This is the local time plus skew, but not
-// earlier than the creation of any contender's znode.
+// now returns the current time according to the server's clock, which is ahead of the local clock
+// by skew. The result is never earlier than the creation of a contender's znode.
 func (q *Queue) now(skew time.Duration) time.Time {
 	now := time.Now()
-	if skew.Abs() > time.Second { // a smaller skew may be network delay
+	if skew.Abs() > time.Second { // a smaller difference may be network delay
 		now = now.Add(skew)
 	}
 	for _, who := range q.Contenders {
@@ -67,7 +69,7 @@ func (q *Queue) now(skew time.Duration) time.Time {
 	return now
 }
 
-// hasDisconnected reports whether any contender's client has no connection.
+// hasDisconnected reports whether a client in the queue has no connection to any server.
 func (q *Queue) hasDisconnected() bool {
 	return slices.ContainsFunc(q.Contenders, func(c *Contender) bool { return c.Client == cluster.NoConnection })
 }

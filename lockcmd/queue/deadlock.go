@@ -14,14 +14,14 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// Kinds of findings.
+// Kinds of problems that FindDeadlocks reports.
 const (
 	cycleFound        = "circle"       // sessions wait for each other
 	twiceFound        = "twice"        // a session waits for itself
 	upgradeFound      = "upgrade"      // a session that holds the read lock waits for the write lock
-	unwatchedFound    = "unwatched"    // a waiter has no watch that could wake it
-	disconnectedFound = "disconnected" // a holder has no connection
-	familiesFound     = "families"     // recipes ignore each other
+	unwatchedFound    = "unwatched"    // a waiter does not watch any znode ahead of it
+	disconnectedFound = "disconnected" // a client without a connection holds a lock
+	familiesFound     = "families"     // lock recipes that ignore each other are used on the same path
 )
 
 // Deadlocks is the result of a search for deadlocks in the queues below a path.
@@ -29,10 +29,10 @@ type Deadlocks struct {
 	Path     string     `json:"path"`
 	Queues   int        `json:"queues"` // number of queues searched
 	Findings []*Finding `json:"findings"`
-	NotTold  []string   `json:"notTold,omitempty"` // searches that failed, and how to make them possible
+	NotTold  []string   `json:"notTold,omitempty"` // checks that were not possible, and the reasons
 }
 
-// A Finding is a state that does not end without intervention, such as a deadlock.
+// A Finding is a problem that does not end without intervention, such as a deadlock.
 type Finding struct {
 	Kind    string `json:"kind"`
 	Problem string `json:"problem"`
@@ -40,24 +40,24 @@ type Finding struct {
 	Command string `json:"command,omitempty"` // zksh command that resolves the problem
 }
 
-// A Step describes one contender of a finding, and the contender that blocks it.
+// A Step describes one contender in a finding, and the contender that blocks it.
 type Step struct {
 	Path      string     `json:"path"`
 	Contender *Contender `json:"contender"`
 	Behind    *Contender `json:"behind,omitempty"`
-	// Runs is set if Contender holds its lock for a command that waits for another lock. Runs is
-	// the contender of that command in the queue at RunsPath.
+	// Runs is set if Contender holds its lock while it runs a command, and that command waits for
+	// another lock. Runs is the command's own contender, in the queue at RunsPath.
 	Runs     *Contender `json:"runs,omitempty"`
 	RunsPath string     `json:"runsPath,omitempty"`
 }
 
-// recheckPause is the time between the two searches in which a finding must be seen. States that
-// are normal during a hand-over of a lock have passed by then.
+// recheckPause is the time between the two searches for a deadlock. It is long enough for states
+// that are normal while a lock changes hands to end before the second search.
 const recheckPause = 2 * time.Second
 
-// FindDeadlocks searches all queues below root for states that do not end without intervention.
-// It reports a finding only if it sees the same znodes in two searches, recheckPause apart.
-// Between the two searches, all these znodes existed at the same time, and so did the deadlock.
+// FindDeadlocks searches the queues below root for problems that do not end without intervention.
+// To avoid false alarms, it reports only problems whose znodes it sees again in a second search,
+// after recheckPause. All these znodes existed together in between, so the deadlock was real.
 func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks, error) {
 	s, err := LookAll(ctx, e, root)
 	if err != nil {
@@ -96,7 +96,7 @@ func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks
 	return d, nil
 }
 
-// findingPaths returns the paths of the queues in the findings, sorted.
+// findingPaths returns the sorted paths of all queues that occur in a list of findings.
 func findingPaths(list []*Finding) (dirs []string) {
 	for _, f := range list {
 		for _, s := range f.Chain {
@@ -110,8 +110,8 @@ func findingPaths(list []*Finding) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// transient reports whether the finding depends not only on znodes, but also on watches or
-// connections, which may change.
+// transient reports whether the finding depends on watches or connections, which can change while
+// all znodes stay the same.
 func (f *Finding) transient() bool { return f.Kind == unwatchedFound || f.Kind == disconnectedFound }
 
 // same reports whether other is a finding of the same kind about the same znodes.
@@ -119,7 +119,7 @@ func (f *Finding) same(other *Finding) bool {
 	return f.Kind == other.Kind && slices.Equal(f.nodes(), other.nodes())
 }
 
-// nodes returns the identities of the contenders in the finding, in the order of the chain.
+// nodes returns the identity of each contender in the finding, in the order of the chain.
 func (f *Finding) nodes() (list []string) {
 	for _, s := range f.Chain {
 		for _, c := range []*Contender{s.Contender, s.Behind, s.Runs} {
@@ -131,10 +131,11 @@ func (f *Finding) nodes() (list []string) {
 	return list
 }
 
-// identity returns the path of the contender's znode and the transaction that created it.
+// identity returns a string that identifies the contender's znode: its path and the zxid of its
+// creation. A znode that was deleted and created again has another identity.
 func (c *Contender) identity() string { return fmt.Sprintf("%s %d", c.nodes[0].path, c.stat.Czxid) }
 
-// hasAll reports whether the survey contains the znodes of all contenders in the finding.
+// hasAll reports whether all contenders of the finding f are still in the queues of the survey.
 func (s *Survey) hasAll(f *Finding) bool {
 	there := map[string]bool{}
 	for _, q := range s.Queues {
@@ -145,7 +146,8 @@ func (s *Survey) hasAll(f *Finding) bool {
 	return !slices.ContainsFunc(f.nodes(), func(n string) bool { return !there[n] })
 }
 
-// findings returns all problems that one survey shows. w contains the watches of the sessions.
+// findings returns all problems in the queues of the survey. w contains the watches of all
+// sessions.
 func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) {
 	for _, way := range newGraph(s.Queues, e.ServerPath).cycles() {
 		list = append(list, cycleFinding(way))
@@ -170,10 +172,10 @@ func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 	return list
 }
 
-// cycleFinding returns the finding for a cycle, beginning with the oldest wait. The finding's
-// command removes the lock that the youngest waiter holds and for which its predecessor in the
-// cycle waits. It does not remove the youngest waiter from the queue in which it waits, because
-// that client would only join the queue again.
+// cycleFinding describes a deadlock cycle, beginning with the contender that has waited longest.
+// The suggested command removes a lock that the most recent waiter holds and that another client
+// in the cycle waits for. Removing that waiter from its queue would not help, because its client
+// would only join the queue again.
 func cycleFinding(cycle []edge) *Finding {
 	oldest, youngest := -1, -1
 	for i, e := range cycle {
@@ -205,14 +207,13 @@ func cycleFinding(cycle []edge) *Finding {
 	return f
 }
 
-// removal returns the zksh command that removes a contender from the queue. The command deletes
-// the contender's znode.
+// removal returns the zksh command that removes the contender c from the queue, by deleting its
+// znode.
 func (q *Queue) removal(c *Contender) string {
 	return "unlock --force " + quoteWord(path.Base(c.nodes[0].path)) + " " + quoteWord(q.Path)
 }
 
-// quoteWord returns s as the user must type it as an argument of a zksh command, with quotes if
-// necessary.
+// quoteWord adds quotes to s if a zksh command line would otherwise split it.
 func quoteWord(s string) string {
 	switch {
 	case !strings.ContainsAny(s, " \t\"'"):
@@ -223,7 +224,7 @@ func quoteWord(s string) string {
 	return "'" + s + "'"
 }
 
-// selfWaits returns a finding for each session that waits for a lock that it holds itself.
+// selfWaits returns a finding for each session that waits for a lock that the same session holds.
 func (q *Queue) selfWaits() (list []*Finding) {
 	done := map[string]bool{}
 	for _, c := range q.Contenders {
@@ -246,13 +247,12 @@ func (q *Queue) selfWaits() (list []*Finding) {
 	return list
 }
 
-// watchingKinds lists the kinds of recipe in which each waiter watches a contender ahead of it in
-// the queue.
+// watchingKinds lists the recipes whose waiters each watch the znode of a contender ahead of
+// them.
 var watchingKinds = []string{"Curator mutex", "Curator mutex, shared", "Curator write", "Curator read", "Curator latch",
 	"kazoo lock", "kazoo read", "go-zookeeper lock", "ZooKeeper recipe"}
 
-// unwatched returns a finding for each waiter whose session watches none of the contenders ahead
-// of it.
+// unwatched returns a finding for each waiter that watches none of the contenders ahead of it.
 func (q *Queue) unwatched(e TreeEnsemble, w *cluster.Watches) (list []*Finding) {
 	if w.Why != "" {
 		return nil
@@ -274,7 +274,7 @@ func (q *Queue) unwatched(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 	return list
 }
 
-// label returns the session, the client address and the note of a contender, on one line.
+// label returns the contender's session, client address and description on one line.
 func (c *Contender) label() string {
 	words := []string{cmp.Or(c.Session, "no session")}
 	for _, w := range []string{c.Client, c.Who} {

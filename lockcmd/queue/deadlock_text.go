@@ -10,8 +10,8 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Text implements render.Value. It writes each finding as a chain of lines, in the style of a
-// thread dump.
+// Text implements render.Value. It writes the sessions of each deadlock one below the other, like
+// the threads in a Java thread dump.
 func (d *Deadlocks) Text(w io.Writer) error {
 	if len(d.Findings) == 0 {
 		_, err := fmt.Fprintf(w, "no deadlock in %d queues below %s\n", d.Queues, render.Safe(d.Path))
@@ -29,7 +29,7 @@ func (d *Deadlocks) Text(w io.Writer) error {
 }
 
 // isDeadlock reports whether the finding may be a deadlock. Other findings, such as a holder
-// without a connection, are not deadlocks.
+// without a connection, are different problems.
 func (f *Finding) isDeadlock() bool {
 	return f.Kind == cycleFound || f.Kind == twiceFound || f.Kind == upgradeFound
 }
@@ -51,7 +51,8 @@ func (f *Finding) write(b *strings.Builder) {
 	}
 }
 
-// lines returns a description of what the contender does and which contender blocks it.
+// lines describes in words which lock the contender holds or waits for, and which client blocks
+// it.
 func (s Step) lines() []string {
 	c := s.Contender
 	did := fmt.Sprintf("%s %s as %s, at place %d for %s (%s)", c.State, s.Path, c.modeName(), c.Place, cmp.Or(c.Age, "an unknown time"), strings.Join(c.Nodes, ","))
@@ -68,7 +69,7 @@ func (s Step) lines() []string {
 	return lines
 }
 
-// Table returns a row for each contender of each finding.
+// Table returns one row for each contender that is involved in a finding.
 func (d *Deadlocks) Table() render.Grid {
 	g := render.Grid{Header: []string{"FINDING", "KIND", "PATH", "PLACE", "MODE", "STATE", "SESSION", "CLIENT", "AGE", "BEHIND", "WHO", "NODE"}}
 	for i, f := range d.Findings {

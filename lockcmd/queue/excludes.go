@@ -8,22 +8,22 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// lockGroup is a set of recipes whose locks on one path exclude each other.
+// A lockGroup is a set of lock recipes that exclude each other when clients use them on the same
+// path.
 type lockGroup struct {
-	name           string   // shown to users, in the plural
-	pattern        string   // pattern of the names of their znodes
+	name           string   // name of the group in messages to users, in the plural
+	pattern        string   // pattern of the znode names that clients of these recipes create
 	kinds          []string // names of the recipes, as returned by zklock.ParseName
-	waitsForGroups []string // names of other groups for which these locks also wait
+	waitsForGroups []string // names of the other groups whose locks these recipes also respect
 }
 
-// lockGroups records which recipes wait for which others. We tested each pair of clients: while
-// one client of Curator 5.4, kazoo 2.8, go-zookeeper 1.0 or ZooKeeper's recipes held a lock,
-// another one tried to acquire it on the same path. The last two rows are the result of reading
-// the clients' source code.
+// lockGroups records which recipes respect the locks of which others. We tested each pair of
+// clients: while a client of Curator 5.4, kazoo 2.8, go-zookeeper 1.0 or ZooKeeper's recipes held
+// a lock, another one tried to acquire it on the same path. The rows for HBase and Accumulo are
+// based on the source code of these clients.
 //
-// kazoo's Lock ignores its ReadLock, while its WriteLock respects ReadLock. zksh does not warn
-// of this pair, because the znodes of Lock and WriteLock have the same names and cannot be told
-// apart.
+// kazoo's Lock ignores locks of its ReadLock, but its WriteLock respects them. zksh does not warn
+// about this case, because the znodes of Lock and WriteLock have the same names.
 var lockGroups = []*lockGroup{
 	{"Curator mutexes", "_c_…-lock-…", []string{"Curator mutex", "Curator mutex, shared", "lock", "read lock", "write lock"},
 		[]string{"go-zookeeper locks"}},
@@ -47,10 +47,10 @@ const (
 )
 
 // kazooGuard is the suffix of the znode below which kazoo's clients wait for a lease of a
-// semaphore. The leases themselves are below the path without the suffix.
+// semaphore. The leases are children of the znode without this suffix.
 const kazooGuard = "-__lock__"
 
-// groupOf returns the group that contains the recipe kind, or nil if no group contains it.
+// groupOf returns the group that contains the recipe with the name kind, or nil if there is none.
 func groupOf(kind string) *lockGroup {
 	for _, g := range lockGroups {
 		if slices.Contains(g.kinds, kind) {
@@ -64,15 +64,15 @@ func (g *lockGroup) waitsFor(other *lockGroup) bool {
 	return g == other || g == nil || other == nil || slices.Contains(g.waitsForGroups, other.name)
 }
 
-// waitsFor reports whether the recipe of c waits for other, a contender that came first.
+// waitsFor reports whether the recipe of c waits for other, a contender that arrived earlier.
 func (c *Contender) waitsFor(other *Contender) bool {
 	return c.waitsForAll || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
 		return slices.ContainsFunc(other.groups, mine.waitsFor)
 	})
 }
 
-// warnings returns a warning for each two groups of recipes that are both present in list and do
-// not exclude each other.
+// warnings returns a warning for each pair of recipe groups in the queue that do not exclude each
+// other. list contains the contenders in the queue.
 func warnings(list []*Contender) []string {
 	var texts []string
 	different := slices.CompactFunc(slices.SortedStableFunc(slices.Values(list), compareKinds),
@@ -87,7 +87,7 @@ func warnings(list []*Contender) []string {
 	return texts
 }
 
-// compareKinds orders contenders by their recipe and mode. It returns 0 for two contenders that
+// compareKinds orders contenders by recipe group and mode. It returns 0 for two contenders that
 // would wait for the same others.
 func compareKinds(a, b *Contender) int {
 	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.waitsForAll, len(c.groups)) }

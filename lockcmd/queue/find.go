@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// Find returns the path of the contender's znode that a user specifies with text. text is a
-// place in the queue, the name or path of the znode, or a part of the name that is unique in the
-// queue: its beginning, its end, or its shortened form from a list. Digits alone are always a
-// place, never the end of a sequence number: if the contender at that place has left, the number
-// must not select another contender.
+// Find returns the path of the contender's znode that the user specifies with text: by its place
+// in the queue, by the name or path of the znode, or by a part of the name that no other
+// contender shares. This part is the beginning, the end, or the shortened name in a list.
+//
+// Find interprets digits only as a place, not as the end of a sequence number. Otherwise, if the
+// contender at that place had left, Find could return another one.
 func (q *Queue) Find(text string) (string, error) {
 	isPath := strings.Contains(text, "/")
 	if isPath && !strings.HasPrefix(text, strings.TrimSuffix(q.Path, "/")+"/") {
@@ -39,8 +40,8 @@ func (q *Queue) Find(text string) (string, error) {
 	return "", fmt.Errorf("%q matches several contenders: %s", text, strings.Join(fit, ", "))
 }
 
-// matches reports whether name begins or ends with part. If part contains an ellipsis (…), it
-// reports whether part is a possible shortened form of name.
+// matches reports whether name begins or ends with part. If part contains an ellipsis (…),
+// matches reports whether name can be shortened to part.
 func matches(name, part string) bool {
 	if strings.Contains(part, "…") {
 		pattern := strings.ReplaceAll(regexp.QuoteMeta(part), "…", ".*")

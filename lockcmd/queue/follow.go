@@ -12,43 +12,46 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// WatchableEnsemble is an ensemble that reports changes. It watches the children that Children
-// has listed and the data of the znodes that Watch has read.
+// A WatchableEnsemble is an ensemble whose Children method sets a watch on the children, and
+// whose Watch method sets a watch on the data.
 type WatchableEnsemble interface {
 	Ensemble
-	// Watch is like Nodes, but sets a watch on each znode.
+	// Watch is like Nodes, but also sets a data watch on each znode.
 	Watch(ctx context.Context, paths []string) ([]Node, error)
 }
 
-// A Follower follows the changes of one queue, by reading the queue again after each change.
+// A Follower observes one queue. It reads the queue again after each change.
 type Follower struct {
-	e        WatchableEnsemble
-	path     string
-	reader   reader
-	clients  *cluster.Clients // the servers' last report about the clients
-	askedAt  time.Time
-	queryDue bool     // a contender's connection is unknown, but the last query is less than askEvery ago
-	last     *Queue   // the queue at the last reading; nil before the first one
-	counter  *counter // nil if no statistics are collected
+	e       WatchableEnsemble
+	path    string
+	reader  reader
+	clients *cluster.Clients // latest report of the servers about their clients' connections
+	askedAt time.Time
+	// queryDue means that a contender's connection is unknown, but the servers were queried less
+	// than askEvery ago.
+	queryDue bool
+	last     *Queue   // queue as of the latest reading; nil before the first one
+	counter  *counter // collects statistics; nil if Count was not called
 }
 
-// Events of a contender.
+// Events in the life of a contender: it arrived, acquired the lock, or left the queue.
 const (
 	cameEvent = "came"
 	gotEvent  = "got"
 	leftEvent = "left"
 )
 
-// askEvery is the minimum time between two queries to the servers for the clients' connections.
+// askEvery is the minimum time between two queries to the servers about client connections.
 const askEvery = time.Second
 
-// Follow returns a Follower of the queue at path. It does not read the queue yet.
+// Follow returns a Follower for the queue at path. Call Update to read the queue.
 func Follow(e WatchableEnsemble, path string) *Follower {
 	return &Follower{e: e, path: path, clients: &cluster.Clients{}, reader: reader{e: e}}
 }
 
-// Update reads the queue after a change and returns the changes. It reads only the new znodes
-// and the znodes of the holders, whose data changes when another client asks for the lock.
+// Update reads the queue and returns the changes since the previous call. It does not read the
+// znodes of known waiters again. It does read those of the holders, whose data changes when
+// another client asks for the lock.
 func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	c, err := f.reader.read(ctx, f.path)
 	if err != nil {
@@ -70,10 +73,10 @@ func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	return list, nil
 }
 
-// Count starts to collect statistics.
+// Count makes the follower collect statistics from now on.
 func (f *Follower) Count(ctx context.Context) { f.counter = newCounter(ctx, f.e, f.path) }
 
-// Stats returns the statistics collected since Count was called, or nil if Count was not called.
+// Stats returns the statistics since the call of Count, or nil if Count was not called.
 func (f *Follower) Stats(ctx context.Context) *Stats {
 	if f.counter == nil {
 		return nil
@@ -81,8 +84,8 @@ func (f *Follower) Stats(ctx context.Context) *Stats {
 	return f.counter.stats(ctx, f.e)
 }
 
-// watchHolders reads the holders' znodes and watches their data. If a holder has left meanwhile,
-// the next Update reports that.
+// watchHolders reads the znodes of the lock's holders and watches their data. It ignores a znode
+// that no longer exists, because the next Update reports that its holder has left.
 func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 	var holders []*node
 	var paths []string
@@ -101,8 +104,9 @@ func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 	return nil
 }
 
-// connections returns the clients' connections. It queries the servers only if the connection of
-// a contender is unknown and the last query is more than askEvery ago.
+// connections returns the servers' latest report about the clients' connections. It queries the
+// servers only if a contender's connection is unknown and the last query is more than askEvery
+// ago.
 func (f *Follower) connections(ctx context.Context, q *Queue) *cluster.Clients {
 	unknown := slices.ContainsFunc(q.Contenders, func(c *Contender) bool {
 		return c.Session != "" && f.clients.Addrs[c.stat.EphemeralOwner] == ""
@@ -113,22 +117,22 @@ func (f *Follower) connections(ctx context.Context, q *Queue) *cluster.Clients {
 		return f.clients
 	}
 	old := *f.clients
-	old.All = old.All && !unknown // the old report does not contain the new contender
+	old.All = old.All && !unknown // the old report does not include the new contender
 	return &old
 }
 
-// AskServers queries the servers again for the clients' connections if a client is disconnected
-// or its connection is unknown. This is necessary because no watch reports that a client has
-// reconnected.
+// AskServers queries the servers about client connections again if a client in the queue is
+// disconnected or its connection is unknown. Such queries are necessary because no watch reports
+// that a client has reconnected.
 func (f *Follower) AskServers(ctx context.Context) {
 	if q := f.last; q != nil && (f.queryDue || q.hasDisconnected()) {
 		q.addClients(f.connections(ctx, q))
 	}
 }
 
-// Picture returns the queue as lines of text that fit a terminal of this size. If stats is not
-// nil, the lines include the statistics. If connected is false, they show the last known state
-// and say so. Before the first reading, Picture returns nil.
+// Picture returns the queue as lines of text that fit a terminal of the given size. If stats is
+// not nil, the lines include the statistics. If connected is false, they say that they show the
+// last known state. Picture returns nil until the first Update has succeeded.
 func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []string {
 	q := f.last
 	if q == nil {
@@ -152,7 +156,7 @@ func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []st
 	return lines
 }
 
-// title returns a one-line summary of the queue.
+// title returns a one-line summary, such as "/lock: 1 hold, 3 wait".
 func (q *Queue) title() string {
 	if q.Free() {
 		return q.Path + ": free"
@@ -161,26 +165,26 @@ func (q *Queue) title() string {
 	return fmt.Sprintf("%s: %d hold, %d wait", q.Path, holding, len(q.Contenders)-holding)
 }
 
-// A Change is one event in a queue, such as the arrival of a contender.
+// A Change is an event in a queue, such as the arrival of a contender.
 type Change struct {
-	Time  string `json:"time"` // RFC 3339, in UTC
+	Time  string `json:"time"` // time at which zksh saw the change, RFC 3339 in UTC
 	Event string `json:"event"`
 	*Contender
 }
 
-// Text writes the change as one line of columns. Only the last column but one, the contender's
-// note, can contain spaces.
+// Text writes the change as one line of columns. Only the description of the client, in the last
+// column but one, can contain spaces.
 func (c Change) Text(w io.Writer) error {
 	_, err := fmt.Fprintln(w, strings.Join(c.cells(c.Time, c.Event, c.modeName(), c.Session, c.Client), "  "))
 	return err
 }
 
-// IsEvent implements render.Event.
+// IsEvent marks Change as a render.Event.
 func (Change) IsEvent() {}
 
-// changes returns the events between two readings of a queue: which contenders left, which came
-// and which acquired the lock. For the first reading, it returns the state of each contender. A
-// contender that came and left between the two readings is missing.
+// changes returns the differences between two readings of a queue: which contenders arrived,
+// acquired the lock or left. If before is nil, it returns the state of each contender instead. It
+// does not report contenders that arrived and left between the two readings.
 func changes(before, now *Queue, at time.Time) []Change {
 	var list []Change
 	add := func(event string, c *Contender) {

@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// String returns a short description of the contender, for messages.
+// String returns a short description of the contender for use in messages.
 func (c *Contender) String() string {
 	if c.Who == "" {
 		return render.Safe(c.Nodes[0])
@@ -17,13 +17,13 @@ func (c *Contender) String() string {
 	return render.Safe(c.Who + " (" + c.Nodes[0] + ")")
 }
 
-// Excludes reports whether the contender conflicts with another lock that is held on the same
-// path in this mode.
+// Excludes reports whether the contender's lock and a lock with the given mode on the same path
+// exclude each other.
 func (c *Contender) Excludes(mode zklock.Mode) bool {
 	return zklock.Conflicts(c.Mode, mode)
 }
 
-// Contender returns the contender that has a znode with this name, or nil.
+// Contender returns the contender that owns the znode with this name, or nil if there is none.
 func (q *Queue) Contender(name string) *Contender {
 	i := slices.IndexFunc(q.Contenders, func(c *Contender) bool { return slices.Contains(c.Nodes, name) })
 	if i < 0 {
@@ -32,7 +32,7 @@ func (q *Queue) Contender(name string) *Contender {
 	return q.Contenders[i]
 }
 
-// ahead returns the contenders in the queue for which c waits.
+// ahead returns those contenders earlier in the queue that c waits for.
 func (q *Queue) ahead(c *Contender) (list []*Contender) {
 	for _, a := range q.Contenders[:c.Place-1] {
 		if a.Excludes(c.Mode) && c.waitsFor(a) {
@@ -42,7 +42,7 @@ func (q *Queue) ahead(c *Contender) (list []*Contender) {
 	return list
 }
 
-// position identifies a contender in a queue.
+// A position is a contender together with the queue in which it holds or waits.
 type position struct {
 	q *Queue
 	c *Contender
@@ -50,27 +50,29 @@ type position struct {
 
 func (s position) session() string { return s.c.Session }
 
-// edge says that the session of blocked cannot continue before the session of blocker does.
-// Either blocked waits for blocker in the same queue or, with runsCommand set, blocked holds a
-// lock for a command, and blocker is a wait of that command.
+// An edge means that the session of blocked cannot continue until the session of blocker does.
+// Usually, blocked waits behind blocker in the same queue. If runsCommand is set, blocked holds a
+// lock for a command that it runs, and blocker is a contender of that command.
 type edge struct {
 	blocked position
 	blocker position
-	// whether blocker is a contender of a command that runs under the lock of blocked. The
-	// command has its own session, and its note lists the lock.
+	// runsCommand means that blocker belongs to a command that runs while blocked holds its lock.
+	// The command has its own session. The note in its znode lists the held lock.
 	runsCommand bool
 }
 
-// graph contains the edges between the sessions that contend in several queues.
+// A graph records which sessions block each other in a set of queues.
 type graph struct {
-	sessions   []string              // in the order of their first contender in the queues
-	positions  map[string][]position // all contenders, by session
-	runsUnder  map[string][]position // contenders of commands, by the server path of a held znode in their notes
-	serverPath func(string) string   // converts a path to a server path
+	sessions  []string              // in the order of their first occurrence in the queues
+	positions map[string][]position // all contenders, by session id
+	// runsUnder maps a lock znode, by its server path, to the contenders whose notes say that they
+	// run under this lock.
+	runsUnder  map[string][]position
+	serverPath func(string) string // converts a client path to a server path
 }
 
-// newGraph builds the graph of all contenders in queues. It ignores contenders whose znode is
-// not ephemeral, because no session owns them.
+// newGraph returns the graph of all contenders in queues. It ignores contenders whose znodes are
+// not ephemeral, because these do not belong to a session.
 func newGraph(queues []*Queue, server func(string) string) *graph {
 	g := &graph{positions: map[string][]position{}, runsUnder: map[string][]position{}, serverPath: server}
 	for _, q := range queues {
@@ -93,7 +95,7 @@ func newGraph(queues []*Queue, server func(string) string) *graph {
 	return g
 }
 
-// edges calls visit for each edge that leads from this session to another one, until visit
+// edges calls visit for each edge from the given session to another one. It stops when visit
 // returns false.
 func (g *graph) edges(session string, visit func(edge) bool) {
 	for _, from := range g.positions[session] {
@@ -112,10 +114,11 @@ func (g *graph) edges(session string, visit func(edge) bool) {
 	}
 }
 
-// shortestCycle returns a shortest cycle through the session start, or nil if there is none. It
-// follows only sessions for which include returns true.
+// shortestCycle returns a shortest cycle that contains the session start, or nil if there is
+// none. All other sessions in the cycle satisfy include.
 func (g *graph) shortestCycle(start string, include func(session string) bool) []edge {
-	reachedBy := map[string]edge{} // edge on which the search reached each session
+	// reachedBy maps each session to the edge by which the breadth-first search reached it first.
+	reachedBy := map[string]edge{}
 	for level := []string{start}; len(level) > 0; {
 		var next []string
 		for _, s := range level {
@@ -141,8 +144,8 @@ func (g *graph) shortestCycle(start string, include func(session string) bool) [
 	return nil
 }
 
-// shorten removes unnecessary sessions from a cycle. If a waits for b and b waits for c in the
-// same queue, and a also waits for c, it removes b.
+// shorten removes sessions that are not needed for a deadlock cycle. If a waits for b and b waits
+// for c in one queue, and a also waits for c directly, shorten removes b.
 func shorten(cycle []edge) []edge {
 	cycle = slices.Clone(cycle)
 	for i := 0; i < len(cycle) && len(cycle) > 1; {
@@ -159,10 +162,10 @@ func shorten(cycle []edge) []edge {
 	return cycle
 }
 
-// cycles returns a shortest cycle for each session that is part of a cycle. It returns each
-// cycle only once.
+// cycles returns a shortest deadlock cycle for each session that is part of one. It returns no
+// cycle twice.
 func (g *graph) cycles() (all [][]edge) {
-	seen := map[string]bool{} // keys are the sorted sessions of a cycle
+	seen := map[string]bool{} // keys are the sorted session ids of each cycle found so far
 	covered := map[string]bool{}
 	for _, component := range g.components() {
 		in := map[string]bool{}
@@ -189,9 +192,9 @@ func (g *graph) cycles() (all [][]edge) {
 	return all
 }
 
-// components returns the strongly connected components with at least two sessions, found with
-// Tarjan's algorithm. In such a component, each session waits for each other one, directly or
-// indirectly.
+// components returns the strongly connected components of the graph that have at least two
+// sessions, found with Tarjan's algorithm. In such a component, each session waits for every
+// other one, directly or indirectly.
 func (g *graph) components() (components [][]string) {
 	index, low := map[string]int{}, map[string]int{}
 	var stack []string

@@ -12,10 +12,10 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// maxIgnored is the maximum number of ignored children that one remark names.
+// maxIgnored is the maximum number of znode names listed in the remark about ignored children.
 const maxIgnored = 10
 
-// Remarks returns notes for the user that are not part of the table, one per line.
+// Remarks returns the lines to print in addition to the table, such as warnings.
 func (q *Queue) Remarks() []string {
 	var lines []string
 	for _, w := range q.Warnings {
@@ -37,21 +37,20 @@ func (q *Queue) Remarks() []string {
 	return lines
 }
 
-// Text implements render.Value. It writes a table with a header or, for an empty queue, the word
-// "free".
+// Text implements render.Value. It writes the table of contenders, or "free" if there are none.
 func (q *Queue) Text(w io.Writer) error { return q.FitText(w, 0) }
 
-// FitText implements render.Fitter.
+// FitText implements render.Fitter. It writes the same text as Text, shortened to fit columns.
 func (q *Queue) FitText(w io.Writer, columns int) error {
 	_, err := io.WriteString(w, strings.Join(q.lines(columns), "\n")+"\n")
 	return err
 }
 
-// Indices of the columns of the table.
+// Indices of the columns in the table of contenders.
 const (
 	colPlace = iota
 	colMode
-	_ // state
+	_ // column STATE, which is never removed
 	colSession
 	colClient
 	colAge
@@ -59,8 +58,8 @@ const (
 	colNode
 )
 
-// Table returns a row for each contender, without shortening anything. It represents an empty
-// cell by a dash, so that programs can split a row at its spaces up to the column WHO.
+// Table returns one row for each contender, without shortening any text. An empty cell contains a
+// dash. Scripts can therefore split a row at its spaces, up to the column WHO.
 func (q *Queue) Table() render.Grid {
 	g := render.Grid{Header: []string{"PLACE", "MODE", "STATE", "SESSION", "CLIENT", "AGE", "WHO", "NODE"}}
 	for _, c := range q.Contenders {
@@ -69,8 +68,8 @@ func (q *Queue) Table() render.Grid {
 	return g
 }
 
-// cells returns the cells of a row: words, followed by the contender's note and its znodes. All
-// cells are safe to print on one line.
+// cells returns the cells of a table row: the given words, followed by the contender's
+// description and znode names. All cells are safe to print on one line.
 func (c *Contender) cells(words ...string) []string {
 	words = append(words, c.Who, strings.Join(c.Nodes, ","))
 	for i, word := range words {
@@ -79,8 +78,8 @@ func (c *Contender) cells(words ...string) []string {
 	return words
 }
 
-// lines returns the queue as lines of text that fit a terminal with this many columns; 0 means
-// unlimited.
+// lines returns the queue as lines of text that fit a terminal with the given number of columns.
+// If columns is 0, the width is unlimited.
 func (q *Queue) lines(columns int) []string {
 	switch {
 	case q.Missing:
@@ -95,9 +94,9 @@ func (q *Queue) lines(columns int) []string {
 	return g.Lines()
 }
 
-// fit shortens the table step by step until it fits into this many columns. The column WHO,
-// which contains the note, is most important. fit first shortens znode names, and then removes
-// CLIENT and SESSION. It then removes MODE, because a shortened znode name still shows the mode.
+// fit shortens the table step by step until it fits into the given number of columns. It first
+// shortens znode names, and then removes CLIENT and SESSION. It removes MODE later, because a
+// shortened znode name still shows the mode. WHO is the last column but AGE that it removes.
 func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 	if g.Width() > columns {
 		g.Header[colPlace] = "#"
@@ -113,17 +112,18 @@ func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 		render.Step{Column: colWho}, render.Step{Column: colAge})
 }
 
-// ShortNode shortens the name or path of a contender's znode to this many columns. As long as
-// possible, it keeps the mode and the end of the sequence number, which distinguish the
-// contenders. Find accepts the result.
+// ShortNode shortens the name or path of a contender's znode to the given number of columns. If
+// possible, it keeps the parts that differ between contenders: the lock mode and the end of the
+// sequence number. Find accepts shortened names.
 func ShortNode(node string, columns int) string {
 	if render.Width(node) <= columns {
 		return node
 	}
-	const digits = 5 // minimum number of digits to keep
+	const digits = 5 // minimum number of digits to keep from a sequence number
 	name := path.Base(node)
 	parsed, ok := zklock.ParseName(name)
-	_, tail, _ := strings.Cut(name, parsed.GUID) // the part that shows the mode, and the sequence number
+	// tail is the part after the GUID. It shows the lock mode and the sequence number.
+	_, tail, _ := strings.Cut(name, parsed.GUID)
 	at := strings.LastIndexFunc(tail, func(r rune) bool { return r < '0' || r > '9' }) + 1
 	mark, number := strings.Trim(tail[:at], "-_#"), tail[at:]
 	mark, _, _ = strings.Cut(mark, "-")

@@ -17,20 +17,20 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// note is the data that zksh stores in the znodes of its locks, as one line of JSON. It shows
-// other users who holds the lock.
+// A note is the data that zksh stores in its lock znodes, as one line of JSON. It shows to other
+// users which process holds the lock.
 type note struct {
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
 	User  string `json:"user"`
 	Note  string `json:"note,omitempty"`
-	Start string `json:"start"` // when the lock was requested, RFC 3339
-	// server paths of the znodes of all locks that this process and its parent processes held at
-	// Start
+	Start string `json:"start"` // time at which the lock was requested, RFC 3339
+	// Held lists the locks that this process and its parent processes held at the time Start, as
+	// server paths of their znodes.
 	Held []string `json:"held,omitempty"`
 }
 
-// ownNote returns a note that describes this process and contains text.
+// ownNote returns a note about the current process, with text as a message for other users.
 func ownNote(text string) note {
 	n := note{PID: os.Getpid(), Note: text, Start: render.Time(time.Now())}
 	if host, err := os.Hostname(); err == nil {
@@ -44,7 +44,7 @@ func ownNote(text string) note {
 }
 
 // Note returns the data to store in a lock znode of this process. text is a message for other
-// users. held lists the znodes of the locks that are already held.
+// users. held contains the server paths of the znodes of locks that the process already holds.
 func Note(text string, held []string) ([]byte, error) {
 	n := ownNote(text)
 	n.Held = held
@@ -56,10 +56,10 @@ func parseNote(data []byte) (n note, ok bool) {
 	return n, err == nil && n.valid()
 }
 
-// valid reports whether n was parsed from a note of zksh, and not from other JSON.
+// valid reports whether n was parsed from a note that zksh wrote, rather than from other JSON.
 func (n note) valid() bool { return n.Host != "" && n.PID > 0 }
 
-// String formats the note for people to read, such as "user@host pid 12: text".
+// String returns a one-line description of the process, such as "user@host pid 12: text".
 func (n note) String() string {
 	s := n.Host
 	if n.User != "" {
@@ -72,18 +72,17 @@ func (n note) String() string {
 	return s
 }
 
-// revocation is the data of a znode whose owner was asked to release the lock. In the znode, it
-// follows zklock.RevokeMessage. Only zksh writes it, and only if the znode contained a note of
-// zksh.
+// A revocation contains the details of a request to release a lock. zksh writes it into the
+// holder's znode, after zklock.RevokeMessage, but only if the znode contains a note of zksh.
 type revocation struct {
 	By     note            `json:"by"`
-	Holder json.RawMessage `json:"holder,omitempty"` // the znode's data before the request
+	Holder json.RawMessage `json:"holder,omitempty"` // data of the znode before the request
 }
 
 const releaseRequested = "release requested"
 
-// parseRevocation reports whether data is a request to release the lock, and returns the details
-// of the request. r is empty if there are none.
+// parseRevocation reports whether data, the data of a lock znode, is a request to release the
+// lock. It also returns the details of the request, or an empty r if there are none.
 func parseRevocation(data []byte) (r revocation, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(zklock.RevokeMessage))
 	if !ok {
@@ -96,10 +95,10 @@ func parseRevocation(data []byte) (r revocation, ok bool) {
 }
 
 // Revoke returns the data to write into a lock znode to ask its owner to release the lock. data
-// is the current data of the znode. Revoke adds details to the request only if data contains a
-// note of zksh, because Curator recognizes only the plain message.
+// is the current data of that znode. The result includes details only if zksh wrote data, because
+// Curator recognizes only the plain message.
 func Revoke(data []byte) ([]byte, error) {
-	if r, ok := parseRevocation(data); ok { // the owner was already asked
+	if r, ok := parseRevocation(data); ok { // the owner has already been asked to release the lock
 		data = r.Holder
 	}
 	if _, ok := parseNote(data); !ok {
@@ -109,8 +108,8 @@ func Revoke(data []byte) ([]byte, error) {
 	return append([]byte(zklock.RevokeMessage+" "), line...), err
 }
 
-// Asker returns a short description of the client that asked for the lock. data is the data of
-// the znode with the request.
+// Asker returns a short description of the client that asked a holder to release its lock. data
+// is the data of the holder's znode.
 func Asker(data []byte) string {
 	if r, _ := parseRevocation(data); r.By.valid() {
 		return render.Safe(r.By.String())
@@ -118,12 +117,11 @@ func Asker(data []byte) string {
 	return "another client"
 }
 
-// whoColumns is the maximum width, in columns, at which a list shows znode data that is plain
-// text.
+// whoColumns is the width, in columns, to which plain text from a znode is shortened in a list.
 const whoColumns = 40
 
-// decode returns a description of a contender, based on the data of its znode, and whether zksh
-// wrote that data. If data is empty, the description is empty.
+// decode returns a description of the client that wrote data into its lock znode. It also reports
+// whether that client is zksh. If data is empty, the description is empty.
 func decode(data []byte) (who string, byZksh bool) {
 	if n, ok := parseNote(data); ok {
 		return n.String(), true
@@ -153,22 +151,23 @@ func (r revocation) decode() (who string, ours bool) {
 	return who, ours
 }
 
-// isText reports whether data is printable text.
+// isText reports whether data is valid UTF-8 without control characters other than tabs and line
+// breaks.
 func isText(data []byte) bool {
 	return utf8.Valid(data) && strings.IndexFunc(string(data), func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
 	}) < 0
 }
 
-// Who returns a description of a contender, based on the data of its znode. The description is
+// Who returns a description of the client that wrote data into its lock znode. The description is
 // safe to print on one line of a terminal.
 func Who(data []byte) string {
 	who, _ := decode(data)
 	return render.Safe(who)
 }
 
-// Describe returns a description of a contender: its data, the creation time of its znode and
-// the name of the znode. It omits unknown parts.
+// Describe returns a description of a contender: the client that wrote data, the creation time of
+// the contender's znode, and the name of the znode. It omits parts that are unknown.
 func Describe(data []byte, since time.Time, node string) string {
 	who, name := Who(data), render.Safe(path.Base(node))
 	words, end := []string{who}, " ("+name+")"

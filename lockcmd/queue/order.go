@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// sortByArrival sorts znodes by their sequence numbers. If a sequence number has overflowed or
-// is missing, it sorts all of them by the transactions that created them.
+// sortByArrival sorts znodes in the order of their creation. It compares their sequence numbers
+// or, if any of them has overflowed or is missing, the zxids of their creation.
 func sortByArrival(nodes []*node) []*node {
 	byNumber := !slices.ContainsFunc(nodes, func(n *node) bool { return n.Number < 0 || n.Number == math.MaxInt32 })
 	slices.SortFunc(nodes, func(a, b *node) int {
@@ -22,17 +22,20 @@ func sortByArrival(nodes []*node) []*node {
 	return nodes
 }
 
-// sameContender reports whether b belongs to the same contender as a. In this case, one
-// transaction created both znodes, so that clients of different families see the lock.
+// sameContender reports whether znode b belongs to the same client as a, the znode before it.
+// zksh creates several znodes in one transaction, so that clients of different lock recipes see
+// its lock.
 func sameContender(a, b *node) bool {
-	if a.Stat.Czxid == 0 { // the server reported only the names
+	// The Stats are unreadable, so only the names can be compared.
+	if a.Stat.Czxid == 0 {
 		return zklock.SameOwner(a.path, b.path)
 	}
 	return a.Stat.Czxid == b.Stat.Czxid && a.Stat.EphemeralOwner == b.Stat.EphemeralOwner &&
 		a.Mode == b.Mode && a.Kind != b.Kind && b.Number == a.Number+1
 }
 
-// contenders returns the contenders that own these znodes, with their states.
+// contenders returns the contenders to which the znodes belong, and sets whether each holds or
+// waits.
 func contenders(nodes []*node) []*Contender {
 	var list []*Contender
 	exclusive, some := false, false // whether an exclusive contender, or any, is ahead
@@ -59,10 +62,10 @@ func contenders(nodes []*node) []*Contender {
 	return list
 }
 
-// semaphore returns the contenders of a semaphore: the owners of leases, followed by the
-// waiters. A client acquires the guard lock, creates a lease, and then releases the guard lock.
-// While all leases are taken, a Curator client waits after it has created its lease, and a kazoo
-// client waits before that.
+// semaphore returns the contenders of a semaphore: first the owners of leases, then the waiters.
+// A client acquires the guard lock, creates a lease, and releases the guard lock. While all
+// leases are taken, a Curator client waits after it has created its lease, but a kazoo client
+// waits before it creates one.
 func semaphore(leases, guard []*node) []*Contender {
 	list := contenders(leases)
 	if len(guard) > 0 && len(list) > 0 {

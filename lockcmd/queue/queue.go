@@ -22,37 +22,37 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// States of a contender.
+// States of a contender in the queue of a lock.
 const (
 	holds = "holds"
 	waits = "waits"
 )
 
-// A Queue contains the contenders for the lock at one path.
+// A Queue contains the clients that hold or wait for the lock at one path.
 type Queue struct {
 	Path       string       `json:"path"`
-	Missing    bool         `json:"missing,omitempty"`   // the znode at Path does not exist
+	Missing    bool         `json:"missing,omitempty"`   // true if there is no znode at Path
 	State      string       `json:"state"`               // "held" or "free"
 	MaxLeases  int          `json:"maxLeases,omitempty"` // limit of a kazoo semaphore; 0 if unknown
-	Contenders []*Contender `json:"contenders"`          // in order of arrival
-	Ignored    []string     `json:"ignored,omitempty"`   // names of children that are not contenders
+	Contenders []*Contender `json:"contenders"`          // holders and waiters, in order of arrival
+	Ignored    []string     `json:"ignored,omitempty"`   // children that are not contenders
 	Warnings   []string     `json:"warnings,omitempty"`
-	NoClients  string       `json:"noClients,omitempty"` // why the clients' addresses are missing
+	NoClients  string       `json:"noClients,omitempty"` // why client addresses are missing
 }
 
 // A Contender is one client that holds the lock or waits for it.
 type Contender struct {
-	Place   int         `json:"place"` // starts at 1
-	Kind    string      `json:"kind"`  // the recipe that created its znode
+	Place   int         `json:"place"` // position in the queue, from 1
+	Kind    string      `json:"kind"`  // name of the lock recipe, such as "Curator mutex"
 	Mode    zklock.Mode `json:"mode"`
 	State   string      `json:"state"`            // "holds" or "waits"
-	Session string      `json:"session"`          // session id in hexadecimal; empty if the znode is not ephemeral
+	Session string      `json:"session"`          // session id in hexadecimal, or empty if the contender's znode is not ephemeral
 	Client  string      `json:"client,omitempty"` // address of the client, or "no connection"
-	Since   string      `json:"since,omitempty"`  // creation time of its znode, RFC 3339 in UTC
-	Age     string      `json:"age,omitempty"`    // since its znode was created, by the server's clock if it is known
-	Who     string      `json:"who,omitempty"`    // description, based on the data of its znode
+	Since   string      `json:"since,omitempty"`  // creation time of the znode, RFC 3339 in UTC
+	Age     string      `json:"age,omitempty"`    // age of the contender's znode, such as "3m12s"
+	Who     string      `json:"who,omitempty"`    // client's description from its znode's data
 	Data    render.Data `json:"data"`
-	Nodes   []string    `json:"nodes"` // names of its znodes; several if it contends in several families
+	Nodes   []string    `json:"nodes"` // names of the contender's znodes; usually one
 
 	nodes       []*node
 	stat        *zk.Stat
@@ -78,22 +78,23 @@ func newContender(n *node) *Contender {
 	return c
 }
 
-// statKnown reports whether the servers reported the creation time and the owner of the znode.
-// Servers from 3.8.4 and 3.9.2 on do not, if the znode is unreadable.
+// statKnown reports whether the server returned the Stat of the contender's znode. From ZooKeeper
+// 3.8.4 and 3.9.2 on, a server does not return it to clients without permission to read the
+// znode.
 func (c *Contender) statKnown() bool { return c.stat.Czxid != 0 }
 
-// isSession reports whether owner, the ephemeral owner of a znode, is the id of a session.
-// Container and TTL znodes have special values in this field.
+// isSession reports whether owner, the ephemeralOwner in a znode's Stat, is a session id. For
+// containers and TTL znodes, ZooKeeper stores special values in this field.
 func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint64(owner)>>56 != 0xff }
 
-// addNode adds another znode to the contender, which contends in several families.
+// addNode adds another znode of the same client, which queues in several families of recipes.
 func (c *Contender) addNode(n *node) {
 	c.Nodes, c.nodes = append(c.Nodes, n.name()), append(c.nodes, n)
 	c.groups = append(c.groups, groupOf(n.Kind))
 	c.Kind, c.waitsForAll = "all families", true
 }
 
-// modeName returns the mode of the contender as it is shown to users.
+// modeName returns the name that tables show for the contender's lock mode, such as "read".
 func (c *Contender) modeName() string {
 	for _, w := range []string{"semaphore", "latch", "read", "write"} {
 		if strings.Contains(c.Kind, w) {
@@ -106,13 +107,14 @@ func (c *Contender) modeName() string {
 	return "lock"
 }
 
-// newQueue builds a queue from the znodes that were read below path.
+// newQueue returns the queue of the lock at path. c contains the znodes that were read below
+// path.
 func newQueue(path string, c contents) *Queue {
 	q := &Queue{Path: path, Missing: c.missing, State: "free", MaxLeases: c.maxLeases, Ignored: c.ignored, Contenders: []*Contender{}}
 	switch {
 	case len(c.leases)+len(c.guard) == 0:
 		q.Contenders = append(q.Contenders, contenders(c.nodes)...)
-	case len(c.leases) == 0 && len(c.nodes) > 0: // kazoo's leases are children of the path itself
+	case len(c.leases) == 0 && len(c.nodes) > 0: // a kazoo semaphore: its leases are children of path
 		q.Contenders = semaphore(c.nodes, c.guard)
 	default:
 		q.Contenders = append(contenders(c.nodes), semaphore(c.leases, c.guard)...)
@@ -128,8 +130,9 @@ func newQueue(path string, c contents) *Queue {
 // Free reports whether no client holds the lock or waits for it.
 func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
 
-// Holders returns one znode name for each holder. If a holder has several znodes, this is the
-// first one, because the holder watches its data for requests to release the lock.
+// Holders returns one znode name for each client that holds the lock. If a client has several
+// znodes, the result contains the first one, because the client watches that znode for requests
+// to release the lock.
 func (q *Queue) Holders() (nodes []string) {
 	for _, c := range q.holders() {
 		nodes = append(nodes, c.Nodes[0])
@@ -137,12 +140,13 @@ func (q *Queue) Holders() (nodes []string) {
 	return nodes
 }
 
-// holders returns the contenders that hold the lock.
+// holders returns the contenders that hold the lock now.
 func (q *Queue) holders() []*Contender {
 	return slices.DeleteFunc(slices.Clone(q.Contenders), func(c *Contender) bool { return c.State != holds })
 }
 
-// setAges sets the age of each contender. now is the current time by the server's clock.
+// setAges sets the age of each contender. now is the current time according to the server's
+// clock.
 func (q *Queue) setAges(now time.Time) {
 	for _, c := range q.Contenders {
 		if !c.statKnown() {
@@ -152,7 +156,7 @@ func (q *Queue) setAges(now time.Time) {
 	}
 }
 
-// formatAge formats a duration with at most two units: 3m12s, 5h4m, 12d3h.
+// formatAge formats a duration with at most two units, such as 3m12s, 5h4m or 12d3h.
 func formatAge(d time.Duration) string {
 	d = max(d, 0)
 	unit := func(n time.Duration, name string) string { return strconv.FormatInt(int64(d/n), 10) + name }

@@ -13,30 +13,30 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// znodeReader reads the znodes of queues. errors.Is can compare its errors with the error values
-// of go-zookeeper.
+// A znodeReader reads the znodes of lock queues. Its errors wrap those of go-zookeeper, so that
+// errors.Is(err, zk.ErrNoNode) works.
 type znodeReader interface {
 	// Children returns the names of a znode's children.
 	Children(ctx context.Context, path string) ([]string, error)
-	// Nodes reads the znodes at paths with pipelined requests, and returns them in the order of
+	// Nodes reads the znodes at paths with pipelined requests. The result has the same order as
 	// paths.
 	Nodes(ctx context.Context, paths []string) ([]Node, error)
 }
 
-// Ensemble is a ZooKeeper client that can also query each server individually.
+// An Ensemble is a client of an ensemble that can also query each of its servers individually.
 type Ensemble interface {
 	znodeReader
 	cluster.Ensemble
 }
 
-// Node is the result of reading a znode.
+// A Node contains the data and the Stat of a znode that was read.
 type Node struct {
 	Data   []byte
-	Hidden bool     // no permission to read the data
-	Stat   *zk.Stat // nil if the znode is gone; zero if it exists but its Stat is also unreadable
+	Hidden bool     // true if zksh has no permission to read the data
+	Stat   *zk.Stat // nil if the znode does not exist; all zero if it exists but its Stat is unreadable
 }
 
-// node is a contender's znode: a child of a lock's path.
+// A node is the znode of a contender, below the path of a lock.
 type node struct {
 	Node
 	zklock.Name
@@ -45,18 +45,18 @@ type node struct {
 
 func (n *node) name() string { return path.Base(n.path) }
 
-// contents contains the znodes below one path, grouped by their role.
+// contents contains the znodes below the path of one lock, grouped by their role in the recipe.
 type contents struct {
-	nodes     []*node  // contenders for the path itself
-	leases    []*node  // leases of a Curator semaphore
-	guard     []*node  // waiters for a lease of a semaphore
+	nodes     []*node  // contenders whose znodes are children of the path itself
+	leases    []*node  // znodes of the leases of a Curator semaphore
+	guard     []*node  // znodes of clients that wait for a lease of a semaphore
 	ignored   []string // names of children that are not contenders
-	maxLeases int      // limit of a kazoo semaphore; 0 if unknown
-	missing   bool     // the path does not exist
+	maxLeases int      // number of leases of a kazoo semaphore; 0 if unknown
+	missing   bool     // true if the path does not exist
 }
 
-// Read reads the queue at path. If the path does not exist, the lock is free. The queue contains
-// only information from the znodes; Look adds the addresses of the clients.
+// Read reads the queue of the lock at path. If the path does not exist, the lock is free. The
+// result does not contain the addresses of the clients; use Look for these.
 func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	c, err := (&reader{e: e}).read(ctx, path)
 	if err != nil {
@@ -65,11 +65,11 @@ func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	return newQueue(path, c), nil
 }
 
-// reader reads the znodes below lock paths.
+// A reader reads the queues of locks.
 type reader struct {
 	e     znodeReader
-	cache map[string]*node // znodes that need not be read again, by path
-	found map[string]*node // all znodes of the current reading, by path
+	cache map[string]*node // znodes that were read earlier and need not be read again, by path
+	found map[string]*node // znodes that the current call of read has found, by path
 }
 
 func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
@@ -80,8 +80,8 @@ func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
 	return c, r.readSemaphore(ctx, dir, &c)
 }
 
-// readSemaphore reads the other znodes of a queue if it belongs to a semaphore of Curator or
-// kazoo.
+// readSemaphore reads the additional znodes of a Curator or kazoo semaphore into c. It does
+// nothing if dir is another kind of lock.
 func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) error {
 	if slices.Contains(c.ignored, "leases") && slices.Contains(c.ignored, "locks") {
 		c.ignored = slices.DeleteFunc(c.ignored, func(n string) bool { return n == "leases" || n == "locks" })
@@ -102,7 +102,8 @@ func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) err
 	if err != nil {
 		return err
 	}
-	if n, err := strconv.Atoi(string(folder[0].Data)); err == nil { // otherwise the limit is unknown
+	// If the data is not a number, the limit remains unknown.
+	if n, err := strconv.Atoi(string(folder[0].Data)); err == nil {
 		c.maxLeases = n
 	}
 	guard, err := r.readChildren(ctx, dir+kazooGuard)
@@ -110,8 +111,8 @@ func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) err
 	return err
 }
 
-// readChildren reads the children of dir that are contenders. It skips children that are deleted
-// meanwhile.
+// readChildren reads the children of dir that belong to contenders. It skips znodes that are
+// deleted while it runs.
 func (r *reader) readChildren(ctx context.Context, dir string) (c contents, err error) {
 	names, err := r.e.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) {

@@ -9,15 +9,15 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// A Session contains the servers' information about one session, and the session's locks.
+// A Session contains information about one ZooKeeper session, and the locks of its client.
 type Session struct {
 	*cluster.Session
-	Locks []Step `json:"locks"` // the locks that it holds or waits for
+	Locks []Step `json:"locks"` // locks that the session holds or waits for
 	*cluster.Coverage
 }
 
-// LookSession finds a session by its id or by the address of its client, as cluster.FindSession
-// does. It also reads the queues in which the session has a znode.
+// LookSession finds a session by its id or, if client is not empty, by the address of its client.
+// It then reads the queues in which the session has a znode.
 func LookSession(ctx context.Context, e TreeEnsemble, id int64, client string) (*Session, error) {
 	found, coverage, err := cluster.FindSession(ctx, e, id, client)
 	if err != nil {
@@ -50,7 +50,7 @@ func LookSession(ctx context.Context, e TreeEnsemble, id int64, client string) (
 	return s, nil
 }
 
-// Table returns a row for each fact about the session.
+// Table returns one row for each fact about the session.
 func (s *Session) Table() render.Grid {
 	rows := s.Facts()
 	for _, l := range s.Locks {
@@ -64,7 +64,7 @@ func (s *Session) Table() render.Grid {
 	return render.Grid{Header: []string{"FIELD", "VALUE"}, Rows: rows}
 }
 
-// Text implements render.Value. It writes a line for each fact about the session.
+// Text implements render.Value. It writes one line for each fact about the session.
 func (s *Session) Text(w io.Writer) error {
 	for _, row := range s.Table().Rows {
 		if _, err := fmt.Fprintf(w, "%-14s  %s\n", row[0], render.Safe(row[1])); err != nil {

@@ -13,62 +13,62 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// Stats contains statistics about a queue, collected while it was followed.
+// Stats contains statistics about the queue of one lock over a period of observation.
 type Stats struct {
 	Path      string  `json:"path"`
 	Seconds   float64 `json:"seconds"`   // duration of the observation
-	HandOvers int     `json:"handOvers"` // how often a waiter acquired the lock
+	HandOvers int     `json:"handOvers"` // number of times that a waiter acquired the lock
 	Releases  int     `json:"releases"`
-	Hold      Spread  `json:"hold"` // how long the lock was held, if the beginning was seen
+	Hold      Spread  `json:"hold"` // hold times of the holders that zksh saw acquire the lock
 	Wait      Spread  `json:"wait"`
-	// Notified is the increase of the servers' counters since the beginning of the observation.
-	// The servers count the notifications to all of their clients, including this one. Notified
-	// is nil if the servers do not report the counters.
+	// Notified contains the number of notifications that the servers have sent since the
+	// observation began, to all of their clients. It is nil if the servers do not report this
+	// number.
 	Notified *Notified `json:"notified,omitempty"`
-	NotTold  string    `json:"notTold,omitempty"` // why Notified is nil
+	NotTold  string    `json:"notTold,omitempty"` // reason why Notified is nil; empty otherwise
 }
 
-// Spread is the distribution of durations, in milliseconds.
+// A Spread summarizes a set of durations: their number, median and 99th percentile.
 type Spread struct {
 	Count int     `json:"count"`
 	P50   float64 `json:"p50_ms"`
 	P99   float64 `json:"p99_ms"`
 }
 
-// Notified contains the numbers of watchers that the servers have notified.
+// Notified contains the numbers of watchers that the servers notified of an event.
 type Notified struct {
-	Deleted    int64   `json:"deleted"`  // about the deletion of a znode; most recipes' waiters watch for this
-	Children   int64   `json:"children"` // about a change of a znode's children; many at a time are a herd
+	Deleted    int64   `json:"deleted"`  // watchers of a deleted znode, usually waiters
+	Children   int64   `json:"children"` // watchers of changed children; many per release are a herd effect
 	PerRelease float64 `json:"perRelease"`
 }
 
-// counter collects the statistics of a queue.
+// A counter collects the statistics of one queue while zksh observes it.
 type counter struct {
 	path        string
 	started     time.Time
-	came, got   map[string]time.Time // when a contender came and acquired the lock, by znode name
+	came, got   map[string]time.Time // when a contender arrived and acquired the lock, by znode
 	holds, wait []time.Duration
 	handOvers   int
 	releases    int
-	before      map[string]int64 // the servers' counters at the beginning of the observation
-	why         string           // why before is unknown; empty otherwise
+	before      map[string]int64 // the servers' counters at first, or nil if unknown
+	why         string           // reason why before is unknown; empty if it is known
 }
 
-// Names of the counters in the output of the four-letter command mntr.
+// Names of counters in the output of the four-letter command mntr.
 const (
 	deletionCounter = "zk_sum_node_deleted_watch_count"
 	childrenCounter = "zk_sum_node_children_watch_count"
 )
 
-// newCounter begins to collect the statistics of the queue at path, and reads the servers'
-// counters.
+// newCounter returns a counter for the queue at path. It reads the servers' counters, so that
+// stats can later return their increase.
 func newCounter(ctx context.Context, e Ensemble, path string) *counter {
 	c := &counter{path: path, started: time.Now(), came: map[string]time.Time{}, got: map[string]time.Time{}}
 	c.before, c.why = cluster.SumCounters(ctx, e, deletionCounter, childrenCounter)
 	return c
 }
 
-// add records changes of the queue that were seen at this time.
+// add counts changes of the queue that zksh saw at the time at.
 func (c *counter) add(changes []Change, at time.Time) {
 	for _, ch := range changes {
 		node := ch.Nodes[0]
@@ -96,7 +96,7 @@ func (c *counter) add(changes []Change, at time.Time) {
 	}
 }
 
-// stats returns the statistics collected so far.
+// stats returns the statistics from the beginning of the observation until now.
 func (c *counter) stats(ctx context.Context, e Ensemble) *Stats {
 	s := &Stats{Path: c.path, Seconds: time.Since(c.started).Seconds(), HandOvers: c.handOvers, Releases: c.releases,
 		Hold: newSpread(c.holds), Wait: newSpread(c.wait), NotTold: c.why}
@@ -113,7 +113,7 @@ func (c *counter) stats(ctx context.Context, e Ensemble) *Stats {
 	return s
 }
 
-// newSpread returns the distribution of these durations.
+// newSpread returns the number, median and 99th percentile of times.
 func newSpread(times []time.Duration) Spread {
 	if len(times) == 0 {
 		return Spread{}
@@ -125,7 +125,7 @@ func newSpread(times []time.Duration) Spread {
 	return Spread{len(sorted), at(50), at(99)}
 }
 
-// String formats the percentiles on one line.
+// String returns the percentiles as text, such as "p50 1ms, p99 12ms".
 func (s Spread) String() string {
 	if s.Count == 0 {
 		return "none seen"
@@ -137,13 +137,13 @@ func (Spread) words(ms float64) string {
 	return time.Duration(ms * float64(time.Millisecond)).Round(100 * time.Microsecond).String()
 }
 
-// Text implements render.Value. It writes each figure on its own line.
+// Text implements render.Value. It writes one statistic per line.
 func (s *Stats) Text(w io.Writer) error {
 	_, err := io.WriteString(w, strings.Join(s.lines(), "\n")+"\n")
 	return err
 }
 
-// Table returns a row for each figure.
+// Table returns a table with one row per statistic.
 func (s *Stats) Table() render.Grid {
 	g := render.Grid{Header: []string{"FIGURE", "VALUE"}}
 	for _, l := range s.lines() {

@@ -18,32 +18,35 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// TreeEnsemble is an ensemble in which the queues below a path can be found.
+// A TreeEnsemble is an ensemble that can also list the znodes below a path, to find queues.
 type TreeEnsemble interface {
 	Ensemble
-	// Lists returns the names of the children of each znode in dirs. All lists are from the same
-	// moment if the server supports that. The list of a znode that is gone or unreadable is nil.
+	// Lists returns the names of the children of each znode in dirs. It reads all lists at the same
+	// moment if the server supports that. The list of a znode that is missing or unreadable is nil.
 	Lists(ctx context.Context, dirs []string) ([][]string, error)
-	// Tree calls visit for each znode below root that has children. It skips znodes that are
-	// unreadable.
+	// Tree calls visit for each znode below root that has children, with their names. It skips
+	// unreadable znodes.
 	Tree(ctx context.Context, root string, visit func(dir string, names []string)) error
-	// ServerPath converts a client path to a server path. ClientPath does the reverse.
+	// ServerPath converts a client path to a server path, which includes the chroot. ClientPath
+	// does the reverse.
 	ServerPath(path string) string
 }
 
 // A Survey contains all queues below a path.
 type Survey struct {
-	Path      string   `json:"path"`
-	Queues    []*Queue `json:"queues"`              // sorted by the oldest wait
-	Walked    string   `json:"walked,omitempty"`    // why the tree was walked; empty if dump listed the queues
-	NoClients string   `json:"noClients,omitempty"` // why the clients' addresses are missing
+	Path   string   `json:"path"`
+	Queues []*Queue `json:"queues"` // those with the oldest waiters first
+	// Walked is the reason why zksh had to search the whole tree. It is empty if the four-letter
+	// command dump listed the queues.
+	Walked    string `json:"walked,omitempty"`
+	NoClients string `json:"noClients,omitempty"` // why client addresses are missing
 }
 
-// nodeBatch is the maximum number of znodes to read with one call of Nodes.
+// nodeBatch is the maximum number of znodes that readNodes reads with one call of Nodes.
 const nodeBatch = 2000
 
-// LookAll finds and reads all queues below root, and adds the addresses of the clients. A queue
-// is a znode with an ephemeral child whose name follows a known recipe.
+// LookAll finds and reads all queues below root, and adds the addresses of the clients. It
+// considers a znode a queue if it has an ephemeral child whose name fits a known lock recipe.
 func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) {
 	dirs, walked, err := findQueues(ctx, e, root)
 	if err != nil {
@@ -53,17 +56,19 @@ func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) 
 	return s, s.read(ctx, e, dirs)
 }
 
-// read reads the queues at dirs.
+// read reads the queues at the paths dirs into the survey, with the addresses of their clients.
 func (s *Survey) read(ctx context.Context, e TreeEnsemble, dirs []string) (err error) {
 	found := make(chan *cluster.Clients, 1)
-	go func() { found <- cluster.FindClients(ctx, e) }() // ends after the timeouts of FindClients; its result is received below
+	// This goroutine ends after the timeouts of FindClients. Its result is received below.
+	go func() { found <- cluster.FindClients(ctx, e) }()
 	s.Queues, err = readAll(ctx, e, dirs)
 	c := <-found
 	if err != nil {
 		return err
 	}
 	s.addClients(c)
-	if slices.ContainsFunc(s.Queues, (*Queue).hasDisconnected) { // these clients may have connected in between
+	// Query the servers again, because these clients may have connected in the meantime.
+	if slices.ContainsFunc(s.Queues, (*Queue).hasDisconnected) {
 		s.addClients(cluster.FindClients(ctx, e))
 	}
 	slices.SortStableFunc(s.Queues, func(a, b *Queue) int {
@@ -79,8 +84,8 @@ func (s *Survey) addClients(c *cluster.Clients) {
 	}
 }
 
-// earliest returns the creation time of the oldest contender in this state, in milliseconds
-// since 1970. If there is none, it returns the largest int64.
+// earliest returns the creation time of the oldest znode among the contenders in the given state,
+// in milliseconds since 1970. If there is none, it returns the largest int64.
 func (q *Queue) earliest(state string) int64 {
 	first := int64(math.MaxInt64)
 	for _, c := range q.Contenders {
@@ -91,8 +96,8 @@ func (q *Queue) earliest(state string) int64 {
 	return first
 }
 
-// findQueues returns the paths of the queues below root. It uses the four-letter command dump if
-// possible. Otherwise, it walks the tree, and walked says why.
+// findQueues returns the paths of the queues below root. It gets them from the four-letter
+// command dump if possible. Otherwise, it searches the tree, and walked is the reason.
 func findQueues(ctx context.Context, e TreeEnsemble, root string) (dirs []string, walked string, err error) {
 	paths := map[string]bool{}
 	all, err := cluster.Ephemerals(ctx, e)
@@ -106,7 +111,7 @@ func findQueues(ctx context.Context, e TreeEnsemble, root string) (dirs []string
 		return nil, "", context.Cause(ctx)
 	}
 	walked = err.Error()
-	var candidates []string // paths of possible contenders
+	var candidates []string
 	err = e.Tree(ctx, root, func(dir string, names []string) {
 		for _, name := range names {
 			if _, ok := zklock.ParseName(name); ok {
@@ -129,9 +134,8 @@ func findQueues(ctx context.Context, e TreeEnsemble, root string) (dirs []string
 	return queueDirs(paths), walked, nil
 }
 
-// addQueueDirs adds the paths of queues to set. nodes contains the server paths of ephemeral
-// znodes. For each one that is a contender's znode below root, addQueueDirs adds the client path
-// of its parent.
+// addQueueDirs adds the paths of queues below root to set. nodes contains the server paths of
+// ephemeral znodes. If the name of one fits a lock recipe, its parent is a queue.
 func addQueueDirs(set map[string]bool, e TreeEnsemble, root string, nodes []string) {
 	top := strings.TrimSuffix(e.ServerPath(root), "/")
 	for _, p := range nodes {
@@ -146,8 +150,8 @@ func addQueueDirs(set map[string]bool, e TreeEnsemble, root string, nodes []stri
 	}
 }
 
-// queueDirs returns the paths of the locks whose contenders' znodes have these parents. Parents
-// that belong to the same semaphore become one path.
+// queueDirs returns the paths of locks, given the parents of their contenders' znodes. If several
+// parents belong to one semaphore, it returns their common lock path.
 func queueDirs(parents map[string]bool) (dirs []string) {
 	for dir := range parents {
 		above := path.Dir(dir)
@@ -163,7 +167,7 @@ func queueDirs(parents map[string]bool) (dirs []string) {
 	return slices.Compact(dirs)
 }
 
-// snapshot is a znodeReader with a cache of children and znodes that were read in advance.
+// A snapshot is a znodeReader that returns children and znodes that were read in advance.
 type snapshot struct {
 	znodeReader
 	lists map[string][]string
@@ -178,7 +182,8 @@ func (s *snapshot) Children(ctx context.Context, dir string) ([]string, error) {
 	return s.znodeReader.Children(ctx, dir)
 }
 
-// Nodes implements znodeReader. It uses the cache only if all paths are in it.
+// Nodes implements znodeReader. If any of the paths was not read in advance, it reads all of them
+// from the ensemble.
 func (s *snapshot) Nodes(ctx context.Context, paths []string) ([]Node, error) {
 	nodes := make([]Node, len(paths))
 	for i, p := range paths {
@@ -191,8 +196,8 @@ func (s *snapshot) Nodes(ctx context.Context, paths []string) ([]Node, error) {
 	return nodes, nil
 }
 
-// readAll reads the queues at dirs. It first reads all lists of children, and then all
-// contenders' znodes.
+// readAll reads the queues at the paths dirs. To need few round trips, it first reads all lists
+// of children, and then all contenders' znodes.
 func readAll(ctx context.Context, e TreeEnsemble, dirs []string) ([]*Queue, error) {
 	lists, err := e.Lists(ctx, dirs)
 	if err != nil {
@@ -230,7 +235,7 @@ func readAll(ctx context.Context, e TreeEnsemble, dirs []string) ([]*Queue, erro
 	return queues, nil
 }
 
-// readNodes reads the znodes at paths, nodeBatch at a time, and returns them by path.
+// readNodes returns the znodes at paths, by path. It reads at most nodeBatch of them at a time.
 func readNodes(ctx context.Context, e znodeReader, paths []string) (map[string]Node, error) {
 	all := make(map[string]Node, len(paths))
 	for some := range slices.Chunk(paths, nodeBatch) {
@@ -245,11 +250,11 @@ func readNodes(ctx context.Context, e znodeReader, paths []string) (map[string]N
 	return all, nil
 }
 
-// Text implements render.Value. It writes the queues one after another, each in the format of
-// the command locks PATH.
+// Text implements render.Value. It writes the queues one after another, each in the format of the
+// command "locks PATH".
 func (s *Survey) Text(w io.Writer) error { return s.FitText(w, 0) }
 
-// FitText implements render.Fitter.
+// FitText implements render.Fitter. It writes the same text as Text, shortened to fit columns.
 func (s *Survey) FitText(w io.Writer, columns int) error {
 	if len(s.Queues) == 0 {
 		_, err := fmt.Fprintf(w, "no queues below %s\n", render.Safe(s.Path))
@@ -282,8 +287,8 @@ func (q *Queue) firstWaiter() (first *Contender) {
 	return first
 }
 
-// Table returns a row for each contender: the path of the lock, followed by the columns that the
-// command locks PATH prints.
+// Table returns one row for each contender. The path of the lock precedes the columns that the
+// command "locks PATH" prints.
 func (s *Survey) Table() render.Grid {
 	g := render.Grid{Header: append([]string{"PATH"}, (&Queue{}).Table().Header...)}
 	for _, q := range s.Queues {
@@ -294,7 +299,7 @@ func (s *Survey) Table() render.Grid {
 	return g
 }
 
-// Remarks returns notes for the user that are not part of the table, one per line.
+// Remarks returns the lines to print in addition to the table, such as warnings.
 func (s *Survey) Remarks() []string {
 	var lines []string
 	if s.Walked != "" {

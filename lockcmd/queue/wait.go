@@ -14,26 +14,28 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// A Wait describes a current or planned wait of this client, and the locks that the client holds
-// meanwhile.
+// A Wait describes a wait of this client for a lock, now or in the future, and the locks that the
+// client holds during the wait.
 type Wait struct {
 	Session int64
 	Path    string
-	Held    []string // server paths of the znodes of locks held by this process and its parent processes
+	// Held contains the locks that this process and its parent processes hold, as server paths of
+	// their znodes.
+	Held []string
 
-	// mode of a planned wait; empty if the client is already in the queue
+	// Mode is the mode of the lock to wait for, or empty if the client is already in the queue.
 	Mode zklock.Mode
 
-	Background bool // the wait is in the background, so unlock ends it instead of Ctrl-C
+	Background bool // the wait is in the background, so the user ends it with unlock instead of Ctrl-C
 }
 
-// maxQueues is the maximum number of queues to read for one wait.
+// maxQueues is the maximum number of queues that zksh reads to find a deadlock.
 const maxQueues = 100
 
 // Deadlock returns a line that explains why the wait cannot end, or an empty string if there is
-// no deadlock. It uses the four-letter command dump to find the locks for which the contenders
-// ahead wait, and so on. If the servers do not allow dump, it examines only the queues of Path
-// and Held.
+// no deadlock. It uses the four-letter command dump to find out which locks the clients ahead
+// wait for, directly or indirectly. If the servers do not allow dump, it examines only the queue
+// of w.Path and those of w.Held.
 func (w Wait) Deadlock(ctx context.Context, e TreeEnsemble) (string, error) {
 	own := render.Hex(w.Session)
 	queues, err := w.queues(ctx, e, own)
@@ -41,13 +43,14 @@ func (w Wait) Deadlock(ctx context.Context, e TreeEnsemble) (string, error) {
 		return "", err
 	}
 	cycle := newGraph(queues, e.ServerPath).shortestCycle(own, func(string) bool { return true })
-	if cycle == nil || shorten(cycle)[0].blocked.session() != own { // otherwise this session is not needed for the cycle
+	// If shorten removes this session, the other sessions form a deadlock without it.
+	if cycle == nil || shorten(cycle)[0].blocked.session() != own {
 		return "", nil
 	}
 	return w.describe(cycle), nil
 }
 
-// queues reads the queues that can be part of a cycle: the queues of this client, the queues of
+// queues reads the queues that can be part of a deadlock: those in which this client is, those of
 // the clients that block it, and so on.
 func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []*Queue, err error) {
 	known := map[string]bool{}
@@ -69,11 +72,12 @@ func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []
 		w.addWaiter(queues[0], own)
 	}
 	for _, node := range w.Held {
-		if dir := e.ClientPath(path.Dir(node)); e.ServerPath(dir) == path.Dir(node) { // otherwise the queue is outside the chroot
-			_ = read(dir) // skip a queue that cannot be read
+		// The queue may be outside the chroot. In this case, it has no client path.
+		if dir := e.ClientPath(path.Dir(node)); e.ServerPath(dir) == path.Dir(node) {
+			_ = read(dir) // a queue that cannot be read is skipped
 		}
 	}
-	dirs := map[string][]string{} // queue paths, by session
+	dirs := map[string][]string{} // paths of queues, by session id
 	if all, err := cluster.Ephemerals(ctx, e); err == nil {
 		dirs = queueDirsBySession(all, e)
 	}
@@ -93,7 +97,8 @@ func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []
 	return queues, nil
 }
 
-// queueDirsBySession returns, for each session, the paths of the queues in which it has a znode.
+// queueDirsBySession returns, for each session id, the paths of the queues in which that session
+// has a znode.
 func queueDirsBySession(all map[int64][]string, e TreeEnsemble) map[string][]string {
 	folders := make(map[string][]string, len(all))
 	for session, list := range all {
@@ -104,15 +109,15 @@ func queueDirsBySession(all map[int64][]string, e TreeEnsemble) map[string][]str
 	return folders
 }
 
-// addWaiter adds a contender for the planned wait to the end of the queue.
+// addWaiter adds this client to the end of the queue q, as if the planned wait had begun.
 func (w Wait) addWaiter(q *Queue, own string) {
 	c := newContender(&node{Name: zklock.Name{Kind: "Curator mutex", Mode: w.Mode}, Node: Node{Stat: &zk.Stat{}}, path: path.Join(w.Path, "-")})
 	c.Session, c.State, c.waitsForAll, c.Place = own, waits, true, len(q.Contenders)+1
-	c.Data, _ = Note("", w.Held) // marshaling strings cannot fail
+	c.Data, _ = Note("", w.Held) // cannot fail, because a note contains only strings and numbers
 	q.Contenders = append(q.Contenders, c)
 }
 
-// describe returns a description of a cycle that begins with this client.
+// describe explains a deadlock cycle in words, beginning with this client.
 func (w Wait) describe(cycle []edge) string {
 	verb := "waits"
 	if w.Mode != "" {
@@ -120,7 +125,9 @@ func (w Wait) describe(cycle []edge) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: this zksh holds %s and %s for %s", deadlockLabel(cycle), cycle[len(cycle)-1].blocked.q.Path, verb, cycle[0].blocked.q.Path)
-	ahead, runs := cycle[0].blocker, "" // the contender ahead, and text about a command that runs under its lock
+	// ahead is the contender that blocks the previous one. runs mentions a command that runs under
+	// the lock of ahead.
+	ahead, runs := cycle[0].blocker, ""
 	for _, e := range cycle[1:] {
 		if e.runsCommand {
 			runs = fmt.Sprintf("runs %s, which ", e.blocker.c)
@@ -136,8 +143,9 @@ func (w Wait) describe(cycle []edge) string {
 	return render.Safe(b.String() + "; to end this wait, use: " + end)
 }
 
-// deadlockLabel returns "deadlock" if all waiters are zksh processes. Other clients may have
-// several threads in one session. For them, it is only a possible deadlock.
+// deadlockLabel returns "deadlock" if all waiters are zksh processes. Otherwise, it returns
+// "possible deadlock", because other clients may use one session for several threads, of which
+// only one is blocked.
 func deadlockLabel(cycle []edge) string {
 	if slices.ContainsFunc(cycle, func(e edge) bool { return !e.blocked.c.waitsForAll }) {
 		return "possible deadlock"
