@@ -9,17 +9,16 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// serverCounters contains the sums of counters over all servers to which contenders are
-// connected.
+// serverCounters contains traffic counters, summed over all servers that the contenders use.
 type serverCounters struct {
-	received    int // frames received from all clients, including the query for the counters
-	connections int // connections of all clients, including the one for the query
+	received    int // frames that the servers received, including the queries for these counters
+	connections int // open client connections, including those of the queries
 }
 
 var counterLines = regexp.MustCompile(`(?m)^(Received|Connections): (\d+)$`)
 
-// readServerCounters reads the counters with the four-letter command srvr, which servers allow
-// by default. It returns nil if any of the servers does not answer.
+// readServerCounters sums the counters in the output of the four-letter command srvr, which
+// servers allow by default. It returns nil if any of the servers does not answer.
 func readServerCounters(ctx context.Context, s *zkconn.Session, servers []string) *serverCounters {
 	var sum serverCounters
 	for _, addr := range servers {
@@ -29,7 +28,7 @@ func readServerCounters(ctx context.Context, s *zkconn.Session, servers []string
 			return nil
 		}
 		for _, line := range found {
-			n, _ := strconv.Atoi(line[2]) // counterLines matches only digits
+			n, _ := strconv.Atoi(line[2]) // cannot fail, because counterLines matches only digits
 			if line[1] == "Received" {
 				sum.received += n
 			} else {
@@ -40,21 +39,22 @@ func readServerCounters(ctx context.Context, s *zkconn.Session, servers []string
 	return &sum
 }
 
-// audit compares the number of frames that lockdemo sent with the servers' counters.
+// An audit compares the number of frames that lockdemo counted with the servers' own counters.
 type audit struct {
-	wire      int  // frames that lockdemo sent in the measured period
-	server    int  // frames that the servers received in that period, without the queries for the counters
-	reported  bool // the servers reported their counters
-	disturbed bool // other clients may explain the difference
+	wire      int  // frames that lockdemo sent to the servers during the measurement
+	server    int  // frames that the servers received then, without the queries for their counters
+	reported  bool // whether the servers reported their counters
+	disturbed bool // whether traffic of other clients may explain a difference
 }
 
-// newAudit compares the contenders' traffic with the increase of the servers' counters from
-// start to end. earlier was read immediately before start. If the servers received more than the
-// query for the counters between these two, other clients are active. Other clients may also be
-// active if the servers have more connections than lockdemo and the shell. If neither is the
-// case, but the servers received more frames than the contenders' traffic and the shell's pings
-// explain, other clients connected and disconnected in the meantime. A frame of a client that
-// was killed may or may not have reached the server.
+// newAudit compares counted, the contenders' traffic, with the increase of the servers' counters
+// from start to end. earlier was read immediately before start.
+//
+// Traffic of other clients can explain a difference. There are other clients if the servers
+// received more than one query between earlier and start, or if they have more connections than
+// lockdemo and the shell. There are also some if the servers received more frames than the
+// contenders and the shell can have sent. A frame that a killed client sent may or may not have
+// reached the server.
 func newAudit(counted traffic, connections, pings int, servers []string, earlier, start, end *serverCounters) audit {
 	wire := counted.sent
 	if earlier == nil || start == nil || end == nil {
@@ -78,7 +78,8 @@ func newAudit(counted traffic, connections, pings int, servers []string, earlier
 	return a
 }
 
-// agrees reports whether the number of frames sent does not contradict the servers' counters.
+// agrees reports whether the servers' counters confirm lockdemo's count of frames, or at least do
+// not contradict it.
 func (a audit) agrees() bool { return !a.reported || a.server == a.wire || a.disturbed }
 
 func (a audit) String() string {
@@ -93,34 +94,34 @@ func (a audit) String() string {
 	return fmt.Sprintf("NOT server (%+d)", a.server-a.wire)
 }
 
-// formula predicts the number of requests and notifications for passing the lock through n
+// A formula predicts how many requests and notifications it takes to pass the lock through n
 // contenders.
 type formula struct {
 	text    string
 	matches func(n int, t traffic) bool
 }
 
-// chainFormula applies to recipes in which each client watches its predecessor. Each release
-// costs a delete request, a notification and a list request.
+// chainFormula is for recipes in which each client watches its predecessor. Each release costs
+// one delete request, one notification and one list request.
 var chainFormula = &formula{"= 2N+1", func(n int, t traffic) bool {
 	return t.requests == 2*n+1 && t.notifications == n
 }}
 
-// leaseFormula applies to zksh's own recipe. There, a waiter need not list again if it is the
-// only one after the holder. The starter, which has not waited, reads its own znode once,
-// perhaps during the measured period.
+// leaseFormula is for zksh's own recipe, which costs one request less if only one contender
+// waits. The first holder, which did not have to wait, reads its own znode once. That request may
+// fall into the measured period.
 var leaseFormula = &formula{"= 2N (+2)", func(n int, t traffic) bool {
 	return t.requests >= 2*n && t.requests <= 2*n+2 && t.notifications == n
 }}
 
-// herdFormula applies to recipes in which all clients watch the folder. Each change notifies all
-// waiters and the holder, and the waiters list the folder again. A slow client misses some
-// notifications.
+// herdFormula is for recipes in which all clients watch the folder. Each change notifies the
+// holder and all waiters, and the waiters list the folder again. It is an upper bound, because
+// slow clients miss some notifications.
 var herdFormula = &formula{"≤ N²/2+3N/2+1", func(n int, t traffic) bool {
 	return t.requests >= 2*n+1 && t.requests <= n*(n+3)/2+1 && t.notifications >= n && t.notifications <= n*(n+3)/2
 }}
 
-// pollFormula applies to recipes without watches.
+// pollFormula is for recipes that poll. They use no watches, so they get no notifications.
 var pollFormula = &formula{"none notified", func(n int, t traffic) bool {
 	return t.requests >= 2*n+1 && t.notifications == 0
 }}

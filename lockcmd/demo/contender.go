@@ -14,40 +14,41 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// contender is one client that contends for the lock in a scene. Its methods are the operations
-// of which the lock recipes consist.
+// A contender is one client in a scene that competes for the lock. Its methods are the steps from
+// which the lock recipes are built.
 type contender struct {
 	*scene
 	*sessionSlot
-	number int  // 0 is the starter, which holds the lock until all others have queued
-	reader bool // wants the shared lock
+	number int  // 0 for the starter, which holds the lock until all others are in the queue
+	reader bool // whether it wants the shared lock instead of the exclusive one
 
-	node    string            // name of its znode
-	wake    chan zk.EventType // capacity 1; receives the events of watches
-	arrived chan struct{}     // closed when it first waits for the lock, holds it or has ended
+	node    string            // name of the contender's znode in the folder
+	wake    chan zk.EventType // receives the events of the contender's watches; capacity 1
+	arrived chan struct{}     // closed once the contender waits for the lock, holds it or has ended
 	kill    context.CancelCauseFunc
 
-	refereeState // guarded by the referee's mu
+	refereeState // guarded by referee.mu
 }
 
-// Errors that end one contender, while the scene continues.
+// Errors that end one contender but not the scene.
 var (
 	errKilled = errors.New("killed")
 	errGaveUp = errors.New("gave up")
 )
 
-// Arguments of create and list. numbered makes create add a sequence number, and watched makes
-// list set a watch.
+// Arguments for the boolean parameters of create and list: numbered adds a sequence number to the
+// znode's name, and watched sets a watch.
 const (
 	numbered, fixed    = true, false
 	watched, unwatched = true, false
 )
 
-// create creates the contender's ephemeral znode in the folder. If the servers have removed
-// the empty folder, it creates the folder again.
+// create creates the contender's ephemeral znode in the folder. If the servers have deleted the
+// empty folder, create creates it again.
 func (c *contender) create(ctx context.Context, name string, sequential bool) error {
 	made, err := c.make(ctx, name, sequential)
-	for isNoNode(err) { // retry, because the folder may be filled, emptied and removed again meanwhile
+	// Retry in a loop, because the servers may delete the folder again before make runs.
+	for isNoNode(err) {
 		if err = c.createFolderIn(ctx, c.session, c.folder); err == nil {
 			made, err = c.make(ctx, name, sequential)
 		}
@@ -68,15 +69,15 @@ func (c *contender) make(ctx context.Context, name string, sequential bool) (pat
 	return made.Path(), err
 }
 
-// unlock releases the lock by deleting the contender's own znode. Most recipes use it.
+// unlock releases the lock by deleting the contender's znode, as in most recipes.
 func (c *contender) unlock(ctx context.Context) error { return c.delete(ctx, c.node) }
 
 func (c *contender) delete(ctx context.Context, name string) error {
 	return zkconn.Exec(ctx, c.session, zkconn.Delete(c.path(name), -1))
 }
 
-// list returns the names in the folder, sorted by sequence number. If watch is set, it sets a
-// watch on the children of the folder.
+// list returns the names of the znodes in the folder, sorted by sequence number. If watch is set,
+// it also watches the children of the folder.
 func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
 	var wake chan<- zk.EventType
 	if watch {
@@ -87,8 +88,8 @@ func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
 	return names, err
 }
 
-// listAhead returns the names in the folder that precede the contender's own znode. The last one
-// is its direct predecessor.
+// listAhead returns the names in the folder that precede the contender's own znode. The last of
+// them is the direct predecessor.
 func (c *contender) listAhead(ctx context.Context, watch bool) ([]string, error) {
 	names, err := c.list(ctx, watch)
 	if err != nil {
@@ -101,8 +102,8 @@ func (c *contender) listAhead(ctx context.Context, watch bool) ([]string, error)
 	return names[:at], nil
 }
 
-// watchAndWait reads a znode, sets a data watch on it and waits until the watch fires. If the
-// znode is gone, it returns the error NoNode and sets no watch.
+// watchAndWait sets a data watch on a znode and waits until the watch fires. If the znode does
+// not exist, it sets no watch and returns zkconn.NoNode.
 func (c *contender) watchAndWait(ctx context.Context, name string) error {
 	if _, _, err := c.session.Get(ctx, c.path(name), c.wake); err != nil {
 		return err
@@ -110,7 +111,7 @@ func (c *contender) watchAndWait(ctx context.Context, name string) error {
 	return c.waitForWatch(ctx)
 }
 
-// watchExists reports whether a znode exists, and sets a watch that fires when the znode is
+// watchExists reports whether a znode exists. It also sets a watch that fires when the znode is
 // created, changed or deleted.
 func (c *contender) watchExists(ctx context.Context, name string) (bool, error) {
 	err := zkconn.Exec(ctx, c.session, zkconn.Exists(c.path(name)).Wake(c.wake))
@@ -120,7 +121,7 @@ func (c *contender) watchExists(ctx context.Context, name string) (bool, error) 
 	return err == nil, err
 }
 
-// waitForWatch waits until a watch fires.
+// waitForWatch waits until one of the contender's watches fires.
 func (c *contender) waitForWatch(ctx context.Context) error {
 	c.beginWait()
 	select {
@@ -134,9 +135,9 @@ func (c *contender) waitForWatch(ctx context.Context) error {
 	return pause(ctx, c.wakeDelay)
 }
 
-// waitForPoll waits for the poll interval. The first time, it waits for a random part of the
-// interval, because real clients do not start at the same moment. For the starter, it returns at
-// once.
+// waitForPoll waits for the poll interval before the next attempt to acquire the lock. Its first
+// wait is random and shorter, because real clients do not start at the same moment. The starter
+// does not wait at all.
 func (c *contender) waitForPoll(ctx context.Context) error {
 	switch first := c.beginWait(); {
 	case c.number == 0:
@@ -147,8 +148,8 @@ func (c *contender) waitForPoll(ctx context.Context) error {
 	return pause(ctx, c.poll)
 }
 
-// waitForFlag simulates a flaw of the client in the article: its watcher sets a flag, and the
-// client checks this flag only once a second. Without --classic, waitForFlag returns at once.
+// waitForFlag simulates a flaw of the client in the article: its watcher only sets a flag, which
+// the client checks once a second. Without --classic, waitForFlag returns at once.
 func (c *contender) waitForFlag(ctx context.Context) error {
 	if !c.classic || c.number == 0 {
 		return nil
@@ -162,8 +163,8 @@ func lastOf(names []string) string { return names[len(names)-1] }
 
 func isNoNode(err error) bool { return errors.Is(err, zkconn.NoNode) }
 
-// sequenceNumber returns the sequence number at the end of a znode's name, or noTicket if there
-// is none.
+// sequenceNumber returns the sequence number at the end of a znode's name, or noTicket if the
+// name has none.
 func sequenceNumber(name string) int {
 	const digits = 10
 	n, err := strconv.Atoi(name[max(0, len(name)-digits):])
@@ -185,8 +186,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// run executes the whole part of the contender in the scene: it acquires the lock, holds it for
-// a while and releases it.
+// run plays the contender's part in the scene: it acquires the lock, holds it for a while and
+// releases it.
 func (c *contender) run(ctx context.Context) error {
 	recipe := c.scheme.recipe(c)
 	err := recipe.lock(ctx)
@@ -204,7 +205,7 @@ func (c *contender) run(ctx context.Context) error {
 		c.setState(killed)
 	case errors.Is(err, errGaveUp):
 		c.setState(gaveUp)
-		return c.sessionSlot.close() // the article's program exits, so its session ends
+		return c.sessionSlot.close() // the article's program exits here, which ends its session
 	case err == nil:
 		c.setState(left)
 	default:
@@ -213,7 +214,7 @@ func (c *contender) run(ctx context.Context) error {
 	return nil
 }
 
-// work holds the lock for the time that the scene requires.
+// work holds the lock as long as the scene requires.
 func (c *contender) work(ctx context.Context) error {
 	switch {
 	case c.number == 0:

@@ -6,8 +6,8 @@ import (
 )
 
 // curator is the recipe of Curator's InterProcessMutex. Each client watches its predecessor with
-// getData, and lists the folder again when the predecessor is gone. The znode's name contains a
-// unique mark. If the reply to create is lost, the client finds its znode by this mark.
+// getData, and lists the folder again once the predecessor has left. The znode's name contains a
+// unique id. If the reply to the create request is lost, the client finds its znode by this id.
 type curator struct{ *contender }
 
 func (l curator) lock(ctx context.Context) error {

@@ -27,7 +27,7 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// Command returns the command lockdemo.
+// Command returns the definition of the command lockdemo.
 func Command() *commands.Command {
 	names := make([]string, len(schemes))
 	for i, s := range schemes {
@@ -67,7 +67,7 @@ func Command() *commands.Command {
 	}
 }
 
-// flagValues are the values of the flags as the user typed them.
+// flagValues contains the values of lockdemo's flags.
 type flagValues struct {
 	fs    *pflag.FlagSet
 	rules rules
@@ -79,7 +79,7 @@ type flagValues struct {
 	record, svg string
 }
 
-// declare declares the command's flags and returns their values.
+// declare adds lockdemo's flags to fs. The result contains their values once fs has been parsed.
 func declare(fs *pflag.FlagSet) *flagValues {
 	w := &flagValues{fs: fs}
 	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50", "run with this `number` of contenders; separate several numbers with commas")
@@ -99,7 +99,8 @@ func declare(fs *pflag.FlagSet) *flagValues {
 	return w
 }
 
-// plan checks the flags and the names of the schemes, and returns a plan of the scenes to run.
+// plan returns the scenes to run. It returns an error if a flag or the name of a scheme is
+// invalid.
 func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 	p := &plan{rules: w.rules, yes: w.yes, record: w.record, svg: w.svg, schemes: selectSchemes(names)}
 	if w.rules.classic {
@@ -132,13 +133,13 @@ func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 	return p, nil
 }
 
-// killSessionTimeout is the maximum session timeout of the contenders if one of them is killed.
-// It is short, so that the servers soon expire the session of that client. A server may impose a
-// longer timeout.
+// killSessionTimeout is the maximum session timeout that contenders request if one of them will
+// be killed. It is short, so that the servers soon expire the killed client's session. A server
+// may still choose a longer timeout.
 const killSessionTimeout = 4 * time.Second
 
-// setClassicDefaults replaces the default values of flags by the values in the first article. It
-// does not change flags that the user has set.
+// setClassicDefaults sets flags to the values used in the first article. It does not change flags
+// that the user has set.
 func (w *flagValues) setClassicDefaults(p *plan) {
 	if !w.fs.Changed("hold") {
 		p.hold = 2 * time.Second
@@ -151,11 +152,11 @@ func (w *flagValues) setClassicDefaults(p *plan) {
 	}
 }
 
-// maxContenders is the largest number of contenders that -n accepts. With more, the output would
+// maxContenders is the maximum number of contenders that -n accepts. With more, the output would
 // be unreadable.
 const maxContenders = 1000
 
-// selectSchemes returns the schemes with these names, or all schemes if names is empty.
+// selectSchemes returns the schemes with the given names, or all schemes if names is empty.
 func selectSchemes(names []string) []scheme {
 	if len(names) == 0 {
 		return schemes
@@ -171,8 +172,8 @@ func selectSchemes(names []string) []scheme {
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
-// enterPrompt returns a function that waits until the user presses Enter. It returns nil if
-// there is no input to read from.
+// enterPrompt returns a function that waits until the user presses Enter, or nil if there is no
+// input to read.
 func enterPrompt(env *commands.Env) func(context.Context) error {
 	if env.Mode == commands.ByHand {
 		return func(ctx context.Context) error {
@@ -192,7 +193,9 @@ func enterPrompt(env *commands.Env) func(context.Context) error {
 		env.Screen.Alert("press Enter to continue")
 		if !reading {
 			reading = true
-			go func() { // ends when the user presses Enter or the program exits, because a read cannot be canceled
+			// This goroutine ends when the user presses Enter or the program exits, because a
+			// blocked read cannot be canceled.
+			go func() {
 				_, err := lines.ReadString('\n')
 				pressed <- err
 			}()
@@ -207,17 +210,17 @@ func enterPrompt(env *commands.Env) func(context.Context) error {
 	}
 }
 
-// A plan says which scenes to run, and with which settings.
+// A plan contains the scenes to run, and their settings.
 type plan struct {
 	rules
 	schemes []scheme
-	sizes   []int // numbers of contenders
-	yes     bool  // do not ask for confirmation
+	sizes   []int // numbers of contenders to run each scheme with
+	yes     bool  // whether to skip the confirmation
 
-	record, svg string // names of the files to write; empty means none
+	record, svg string // names of the output files, or empty for none
 }
 
-// run runs all scenes, if the user confirms this, and returns their cost.
+// run asks for confirmation, runs all scenes of the plan and returns their costs.
 func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	if err := env.Session.Ready(ctx); err != nil {
 		return nil, err
@@ -245,8 +248,8 @@ func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	return sum, err
 }
 
-// confirm reports whether lockdemo may use the servers. It asks the user, unless the server is a
-// sandbox or -y is set.
+// confirm reports whether lockdemo may create znodes on the servers. It asks the user, unless the
+// server is a sandbox or the flag -y is set.
 func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 	addr := env.Session.Info().Addr
 	text, err := env.Session.FourLetter(ctx, addr, "srvr")
@@ -264,10 +267,11 @@ func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 	return yes, err
 }
 
-// runScenes runs each scheme with each number of contenders.
+// runScenes runs each scheme of the plan with each number of contenders.
 func (p *plan) runScenes(ctx context.Context, st *runner) (*summary, error) {
 	sum := &summary{}
-	if err := st.open(ctx, slices.Max(p.sizes)+1); err != nil { // fails before the first scene if the servers do not accept enough sessions
+	// If the servers do not accept enough sessions, fail before the first scene.
+	if err := st.open(ctx, slices.Max(p.sizes)+1); err != nil {
 		return sum, err
 	}
 	if err := st.createFolder(ctx, st.root); err != nil {

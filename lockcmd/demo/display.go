@@ -12,23 +12,23 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// event is a change of a contender's state in a scene, or a momentary event such as a rejected
-// write.
+// An event is a change of a contender's state in a scene, or a single occurrence such as a
+// rejected write.
 type event struct {
 	scene *scene
-	at    time.Duration // since the scene began
+	at    time.Duration // time since the scene began
 
 	Contender int
 	Event     state
 }
 
-// Text writes the event as one line.
+// Text writes the event as one line of text.
 func (e event) Text(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s n=%d  %8.1f ms  %3d %s\n", e.scene.scheme.name, e.scene.n, ms(e.at), e.Contender, e.Event)
 	return err
 }
 
-// IsEvent implements render.Event.
+// IsEvent marks event as a render.Event.
 func (event) IsEvent() {}
 
 // MarshalJSON encodes the event as one JSON object.
@@ -40,33 +40,36 @@ func ms(d time.Duration) float64 {
 	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// display shows the progress of scenes: as lanes on a terminal, and otherwise as one line per
-// event. Contenders add events without waiting for output. A single goroutine writes all output.
+// A display shows the progress of scenes. On a terminal it draws a lane for each contender, and
+// elsewhere it prints a line for each event. Contenders never wait for output, because a separate
+// goroutine writes it.
 type display struct {
 	screen    commands.Screen
 	region    commands.Region
-	recording *recording // nil without --record
+	recording *recording // recording of the terminal, or nil without --record
 
 	mu     sync.Mutex
 	events []event
-	wake   chan struct{} // capacity 1; tells the goroutine that events may not be empty
+	// wake tells the goroutine that events may not be empty. Its capacity is 1.
+	wake chan struct{}
 
-	requests chan func() error // functions that the goroutine must call
+	requests chan func() error // functions for the goroutine to call
 	done     chan struct{}
-	err      error // first output error; read it only after done is closed
+	// err is the first error when writing output. Read it only after done is closed.
+	err error
 
-	timelines []*timeline // timelines of all scenes so far; used only by the goroutine
+	timelines []*timeline // all scenes so far, the current one last; used only by the goroutine
 }
 
-// framePause is the time between two redraws of a terminal.
+// framePause is the minimum time between two redraws of the terminal.
 const framePause = 100 * time.Millisecond
 
-// openDisplay starts a display. The display calls fail if it cannot write its output. The caller
-// must call close.
+// openDisplay starts a display, which calls fail if it cannot write its output. The caller must
+// call close at the end.
 func openDisplay(screen commands.Screen, c *recording, fail func(error)) *display {
 	s := &display{screen: screen, region: screen.Region(commands.Answers), recording: c,
 		wake: make(chan struct{}, 1), requests: make(chan func() error), done: make(chan struct{})}
-	go func() { // ends when close is called, which waits for it
+	go func() { // ends when close is called
 		defer close(s.done)
 		tick := time.NewTicker(framePause)
 		defer tick.Stop()
@@ -81,7 +84,8 @@ func openDisplay(screen commands.Screen, c *recording, fail func(error)) *displa
 			case do, open = <-s.requests:
 				if open {
 					err = do()
-				} else { // close the region here, so that no later tick draws it again
+					// Close the region here, so that no later tick draws it again.
+				} else {
 					err = errors.Join(s.takeEvents(), s.region.Close(false))
 				}
 			}
@@ -94,15 +98,15 @@ func openDisplay(screen commands.Screen, c *recording, fail func(error)) *displa
 	return s
 }
 
-// close waits until all events have been shown, and then ends the display.
+// close waits until all events have been shown, and then stops the display.
 func (s *display) close() error {
 	close(s.requests)
 	<-s.done
 	return s.err
 }
 
-// do makes the display's goroutine call f after it has shown all earlier events, and waits for
-// that call to return.
+// do makes the display's goroutine call f once it has shown all earlier events, and waits until f
+// has returned.
 func (s *display) do(f func() error) {
 	ended := make(chan struct{})
 	s.requests <- func() error {
@@ -115,7 +119,7 @@ func (s *display) do(f func() error) {
 	<-ended
 }
 
-// begin starts the timeline of a new scene.
+// begin adds a timeline for a scene that begins.
 func (s *display) begin(sc *scene) {
 	s.do(func() error {
 		s.timelines = append(s.timelines, newTimeline(sc))
@@ -131,7 +135,7 @@ func (s *display) finish(r *result) {
 	})
 }
 
-// keepPicture makes the current picture remain on the screen, and then calls ask.
+// keepPicture leaves the current picture of the lanes on the screen, and calls ask below it.
 func (s *display) keepPicture(ctx context.Context, ask func(context.Context) error) (err error) {
 	s.do(func() error {
 		if err := s.draw(); err != nil {
@@ -146,7 +150,7 @@ func (s *display) keepPicture(ctx context.Context, ask func(context.Context) err
 	return err
 }
 
-// add queues an event for the display, without waiting for output.
+// add queues an event to be shown. It does not wait for output.
 func (s *display) add(e event) {
 	s.mu.Lock()
 	s.events = append(s.events, e)
@@ -157,7 +161,8 @@ func (s *display) add(e event) {
 	}
 }
 
-// takeEvents moves the queued events to the timeline. Without a terminal, it also prints them.
+// takeEvents moves the queued events to the current timeline. If the output is not a terminal, it
+// also prints them.
 func (s *display) takeEvents() error {
 	s.mu.Lock()
 	events := s.events
@@ -175,7 +180,7 @@ func (s *display) takeEvents() error {
 	return nil
 }
 
-// draw redraws the lanes of the current scene.
+// draw redraws the lanes of the current scene on the terminal and in the recording.
 func (s *display) draw() error {
 	if len(s.timelines) == 0 {
 		return nil

@@ -14,17 +14,17 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// Sizes of the parts of the SVG picture, in pixels.
+// Sizes in the SVG picture, in pixels.
 const (
 	svgWidth  = 960
-	svgLabel  = 30 // width of the label to the left of a lane
+	svgLabel  = 30 // width of the labels to the left of the lanes
 	svgLane   = 9
-	svgHead   = 34 // height of the title above a scene
+	svgHead   = 34 // height of a scene's title
 	svgLegend = 30
 )
 
-// drawSVG draws the lanes of several scenes, one scene below another. All scenes have the same
-// time scale, so the picture of a faster scene is shorter.
+// drawSVG draws scenes as lanes, one scene below the other. All scenes have the same time scale,
+// so a faster scene has a shorter picture.
 func drawSVG(w io.Writer, timelines []*timeline) error {
 	var longest time.Duration
 	height := svgLegend
@@ -60,20 +60,20 @@ path.ends{stroke:#111;stroke-width:2}
 	return err
 }
 
-// legends contains the entries of the picture's legend. Each state has its own shape, so that
-// readers can distinguish the states without colors.
+// legends contains the entries of the picture's legend. Each has its own shape, so that readers
+// need not rely on colors.
 var legends = []struct{ class, text string }{
 	{"waits", "waits"}, {"holds", "holds the lock"}, {"woken", "is woken"}, {"vain", "woken in vain"},
 	{"refused", "refused by the server"}, {"ends", "killed, or gave up"},
 }
 
-// svgClass maps states to their CSS classes in the picture. States without a class are not
+// svgClass maps each state to its CSS class in the picture. States that are not listed are not
 // drawn.
 var svgClass = map[state]string{waits: "waits", holds: "holds", woken: "woken", vain: "vain", refused: "refused",
 	killed: "ends", gaveUp: "ends"}
 
-// shapePath returns the SVG path of the shape for a class. This is a line from start to end if
-// the state lasts, or a mark at start if it is momentary. y is the vertical position.
+// shapePath returns the SVG path for a state with the given class, at the vertical position y. A
+// lasting state is a line from start to end; any other state is a mark at start.
 func shapePath(class string, start, end, y float64) string {
 	switch class {
 	case "waits", "holds":
@@ -88,7 +88,7 @@ func shapePath(class string, start, end, y float64) string {
 	return fmt.Sprintf("M%.1f %.1fl6 6m0 -6l-6 6", start-3, y-3)
 }
 
-// svg draws one scene at the vertical position y.
+// svg writes the SVG elements of one scene to s, with its top edge at the vertical position y.
 func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	title := fmt.Sprintf("%s, %d contenders", b.scene.scheme.name, b.scene.n)
 	if r := b.result; r != nil {
@@ -99,7 +99,8 @@ func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	for i, lane := range b.lanes {
 		at := float64(y + svgHead + i*svgLane)
 		fmt.Fprintf(s, `<text class="n" x="%d" y="%.1f">%d</text>`+"\n", svgLabel-6, at+3, i)
-		paths := map[string]string{} // one path for each class, because thousands of shapes are slow to render
+		// Use one path for each class, because browsers render thousands of separate shapes slowly.
+		paths := map[string]string{}
 		for j, m := range lane {
 			until := b.last.at
 			for _, next := range lane[j+1:] {
@@ -120,11 +121,11 @@ func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	}
 }
 
-// maxDrawnContenders is how many contenders a reader can distinguish in the SVG picture.
+// maxDrawnContenders is the number of contenders that readers can still distinguish in a picture.
 const maxDrawnContenders = 20
 
-// saveSVG saves a picture of one scene of each scheme. It chooses the largest scene with at most
-// maxDrawnContenders contenders or, if all have more, the smallest one.
+// saveSVG writes an SVG file with one scene of each scheme. It chooses the largest scene with at
+// most maxDrawnContenders contenders or, if there is none, the smallest scene.
 func saveSVG(name string, timelines []*timeline) error {
 	var chosen []*timeline
 	for _, b := range timelines {
@@ -144,16 +145,16 @@ func saveSVG(name string, timelines []*timeline) error {
 	return errors.Join(drawSVG(f, chosen), f.Close())
 }
 
-// recording is a file that records the lanes on the terminal in the format asciicast 2: a header
-// line of JSON, and one line for each write to the terminal.
+// A recording is a file with everything that the display draws on the terminal, in the format
+// asciicast 2. The file contains a header line in JSON, and then one line for each write.
 type recording struct {
 	file      *os.File
 	started   time.Time
 	lastFrame []string
-	err       error // first error when writing the file
+	err       error // first error when writing to the file
 }
 
-// Size of the recorded terminal.
+// Width and height of the recorded terminal, in characters.
 const castColumns, castRows = 80, 24
 
 func newRecording(name string) (*recording, error) {
@@ -176,7 +177,7 @@ func (c *recording) write(line any) {
 	}
 }
 
-// frame records a picture, unless it is the same as the previous one.
+// frame records a picture of the lanes, unless it is the same as the previous one.
 func (c *recording) frame(lines []string) {
 	if slices.Equal(lines, c.lastFrame) {
 		return
@@ -192,7 +193,7 @@ func (c *recording) frame(lines []string) {
 
 func (c *recording) output(text string) { c.write([]any{time.Since(c.started).Seconds(), "o", text}) }
 
-// close records the text that end writes, and closes the file.
+// close records the final text, which end writes, and closes the file.
 func (c *recording) close(end func(w io.Writer) error) error {
 	if c == nil {
 		return nil

@@ -8,17 +8,17 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// timeline is the history of one scene, with a lane for each contender.
+// A timeline is the history of one scene, with one lane for each contender.
 type timeline struct {
 	scene  *scene
 	lanes  [][]laneEvent
 	last   event
 	total  map[state]int
-	result *result // set when the scene is over
+	result *result // nil until the scene is over
 }
 
-// laneEvent is one entry in a contender's lane: a momentary event, or the beginning of a state
-// that lasts.
+// A laneEvent is an entry in a contender's lane: the beginning of a lasting state, or a single
+// occurrence.
 type laneEvent struct {
 	at    time.Duration
 	state state
@@ -31,19 +31,19 @@ func newTimeline(sc *scene) *timeline {
 func (b *timeline) add(e event) {
 	b.lanes[e.Contender] = append(b.lanes[e.Contender], laneEvent{e.at, e.Event})
 	b.total[e.Event]++
-	if e.Contender == 0 && e.Event == releases { // the starter's release begins the measurement
+	// The measurement begins when the starter releases the lock.
+	if e.Contender == 0 && e.Event == releases {
 		b.total[vain] = 0
 	}
 	b.last = e
 }
 
-// styles contains the symbols and descriptions of the states. If several states fall into the
-// same column, the one that comes last in this list is drawn. Each visible state has its own
-// symbol.
+// styles contains the symbols and descriptions of all states. If several states share a column of
+// a lane, the one that comes last in this list is drawn. Each visible state has its own symbol.
 var styles = []struct {
 	is     state
 	symbol string
-	lasts  bool // the state lasts until the next one for which this is set
+	lasts  bool // whether the state lasts until the next lasting one
 	legend string
 	words  string
 }{
@@ -59,7 +59,7 @@ var styles = []struct {
 	{killed, "†", true, "killed", "is killed: its znode stays until the session times out"},
 }
 
-// styleIndex returns the index of a state in styles.
+// styleIndex returns the index of the given state in styles.
 func styleIndex(s state) int {
 	for i, l := range styles {
 		if l.is == s {
@@ -69,10 +69,10 @@ func styleIndex(s state) int {
 	return 0
 }
 
-// drawLane draws a lane from the beginning of the scene to the last event, with at most this
-// many columns.
+// drawLane returns a contender's lane as text of at most the given number of columns. The text
+// covers the time from the beginning of the scene to the last event.
 func (b *timeline) drawLane(lane []laneEvent, columns int) string {
-	const minStep = 2 * time.Millisecond // minimum duration of a column
+	const minStep = 2 * time.Millisecond // shortest time that one column represents
 	step := max(minStep, b.last.at/time.Duration(columns)+1)
 	var s strings.Builder
 	state, i := 0, 0
@@ -94,7 +94,7 @@ func (b *timeline) drawLane(lane []laneEvent, columns int) string {
 	return s.String()
 }
 
-// lastEventText returns a description of the last event in the scene.
+// lastEventText describes the latest event of the scene in words.
 func (b *timeline) lastEventText() string {
 	if b.last.scene == nil {
 		return ""
@@ -106,7 +106,7 @@ func (b *timeline) lastEventText() string {
 	return fmt.Sprintf("%.1f ms  %s %s", ms(b.last.at), who, styles[styleIndex(b.last.Event)].words)
 }
 
-// legend returns an explanation of the symbols of those states that have occurred in the scene.
+// legend explains the symbols of those states that have occurred in the scene.
 func (b *timeline) legend() string {
 	var parts []string
 	for _, l := range styles {
@@ -117,9 +117,9 @@ func (b *timeline) legend() string {
 	return strings.Join(parts, "  ")
 }
 
-// picture draws the current state of the scene for a terminal of this size.
+// picture returns the current state of the scene as lines for a terminal of the given size.
 func (b *timeline) picture(columns, rows int) []string {
-	const otherLines = 5 // number of lines besides the lanes
+	const otherLines = 5 // number of lines above and below the lanes
 	t := b.scene.trafficSoFar()
 	lines := []string{
 		fmt.Sprintf("%s, %d contenders", b.scene.scheme.name, b.scene.n),
@@ -129,10 +129,11 @@ func (b *timeline) picture(columns, rows int) []string {
 	return append(lines, "", render.Cut(b.lastEventText(), columns-1), render.Cut(b.legend(), columns-1))
 }
 
-// rows draws the lanes, several of them side by side if necessary. If there are too many lanes,
-// it draws only the current state of each contender.
+// rows returns the lanes of all contenders, side by side if that is necessary to fit maxRows. If
+// there are still too many lanes, it shows only the current state of each contender.
 func (b *timeline) rows(columns, maxRows int) (rows []string) {
-	const gap, minLaneWidth = 2, 4 // space between two lanes, and minimum width of a lane, in columns
+	// Space between two lanes, and minimum width of a lane, in columns.
+	const gap, minLaneWidth = 2, 4
 	digits := len(fmt.Sprint(b.scene.n))
 	lanesPerRow := (len(b.lanes)-1)/maxRows + 1
 	rowCount := (len(b.lanes)-1)/lanesPerRow + 1
@@ -151,7 +152,7 @@ func (b *timeline) rows(columns, maxRows int) (rows []string) {
 	return rows
 }
 
-// compactRows draws one symbol for each contender: its current state. Each row begins with the
+// compactRows shows the current state of each contender as one symbol. Each row begins with the
 // number of its first contender.
 func (b *timeline) compactRows(columns, digits int) (rows []string) {
 	var line strings.Builder

@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// local combines a lock within each process with a lock in ZooKeeper. In each process, only the
-// thread that holds the process's lock queues in ZooKeeper, so few clients wait there. To
-// release the ZooKeeper lock, a thread deletes the first znode in the list, because it assumes
-// that this is its own. The next thread of the process continues only after the previous one has
+// local combines a lock inside each process with a lock in ZooKeeper. Only the thread that holds
+// its process's lock queues in ZooKeeper, so few clients wait there.
+//
+// To release the ZooKeeper lock, a thread deletes the first znode in the list, because it assumes
+// that this znode is its own. The next thread of the process continues after the previous one has
 // ended.
 type local struct{ *contender }
 
-// threadsPerProcess is the number of contenders that act as the threads of one process.
+// threadsPerProcess is the number of contenders that simulate the threads of one process.
 const threadsPerProcess = 5
 
 func (l local) lock(ctx context.Context) error {
@@ -22,7 +23,8 @@ func (l local) lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	context.AfterFunc(ctx, func() { <-l.process() }) // when this thread has ended, the next one of its process continues
+	// When this contender ends, the next thread of its process may continue.
+	context.AfterFunc(ctx, func() { <-l.process() })
 	if err := l.create(ctx, fmt.Sprintf("_c_%032x-lock-", l.session.ID()), numbered); err != nil {
 		return err
 	}
@@ -52,7 +54,7 @@ func (l local) unlock(ctx context.Context) error {
 	return l.delete(ctx, names[0])
 }
 
-// process returns the lock within the contender's process.
+// process returns the lock that the contender shares with the other threads of its process.
 func (l local) process() chan struct{} {
 	return l.processes[(l.number+threadsPerProcess-1)/threadsPerProcess]
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// naive is a lock that consists of a single znode: the client that creates the znode holds the
-// lock. All other clients watch the folder and try again at each change. All of them wake up
-// each time, and any one of them acquires the lock, because there is no queue.
+// naive is a lock that consists of a single znode: the client that creates it holds the lock. All
+// other clients watch the folder and try again after each change. All of them wake up, and any
+// one of them acquires the lock, because there is no queue.
 type naive struct{ *contender }
 
 func (l naive) lock(ctx context.Context) error {
@@ -19,7 +19,8 @@ func (l naive) lock(ctx context.Context) error {
 			return err
 		}
 		names, err := l.list(ctx, watched)
-		if isNoNode(err) || err == nil && len(names) == 0 { // the znode was deleted before the watch was set, perhaps with the folder
+		// The znode, and perhaps the folder, was deleted before the watch was set.
+		if isNoNode(err) || err == nil && len(names) == 0 {
 			continue
 		}
 		if err != nil {

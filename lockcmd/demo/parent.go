@@ -2,9 +2,9 @@ package demo
 
 import "context"
 
-// parent is a recipe in which all waiters watch the folder. At each change, every waiter wakes
-// up, lists the folder and watches it again, although only one can acquire the lock. The holder
-// no longer lists the folder, but its last watch remains until the next change.
+// parent is a recipe in which all waiters watch the folder. After each change, every waiter wakes
+// up, lists the folder and watches it again, although only one of them can acquire the lock. The
+// holder does not list the folder again, but its last watch still fires at the next change.
 type parent struct{ *contender }
 
 func (l parent) lock(ctx context.Context) error {

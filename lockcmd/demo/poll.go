@@ -2,8 +2,9 @@ package demo
 
 import "context"
 
-// poll is a recipe in which each client lists the folder at regular intervals. A client holds
-// the lock when its own znode is the first. There are no watches and no notifications.
+// poll is a recipe in which each client lists the folder at regular intervals. A client holds the
+// lock when its own znode is first in the list. The recipe uses no watches, so there are no
+// notifications.
 type poll struct{ *contender }
 
 func (l poll) lock(ctx context.Context) error {
@@ -11,7 +12,7 @@ func (l poll) lock(ctx context.Context) error {
 		return err
 	}
 	for {
-		if err := l.waitForPoll(ctx); err != nil { // also before the first list
+		if err := l.waitForPoll(ctx); err != nil { // wait before the first list request, too
 			return err
 		}
 		before, err := l.listAhead(ctx, unwatched)

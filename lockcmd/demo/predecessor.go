@@ -2,10 +2,9 @@ package demo
 
 import "context"
 
-// predecessor is a recipe in which each client watches the znode before its own, so that only
-// one client wakes up at a time. In the article (--classic), a client gives up if its
-// predecessor disappears between the list and the watch. Without --classic, the client lists the
-// folder again.
+// predecessor is a recipe in which each client watches the znode directly before its own, so that
+// a release wakes only one client. If the predecessor's znode is deleted before the watch is set,
+// the client lists the folder again. With --classic, it gives up instead, as in the article.
 type predecessor struct{ *contender }
 
 func (l predecessor) lock(ctx context.Context) error {

@@ -6,62 +6,65 @@ import (
 	"time"
 )
 
-// A state is the current activity of a contender, and the name of the event that begins it.
+// A state is what a contender is doing. The event that begins the state has the same name.
 type state string
 
-// States of a contender and momentary events.
+// States of a contender, and single occurrences such as a rejected write.
 const (
 	waits    state = "waits"
 	woken    state = "woken"
-	vain     state = "woken in vain" // woken, but could not acquire the lock
+	vain     state = "woken in vain" // a watch fired, but the contender could not acquire the lock
 	refused  state = "refused"       // the server rejected a write
 	holds    state = "holds"
 	releases state = "releases"
 	left     state = "left"
 	killed   state = "killed"
-	gaveUp   state = "gave up" // its predecessor disappeared between the list and the watch
+	gaveUp   state = "gave up" // the predecessor's znode was deleted before it could be watched
 )
 
-// A refereeState contains what the referee knows about one contender.
+// A refereeState is the referee's knowledge about one contender.
 type refereeState struct {
 	state   state
-	ticket  int  // sequence number of its znode, or noTicket
+	ticket  int  // sequence number of the contender's znode, or noTicket if unknown
 	waiting bool // blocked until a watch fires or the poll interval ends
-	woken   bool // a watch has fired, and the contender has neither acquired the lock nor waited again
+	// woken means that a watch has fired since the contender began to wait, and that it has not
+	// acquired the lock yet.
+	woken bool
 }
 
 const noTicket = -1
 
-// referee observes a scene. It checks that contenders that exclude each other never hold the
-// lock at the same time, counts how often contenders overtake others, and measures how long the
-// hand-offs take.
+// A referee observes all contenders of a scene. It checks that contenders that exclude each other
+// never hold the lock together. It counts how often a contender overtakes others, and measures
+// the duration of hand-offs.
 type referee struct {
 	mu              sync.Mutex
 	start           time.Time
 	holders         []*contender
-	acquisitions    int // how often the lock was acquired
+	acquisitions    int // number of times that a contender acquired the lock
 	exclusionBroken bool
 	overtakes       int
-	usefulWakeups   int // wake-ups after which the contender acquired the lock
+	usefulWakeups   int // wake-ups that led to the contender acquiring the lock
 
-	baseline       *traffic  // traffic until all contenders had queued; nil before that moment
-	lastRelease    time.Time // time of the last release
-	notifiedBefore int       // number of notifications up to lastRelease
-	maxNotified    int       // maximum number of notifications between two releases
+	// baseline is the traffic before the measurement began, or nil until then.
+	baseline       *traffic
+	lastRelease    time.Time // time of the latest release
+	notifiedBefore int       // notifications before lastRelease
+	maxNotified    int       // highest number of notifications between two releases
 	handoffs       []time.Duration
 }
 
-// setState records and displays a new state or a momentary event of the contender.
+// setState sets the contender's state, or records a single occurrence, and displays it.
 func (c *contender) setState(s state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.setStateLocked(s)
 }
 
-// setStateLocked is like setState, but the caller must hold the referee's mu.
+// setStateLocked is like setState. The caller must hold the referee's mu.
 func (c *contender) setStateLocked(s state) {
 	switch s {
-	case refused, vain: // the contender still waits
+	case refused, vain: // the contender continues to wait
 	default:
 		c.state = s
 	}
@@ -73,7 +76,7 @@ func (c *contender) setStateLocked(s state) {
 	c.display.add(event{at: time.Since(c.start), scene: c.scene, Contender: c.number, Event: s})
 }
 
-// markArrived closes the channel arrived, unless it is already closed.
+// markArrived closes c.arrived, unless it is already closed.
 func (c *contender) markArrived() {
 	select {
 	case <-c.arrived:
@@ -82,7 +85,7 @@ func (c *contender) markArrived() {
 	}
 }
 
-// beginWait records that the contender waits, and reports whether it waits for the first time.
+// beginWait records that the contender begins to wait. It reports whether this is its first wait.
 func (c *contender) beginWait() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,13 +99,13 @@ func (c *contender) beginWait() (first bool) {
 		c.setStateLocked(waits)
 	}
 	c.waiting = true
-	if c.number > 0 { // the starter counts as arrived when it holds the lock
+	if c.number > 0 { // the starter arrives only when it holds the lock
 		c.markArrived()
 	}
 	return first
 }
 
-// idle reports whether the contender has nothing to send until the lock is next released.
+// idle reports whether the contender will send no request until the lock is released again.
 func (c *contender) idle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,14 +115,15 @@ func (c *contender) idle() bool {
 // isQueued reports whether the contender is waiting for the lock.
 func (r *refereeState) isQueued() bool { return r.state == waits || r.state == woken }
 
-// setTicket records the sequence number of the contender's znode in the queue.
+// setTicket records the sequence number that the server gave to the contender's znode.
 func (c *contender) setTicket(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ticket = n
 }
 
-// excludes reports whether c and other must not hold the lock at the same time.
+// excludes reports whether c and other are different contenders that must not hold the lock
+// together.
 func (c *contender) excludes(other *contender) bool { return other != c && !(c.reader && other.reader) }
 
 // lockAcquired records that the contender has acquired the lock.
@@ -158,8 +162,8 @@ func (c *contender) lockReleasing() {
 	c.setStateLocked(releases)
 }
 
-// countNotified updates maxNotified with the number of notifications since the last release. The
-// caller must hold the referee's mu.
+// countNotified updates maxNotified with the notifications since the latest release. The caller
+// must hold the referee's mu.
 func (s *scene) countNotified() {
 	now := s.wires.read().notifications
 	if !s.lastRelease.IsZero() {
@@ -168,7 +172,7 @@ func (s *scene) countNotified() {
 	s.notifiedBefore = now
 }
 
-// trafficSoFar returns the traffic since all contenders have queued.
+// trafficSoFar returns the traffic of the scene since the measurement began.
 func (s *scene) trafficSoFar() traffic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,8 +182,8 @@ func (s *scene) trafficSoFar() traffic {
 	return s.wires.read().since(*s.baseline)
 }
 
-// mustDieHolding reports whether --kill-holder must kill this contender, because it is the one
-// that has acquired the lock in the middle of the scene.
+// mustDieHolding reports whether the contender must be killed while it holds the lock. With
+// --kill-holder, this is the contender that acquires the lock in the middle of the scene.
 func (c *contender) mustDieHolding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

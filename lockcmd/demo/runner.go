@@ -14,20 +14,21 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// rules contains the settings that apply to all scenes.
+// rules contains the settings that all scenes share.
 type rules struct {
 	hold, poll time.Duration
-	wakeDelay  time.Duration // how long a woken contender waits before it lists the folder
-	readers    int           // number of readers; negative means three out of four contenders
-	classic    bool          // reproduce the flaws of the article
+	wakeDelay  time.Duration // time that a woken contender waits before it lists the folder
+	readers    int           // number of readers, or negative for three out of four contenders
+	classic    bool          // whether to reproduce the flaws of the client in the article
 
 	killHolder, killMiddle bool
-	timeout                time.Duration               // session timeout of the contenders
-	step                   func(context.Context) error // waits until the user presses Enter; nil without --step
+	timeout                time.Duration // session timeout that the contenders request
+	// step waits until the user presses Enter. It is nil without --step.
+	step func(context.Context) error
 }
 
-// runner runs scenes. It owns the sessions of the contenders and the root znode below which they
-// work.
+// A runner runs scenes one after the other. It owns the contenders' sessions and the root znode
+// below which the contenders work.
 type runner struct {
 	rules
 	env     *commands.Env
@@ -37,20 +38,21 @@ type runner struct {
 	slots   []*sessionSlot
 }
 
-// sessionSlot contains the session of one contender. It is reused in the next scene.
+// A sessionSlot contains the session of one contender. The next scene uses the same session
+// again.
 type sessionSlot struct {
 	client  *zkconn.Session
 	session *zkconn.Pinned
 
 	guard   sync.Mutex
-	conn    *countingConn // the current connection
-	dropped bool          // the session must not reconnect
+	conn    *countingConn // the session's current connection to a server
+	dropped bool          // whether the session must not reconnect, because its client was killed
 }
 
-// maxParallel is the maximum number of sessions to open or close at the same time.
+// maxParallel is the maximum number of sessions that are opened or closed at the same time.
 const maxParallel = 16
 
-// open opens sessions until there are n of them, and replaces sessions that have ended.
+// open replaces sessions that have ended, and opens more of them until there are n.
 func (st *runner) open(ctx context.Context, n int) error {
 	for _, s := range st.slots {
 		if s.ended() {
@@ -79,8 +81,8 @@ func (st *runner) open(ctx context.Context, n int) error {
 		" from one address (maxClientCnxns), so try a smaller -n: %w", n-1, n, opened, firstError(failures))
 }
 
-// firstError returns the first error of err, if err joins several errors, and otherwise err
-// itself.
+// firstError returns the first of several joined errors. If err does not join errors, it returns
+// err itself.
 func firstError(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()[0]
@@ -88,8 +90,8 @@ func firstError(err error) error {
 	return err
 }
 
-// forEach calls do for all elements of list, with at most maxParallel calls at a time, and waits
-// until all calls have returned.
+// forEach calls do for each element of list, running at most maxParallel calls at a time. It
+// returns when all calls have returned.
 func forEach[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var working sync.WaitGroup
@@ -117,8 +119,8 @@ func (s *sessionSlot) open(ctx context.Context, st *runner) (err error) {
 	return err
 }
 
-// connect records a new connection of the session. If the contender was killed, it closes the
-// connection.
+// connect records a new connection of the session. If the contender has been killed, it closes
+// the connection at once.
 func (s *sessionSlot) connect(t *countingConn) net.Conn {
 	s.guard.Lock()
 	defer s.guard.Unlock()
@@ -128,9 +130,8 @@ func (s *sessionSlot) connect(t *countingConn) net.Conn {
 	return t
 }
 
-// dropConnection closes the connection and prevents a reconnect, as if the process had been
-// killed. The servers expire the session when they have received nothing from it for the session
-// timeout.
+// dropConnection cuts the session's connection and prevents a reconnect, as if the client had
+// been killed. The servers expire the session after the session timeout.
 func (s *sessionSlot) dropConnection() {
 	s.guard.Lock()
 	defer s.guard.Unlock()
@@ -138,7 +139,7 @@ func (s *sessionSlot) dropConnection() {
 	s.conn.Close()
 }
 
-// ended reports whether the slot no longer has a session.
+// ended reports whether the slot has no session that is still usable.
 func (s *sessionSlot) ended() bool {
 	if s.session == nil {
 		return true
@@ -148,7 +149,7 @@ func (s *sessionSlot) ended() bool {
 	return s.dropped || !s.client.Live()
 }
 
-// close closes the session, which ends it at once.
+// close closes the session, so that the servers end it at once.
 func (s *sessionSlot) close() error {
 	if s.client == nil {
 		return nil
@@ -158,10 +159,10 @@ func (s *sessionSlot) close() error {
 	return s.client.Close(ctx)
 }
 
-// cleanUpTimeout is the maximum time for closing a session, and for deleting the znodes.
+// cleanUpTimeout limits the time to close a session, and the time to delete the znodes.
 const cleanUpTimeout = 5 * time.Second
 
-// servers returns the addresses of the servers to which the contenders are connected.
+// servers returns the addresses of all servers to which contenders are connected.
 func (st *runner) servers() []string {
 	var addrs []string
 	for _, s := range st.slots {
@@ -172,7 +173,7 @@ func (st *runner) servers() []string {
 	return addrs
 }
 
-// createFolder creates a folder znode in the session of the shell.
+// createFolder creates a folder znode with the shell's own session.
 func (st *runner) createFolder(ctx context.Context, path string) error {
 	p, err := st.env.Session.Ensemble().Pin(ctx)
 	if err != nil {
@@ -181,10 +182,10 @@ func (st *runner) createFolder(ctx context.Context, path string) error {
 	return st.createFolderIn(ctx, p, path)
 }
 
-// createFolderIn creates a folder znode in the session p. If the servers support containers, the
-// folder is a container. If this process is killed, the servers then delete the folder after the
-// contenders' sessions have expired. They also delete a container whenever they find it without
-// children, so the root znode may disappear between two scenes.
+// createFolderIn creates a folder znode with the session p. The folder is a container, if the
+// servers support that. If lockdemo is killed, the servers delete a container once the
+// contenders' sessions have expired. They may also delete a container that is empty for a moment,
+// even the root znode between two scenes.
 func (st *runner) createFolderIn(ctx context.Context, p *zkconn.Pinned, path string) error {
 	err := p.CreateContainer(ctx, path, zkconn.OpenACL())
 	if isNoNode(err) && path != st.root {
@@ -193,14 +194,14 @@ func (st *runner) createFolderIn(ctx context.Context, p *zkconn.Pinned, path str
 		}
 		err = p.CreateContainer(ctx, path, zkconn.OpenACL())
 	}
-	if errors.Is(err, zkconn.NodeExists) { // another contender has already created it
+	if errors.Is(err, zkconn.NodeExists) { // another contender was faster
 		return nil
 	}
 	return err
 }
 
-// cleanUp closes the contenders' sessions and deletes the root znode, even if the context of the
-// command has ended.
+// cleanUp closes the contenders' sessions and deletes the root znode. It does so even if the
+// context of the command has been canceled.
 func (st *runner) cleanUp() error {
 	closing := forEach(st.slots, (*sessionSlot).close)
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTimeout)
@@ -211,7 +212,7 @@ func (st *runner) cleanUp() error {
 	return closing
 }
 
-// remove deletes a znode and all znodes below it.
+// remove deletes the znode at path and all its descendants.
 func (st *runner) remove(ctx context.Context, path string) error {
 	_, err := zktree.Delete(ctx, st.env.Session.Client, path, zktree.DefaultBatch, nil)
 	if isNoNode(err) {

@@ -11,15 +11,17 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A scheme is one lock recipe, with its name and the formula that predicts its cost.
+// A scheme is a lock recipe with a name, and a formula that predicts its cost.
 type scheme struct {
 	name    string
 	recipe  func(*contender) recipe
-	formula *formula // nil if there is no prediction
-	shared  bool     // some contenders are readers, which share the lock; the formula is valid only without readers
+	formula *formula // prediction of the recipe's cost, or nil if there is none
+	// shared means that some contenders are readers, which share the lock. The formula is valid
+	// only without readers.
+	shared bool
 }
 
-// recipe is the way in which one contender acquires and releases the lock.
+// A recipe is a contender's way to acquire and release the lock.
 type recipe interface {
 	lock(ctx context.Context) error
 	unlock(ctx context.Context) error
@@ -37,16 +39,16 @@ var schemes = []scheme{
 	{name: "zksh", recipe: func(c *contender) recipe { return &zkshLock{contender: c} }, formula: leaseFormula},
 }
 
-// A scene is one run of a scheme. n contenders queue for the lock, and then each of them
-// acquires and releases it.
+// A scene is one run of a scheme: n contenders queue for the lock, and then each of them acquires
+// and releases it.
 type scene struct {
 	*runner
 	scheme      scheme
 	n           int
 	folder      string
 	contenders  []*contender
-	processes   []chan struct{} // locks within the processes, for the scheme local
-	startSignal chan struct{}   // closed when all contenders have queued
+	processes   []chan struct{} // the locks inside processes; used only by the scheme local
+	startSignal chan struct{}   // closed once all contenders are in the queue
 	referee
 }
 
@@ -62,7 +64,7 @@ func (st *runner) newScene(s scheme, n int) *scene {
 	return sc
 }
 
-// readerCount returns how many of the contenders are readers.
+// readerCount returns the number of contenders that are readers.
 func (sc *scene) readerCount() int {
 	switch {
 	case !sc.scheme.shared:
@@ -73,8 +75,8 @@ func (sc *scene) readerCount() int {
 	return min(sc.readers, sc.n)
 }
 
-// isReader reports whether contender i is a reader. The first contender is a writer, and the
-// other writers are spread evenly among the readers.
+// isReader reports whether contender number i is a reader. Contender 1 is a writer, and the other
+// writers are spread evenly among the readers.
 func (sc *scene) isReader(i int) bool {
 	writers := sc.n - sc.readerCount()
 	for w := range writers {
@@ -85,11 +87,11 @@ func (sc *scene) isReader(i int) bool {
 	return true
 }
 
-// settleTimeout is how long settle waits at most until the contenders no longer send requests.
+// settleTimeout is the maximum time that settle waits for the contenders to become idle.
 const settleTimeout = 2 * time.Second
 
-// run waits until all contenders have queued, gives the start signal, and returns the cost of
-// passing the lock through all of them.
+// run runs the scene: it waits until all contenders are in the queue, and then makes them acquire
+// and release the lock one after another. It returns what this cost.
 func (sc *scene) run(ctx context.Context) (*result, error) {
 	if err := sc.createFolder(ctx, sc.folder); err != nil {
 		return nil, err
@@ -116,7 +118,7 @@ func (sc *scene) run(ctx context.Context) (*result, error) {
 				cancel(errCutOff)
 			}
 		})
-		if c.number == 0 || !sc.classic { // the threads of the article start at the same time
+		if c.number == 0 || !sc.classic { // the threads in the article do not wait for each other
 			c.waitArrived(ctx)
 		}
 	}
@@ -136,8 +138,8 @@ func (sc *scene) run(ctx context.Context) (*result, error) {
 
 var errCutOff = errors.New("a contender lost its connection, so the counts are not valid; run lockdemo again")
 
-// lostConnection waits until the contender has ended or its connection is lost. It reports
-// whether the connection was lost before the contender ended.
+// lostConnection waits until the contender ends or loses its connection. It reports whether the
+// connection was lost first.
 func (c *contender) lostConnection(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		changed := c.session.Changed()
@@ -152,7 +154,7 @@ func (c *contender) lostConnection(ctx context.Context) bool {
 	return false
 }
 
-// waitArrived waits until the contender has queued or ctx ends.
+// waitArrived waits until the contender is in the queue or ctx is canceled.
 func (c *contender) waitArrived(ctx context.Context) {
 	select {
 	case <-c.arrived:
@@ -160,7 +162,7 @@ func (c *contender) waitArrived(ctx context.Context) {
 	}
 }
 
-// measure calls run, and returns the cost of the hand-offs that happen meanwhile.
+// measure calls run, and returns the cost of the hand-offs that happen during the call.
 func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if err := sc.settle(ctx); err != nil {
 		return nil, err
@@ -193,21 +195,21 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if slices.Contains(servers, shell.Addr) {
 		ours++
 	}
-	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) { // the shell's own session has sent pings, three per session timeout
+	// The shell's own session has sent pings meanwhile: three per session timeout.
+	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) {
 		pings = 1 + int(3*time.Since(begun)/shell.Timeout)
 	}
 	return sc.result(t, newAudit(after.since(before), ours, pings, servers, idle, open, end)), nil
 }
 
-// syncAll sends a sync request in each live session and waits for the replies. It returns the
-// number of these sessions. Afterwards, no earlier notification can still arrive.
+// syncAll makes each live session send a sync request, and waits for the replies. Afterwards, no
+// earlier notification can still arrive. It returns the number of requests.
 func (sc *scene) syncAll(ctx context.Context) (int, error) {
 	alive := slices.DeleteFunc(slices.Clone(sc.contenders), func(c *contender) bool { return c.ended() })
 	return len(alive), forEach(alive, func(c *contender) error { return c.session.Sync(ctx, sc.folder) })
 }
 
-// settle waits until the contenders have reacted to the arrival of the others and no longer send
-// requests.
+// settle waits until the contenders no longer send requests because of each other's arrival.
 func (sc *scene) settle(ctx context.Context) error {
 	if _, err := sc.syncAll(ctx); err != nil {
 		return err
@@ -223,7 +225,7 @@ func (sc *scene) settle(ctx context.Context) error {
 		}
 		if err := pause(ctx, time.Millisecond); err != nil {
 			if errors.Is(err, errUnsettled) {
-				return nil // contenders that poll never stop
+				return nil // the scheme is poll, whose contenders never stop
 			}
 			return err
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// sharedHerd is a read-write lock in which all clients watch the folder and list it again at
-// each change. A reader acquires the lock if no writer precedes it, and a writer if no client
+// sharedHerd is a read-write lock in which all clients watch the folder and list it again after
+// each change. A reader acquires the lock when no writer precedes it, and a writer when no client
 // precedes it.
 type sharedHerd struct{ *contender }
 
@@ -29,8 +29,8 @@ func (l sharedHerd) lock(ctx context.Context) error {
 	}
 }
 
-// namePrefix returns the name of the contender's znode, without the sequence number. The name
-// shows whether the contender is a reader or a writer.
+// namePrefix returns the name of the contender's znode without the sequence number. The name
+// distinguishes readers from writers.
 func (c *contender) namePrefix() string {
 	if c.reader {
 		return "[localhost]-R-"
@@ -38,5 +38,5 @@ func (c *contender) namePrefix() string {
 	return "[localhost]-W-"
 }
 
-// isWriter reports whether the znode with this name belongs to a writer.
+// isWriter reports whether the znode with the given name belongs to a writer.
 func isWriter(name string) bool { return strings.Contains(name, "-W-") }

@@ -12,28 +12,28 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// result contains the cost of passing the lock through all contenders of one scene.
+// A result contains the cost of passing the lock through all contenders of a scene.
 type result struct {
 	Scheme        string  `json:"scheme"`
 	N             int     `json:"n"`
 	Requests      int     `json:"requests"`
 	Notifications int     `json:"notifications"`
-	Vain          int     `json:"vain"` // notifications after which the woken contender did not acquire the lock
+	Vain          int     `json:"vain"` // notifications that woke a contender in vain
 	Refused       int     `json:"refused"`
 	Overtakes     int     `json:"overtakes"`
 	P50           float64 `json:"handoff_p50_ms"`
 	P99           float64 `json:"handoff_p99_ms"`
 	Exclusion     bool    `json:"exclusion"`
-	Agree         bool    `json:"agree"` // the counts on the wire, the servers' counters and the formula agree
+	Agree         bool    `json:"agree"` // the counts agree with the servers and the formula
 
 	largest, bytes int
 	audit          audit
-	formula        string // text of the formula; empty if none applies
-	formulaFits    bool   // the counts on the wire fit the formula
+	formula        string // text of the formula, or empty if none applies
+	formulaFits    bool   // whether lockdemo's counts fit the formula
 }
 
-// result returns the result of the scene, based on the referee's observations, the traffic and
-// the audit.
+// result returns the cost of the scene. t is the measured traffic, and a compares it with the
+// servers' counters.
 func (sc *scene) result(t traffic, a audit) *result {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -50,16 +50,16 @@ func (sc *scene) result(t traffic, a audit) *result {
 	return r
 }
 
-// disrupted reports whether a contender ended without releasing the lock normally. In this case,
-// no formula applies.
+// disrupted reports whether a contender ended without releasing the lock normally, so that no
+// formula applies.
 func (sc *scene) disrupted() bool {
 	return slices.ContainsFunc(sc.contenders, func(c *contender) bool { return c.state != left })
 }
 
-// holdsLong reports whether a contender holds the lock long enough to have to renew its lease.
+// holdsLong reports whether contenders may hold the lock so long that they must renew its lease.
 func (sc *scene) holdsLong() bool { return sc.step != nil || sc.hold > sc.timeout/8 }
 
-// quantile returns a percentile of times, which must be sorted, in milliseconds.
+// quantile returns a percentile of sorted durations, in milliseconds.
 func quantile(times []time.Duration, percent int) float64 {
 	if len(times) == 0 {
 		return 0
@@ -68,8 +68,7 @@ func quantile(times []time.Duration, percent int) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
 
-// witnessesText returns text that says whether the servers' counters and the formula confirm the
-// counts on the wire.
+// witnessesText says whether the servers' counters and the formula confirm the counted requests.
 func (r *result) witnessesText() string {
 	s := r.audit.String()
 	switch {
@@ -82,21 +81,21 @@ func (r *result) witnessesText() string {
 	return s
 }
 
-// summary contains the results of all scenes.
+// A summary contains the results of all scenes.
 type summary struct {
 	Results []*result `json:"summary"`
 }
 
-// sort sorts the results by the number of contenders, the largest first, and then by cost, the
-// lowest first.
+// sort sorts the results by descending number of contenders. Results with the same number are in
+// the order of increasing cost.
 func (s *summary) sort() {
 	slices.SortStableFunc(s.Results, func(a, b *result) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Requests, b.Requests), cmp.Compare(a.P50, b.P50))
 	})
 }
 
-// verdict returns nil if no two contenders that exclude each other ever held the lock at the
-// same time and all counts agree. Otherwise, it returns an error.
+// verdict returns an error if two contenders that exclude each other ever held the lock together,
+// or if the counts do not agree.
 func (s *summary) verdict() error {
 	var errs []error
 	for _, r := range s.Results {
@@ -111,14 +110,14 @@ func (s *summary) verdict() error {
 	return errors.Join(errs...)
 }
 
-// Table returns a row for the result of each scene.
+// Table returns one row for each scene.
 func (s *summary) Table() render.Grid { return s.grid(s.Results) }
 
 var columns = []string{"scheme", "n", "requests", "ratio", "per hand-off", "notified", "most", "vain", "refused", "overtakes",
 	"p50 ms", "p99 ms", "kB", "witnesses"}
 
-// grid returns a row for each of these results. The column with the ratio compares the result
-// with the first one that has the same number of contenders.
+// grid returns one row for each of the given results. The ratio in a row compares its cost with
+// that of the first result with the same number of contenders.
 func (s *summary) grid(results []*result) render.Grid {
 	g := render.Grid{Header: columns}
 	best := map[int]int{}
@@ -139,8 +138,7 @@ func (s *summary) grid(results []*result) render.Grid {
 	return g
 }
 
-// formatNumber formats a number with at most one decimal, or without decimals if it is 100 or
-// more.
+// formatNumber formats x with at most one decimal place, or none if x is 100 or more.
 func formatNumber(x float64) string {
 	if x >= 100 {
 		return fmt.Sprintf("%.0f", x)
@@ -148,11 +146,11 @@ func formatNumber(x float64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
 }
 
-// Text implements render.Value. It writes a table of the largest scenes, a chart that shows how
-// the cost grows, and the conclusion.
+// Text implements render.Value. It writes a table of the largest scenes, a chart of the growing
+// cost, and the conclusion.
 func (s *summary) Text(w io.Writer) error { return s.FitText(w, 0) }
 
-// FitText implements render.Fitter.
+// FitText implements render.Fitter. It writes the same text as Text, shortened to fit width.
 func (s *summary) FitText(w io.Writer, width int) error {
 	if len(s.Results) == 0 {
 		return nil
@@ -163,7 +161,7 @@ func (s *summary) FitText(w io.Writer, width int) error {
 	fmt.Fprintf(&b, "The lock passes through %d contenders, all of them queued:\n\n", most)
 	const perHandoff, mostNotified, refused, overtakes, p99, kB, witnesses = 4, 6, 8, 9, 11, 12, 13
 	g := s.grid(largest)
-	for i, row := range g.Rows { // all rows have the same n, so remove its column
+	for i, row := range g.Rows { // the column n is the same in all rows
 		g.Rows[i] = slices.Delete(row, 1, 2)
 	}
 	g.Header = slices.Delete(slices.Clone(g.Header), 1, 2)
@@ -193,8 +191,8 @@ func (s *summary) conclusion() string {
 	return held + "The counts on the wire, the servers' counters and the\nformulas agree."
 }
 
-// writeAligned writes a grid. The first and the last column are aligned left, and the numbers in
-// the other columns are aligned right.
+// writeAligned writes a table as text. It aligns the first and the last column to the left, and
+// the other columns, which contain numbers, to the right.
 func writeAligned(b *strings.Builder, g render.Grid) {
 	widths := g.Widths()
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
@@ -212,15 +210,15 @@ func writeAligned(b *strings.Builder, g render.Grid) {
 	}
 }
 
-// growthChart draws bars that show the number of requests of each scheme, in one column for each
-// number of contenders. If all scenes have the same number of contenders, it returns an empty
-// string.
+// growthChart draws a bar chart of the number of requests, with a row for each scheme and a
+// column for each number of contenders. If all scenes have the same number of contenders, it
+// returns an empty string.
 func (s *summary) growthChart(width int) string {
 	var sizes []int
 	var names []string
 	requests, most := map[string]int{}, 1
 	at := func(name string, n int) string { return fmt.Sprintf("%s %d", name, n) }
-	for _, r := range s.Results { // sorted by n, the largest first
+	for _, r := range s.Results { // the results are sorted by N, the largest first
 		if !slices.Contains(sizes, r.N) {
 			sizes = append(sizes, r.N)
 		}
@@ -260,15 +258,15 @@ func (s *summary) growthChart(width int) string {
 	return b.String()
 }
 
-// endLine removes trailing spaces from the text in b and ends the line.
+// endLine removes trailing spaces from the last line in b, and ends that line.
 func endLine(b *strings.Builder) {
 	text := strings.TrimRight(b.String(), " ")
 	b.Reset()
 	b.WriteString(text + "\n")
 }
 
-// bar draws a bar that fills this share of columns, to an eighth of a column. A share above zero
-// is always visible.
+// bar draws a horizontal bar that fills the given share of columns, rounded to an eighth of a
+// column. Any share above zero is visible.
 func bar(share float64, columns int) string {
 	const eighths = " ▏▎▍▌▋▊▉"
 	n := int(share*float64(columns)*8 + 0.5)

@@ -10,23 +10,29 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// wireCounter counts the frames and bytes on the connections of all contenders.
+// A wireCounter counts the frames and bytes on all connections of the contenders.
 type wireCounter struct {
-	gate sync.RWMutex // read-locked while frames are written; see freeze
+	// gate is read-locked while a frame is written, so that freeze can stop all writes by locking
+	// it.
+	gate sync.RWMutex
 
 	mu    sync.Mutex
 	total traffic
-	open  int // frames without an answer so far
+	open  int // number of frames that the servers have not answered yet
 }
 
-// traffic contains the numbers of frames and bytes in some period.
+// traffic contains numbers of frames and bytes, counted over some period.
 type traffic struct {
-	sent, received int // all frames, including pings
-	requests       int // frames sent, without pings and connect requests
-	notifications  int // notifications received, without those of znodes that the contender itself deleted
-	refused        int // writes that the server rejected
-	bytes          int // bytes sent and received
-	unanswered     int // frames sent without a reply before the connection was closed; the server may have read them
+	sent, received int // all frames in each direction, including pings
+	requests       int // frames sent, except pings and connect requests
+	// notifications counts the watch events received, except those about znodes that the same
+	// contender deleted.
+	notifications int
+	refused       int // write requests that the server rejected
+	bytes         int // bytes sent and received
+	// unanswered counts the sent frames that had no reply when the connection was closed. The
+	// server may or may not have read them.
+	unanswered int
 }
 
 func (t traffic) since(before traffic) traffic {
@@ -40,8 +46,8 @@ func (w *wireCounter) read() traffic {
 	return w.total
 }
 
-// freeze waits until all requests have been answered, and calls look while no contender can send
-// a frame. It returns the traffic until then.
+// freeze blocks all contenders from sending frames, waits until the servers have answered all
+// requests, and calls look. It returns the traffic up to then.
 func (w *wireCounter) freeze(ctx context.Context, look func()) (traffic, error) {
 	w.gate.Lock()
 	defer w.gate.Unlock()
@@ -62,25 +68,25 @@ func (w *wireCounter) hasUnanswered() bool {
 	return w.open > 0
 }
 
-// countingConn is a connection to a server that counts its frames.
+// A countingConn is a connection to a server that counts the frames in both directions.
 type countingConn struct {
 	net.Conn
 	w       *wireCounter
 	out, in framer
 
-	// Guarded by w.mu.
+	// The fields below are guarded by w.mu.
 	greeted bool
-	open    int             // frames without an answer so far
-	writes  map[int32]bool  // xids of in-flight requests that write
-	deleted map[string]bool // paths that this connection has deleted
+	open    int             // number of frames that the server has not answered yet
+	writes  map[int32]bool  // xids of write requests that are in flight
+	deleted map[string]bool // paths of znodes that this contender has deleted
 }
 
 func (w *wireCounter) wrap(c net.Conn) *countingConn {
 	return &countingConn{Conn: c, w: w, writes: map[int32]bool{}, deleted: map[string]bool{}}
 }
 
-// Write implements net.Conn. It counts frames before it writes them, so that no reply is counted
-// before its request.
+// Write implements net.Conn. It counts frames before it sends them, so that a reply is never
+// counted before its request.
 func (t *countingConn) Write(p []byte) (int, error) {
 	t.w.gate.RLock()
 	defer t.w.gate.RUnlock()
@@ -90,7 +96,7 @@ func (t *countingConn) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// Read implements net.Conn. It counts the frames that it receives.
+// Read implements net.Conn. It counts the frames that arrive.
 func (t *countingConn) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	t.w.mu.Lock()
@@ -99,7 +105,7 @@ func (t *countingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. It also counts the requests that will no longer be answered.
+// Close implements net.Conn. It counts the requests that will now remain unanswered.
 func (t *countingConn) Close() error {
 	t.w.mu.Lock()
 	t.w.open -= t.open
@@ -109,8 +115,8 @@ func (t *countingConn) Close() error {
 	return t.Conn.Close()
 }
 
-// countSent counts a frame to the server. head contains its first bytes. The first frame is the
-// connect request; all others begin with xid and opcode.
+// countSent counts a frame sent to the server. head contains the beginning of the frame: xid and
+// opcode, except in the first frame, which is the connect request.
 func (t *countingConn) countSent(head []byte, size int) {
 	t.w.total.sent++
 	t.w.total.bytes += size
@@ -134,8 +140,8 @@ func (t *countingConn) countSent(head []byte, size int) {
 	}
 }
 
-// countReceived counts a frame from the server. head contains its first bytes: xid, zxid and
-// error code.
+// countReceived counts a frame received from the server. head contains the beginning of the
+// frame: xid, zxid and error code.
 func (t *countingConn) countReceived(head []byte, size int) {
 	t.w.total.received++
 	t.w.total.bytes += size
@@ -158,16 +164,16 @@ func (t *countingConn) countReceived(head []byte, size int) {
 	delete(t.writes, xid)
 }
 
-// framer finds the boundaries of frames in a stream that arrives in arbitrary pieces.
+// A framer finds the frames in a stream of bytes that arrives in arbitrary pieces.
 type framer struct {
-	head []byte // length field and first bytes of the current frame
-	size int    // size of the current frame in bytes, without the length field
-	left int    // number of bytes of the frame that have not arrived yet
+	head []byte // length and first bytes of the current frame
+	size int    // size of the current frame, without its length field
+	left int    // number of bytes of the current frame that have not arrived yet
 }
 
 const (
 	lengthSize = 4
-	headSize   = 256 // number of bytes of head after the length field
+	headSize   = 256 // maximum number of bytes in head after the length field
 )
 
 func (f *framer) feed(p []byte, frame func(head []byte, size int)) {

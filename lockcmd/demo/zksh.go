@@ -6,18 +6,21 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// zkshLock is the recipe of zksh's own command lock. It creates its znode and lists the folder
-// in one round trip, and watches its own znode in addition to its predecessor. A holder that did
-// not wait, such as the starter, sends one more request for this watch. A contender that holds
-// the lock for a long time renews its lease; the formula does not count these requests.
+// zkshLock is the recipe of zksh's own command lock. It creates its znode and lists the folder in
+// one round trip. It watches its own znode in addition to its predecessor.
+//
+// A holder that did not have to wait sends one more request for the watch on its own znode. A
+// holder also sends requests to renew its lease if it holds the lock for long; the formula does
+// not include these.
 type zkshLock struct {
 	*contender
 	lease  *zklock.Lease
-	waited bool // used only by onStatus
+	waited bool // whether the contender had to wait; used only by onStatus
 }
 
 func (l *zkshLock) lock(ctx context.Context) (err error) {
-	if _, err := l.session.Standalone(ctx); err != nil { // the answer is cached, so this costs one request per connection, not per lock
+	// The answer is cached, so this costs one request per connection, not one per lock.
+	if _, err := l.session.Standalone(ctx); err != nil {
 		return err
 	}
 	l.lease, err = zklock.New(l, l.folder, zklock.Options{Notify: l.onStatus}).Lock(ctx)
@@ -29,7 +32,7 @@ func (l *zkshLock) unlock(ctx context.Context) error { return l.lease.Unlock(ctx
 // Session implements zklock.Conn.
 func (l *zkshLock) Session(context.Context) (zklock.Session, error) { return l.session, nil }
 
-// onStatus receives the recipe's status reports and passes them to the referee.
+// onStatus reports changes of the lock's status to the referee.
 func (l *zkshLock) onStatus(s zklock.Status) {
 	switch s.State {
 	case zklock.Queued:
