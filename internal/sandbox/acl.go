@@ -12,7 +12,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// An id is an identity: one that a connection has authenticated, or one in an ACL entry.
+// An id is an identity: either one that a client has authenticated, or one in an ACL entry.
 type id struct{ scheme, id string }
 
 var world = id{"world", "anyone"}
@@ -21,25 +21,25 @@ var world = id{"world", "anyone"}
 type acl struct {
 	perms int32
 	id
-	null bool // the id was a null string in the request, which makes some of ZooKeeper's checks fail
+	null bool // the id was a null string, which some of ZooKeeper's checks reject
 }
 
-// An aclList is an access control list. All nodes with equal lists share one aclList.
+// An aclList is an access control list that all nodes with the same ACL share.
 type aclList struct {
 	entries []acl
-	key     string // key in aclCache.lists
-	refs    int    // number of nodes that share the list
+	key     string // key of this list in aclCache.lists
+	refs    int    // number of nodes that use this list
 }
 
-// maxACL is the maximum number of entries of an ACL. The limit is the sandbox's own: ZooKeeper
-// has none, although one entry with the scheme auth can expand to many entries.
+// maxACL is the maximum number of entries in an ACL. ZooKeeper has no such limit. The sandbox
+// needs one, because an entry with the scheme auth can expand to many entries.
 const maxACL = 4096
 
-// An aclCache stores equal ACLs only once. This saves memory, because a tree with many nodes
-// usually has few different ACLs.
+// An aclCache stores each distinct ACL once. This saves memory, because most of the nodes in a
+// large tree have the same few ACLs.
 type aclCache struct {
 	lists map[string]*aclList
-	bytes int64 // estimated memory of the lists
+	bytes int64 // estimated memory of all lists, in bytes
 }
 
 // aclCost returns the estimated memory of an ACL, in bytes.
@@ -51,7 +51,7 @@ func aclCost(list []acl) int64 {
 	return cost
 }
 
-// retain returns the shared copy of a list and increments its reference count. The caller must
+// retain returns the shared copy of an ACL and increments its reference count. The caller must
 // call release when it no longer uses the copy.
 func (c *aclCache) retain(list []acl) *aclList {
 	if c.lists == nil {
@@ -72,7 +72,8 @@ func (c *aclCache) retain(list []acl) *aclList {
 	return l
 }
 
-// release decrements the reference count of a list, and forgets the list when the count is 0.
+// release decrements the reference count of a shared ACL, and removes the ACL from the cache when
+// the count reaches 0.
 func (c *aclCache) release(l *aclList) {
 	if l.refs--; l.refs == 0 {
 		delete(c.lists, l.key)
@@ -89,9 +90,9 @@ func writeACL(e *jute.Encoder, list []acl) {
 	}
 }
 
-// fixACL converts the ACL of a request to the ACL that ZooKeeper stores. It checks
-// every entry, removes duplicates, and replaces entries with the scheme auth by the caller's
-// digest identities.
+// fixACL converts the ACL in a request to the one that ZooKeeper stores. It checks every entry
+// and removes duplicates. It replaces entries with the scheme auth by the client's own digest
+// identities.
 func fixACL(list []acl, caller []id) ([]acl, code) {
 	var fixed []acl
 	seen := make(map[acl]bool, len(list))
@@ -128,8 +129,8 @@ func fixACL(list []acl, caller []id) ([]acl, code) {
 	return fixed, codeOK
 }
 
-// allowed reports whether an ACL grants any of the permissions in perm to any of the caller's
-// identities.
+// allowed reports whether an ACL grants at least one of the permissions in perm to one of the
+// client's identities.
 func allowed(list []acl, perm int32, caller []id) bool {
 	if len(list) == 0 {
 		return true
@@ -144,13 +145,13 @@ func allowed(list []acl, perm int32, caller []id) bool {
 	})
 }
 
-// matches reports whether an ACL entry applies to an identity.
+// matches reports whether the ACL entry applies to the identity who.
 func (a acl) matches(who id) bool {
 	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && parseIP(a.id.id).Contains(parseIP(who.id).Addr())
 }
 
-// visibleTo returns the entries of the ACL as the caller may see them: with password hashes only
-// if the caller has permission ADMIN.
+// visibleTo returns the ACL as the client may see it. It hides password hashes unless the client
+// has permission ADMIN.
 func (l *aclList) visibleTo(caller []id) []acl {
 	if allowed(l.entries, permAdmin, caller) {
 		return l.entries
@@ -164,14 +165,14 @@ func (l *aclList) visibleTo(caller []id) []acl {
 	return list
 }
 
-// validDigest reports whether an id has exactly two parts, separated by a colon. Like Java's
-// String.split, it does not count empty parts at the end.
+// validDigest reports whether the id s of the scheme digest has exactly two parts, separated by a
+// colon. Like String.split in Java, it ignores empty parts at the end.
 func validDigest(s string) bool {
 	return strings.Count(strings.TrimRight(s, ":"), ":") == 1
 }
 
-// parseIP parses an IPv4 address with an optional prefix length, such as "10.0.0.0/8". For any
-// other string, it returns the zero Prefix, which is invalid and contains no address.
+// parseIP parses an IPv4 address with an optional prefix length, such as "10.0.0.0/8". If s is
+// anything else, it returns the zero Prefix, which matches no address.
 func parseIP(s string) netip.Prefix {
 	ip, length, cut := strings.Cut(s, "/")
 	bits := 32
@@ -197,17 +198,17 @@ func parseIP(s string) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(addr), bits)
 }
 
-// digestOf returns the id that the credential "user:password" authenticates in the scheme digest:
-// the user name, a colon, and the SHA-1 hash of the credential in Base64.
+// digestOf returns the identity of a user in the ACL scheme digest: the user name, a colon, and
+// the SHA-1 hash of "user:password" in Base64.
 func digestOf(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
 	sum := sha1.Sum([]byte(userPassword))
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// authenticate returns the identities that a connection gets for a credential, or false if the
-// scheme is unknown or the credential is invalid. null means that the credential was a null
-// string in the request.
+// authenticate checks a credential and returns the identities that the client gets for it. It
+// returns false if the scheme is unknown or the credential is invalid. null means that the
+// request contained a null string as the credential.
 func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([]id, bool) {
 	switch scheme {
 	case "ip":
@@ -225,7 +226,7 @@ func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([
 	return nil, false
 }
 
-// readACL decodes an access control list. For a null list, it returns an empty list.
+// readACL decodes an access control list from a request. A null list becomes an empty list.
 func readACL(d *jute.Decoder) []acl {
 	list := make([]acl, 0, d.Count(12, 40))
 	for range cap(list) {
@@ -237,7 +238,7 @@ func readACL(d *jute.Decoder) []acl {
 	return list
 }
 
-// nullString decodes a string and reports whether it was null.
+// nullString decodes a string from a request and reports whether it was null rather than empty.
 func nullString(d *jute.Decoder) (s string, null bool) {
 	b := d.Buffer()
 	return string(b), b == nil && d.Err() == nil

@@ -16,40 +16,43 @@ import (
 )
 
 const (
-	handshakeTimeout = 10 * time.Second // longest wait for the first frame, and for the last output to be sent
+	handshakeTimeout = 10 * time.Second // time limit for the first frame and for the last output
 	maxIDs           = 64               // maximum number of identities of one connection
-	maxCredential    = 4096             // maximum length of a credential, in bytes
+	maxCredential    = 4096             // maximum length of an authentication credential, in bytes
 	maxQueued        = 256 << 20        // maximum total length of all output queues, in bytes
-	maxKeptBuffer    = 64 << 10         // capacity of the largest buffer that is reused, in bytes
-	smallReadBuffer  = 2 << 10          // size of a connection's first read buffer, in bytes
-	largeReadBuffer  = 16 << 10         // size of the buffer that replaces the first one once it was full, in bytes
+	maxKeptBuffer    = 64 << 10         // maximum capacity of a buffer that is reused, in bytes
+	smallReadBuffer  = 2 << 10          // initial size of a connection's read buffer, in bytes
+	largeReadBuffer  = 16 << 10         // size of the read buffer once the small one was full
 )
 
-// bufferPool holds unused output buffers. All connections share it.
+// bufferPool contains unused output buffers, which all connections share.
 var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// A conn is a connection of a client. Each has a goroutine that reads and executes its requests.
-// Frames to send are queued in the field out, so that a client that does not read its replies
-// does not block other clients.
+// A conn is a client's connection to the server. Its own goroutine reads requests and executes
+// them. Output is queued in out, so that a client that does not read its replies does not block
+// other clients.
 type conn struct {
 	s  *Server
 	nc net.Conn
 	r  *bufio.Reader
 
-	// Guarded by the server's lock.
+	// The fields below are guarded by Server.mu.
 	ip     id
 	ids    []id
-	authed bool     // the server has accepted a credential of this client
-	sess   *session // nil until the first frame has arrived
-	gone   bool     // the connection is unregistered; nothing more is queued for it
+	authed bool     // whether the server has accepted a credential of this client
+	sess   *session // session of this client; nil until it has sent a connect request
+	gone   bool     // whether the connection has been unregistered, so that nothing more is sent to it
 	stats  connStats
 
-	mu      sync.Mutex // guards the fields below; lock order: Server.mu before conn.mu
-	idle    sync.Cond  // signals that writing has become false
-	out     []byte     // queue of frames to send; nil if there are none
-	serving bool       // the connection's goroutine is executing a request, and will then send the queue
-	writing bool       // a goroutine is in flush, or about to enter it
-	broken  bool       // the client has disconnected, or reads too slowly
+	// mu guards the fields below. Lock Server.mu before conn.mu.
+	mu   sync.Mutex
+	idle sync.Cond // signals that writing has become false
+	out  []byte    // frames that are waiting to be sent; nil if there are none
+	// serving means that the connection's goroutine is executing a request, and will send the queue
+	// afterwards.
+	serving bool
+	writing bool // whether a goroutine is in flush, or about to call it
+	broken  bool // whether the client has disconnected or reads too slowly
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -60,8 +63,8 @@ func newConn(s *Server, nc net.Conn) *conn {
 	return c
 }
 
-// hostOf returns the client's IP address in the format of the ACL scheme ip. A client in the
-// same process has no IP address; hostOf returns the loopback address for it.
+// hostOf returns the client's IP address in the format of the ACL scheme ip. For a client in the
+// same process, which has no IP address, it returns 127.0.0.1.
 func hostOf(nc net.Conn) string {
 	peer, err := netip.ParseAddrPort(nc.RemoteAddr().String())
 	if err != nil {
@@ -71,14 +74,16 @@ func hostOf(nc net.Conn) string {
 	if addr.Is4() {
 		return addr.String()
 	}
-	var groups []string // all eight groups: like Java, do not abbreviate zeros to "::"
+	// groups contains all eight groups of an IPv6 address. Like Java, do not abbreviate zeros to
+	// "::".
+	var groups []string
 	for b := range slices.Chunk(addr.AsSlice(), 2) {
 		groups = append(groups, strconv.FormatUint(uint64(binary.BigEndian.Uint16(b)), 16))
 	}
 	return strings.Join(groups, ":")
 }
 
-// serve reads and executes frames until the client or the server closes the connection.
+// serve reads frames from the client and executes them, until either side closes the connection.
 func (c *conn) serve() {
 	v := c.readFirstFrame()
 	var buf []byte
@@ -104,8 +109,8 @@ func (c *conn) serve() {
 	c.mu.Unlock()
 }
 
-// readFirstFrame reads and executes the first input of a connection: a frame with a connect
-// request, or a four-letter command.
+// readFirstFrame reads and executes the first input from a client. This is either a connect
+// request or a four-letter command.
 func (c *conn) readFirstFrame() verdict {
 	_ = c.nc.SetDeadline(time.Now().Add(handshakeTimeout))
 	if b, err := c.r.Peek(4); err == nil && fourLetterCommands[string(b)] != nil {
@@ -119,8 +124,8 @@ func (c *conn) readFirstFrame() verdict {
 	return c.process(c.s.connect, b)
 }
 
-// process calls execute for a frame, with the server locked. Then it sends the queued replies,
-// unless the next frame has already arrived.
+// process calls execute for a frame while it holds Server.mu. Afterwards, it sends the queued
+// replies, unless the client's next request has already arrived.
 func (c *conn) process(execute func(*conn, []byte) verdict, b []byte) verdict {
 	c.beginRequest()
 	c.s.mu.Lock()
@@ -138,8 +143,8 @@ func (c *conn) process(execute func(*conn, []byte) verdict, b []byte) verdict {
 	return v
 }
 
-// hasBufferedFrame reports whether the next frame has arrived completely, so that its reply
-// can be sent together with the queued ones. It returns false if the queue is already long.
+// hasBufferedFrame reports whether the next request has already arrived, so that one write can
+// send both replies. If many replies are queued, it returns false, so that they are sent now.
 func (c *conn) hasBufferedFrame() bool {
 	buffered := c.r.Buffered()
 	if buffered < 4 {
@@ -154,8 +159,8 @@ func (c *conn) hasBufferedFrame() bool {
 	return len(c.out) < maxKeptBuffer && !c.broken
 }
 
-// readFrame reads one frame and returns its content. It reuses the memory of buf if buf is large
-// enough.
+// readFrame reads one frame from the client and returns its content. It reuses buf if buf is
+// large enough.
 func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	head, err := c.r.Peek(4)
 	if err != nil {
@@ -166,7 +171,7 @@ func (c *conn) readFrame(buf []byte) ([]byte, error) {
 		c.r = bufio.NewReaderSize(c.r, largeReadBuffer)
 	}
 	_, _ = c.r.Discard(4) // cannot fail after Peek
-	if size > maxFrame {  // also if the length is negative, which is large as a uint32
+	if size > maxFrame {  // a negative length is a large uint32, so it is rejected, too
 		return nil, io.ErrShortBuffer
 	}
 	if cap(buf) > maxKeptBuffer {
@@ -175,9 +180,9 @@ func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	return jute.ReadBehind(c.r, buf[:0], int(size), maxKeptBuffer)
 }
 
-// send queues a frame for the client. The caller must hold Server.mu. If the queue of this
-// connection exceeds MaxQueue, or all queues together exceed maxQueued, send closes the
-// connection instead, because its client does not read fast enough.
+// send queues a frame for the client. If the queue of this connection exceeds MaxQueue, or all
+// queues together exceed maxQueued, the client reads too slowly. In this case, send closes the
+// connection instead. The caller must hold Server.mu.
 func (c *conn) send(frame []byte) {
 	if c.gone {
 		return
@@ -205,7 +210,7 @@ func (c *conn) send(frame []byte) {
 	c.s.wg.Go(c.flush)
 }
 
-// flush sends the queued frames until the queue is empty.
+// flush sends queued frames to the client until the queue is empty.
 func (c *conn) flush() {
 	c.mu.Lock()
 	for len(c.out) > 0 && !c.broken {
@@ -214,7 +219,7 @@ func (c *conn) flush() {
 		c.mu.Unlock()
 		_, err := c.nc.Write(b)
 		c.s.queued.Add(-int64(len(b)))
-		if cap(b) <= 2*maxKeptBuffer { // append may double the capacity
+		if cap(b) <= 2*maxKeptBuffer { // twice, because append may double the capacity
 			bufferPool.Put(&b)
 		}
 		c.mu.Lock()
@@ -236,13 +241,14 @@ func (c *conn) discardQueue() {
 	c.out = nil
 }
 
-// beginRequest is called before a frame is executed, and drain afterwards. On a TCP connection,
-// the goroutine that executes a request also sends the reply. This saves a goroutine switch,
-// and a client that does not read its replies cannot send more requests. Tests also use
-// net.Pipe, which has no buffer: the client may still be writing when the reply is ready, so
-// another goroutine sends it.
+// beginRequest must be called before a request is executed, and drain afterwards. On a TCP
+// connection, the goroutine that executes the request then also sends the reply. This saves a
+// goroutine switch, and a client that does not read its replies cannot send more requests.
+//
+// On a net.Pipe, which tests use, another goroutine sends the reply. A pipe has no buffer, so the
+// client may still be blocked in writing its next request.
 func (c *conn) beginRequest() {
-	if _, tcp := c.nc.(*net.TCPConn); !tcp || c.serving { // only this goroutine sets serving
+	if _, tcp := c.nc.(*net.TCPConn); !tcp || c.serving { // only this goroutine sets c.serving
 		return
 	}
 	c.mu.Lock()
@@ -265,8 +271,8 @@ func (c *conn) drain() {
 	c.mu.Unlock()
 }
 
-// addIDs adds identities to the connection, without duplicates. It returns false if the
-// connection then has more than maxIDs identities.
+// addIDs adds identities to those of the client, without duplicates. It returns false if there
+// are then more than maxIDs.
 func (c *conn) addIDs(ids []id) bool {
 	for _, who := range ids {
 		if !slices.Contains(c.ids, who) {
@@ -276,16 +282,16 @@ func (c *conn) addIDs(ids []id) bool {
 	return len(c.ids) <= maxIDs
 }
 
-// Constants of the client protocol. The opcodes are in package jute.
+// Constants of ZooKeeper's client protocol. The opcodes are in package jute.
 const (
-	opError   = -1            // opcode that marks a failed operation in the reply to a multi
-	maxFrame  = 0xfffff       // ZooKeeper's default jute.maxbuffer in bytes, 1 MiB - 1
-	maxTTL    = 1<<40 - 1     // milliseconds
-	headerLen = 4 + 4 + 8 + 4 // length, xid, zxid, error
-	maxReply  = 16 << 20      // length of a reply in bytes beyond which a multiRead fails
+	opError   = -1            // opcode of a failed operation in the reply to a multi
+	maxFrame  = 0xfffff       // maximum length of a frame, in bytes; ZooKeeper's default
+	maxTTL    = 1<<40 - 1     // maximum time to live of a node, in milliseconds
+	headerLen = 4 + 4 + 8 + 4 // length of a frame's header: length, xid, zxid and error code
+	maxReply  = 16 << 20      // length of a reply, in bytes, beyond which a multiRead fails
 )
 
-// code is an error code of ZooKeeper's protocol.
+// A code is an error code of ZooKeeper's client protocol.
 type code int32
 
 const (
@@ -311,7 +317,7 @@ const (
 	codeThrottled            code = -127
 )
 
-// Bits of the permissions in an ACL entry.
+// Bits that represent the permissions in an ACL entry.
 const (
 	permRead   = 1
 	permWrite  = 2
@@ -321,7 +327,7 @@ const (
 	permAll    = 31
 )
 
-// Types of watch events, and the only connection state that the server sends with an event.
+// Types of watch events, and the connection state that is part of every watch event.
 const (
 	eventNodeCreated         = 1
 	eventNodeDeleted         = 2
@@ -330,7 +336,7 @@ const (
 	stateSyncConnected       = 3
 )
 
-// Create modes: the values of the field flags of a create request.
+// Modes of new nodes, as in the field flags of a create request.
 const (
 	modePersistent    = 0
 	modeEphemeral     = 1
@@ -341,32 +347,31 @@ const (
 	modeTTLSequential = 6
 )
 
-// frame returns a new encoder that contains the beginning of a reply: a placeholder for the
-// length, and the header.
+// frame begins a reply in a new encoder. It writes a placeholder for the length, and the header.
 func frame(xid int32, zxid int64, err code) *jute.Encoder {
 	e := &jute.Encoder{B: make([]byte, 0, 128)}
 	begin(e, xid, zxid, err)
 	return e
 }
 
-// begin writes the beginning of a reply to e: a placeholder for the length, and the header.
+// begin begins a reply in e. It writes a placeholder for the length, and the header.
 func begin(e *jute.Encoder, xid int32, zxid int64, err code) {
 	e.Int(0, xid)
 	e.Long(zxid)
 	e.Int(int32(err))
 }
 
-// finish replaces the placeholder at the beginning of a frame with the length of the frame, and
-// returns the frame.
+// finish returns the complete frame in e. It replaces the placeholder at the beginning by the
+// length of the frame.
 func finish(e *jute.Encoder) []byte {
 	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4))
 	return e.B
 }
 
-// noZxid is the zxid in an event that does not say which transaction caused it.
+// noZxid is the zxid in a watch event that does not name the transaction that caused it.
 const noZxid = -1
 
-// eventFrame returns the frame that notifies a client of a watch event.
+// eventFrame returns the frame of a watch event about the node at path.
 func eventFrame(typ int32, zxid int64, path string) []byte {
 	e := frame(jute.XidEvent, zxid, codeOK)
 	e.Int(typ, stateSyncConnected)

@@ -14,8 +14,8 @@ import (
 )
 
 // fourLetterCommands maps each four-letter command to a function that returns its output. The
-// caller of the function must hold Server.mu. The output has ZooKeeper's format, with the
-// sandbox's own values.
+// output has ZooKeeper's format, but contains the sandbox's own values. The caller of the
+// function must hold Server.mu.
 var fourLetterCommands = map[string]func(*Server) string{
 	"ruok": func(*Server) string { return "imok" },
 	"isro": func(*Server) string { return "rw" },
@@ -36,7 +36,8 @@ var fourLetterCommands = map[string]func(*Server) string{
 	"envi": (*Server).environment,
 }
 
-// fourLetterCommand sends the output of the four-letter command b, and closes the connection.
+// fourLetterCommand sends the output of the four-letter command in b to the client, and closes
+// the connection.
 func (s *Server) fourLetterCommand(c *conn, b []byte) verdict {
 	s.stats.received++
 	c.stats.received++
@@ -62,7 +63,7 @@ func (s *Server) summary() string {
 		s.stats.received, s.stats.sent, len(s.conns), uint64(s.zxid), len(s.tree.nodes))
 }
 
-// sortedConns returns the connections in the order of their session ids.
+// sortedConns returns the connections in conns, sorted by session id.
 func sortedConns[V any](conns map[*conn]V) []*conn {
 	return slices.SortedFunc(maps.Keys(conns), func(a, b *conn) int {
 		return cmp.Or(cmp.Compare(a.sessionID(), b.sessionID()), strings.Compare(a.peer(), b.peer()))
@@ -76,7 +77,7 @@ func (c *conn) sessionID() int64 {
 	return c.sess.id
 }
 
-// peer returns the client's address as Java prints it.
+// peer returns the client's address in Java's format, such as "/127.0.0.1:50000".
 func (c *conn) peer() string { return "/" + c.nc.RemoteAddr().String() }
 
 func (c *conn) queued() int {
@@ -90,7 +91,7 @@ func (s *Server) connLines(full bool) string {
 	_, isProduct := s.opt.As.product()
 	for _, c := range sortedConns(s.conns) {
 		st := &c.stats
-		if isProduct { // KeeperTCPHandler::dumpStats
+		if isProduct { // the format of KeeperTCPHandler::dumpStats in ClickHouse
 			fmt.Fprintf(&b, " %s(recved=%d,sent=%d", strings.TrimPrefix(c.peer(), "/"), st.received, st.sent)
 		} else {
 			fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(), st.received, st.sent)
@@ -105,7 +106,8 @@ func (s *Server) connLines(full bool) string {
 	return b.String()
 }
 
-// javaDate is the layout of dates in the output of dump, as Java's Date.toString prints them.
+// javaDate is the layout of dates in the output of dump. It is the format of Java's
+// Date.toString.
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 func (s *Server) dump() string {
@@ -134,8 +136,7 @@ func (s *Server) dump() string {
 	return b.String()
 }
 
-// ephemeralsDump writes the part of dump's output that lists the ephemeral znodes of each
-// session.
+// ephemeralsDump writes the last part of the output of dump: the ephemeral nodes of each session.
 func (s *Server) ephemeralsDump(b *strings.Builder) {
 	fmt.Fprintf(b, "Sessions with Ephemerals (%d):\n", len(s.tree.ephemerals))
 	for _, id := range slices.Sorted(maps.Keys(s.tree.ephemerals)) {
@@ -146,10 +147,11 @@ func (s *Server) ephemeralsDump(b *strings.Builder) {
 	}
 }
 
-// sessionIDs returns the ids of all sessions, oldest first.
+// sessionIDs returns the ids of all open sessions, oldest first.
 func (s *Server) sessionIDs() []int64 { return slices.Sorted(maps.Keys(s.sessions)) }
 
-// watchesByPath returns the output of wchp. As in ZooKeeper, it lists only data watches.
+// watchesByPath returns the output of the four-letter command wchp. As in ZooKeeper, it contains
+// only data watches.
 func (s *Server) watchesByPath() string {
 	var b strings.Builder
 	paths := s.tree.watches[dataWatches].paths
@@ -162,7 +164,8 @@ func (s *Server) watchesByPath() string {
 	return b.String() + "\n"
 }
 
-// watchesBySession returns the output of wchc. As in ZooKeeper, it lists only data watches.
+// watchesBySession returns the output of the four-letter command wchc. As in ZooKeeper, it
+// contains only data watches.
 func (s *Server) watchesBySession() string {
 	var b strings.Builder
 	w := &s.tree.watches[dataWatches]
@@ -229,7 +232,7 @@ func (s *Server) environment() string {
 		"\nuser.dir=" + dir + "\n"
 }
 
-// connStats holds the values that the four-letter command cons shows for one connection.
+// connStats contains the statistics of one connection for the four-letter command cons.
 type connStats struct {
 	received, sent   int64
 	lastOp           string
@@ -238,18 +241,18 @@ type connStats struct {
 	lastReply, since time.Time
 }
 
-// serverStats holds the values that the four-letter commands srvr, stat and mntr show for the
-// whole server.
+// serverStats contains the statistics of the whole server for the four-letter commands srvr, stat
+// and mntr.
 type serverStats struct {
 	received, sent       int64
 	bytesIn              int64
-	lastReply            int // size of the latest reply, in bytes; -1 before the first reply
+	lastReply            int // size of the latest reply in bytes, or -1 before the first reply
 	minReply, maxReply   int
 	rejected, authFailed int64
 	expired              int64
 }
 
-// A distribution summarizes a series of measurements for the four-letter command mntr.
+// A distribution summarizes a series of measurements for the output of mntr.
 type distribution struct{ count, sum, least, most int }
 
 func (s *distribution) add(n int) {
@@ -261,8 +264,8 @@ func (s *distribution) add(n int) {
 	s.sum += n
 }
 
-// report calls write for each of the five keys by which mntr describes a distribution: its
-// average, minimum, maximum, count and sum.
+// report calls write for the average, minimum, maximum, count and sum of the measurements, with
+// the keys that mntr uses for the given name.
 func (s distribution) report(name string, write func(key string, value any)) {
 	average := 0.0
 	if s.count > 0 {
@@ -275,15 +278,15 @@ func (s distribution) report(name string, write func(key string, value any)) {
 	write("sum_"+name, s.sum)
 }
 
-// watchCounts maps each event type to mntr's name for the number of watchers that an event of
-// this type notified.
+// watchCounts maps each type of watch event to a name in the output of mntr. mntr uses this name
+// for the number of watchers that such events notified.
 var watchCounts = [...]string{
 	eventNodeCreated: "node_created_watch_count", eventNodeDeleted: "node_deleted_watch_count",
 	eventNodeDataChanged: "node_changed_watch_count", eventNodeChildrenChanged: "node_children_watch_count",
 }
 
-// opNames maps opcodes to the names by which cons shows the last operation of a connection. It
-// must contain the opcodes of all versions of ZooKeeper, because knownOp looks them up here.
+// opNames maps opcodes to the names of requests in the output of cons. It must contain the
+// opcodes of all ZooKeeper versions, because knownOp looks them up here.
 var opNames = map[int32]string{
 	jute.OpCreate: "CREA", jute.OpCreate2: "CREA", jute.OpCreateTTL: "CREA", jute.OpCreateContainer: "CREA",
 	jute.OpDelete: "DELE", jute.OpExists: "EXIS", jute.OpGetData: "GETD", jute.OpSetData: "SETD",
@@ -294,7 +297,7 @@ var opNames = map[int32]string{
 	jute.OpGetEphemerals: "GETE", jute.OpGetAllChildrenNumber: "GETACN", jute.OpCloseSession: "CLOS",
 }
 
-// request counts a received request, for the server and for its connection.
+// request adds a request from the client c to the statistics of the server and of the connection.
 func (st *serverStats) request(c *conn, op, xid int32, size int) {
 	st.received++
 	st.bytesIn += int64(size)
@@ -307,7 +310,7 @@ func (st *serverStats) request(c *conn, op, xid int32, size int) {
 	}
 }
 
-// reply counts a sent reply of size bytes, for the server and for its connection.
+// reply adds a reply to the client c to the statistics of the server and of the connection.
 func (st *serverStats) reply(c *conn, size int, zxid int64, now time.Time) {
 	st.sent++
 	c.stats.sent++

@@ -2,8 +2,8 @@ package sandbox
 
 import "github.com/zksh/zksh/internal/jute"
 
-// multi executes a multi request (opcode 14). It first checks all operations. Then it applies
-// either all of them, with one zxid, or none.
+// multi executes a multi request (opcode 14). It first checks all operations. If all of them are
+// valid, it applies them with the same zxid; otherwise, it applies none.
 func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encoder) code {
 	requests, ok := readMulti(d, s.opt.As)
 	if !ok {
@@ -23,7 +23,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 		}
 	}
 	if why == codeMarshalling {
-		// As in ZooKeeper, this error becomes the error of the whole request.
+		// As in ZooKeeper, this error in one operation becomes the error of the whole request.
 		return why
 	}
 	for i := range requests {
@@ -47,8 +47,8 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 	return codeOK
 }
 
-// readMulti decodes the operations of a multi, or returns false if it cannot. In a multi, the
-// opcode of a create determines only how the operation is encoded; the mode determines the type
+// readMulti decodes the operations of a multi request. It returns false if it cannot decode them.
+// In a multi, the opcode of a create only determines its encoding; the mode determines the type
 // of the new node.
 func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 	var list []request
@@ -67,7 +67,8 @@ func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 		switch {
 		case typ != jute.OpCreate && typ != jute.OpCreate2 && typ != jute.OpCreateContainer:
 		case r.flags == modeTTL || r.flags == modeTTLSequential:
-			r.op = opError // fails the whole request, unless an earlier operation fails first
+			// The whole multi fails with an error, unless an earlier operation fails first.
+			r.op = opError
 		case r.flags == modeContainer:
 			r.op = jute.OpCreateContainer
 		default:
@@ -77,7 +78,7 @@ func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 	}
 }
 
-// allowedInMulti reports whether a multi may contain an operation with this opcode.
+// allowedInMulti reports whether a multi request may contain operations with this opcode.
 func allowedInMulti(op int32) bool {
 	return jute.Creates(op) || op == jute.OpDelete || op == jute.OpSetData || op == jute.OpCheck
 }
@@ -87,16 +88,17 @@ func writeError(e *jute.Encoder, err code) {
 	e.Int(int32(err))
 }
 
-// A read is one operation of a multiRead, or a read request.
+// A read is a decoded read request, or one operation of a multiRead.
 type read struct {
-	op    int32
-	path  []byte // slice of the request's buffer; nil if the path is a null string
+	op int32
+	// path is a slice of the request's buffer, or nil if the path is a null string.
+	path  []byte
 	watch bool
 }
 
-// multiRead executes a multiRead request (opcode 22): getData and getChildren operations, each
-// with its own result or error. If one of them makes the whole request fail, the reply contains
-// the error and the results of the preceding operations, as in ZooKeeper.
+// multiRead executes a multiRead request (opcode 22), which consists of getData and getChildren
+// operations. Each operation has its own result or error. If one of them makes the whole request
+// fail, the reply contains the error and the earlier results, as in ZooKeeper.
 func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	whole := *d
 	if !validMultiRead(&whole) {
@@ -107,7 +109,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 		mark := len(e.B)
 		e.MultiHeader(r.op, false, 0)
 		switch {
-		case mark > maxReply, r.op == opError: // the reply to a small request must not have gigabytes
+		case mark > maxReply, r.op == opError: // prevents a reply of gigabytes to a small request
 			err = codeMarshalling
 		default:
 			err = s.answer(c, r, e)
@@ -127,8 +129,9 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	return err
 }
 
-// validMultiRead reports whether all operations of a multiRead can be decoded and are either all
-// reads or all writes. A multiRead of writes fails later, before it has executed any of them.
+// validMultiRead reports whether all operations of a multiRead can be decoded and are of the same
+// kind, either reads or writes. If they are writes, the request fails later, before any of them
+// is executed.
 func validMultiRead(d *jute.Decoder) bool {
 	first, more, ok := nextRead(d)
 	for r := first; more; r, more, ok = nextRead(d) {
@@ -139,8 +142,8 @@ func validMultiRead(d *jute.Decoder) bool {
 	return ok
 }
 
-// nextRead decodes the next operation of a multiRead. At the end of the list, it returns false
-// for more, and true for ok. If it cannot decode an operation, it returns false for both.
+// nextRead decodes the next operation of a multiRead. At the end of the list, more is false and
+// ok is true. If the operation cannot be decoded, both are false.
 func nextRead(d *jute.Decoder) (r read, more, ok bool) {
 	typ, done := d.MultiHeader()
 	if d.Err() != nil || done {
@@ -150,7 +153,7 @@ func nextRead(d *jute.Decoder) (r read, more, ok bool) {
 	switch {
 	case typ == jute.OpGetData || typ == jute.OpGetChildren:
 		r.path = d.Buffer()
-		d.Bool() // watch flag, which ZooKeeper ignores here
+		d.Bool() // the watch flag, which ZooKeeper ignores in a multiRead
 	case allowedInMulti(typ):
 		readWrite(d, typ)
 		r.op = opError

@@ -9,38 +9,42 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// The servers compatible with ZooKeeper that a sandbox can imitate.
+// Servers other than ZooKeeper that speak its protocol, and that a sandbox can imitate.
 const (
 	ClickHouse Version = "clickhouse"
 	RaftKeeper Version = "raftkeeper"
 )
 
-// Products returns the servers of other projects that a sandbox can imitate. They speak
+// Products returns the servers other than ZooKeeper that a sandbox can imitate. They speak
 // ZooKeeper's protocol.
 func Products() []Version { return []Version{ClickHouse, RaftKeeper} }
 
-// A product describes how a compatible server differs from ZooKeeper 3.4. In all other respects,
-// the sandbox behaves like 3.4. The facts are from the products' sources as of November 2026.
+// A product describes how a compatible server differs from ZooKeeper 3.4. Otherwise, the sandbox
+// behaves like ZooKeeper 3.4. The facts are from the source code of the products as of November
+// 2026.
 type product struct {
-	name    string // in the first line of the output of srvr (FourLetterCommand.cpp of both)
-	release string // version in the output of srvr
+	name    string // name in the first line of srvr's output; see FourLetterCommand.cpp
+	release string // version in the first line of srvr's output
 
-	// opcodes lists the opcodes newer than 3.4 that the server supports. On any other newer
-	// opcode, it closes the connection without a reply. In ClickHouse,
-	// KeeperTCPHandler::receiveRequest throws, and runImpl ends. ClickHouse added the opcodes
-	// 15, 17 to 19, 21, 101, 105 and 106 to its OpNum only recently; the sandbox imitates an
-	// older release. For RaftKeeper, see OpNum in ZooKeeperConstants.h; in its releases,
-	// ConnectionHandler.cpp logs the exception and never replies to the request.
+	// opcodes lists the opcodes newer than ZooKeeper 3.4 that the product supports. After a request
+	// with any other newer opcode, it closes the connection without a reply.
+	//
+	// In ClickHouse, KeeperTCPHandler::receiveRequest throws an exception, which ends runImpl.
+	// ClickHouse supports the opcodes 15, 17 to 19, 21, 101, 105 and 106 only since recently, and
+	// the sandbox imitates an older release. RaftKeeper lists its opcodes in OpNum
+	// (ZooKeeperConstants.h). In its releases, ConnectionHandler.cpp logs the exception and never
+	// replies.
 	opcodes     []int32
-	unsupported []int32 // opcodes of ZooKeeper 3.4 that the server does not support
+	unsupported []int32 // opcodes of ZooKeeper 3.4 that the product does not support
 
-	// newSessions means that every connection gets a new session. A client that reconnects
-	// cannot resume its old session (KeeperTCPHandler::receiveHandshake: "We don't support
-	// session restore"), which ends with its connection (finishSession at the end of runImpl).
+	// newSessions means that a client gets a new session on every connection. A session ends
+	// together with its connection, so a client cannot resume it after a reconnect. See
+	// KeeperTCPHandler::receiveHandshake ("We don't support session restore") and finishSession in
+	// ClickHouse.
 	newSessions bool
 
-	decimal bool   // srvr prints the zxid in decimal (RaftKeeper; ClickHouse before formatZxid)
-	sent    string // label of the number of sent packets in the output of srvr
+	decimal bool   // whether srvr prints zxids in decimal (RaftKeeper, and old releases of ClickHouse)
+	sent    string // label before the number of sent packets in the output of srvr
 }
 
 var products = map[Version]product{
@@ -56,7 +60,8 @@ var products = map[Version]product{
 	},
 }
 
-// product returns the description of the product v, or false if v is a version of ZooKeeper.
+// product returns the description of the product with the name v. It returns false if v is a
+// version of ZooKeeper.
 func (v Version) product() (product, bool) {
 	p, ok := products[v]
 	return p, ok
@@ -68,19 +73,21 @@ func (p product) knows(op int32) bool {
 }
 
 const (
-	// productMinTimeout is the products' shortest session timeout (DEFAULT_MIN_SESSION_TIMEOUT_MS).
+	// productMinTimeout is the minimum session timeout of both products
+	// (DEFAULT_MIN_SESSION_TIMEOUT_MS).
 	productMinTimeout = 10 * time.Second
-	// rejected is the protocol version in the products' reply to a connect request that they
-	// reject (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
+	// rejected is the protocol version by which the products' reply to a connect request says that
+	// they reject it (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
 	rejected = 42
 
 	keeperPath     = "/keeper"
 	apiVersionPath = "/keeper/api_version"
-	apiVersion     = "2" // WITH_MULTI_READ (KeeperConstants.h, KeeperCommon.h)
+	apiVersion     = "2" // means WITH_MULTI_READ; see KeeperConstants.h and KeeperCommon.h
 )
 
-// systemNodes returns the paths of the znodes in an empty tree, and the data of those that have
-// any. Both products have /keeper instead of /zookeeper (keeper_api_version_path).
+// systemNodes returns the paths of the znodes that exist in an empty tree, and the data of those
+// that have data. Both products have the system node /keeper instead of /zookeeper. See
+// keeper_api_version_path.
 func (v Version) systemNodes() (paths []string, data map[string]string) {
 	if _, ok := v.product(); ok {
 		return []string{keeperPath, apiVersionPath}, map[string]string{apiVersionPath: apiVersion}
@@ -92,28 +99,29 @@ func (v Version) systemNodes() (paths []string, data map[string]string) {
 	return paths, nil
 }
 
-// reserved reports whether clients are forbidden to create or delete the znode at path. In the
-// products, this holds for /keeper and its descendants (KeeperStorage: "Trying to create a node
-// inside the internal Keeper path").
+// reserved reports whether clients must not create or delete the znode at path. In the products,
+// they must not do so with /keeper and its descendants. See KeeperStorage in ClickHouse.
 func (v Version) reserved(path string) bool {
 	_, ok := v.product()
 	return ok && (path == keeperPath || strings.HasPrefix(path, keeperPath+"/"))
 }
 
-// SetLeaderless sets whether the server rejects connect requests, like an ensemble member that
-// knows no leader. ZooKeeper then closes the connection. The products first send a reply with
-// protocol version 42.
+// SetLeaderless sets whether the server behaves like an ensemble member that knows no leader: it
+// rejects connect requests. ZooKeeper closes the connection without a reply. The products first
+// reply with protocol version 42.
 func (s *Server) SetLeaderless(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leaderless = on
 }
 
-// reject rejects a connect request. ZooKeeper closes the connection; the products first reply
-// with protocol version 42 and the session id sid. In RaftKeeper's reply, the session id is that
-// of the expired session, or -1 if there is no leader, and the timeout is always -1
-// (handleHandshake, sendHandshake). ClickHouse never resumes a session and hence never reports
-// one as expired; its reply contains the negotiated timeout (sendHandshake).
+// reject rejects a connect request. ZooKeeper closes the connection without a reply. The products
+// first reply with protocol version 42.
+//
+// In RaftKeeper's reply, the session id is that of the expired session, or -1 if there is no
+// leader, and the timeout is always -1. ClickHouse never resumes sessions, so it never reports
+// that one has expired. Its reply contains the negotiated timeout. See handleHandshake and
+// sendHandshake.
 func (s *Server) reject(c *conn, sid int64, timeout time.Duration) verdict {
 	if _, ok := s.opt.As.product(); !ok {
 		return closeNow
@@ -124,7 +132,7 @@ func (s *Server) reject(c *conn, sid int64, timeout time.Duration) verdict {
 	return s.withoutSession(c, rejected, sid, timeout)
 }
 
-// withoutSession answers a connect request without creating a session, then closes the
+// withoutSession replies to a connect request without creating a session, and closes the
 // connection.
 func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.Duration) verdict {
 	e := &jute.Encoder{B: make([]byte, 4, 64)}
@@ -136,7 +144,7 @@ func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.
 	return closeAfterFlush
 }
 
-// noSession returns the session id in the reply to a connect request while the product has no
+// noSession returns the session id that the product sends in a connect reply while it has no
 // leader.
 func (v Version) noSession() int64 {
 	if v == RaftKeeper {
@@ -145,17 +153,17 @@ func (v Version) noSession() int64 {
 	return 0
 }
 
-// endWithConnection ends the session of a closed connection if the imitated server ends sessions
-// together with their connections.
+// endWithConnection is called when the connection of session n has been closed. It ends the
+// session if the imitated server ends sessions together with their connections.
 func (s *Server) endWithConnection(n *session) {
 	if s.newSessions() && !s.opt.OldSessionsStay && s.sessions[n.id] == n {
 		s.closeSession(n)
 	}
 }
 
-// writeReadError writes the result of a failed operation of a multiRead. In the products, the
-// result has no body, and its header contains the opcode and the error
-// (ZooKeeperMultiResponse::writeImpl; ClickHouse#58747).
+// writeReadError writes the result of a failed operation in a multiRead. In the products, such a
+// result has no body, and its header contains the opcode and the error. See
+// ZooKeeperMultiResponse::writeImpl, and issue 58747 of ClickHouse.
 func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
 	if _, ok := s.opt.As.product(); ok {
 		e.MultiHeader(op, false, int32(err))
@@ -164,8 +172,8 @@ func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
 	writeError(e, err)
 }
 
-// summary returns the output of srvr except its first line, which is the version
-// (ServerStatCommand::run).
+// summary returns the output of the four-letter command srvr, without the first line, which
+// contains the version. See ServerStatCommand::run in the products.
 func (p product) summary(s *Server) string {
 	zxid := fmt.Sprintf("0x%x", uint64(s.zxid))
 	if p.decimal {
@@ -175,8 +183,8 @@ func (p product) summary(s *Server) string {
 		s.stats.received, p.sent, s.stats.sent, len(s.conns), zxid, len(s.tree.nodes)-1)
 }
 
-// dump returns the output of the four-letter command dump, which has the same format in both
-// products (KeeperStorage::dumpSessionsAndEphemerals).
+// dump returns the output of the four-letter command dump, whose format is the same in both
+// products. See KeeperStorage::dumpSessionsAndEphemerals.
 func (p product) dump(s *Server) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Sessions dump (%d):\n", len(s.sessions))
@@ -187,8 +195,8 @@ func (p product) dump(s *Server) string {
 	return b.String()
 }
 
-// fixACL converts the ACL of a request to the ACL that the server stores. Unlike ZooKeeper, the
-// products accept an empty ACL (KeeperStorage::fixupACL checks only its entries).
+// fixACL converts the ACL in a request to the one that the server stores. ZooKeeper rejects an
+// empty ACL, but the products accept it. See KeeperStorage::fixupACL.
 func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
 	if _, ok := v.product(); ok && len(list) == 0 {
 		return nil, codeOK
@@ -196,7 +204,7 @@ func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
 	return fixACL(list, caller)
 }
 
-// knownOp reports whether any version of ZooKeeper has a request with this opcode.
+// knownOp reports whether this opcode exists in any version of ZooKeeper.
 func knownOp(op int32) bool {
 	_, ok := opNames[op]
 	return ok || op == jute.OpAuth || op == jute.OpDeleteContainer || op == jute.OpSASL

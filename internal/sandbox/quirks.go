@@ -2,35 +2,43 @@ package sandbox
 
 import "github.com/zksh/zksh/internal/jute"
 
-// Quirks makes a server misbehave, for tests of clients. Each quirk occurs in another server.
+// Quirks makes a sandbox misbehave, to test clients. Each quirk occurs in some real server.
 type Quirks struct {
-	NewSessions       bool // a client that reconnects gets a new session; the old one ends with its connection
-	OldSessionsStay   bool // together with NewSessions: the old session ends only after its timeout
-	RejectReconnects  bool // a reconnect gets a reply with its session id and timeout -1, as if the session had expired
-	MultiSessionMoved bool // each multi fails with SessionMoved in its results; the connection stays open (ZOOKEEPER-2886)
+	// NewSessions gives a new session to a client that reconnects. Its old session ends together
+	// with the old connection.
+	NewSessions bool
+	// OldSessionsStay, together with NewSessions, keeps the old session until its timeout.
+	OldSessionsStay bool
+	// RejectReconnects replies to a reconnect with the session id and timeout -1, as if the session
+	// had expired.
+	RejectReconnects bool
+	// MultiSessionMoved makes each multi fail with SessionMoved in its results, but keeps the
+	// connection open (ZOOKEEPER-2886).
+	MultiSessionMoved bool
 
-	// React decides how the server handles a request with the given opcode. The server calls
-	// it before it executes the request, with mu held. If React is nil, the server executes
-	// every request.
+	// React decides how the server handles a request with the given opcode. The server calls it
+	// with mu held, before it executes the request. If React is nil, the server executes all
+	// requests normally.
 	React func(op int32) Reaction
 }
 
-// A Reaction says how the server handles a request. It is one of the constants below, or a
-// negative error code, with which the server replies.
+// A Reaction is how the server handles a request. It is one of the constants below, or a negative
+// error code for the reply.
 type Reaction int32
 
-// Values of Reaction.
+// Reactions of the server to a request.
 const (
 	Serve  Reaction = iota
 	HangUp          // close the connection without a reply
 	Ignore          // never reply, but keep the connection open
 )
 
-// codeMoved is the code of the error SessionMoved: the session is now on another connection.
+// codeMoved is the error code of SessionMoved: the client has resumed the session on another
+// connection.
 const codeMoved code = -118
 
-// react calls Quirks.React and acts on the returned Reaction. It returns false if the server
-// should execute the request normally.
+// react applies the Reaction that Quirks.React returns for a request. It returns false if the
+// server should execute the request normally.
 func (s *Server) react(c *conn, xid, op int32) (verdict, bool) {
 	if s.opt.React == nil {
 		return keepOpen, false
@@ -47,14 +55,15 @@ func (s *Server) react(c *conn, xid, op int32) (verdict, bool) {
 	return keepOpen, false
 }
 
-// newSessions reports whether a client that reconnects always gets a new session.
+// newSessions reports whether a client that reconnects gets a new session instead of its old one.
 func (s *Server) newSessions() bool {
 	p, _ := s.opt.As.product()
 	return p.newSessions || s.opt.NewSessions
 }
 
-// writeMovedResults writes the results of a multi whose session has moved to another connection:
-// SessionMoved for the first operation, and RuntimeInconsistency for the others.
+// writeMovedResults writes the results of a multi that failed because its session has moved to
+// another connection. The first operation gets SessionMoved, and the others get
+// RuntimeInconsistency.
 func writeMovedResults(e *jute.Encoder, parts int) {
 	for i := range parts {
 		if i == 0 {

@@ -15,8 +15,8 @@ const (
 	hardBytes  = "byteHardLimit"
 )
 
-// quotaRoot returns the path of the node whose quota applies to the given path: the path itself
-// or its nearest ancestor with a quota. It returns false if no quota applies.
+// quotaRoot returns the nearest node with a quota: the node at path itself, or one of its
+// ancestors. It returns false if there is none.
 func (t *tree) quotaRoot(path string) (string, bool) {
 	if len(t.quotas) == 0 {
 		return "", false
@@ -32,8 +32,8 @@ func (t *tree) quotaRoot(path string) (string, bool) {
 	return "", false
 }
 
-// quotaTarget splits the path of a node below /zookeeper/quota into two parts: the path of the
-// node to which the quota applies, and the last component, such as "zookeeper_limits".
+// quotaTarget splits the path of a node below /zookeeper/quota. target is the node to which the
+// quota applies, and name is the last component, such as "zookeeper_limits".
 func quotaTarget(path string) (target, name string, ok bool) {
 	rest, ok := strings.CutPrefix(path, quotaPath)
 	if !ok {
@@ -43,8 +43,8 @@ func quotaTarget(path string) (target, name string, ok bool) {
 	return target, name, target != "" && target[0] == '/'
 }
 
-// quotaCreated counts a new node in the quota that applies to it. If the new node itself defines
-// a quota, quotaCreated also puts that quota into effect.
+// quotaCreated adds a new node to the counters of the quota that applies to it. If the node
+// itself defines a quota, quotaCreated puts this quota into effect.
 func (t *tree) quotaCreated(path string, n *node) {
 	if target, name, ok := quotaTarget(path); ok {
 		switch name {
@@ -64,9 +64,9 @@ func (t *tree) quotaDeleted(path string, n *node) {
 	t.quotaAdd(path, -1, -int64(len(n.data)))
 }
 
-// quotaAdd adds count nodes and bytes of data to the counters of the quota that applies to a path.
-// The counters are the data of a zookeeper_stats node. As in ZooKeeper, quotaAdd changes this
-// data without changing the node's version and without firing watches.
+// quotaAdd adds a number of nodes and bytes of data to the counters of the quota that applies to
+// path. The counters are the data of a zookeeper_stats node. As in ZooKeeper, this neither
+// changes the node's version nor fires watches.
 func (t *tree) quotaAdd(path string, count, bytes int64) {
 	top, ok := t.quotaRoot(path)
 	if !ok {
@@ -79,8 +79,8 @@ func (t *tree) quotaAdd(path string, count, bytes int64) {
 	}
 }
 
-// recount counts the nodes of a subtree and their data, and stores the result in the counters of
-// the quota on its root.
+// recount counts the nodes in the subtree at path and their data. It stores the result in the
+// counters of the quota on path.
 func (t *tree) recount(path string) {
 	q := jute.Quota{keyCount: 0, keyBytes: 0}
 	t.walk(path, func(_ string, n *node) {
@@ -92,8 +92,8 @@ func (t *tree) recount(path string) {
 	}
 }
 
-// statsText formats the data of a zookeeper_stats node as ZooKeeper does. The format differs from
-// zookeeper_limits, where the semicolon follows an equals sign.
+// statsText returns the data of a zookeeper_stats node in ZooKeeper's format. This format
+// contains no "=;", unlike that of zookeeper_limits.
 func statsText(q jute.Quota) string { return strings.Replace(q.String(), "=;", ";", 1) }
 
 func (t *tree) replaceStats(n *node, q jute.Quota) {
@@ -103,7 +103,7 @@ func (t *tree) replaceStats(n *node, q jute.Quota) {
 }
 
 // checkQuota returns an error if a write that adds count nodes and bytes of data would exceed a
-// hard limit. It ignores soft limits: ZooKeeper only logs a warning when one is exceeded.
+// hard quota. It ignores soft quotas, for which ZooKeeper only logs a warning.
 func (t *tree) checkQuota(path string, count, bytes int64) code {
 	top, ok := t.quotaRoot(path)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A verdict says what happens to a connection after the server has executed one of its frames.
+// A verdict says whether the server closes a connection after it has executed a frame.
 type verdict int
 
 const (
@@ -16,8 +16,7 @@ const (
 	closeNow                // close the connection at once
 )
 
-// handle executes one request of an established session, given as a frame. The caller must hold
-// s.mu.
+// handle executes a client's request, whose frame is b. The caller must hold s.mu.
 func (s *Server) handle(c *conn, b []byte) verdict {
 	d := jute.NewDecoder(b)
 	xid, op := d.Int(), d.Int()
@@ -25,10 +24,12 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 		return closeNow
 	}
 	if c.sess.conn != c {
-		return closeNow // the session has moved to another connection
+		// The client has resumed its session on another connection.
+		return closeNow
 	}
 	now := s.now()
-	if op != jute.OpAuth && op != jute.OpSASL { // like ZooKeeper, do not extend the session for these
+	// Like ZooKeeper, do not extend the session because of an authentication request.
+	if op != jute.OpAuth && op != jute.OpSASL {
 		s.touch(c.sess, now)
 	}
 	s.stats.request(c, op, xid, len(b)+4)
@@ -47,7 +48,7 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	return v
 }
 
-// reply executes one request. It returns the frame of the reply, or nil if there is none.
+// reply executes a request and returns the frame of the reply, or nil if there is none.
 func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
 	_, isProduct := s.opt.As.product()
 	switch {
@@ -64,8 +65,8 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	case jute.OpAuth:
 		return s.auth(c, xid, d)
 	case jute.OpSASL:
-		// Without SASL, ZooKeeper replies with a null token and no error, but closes the
-		// connection if the token in the request is null.
+		// ZooKeeper without SASL replies with a null token and no error. It closes the connection
+		// only if the token in the request is null.
 		if d.Buffer() == nil {
 			return nil, closeNow
 		}
@@ -74,7 +75,9 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 		return finish(e), keepOpen
 	case jute.OpCloseSession:
 		s.closeSession(c.sess)
-		if isProduct { // "We do not need send anything for close request to client" (sendResponse)
+		// The products send no reply: "We do not need send anything for close request to client"
+		// (sendResponse).
+		if isProduct {
 			return nil, closeAfterFlush
 		}
 		return finish(frame(xid, s.zxid, codeOK)), closeAfterFlush
@@ -100,14 +103,13 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	return withError(e, err, op), keepOpen
 }
 
-// canThrottle reports whether a server with too many requests may reject a request with this
-// opcode.
+// canThrottle reports whether a server that is overloaded may reject requests with this opcode.
 func canThrottle(op int32) bool {
 	return op != jute.OpPing && op != jute.OpAuth && op != jute.OpSASL && op != jute.OpCloseSession
 }
 
-// withError sets the error code in the header of a reply, and returns the complete frame. If
-// the request failed, the reply has no body, except for a multiRead.
+// withError completes a reply by setting the error code in its header. After an error, it also
+// removes the body, except from the reply to a multiRead.
 func withError(e *jute.Encoder, err code, op int32) []byte {
 	if err != codeOK {
 		if op != jute.OpMultiRead {
@@ -119,7 +121,7 @@ func withError(e *jute.Encoder, err code, op int32) []byte {
 	return finish(e)
 }
 
-// read executes a request that does not change the tree, and encodes the reply.
+// read executes a request that does not change the tree. It encodes the reply in e.
 func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
 	switch op {
 	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
@@ -147,8 +149,8 @@ func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code 
 	return codeUnimplemented
 }
 
-// write executes a request that ZooKeeper writes to its transaction log, and returns the frame
-// of the reply. The request gets a new zxid even if it fails.
+// write executes a request that ZooKeeper writes to its transaction log, and returns the reply.
+// As in ZooKeeper, even a request that fails gets a new zxid.
 func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	if op == jute.OpReconfig {
 		return s.reconfig(xid, d)
@@ -157,7 +159,7 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	now := s.now().UnixMilli()
 	e := frame(xid, s.zxid, codeOK)
 	switch op {
-	case jute.OpDeleteContainer: // only servers may send it
+	case jute.OpDeleteContainer: // only ZooKeeper servers themselves may send this request
 		return withError(e, codeBadArguments, op)
 	case jute.OpMulti:
 		err := s.multi(c, d, s.zxid, now, e)
@@ -175,17 +177,18 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 	}
 	s.tree.apply(e, op, &x, s.zxid, now)
 	s.scheduleReaping()
-	if op == jute.OpCheck { // outside a multi, ZooKeeper fails to encode the reply and sends none
+	// As in ZooKeeper, a check outside a multi gets no reply.
+	if op == jute.OpCheck {
 		return nil
 	}
 	return finish(e)
 }
 
-// reconfig rejects a reconfig request (opcode 16), like a ZooKeeper server whose setting
-// reconfigEnabled is false.
+// reconfig replies to a reconfig request (opcode 16) with an error, like a ZooKeeper server whose
+// setting reconfigEnabled is false.
 func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 	for range 3 {
-		_ = d.String() // joining, leaving and new members
+		_ = d.String() // the joining, leaving and new members
 	}
 	d.Long()
 	if d.Err() != nil {
@@ -195,8 +198,8 @@ func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 	return withError(frame(xid, s.zxid, codeOK), codeReconfigDisabled, jute.OpReconfig)
 }
 
-// auth executes an auth request (opcode 100). If it rejects the credential, the server closes
-// the connection after the reply.
+// auth executes an auth request (opcode 100). If the credential is invalid, the server closes the
+// connection after the reply.
 func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
 	d.Int() // the type, which ZooKeeper does not use
 	scheme := d.String()
@@ -213,8 +216,8 @@ func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
 	return finish(frame(xid, 0, codeOK)), keepOpen
 }
 
-// readPath decodes the body of a read request: a path and, for most opcodes, a flag that
-// requests a watch.
+// readPath decodes the body of a read request. It contains a path and, for most opcodes, a flag
+// that asks for a watch.
 func readPath(d *jute.Decoder, op int32) read {
 	r := read{op: op}
 	r.path = d.Buffer()
@@ -224,8 +227,8 @@ func readPath(d *jute.Decoder, op int32) read {
 	return r
 }
 
-// answer executes a read of one path if the connection has the permission, and encodes the
-// result. It also sets the watch that the request asks for.
+// answer executes a read of one node, if the client has permission, and encodes the result in e.
+// It also sets a watch if the request asks for one.
 func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	if r.op == jute.OpExists {
 		return s.exists(c, r, e)
@@ -248,7 +251,9 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	case jute.OpGetData:
 		e.Buffer(n.data)
 	case jute.OpGetChildren, jute.OpGetChildren2:
-		e.Strings(sortedKeys(n.children)) // sorted for reproducible output; ZooKeeper's order is arbitrary
+		// Sort the names to make replies reproducible, although ZooKeeper returns them in any
+		// order.
+		e.Strings(sortedKeys(n.children))
 	case jute.OpGetACL:
 		writeACL(e, n.acl.visibleTo(c.ids))
 	case jute.OpGetAllChildrenNumber:
@@ -260,7 +265,7 @@ func (s *Server) answer(c *conn, r read, e *jute.Encoder) code {
 	return codeOK
 }
 
-// watch sets a one-shot watch if the read asks for one.
+// watch sets a one-shot watch if the request r asks for one.
 func (s *Server) watch(c *conn, r read) {
 	table := dataWatches
 	if r.op == jute.OpGetChildren || r.op == jute.OpGetChildren2 {
@@ -271,8 +276,8 @@ func (s *Server) watch(c *conn, r read) {
 	}
 }
 
-// exists executes an exists request. It is the only read that can set a watch on a node that
-// does not exist.
+// exists executes an exists request. Unlike other reads, it can set a watch on a node that does
+// not exist.
 func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	switch {
 	case r.path == nil:
@@ -292,8 +297,8 @@ func (s *Server) exists(c *conn, r read, e *jute.Encoder) code {
 	return codeOK
 }
 
-// getEphemerals replies with the paths of the ephemeral nodes of the caller's session that begin
-// with the prefix in the request.
+// getEphemerals executes a getEphemerals request. The reply contains the paths of the session's
+// ephemeral nodes that begin with the requested prefix.
 func (s *Server) getEphemerals(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	prefix := d.String()
 	if d.Err() != nil {
@@ -310,8 +315,8 @@ func (s *Server) getEphemerals(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	return codeOK
 }
 
-// syncRequest executes a sync request. It replies with the path at once, because a single server
-// never lags behind a leader.
+// syncRequest executes a sync request. It replies at once, because a single server is always up
+// to date.
 func syncRequest(d *jute.Decoder, e *jute.Encoder) code {
 	path := d.Buffer()
 	if d.Err() != nil {
@@ -332,8 +337,8 @@ func whoAmI(c *conn, e *jute.Encoder) {
 	}
 }
 
-// addWatchRequest executes an addWatch request (opcode 106). Like ZooKeeper, it checks neither
-// the path nor permissions.
+// addWatchRequest executes an addWatch request (opcode 106). Like ZooKeeper, it does not check
+// permissions, or whether the path is valid.
 func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 	path, mode := d.String(), d.Int()
 	if d.Err() != nil || mode < 0 || mode > 1 {
@@ -344,7 +349,7 @@ func (s *Server) addWatchRequest(c *conn, d *jute.Decoder, e *jute.Encoder) code
 	return codeOK
 }
 
-// watchRequest executes a checkWatches or removeWatches request.
+// watchRequest executes a checkWatches or a removeWatches request.
 func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	path, null := nullString(d)
 	covered := s.opt.As.removal(d.Int())
@@ -365,11 +370,13 @@ func (s *Server) watchRequest(c *conn, d *jute.Decoder, op int32) code {
 	return result
 }
 
-// setWatches executes a setWatches or setWatches2 request (opcodes 101 and 105), with which a
-// client re-registers its watches after a reconnect. A null vector in the request is an error.
+// setWatches executes a setWatches or setWatches2 request (opcode 101 or 105), by which a client
+// restores its watches after a reconnect. It returns an error if a list of paths is null.
 func (s *Server) setWatches(c *conn, d *jute.Decoder, op int32) code {
 	since := d.Long()
-	var lists [5][]string // paths of data, exists, child, persistent and recursive watches
+	// lists contains the paths of data, exists, child, persistent and recursive watches, in this
+	// order.
+	var lists [5][]string
 	kinds := len(lists)
 	if op == jute.OpSetWatches {
 		kinds = 3

@@ -34,53 +34,54 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Options configures a server. With the zero value, the server behaves like a freshly installed
-// ZooKeeper with its documented defaults. The comment of each field ends with its default.
+// Options configures a sandbox. By default, a sandbox behaves like a freshly installed ZooKeeper
+// server with the defaults in ZooKeeper's documentation.
 type Options struct {
-	Tick          time.Duration // session deadlines are rounded up to whole ticks; 2 s
-	MinTimeout    time.Duration // shortest session timeout; 2 ticks
-	MaxTimeout    time.Duration // longest session timeout; 20 ticks
-	ReapEvery     time.Duration // interval between deletions of empty containers and expired TTL nodes; 60 s
-	MaxSessions   int           // maximum number of open sessions; 4096
-	MaxQueue      int           // output queued for one client, in bytes, beyond which it is disconnected; 4 MiB
-	MaxTreeBytes  int64         // memory of the tree, in bytes, beyond which writes fail with SystemError; 1 GiB
-	MaxWatchBytes int64         // memory of all watches, in bytes; a connection that exceeds it is closed; 128 MiB
+	Tick          time.Duration // unit to which session deadlines are rounded up; default 2 s
+	MinTimeout    time.Duration // shortest session timeout; default 2 ticks
+	MaxTimeout    time.Duration // longest session timeout; default 20 ticks
+	ReapEvery     time.Duration // interval for deleting empty containers and expired TTL nodes; default 60 s
+	MaxSessions   int           // maximum number of open sessions; default 4096
+	MaxQueue      int           // maximum output queued for a client, in bytes; default 4 MiB
+	MaxTreeBytes  int64         // maximum memory of the tree, in bytes; default 1 GiB
+	MaxWatchBytes int64         // maximum memory of all watches, in bytes; default 128 MiB
 
-	EnforceQuota    bool    // reject writes that exceed a hard quota, instead of only counting them; false
-	As              Version // version or product to imitate; DefaultVersion
-	NoExtendedTypes bool    // reject TTL nodes, as ZooKeeper does unless they are enabled; false
-	SuperDigest     string  // "super:<digest>" of the superuser; none
+	EnforceQuota    bool    // reject writes that exceed a hard quota; default false
+	As              Version // ZooKeeper version or product to imitate; default DefaultVersion
+	NoExtendedTypes bool    // reject TTL nodes, as ZooKeeper does by default; default false
+	SuperDigest     string  // "super:<digest>" of the superuser; default none
 
-	// Throttle is for tests. If it returns true for the opcode of a request, the server replies
-	// with ThrottledOp instead of executing the request. The server calls it with mu held.
+	// Throttle is for tests. The server calls it with mu held, before it executes a request. If it
+	// returns true for the request's opcode, the server replies with the error ThrottledOp instead.
 	Throttle func(op int32) bool
-	// EnforceAuth makes the server close a connection that sends a request before the server
-	// has accepted one of its credentials.
+	// EnforceAuth makes the server close a connection that sends a request before it has sent a
+	// valid credential.
 	EnforceAuth bool
 
 	Quirks
 
-	// Now returns the current time. If it is nil, the server uses time.Now, which also works
-	// inside a testing/synctest bubble. If it is set, the server uses no timer: no session
-	// expires and no node is reaped on its own.
+	// Now returns the current time. If it is nil, the server uses time.Now, which also works in a
+	// testing/synctest bubble. If it is set, the server has no timer, so sessions and nodes never
+	// expire on their own.
 	Now func() time.Time
 }
 
-// errClosed is the error of calls after Close. errPaused is the error for a new connection while
+// errClosed is returned by methods after Close. errPaused is returned for a new connection while
 // the server is paused.
 var (
 	errClosed = errors.New("sandbox: server is closed")
 	errPaused = errors.New("sandbox: connection refused: server is paused")
 )
 
-// Server is a sandbox server. It is safe for concurrent use.
+// A Server is an in-memory ZooKeeper server. It is safe for concurrent use.
 type Server struct {
 	opt     Options
 	started time.Time
 	wg      sync.WaitGroup
 	queued  atomic.Int64 // total length of the output queues of all connections, in bytes
 
-	// mu guards the fields below. Requests are executed with mu held, hence one after the other.
+	// mu guards the fields below. The server holds it while it executes a request, so it executes
+	// only one request at a time.
 	mu          sync.Mutex
 	tree        *tree
 	zxid        int64
@@ -88,18 +89,18 @@ type Server struct {
 	lastSession int64
 	conns       map[*conn]struct{}
 	listeners   map[net.Listener]struct{}
-	handler     func(*conn, []byte) verdict // handle, wrapped by tests that inject faults
+	handler     func(*conn, []byte) verdict // the method handle; tests wrap it to inject faults
 	stats       serverStats
-	scratch     jute.Encoder // buffer for the reply to a read, until the reply is queued
+	scratch     jute.Encoder // encodes replies to reads, until they are queued
 	timer       *time.Timer
-	timerAt     time.Time // time at which the timer fires; zero if it is not set
+	timerAt     time.Time // time for which the timer is set; zero if it is stopped
 	nextReap    time.Time
 	paused      bool
 	closed      bool
 	leaderless  bool // set by SetLeaderless
 }
 
-// New returns a server that accepts no connections until Listen is called.
+// New returns a new server. It accepts no connections until Listen is called.
 func New(opt Options) *Server {
 	set(&opt.As, DefaultVersion)
 	set(&opt.Tick, 2*time.Second)
@@ -122,10 +123,10 @@ func New(opt Options) *Server {
 	}
 	s.handler = s.handle
 	s.started = s.now()
-	// A client of an earlier sandbox on the same port may try to resume its session, which
-	// this server does not know. Because the zxids of this server begin above all zxids that
-	// the client has seen, the client learns that its session has expired. With a smaller
-	// zxid, it would be rejected and would retry forever.
+	// A client of an earlier sandbox on this port may try to resume its session, which this server
+	// does not know. The zxids of this server begin above all that the client has seen, so it
+	// learns that its session has expired. With a smaller zxid, the server would reject the client,
+	// which would then retry forever.
 	s.zxid = s.started.Unix() << 32
 	s.lastSession = 1<<56 | s.started.UnixMilli()&(1<<40-1)<<16
 	s.stats.lastReply, s.stats.minReply, s.stats.maxReply = -1, -1, -1
@@ -134,7 +135,7 @@ func New(opt Options) *Server {
 	return s
 }
 
-// set assigns the default def to *v if *v is the zero value.
+// set sets *v to def if *v is the zero value.
 func set[T comparable](v *T, def T) {
 	if *v == *new(T) {
 		*v = def
@@ -148,15 +149,16 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// Listen starts to accept connections on a loopback address, such as "127.0.0.1:0", until Close
-// is called. It returns the address with the actual port.
+// Listen makes the server accept connections on a loopback address, such as "127.0.0.1:0". It
+// returns the address with the actual port. The server listens until Close is called.
 func (s *Server) Listen(addr string) (net.Addr, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
 	if host == "localhost" {
-		host = "127.0.0.1" // the name localhost may resolve to another address on this machine
+		// Do not resolve the name localhost, because it may be another address on this machine.
+		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); !ip.IsLoopback() {
 		return nil, fmt.Errorf("sandbox: cannot listen on %q: only loopback addresses are allowed, such as 127.0.0.1:2181", addr)
@@ -176,15 +178,15 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 	return ln.Addr(), nil
 }
 
-// accept accepts connections until Close closes the listener. While the server is
-// paused, it closes each new connection at once, but keeps listening.
+// accept accepts connections until Close is called. While the server is paused, it closes each
+// new connection at once, but continues to listen.
 func (s *Server) accept(ln net.Listener) {
 	for {
 		nc, err := ln.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // perhaps a temporary shortage of file descriptors
+		case err != nil: // perhaps file descriptors are scarce, so try again later
 			time.Sleep(50 * time.Millisecond)
 		case s.startConn(nc) != nil:
 			_ = nc.Close()
@@ -192,7 +194,7 @@ func (s *Server) accept(ln net.Listener) {
 	}
 }
 
-// startConn starts serving a connection.
+// startConn begins to serve the connection nc.
 func (s *Server) startConn(nc net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,9 +204,9 @@ func (s *Server) startConn(nc net.Conn) error {
 	case s.paused:
 		return errPaused
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
-		// The limit is higher than MaxSessions to leave room for connections without a session:
-		// the old connection of a session that has been resumed, connections that send
-		// four-letter commands, and connections that have not yet sent their first frame.
+		// This limit is higher than MaxSessions to leave room for connections without a session:
+		// for example, those that send four-letter commands or have not yet sent a connect request,
+		// and the old connection of a session that was resumed.
 		s.stats.rejected++
 		return fmt.Errorf("sandbox: connection refused: the limit of %d connections has been reached", len(s.conns))
 	}
@@ -214,9 +216,8 @@ func (s *Server) startConn(nc net.Conn) error {
 	return nil
 }
 
-// Pause closes every connection and rejects new ones until Resume is called, as if the network
-// had failed. The server keeps the tree and the sessions, but a session expires if the pause is
-// longer than its timeout.
+// Pause closes all connections and rejects new ones until Resume is called, as if the network had
+// failed. The tree and the sessions remain, but sessions can expire during the pause.
 func (s *Server) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,15 +227,15 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume makes the server accept connections again.
+// Resume makes a paused server accept connections again.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paused = false
 }
 
-// SetSequence sets the number that will be appended to the name of the next sequential child of
-// the znode at path. It reports whether the znode exists.
+// SetSequence sets the sequence number of the next sequential child of the znode at path. It
+// reports whether the znode exists.
 func (s *Server) SetSequence(path string, number int32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,8 +246,8 @@ func (s *Server) SetSequence(path string, number int32) bool {
 	return n != nil
 }
 
-// Close closes every connection, stops listening, and waits until all of the
-// server's goroutines have ended.
+// Close closes all connections, stops listening, and waits until all goroutines of the server
+// have ended.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -262,14 +263,14 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// drop closes a connection and removes its watches. Its session remains open, unless the
-// imitated server ends sessions with their connections.
+// drop closes a connection and removes its watches. The client can resume its session later,
+// unless the imitated server ends sessions together with their connections.
 func (s *Server) drop(c *conn) {
 	s.unregister(c)
 	_ = c.nc.Close()
 }
 
-// unregister removes a connection and its watches from the server's state, without closing the
+// unregister removes a connection and its watches from the server's state. It does not close the
 // connection.
 func (s *Server) unregister(c *conn) {
 	if c.gone {

@@ -8,30 +8,30 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A session is a ZooKeeper session. It can outlive its connection: until it expires, a client
-// can resume it over a new connection.
+// A session is a ZooKeeper session. A client can resume it over a new connection until the
+// session expires.
 type session struct {
 	id       int64
 	passwd   []byte
 	timeout  time.Duration
-	deadline time.Time // time at which the session expires unless a request arrives earlier
-	conn     *conn     // nil while disconnected
+	deadline time.Time // time at which the session expires if no more requests arrive
+	conn     *conn     // current connection of the client; nil if it is disconnected
 }
 
-// connect executes a connect request, which is the first frame of a connection. It opens or
-// resumes a session. The caller must hold s.mu.
+// connect executes a connect request, the first frame of a connection, which opens or resumes a
+// session. The caller must hold s.mu.
 func (s *Server) connect(c *conn, b []byte) verdict {
 	d := jute.NewDecoder(b)
-	d.Int() // protocol version
+	d.Int() // the protocol version, which the server ignores
 	lastZxid, timeout, sid, passwd := d.Long(), d.Int(), d.Long(), d.Buffer()
 	if d.Err() != nil {
 		return closeNow
 	}
-	oldClient := len(d.Rest()) == 0 // clients before 3.4 send no read-only flag
+	oldClient := len(d.Rest()) == 0 // clients before 3.4 do not send the read-only flag
 	c.stats.received++
 	s.stats.received++
 	if lastZxid > s.zxid {
-		// The client has seen a later state: it was connected to another server.
+		// The client was connected to another server, whose state was newer than this one's.
 		return closeNow
 	}
 	negotiated := min(max(time.Duration(timeout)*time.Millisecond, s.opt.MinTimeout), s.opt.MaxTimeout)
@@ -58,7 +58,8 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	case !ok && isProduct:
 		return s.reject(c, sid, negotiated)
 	}
-	resumed := &session{passwd: make([]byte, 16)} // id 0 and timeout 0 mean that the session has expired
+	// In the reply, session id 0 and timeout 0 mean that the session has expired.
+	resumed := &session{passwd: make([]byte, 16)}
 	if ok {
 		resumed = c.sess
 		resumed.conn, resumed.timeout = c, negotiated
@@ -69,7 +70,8 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	e.Int(0, int32(resumed.timeout.Milliseconds()))
 	e.Long(resumed.id)
 	e.Buffer(resumed.passwd)
-	if !oldClient && !isProduct { // SERVER_HANDSHAKE_LENGTH is 36 in both products
+	// The products' replies do not contain the read-only flag (SERVER_HANDSHAKE_LENGTH is 36).
+	if !oldClient && !isProduct {
 		e.Bool(false)
 	}
 	s.stats.reply(c, len(e.B)-4, s.zxid, s.now())
@@ -80,20 +82,22 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	return keepOpen
 }
 
-// open creates a session. As in ZooKeeper, this increments the zxid.
+// open creates a new session. As in ZooKeeper, this increments the zxid.
 func (s *Server) open(timeout time.Duration) *session {
 	s.zxid++
 	s.lastSession++
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
-	if _, isProduct := s.opt.As.product(); !isProduct { // the password in products is 16 zero bytes (sendHandshake)
-		_, _ = rand.Read(n.passwd) // never fails
+	// In the products, the password of a session consists of 16 zero bytes. See sendHandshake.
+	if _, isProduct := s.opt.As.product(); !isProduct {
+		_, _ = rand.Read(n.passwd) // rand.Read never fails
 	}
 	s.sessions[n.id] = n
 	return n
 }
 
-// reopen returns the session with the given id and password, or false if no such session
-// exists. As in ZooKeeper, it closes the session's old connection even if the password is wrong.
+// reopen returns the session with the given id and password, for a client that reconnects. It
+// returns false if there is no such session. As in ZooKeeper, it closes the session's old
+// connection even if the password is wrong.
 func (s *Server) reopen(sid int64, passwd []byte) (*session, bool) {
 	n := s.sessions[sid]
 	if n == nil {
@@ -108,14 +112,14 @@ func (s *Server) reopen(sid int64, passwd []byte) (*session, bool) {
 	return n, true
 }
 
-// touch extends a session because of a request at the time now. Deadlines are rounded up to
-// whole ticks, so a session expires at most one tick later than its timeout after the last request.
+// touch extends a session after a request. It rounds the new deadline up to a whole tick. Hence
+// an idle session expires at most one tick after its timeout.
 func (s *Server) touch(n *session, now time.Time) {
 	ends := now.Sub(s.started) + n.timeout
 	n.deadline = s.started.Add((ends/s.opt.Tick + 1) * s.opt.Tick)
 }
 
-// closeSession ends a session and deletes its ephemeral nodes, all in one transaction.
+// closeSession ends a session and deletes its ephemeral nodes in one transaction.
 func (s *Server) closeSession(n *session) {
 	s.zxid++
 	for _, path := range sortedKeys(s.tree.ephemerals[n.id]) {
@@ -125,7 +129,7 @@ func (s *Server) closeSession(n *session) {
 	delete(s.sessions, n.id)
 }
 
-// expire ends the sessions whose deadlines have passed.
+// expire ends all sessions whose deadlines have passed.
 func (s *Server) expire(now time.Time) {
 	for _, id := range s.sessionIDs() {
 		if n := s.sessions[id]; !n.deadline.After(now) {
@@ -142,8 +146,8 @@ func (s *Server) expireNow(n *session) {
 	}
 }
 
-// Expire ends the session with the given id at once, as if its timeout had passed. It reports
-// whether the session existed.
+// Expire ends the session with the given id, as if its timeout had passed. It reports whether
+// there was such a session.
 func (s *Server) Expire(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,8 +158,9 @@ func (s *Server) Expire(id int64) bool {
 	return n != nil
 }
 
-// reap deletes each container that has lost its last child, and each TTL node without children
-// that has not been modified during its time to live. Every deletion gets its own zxid.
+// reap deletes empty containers that have had children. It also deletes TTL nodes without
+// children that were not modified during their time to live. Each deletion is a transaction of
+// its own.
 func (s *Server) reap(now time.Time) {
 	for _, path := range sortedKeys(s.tree.reapable) {
 		n := s.tree.nodes[path]
@@ -163,7 +168,7 @@ func (s *Server) reap(now time.Time) {
 			continue
 		}
 		if n.owner == ownerContainer && n.creates == 0 {
-			continue // keep a container that has never had a child
+			continue // containers that have never had a child remain
 		}
 		if isTTL(n.owner) && now.UnixMilli()-n.mtime <= n.owner&^ttlMask {
 			continue
@@ -173,8 +178,8 @@ func (s *Server) reap(now time.Time) {
 	}
 }
 
-// onTimer runs when the timer fires. It expires sessions, reaps containers and TTL nodes, and
-// sets the timer for the next deadline.
+// onTimer is called when the server's timer fires. It ends expired sessions, deletes expired
+// nodes, and sets the timer again.
 func (s *Server) onTimer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +199,8 @@ func (s *Server) onTimer() {
 	s.scheduleReaping()
 }
 
-// armTimer makes sure that the timer fires at time t or earlier. The server has one timer
-// instead of a ticker, so that it uses no CPU while it has no sessions.
+// armTimer makes the timer fire at time t, unless it will fire earlier. The server uses a timer
+// instead of a ticker, so that it needs no CPU time while it has no sessions.
 func (s *Server) armTimer(t time.Time) {
 	if s.opt.Now != nil || !s.timerAt.IsZero() && !t.Before(s.timerAt) {
 		return
@@ -204,8 +209,8 @@ func (s *Server) armTimer(t time.Time) {
 	s.timer.Reset(max(t.Sub(s.now()), 0))
 }
 
-// scheduleReaping sets the timer for the next call of reap if the tree has containers or TTL
-// nodes.
+// scheduleReaping sets the timer for the next call of reap, if the tree contains containers or
+// TTL nodes.
 func (s *Server) scheduleReaping() {
 	if len(s.tree.reapable) == 0 {
 		return

@@ -15,38 +15,40 @@ const (
 	quotaPath  = "/zookeeper/quota"
 	configPath = "/zookeeper/config"
 
-	// nodeCost is the estimated memory of a node in bytes, without its path and data: the
-	// struct, its entries in two maps, and the rounding by the allocator.
+	// nodeCost is the estimated memory of a node in bytes, without its path and data. It includes
+	// the node itself, its entries in two maps, and the rounding of sizes by the memory allocator.
 	nodeCost = 320
 )
 
-// The field node.owner is ownerContainer for a container, and ttlMask plus the time to live for
-// a TTL node. Neither collides with a session id, whose first byte is 1.
+// Special values of node.owner: ownerContainer marks a container, and ttlMask plus the time to
+// live marks a TTL node. Neither is a session id, because the first byte of those is 1.
 const (
 	ownerContainer int64 = -1 << 63
-	ttlMask        int64 = -1 << 56 // 0xff in the first byte
+	ttlMask        int64 = -1 << 56 // the first byte is 0xff
 )
 
 func isTTL(owner int64) bool     { return owner&ttlMask == ttlMask }
 func isSession(owner int64) bool { return owner != 0 && owner != ownerContainer && !isTTL(owner) }
 
-// A node is a znode. Its path is its key in tree.nodes.
+// A node is a znode in the tree. Its path is its key in tree.nodes.
 type node struct {
-	data         []byte // nil means null, which the protocol distinguishes from empty data
+	data         []byte // nil means null, which ZooKeeper distinguishes from empty data
 	acl          *aclList
-	children     map[string]*node // nil if there are none
+	children     map[string]*node // child nodes by name; nil if there are none
 	czxid, mzxid int64
 	pzxid        int64
 	ctime, mtime int64
-	owner        int64 // session id, ownerContainer, ttlMask plus time to live, or 0
+	owner        int64 // owner of an ephemeral node, a special value for containers and TTL nodes, or 0
 	version      int32
 	aver         int32
-	creates      int32 // number of children ever created; ZooKeeper stores it as the cversion
-	sets         int32 // number of times the data of a child was set; only products add it to the cversion
+	creates      int32 // number of children ever created; ZooKeeper stores it as the node's cversion
+	// sets is the number of times that a child's data was set. Only products add it to the
+	// cversion.
+	sets int32
 }
 
-// encodeStat writes the node's Stat as clients see it. The cversion in a Stat counts both
-// creations and deletions of children, although the node stores only the number of creations.
+// encodeStat writes the Stat of the node. The cversion in a Stat counts created and deleted
+// children, although the node stores only the number of those created.
 func (n *node) encodeStat(e *jute.Encoder) {
 	owner, children := int64(0), int32(len(n.children))
 	if isSession(n.owner) {
@@ -60,25 +62,29 @@ func (n *node) encodeStat(e *jute.Encoder) {
 	e.Long(n.pzxid)
 }
 
-// tree holds all znodes by path, and several indexes of them. The root has two keys: "/", and
-// "", because parentOf("/a") returns "".
+// A tree contains all znodes by path, with several indexes. The root has the keys "/" and "",
+// because parentOf("/a") returns "".
 type tree struct {
-	nodes          map[string]*node
-	ephemerals     map[int64]map[string]struct{} // paths, by session id
-	reapable       map[string]struct{}           // paths of containers and of nodes with a TTL
-	quotas         map[string]struct{}           // paths with a quota, which is a zookeeper_limits node
-	lastParent     *node                         // parent of the node that find returned last; nil if deleted
-	lastParentPath []byte                        // path of lastParent
+	nodes      map[string]*node
+	ephemerals map[int64]map[string]struct{} // paths of ephemeral nodes, by session id
+	reapable   map[string]struct{}           // paths of containers and TTL nodes
+	quotas     map[string]struct{}           // paths of nodes with a quota
+	// lastParent is the parent of the node that find returned last, or nil if that parent was
+	// deleted.
+	lastParent     *node
+	lastParentPath []byte // path of lastParent
 	acls           aclCache
-	bytes          int64 // estimated memory of the tree
-	dataBytes      int64 // total length of all paths and data; mntr shows it as approximate_data_size
-	as             Version
-	watches        [2]watchTable
-	notified       [eventNodeChildrenChanged + 1]distribution // number of notified watchers, by event type
+	bytes          int64 // estimated memory of the tree, in bytes
+	// dataBytes is the total length of all paths and data. mntr shows it as approximate_data_size.
+	dataBytes int64
+	as        Version
+	watches   [2]watchTable
+	// notified summarizes the number of watchers that were notified at a time, by type of event.
+	notified [eventNodeChildrenChanged + 1]distribution
 }
 
-// Indexes of tree.watches. The requests exists and getData register their watches in
-// dataWatches, getChildren in childWatches, and addWatch in both.
+// Indices in tree.watches. An exists or getData request registers a watch in dataWatches, a
+// getChildren request in childWatches, and an addWatch request in both.
 const (
 	dataWatches = iota
 	childWatches
@@ -97,10 +103,11 @@ func newTree(as Version) *tree {
 	}
 	open := []acl{{perms: permAll, id: world}}
 	if _, ok := as.product(); ok {
-		open = nil // in products, an empty ACL permits everything (KeeperStorage::checkACL)
+		// In the products, an empty ACL grants all permissions. See KeeperStorage::checkACL.
+		open = nil
 	}
-	// Like ZooKeeper, do not count the system nodes as created children of their parents. In an
-	// empty tree, the cversion of the root is therefore -1, and the cversion of /zookeeper is -2.
+	// Like ZooKeeper, do not count the system nodes as created children. In an empty tree, the
+	// cversion of the root is therefore -1, and that of /zookeeper is -2.
 	root := &node{data: []byte{}, acl: t.acls.retain(open)}
 	t.dataBytes = int64(len("/"))
 	t.nodes["/"], t.nodes[""] = root, root
@@ -118,7 +125,7 @@ func newTree(as Version) *tree {
 	return t
 }
 
-// parentOf returns the path of the parent, or "" for a child of the root.
+// parentOf returns the path of a node's parent, or "" for a child of the root.
 func parentOf(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
 // nameOf returns the last component of a path.
@@ -131,12 +138,12 @@ func (n *node) addChild(name string, child *node) {
 	n.children[name] = child
 }
 
-// find returns the node with the given path, or nil. It is faster than t.nodes[path] for clients
-// that read siblings one after the other: it remembers their parent, and looks up each sibling
-// in the parent's small map of children.
+// find returns the node at path, or nil if there is none. It is faster than t.nodes[path] for
+// clients that read siblings one after another. It remembers their parent, and looks each sibling
+// up in the parent's small map of children.
 func (t *tree) find(path []byte) *node {
 	slash := bytes.LastIndexByte(path, '/')
-	if slash < 2 { // the root, its children, and invalid paths
+	if slash < 2 { // the root, a child of the root, or an invalid path
 		return t.nodes[string(path)]
 	}
 	if t.lastParent == nil || !bytes.Equal(t.lastParentPath, path[:slash]) {
@@ -148,8 +155,8 @@ func (t *tree) find(path []byte) *node {
 	return t.lastParent.children[string(path[slash+1:])]
 }
 
-// create adds a node to the tree. The caller has checked that the parent exists and that no
-// node with this path exists. create fires no watches; afterCreate does.
+// create adds a node to the tree. The caller has checked that the parent exists and the node does
+// not. create does not fire watches; call afterCreate for this.
 func (t *tree) create(x *txn, zxid, now int64) *node {
 	parent := t.nodes[parentOf(x.path)]
 	n := &node{
@@ -166,8 +173,8 @@ func (t *tree) create(x *txn, zxid, now int64) *node {
 	return n
 }
 
-// afterCreate updates the quotas and fires the watches for a node that was just created. As in
-// ZooKeeper, this happens only after the Stat for the reply has been encoded.
+// afterCreate updates quotas and fires watches for a node that was just created. As in ZooKeeper,
+// it must be called after the Stat for the reply has been encoded.
 func (t *tree) afterCreate(path string, n *node) {
 	t.quotaCreated(path, n)
 	parent := parentOf(path)
@@ -175,12 +182,12 @@ func (t *tree) afterCreate(path string, n *node) {
 	t.fire(childWatches, eventNodeChildrenChanged, n.czxid, cmp.Or(parent, "/"), t.nodes[parent].acl, nil)
 }
 
-// delete removes a node and fires the watches for it.
+// delete removes the node at path and fires its watches.
 func (t *tree) delete(path string, zxid int64) {
 	n, parent := t.nodes[path], t.nodes[parentOf(path)]
 	delete(parent.children, nameOf(path))
 	if len(parent.children) == 0 {
-		parent.children = nil // an emptied Go map does not free its memory
+		parent.children = nil // a Go map does not free memory when its entries are deleted
 	}
 	parent.pzxid = max(parent.pzxid, zxid)
 	delete(t.nodes, path)
@@ -188,7 +195,8 @@ func (t *tree) delete(path string, zxid int64) {
 		t.lastParent = nil
 	}
 	delete(t.reapable, path)
-	delete(t.ephemerals[n.owner], path) // the set remains until the session ends, even if it is empty
+	// Keep the set until the session ends, even if it is now empty.
+	delete(t.ephemerals[n.owner], path)
 	t.quotaDeleted(path, n)
 	t.account(path, -1, -len(n.data))
 	notified := t.fire(dataWatches, eventNodeDeleted, zxid, path, n.acl, nil)
@@ -197,11 +205,12 @@ func (t *tree) delete(path string, zxid int64) {
 	t.acls.release(n.acl)
 }
 
-// setData replaces a node's data and fires the watches for it.
+// setData sets the data of a node and fires its watches.
 func (t *tree) setData(path string, n *node, data []byte, version int32, zxid, now int64) {
 	diff := len(data) - len(n.data)
 	n.data, n.version, n.mzxid, n.mtime = data, version, zxid, now
-	if _, ok := t.as.product(); ok { // KeeperStorageSetRequestProcessor: parent.cversion++
+	// The products increment the parent's cversion (KeeperStorageSetRequestProcessor).
+	if _, ok := t.as.product(); ok {
 		if parent := t.nodes[parentOf(path)]; path != "/" {
 			parent.sets++
 		}
@@ -242,12 +251,12 @@ func sortedKeys[V any](set map[string]V) []string {
 	return names
 }
 
-// descendants returns the number of nodes below a path. For the path "", it also counts the root
-// itself, like ZooKeeper, which counts all paths with the prefix path + "/".
+// descendants returns the number of nodes below path. Like ZooKeeper, it counts all paths with
+// the prefix path + "/". Hence it also counts the root itself if path is "".
 func (t *tree) descendants(path string) int32 {
 	switch path {
 	case "/":
-		return int32(len(t.nodes) - 2) // all nodes but the root, which has two entries
+		return int32(len(t.nodes) - 2) // all nodes except the root, which has two entries
 	case "":
 		return int32(len(t.nodes) - 1)
 	}
@@ -256,8 +265,8 @@ func (t *tree) descendants(path string) int32 {
 	return total - 1
 }
 
-// walk calls visit for the node at path and for all its descendants. It is not recursive,
-// because a path of 1 MiB can be half a million nodes deep.
+// walk calls visit for the node at path and all its descendants. It is not recursive, because a
+// path of 1 MiB can have half a million components.
 func (t *tree) walk(path string, visit func(string, *node)) {
 	stack := []string{path}
 	for len(stack) > 0 {

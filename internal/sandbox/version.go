@@ -7,24 +7,24 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Version names a server that a sandbox can imitate: a release line of ZooKeeper, such as
-// "3.8", or one of Products.
+// A Version is the name of a server that a sandbox can imitate: a release line of ZooKeeper, such
+// as "3.8", or a product.
 type Version string
 
-// DefaultVersion is the version that a sandbox imitates by default. Package difftest compares it
-// with a real server.
+// DefaultVersion is the version that a sandbox imitates by default. Tests in package difftest
+// compare the sandbox with a real server of this version.
 const DefaultVersion Version = "3.8"
 
 // releaseLines lists ZooKeeper's release lines, oldest first, each with the release that a
-// sandbox imitates. 3.8.0 stands for Debian's package, which includes fixes of later releases:
-// it sends no event to a client without permission to read the znode.
+// sandbox imitates. In the release line 3.8, this is Debian's package of 3.8.0. It includes fixes
+// of later releases, and sends no event to a client without permission to read the znode.
 var releaseLines = []struct {
 	line    Version
 	release string
 }{{"3.4", "3.4.14"}, {"3.5", "3.5.10"}, {"3.6", "3.6.4"}, {"3.8", "3.8.0"}, {"3.9", "3.9.5"}}
 
-// ParseVersion returns the Version with the given name: a release line of ZooKeeper, such as
-// "3.4", or the name of a product.
+// ParseVersion returns the Version with the name s: a release line of ZooKeeper, such as "3.4",
+// or a product.
 func ParseVersion(s string) (Version, error) {
 	if v := Version(s); v.index() >= 0 {
 		return v, nil
@@ -32,7 +32,8 @@ func ParseVersion(s string) (Version, error) {
 	return "", fmt.Errorf("the sandbox has no version or product %q to imitate: must be one of %s", s, VersionNames())
 }
 
-// VersionNames returns the names of all versions and products, separated by a comma and a space.
+// VersionNames returns the names of all versions that a sandbox can imitate, as a comma-separated
+// list.
 func VersionNames() string {
 	var names []string
 	for _, v := range append(Versions(), Products()...) {
@@ -50,8 +51,8 @@ func Versions() []Version {
 	return list
 }
 
-// index returns the position of v in releaseLines, or -1 if v is unknown. It returns 0 for a
-// product, because products resemble the oldest release line.
+// index returns the position of v in releaseLines, or -1 if v is unknown. For a product, it
+// returns 0, because products resemble the oldest release line.
 func (v Version) index() int {
 	if _, ok := v.product(); ok {
 		return 0
@@ -64,42 +65,42 @@ func (v Version) index() int {
 	return -1
 }
 
-// A trait is a difference between ZooKeeper versions other than the set of known opcodes.
+// A trait is a difference between ZooKeeper versions other than their sets of opcodes.
 type trait int
 
 const (
-	configNode      trait = iota // the znode /zookeeper/config exists
-	filteredEvents               // a client without permission to read the znode gets no event
-	guardedExists                // the request exists needs permission READ if the znode exists
-	modesTogether                // a connection may have watches of several modes on one path
-	persistentTypes              // removeWatches supports the types 4 and 5, for persistent and recursive watches
-	eventZxids                   // an event carries the zxid of its transaction
-	checkRefused                 // a check outside a multi is rejected as an unknown request
+	configNode      trait = iota // the system node /zookeeper/config exists
+	filteredEvents               // clients without permission to read a znode get no events about it
+	guardedExists                // an exists request needs permission READ if the znode exists
+	modesTogether                // a client can watch one path in several modes at the same time
+	persistentTypes              // removeWatches supports the types 4 (persistent) and 5 (recursive)
+	eventZxids                   // a watch event contains the zxid of its transaction
+	checkRefused                 // a check request outside a multi is rejected as unknown
 	newModes                     // a create request may have a mode for containers or TTL nodes
 )
 
-// since maps each trait to the version that introduced it.
+// since maps each trait to the first ZooKeeper version that has it.
 var since = map[trait]Version{
 	configNode: "3.5", newModes: "3.5",
 	filteredEvents: "3.8",
 	guardedExists:  "3.9", modesTogether: "3.9", persistentTypes: "3.9", eventZxids: "3.9", checkRefused: "3.9",
 }
 
-// opSince maps each opcode that is newer than the oldest version to the version that introduced
+// opSince maps each opcode that the oldest version does not know to the first version that knows
 // it.
 var opSince = map[int32]Version{
 	jute.OpCreate2: "3.5", jute.OpReconfig: "3.5", jute.OpCheckWatches: "3.5", jute.OpRemoveWatches: "3.5",
 	jute.OpCreateContainer: "3.5", jute.OpDeleteContainer: "3.5", jute.OpCreateTTL: "3.5",
 	jute.OpMultiRead: "3.6", jute.OpGetEphemerals: "3.6", jute.OpGetAllChildrenNumber: "3.6", jute.OpSetWatches2: "3.6",
 	jute.OpAddWatch: "3.6",
-	jute.OpWhoAmI:   "3.8", // really 3.7, which the sandbox does not imitate
+	jute.OpWhoAmI:   "3.8", // 3.7 in reality, but the sandbox does not imitate 3.7
 }
 
-// has reports whether servers of this version have the trait t.
+// has reports whether servers of version v have the trait t.
 func (v Version) has(t trait) bool { return v.index() >= since[t].index() }
 
-// knows reports whether servers of this version know an opcode, as a request or as an operation
-// of a multi.
+// knows reports whether servers of version v know an opcode as a request, or as an operation in a
+// multi.
 func (v Version) knows(op int32) bool {
 	if p, ok := v.product(); ok {
 		return p.knows(op)
@@ -108,8 +109,8 @@ func (v Version) knows(op int32) bool {
 	return !ok || v.index() >= first.index()
 }
 
-// versionText returns the version that the four-letter command srvr prints. For ZooKeeper, it
-// begins with the number of the imitated release, because clients parse it.
+// versionText returns the version in the first line of srvr's output. For ZooKeeper, it begins
+// with a release number, because clients parse it.
 func (v Version) versionText() string {
 	if p, ok := v.product(); ok {
 		return p.release

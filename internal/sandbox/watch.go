@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// watchModes is the set of modes in which one connection watches one path. Up to ZooKeeper 3.8,
-// the set has at most one element, because a new mode replaces the old one.
+// watchModes is the set of modes in which a client watches a path. Up to ZooKeeper 3.8, it has at
+// most one element, because a new mode replaces the old one.
 type watchModes uint8
 
 const (
@@ -16,20 +16,23 @@ const (
 	anyMode = watchOnce | watchPersistent | watchRecursive
 )
 
-// watchCost is the estimated memory of a watch in bytes, without its path.
+// watchCost is the estimated memory of a watch in bytes, not including its path.
 const watchCost = 200
 
-// A watchTable is one of the two sets of watches, dataWatches or childWatches.
+// A watchTable is a set of watches: either dataWatches or childWatches.
 type watchTable struct {
-	paths     map[string]map[*conn]watchModes
-	conns     map[*conn]map[string]struct{} // watched paths of each connection that has or had a watch; wchs counts these connections
-	recursive int                           // number of recursive watches; if 0, fire need not visit ancestors
+	paths map[string]map[*conn]watchModes
+	// conns contains the watched paths of each connection that has or had a watch. wchs prints the
+	// number of these connections.
+	conns map[*conn]map[string]struct{}
+	// recursive is the number of recursive watches. If it is 0, fire need not examine ancestors.
+	recursive int
 	total     int
-	bytes     int64 // estimated memory of all watches
+	bytes     int64 // estimated memory of all watches, in bytes
 }
 
-// set replaces the modes in which a connection watches a path. If modes is 0, the connection no
-// longer watches the path.
+// set replaces the modes in which the client c watches path. If modes is 0, the client no longer
+// watches the path.
 func (w *watchTable) set(path string, c *conn, modes watchModes) {
 	old := w.paths[path][c]
 	w.recursive += int(modes&watchRecursive)/int(watchRecursive) - int(old&watchRecursive)/int(watchRecursive)
@@ -46,7 +49,7 @@ func (w *watchTable) set(path string, c *conn, modes watchModes) {
 			delete(w.paths, path)
 		}
 		if delete(w.conns[c], path); len(w.conns[c]) == 0 {
-			w.conns[c] = nil // an emptied Go map does not free its memory
+			w.conns[c] = nil // a Go map does not free memory when its entries are deleted
 		}
 		return
 	}
@@ -60,17 +63,17 @@ func (w *watchTable) set(path string, c *conn, modes watchModes) {
 	w.conns[c][path] = struct{}{}
 }
 
-// remove removes a connection's watches of the given modes on a path. It reports whether there
-// were any.
+// remove removes the watches of the client c on path that have one of the given modes. It reports
+// whether there were any.
 func (w *watchTable) remove(path string, c *conn, modes watchModes) bool {
 	have := w.paths[path][c]
 	w.set(path, c, have&^modes)
 	return have&modes != 0
 }
 
-// check returns the result of a checkWatches request: codeOK if any client, not only the one
-// that sent the request, watches the path. ZooKeeper also looks at the ancestors of the path.
-// It finds nothing there, but fails with codeMarshalling if the path does not begin with "/".
+// check executes a checkWatches request. Like ZooKeeper, it returns codeOK if any client watches
+// the path, not only the one that sent the request. As a side effect of ZooKeeper's search, it
+// returns codeMarshalling if the path does not begin with "/".
 func (w *watchTable) check(path string, modes watchModes) code {
 	watched := false
 	for _, m := range w.paths[path] {
@@ -87,7 +90,7 @@ func (w *watchTable) check(path string, modes watchModes) code {
 	return codeNoWatcher
 }
 
-// drop removes all watches of a connection.
+// drop removes all watches of the client c.
 func (w *watchTable) drop(c *conn) {
 	for path := range w.conns[c] {
 		w.remove(path, c, anyMode)
@@ -95,17 +98,17 @@ func (w *watchTable) drop(c *conn) {
 	delete(w.conns, c)
 }
 
-// fire sends an event to all connections that watch the path in the given table, except the
-// connections in skip. It returns the connections whose watches have fired. A one-shot watch is
-// removed even if its client gets no event for lack of permission to read the node.
+// fire sends an event to all clients that watch path in the given table, except those in skip. It
+// returns the clients whose watches have fired. A client without permission to read the node gets
+// no event, but its one-shot watch is removed nevertheless.
 func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList, skip map[*conn]bool) map[*conn]bool {
 	w := &t.watches[table]
 	if w.total == 0 {
 		return nil
 	}
 	hit := make(map[*conn]bool)
-	// A recursive watch never reports NodeChildrenChanged, because it reports the events of
-	// the children themselves.
+	// A recursive watch does not report changes of a node's list of children, because it reports
+	// the events of each child instead.
 	recursive := typ != eventNodeChildrenChanged
 	for c, modes := range w.paths[path] {
 		if modes != watchRecursive || recursive {
@@ -142,8 +145,8 @@ func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList
 	return hit
 }
 
-// watch registers a watch of a connection in one table. It replaces the connection's watch on
-// the same path in another mode, unless the imitated version allows several modes.
+// watch registers a watch of the client c in a table. It replaces a watch of this client on the
+// same path in another mode, unless the imitated version allows several modes.
 func (t *tree) watch(table int, path string, c *conn, mode watchModes) {
 	w := &t.watches[table]
 	if t.as.has(modesTogether) {
@@ -152,44 +155,44 @@ func (t *tree) watch(table int, path string, c *conn, mode watchModes) {
 	w.set(path, c, mode)
 }
 
-// addWatch registers a persistent or recursive watch in both tables.
+// addWatch registers a persistent or recursive watch of the client c in both tables.
 func (t *tree) addWatch(path string, c *conn, mode watchModes) {
 	t.watch(dataWatches, path, c, mode)
 	t.watch(childWatches, path, c, mode)
 }
 
-// A removal describes the watches that a checkWatches or removeWatches request selects by its
-// field type.
+// A removal describes the watches that a checkWatches or removeWatches request selects.
 type removal struct {
 	tables []int
 	modes  watchModes
 }
 
-// removals maps each type in a checkWatches or removeWatches request to the watches that it
-// selects: children (1), data (2), any (3), persistent (4) and recursive (5).
+// removals maps the type in a checkWatches or removeWatches request to the watches that it
+// selects. The types are children (1), data (2), any (3), persistent (4) and recursive (5).
 var removals = map[int32]removal{
 	1: {[]int{childWatches}, watchOnce}, 2: {[]int{dataWatches}, watchOnce}, 3: {[]int{childWatches, dataWatches}, anyMode},
 	4: {[]int{childWatches, dataWatches}, watchPersistent}, 5: {[]int{childWatches, dataWatches}, watchRecursive},
 }
 
-// removal returns the watches that a type selects. The result has no tables if this version does
-// not know the type.
+// removal returns the watches that a request with the given type selects. If version v does not
+// know the type, the result selects none.
 func (v Version) removal(typ int32) removal {
 	r := removals[typ]
 	switch {
 	case v.has(persistentTypes):
 	case typ > 3:
 		return removal{}
-	default: // in this version, each type selects the watches of all modes in its tables
+	// In this version, a type selects the watches of all modes in its tables.
+	default:
 		r.modes = anyMode
 	}
 	return r
 }
 
-// restore re-registers a client's watches after a reconnect. The lists of paths are in the order
-// of the request setWatches2, and since is the last zxid that the client has seen. If a change
-// after that zxid would have fired a watch, restore sends the event at once instead. As in
-// ZooKeeper, the client gets such an event even without permission to read the node.
+// restore registers a client's watches again after a reconnect. lists contains their paths in the
+// order of a setWatches2 request, and since is the last zxid that the client has seen. If a later
+// change would have fired a watch, restore sends the event at once instead. As in ZooKeeper, it
+// does so even if the client may not read the node.
 func (t *tree) restore(c *conn, since int64, lists [5][]string) {
 	for kind, paths := range lists {
 		for _, p := range paths {

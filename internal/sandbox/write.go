@@ -9,11 +9,11 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A request is a decoded write request, or one operation of a multi.
+// A request is a decoded write request, or one operation in a multi.
 type request struct {
 	op      int32
 	path    string
-	null    bool // the path was a null string
+	null    bool // whether the request contained a null string as the path
 	data    []byte
 	acl     []acl
 	flags   int32
@@ -21,7 +21,7 @@ type request struct {
 	version int32
 }
 
-// readWrite decodes the body of a write request, or of one operation of a multi.
+// readWrite decodes the body of a write request, or of one operation in a multi.
 func readWrite(d *jute.Decoder, op int32) request {
 	r := request{op: op, ttl: -1}
 	r.path, r.null = nullString(d)
@@ -43,7 +43,7 @@ func readWrite(d *jute.Decoder, op int32) request {
 }
 
 // checkVersion returns codeBadVersion if the request expects a version other than current, the
-// node's version. A request with version -1 matches every node.
+// node's actual version. A request with version -1 accepts any version.
 func (r *request) checkVersion(current int32) code {
 	if r.version != -1 && r.version != current {
 		return codeBadVersion
@@ -51,7 +51,7 @@ func (r *request) checkVersion(current int32) code {
 	return codeOK
 }
 
-// A txn is a write that has passed its checks and can no longer fail.
+// A txn is a write operation that has passed all checks, so it cannot fail any more.
 type txn struct {
 	op      int32
 	path    string
@@ -59,13 +59,12 @@ type txn struct {
 	acl     []acl
 	owner   int64
 	version int32
-	creates int32 // number of children ever created under the parent, including this node
+	creates int32 // number of children that the parent has ever had, including this node
 }
 
-// A record is the state that a node will have once the preceding operations of the same multi
-// have been applied.
+// A record is the state of a node after the preceding operations of the same multi.
 type record struct {
-	gone          bool // a preceding operation deletes the node
+	gone          bool // whether a preceding operation deletes the node
 	version, aver int32
 	creates       int32
 	children      int32
@@ -74,15 +73,16 @@ type record struct {
 	data          []byte
 }
 
-// A batch checks the operations of one request: each must be possible in the state of the tree
-// after the operations before it. A batch does not change the tree, so that a multi can be
-// applied completely or not at all.
+// A batch checks the operations of one request. Each must be possible after the preceding ones.
+// The batch does not change the tree, so that a multi is applied either completely or not at all.
 type batch struct {
 	s       *Server
 	caller  []id
 	session int64
-	records map[string]record // nil for a single operation
-	grown   int64             // upper bound of the memory that the checked operations add, in bytes
+	// records contains the nodes that the checked operations change, by path. It is nil if the
+	// request has only one operation.
+	records map[string]record
+	grown   int64 // upper bound of the memory that the checked operations add, in bytes
 }
 
 func (b *batch) record(path string) (record, bool) {
@@ -106,7 +106,7 @@ func (b *batch) put(path string, r record) {
 }
 
 // permitted returns the record of the node at path. It returns an error if the node does not
-// exist or if the caller lacks the permission perm.
+// exist, or if the client does not have the permission perm.
 func (b *batch) permitted(path string, perm int32) (record, code) {
 	n, ok := b.record(path)
 	switch {
@@ -118,8 +118,8 @@ func (b *batch) permitted(path string, perm int32) (record, code) {
 	return n, codeOK
 }
 
-// prepare checks one operation. It makes the checks in ZooKeeper's order, and returns the error
-// of the first check that fails.
+// prepare checks one operation. The checks are in the same order as ZooKeeper's, and prepare
+// returns the first error.
 func (b *batch) prepare(r *request) (txn, code) {
 	switch {
 	case jute.Creates(r.op):
@@ -135,12 +135,13 @@ func (b *batch) prepare(r *request) (txn, code) {
 	case r.op == jute.OpSetACL:
 		return b.setACL(r)
 	}
-	n, err := b.permitted(r.path, permRead) // the only operation that remains is check
+	// The operation must be a check, because all others were handled above.
+	n, err := b.permitted(r.path, permRead)
 	return txn{op: jute.OpCheck, path: r.path}, cmp.Or(err, r.checkVersion(n.version))
 }
 
-// checkPath checks the path of a create or delete request: it must not be null, and must
-// contain a slash, so that the node has a parent, and no NUL character.
+// checkPath checks the path of a create or delete request. The path must not be null or contain a
+// NUL character. It must contain a slash, so that the node has a parent.
 func (r *request) checkPath() code {
 	switch {
 	case r.null:
@@ -182,9 +183,9 @@ func (b *batch) create(r *request) (txn, code) {
 		return txn{}, err
 	}
 	x := txn{op: jute.OpCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
-	// The opcodes 19 (createContainer) and 21 (createTTL) determine the type of the node
-	// whatever the mode is. The mode matters only for the opcodes 1 and 15; with the mode
-	// for a container, these create a plain node.
+	// With opcode 19 (createContainer) or 21 (createTTL), the opcode alone determines the type of
+	// the node. With opcode 1 or 15, the mode determines it, but the mode for a container creates a
+	// plain node.
 	switch {
 	case r.op == jute.OpCreateContainer:
 		x.owner = ownerContainer
@@ -200,8 +201,9 @@ func (b *batch) create(r *request) (txn, code) {
 	return x, codeOK
 }
 
-// checkMode checks the mode and the time to live of a create request. It rejects a request with
-// opcode 21 (createTTL) and a mode without a time to live, because some of these crash ZooKeeper.
+// checkMode checks the mode and the time to live in a create request. It rejects a createTTL
+// request (opcode 21) with a mode that has no time to live, because some of these requests crash
+// ZooKeeper.
 func (b *batch) checkMode(r *request) code {
 	switch {
 	case r.flags < modePersistent || r.flags > modeTTLSequential, r.flags < modeTTL && r.op == jute.OpCreateTTL:
@@ -216,8 +218,8 @@ func (b *batch) checkMode(r *request) code {
 	return codeOK
 }
 
-// checkQuota returns an error if quotas are enforced and the write would exceed a hard quota.
-// The write adds the given number of nodes and the given number of bytes of data.
+// checkQuota returns an error if the write would exceed a hard quota and quotas are enforced. The
+// write adds the given number of nodes and bytes of data.
 func (b *batch) checkQuota(path string, nodes, data int64) code {
 	if !b.s.opt.EnforceQuota {
 		return codeOK
@@ -225,8 +227,8 @@ func (b *batch) checkQuota(path string, nodes, data int64) code {
 	return b.s.tree.checkQuota(path, nodes, data)
 }
 
-// checkSize returns an error if the write would make the tree larger than MaxTreeBytes. The
-// write adds at most grow bytes and the given ACL.
+// checkSize returns an error if the write would make the tree exceed MaxTreeBytes. The write adds
+// at most grow bytes, and the given ACL.
 func (b *batch) checkSize(grow int64, list []acl) code {
 	t := b.s.tree
 	b.grown += max(grow, 0) + aclCost(list)
@@ -285,9 +287,9 @@ func (b *batch) setACL(r *request) (txn, code) {
 	return txn{op: jute.OpSetACL, path: r.path, acl: list, version: n.aver + 1}, err
 }
 
-// apply executes an operation that has passed its checks, and encodes the reply. The opcode op
-// is the one in the request. For a create, apply encodes the Stat before it updates the quotas,
-// because the new node may itself contain the counters of the quota that it counts towards.
+// apply executes an operation that has passed its checks, and encodes the reply to a request with
+// opcode op. The Stat of a new node is encoded before the quotas are updated, because the node
+// may contain the counters of the quota that applies to it.
 func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 	n := t.nodes[x.path]
 	switch x.op {
@@ -309,7 +311,7 @@ func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 	}
 }
 
-// validPath reports whether a path satisfies ZooKeeper's rules for absolute paths.
+// validPath reports whether path is absolute and follows ZooKeeper's other rules for paths.
 func validPath(path string) bool {
 	if path == "" || path[0] != '/' {
 		return false

@@ -1,6 +1,6 @@
-// Package rawzk is a ZooKeeper client for tests that works with single frames. With it, a test
-// can send requests that no client library would send, and see every byte of the replies. Begin
-// with Connect and Conn.Call. Functions such as Create and Set encode the bodies of requests.
+// Package rawzk is a low-level ZooKeeper client for tests. With it, a test can send requests that
+// no client library would send, and can see every byte of the replies. Begin with Connect and
+// Conn.Call. Functions such as Create and Set encode the bodies of requests.
 package rawzk
 
 import (
@@ -13,22 +13,22 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Session identifies a session to resume. The zero value asks for a new session.
+// A Session identifies a ZooKeeper session to resume. Its zero value requests a new session.
 type Session struct {
 	ID      int64
 	Passwd  []byte
-	Timeout int32 // milliseconds; 0 in a connect reply means that the session is unknown
+	Timeout int32 // session timeout in milliseconds; 0 if the server rejected the session
 }
 
 // A Frame is a reply or a watch event from the server.
 type Frame struct {
-	Xid  int32 // -1 for an event
+	Xid  int32 // xid of the request to which this is the reply; -1 for a watch event
 	Zxid int64
 	Err  int32
 	Body []byte
 }
 
-// A Conn is a connection with a session. It must not be used by several goroutines at once.
+// A Conn is a client's connection. It must not be used by several goroutines at the same time.
 type Conn struct {
 	net.Conn
 	Session Session
@@ -36,8 +36,8 @@ type Conn struct {
 	xid     int32
 }
 
-// Connect opens or resumes a session over the network connection nc. It reports to the server
-// that lastZxid is the last zxid that the client has seen.
+// Connect opens or resumes a session over the network connection nc. lastZxid is the last zxid
+// that the client claims to have seen.
 func Connect(nc net.Conn, s Session, lastZxid int64) (*Conn, error) {
 	c := &Conn{Conn: nc, r: bufio.NewReader(nc)}
 	var e jute.Encoder
@@ -65,13 +65,13 @@ func Connect(nc net.Conn, s Session, lastZxid int64) (*Conn, error) {
 	return c, d.Err()
 }
 
-// WriteFrame sends a frame with the content b, preceded by its length.
+// WriteFrame sends b as one frame: first its length, then b itself.
 func (c *Conn) WriteFrame(b []byte) error {
 	_, err := c.Conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...))
 	return err
 }
 
-// ReadFrame returns the content of the next frame, without its length.
+// ReadFrame waits for the next frame and returns its content, without the length.
 func (c *Conn) ReadFrame() ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(c.r, head[:]); err != nil {
@@ -86,7 +86,7 @@ func (c *Conn) ReadFrame() ([]byte, error) {
 	return b, err
 }
 
-// Send sends a request with the given xid, opcode and body. It does not wait for the reply.
+// Send sends a request, and does not wait for the reply.
 func (c *Conn) Send(xid, op int32, body []byte) error {
 	var e jute.Encoder
 	e.Int(xid)
@@ -94,7 +94,7 @@ func (c *Conn) Send(xid, op int32, body []byte) error {
 	return c.WriteFrame(append(e.B, body...))
 }
 
-// Recv waits for the next reply or event and returns it.
+// Recv waits for the next reply or watch event and returns it.
 func (c *Conn) Recv() (Frame, error) {
 	b, err := c.ReadFrame()
 	if err != nil {
@@ -105,8 +105,8 @@ func (c *Conn) Recv() (Frame, error) {
 	return f, d.Err()
 }
 
-// Call sends a request and waits for its reply. The last of the returned frames is the reply; the
-// others are events that arrived before it.
+// Call sends a request and waits for its reply. It returns all frames that arrived, of which the
+// last one is the reply. The others are watch events.
 func (c *Conn) Call(op int32, body []byte) ([]Frame, error) {
 	c.xid++
 	if err := c.Send(c.xid, op, body); err != nil {
@@ -120,10 +120,10 @@ const (
 	pingXid = -2
 )
 
-// Ping sends a ping. Pong waits for the reply.
+// Ping sends a ping request. Call Pong to wait for the reply.
 func (c *Conn) Ping() error { return c.Send(pingXid, opPing, nil) }
 
-// Pong waits for the reply to Ping and returns the frames that arrived before the reply.
+// Pong waits for the reply to Ping. It returns the frames that arrived before the reply.
 func (c *Conn) Pong() ([]Frame, error) {
 	frames, err := c.until(pingXid)
 	if err != nil {
@@ -132,7 +132,8 @@ func (c *Conn) Pong() ([]Frame, error) {
 	return frames[:len(frames)-1], nil
 }
 
-// Flush sends a ping, waits for the reply, and returns the frames that arrived before the reply.
+// Flush sends a ping and waits for the reply. It returns the frames that arrived before the
+// reply.
 func (c *Conn) Flush() ([]Frame, error) {
 	if err := c.Ping(); err != nil {
 		return nil, err
@@ -154,13 +155,13 @@ func (c *Conn) until(xid int32) ([]Frame, error) {
 	}
 }
 
-// ACL is one entry of an access control list.
+// An ACL is one entry of an access control list.
 type ACL struct {
 	Perms      int32
 	Scheme, ID string
 }
 
-// Open is the ACL that grants all permissions to everybody.
+// Open is an ACL that grants all permissions to everyone.
 var Open = []ACL{{31, "world", "anyone"}}
 
 func acls(e *jute.Encoder, list []ACL) {
@@ -172,7 +173,7 @@ func acls(e *jute.Encoder, list []ACL) {
 	}
 }
 
-// Create returns the body of a create, create2 or createContainer request (opcodes 1, 15, 19).
+// Create returns the body of a create, create2 or createContainer request (opcode 1, 15 or 19).
 func Create(path string, data []byte, list []ACL, flags int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -182,7 +183,7 @@ func Create(path string, data []byte, list []ACL, flags int32) []byte {
 	return e.B
 }
 
-// CreateTTL returns the body of a createTTL request (opcode 21); ttl is in milliseconds.
+// CreateTTL returns the body of a createTTL request (opcode 21). ttl is in milliseconds.
 func CreateTTL(path string, data []byte, list []ACL, flags int32, ttl int64) []byte {
 	e := jute.Encoder{B: Create(path, data, list, flags)}
 	e.Long(ttl)
@@ -207,8 +208,8 @@ func SetACL(path string, list []ACL, version int32) []byte {
 	return e.B
 }
 
-// PathInt returns the body of a request that consists of a path and a number: delete, check,
-// addWatch, removeWatches or checkWatches.
+// PathInt returns the body of a request that consists of a path and an integer, such as a delete,
+// check, addWatch, removeWatches or checkWatches request.
 func PathInt(path string, n int32) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -216,8 +217,8 @@ func PathInt(path string, n int32) []byte {
 	return e.B
 }
 
-// PathWatch returns the body of a request that consists of a path and a watch flag: exists,
-// getData or getChildren.
+// PathWatch returns the body of a request that consists of a path and a watch flag, such as an
+// exists, getData or getChildren request.
 func PathWatch(path string, watch bool) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -225,8 +226,8 @@ func PathWatch(path string, watch bool) []byte {
 	return e.B
 }
 
-// Path returns the body of a request that consists of a path: sync, getACL, getEphemerals or
-// getAllChildrenNumber.
+// Path returns the body of a request that consists of a path, such as a sync, getACL,
+// getEphemerals or getAllChildrenNumber request.
 func Path(path string) []byte {
 	var e jute.Encoder
 	e.String(path)
@@ -242,13 +243,13 @@ func Auth(scheme, cred string) []byte {
 	return e.B
 }
 
-// An Op is one operation of a multi.
+// An Op is one operation in a multi request.
 type Op struct {
 	Op   int32
 	Body []byte
 }
 
-// Multi returns the body of a multi or multiRead request.
+// Multi returns the body of a multi or multiRead request with the given operations.
 func Multi(ops ...Op) []byte {
 	var e jute.Encoder
 	for _, op := range ops {
@@ -263,8 +264,9 @@ func Multi(ops ...Op) []byte {
 	return e.B
 }
 
-// SetWatches returns the body of a setWatches request (opcode 101) if called with three lists of
-// paths, or of a setWatches2 request (opcode 105) if called with five.
+// SetWatches returns the body of a request that restores watches after a reconnect. With three
+// lists of paths it is a setWatches request (opcode 101), and with five a setWatches2 request
+// (opcode 105).
 func SetWatches(zxid int64, lists ...[]string) []byte {
 	var e jute.Encoder
 	e.Long(zxid)
