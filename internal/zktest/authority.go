@@ -17,33 +17,35 @@ import (
 	"time"
 )
 
-// An Authority is a certificate authority for tests. It writes the certificates that it issues
-// to PEM files in a directory.
+// An Authority is a certificate authority for tests. It stores the certificates that it issues as
+// PEM files in a directory.
 type Authority struct {
 	dir    string
 	cert   *x509.Certificate
 	key    *ecdsa.PrivateKey
 	issued atomic.Int64
-	File   string // path of the authority's own certificate
+	File   string // path of the PEM file with the authority's certificate
 }
 
-// A Cert describes a certificate to issue.
+// A Cert describes a certificate for Authority.Issue to create.
 type Cert struct {
-	Name  string // common name
+	Name  string // common name of the subject
 	DNS   []string
 	IPs   []net.IP
-	From  time.Time // start of validity; the zero time means an hour ago
-	Until time.Time // end of validity; the zero time means a year from now
+	From  time.Time // beginning of the validity; the zero time means an hour ago
+	Until time.Time // end of the validity; the zero time means a year from now
 }
 
-// Issued is a certificate that an Authority has issued, with its key.
+// An Issued is a certificate that an Authority has issued, together with its private key.
 type Issued struct {
 	tls.Certificate
-	File string // path of the PEM file with the key, the certificate and the authority's certificate
+	// File is the path of the PEM file that contains the key, the certificate and the authority's
+	// certificate.
+	File string
 }
 
-// NewAuthority creates a certificate authority with the given common name. It writes its files
-// to the directory dir.
+// NewAuthority creates a certificate authority with the given common name. It stores its PEM
+// files in the directory dir.
 func NewAuthority(dir, name string) (*Authority, error) {
 	a := &Authority{dir: dir}
 	own := Cert{Name: name}.template()
@@ -60,7 +62,7 @@ func NewAuthority(dir, name string) (*Authority, error) {
 	return a, os.WriteFile(a.File, block("CERTIFICATE", der), 0o600)
 }
 
-// Issue creates a key and a certificate for it, and writes both to a PEM file.
+// Issue creates a private key and a certificate for it. It stores both in a PEM file.
 func (a *Authority) Issue(c Cert) (*Issued, error) {
 	der, key, err := sign(c.template(), a.cert, a.key)
 	if err != nil {
@@ -80,7 +82,7 @@ func (a *Authority) Issue(c Cert) (*Issued, error) {
 	return i, os.WriteFile(i.File, text, 0o600)
 }
 
-// Pool returns a certificate pool that contains only the authority's own certificate.
+// Pool returns a certificate pool that contains only the authority's certificate.
 func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)
@@ -102,8 +104,9 @@ func (c Cert) template() *x509.Certificate {
 	return t
 }
 
-// sign creates a key, and a certificate for it from the template t. It returns the certificate in
-// DER format. The certificate is signed with parentKey, or with its own key if parent is nil.
+// sign creates a private key, and a certificate for it from the template t. If parent is nil, the
+// certificate is self-signed; otherwise, parentKey signs it. sign returns the certificate in DER
+// format.
 func sign(t, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -122,7 +125,7 @@ func sign(t, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) ([]byte, *ec
 func block(kind string, der []byte) []byte {
 	var b strings.Builder
 	if err := pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}); err != nil {
-		panic(err) // writing to memory cannot fail
+		panic(err) // cannot happen, because it writes to memory
 	}
 	return []byte(b.String())
 }

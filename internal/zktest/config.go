@@ -9,21 +9,21 @@ import (
 	"sync"
 )
 
-// An Option changes the default configuration of a server, or of all members of an ensemble.
+// An Option changes the configuration of a server, or of all members of an ensemble.
 type Option func(*config)
 
-// config is the configuration of a server, or of all members of an ensemble.
+// A config is the configuration of a server, or of all members of an ensemble.
 type config struct {
 	heapMB   int
-	props    []string // Java system properties, key=value
-	lines    []string // additional lines of zoo.cfg
-	members  int      // number of members of the ensemble
+	props    []string // Java system properties in the form key=value
+	lines    []string // additional lines for zoo.cfg
+	members  int      // number of servers in the ensemble
 	quorum   bool
 	readOnly bool
-	secure   bool // the server also has a port for TLS
+	secure   bool // whether the server also has a TLS port
 
-	// view returns a copy of the member other that has the ports to which the member self
-	// connects. If view is nil, self connects to the ports on which other listens.
+	// view returns a copy of other with the ports by which the member self reaches it. If view is
+	// nil, self connects to the ports on which other listens.
 	view func(self, other member) member
 }
 
@@ -35,19 +35,19 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// EnforceQuota makes the server reject writes that exceed a quota. By default, it executes and
-// logs them.
+// EnforceQuota makes the server reject writes that exceed a quota. By default, the server
+// executes such writes and logs a warning.
 func EnforceQuota() Option {
 	return func(c *config) { c.lines = append(c.lines, "enforceQuota=true") }
 }
 
-// Quorum makes the server the only member of a replicated ensemble that can be reconfigured. To
-// allow reconfiguration by users other than the superuser, add SkipACL.
+// Quorum makes the server run as an ensemble with a single member, which can be reconfigured. Add
+// SkipACL if clients other than the superuser reconfigure it.
 func Quorum() Option { return func(c *config) { c.quorum = true } }
 
-// Secure adds a port for TLS, whose address Server.Secure returns. The server uses the
-// certificate and the key in certFile, and requires client certificates that are signed by the
-// authority whose certificate is in caFile. Both are PEM files.
+// Secure gives the server a TLS port, whose address Server.Secure returns. The PEM file certFile
+// contains the server's certificate and key. Clients need a certificate that is signed by the
+// authority whose certificate is in the PEM file caFile.
 func Secure(certFile, caFile string) Option {
 	return func(c *config) {
 		c.secure = true
@@ -61,37 +61,39 @@ func Secure(certFile, caFile string) Option {
 	}
 }
 
-// Line adds a line to the server's configuration file zoo.cfg.
+// Line adds the given line to the server's configuration file zoo.cfg.
 func Line(line string) Option {
 	return func(c *config) { c.lines = append(c.lines, line) }
 }
 
-// SkipACL makes the server ignore ACLs.
+// SkipACL makes the server ignore all ACLs.
 func SkipACL() Option {
 	return func(c *config) { c.lines = append(c.lines, "skipACL=yes") }
 }
 
-// MaxConnections limits the number of connections from one IP address to n. By default, there is
-// no limit.
+// MaxConnections limits the number of connections from one IP address to n. By default, it is
+// unlimited.
 func MaxConnections(n int) Option {
 	return func(c *config) { c.lines = append(c.lines, fmt.Sprintf("maxClientCnxns=%d", n)) }
 }
 
 // Words limits the four-letter commands that the server accepts to those in a comma-separated
-// list. By default, it accepts all.
+// list. By default, the server accepts all.
 func Words(list string) Option {
 	return func(c *config) { c.lines = append(c.lines, "4lw.commands.whitelist="+list) }
 }
 
 // ReadOnlyEnsemble makes the server one of two members of an ensemble. The other member, which
-// Peer returns, is not started. Without a majority, the server contains no data and serves only
-// clients that accept read-only mode. After Peer().Restart(), there is a majority, and a test
-// can write data. About 3 s after Peer().Stop(), the server is read-only again.
+// Server.Peer returns, is not started. Hence there is no majority: the server has no data, and
+// serves only clients that accept read-only mode.
+//
+// After Peer().Restart(), the server has a majority and accepts writes. About 3 s after
+// Peer().Stop(), it is read-only again.
 func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly, c.members = true, 2 } }
 
-// Ticks sets the settings tickTime, in milliseconds, and initLimit and syncLimit, in ticks. The
-// two limits apply to the time in which a member must join its leader, and must reply to it.
-// Session timeouts can be from 2 to 20 ticks.
+// Ticks sets the ZooKeeper settings tickTime (in milliseconds), initLimit and syncLimit (in
+// ticks). initLimit is the time that a member has to join its leader, and syncLimit the time that
+// it has to reply to the leader. Clients get session timeouts from 2 to 20 ticks.
 func Ticks(tickTime, initLimit, syncLimit int) Option {
 	return func(c *config) {
 		c.lines = append(c.lines, fmt.Sprintf("tickTime=%d\ninitLimit=%d\nsyncLimit=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d",
@@ -99,27 +101,29 @@ func Ticks(tickTime, initLimit, syncLimit int) Option {
 	}
 }
 
-// Heap sets the maximum heap size of the server's Java virtual machine, in MiB. The default is 256.
+// Heap sets the maximum heap size of the server's Java virtual machine, in MiB. The default is
+// 256.
 func Heap(mb int) Option { return func(c *config) { c.heapMB = mb } }
 
-// JavaProperty sets a Java system property, such as "jute.maxbuffer".
+// JavaProperty sets a system property of the server's Java virtual machine, such as
+// "jute.maxbuffer".
 func JavaProperty(key, value string) Option {
 	return func(c *config) { c.props = append(c.props, key+"="+value) }
 }
 
-// javaArgs returns the arguments of java for a server with this configuration; cfgPath is the
-// path of its zoo.cfg.
+// javaArgs returns the arguments for java to run a server with this configuration. cfgPath is the
+// path of the server's zoo.cfg.
 func (c config) javaArgs(cfgPath string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + strconv.Itoa(c.heapMB) + "m",
-		// Disable the optimizing compiler and the parallel garbage collector: for a server
-		// that runs only for seconds, a quick start is more important.
+		// Do not use the optimizing compiler and the parallel garbage collector. Test servers run
+		// only for seconds, so a quick start is more important.
 		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Djava.net.preferIPv4Stack=true",
 		"-Dzookeeper.jmx.log4j.disable=true",
 		"-Dzookeeper.admin.enableServer=false",
 		"-Dzookeeper.forceSync=no",
-		"-Dzookeeper.preAllocSize=64", // in KiB, for each transaction log; the default is 64 MiB
+		"-Dzookeeper.preAllocSize=64", // size of each transaction log in KiB, instead of 64 MiB
 		// By default, the server deletes empty containers every minute. This might happen
 		// between the moment when a test releases a lock and the moment when it checks the
 		// lock's folder.
@@ -128,7 +132,7 @@ func (c config) javaArgs(cfgPath string) []string {
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
 	if archive := classArchive(); archive != "" {
-		// A java of another version than the one that created the archive ignores it.
+		// Java ignores the archive if another version of Java created it.
 		args = append(args, "-XX:+IgnoreUnrecognizedVMOptions", "-Xshare:auto", "-XX:SharedArchiveFile="+archive)
 	}
 	if c.readOnly {
@@ -140,13 +144,12 @@ func (c config) javaArgs(cfgPath string) []string {
 	return append(args, "-cp", c.classPath(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", cfgPath)
 }
 
-// classArchive returns the path of the archive of Java classes that .ci/archive-classes creates,
-// or an empty string if it does not exist. With the archive, a server starts in a quarter less
-// time.
+// classArchive returns the path of the Java class archive that .ci/archive-classes creates, or an
+// empty string if there is none. With this archive, a server starts in a quarter less time.
 var classArchive = sync.OnceValue(func() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "" // without a home directory, there is no archive
+		return "" // there is no home directory, so there is no archive
 	}
 	archive := filepath.Join(dir, "zksh-tests", "zookeeper.jsa")
 	if _, err := os.Stat(archive); err != nil {
@@ -156,7 +159,7 @@ var classArchive = sync.OnceValue(func() string {
 })
 
 // nettyJars lists the jars of Netty that a server needs for TLS. They must be in the class path,
-// because the manifest of zookeeper.jar does not name all of them.
+// because the manifest of zookeeper.jar does not list all of them.
 var nettyJars = strings.Fields("buffer codec common handler resolver transport transport-native-epoll transport-native-unix-common")
 
 func nettyJar(name string) string { return "/usr/share/java/netty-" + name + ".jar" }
@@ -171,20 +174,20 @@ func (c config) classPath() string {
 	return path
 }
 
-// ZkCliPath returns the Java class path for running zkCli, including the jars for TLS.
+// ZkCliPath returns the Java class path for zkCli, including the jars that it needs for TLS.
 func ZkCliPath() string { return config{secure: true}.classPath() }
 
-// A member describes a server in an ensemble: its id and its ports.
+// A member is a server of an ensemble, with its id and its ports.
 type member struct {
 	id                               int
-	client, quorum, election, secure int // ports
+	client, quorum, election, secure int // port numbers
 }
 
-// zooCfg returns the text of zoo.cfg for the server self, which stores its data below dir. The
-// list all contains all members of the ensemble, including self.
+// zooCfg returns the contents of zoo.cfg for the server self, whose files are below dir. all
+// contains the members of the ensemble, including self.
 func (c config) zooCfg(dir string, self member, all []member) string {
 	lines := []string{
-		// A short tick makes sessions expire quickly, because they expire on whole ticks.
+		// Sessions expire at the end of a tick, so a short tick makes them expire quickly.
 		"tickTime=500",
 		"minSessionTimeout=500",
 		"maxSessionTimeout=60000",
@@ -209,8 +212,8 @@ func (c config) zooCfg(dir string, self member, all []member) string {
 		lines = append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", self.client))
 	}
 	if c.readOnly {
-		// Without a majority, clients can open only local sessions. With upgrading, a local
-		// session can create ephemeral nodes once there is a majority.
+		// Without a majority, clients can open only local sessions. Once there is a majority, the
+		// server upgrades such a session if it creates an ephemeral node.
 		lines = append(lines, "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
 	}
 	if c.secure {

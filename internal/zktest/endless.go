@@ -18,22 +18,22 @@ import (
 // address. The server claims to be ZooKeeper 3.9 and opens every requested session. The mode
 // determines how it replies to other requests:
 //
-//	events        it sends half a million events (450 MB) for a znode that the client does not watch
-//	watched       it sends an endless series of events for the watched znode
-//	below         it sends an endless series of events, each for another descendant of the watched znode
-//	over          each reply has 250 MiB
+//	events        it sends half a million events (450 MB) about a znode that the client does not watch
+//	watched       it sends events about the watched znode without end
+//	below         it sends events about ever more descendants of the watched znode, without end
+//	over          each reply is 250 MiB long
 //	empty         each list has 11 million empty names (45 MiB)
 //	short         each list has 9 million names of one character (45 MiB)
 //	many          each list has 2 million names of 19 characters (45 MiB)
 //	long          each list has 200,000 names of 230 characters (45 MiB)
 //	million       each list of children has a million names of 40 characters, which is not an attack
-//	slash         each list has one name, a/b
-//	dots          each list has one name, ..
+//	slash         each list has one name, which is "a/b"
+//	dots          each list has one name, which is ".."
 //	nameless      each list has one name, which is empty
 //	acl           each access control list has 4 million entries
 //	identities    each reply to whoAmI has 6 million identities
-//	data          the data of each znode have 45 MiB
-//	claim         each reply consists of a length of 200 MiB without contents
+//	data          each znode has 45 MiB of data
+//	claim         each reply announces a length of 200 MiB, but contains nothing else
 //	deep          each znode has one child
 //	heavy         each znode has one child, whose name has 4000 characters
 //	wide          each znode has 10,000 children
@@ -74,8 +74,8 @@ func Endless(tb testing.TB, mode string) string {
 	return serve(tb, s.serveClient)
 }
 
-// childName returns the name of child number n. It has four letters that depend on n, followed by
-// as many letters t as tail says.
+// childName returns the name of child number n: four letters that depend on n, followed by the
+// letter t, repeated tail times.
 func childName(n, tail int) string {
 	b := []byte("aaaa" + strings.Repeat("t", tail))
 	for i := 3; i >= 0; i-- {
@@ -86,14 +86,17 @@ func childName(n, tail int) string {
 }
 
 type endless struct {
-	mode     string
-	children []byte // encoded list of the children of each znode; an empty list if answer creates it instead
+	mode string
+	// children is the encoded list of every znode's children. It is empty if answer creates the
+	// list instead.
+	children []byte
 }
 
-// serveClient serves one client until it disconnects.
+// serveClient replies to one client until it disconnects.
 func (s *endless) serveClient(c net.Conn) {
 	r, w := bufio.NewReader(c), bufio.NewWriterSize(c, 1<<16)
-	if first, err := r.Peek(4); err != nil || first[0] != 0 { // if the first byte is not 0, a four-letter command
+	// If the first byte is not 0, the client sent a four-letter command.
+	if first, err := r.Peek(4); err != nil || first[0] != 0 {
 		s.answerFourLetter(c, err)
 		return
 	}
@@ -124,14 +127,15 @@ func (s *endless) serveClient(c net.Conn) {
 	}
 }
 
-// answerFourLetter answers a four-letter command, whichever it is, with the output of srvr. If err
-// is not nil, reading the command has failed, and it does nothing.
+// answerFourLetter answers any four-letter command with the output of srvr. It does nothing if
+// err, the error of reading the command, is not nil.
 func (s *endless) answerFourLetter(c net.Conn, err error) {
 	if err != nil {
 		return
 	}
 	version := "3.9.3"
-	if s.mode == "crowded" { // claim a version without multiRead, whose replies would be too long
+	// Claim to be a version without multiRead, because its replies would be too long.
+	if s.mode == "crowded" {
 		version = "3.4.14"
 	}
 	text := "Zookeeper version: " + version + "-0, built on 2024-01-01\nLatency min/avg/max: 0/0/0\nMode: standalone\nNode count: 5\n"
@@ -145,11 +149,11 @@ func (s *endless) answerFourLetter(c net.Conn, err error) {
 	_ = c.Close()
 }
 
-// answer replies to a request. It never builds a long reply in memory, because the kernel never
-// reports a lower peak memory for a program than the test process that started it had, and tests
-// measure the memory of such programs.
+// answer replies to a request. It never builds a long reply in memory. Tests measure the memory
+// of programs that they start, and the kernel never reports a lower peak for a program than that
+// of the test process when it started the program.
 func (s *endless) answer(w *bufio.Writer, request []byte) error {
-	const most = 45 << 20 // length of most long replies, in bytes
+	const most = 45 << 20 // length of most of the long replies, in bytes
 	d := jute.NewDecoder(request)
 	xid, op := d.Int(), d.Int()
 	var e jute.Encoder
@@ -208,13 +212,13 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 		e.Int(1, 31)
 		e.String("world")
 		e.String("anyone")
-	case op != jute.OpExists: // mainly requests for the children of a znode
+	case op != jute.OpExists: // usually a request for the children of a znode
 		return writeFrame(w, repeated{e.B, 1}, repeated{s.children, 1}, repeated{s.stat(), 1})
 	}
 	return writeFrame(w, repeated{e.B, 1}, repeated{s.stat(), 1})
 }
 
-// multiRead replies to a multiRead request. All znodes have the same children.
+// multiRead replies to a multiRead request as if all znodes had the same children.
 func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error {
 	var list, data, end jute.Encoder
 	list.MultiHeader(jute.OpGetChildren, false, 0)
@@ -233,14 +237,14 @@ func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error
 	return writeFrame(w, append(pieces, repeated{end.B, 1})...)
 }
 
-// stat returns the encoded Stat of a znode that has children.
+// stat returns the encoded Stat of a znode with children.
 func (s *endless) stat() []byte {
 	b := make([]byte, jute.StatLen)
-	b[jute.StatLen-9] = 1 // numChildren
+	b[jute.StatLen-9] = 1 // the last byte of numChildren
 	return b
 }
 
-// flood sends n NodeDataChanged events for a path.
+// flood sends n watch events that report a change of the data at path.
 func flood(w *bufio.Writer, path string, n int) error {
 	var e jute.Encoder
 	e.Int(jute.XidEvent)
@@ -257,7 +261,7 @@ func flood(w *bufio.Writer, path string, n int) error {
 	return nil
 }
 
-// repeated is a part of a frame that consists of n copies of the same bytes.
+// repeated is a part of a frame: the same bytes, repeated n times.
 type repeated struct {
 	bytes []byte
 	n     int
@@ -285,7 +289,7 @@ func writeFrame(w *bufio.Writer, pieces ...repeated) error {
 	return nil
 }
 
-// readFrame reads one frame and returns its content, without the length.
+// readFrame reads one frame and returns its content without the length.
 func readFrame(r io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Ensemble starts an ensemble with the given number of members, and returns its servers once all
-// of them serve clients. Like a server that Start starts, they end with the test.
+// Ensemble starts an ensemble with the given number of members. It returns the servers once all
+// of them serve clients. The servers end with the test, like a server that Start starts.
 func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	tb.Helper()
 	c := newConfig(opts)
@@ -23,8 +23,8 @@ func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	return startMembers(tb, c)
 }
 
-// startMembers starts all servers of an ensemble. If it cannot, it skips the test or ends it with
-// Fatal.
+// startMembers starts all servers of an ensemble. If that fails, it skips the test or ends it
+// with Fatal.
 func startMembers(tb testing.TB, c config) []*Server {
 	tb.Helper()
 	if err := installed(config{}); err != nil {
@@ -43,8 +43,8 @@ func startMembers(tb testing.TB, c config) []*Server {
 	return servers
 }
 
-// launchAll starts all members of an ensemble. If another program uses one of their ports, it
-// tries again with other ports, at most three times in all.
+// launchAll starts all servers of an ensemble. If another program uses one of their ports, it
+// tries again with other ports. It makes at most three attempts.
 func launchAll(dir string, c config) ([]*instance, error) {
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
@@ -69,18 +69,17 @@ func launchAll(dir string, c config) ([]*instance, error) {
 	}
 }
 
-// leaderMode is the line by which a leader identifies itself in its output for the four-letter
-// command srvr.
+// leaderMode is the line in the output of the four-letter command srvr that only a leader prints.
 const leaderMode = "\nMode: leader"
 
-// Leads reports whether the server is the leader of its ensemble.
+// Leads reports whether the server is currently the leader of its ensemble.
 func (s *Server) Leads() bool {
 	s.tb.Helper()
 	return strings.Contains(Ask(s.tb, s.Addr(), "srvr"), leaderMode)
 }
 
-// Ask sends a four-letter command to a server and returns its output. It waits at most for the
-// time Patience. If it fails, it ends the test with Fatal.
+// Ask returns a server's output for a four-letter command. If the server does not answer within
+// Patience, the test ends with Fatal.
 func Ask(tb testing.TB, addr, command string) string {
 	tb.Helper()
 	output, err := FourLetter(addr, command, Patience)
@@ -90,8 +89,8 @@ func Ask(tb testing.TB, addr, command string) string {
 	return output
 }
 
-// FourLetter sends a four-letter command to a server and returns its output. If the output is
-// not complete within the time limit, FourLetter returns an error and the part that has arrived.
+// FourLetter returns a server's output for a four-letter command. If the output is not complete
+// within the limit, it returns an error, and the output received so far.
 func FourLetter(addr, command string, limit time.Duration) (output string, err error) {
 	conn, err := net.DialTimeout("tcp", addr, limit)
 	if err != nil {

@@ -81,7 +81,7 @@ func Faulty(tb testing.TB, mode string) *Box {
 	return box
 }
 
-// Cut closes all connections to the sandbox. Clients can reconnect at once.
+// Cut closes all connections to the sandbox. Clients can connect again at once.
 func (b *Box) Cut() {
 	b.Pause()
 	b.Resume()

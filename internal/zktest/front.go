@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Front starts a proxy that accepts TLS connections and forwards them to a server without TLS
-// at the address target. It returns the address of the proxy. The proxy ends with the test tb.
+// Front starts a proxy that accepts TLS connections, and forwards them without TLS to the server
+// at the address target. It returns the address of the proxy, which ends with the test tb.
 func Front(tb testing.TB, target string, cfg *tls.Config) (addr string) {
 	tb.Helper()
 	ln, err := listen()
@@ -17,7 +17,7 @@ func Front(tb testing.TB, target string, cfg *tls.Config) (addr string) {
 		tb.Fatalf("zktest: front: %v", err)
 	}
 	f := &front{target: target, cfg: cfg, open: map[net.Conn]bool{}}
-	f.wg.Go(func() { f.accept(ln) }) // ends when the listener is closed
+	f.wg.Go(func() { f.accept(ln) }) // ends when ln is closed
 	tb.Cleanup(func() {
 		ln.Close()
 		f.closeAll()
@@ -42,12 +42,12 @@ func (f *front) accept(ln net.Listener) {
 		if err != nil {
 			return
 		}
-		f.wg.Go(func() { f.serve(c) }) // ends when the connection is closed; closeAll closes it
+		f.wg.Go(func() { f.serve(c) }) // ends when closeAll closes c, or earlier
 	}
 }
 
-// track registers a connection, so that closeAll closes it. It returns false if closeAll has
-// already been called.
+// track registers a connection that closeAll must close. It returns false if closeAll has already
+// been called.
 func (f *front) track(c net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *front) serve(raw net.Conn) {
 		return
 	}
 	client := tls.Server(raw, f.cfg)
-	if client.Handshake() != nil { // Handshake has already sent an alert to the client
+	if client.Handshake() != nil { // the handshake has already sent a TLS alert to the client
 		return
 	}
 	server, err := net.Dial("tcp", f.target)
@@ -97,6 +97,6 @@ func (f *front) serve(raw net.Conn) {
 		server.Close()
 	}()
 	_, _ = io.Copy(client, server)
-	_ = client.Close() // sends the TLS alert close_notify
+	_ = client.Close() // sends a TLS alert, close_notify
 	<-done
 }

@@ -7,21 +7,23 @@ import (
 	"testing"
 )
 
-// Silent returns the address of a server that accepts connections but never sends any data.
+// Silent starts a server that accepts connections but never sends any data. It returns the
+// address.
 func Silent(tb testing.TB) string {
 	tb.Helper()
 	return serve(tb, func(net.Conn) {})
 }
 
-// SSHBanner returns the address of a server that sends the greeting of an SSH server. The first
-// four bytes of the greeting, interpreted as the length of a frame, mean 1.3 GB.
+// SSHBanner starts a server that greets clients like an SSH server. It returns the address. If a
+// client takes the first four bytes of the greeting for the length of a frame, this length is 1.3
+// GB.
 func SSHBanner(tb testing.TB) string {
 	tb.Helper()
 	return serve(tb, func(c net.Conn) { writeString(c, "SSH-2.0-OpenSSH_9.2\r\n") })
 }
 
-// HTTP returns the address of a server that answers any request with HTTP status 400 and
-// closes the connection.
+// HTTP starts a server that answers every request with the HTTP status 400 and closes the
+// connection. It returns the address.
 func HTTP(tb testing.TB) string {
 	tb.Helper()
 	return serve(tb, func(c net.Conn) {
@@ -33,7 +35,7 @@ func HTTP(tb testing.TB) string {
 	})
 }
 
-// Refused returns an address where no server listens.
+// Refused returns an address at which no server listens.
 func Refused(tb testing.TB) string {
 	tb.Helper()
 	port, err := freePort()
@@ -43,13 +45,12 @@ func Refused(tb testing.TB) string {
 	return loopback(port)
 }
 
-// writeString writes a text to a client. It ignores errors, because the client may already have
+// writeString sends text to a client. It ignores errors, because the client may have
 // disconnected.
 func writeString(c net.Conn, text string) { _, _ = io.WriteString(c, text) }
 
-// serve starts a server that accepts connections until the test tb ends, and returns its address.
-// For each connection, the server calls greet. Then it reads and discards data until the client
-// closes the connection.
+// serve starts a server that runs until the test tb ends, and returns its address. For each new
+// connection, the server calls greet. It then discards everything that the client sends.
 func serve(tb testing.TB, greet func(net.Conn)) string {
 	tb.Helper()
 	ln, err := listen()
@@ -59,7 +60,7 @@ func serve(tb testing.TB, greet func(net.Conn)) string {
 	var (
 		wg       sync.WaitGroup
 		conns    []net.Conn
-		complete = make(chan struct{}) // closed once no connection will be added to conns
+		complete = make(chan struct{}) // closed once no more connections will be added to conns
 	)
 	tb.Cleanup(func() {
 		_ = ln.Close()

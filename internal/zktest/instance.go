@@ -18,30 +18,30 @@ import (
 
 const (
 	serverJar = "/usr/share/java/zookeeper.jar"
-	// The manifest of zookeeper.jar names all jars that it needs, except one for logging.
+	// The manifest of zookeeper.jar lists all jars that it needs, except the one for logging.
 	classPath = serverJar + ":/usr/share/java/slf4j-simple.jar"
 
-	// startLimit is the longest wait for a server to start. Even on a busy machine, servers
-	// start in much less time.
+	// startLimit is the time within which a server must start. Servers start in much less time,
+	// even on a busy machine.
 	startLimit = 60 * time.Second
 )
 
 var errNotInstalled = errors.New("the ZooKeeper server or java was not found; install them with: apt-get install zookeeper libnetty-java")
 
-// errShort says that a server was not started because the tests run with -short.
+// errShort is the reason why no server is started if the tests run with -short.
 var errShort = errors.New("go test -short starts no ZooKeeper server")
 
-// An instance is one ZooKeeper server: its directory, its addresses, and its process if it is
-// running.
+// An instance is one ZooKeeper server with its directory and addresses. Its process may be
+// running or stopped.
 type instance struct {
 	dir  string
-	addr string   // address for clients
-	args []string // arguments of java
+	addr string   // address for clients without TLS
+	args []string // arguments for java
 
-	secure string // address for clients that use TLS; empty if there is none
+	secure string // address for clients with TLS, or empty if there is none
 
 	mu   sync.Mutex
-	proc *process // nil if the server is stopped
+	proc *process // running process, or nil if the server is stopped
 }
 
 func installed(c config) error {
@@ -60,14 +60,14 @@ func installed(c config) error {
 	return nil
 }
 
-// launch starts a server with its files below dir. For a ReadOnlyEnsemble, it also returns the
-// second member, which it has not started. Otherwise, the second result is nil.
+// launch starts a server, with its files below dir. For a ReadOnlyEnsemble, it also returns the
+// second member, which is not started. Otherwise, the second result is nil.
 func launch(dir string, opts []Option) (*instance, *instance, error) {
 	c := newConfig(opts)
 	if err := installed(c); err != nil {
 		return nil, nil, err
 	}
-	// Try several times, because another program can take a port before the server listens on it.
+	// Try several times, because another program may take the port before the server listens on it.
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
 		if err != nil {
@@ -86,7 +86,7 @@ func launch(dir string, opts []Option) (*instance, *instance, error) {
 }
 
 // prepare writes the files of a server, or of all members of an ensemble, to directories below
-// dir. It does not start the servers.
+// dir. It does not start any server.
 func prepare(dir string, c config) ([]*instance, error) {
 	var all []member
 	for id := 1; id <= c.members; id++ {
@@ -122,7 +122,7 @@ func prepare(dir string, c config) ([]*instance, error) {
 	return made, nil
 }
 
-// start starts the server's process and returns once the server serves clients.
+// start starts the server's process, and returns once the server accepts requests from clients.
 func (in *instance) start() error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -130,7 +130,7 @@ func (in *instance) start() error {
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the child process has its own copy
+	defer log.Close() // the child process has its own copy of the file
 	cmd := exec.Command("java", in.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = in.dir, log, log
 	cmd.SysProcAttr = dieWithParent()
@@ -139,7 +139,8 @@ func (in *instance) start() error {
 		return err
 	}
 	deadline := time.Now().Add(startLimit)
-	for !serves(in.addr) || in.secure != "" && !listens(in.secure) { // the server opens its TLS port a little later
+	// The server opens its TLS port a little later than the other one.
+	for !serves(in.addr) || in.secure != "" && !listens(in.secure) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the server did not start serving within %s", startLimit)
 		}
@@ -152,7 +153,7 @@ func (in *instance) start() error {
 	return nil
 }
 
-// stop kills the server's process if it is running, and waits until the process has ended.
+// stop kills the server's process, if it is running, and waits until the process has ended.
 func (in *instance) stop() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -162,7 +163,7 @@ func (in *instance) stop() {
 	}
 }
 
-// signal calls send with the server's process. It returns an error if the server is not running.
+// signal calls send with the server's process, or returns an error if the server is not running.
 func (in *instance) signal(send func(*os.Process) error) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -174,21 +175,21 @@ func (in *instance) signal(send func(*os.Process) error) error {
 
 func (in *instance) logPath() string { return filepath.Join(in.dir, "server.log") }
 
-// portTaken reports whether the server failed to start because another program was using one of
-// its ports.
+// portTaken reports whether the server could not start because another program uses one of its
+// ports.
 func (in *instance) portTaken() bool { return bytes.Contains(in.logTail(), []byte("BindException")) }
 
 // logTail returns the last 4 KiB of the server's log.
 func (in *instance) logTail() []byte {
-	text, _ := os.ReadFile(in.logPath()) // an error means that there is no log yet
+	text, _ := os.ReadFile(in.logPath()) // fails only if there is no log yet
 	return text[max(0, len(text)-4096):]
 }
 
-// serves reports whether the server at addr serves clients. Its output for the four-letter
-// command srvr contains the line "Mode: …" only if it does.
+// serves reports whether the server at addr accepts requests from clients. Only then does its
+// output for the four-letter command srvr contain a line "Mode: …".
 func serves(addr string) bool { return srvrContains(addr, "\nMode: ") }
 
-// listens reports whether a server accepts connections at addr.
+// listens reports whether any server accepts connections at addr.
 func listens(addr string) bool {
 	c, err := net.DialTimeout("tcp", addr, 300*time.Millisecond)
 	if err == nil {
@@ -197,41 +198,40 @@ func listens(addr string) bool {
 	return err == nil
 }
 
-// srvrContains reports whether a server's output for the four-letter command srvr contains a
-// text. The output may be incomplete, because srvrContains waits only 300 ms: srvr may fail
-// inside a server that is starting, which then neither replies nor closes the connection.
+// srvrContains reports whether a server's output for the four-letter command srvr contains text.
+// It waits only 300 ms, because srvr can fail inside a server that is starting. Such a server
+// neither replies nor closes the connection.
 func srvrContains(addr, text string) bool {
 	output, _ := FourLetter(addr, "srvr", 300*time.Millisecond)
 	return strings.Contains(output, text)
 }
 
-// A process is a started child process.
+// A process is a child process that has been started.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed after the process has ended and Wait has returned
+	done chan struct{} // closed once the process has ended and cmd.Wait has returned
 }
 
-// startProcess starts the command cmd. It also starts a goroutine, which ends with the process.
+// startProcess starts the command cmd, and a goroutine that runs until the process has ended.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// Linux sends the parent-death signal when the thread that started the child
-		// ends. Lock this goroutine to its thread, so that the thread lives as long as
-		// the child.
+		// Linux kills the child when the thread that started it ends. Lock this goroutine to its
+		// thread, so that the thread lives as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // ignore the status: the process is always killed
+			_ = cmd.Wait() // the exit status does not matter, because the process is always killed
 		}
 	}()
 	return p, <-started
 }
 
-// kill kills the process and waits until it has ended.
+// kill kills the process, and waits until it has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // fails only if the process has already ended
 	<-p.done

@@ -11,50 +11,54 @@ import (
 )
 
 const (
-	// maxFrame is the length of the largest frame that the proxy recognizes, in bytes. It is
-	// larger than any frame of ZooKeeper, and smaller than the first four bytes of any
-	// four-letter command when they are interpreted as a length.
+	// maxFrame is the length of the largest frame that the proxy recognizes, in bytes. No frame of
+	// ZooKeeper is that long. The first four bytes of a four-letter command, taken as a length, are
+	// larger.
 	maxFrame = 64 << 20
-	// queueLength is the maximum number of delayed frames in one direction.
+	// queueLength is the maximum number of delayed frames in each direction of a link.
 	queueLength = 4096
 )
 
-// A link is a client's connection to the proxy together with the proxy's connection to the
-// server for this client.
+// A link connects one client of the proxy to the server. It consists of the client's connection
+// to the proxy, and of the proxy's connection to the server.
 type link struct {
 	p          *Proxy
 	client     *net.TCPConn
-	ctx        context.Context // canceled when the link is cut
+	ctx        context.Context // canceled by cut
 	cancel     context.CancelFunc
-	resetOnCut bool // cut closes the client's connection with a TCP reset
+	resetOnCut bool // whether cut sends a TCP reset to the client
 
 	mu      sync.Mutex
-	server  *net.TCPConn // connection to the server; nil until it is established
-	trap    *trap        // trap that a request of this link has sprung; nil if none has
-	trapXid int32        // xid of the request that has sprung the trap
+	server  *net.TCPConn // connection to the server, or nil before it is established
+	trap    *trap        // trap that a request of this client has sprung, or nil if there is none
+	trapXid int32        // xid of the request that sprang the trap
 }
 
-// newLink returns a link for a new client of the proxy. The caller must hold p.mu.
+// newLink returns a link for a client that has connected to the proxy p. The caller must hold
+// p.mu.
 func newLink(p *Proxy, client *net.TCPConn) *link {
 	l := &link{p: p, client: client, resetOnCut: p.resetNew}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// run forwards data in both directions until both sides have stopped sending or the link is cut.
+// run forwards data in both directions. It returns when both sides have stopped sending, or when
+// the link is cut.
 func (l *link) run() {
 	defer l.p.removeLink(l)
 	defer l.cut()
 	conn := l.dial()
 	if conn == nil {
-		return // the deferred cut closes the client's connection
+		return // the deferred call of cut closes the client's connection
 	}
 	server := conn.(*net.TCPConn)
 	l.mu.Lock()
 	l.server = server
 	l.mu.Unlock()
 	if l.ctx.Err() != nil {
-		return // the link was cut before l.server was set; the deferred cut closes this connection
+		// The link was cut before l.server was set. The deferred Close closes the connection to the
+		// server.
+		return
 	}
 	var wg sync.WaitGroup
 	l.forward(&wg, l.client, server, l.checkRequest)
@@ -65,10 +69,12 @@ func (l *link) run() {
 	}
 }
 
-// dial connects to the proxy's target. It returns nil if that fails. Between the members of an
-// ensemble, where p.stream is set, dial retries for up to 5 s, because the proxy has already
-// accepted the member's connection: a member whose connection is refused soon tries again, but
-// a member whose connection is accepted and then closed assumes that the leader is dead.
+// dial connects to the proxy's target, or returns nil if that fails.
+//
+// Between members of an ensemble (if p.stream is set), dial retries for up to 5 s, because the
+// proxy has already accepted the member's connection. A member whose connection is closed again
+// assumes that the leader is dead, but a member whose connection is refused would soon have tried
+// again.
 func (l *link) dial() net.Conn {
 	const limit = 5 * time.Second
 	d := net.Dialer{Timeout: limit}
@@ -84,7 +90,7 @@ func (l *link) dial() net.Conn {
 	return nil
 }
 
-// cut closes both connections of the link, which ends all reads and writes on them.
+// cut closes both connections of the link. All reads and writes on them then fail.
 func (l *link) cut() {
 	l.cancel()
 	if l.resetOnCut {
@@ -98,22 +104,24 @@ func (l *link) cut() {
 	}
 }
 
-// sprungTrap returns the trap that a request of this link has sprung, or nil.
+// sprungTrap returns the trap that a request of this client has sprung, or nil if there is none.
 func (l *link) sprungTrap() *trap {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.trap
 }
 
-// A chunk is a piece of data to forward: a frame, or bytes that are not part of a frame.
+// A chunk is a piece of data to forward: either a frame, or bytes that are not part of any frame.
 type chunk struct {
-	bytes  []byte
-	header []byte    // contents of a complete frame after its length; nil for the first frame of a connection
-	due    time.Time // earliest time at which to deliver the chunk
+	bytes []byte
+	// header contains the frame after its length field. It is nil if the chunk is not a complete
+	// frame, or the first frame of the connection.
+	header []byte
+	due    time.Time // earliest time at which the chunk may be forwarded
 }
 
-// forward copies from src to dst each chunk for which accept returns true. It starts two
-// goroutines, which end when src is closed or the link is cut.
+// forward copies data from src to dst, except the chunks for which accept returns false. It
+// starts two goroutines, which end when src is closed or the link is cut.
 func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, accept func(chunk) bool) {
 	queue := make(chan chunk, queueLength)
 	wg.Go(func() {
@@ -151,15 +159,15 @@ func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, accept func(ch
 				return
 			}
 		}
-		// src sends no more data, but dst may still send.
+		// The sender has closed its side of the connection, but the other side may still send.
 		if l.wait(time.Now().Add(l.p.latency())) {
 			_ = dst.CloseWrite() // fails only if dst is already closed
 		}
 	})
 }
 
-// wait waits until the time due and until the proxy no longer holds data back. It returns false
-// if the link has been cut.
+// wait waits until the time due, and then until the proxy holds no data back. It returns false if
+// the link has been cut.
 func (l *link) wait(due time.Time) bool {
 	if d := time.Until(due); d > 0 {
 		select {
@@ -170,7 +178,7 @@ func (l *link) wait(due time.Time) bool {
 	return l.waitOpen(&l.p.all)
 }
 
-// waitOpen waits until a gate is open. It returns false if the link has been cut.
+// waitOpen waits until the gate g is open. It returns false if the link has been cut.
 func (l *link) waitOpen(g *gate) bool {
 	for opened := l.p.whenOpen(g); opened != nil; opened = l.p.whenOpen(g) {
 		select {
@@ -182,8 +190,8 @@ func (l *link) waitOpen(g *gate) bool {
 	return l.ctx.Err() == nil
 }
 
-// checkRequest checks whether a chunk from the client is a request that springs the proxy's
-// trap. It returns false if the chunk must not reach the server.
+// checkRequest checks whether p, a chunk from the client, is a request that springs the proxy's
+// trap. It returns false if p must not reach the server.
 func (l *link) checkRequest(p chunk) bool {
 	if l.p.stream != nil {
 		l.p.stream(p.bytes)
@@ -206,8 +214,8 @@ func (l *link) checkRequest(p chunk) bool {
 	return true
 }
 
-// checkReply cuts the link if a chunk from the server is the reply to the request that sprang
-// the trap. It returns false if the chunk must not reach the client.
+// checkReply checks whether p, a chunk from the server, replies to the request that sprang the
+// trap. If so, it cuts the link. It returns false if p must not reach the client.
 func (l *link) checkReply(p chunk) bool {
 	l.mu.Lock()
 	cut := l.trap != nil && len(p.header) >= 4 && int32(binary.BigEndian.Uint32(p.header)) == l.trapXid
@@ -219,17 +227,18 @@ func (l *link) checkReply(p chunk) bool {
 	return l.waitOpen(&l.p.replies) && !l.p.dropping()
 }
 
-// A chunkReader splits a stream into frames. If the length of a frame exceeds maxFrame, the
-// stream is a four-letter command or another protocol; from there on, the chunkReader returns
+// A chunkReader splits a stream into frames. If the length of a frame seems to exceed maxFrame,
+// the stream is a four-letter command or another protocol. From there on, the chunkReader returns
 // bytes as they arrive.
 type chunkReader struct {
-	r         *bufio.Reader
-	connected bool // the first frame, which contains a connect request or its reply, has been read
-	unframed  bool // return bytes as they arrive, without splitting them into frames
+	r *bufio.Reader
+	// connected means that the first frame, a connect request or the reply to it, has been read.
+	connected bool
+	unframed  bool // whether to return bytes as they arrive instead of frames
 }
 
-// next returns the next chunk. Together with an error, it returns the bytes that it read before
-// the error occurred.
+// next returns the next chunk of the stream. If it returns an error, the chunk contains the bytes
+// that were read before the error.
 func (in *chunkReader) next() (chunk, error) {
 	if in.unframed {
 		buf := make([]byte, 32<<10)

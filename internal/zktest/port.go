@@ -10,31 +10,32 @@ import (
 	"time"
 )
 
-// The range of ports for tests is below the range of ephemeral ports, from which systems choose
-// the local ports of outgoing connections. Otherwise, a client that repeatedly dials a stopped
-// server could get the server's port as its local port and connect to itself, and the server
-// could not listen again.
+// Ports for tests are below the range of ephemeral ports, which the system uses for outgoing
+// connections. Otherwise, a client that repeatedly dials a stopped server might get the server's
+// port as its own local port. It would then connect to itself, and the server could not listen
+// again.
 //
-// The range is divided into blocks. Each test process reserves blocks for itself by listening on
-// the first port of a block until the process exits. Hence, between a call of freePort and the
-// use of the port, no other test can take the port; only an unrelated program can.
+// The ports are divided into blocks. A test process reserves a block by listening on its first
+// port until the process exits. Hence no other test can take a port between the call of freePort
+// and the use of the port. Only an unrelated program can.
 const (
 	lowestPort = 20000
 	blockSize  = 200
 	blockCount = 60
 )
 
-// portBlocks holds the blocks of ports that this process has reserved.
+// portBlocks contains the blocks of ports that this process has reserved.
 type portBlocks struct {
 	sync.Mutex
-	next, end int            // unused ports of the latest block, from next to end-1
-	listeners []net.Listener // listeners on the first ports of the blocks
+	// The unused ports of the latest block are those from next to end-1.
+	next, end int
+	listeners []net.Listener // listeners on the first port of each block
 }
 
 var ports portBlocks
 
-// freePort returns a port that is free on the loopback interface. Within one process, it never
-// returns the same port twice.
+// freePort returns a port on which no program listens on the loopback interface. It never returns
+// the same port twice in one process.
 func freePort() (int, error) { return ports.free() }
 
 func (b *portBlocks) free() (int, error) {
@@ -50,20 +51,20 @@ func (b *portBlocks) free() (int, error) {
 		b.next++
 		ln, err := net.Listen("tcp", loopback(port))
 		if err != nil {
-			continue // the port is in use by a program that is not a test
+			continue // a program that is not a test uses the port
 		}
 		return port, ln.Close()
 	}
 }
 
-// reserve reserves one more block of ports for this process. The caller must hold b's lock.
+// reserve reserves another block of ports for this process. The caller must hold b's lock.
 func (b *portBlocks) reserve() error {
 	start := rand.IntN(blockCount)
 	for i := range blockCount {
 		first := lowestPort + (start+i)%blockCount*blockSize
 		mark, err := net.Listen("tcp", loopback(first))
 		if err != nil {
-			continue // this process or another one has reserved the block
+			continue // this or another process has already reserved the block
 		}
 		b.listeners = append(b.listeners, mark)
 		b.next, b.end = first+1, first+blockSize
@@ -72,7 +73,7 @@ func (b *portBlocks) reserve() error {
 	return errors.New("found no free ports on the loopback interface")
 }
 
-// listen returns a listener on a free loopback port.
+// listen returns a listener on a free port of the loopback interface.
 func listen() (net.Listener, error) {
 	for try := 1; ; try++ {
 		port, err := freePort()
@@ -86,9 +87,9 @@ func listen() (net.Listener, error) {
 	}
 }
 
-// listenAgain listens on the address of a listener that has been closed. It retries while the
-// port is in use: until a child process that is being started calls exec, it has copies of all
-// open files of this process, which may include the closed listener.
+// listenAgain listens on the address of a listener that was just closed. It retries while the
+// port is in use. A child process that is being started has copies of this process's open files
+// until it calls exec. These may include the closed listener.
 func listenAgain(addr string) (net.Listener, error) {
 	for end := time.Now().Add(Patience); ; time.Sleep(time.Millisecond) {
 		ln, err := net.Listen("tcp", addr)

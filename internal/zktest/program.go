@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// MainWithProgram is like Main, but for tests that run the program zksh. It builds the program
-// with the given version and puts its directory first in PATH. If the flag -run selects no test,
-// it builds nothing, so that go test reports a mistyped test name without delay.
+// MainWithProgram is like Main, but also builds the program zksh for the tests, with the given
+// version. It puts the program's directory first in PATH. If the flag -run selects no test, it
+// does not build the program, so that a mistyped test name is reported at once.
 func MainWithProgram(m *testing.M, version string) {
 	flag.Parse()
 	if !anySelected() {
@@ -36,9 +36,8 @@ func MainWithProgram(m *testing.M, version string) {
 	Main(m)
 }
 
-// anySelected reports whether the flag -run selects at least one test, or -bench is set. The
-// testing package has no function that lists tests, so anySelected runs the test binary with
-// -test.list.
+// anySelected reports whether the flag -run selects at least one test, or -bench is set. It runs
+// the test binary with -test.list, because package testing has no function that lists the tests.
 func anySelected() bool {
 	if flag.Lookup("test.list").Value.String() != "" {
 		return false
@@ -51,18 +50,21 @@ func anySelected() bool {
 		return true
 	}
 	names, err := exec.Command(os.Args[0], "-test.list", pattern).Output()
-	return err != nil || len(names) > 0 // if the pattern is invalid, go test will report it
+	// An invalid pattern counts as a selection, because go test reports it later.
+	return err != nil || len(names) > 0
 }
 
-// ProgramEnv returns environment variables for the program zksh. With them, a program built with
-// the race detector exits without the usual delay of a second, and names are resolved in the
-// same way on all systems. MainWithProgram sets them; a test that starts the program without the
-// environment of the test process must pass them.
+// ProgramEnv returns environment variables for running the program zksh in tests. A program with
+// the race detector then exits without the usual delay of a second, and all systems resolve host
+// names in the same way.
+//
+// MainWithProgram sets these variables for child processes. A test must pass them itself if it
+// starts the program with another environment.
 func ProgramEnv() []string { return []string{"GORACE=atexit_sleep_ms=0", "GODEBUG=netdns=go"} }
 
-// build builds zksh from the root of the module, which is two levels above the directory of the
-// test. The program is built with the race detector if the test is. Otherwise, it is built
-// without cgo, like a released program.
+// build builds zksh from the root of the module, which is two levels above the test's directory.
+// If the test uses the race detector, so does the program. Otherwise, the program is built
+// without cgo, like a release.
 func build(version string) (dir string, err error) {
 	const root = "../.."
 	if err := statSources(root); err != nil {
@@ -85,16 +87,16 @@ func build(version string) (dir string, err error) {
 	return dir, nil
 }
 
-// UnderRace reports whether the running test was built with the race detector, which makes its
-// code about ten times slower.
+// UnderRace reports whether the test binary was built with the race detector, under which code is
+// about ten times slower.
 func UnderRace() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// statSources calls os.Stat for all source files of the program, so that go test does not reuse a
-// cached result after a source file has changed. Otherwise go test would not know which files go
-// build reads.
+// statSources calls os.Stat for all source files of the program. The go command thus learns that
+// the test depends on these files, and does not reuse a cached result after one of them has
+// changed.
 func statSources(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name := ""

@@ -8,56 +8,56 @@ import (
 )
 
 // A Proxy is a TCP proxy between clients and a server. It forwards data frame by frame and
-// injects network faults, which its methods turn on and off. A call of a method affects every
-// frame that arrives after the call has returned.
+// injects network faults, which its methods turn on and off. A fault affects all frames that
+// arrive after the method has returned.
 type Proxy struct {
 	tb     testing.TB
 	addr   string
 	target string
-	wg     sync.WaitGroup // counts the goroutines of accept and of links
+	wg     sync.WaitGroup // counts the goroutines of the listener and of all links
 
-	// stream is called with all bytes before they are sent to the target, and may change them
-	// in place. If it is not nil, the proxy does not split the data into frames.
+	// stream is called with all bytes before they are sent to the target, and may change them in
+	// place. If stream is not nil, the proxy does not split the data into frames.
 	stream func(sent []byte)
 
 	mu          sync.Mutex
 	closed      bool
-	listener    net.Listener // nil while the proxy refuses connections
+	listener    net.Listener // listener for clients, or nil while the proxy refuses connections
 	links       map[*link]bool
-	all         gate // closed by Hold
-	replies     gate // closed by HoldReplies
+	all         gate // closed by Hold, for both directions
+	replies     gate // closed by HoldReplies, for data from the server
 	dropReplies bool
-	dropped     int  // number of dropped frames
-	resetNew    bool // set by Reset
-	newSessions bool // set by Forget
+	dropped     int  // number of replies that were discarded
+	resetNew    bool // whether Reset was called
+	newSessions bool // whether Forget was called
 	delay       time.Duration
-	trap        *trap   // nil if no trap is set
-	requests    []int32 // opcodes of requests that Requests has not yet returned
+	trap        *trap   // trap that the next matching request springs, or nil if there is none
+	requests    []int32 // opcodes of the requests that the method Requests has not yet returned
 }
 
-// AnyRequest can be passed instead of an opcode. It means any request except a ping.
+// AnyRequest can be passed instead of an opcode. It matches any request except a ping.
 const (
 	AnyRequest int32 = -1000
 	pingOpcode int32 = 11
 )
 
-// A trap makes the proxy cut a connection because of a request with a given opcode.
+// A trap makes the proxy cut a connection at a request with a certain opcode.
 type trap struct {
 	opcode int32
-	skip   int           // number of requests with the opcode that do not spring the trap
-	before bool          // cut the connection before the request is forwarded, not when its reply arrives
-	refuse bool          // reject new connections once the trap has been sprung
+	skip   int           // number of matching requests to ignore before the trap is sprung
+	before bool          // cut before the request is forwarded, instead of when its reply arrives
+	refuse bool          // refuse new connections once the trap has been sprung
 	cut    chan struct{} // closed once the connection has been cut
 }
 
-// NewProxy starts a proxy for the server at the address target ("host:port"). The proxy and its
-// connections end with the test tb.
+// NewProxy starts a proxy for the server at the address target, such as "127.0.0.1:2181". The
+// proxy ends with the test tb.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	return startProxy(tb, &Proxy{target: target})
 }
 
-// startProxy starts a proxy. The caller has set its field target, and stream if it is needed.
+// startProxy starts the proxy p. The caller must have set p.target, and may have set p.stream.
 func startProxy(tb testing.TB, p *Proxy) *Proxy {
 	tb.Helper()
 	ln, err := listen()
@@ -70,11 +70,10 @@ func startProxy(tb testing.TB, p *Proxy) *Proxy {
 	return p
 }
 
-// Addr returns the address of the proxy in the form "127.0.0.1:port".
+// Addr returns the address at which clients reach the proxy, in the form "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.addr }
 
-// Cut closes all connections at once and drops delayed frames. The proxy still accepts new
-// connections.
+// Cut closes all connections at once and discards delayed frames. Clients can connect again.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,16 +82,16 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Reset changes how the proxy cuts connections that clients open from now on: the client gets a
-// TCP reset, as if the server had exited without having read all data.
+// Reset changes how the proxy cuts connections that clients open from now on. It sends a TCP
+// reset to the client, as if the server had exited before it read all data.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.resetNew = true
 }
 
-// Refuse(true) makes new connections fail with "connection refused" until Refuse(false) is
-// called. Existing connections stay open.
+// Refuse(true) makes the proxy refuse new connections until Refuse(false) is called. Existing
+// connections stay open.
 func (p *Proxy) Refuse(on bool) {
 	p.tb.Helper()
 	p.mu.Lock()
@@ -112,24 +111,25 @@ func (p *Proxy) Refuse(on bool) {
 	p.accept(ln)
 }
 
-// Hold(true) holds back the data in both directions until Hold(false) is called, which delivers
-// them. Meanwhile, connections stay open, and the proxy accepts new ones.
+// Hold(true) makes the proxy hold back all data in both directions. Connections stay open, and
+// clients can open new ones. Hold(false) delivers the data.
 func (p *Proxy) Hold(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all.hold(on)
 }
 
-// HoldReplies is like Hold, but holds back only the data that the server sends.
+// HoldReplies is like Hold, but the proxy holds back only data from the server.
 func (p *Proxy) HoldReplies(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.replies.hold(on)
 }
 
-// A gate is closed while the proxy holds data back, and open otherwise.
+// A gate holds data back while it is closed. The zero gate is open.
 type gate struct {
-	opened chan struct{} // channel that is closed when the gate opens; nil while the gate is open
+	// opened is closed when the gate opens. It is nil while the gate is open.
+	opened chan struct{}
 }
 
 func (g *gate) hold(on bool) {
@@ -142,8 +142,8 @@ func (g *gate) hold(on bool) {
 	}
 }
 
-// DropReplies(true) makes the proxy discard all data that the server sends until
-// DropReplies(false) is called. The proxy still forwards requests.
+// DropReplies(true) makes the proxy discard all data from the server until DropReplies(false) is
+// called. It still forwards requests to the server.
 func (p *Proxy) DropReplies(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,34 +151,34 @@ func (p *Proxy) DropReplies(on bool) {
 }
 
 // CutAfterRequest sets a trap for the next request with the given opcode. The proxy forwards the
-// request. When the server replies, the proxy cuts the connection instead of delivering the
-// reply, so the server has executed the request, but the client does not know it. The trap works
-// once. It replaces an earlier trap that has not been sprung. The returned channel is closed
-// once the connection has been cut.
+// request, but cuts the connection when the reply arrives. Hence the server has executed the
+// request, but the client does not know it.
+//
+// The trap replaces any earlier one, and works only once. The returned channel is closed once the
+// connection has been cut.
 func (p *Proxy) CutAfterRequest(opcode int32) <-chan struct{} {
 	return p.set(&trap{opcode: opcode})
 }
 
-// CutAfterSkipping is like CutAfterRequest, but the first requests with the opcode do not spring
-// the trap; skip is their number.
+// CutAfterSkipping is like CutAfterRequest, but ignores the first skip requests with the opcode.
 func (p *Proxy) CutAfterSkipping(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip})
 }
 
-// CutBeforeRequest is like CutAfterRequest, but the proxy cuts the connection before the request
-// reaches the server. Later requests on the same connection do not reach the server either.
+// CutBeforeRequest is like CutAfterRequest, but cuts the connection before the request reaches
+// the server. Later requests on the connection do not reach the server either.
 func (p *Proxy) CutBeforeRequest(opcode int32) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, before: true})
 }
 
-// CutBeforeSkipping is like CutBeforeRequest, but the first requests with the opcode do not
-// spring the trap; skip is their number.
+// CutBeforeSkipping is like CutBeforeRequest, but ignores the first skip requests with the
+// opcode.
 func (p *Proxy) CutBeforeSkipping(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip, before: true})
 }
 
-// CutAfterAndRefuse is like CutAfterSkipping, but a sprung trap also makes the proxy refuse new
-// connections until Refuse(false) is called. This begins before the connection is cut.
+// CutAfterAndRefuse is like CutAfterSkipping. In addition, before it cuts the connection, the
+// proxy begins to refuse new ones, until Refuse(false) is called.
 func (p *Proxy) CutAfterAndRefuse(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip, refuse: true})
 }
@@ -191,8 +191,8 @@ func (p *Proxy) set(t *trap) <-chan struct{} {
 	return t.cut
 }
 
-// Requests returns the opcodes of the requests that have arrived since its last call, in the
-// order of arrival. Connect requests have no opcode and are not included.
+// Requests returns the opcodes of all requests that have arrived since the last call of Requests.
+// It does not include connect requests, which have no opcode.
 func (p *Proxy) Requests() []int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,25 +201,24 @@ func (p *Proxy) Requests() []int32 {
 	return arrived
 }
 
-// Delay makes the proxy deliver every later frame, in both directions, after the delay d. This
-// increases the latency but does not reduce the bandwidth, because frames do not wait for each
-// other.
+// Delay makes the proxy deliver each frame, in either direction, after the delay d. Frames do not
+// wait for each other, so the latency increases, but the bandwidth remains.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = d
 }
 
-// stopListening closes the listener, so that new connections fail. The caller must hold p.mu.
+// stopListening closes the listener, so that clients cannot connect. The caller must hold p.mu.
 func (p *Proxy) stopListening() {
 	if p.listener != nil {
-		_ = p.listener.Close() // even after an error, the listener can no longer be used
+		_ = p.listener.Close() // even after an error, the listener is closed
 		p.listener = nil
 	}
 }
 
 // accept starts a goroutine that accepts clients from ln until ln is closed. The caller must hold
-// p.mu, except for startProxy, which is still the only user of p.
+// p.mu, unless p is not in use yet.
 func (p *Proxy) accept(ln net.Listener) {
 	p.listener = ln
 	p.wg.Go(func() {
@@ -254,29 +253,29 @@ func (p *Proxy) close() {
 	p.wg.Wait()
 }
 
-// removeLink removes a link that has ended from p.links.
+// removeLink forgets a link that has ended.
 func (p *Proxy) removeLink(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.links, l)
 }
 
-// whenOpen returns a channel that is closed when the gate opens, or nil if the gate is open.
+// whenOpen returns a channel that is closed when the gate g opens, or nil if g is open.
 func (p *Proxy) whenOpen(g *gate) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return g.opened
 }
 
-// latency returns the current delay of a frame in either direction.
+// latency returns the time by which the proxy currently delays each frame.
 func (p *Proxy) latency() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.delay
 }
 
-// dropping reports whether the proxy must drop a reply. If so, it also counts the reply in
-// p.dropped.
+// dropping reports whether the proxy must discard a reply that has arrived. If so, it counts the
+// reply.
 func (p *Proxy) dropping() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -286,8 +285,8 @@ func (p *Proxy) dropping() bool {
 	return p.dropReplies
 }
 
-// countRequest records the opcode of a request for Requests. If the request springs the trap,
-// countRequest removes the trap from the proxy and returns it. Otherwise, it returns nil.
+// countRequest records the opcode of a request that has arrived. If the request springs the trap,
+// countRequest removes and returns the trap. Otherwise, it returns nil.
 func (p *Proxy) countRequest(opcode int32) *trap {
 	p.mu.Lock()
 	defer p.mu.Unlock()

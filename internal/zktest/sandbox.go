@@ -14,10 +14,11 @@ type Box struct {
 	addr string
 }
 
-// Sandbox starts a sandbox server, which ends with the test tb. It has the same tick and session
-// timeouts as the servers that Start starts. Unless opt sets ReapEvery, the server does not
-// delete empty containers. Unless opt sets MinTimeout, the shortest session timeout is 500 ms,
-// even for products, because their own minimum of 10 s would make tests slow.
+// Sandbox starts a sandbox server, which ends with the test tb. Its tick and session timeouts are
+// those of a server that Start starts.
+//
+// By default, it does not delete empty containers. The default of MinTimeout is 500 ms even for
+// products, whose actual minimum of 10 s would make tests slow.
 func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	tb.Helper()
 	opt.ReapEvery = cmp.Or(opt.ReapEvery, time.Hour)
@@ -31,5 +32,5 @@ func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	return &Box{s, addr.String()}
 }
 
-// Addr returns the address of the sandbox in the form "127.0.0.1:port".
+// Addr returns the address of the sandbox server, in the form "127.0.0.1:port".
 func (b *Box) Addr() string { return b.addr }

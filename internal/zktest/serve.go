@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// Serve starts a server for a program that is not a test, and returns once the server serves
-// clients. The server's files are below dir. The caller must call stop at the end; on Linux, the
-// server also ends when the caller's process ends. Unlike the servers for tests, which are tuned
-// for a quick start, it runs with Java's default compiler and garbage collector, as in
-// production.
+// Serve starts a ZooKeeper server for a program that is not a test, and returns once the server
+// accepts requests. The server's files are below dir.
+//
+// The caller must call stop at the end. On Linux, the server also ends with the calling process.
+// Like a server in production, it runs with Java's default compiler and garbage collector.
+// Servers for tests use others, because they must start quickly.
 func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	inst, err := serveProgram(dir, opts)
 	if err != nil {
@@ -19,8 +20,8 @@ func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	return inst.addr, inst.stop, nil
 }
 
-// ServeSecure is like Serve, but also returns the address for TLS. The options must include
-// Secure.
+// ServeSecure is like Serve, but also returns the address for clients with TLS. The options must
+// include Secure.
 func ServeSecure(dir string, opts ...Option) (addr, secure string, stop func(), err error) {
 	inst, err := serveProgram(dir, opts)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// dieWithParent returns attributes for a child process with which the kernel kills it when this
+// dieWithParent returns process attributes that make the kernel kill a child process when this
 // process ends, even if this process is killed.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// pauseProcess stops a process with SIGSTOP and waits until all its threads have stopped, which
-// takes a while on a busy machine.
+// pauseProcess sends SIGSTOP to a process and waits until all its threads have stopped. On a busy
+// machine, this takes a while.
 func pauseProcess(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -35,7 +35,7 @@ func pauseProcess(p *os.Process) error {
 	}
 }
 
-// stopped reports whether all threads of a process are stopped by a signal.
+// stopped reports whether all threads of the process are stopped by a signal.
 func stopped(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {
@@ -44,7 +44,7 @@ func stopped(pid int) (bool, error) {
 	for _, file := range threads {
 		stat, err := os.ReadFile(file)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // the thread has ended
+			continue // this thread has just ended
 		}
 		if err != nil {
 			return false, err
@@ -56,11 +56,12 @@ func stopped(pid int) (bool, error) {
 	return true, nil
 }
 
-// Runs reports whether a process exists and can still execute its own code. It returns false
-// for a zombie, for an exiting process, and for a process with a pending SIGKILL, because on a
-// busy machine a killed process continues to exist for a while.
+// Runs reports whether a process exists and can still execute its own code. It returns false for
+// a zombie, an exiting process, and a process with a pending SIGKILL. On a busy machine, a killed
+// process can remain in these states for a while.
 func Runs(pid int) bool {
-	if killed(pid) { // check this first, because SIGKILL is no longer pending once the process exits
+	// Check for SIGKILL first, because the signal is no longer pending once the process exits.
+	if killed(pid) {
 		return false
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -71,20 +72,21 @@ func Runs(pid int) bool {
 	var state string
 	var flags uint64
 	var other int
-	// The fields are: state, parent, process group, session, terminal, its process group, flags.
+	// The fields of /proc/PID/stat: state, parent, process group, session, terminal, its process
+	// group, flags.
 	if _, err := fmt.Sscan(rest, &state, &other, &other, &other, &other, &other, &flags); err != nil {
 		return false
 	}
-	const exiting = 0x4 // PF_EXITING
+	const exiting = 0x4 // the kernel's flag PF_EXITING
 	return state != "Z" && state != "X" && flags&exiting == 0
 }
 
-// killed reports whether a process does not exist or has a pending SIGKILL, so that it no longer
-// executes its own code.
+// killed reports whether a process does not exist or has a pending SIGKILL. Such a process no
+// longer executes its own code.
 func killed(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return true // the process does not exist
+		return true // there is no such process
 	}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Patience is the longest time that a test waits for an expected event. It is long enough even
-// on a very slow machine.
+// Patience is the longest time that a test waits for an event that must happen. It is long enough
+// even on a very slow machine.
 const Patience = time.Minute
 
-// Eventually calls condition repeatedly until it returns true. After Patience, it fails the test
-// with a message that contains the description of the condition.
+// Eventually waits until condition returns true, by calling it repeatedly. After Patience, it
+// fails the test. The failure message contains the description of the condition.
 func Eventually(tb testing.TB, description string, condition func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(Patience); !condition(); time.Sleep(5 * time.Millisecond) {
@@ -21,8 +21,7 @@ func Eventually(tb testing.TB, description string, condition func() bool) {
 	}
 }
 
-// Within returns a context with the timeout Patience. The context is canceled when the test tb
-// ends.
+// Within returns a context that is canceled after Patience, or when the test tb ends.
 func Within(tb testing.TB) context.Context {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)

@@ -21,22 +21,23 @@ import (
 	"testing"
 )
 
-// A Server is a real ZooKeeper server that a test controls. A method that fails ends the test
-// with Fatal, so call the methods only from the goroutine of the test.
+// A Server is a real ZooKeeper server that a test controls. Its methods end the test with Fatal
+// if they fail. Call them only from the test's own goroutine.
 type Server struct {
 	tb   testing.TB
 	inst *instance
 	peer *instance // second member of a ReadOnlyEnsemble, or nil
 }
 
-// Start starts a server for the test tb and returns once it serves clients. When the test ends,
-// the server is killed and its data are removed. With -short, Start skips the test. If
-// ZooKeeper is not installed, the test fails if the environment variable CI is set, and is
-// skipped otherwise.
+// Start starts a ZooKeeper server for the test tb, and returns once the server accepts requests.
+// When the test ends, Start kills the server and removes its data.
+//
+// With the flag -short, Start skips the test. If ZooKeeper is not installed, it also skips the
+// test, or fails it if the environment variable CI is set.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	// Call TempDir before Cleanup: cleanups run in reverse order, and the directory must be
-	// removed after the server has stopped.
+	// Call TempDir before Cleanup. Cleanups run in reverse order, and the directory must be removed
+	// after the server has stopped.
 	inst, peer, err := launch(tb.TempDir(), opts)
 	if err != nil {
 		skipOrFail(tb, err)
@@ -52,12 +53,12 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return s
 }
 
-// Addr returns the address for clients in the form "127.0.0.1:port". It remains the same after
-// Stop and Restart.
+// Addr returns the address at which clients reach the server, in the form "127.0.0.1:port". It
+// remains the same after Stop and Restart.
 func (s *Server) Addr() string { return s.inst.addr }
 
-// Secure returns the address for clients that use TLS, or an empty string if the server was
-// started without the option Secure.
+// Secure returns the address for clients with TLS. It is empty if the server was started without
+// the option Secure.
 func (s *Server) Secure() string { return s.inst.secure }
 
 // Snapshots returns the directory in which the server stores its snapshots.
@@ -66,11 +67,11 @@ func (s *Server) Snapshots() string { return filepath.Join(s.inst.dir, "data", "
 // Logs returns the directory in which the server stores its transaction logs.
 func (s *Server) Logs() string { return filepath.Join(s.inst.dir, "log", "version-2") }
 
-// Stop kills the server, as in a crash. Its data remain on disk for Restart.
+// Stop kills the server, as if it had crashed. Its data remains on disk for Restart.
 func (s *Server) Stop() { s.inst.stop() }
 
-// Restart kills the server if it is running, starts it again with the same data and port,
-// and returns once it serves clients.
+// Restart starts the server again with the same data and port, and returns once the server
+// accepts requests. If the server is still running, Restart kills it first.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.inst.stop()
@@ -79,7 +80,7 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause stops the server's process with SIGSTOP. Its connections stay open, but it does not
+// Pause stops the server's process with SIGSTOP. Connections stay open, but the server does not
 // reply until Resume is called.
 func (s *Server) Pause() {
 	s.tb.Helper()
@@ -88,7 +89,7 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume makes a paused server run again.
+// Resume continues a server that Pause has stopped.
 func (s *Server) Resume() {
 	s.tb.Helper()
 	if err := s.inst.signal(resumeProcess); err != nil {
@@ -96,8 +97,8 @@ func (s *Server) Resume() {
 	}
 }
 
-// Peer returns the second member of a ReadOnlyEnsemble. It does not run until its method Restart
-// is called. If the server is not part of a ReadOnlyEnsemble, Peer ends the test with Fatal.
+// Peer returns the second member of a ReadOnlyEnsemble, which is not running until its method
+// Restart is called. For any other server, Peer ends the test with Fatal.
 func (s *Server) Peer() *Server {
 	s.tb.Helper()
 	if s.peer == nil {
@@ -106,7 +107,7 @@ func (s *Server) Peer() *Server {
 	return &Server{tb: s.tb, inst: s.peer}
 }
 
-// Log returns the complete text of the server's log file, including the part before restarts.
+// Log returns the contents of the server's log file, including those from before a restart.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.inst.logPath())
 	if err != nil {
@@ -115,9 +116,9 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// shared holds the server that Shared returns. Each test binary has its own.
+// shared contains the server that Shared returns. Each test binary has its own.
 var shared struct {
-	dir  string // directory of the server, created by M.Run; empty if M.Run was not called
+	dir  string // directory of the server, or empty if M.Run was not called
 	once sync.Once
 	inst *instance
 	err  error
@@ -141,28 +142,28 @@ func Shared(tb testing.TB) *Server {
 	return &Server{tb: tb, inst: shared.inst}
 }
 
-// M is a testing.M whose method Run also stops the server that Shared started. Pass it to
-// functions that need a method Run() int, such as testscript.Main and goleak.VerifyTestMain.
+// An M is a testing.M whose Run method also stops the server that Shared has started. Pass it to
+// functions that need a value with a method Run() int, such as goleak.VerifyTestMain.
 type M struct{ *testing.M }
 
-// defaultParallel is the default of the flag -parallel of go test. On small machines, it is
-// higher than Go's default, because these tests spend most of their time waiting for servers
-// and programs.
+// defaultParallel is the default of go test's flag -parallel. On small machines it is higher than
+// Go's own default, because these tests spend most of their time waiting for servers and
+// programs.
 const defaultParallel = 8
 
-// Run runs the tests, stops the server that Shared started, and returns the exit status.
+// Run runs the tests, stops the server that Shared has started, and returns the exit status.
 func (m M) Run() int {
 	flag.Parse()
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
 		if err := flag.Set("test.parallel", strconv.Itoa(defaultParallel)); err != nil {
-			panic(err) // a number is always valid
+			panic(err) // cannot happen, because the value is a number
 		}
 	}
 	dir, err := os.MkdirTemp("", "zktest-")
 	if err != nil {
-		panic(err) // without a temporary directory no test can run
+		panic(err) // without a temporary directory, no test can run
 	}
 	shared.dir = dir
 	defer os.RemoveAll(dir)
@@ -174,12 +175,12 @@ func (m M) Run() int {
 	return m.M.Run()
 }
 
-// Main is the body of TestMain in a package that uses Shared. It does not have to call os.Exit,
-// because the testing package takes the exit status from m.
+// Main runs the tests of a package that uses Shared. Call it from TestMain. It need not call
+// os.Exit, because package testing gets the exit status from m.
 func Main(m *testing.M) { M{m}.Run() }
 
-// skipOrFail skips a test or ends it with Fatal, because its server could not be started. err is
-// the reason.
+// skipOrFail ends a test whose server could not be started because of err. It either skips the
+// test or fails it with Fatal.
 func skipOrFail(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errShort) {
@@ -189,9 +190,9 @@ func skipOrFail(tb testing.TB, err error) {
 	tb.Fatalf("zktest: %v", err)
 }
 
-// Need ends a test if the Debian packages that it needs are not installed. The test fails if the
-// environment variable CI is set, and is skipped otherwise. The message contains the names of
-// the packages, which are separated by spaces.
+// Need ends a test if Debian packages that it needs are not installed. It fails the test if the
+// environment variable CI is set, and skips it otherwise. packages contains their names,
+// separated by spaces.
 func Need(tb testing.TB, installed bool, packages string) {
 	tb.Helper()
 	switch {
@@ -203,7 +204,7 @@ func Need(tb testing.TB, installed bool, packages string) {
 	}
 }
 
-// logIfFailed makes a test that fails print the end of the server's log.
+// logIfFailed prints the end of the server's log if the test has failed.
 func logIfFailed(tb testing.TB, inst *instance) {
 	tb.Cleanup(func() {
 		if tb.Failed() {
@@ -212,8 +213,8 @@ func logIfFailed(tb testing.TB, inst *instance) {
 	})
 }
 
-// Private reports whether only the owner has access to a file (mode 0600) or directory (mode
-// 0700). On Windows it always returns true, because the mode does not show access rights there.
+// Private reports whether only the owner can access a file (mode 0600) or directory (mode 0700).
+// On Windows, where the mode does not contain access rights, it always returns true.
 func Private(info fs.FileInfo) bool {
 	want := fs.FileMode(0o600)
 	if info.IsDir() {

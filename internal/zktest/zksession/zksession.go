@@ -1,5 +1,5 @@
-// Package zksession opens ZooKeeper sessions for tests. It cannot be a part of package zktest,
-// because it imports package zkconn, whose tests import zktest.
+// Package zksession opens ZooKeeper sessions for tests. It is not part of package zktest, because
+// it imports zkconn, whose tests import zktest.
 package zksession
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// Open opens a session and waits until it is ready. The session is closed when the test tb ends.
+// Open opens a session, waits until it is connected, and closes it when the test tb ends.
 func Open(tb testing.TB, cfg zkconn.Config) *zkconn.Session {
 	tb.Helper()
 	s, err := zkconn.Open(cfg)
