@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// buildCommit builds zksh as it was at a commit, which can be any revision that git knows. It
+// buildCommit builds zksh as it was at the given revision, which may be any that git accepts. It
 // returns the path of the program.
 func (b *bench) buildCommit(revision string) string {
 	source, archive, program := filepath.Join(b.dir, "source"), filepath.Join(b.dir, "source.tar"), filepath.Join(b.dir, "zksh-before")
@@ -30,8 +30,9 @@ func (b *bench) buildCommit(revision string) string {
 	return program
 }
 
-// measureAgainst compares zksh with zksh as it was at a commit: it runs the same commands and
-// scripts with both programs in turn. The figures are ratios, new to old.
+// measureAgainst compares the current zksh with an earlier revision. It runs the same commands
+// and scripts with both programs in turn. Each figure is the ratio of the new value to the old
+// one.
 func (b *bench) measureAgainst(revision string) []*figure {
 	before := b.buildCommit(revision)
 	defer b.serve()()
@@ -47,7 +48,7 @@ func (b *bench) measureAgainst(revision string) []*figure {
 		what   string
 		rounds int
 		input  string
-		fresh  bool // give each run a new znode /fresh
+		fresh  bool // whether each run needs a new znode /fresh
 		args   []string
 	}{
 		{what: "`--version`", rounds: 41, args: []string{"--version"}},
@@ -68,7 +69,7 @@ func (b *bench) measureAgainst(revision string) []*figure {
 			if m.fresh {
 				jobs[i] = b.onFreshTree(fresh, jobs[i], b.remove)
 			}
-			b.runOnce(jobs[i]) // warm up
+			b.runOnce(jobs[i]) // warm up the server
 		}
 		got := b.byTurns(b.size(m.rounds, 1), jobs...)
 		all = append(all, (&figure{name: m.what}).time(median(times(got[0])), 0).
@@ -78,7 +79,7 @@ func (b *bench) measureAgainst(revision string) []*figure {
 	return all
 }
 
-// processor returns samples whose total is the processor time of the given ones.
+// processor returns the processor time of each sample, in the field total of a new sample.
 func processor(runs []sample) []sample {
 	all := make([]sample, len(runs))
 	for i, s := range runs {

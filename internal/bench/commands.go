@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// measureCommands measures single commands and scripts of sequential creates.
+// measureCommands measures single commands, and scripts that create znodes one after another.
 func (b *bench) measureCommands() (all []*figure) {
 	defer b.serve()()
 	creates, small, large := b.size(1000, 100), b.size(20_000, 2000), b.size(100_000, 10_000)
@@ -10,8 +10,8 @@ func (b *bench) measureCommands() (all []*figure) {
 	nested, flat := tree{"/nested", small, 20}, tree{"/flat", small, small}
 	wide, deep := tree{"/wide", large + 1, large}, tree{"/large", large, 20}
 
-	// both returns two jobs that run a command: one in zksh, and one in zkCli. The job for
-	// zkCli runs only in every n-th round, because zkCli is slow.
+	// both returns two jobs for one command: the first runs it in zksh, the second in zkCli.
+	// Because zkCli is slow, its job runs only in every n-th round.
 	both := func(n int, expect string, times int, args ...string) []job {
 		ours := b.shell(b.zksh, args...)
 		ours.expect, ours.times = expect, times
@@ -43,7 +43,8 @@ func (b *bench) measureCommands() (all []*figure) {
 		lines[i] = b.onFreshTree(one, lines[i], b.remove)
 	}
 
-	for range b.size(8, 1) { // warm up the server: until Java has compiled its code, the compiler uses one core
+	// Warm up the server: Java's compiler uses one core until it has compiled the server's code.
+	for range b.size(8, 1) {
 		for _, j := range []job{list[0], lines[0], deletes(nested, 1)[0], deletes(flat, 1)[0], b.onFreshTree(nested, lists(nested, 1)[0], b.remove)} {
 			b.runOnce(j)
 		}
@@ -75,7 +76,7 @@ func (b *bench) measureCommands() (all []*figure) {
 		onTree("`ls -R`"+of, t, lists(t, 3), 200*time.Millisecond, 0)
 	}
 	children := both(3, ", ", large-1, "ls", wide.root)
-	children[1].env = "CLIENT_JVMFLAGS=-Djute.maxbuffer=67108864" // without this, zkCli fails
+	children[1].env = "CLIENT_JVMFLAGS=-Djute.maxbuffer=67108864" // otherwise, zkCli fails
 	onTree("`ls`, "+thousands(large)+" children", wide, children, 0, 0)
 	onTree("`ls -R`, "+thousands(large)+" znodes, nested", deep, lists(deep, rounds), 0, 0)
 	onTree("`deleteall`, "+thousands(large)+" znodes, nested", deep, deletes(deep, rounds), 0, 0)

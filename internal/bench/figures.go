@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A figure is a row of a table: the name of a measurement, the measured values, and the goals
-// for them.
+// A figure is a row in a table of results: the name of a measurement, the measured values, and
+// the goals for these values.
 type figure struct {
 	name, measured, goals string
 	missed                bool
@@ -31,21 +31,20 @@ func table(figures []*figure) string {
 	return b.String()
 }
 
-// add appends a measured value to the row.
+// add appends a formatted value to the row, and returns the row.
 func (f *figure) add(format string, args ...any) *figure {
 	f.measured = strings.TrimPrefix(f.measured+"; "+fmt.Sprintf(format, args...), "; ")
 	return f
 }
 
-// goal appends a goal to the row. met says whether the goal was met.
+// goal appends a goal to the row. met reports whether it was reached.
 func (f *figure) goal(text string, met bool) *figure {
 	f.goals = strings.TrimPrefix(f.goals+"; "+text, "; ")
 	f.missed = f.missed || !met
 	return f
 }
 
-// time appends a measured time to the row. The goal is an upper bound; 0 means that there is no
-// goal.
+// time appends a measured time to the row. goal is the upper limit for it, or 0 if there is none.
 func (f *figure) time(got, goal time.Duration) *figure {
 	if f.add("%s", duration(got)); goal > 0 {
 		f.goal("≤ "+duration(goal), got <= goal)
@@ -53,8 +52,8 @@ func (f *figure) time(got, goal time.Duration) *figure {
 	return f
 }
 
-// atMost appends the ratio of a measured time to a reference, such as "`ls -R`". The goal is an
-// upper bound for the ratio; 0 means that there is no goal.
+// atMost appends the ratio of a measured time to that of a reference, such as "`ls -R`". goal is
+// the upper limit for the ratio, or 0 if there is none.
 func (f *figure) atMost(got, goal float64, reference string) *figure {
 	if f.add("%.2f × %s", got, reference); goal > 0 {
 		f.goal(fmt.Sprintf("≤ %.1f ×", goal), got <= goal)
@@ -62,8 +61,8 @@ func (f *figure) atMost(got, goal float64, reference string) *figure {
 	return f
 }
 
-// atLeast appends the speed relative to a reference, such as "`zkCli.sh`". The goal is a lower
-// bound; 0 means that there is no goal.
+// atLeast appends the ratio of a measured speed to that of a reference, such as "`zkCli.sh`".
+// goal is the lower limit for the ratio, or 0 if there is none.
 func (f *figure) atLeast(got, goal float64, reference string) *figure {
 	if f.add("%.1f × as fast as %s", got, reference); goal > 0 {
 		f.goal(fmt.Sprintf("≥ %.1f ×", goal), got >= goal)
@@ -71,8 +70,8 @@ func (f *figure) atLeast(got, goal float64, reference string) *figure {
 	return f
 }
 
-// rate appends the number of operations per second: n operations took the given time. The goal
-// is a lower bound; 0 means that there is no goal.
+// rate appends the number of operations per second, for n operations in the given time. goal is
+// the lower limit for it, or 0 if there is none.
 func (f *figure) rate(n int, took time.Duration, goal int) *figure {
 	got := int(float64(n) / took.Seconds())
 	if f.add("%s/s", thousands(got)); goal > 0 {
@@ -81,7 +80,7 @@ func (f *figure) rate(n int, took time.Duration, goal int) *figure {
 	return f
 }
 
-// memory appends the highest peak memory of all runs. The goal is an upper bound of goalMB MiB.
+// memory appends the highest peak memory of all runs. goalMB is the upper limit for it, in MiB.
 func (f *figure) memory(runs []sample, goalMB int64) *figure {
 	var got int64
 	for _, s := range runs {
@@ -99,12 +98,12 @@ func median[T int64 | float64 | time.Duration](v []T) T {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// percentile returns the n-th percentile of v, where n is from 0 to 99.
+// percentile returns the n-th percentile of the durations in v, where n is from 0 to 99.
 func percentile(v []time.Duration, n int) time.Duration {
 	return slices.Sorted(slices.Values(v))[len(v)*n/100]
 }
 
-// times returns the total times of the runs, without the runs that were skipped.
+// times returns the total time of each run. It omits rounds in which the job was skipped.
 func times(runs []sample) (v []time.Duration) {
 	for _, s := range runs {
 		if s.total > 0 {
@@ -114,8 +113,8 @@ func times(runs []sample) (v []time.Duration) {
 	return v
 }
 
-// medianRatio compares two jobs. For each round in which both were run, it divides the time of
-// the first job by the time of the second one. It returns the median of these ratios.
+// medianRatio returns the median, over all rounds in which both jobs were run, of the time of the
+// first job divided by that of the second.
 func medianRatio(above, below []sample) float64 {
 	var v []float64
 	for i := range above {

@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	zkCliPath = "/usr/share/zookeeper/bin/zkCli.sh" // path in Debian's package
-	heapMB    = 1024                                // maximum heap of each server, in MiB
+	zkCliPath = "/usr/share/zookeeper/bin/zkCli.sh" // path of zkCli in Debian's package
+	heapMB    = 1024                                // maximum heap size of each server, in MiB
 )
 
-// sections lists the tables in the order in which Bench measures and prints them.
+// sections lists the tables of results in the order in which they are printed.
 var sections = []struct {
 	flag, title, conditions string
 	measure                 func(*bench) []*figure
@@ -41,12 +41,13 @@ var sections = []struct {
 	{"trees", "Trees of a million znodes", "On the sandbox, in a process of its own.", (*bench).measureTrees},
 }
 
-// A bench holds the state of one run of the program.
+// A bench is one run of this benchmark program.
 type bench struct {
-	ctx             context.Context
-	dir             string // directory for temporary files, removed at the end
-	addr            string // address of the current server
-	self, zksh, cli string // paths of this program, zksh and zkCli; cli is "" if it is not installed
+	ctx  context.Context
+	dir  string // directory for temporary files, which is removed at the end
+	addr string // address of the server that is currently measured
+	// Paths of this program, of zksh and of zkCli. cli is empty if zkCli is not installed.
+	self, zksh, cli string
 	quick           bool
 }
 
@@ -65,7 +66,8 @@ func main() {
 	for _, on := range chosen {
 		all = all && !*on
 	}
-	debug.SetGCPercent(10) // makes this process use less memory than the programs that it measures; see helperArg
+	// Use less memory than the programs that are measured; helperArg explains why.
+	debug.SetGCPercent(10)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	exit(caught(func() {
@@ -88,24 +90,24 @@ func main() {
 	}))
 }
 
-// A failure is the value with which check panics: an error that ends the measurement.
+// A failure is an error that ends the whole measurement. The function check panics with it.
 type failure struct{ error }
 
-// check panics if err is not nil. The panic ends the whole measurement, because incomplete
-// results are useless, but deferred functions still clean up.
+// check ends the whole measurement if err is not nil, because incomplete results have no value.
+// It does so by a panic, so that deferred functions still clean up.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// must returns v if err is nil. Otherwise, it ends the measurement.
+// must returns v, or ends the whole measurement if err is not nil.
 func must[T any](v T, err error) T {
 	check(err)
 	return v
 }
 
-// caught calls f. If check ends the measurement during the call, caught returns the error.
+// caught calls f, and returns the error with which check ended the call, or nil.
 func caught(f func()) (err error) {
 	defer func() {
 		switch got := recover().(type) {
@@ -128,8 +130,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// prepare builds zksh and returns a bench for the run. The caller must call done at the end,
-// which removes all temporary files.
+// prepare builds zksh and returns a bench for this run. The caller must call done at the end, to
+// remove the temporary files.
 func prepare(ctx context.Context, quick bool) (b *bench, done func()) {
 	dir := must(os.MkdirTemp("", "zksh-bench-"))
 	b = &bench{ctx: ctx, dir: dir, self: must(os.Executable()), zksh: filepath.Join(dir, "zksh"), quick: quick}
@@ -145,8 +147,8 @@ func prepare(ctx context.Context, quick bool) (b *bench, done func()) {
 	return b, func() { os.RemoveAll(dir) }
 }
 
-// serve starts a ZooKeeper server and makes it the current server of b. The caller must call
-// stop to end it.
+// serve starts a ZooKeeper server, and makes b use it from now on. The caller must call stop to
+// end the server.
 func (b *bench) serve(options ...zktest.Option) (stop func()) {
 	addr, stop, err := zktest.Serve(must(os.MkdirTemp(b.dir, "server-")), append(options, zktest.Heap(heapMB))...)
 	check(err)
@@ -154,7 +156,7 @@ func (b *bench) serve(options ...zktest.Option) (stop func()) {
 	return stop
 }
 
-// size returns the number full, or the smaller number quick in a smoke run.
+// size returns full, or the smaller number quick if the flag -quick is set.
 func (b *bench) size(full, quick int) int {
 	if b.quick {
 		return quick
@@ -162,11 +164,11 @@ func (b *bench) size(full, quick int) int {
 	return full
 }
 
-// describe returns a description of the machine, including its load. It must be called before the
-// measurements begin, because they increase the load.
+// describe returns a description of the machine and its current load. Call it before the
+// measurements, because they increase the load.
 func describe() string {
 	find := func(file, pattern string) string {
-		text, _ := os.ReadFile(file) // some systems do not have the file
+		text, _ := os.ReadFile(file) // an error means that this system has no such file
 		if m := regexp.MustCompile(pattern).FindSubmatch(text); m != nil {
 			return string(m[1])
 		}

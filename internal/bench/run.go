@@ -14,46 +14,49 @@ import (
 	"time"
 )
 
-// runLimit is the time after which a run is killed. No run should take nearly as long.
+// runLimit is the time after which a program is killed. No program should run nearly as long.
 const runLimit = 10 * time.Minute
 
-// A job is a program to run and measure, together with its expected output.
+// A job is a program to run and measure. Its output must contain an expected text.
 type job struct {
-	path          string // path of the program; empty if it is not installed
-	args          []string
-	env, input    string // an additional environment variable, and the standard input
-	expect        string // text that must occur in the output
-	times         int    // number of times that expect must occur
-	every         int    // run the job only in every n-th round of byTurns; 0 means in every round
-	before, after func() // functions that runOnce calls before and after each run; nil if not needed
+	path string // path of the program, or empty if it is not installed
+	args []string
+	// An additional environment variable, or empty, and the text for standard input.
+	env, input    string
+	expect        string // text that the program's output must contain
+	times         int    // number of times that the output must contain it
+	every         int    // run the job only in every n-th round; 0 means every round
+	before, after func() // called before and after each run; may be nil
 }
 
-// A sample is the measurement of one run of a job. All fields are 0 if the job was skipped in a
-// round.
+// A sample contains the measurements from one run of a job. All fields are 0 if the job was
+// skipped.
 type sample struct {
-	first  time.Duration // time from the start until the expected text appeared in the output
-	total  time.Duration // time from the start until the program exited
-	memory int64         // peak memory, in bytes; 0 if the system does not report it
+	first  time.Duration // time until the expected text first appeared in the output
+	total  time.Duration // time until the program exited
+	memory int64         // peak memory in bytes, or 0 if the system does not report it
 
-	processor time.Duration // processor time of the program and of the processes that it waited for
+	// processor is the processor time of the program, including child processes that it waited for.
+	processor time.Duration
 }
 
-// A matchCounter is a writer that counts the occurrences of a text in a program's output and
-// records the time of the first one.
+// A matchCounter is a writer that counts how often a text occurs in a program's output. It also
+// records the time of the first occurrence.
 type matchCounter struct {
 	text  string
 	start time.Time
 	first time.Duration
 	count int
-	tail  []byte // last bytes of the output, for error messages and for a text that spans two writes
+	// tail contains the last bytes of the output. They are needed for error messages, and to find a
+	// text that is split between two writes.
+	tail []byte
 }
 
-// Write counts the occurrences of the text in p. It never fails.
+// Write counts the occurrences of the text in p. It never returns an error.
 func (w *matchCounter) Write(p []byte) (int, error) {
 	const kept = 500
 	if w.text != "" {
-		// Search for matches across the seam between two writes separately, so that only
-		// the bytes around the seam must be copied.
+		// First search the bytes around the boundary between two writes. Only these must be copied.
 		seam := append(bytes.Clone(w.tail[max(0, len(w.tail)-len(w.text)+1):]), p[:min(len(p), len(w.text)-1)]...)
 		found := bytes.Count(seam, []byte(w.text)) + bytes.Count(p, []byte(w.text))
 		if found > 0 && w.count == 0 {
@@ -66,19 +69,20 @@ func (w *matchCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// environment returns the environment variables for a program that is measured. With them, the
-// program does not use the configuration and the history of the user.
+// environment returns the environment variables for a program that is measured. They keep it from
+// using the user's configuration and history.
 func (b *bench) environment(more ...string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "LANG=C.UTF-8", "USER=bench"}, more...)
 }
 
-// run runs the program of a job and checks its output.
+// run runs the job's program once, measures it and checks its output.
 func (b *bench) run(j job) sample {
 	ctx, cancel := context.WithTimeout(b.ctx, runLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, j.path, j.args...)
 	cmd.Env = b.environment(j.env)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // zkCli.sh starts Java, which Cancel must kill too
+	// Cancel must also kill Java, which zkCli.sh starts.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if j.input != "" {
 		cmd.Stdin = strings.NewReader(j.input)
@@ -87,7 +91,8 @@ func (b *bench) run(j job) sample {
 	check(err)
 	defer out.Close()
 	cmd.Stdout, cmd.Stderr = in, in
-	w := &matchCounter{text: j.expect, tail: []byte{'\n'}, start: time.Now()} // the newline lets expect match at the start of a line
+	// The initial newline lets j.expect match at the beginning of the first line.
+	w := &matchCounter{text: j.expect, tail: []byte{'\n'}, start: time.Now()}
 	err = cmd.Start()
 	in.Close() // the child process has its own copy
 	check(err)
@@ -104,7 +109,7 @@ func (b *bench) run(j job) sample {
 	return s
 }
 
-// runOnce calls a job's function before, runs the job, and calls its function after.
+// runOnce runs the job once, between calls of its functions before and after.
 func (b *bench) runOnce(j job) sample {
 	if j.before != nil {
 		j.before()
@@ -116,8 +121,8 @@ func (b *bench) runOnce(j job) sample {
 	return s
 }
 
-// byTurns runs the jobs in turn: each once per round, in reverse order in every other round. It
-// returns the samples of each job, one per round.
+// byTurns runs the jobs in turn, each once per round, and reverses their order after each round.
+// The result contains, for each job, one sample per round.
 func (b *bench) byTurns(rounds int, jobs ...job) [][]sample {
 	all := make([][]sample, len(jobs))
 	for i := range rounds {
@@ -140,14 +145,14 @@ func (b *bench) byTurns(rounds int, jobs ...job) [][]sample {
 	return all
 }
 
-// shell returns a job that runs zksh or zkCli, whose path is given, with the current server and
-// the given arguments.
+// shell returns a job that runs zksh or zkCli with the given arguments. path is the path of the
+// program. The job uses the current server.
 func (b *bench) shell(path string, args ...string) job {
 	return job{path: path, args: append([]string{"-server", b.addr}, args...)}
 }
 
-// peakMemory returns the peak memory of a process that has ended, in bytes: the largest resident
-// set that Linux reports for the process or any of its children.
+// peakMemory returns the peak memory of a process that has ended, in bytes. On Linux, this is the
+// largest resident set of the process or any of its children.
 func peakMemory(s *os.ProcessState) int64 {
 	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
 		return u.Maxrss << 10

@@ -8,21 +8,20 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// inFlight is the number of requests that the bare loop keeps in flight. It equals zksh's default
-// window.
+// inFlight is the maximum number of requests that the bare loop keeps in flight. It equals the
+// default window of zksh.
 const inFlight = 64
 
-// measureScripts measures scripts on a server that writes each transaction to the disk before it
-// replies.
+// measureScripts measures scripts. The server writes each transaction to disk before it replies.
 func (b *bench) measureScripts() []*figure {
 	defer b.serve(zktest.JavaProperty("zookeeper.forceSync", "yes"))()
 	all := b.pipedCreates(b.size(1000, 100), b.size(21, 1))
 	return append(all, b.mixedLines(b.size(100_000, 2000)))
 }
 
-// pipedCreates measures n create commands that are read from standard input. It runs them in
-// zksh with the default window, with -e, with a window of 1, and under a lock. For comparison, it
-// also runs a bare loop with the same window, and zkCli.
+// pipedCreates measures n create commands that are piped to a program. It runs them in zksh with
+// the default window, with -e, with a window of 1, and under a lock. For comparison, it runs a
+// bare loop with the same window, and zkCli.
 func (b *bench) pipedCreates(n, rounds int) []*figure {
 	root := tree{"/piped", 1, 1}
 	script := func(path, before string, every int, options ...string) job {
@@ -34,9 +33,9 @@ func (b *bench) pipedCreates(n, rounds int) []*figure {
 	loop.expect, loop.times = "Created "+root.root+"/", n
 	loop = b.onFreshTree(root, loop, b.remove)
 	window, exact := script(b.zksh, "", 1), script(b.zksh, "", 1, "-e")
-	// Warm up the server until Java has compiled its code with the optimizing compiler, as in
-	// production. This takes several hundred thousand requests. Before that, the server needs
-	// another number of disk writes per window.
+	// Warm up the server until Java's optimizing compiler has compiled its code, as in production.
+	// This takes several hundred thousand requests. Until then, a window of requests causes another
+	// number of disk writes.
 	for range b.size(150, 1) {
 		b.runOnce(window)
 		b.runOnce(exact)
@@ -58,8 +57,8 @@ func (b *bench) pipedCreates(n, rounds int) []*figure {
 	return all
 }
 
-// mixedLines measures the time and the memory that zksh needs for a script of n lines with
-// various commands.
+// mixedLines measures the time and memory that zksh needs for a script with n lines of various
+// commands.
 func (b *bench) mixedLines(n int) *figure {
 	name := filepath.Join(b.dir, "mixed")
 	var script strings.Builder

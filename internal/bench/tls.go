@@ -8,9 +8,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// measureTLS measures single commands and scripts over TLS with client certificates, and compares
-// them with zkCli and with scripts without TLS. The server has a port for TLS and another port
-// without TLS.
+// measureTLS measures commands and scripts over TLS with client certificates. It compares them
+// with zkCli, and with scripts that use the server's other port, which has no TLS.
 func (b *bench) measureTLS() []*figure {
 	dir := must(os.MkdirTemp(b.dir, "tls-"))
 	authority := must(zktest.NewAuthority(dir, "ca"))
@@ -29,7 +28,8 @@ func (b *bench) measureTLS() []*figure {
 	java := list
 	java.path, java.every, java.args = "java", 8, []string{"-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", zktest.ZkCliPath(),
 		"org.apache.zookeeper.ZooKeeperMain", "-server", secure, "-client-configuration", properties, "ls", "/"}
-	for range b.size(400, 1) { // warm up the server until Java has compiled the code of the handshake
+	// Warm up the server until Java has compiled the code of the TLS handshake.
+	for range b.size(400, 1) {
 		b.run(list)
 	}
 	lists := b.byTurns(b.size(21, 1), list, java)

@@ -14,39 +14,41 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// helperArg is the first argument of a helper process. A helper runs this program; it connects
-// to a server, or runs a sandbox. The main process leaves this work to helpers because it must
-// not use much memory: it measures the peak memory of its child processes, and Linux never
-// reports less for a child than the parent used when it started the child.
+// helperArg is the first argument of a helper process, which runs this program to connect to a
+// server or to run a sandbox.
+//
+// The main process uses helpers because it must not need much memory itself. It measures the peak
+// memory of its child processes. Linux never reports a lower peak for a child than its parent had
+// when it started the child.
 const helperArg = "helper"
 
-// A tree describes a subtree of znodes to create. Its levels are filled one after the other.
+// A tree is a subtree of znodes to create. Each level is filled before the next one begins.
 type tree struct {
 	root  string
-	nodes int // number of znodes, including the root
+	nodes int // number of znodes, including the root of the subtree
 	fan   int // maximum number of children of a znode
 }
 
-// helper returns a job that runs a helper process for a tree. The verb says what the helper
-// does; see runHelper.
+// helper returns a job that runs a helper process. verb, such as "make", is what the helper does
+// with the tree t; runHelper lists all verbs.
 func (b *bench) helper(verb string, t tree, n int) job {
 	return job{path: b.self, args: []string{helperArg, verb, b.addr, t.root, strconv.Itoa(n), strconv.Itoa(t.fan)}}
 }
 
-// make creates the znodes of a tree, which must not exist yet.
+// make creates the znodes of the tree t, which must not exist yet.
 func (b *bench) make(t tree) { b.run(b.helper("make", t, t.nodes)) }
 
-// remove deletes the znodes of a tree.
+// remove deletes the znodes of the tree t.
 func (b *bench) remove(t tree) {
 	b.run(b.shell(b.zksh, "deleteall", t.root))
 	b.checkRemoved(t)
 }
 
-// checkRemoved ends the measurement if the tree still exists.
+// checkRemoved ends the whole measurement if the tree t still exists.
 func (b *bench) checkRemoved(t tree) { b.run(b.helper("gone", t, 0)) }
 
-// onFreshTree returns a copy of the job j that creates the tree t before each run, and calls
-// cleanUp(t) after each run. cleanUp is b.remove or b.checkRemoved.
+// onFreshTree returns a copy of the job j that creates the tree t before each run. After each
+// run, it calls cleanUp(t), where cleanUp is b.remove or b.checkRemoved.
 func (b *bench) onFreshTree(t tree, j job, cleanUp func(tree)) job {
 	j.before, j.after = func() { b.make(t) }, func() { cleanUp(t) }
 	return j
@@ -87,7 +89,7 @@ func runHelper(args []string) {
 	}
 }
 
-// make creates the znodes of the tree, in transactions of up to a thousand znodes.
+// make creates the znodes of the tree, in transactions of at most a thousand znodes.
 func (t tree) make(conn *zk.Conn) {
 	paths := make([]string, 0, t.nodes)
 	var ops []any
@@ -105,15 +107,16 @@ func (t tree) make(conn *zk.Conn) {
 	}
 }
 
-// creates is the bare loop over go-zookeeper to which zksh is compared. It creates children of
-// the root, prints their paths in order, and keeps up to window requests in flight.
+// creates is the bare loop over go-zookeeper with which zksh is compared. It creates the children
+// of the root, keeps at most window requests in flight, and prints the paths in order.
 func (t tree) creates(conn *zk.Conn, window int) {
 	type reply struct {
 		made string
 		err  error
 	}
-	answers := make(chan chan reply, window-1) // one less than window, because the loop below waits for one reply
-	go func() {                                // ends after the last create, or with the program
+	// The capacity is one less than window, because the loop below waits for one more reply.
+	answers := make(chan chan reply, window-1)
+	go func() { // ends after the last create, or with the program
 		defer close(answers)
 		for i := range t.nodes {
 			a := make(chan reply, 1)
@@ -131,10 +134,11 @@ func (t tree) creates(conn *zk.Conn, window int) {
 	}
 }
 
-// childPath returns the path of child i of root, as the bare loop and the scripts create it.
+// childPath returns the path of child i of root. The bare loop and the scripts create the same
+// paths.
 func childPath(root string, i int) string { return fmt.Sprintf("%s/node-%d", root, i) }
 
-// createLines returns a script of n lines that creates n children of root.
+// createLines returns a script with n create commands, one for each child of root.
 func createLines(root string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -143,7 +147,7 @@ func createLines(root string, n int) string {
 	return b.String()
 }
 
-// serveSandbox runs a sandbox until standard input ends. It prints the address of the sandbox.
+// serveSandbox prints the address of a new sandbox, and runs it until standard input ends.
 func serveSandbox() {
 	s := sandbox.New(sandbox.Options{MaxTreeBytes: 4 << 30})
 	fmt.Println(must(s.Listen("127.0.0.1:0")))

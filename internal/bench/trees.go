@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// measureTrees measures commands that process large trees: walks over a million znodes, copies,
-// exports and imports. The server is a sandbox.
+// measureTrees measures commands that process large trees, such as walks over a million znodes,
+// copies, exports and imports. The server is a sandbox.
 func (b *bench) measureTrees() []*figure {
 	addr, stop := b.onSandbox()
 	defer stop()
@@ -51,7 +51,7 @@ func (b *bench) measureTrees() []*figure {
 	return append(append(all, b.copies(runs)), b.dumps()...)
 }
 
-// copies measures the copying of a tree from the current server to another one.
+// copies measures how long zksh takes to copy a tree to another server.
 func (b *bench) copies(runs int) *figure {
 	other, stop := b.onSandbox()
 	defer stop()
@@ -64,7 +64,7 @@ func (b *bench) copies(runs int) *figure {
 	return (&figure{name: "`cp -R`, 10,000 znodes to another server"}).time(median(times(b.byTurns(runs, j)[0])), 2*time.Second)
 }
 
-// dumps measures the export of a tree to a file, and the import of this file.
+// dumps measures the export of a tree to a file, and the import from this file.
 func (b *bench) dumps() []*figure {
 	t := tree{"/kept", b.size(100_000, 10_000), 1000}
 	file := filepath.Join(b.dir, "dump")
@@ -75,7 +75,8 @@ func (b *bench) dumps() []*figure {
 	imports.before = func() { b.remove(t) }
 	b.make(t)
 	defer b.remove(t)
-	b.run(export) // write the file, because byTurns may run the import before the export
+	// Write the file now, because byTurns may run the import before the export.
+	b.run(export)
 	got := b.byTurns(b.size(9, 1), list, export, imports)
 	of := ", " + thousands(t.nodes) + " znodes"
 	return []*figure{
@@ -84,7 +85,7 @@ func (b *bench) dumps() []*figure {
 	}
 }
 
-// onSandbox starts a sandbox in a separate process and returns its address. The caller must call
+// onSandbox starts a sandbox in a helper process and returns its address. The caller must call
 // stop to end the process.
 func (b *bench) onSandbox() (addr string, stop func()) {
 	host := exec.CommandContext(b.ctx, b.self, helperArg, "sandbox")

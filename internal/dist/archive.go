@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// archive writes an archive that contains the program and its extras in one directory. The archive
-// is a zip file for Windows, and a compressed tar file for other systems.
+// archive writes an archive with the program and its additional files, all in one directory. It
+// is a zip file for Windows, and a tar.gz file for other systems.
 func (w builder) archive(p program) error {
 	top := w.name(p.target)
 	var members []file
@@ -39,18 +39,18 @@ func (w builder) archive(p program) error {
 	return w.write(top+".tar.gz", data)
 }
 
-// name returns the name of the distribution's files for a target, without the extension.
+// name returns the name, without extension, of the distribution's files for the target t.
 func (w builder) name(t target) string {
 	return "zksh_" + w.version.number() + "_" + t.os + "_" + t.arch
 }
 
-// sorted returns a copy of files, sorted by name.
+// sorted returns a copy of files that is sorted by name.
 func sorted(files []file) []file {
 	return slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 }
 
-// withFolders adds the parent directories that files does not contain, and sorts the result by
-// name, so that each directory comes before its contents. The added directories belong to root.
+// withFolders returns files together with those of their parent directories that are missing.
+// Each directory comes before its contents. The added directories belong to root.
 func withFolders(files []file) []file {
 	has := map[string]bool{}
 	for _, f := range files {
@@ -66,8 +66,8 @@ func withFolders(files []file) []file {
 	return sorted(all)
 }
 
-// tarred returns a tar file with the files and their parent directories, all with the modification
-// time at.
+// tarred returns a tar archive of files and their parent directories. The modification time of
+// each is at.
 func tarred(files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
@@ -93,7 +93,8 @@ func tarred(files []file, at time.Time) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// compressed returns data in gzip format. The gzip header contains neither a name nor a time.
+// compressed returns data in gzip format. To be reproducible, the result contains no file name or
+// time.
 func compressed(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -112,7 +113,7 @@ func zipped(files []file, at time.Time) ([]byte, error) {
 	z := zip.NewWriter(&b)
 	for _, f := range sorted(files) {
 		h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: at}
-		h.SetMode(f.mode) // for unpacking on Unix
+		h.SetMode(f.mode) // for unpacking the archive on Unix
 		member, err := z.CreateHeader(h)
 		if err != nil {
 			return nil, err

@@ -10,23 +10,23 @@ import (
 	"slices"
 )
 
-// A file is a file or directory in an archive or package.
+// A file is a file or directory to put into an archive or package.
 type file struct {
 	name  string
 	mode  fs.FileMode
-	owner int // user and group id; 0 is root
+	owner int // id of the user and of the group that own the file; 0 is root
 	data  []byte
 }
 
-// A program is the executable of zksh for one target, with the files that belong to it.
+// A program is zksh for one target: the executable file, and other files to distribute with it.
 type program struct {
 	target
-	file   file // the executable file
+	file   file // executable file of zksh
 	info   *debug.BuildInfo
-	extras []file // other files to distribute together with the executable
+	extras []file // other files to distribute with the executable file
 }
 
-// settings returns environment variables for the go command. They override every setting of this
+// settings returns environment variables for the go command. They override all settings of this
 // machine that could change the result of a build.
 func (t target) settings() []string {
 	return []string{
@@ -35,8 +35,8 @@ func (t target) settings() []string {
 	}
 }
 
-// build builds zksh for a target. The extras of the program are the shared files and a file with
-// the licences of its dependencies, which depend on the target.
+// build builds zksh for the target t. The result also contains the shared files, and a file with
+// the licences of the libraries in the program, which depend on the target.
 func (w builder) build(t target, shared []file) (program, error) {
 	p := program{target: t, file: file{name: "zksh", mode: 0o755}}
 	if t.os == "windows" {
@@ -57,15 +57,16 @@ func (w builder) build(t target, shared []file) (program, error) {
 	return p, err
 }
 
-// compile compiles zksh for a target, unless it has already done so, and returns the path of the
-// executable.
+// compile compiles zksh for the target t and returns the path of the executable file. It does
+// nothing if it has already compiled zksh for this target.
 func (w builder) compile(t target) (path string, err error) {
 	dir := filepath.Join(w.staging, t.os+"-"+t.arch)
 	if path, err = filepath.Abs(filepath.Join(dir, "zksh")); err != nil {
 		return "", err
 	}
 	if _, err = os.Stat(path); err == nil {
-		return path, nil // shared has already compiled it, to run it on this machine
+		// The method shared has already compiled the program, to run it on this machine.
+		return path, nil
 	}
 	if err = os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
@@ -75,8 +76,8 @@ func (w builder) compile(t target) (path string, err error) {
 	return path, err
 }
 
-// shared returns the files that are the same for every target. To generate the manual page and
-// the completion scripts, it compiles zksh for this machine and runs it.
+// shared returns the files that are the same for all targets. It compiles zksh for this machine,
+// and runs it to generate the manual page and the completion scripts.
 func (w builder) shared() ([]file, error) {
 	var all []file
 	for _, name := range []string{licence, readme, changelog} {
@@ -100,7 +101,7 @@ func (w builder) shared() ([]file, error) {
 	return all, nil
 }
 
-// Names of the files that an archive contains in addition to the executable.
+// Names of files in an archive other than the executable file.
 const (
 	licence   = "LICENSE"
 	readme    = "README.md"
@@ -112,7 +113,7 @@ const (
 	fish      = "completions/zksh.fish"
 )
 
-// pages lists the files that zksh itself generates, each with the arguments for zksh.
+// pages lists the files that zksh generates, each with the arguments to run it with.
 var pages = []struct {
 	name string
 	args []string

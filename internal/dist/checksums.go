@@ -17,8 +17,8 @@ const (
 	signatureFile = sumsFile + ".minisig"
 )
 
-// key reads the secret key for signatures. It returns nil if no key file is set, so that nothing
-// is signed.
+// key returns the secret key for signing the distribution, or nil if no key file is set. Without
+// a key, the distribution is not signed.
 func (o options) key() (*minisign.PrivateKey, error) {
 	if o.keyFile == "" {
 		return nil, nil
@@ -41,10 +41,10 @@ func (o options) key() (*minisign.PrivateKey, error) {
 	return &key, nil
 }
 
-// checksums writes the file SHA256SUMS with the checksums of all files of the distribution. If key
-// is not nil, it also signs SHA256SUMS, so that one signature protects all files.
+// checksums writes the file SHA256SUMS with the checksums of all files in the distribution. It
+// also signs SHA256SUMS, unless key is nil, so that one signature protects all files.
 func (w builder) checksums(key *minisign.PrivateKey) error {
-	entries, err := os.ReadDir(w.outDir) // sorted by name
+	entries, err := os.ReadDir(w.outDir) // the entries are sorted by name
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (w builder) checksums(key *minisign.PrivateKey) error {
 		fmt.Fprintln(w.log, "NOTHING IS SIGNED, because MINISIGN_KEY_FILE is not set")
 		return nil
 	}
-	// Use the time of the commit as the timestamp, so that signatures are reproducible too.
+	// Use the time of the commit as the signature's timestamp, so that signatures are reproducible.
 	trusted := fmt.Sprintf("timestamp:%d\tfile:%s\tversion:%s", w.time.Unix(), sumsFile, w.version.text)
 	hashed := minisign.NewReader(bytes.NewReader(list.Bytes()))
 	if _, err := io.Copy(io.Discard, hashed); err != nil {

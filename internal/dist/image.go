@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Media types of the OCI image format. The Go types below contain only those fields of the format
-// that this program uses.
+// Media types of the OCI image format. The types below contain only those fields of the format
+// that this program needs.
 const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"
@@ -69,17 +69,17 @@ type imageEvent struct {
 	CreatedBy string `json:"created_by"`
 }
 
-// nobody is the user id and the group id with which zksh runs in a container. Images without an
-// operating system usually have a user with this id, named nonroot.
+// nobody is the id of the user and of the group that run zksh in a container. Images without an
+// operating system usually call this user nonroot.
 const nobody = 65532
 
-// A layout holds the blobs of an OCI image layout that is being built.
+// A layout is an OCI image layout to which blobs are being added.
 type layout struct {
 	blobs []file
 }
 
-// image writes an OCI image layout as a tar file. It contains one image for each program that is
-// built for Linux. If there is none, image writes nothing.
+// image writes a tar file with an OCI image layout, which contains an image for each Linux
+// program. It writes nothing if there is no Linux program.
 func (w builder) image(programs []program) error {
 	var l layout
 	var manifests []descriptor
@@ -114,8 +114,8 @@ func (w builder) image(programs []program) error {
 	return w.write("zksh_"+w.version.number()+"_image.tar", data)
 }
 
-// addBlob adds a blob to the layout and returns its descriptor. The checksum of the data becomes
-// the name of the blob.
+// addBlob adds data as a blob to the layout and returns its descriptor. The name of a blob is its
+// checksum.
 func (l *layout) addBlob(mediaType string, data []byte) descriptor {
 	digest := sha256.Sum256(data)
 	l.blobs = append(l.blobs, file{name: fmt.Sprintf("blobs/sha256/%x", digest), mode: 0o644, data: data})
@@ -127,7 +127,7 @@ func (l *layout) addJSON(mediaType string, v any) (descriptor, error) {
 	return l.addBlob(mediaType, data), err
 }
 
-// manifest adds the image for one program to the layout, and returns the descriptor of the
+// manifest adds an image with the program p to the layout. It returns the descriptor of the
 // image's manifest.
 func (l *layout) manifest(w builder, p program) (descriptor, error) {
 	root, err := rootFilesystem(p, w.time)
@@ -161,8 +161,8 @@ func (l *layout) manifest(w builder, p program) (descriptor, error) {
 	return d, err
 }
 
-// rootFilesystem returns a tar file with the file system of an image: the program, the user
-// nonroot, the licences, and two directories in which this user can write.
+// rootFilesystem returns the file system of an image as a tar archive. It contains the program,
+// the licences, the user nonroot, and two directories in which this user can write.
 func rootFilesystem(p program, at time.Time) ([]byte, error) {
 	all := []file{
 		{name: "usr/bin/zksh", mode: p.file.mode, data: p.file.data},

@@ -44,31 +44,33 @@ func main() {
 	}
 }
 
-// options configures a distribution, which is the set of all files of a release.
+// An options value configures a distribution, that is, all files of a release.
 type options struct {
-	root, out string    // directory of zksh's sources, and directory of the distribution
-	version   string    // version in the format of git describe
-	time      time.Time // modification time of all files
+	// Directory of zksh's sources, and directory for the distribution.
+	root, out string
+	version   string    // version of zksh in the format of git describe
+	time      time.Time // modification time of all files in the distribution
 	targets   []target
-	keyFile   string // path of the secret key for minisign; empty if nothing is signed
-	password  string // password of the secret key
-	log       io.Writer
+	// keyFile is the path of the secret key for minisign. If it is empty, nothing is signed.
+	keyFile  string
+	password string // password of the secret key
+	log      io.Writer
 }
 
-// A target is a combination of an operating system and an architecture for which zksh is built.
+// A target is an operating system and an architecture for which zksh is built.
 type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// targets lists all targets for which a release contains files.
+// targets lists all targets for which there are files in a release.
 var targets = []target{
 	{"linux", "amd64"}, {"linux", "arm64"},
 	{"darwin", "amd64"}, {"darwin", "arm64"},
 	{"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// choose returns the targets whose names are in a comma-separated list, or all targets if the list
-// is empty.
+// choose returns the targets with the given names, which are separated by commas. If names is
+// empty, it returns all targets.
 func choose(names string) ([]target, error) {
 	if names == "" {
 		return targets, nil
@@ -89,10 +91,11 @@ func choose(names string) ([]target, error) {
 	return chosen, nil
 }
 
-// fromEnvironment sets the key file and the password from environment variables, not from the
-// command line, where other users could see them. It sets the time to SOURCE_DATE_EPOCH, or to the
-// time of the last commit if that variable is not set. A source tree without git needs the
-// variable.
+// fromEnvironment sets the key file, the password and the time from environment variables. Other
+// users could see a password on the command line.
+//
+// The time is SOURCE_DATE_EPOCH or, by default, the time of the last commit. A source tree
+// without git needs the variable.
 func (o *options) fromEnvironment(getenv func(string) string) error {
 	seconds := getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
@@ -118,8 +121,8 @@ func (o *options) fromEnvironment(getenv func(string) string) error {
 	return nil
 }
 
-// make builds the distribution in a new directory. Once it is complete, the new directory
-// replaces o.out.
+// make builds the distribution in a temporary directory. Once the distribution is complete, this
+// directory replaces o.out.
 func (o options) make() (err error) {
 	v, err := parseVersion(o.version, o.time)
 	if err != nil {
@@ -128,11 +131,13 @@ func (o options) make() (err error) {
 	if err := v.checkNotes(filepath.Join(o.root, "CHANGELOG.md")); err != nil {
 		return err
 	}
-	key, err := o.key() // read the key before the build, to report a wrong password without delay
+	// Read the key before the build, so that a wrong password is reported at once.
+	key, err := o.key()
 	if err != nil {
 		return err
 	}
-	// Work in the parent directory of o.out, so that Rename does not cross file systems.
+	// Create the temporary directory next to o.out, because Rename cannot move it to another file
+	// system.
 	work, err := os.MkdirTemp(filepath.Dir(filepath.Clean(o.out)), ".dist-")
 	if err != nil {
 		return err
@@ -155,8 +160,8 @@ func (o options) make() (err error) {
 	return os.Rename(made, o.out)
 }
 
-// clear removes the output directory if it is empty or contains the output of an earlier run.
-// Otherwise, it returns an error.
+// clear removes the output directory if it is empty or contains an earlier distribution. If it
+// contains anything else, clear returns an error.
 func (o options) clear() error {
 	entries, err := os.ReadDir(o.out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,12 +177,12 @@ func (o options) clear() error {
 	return os.RemoveAll(o.out)
 }
 
-// A builder builds the files of a distribution.
+// A builder builds the files of one distribution.
 type builder struct {
 	options
 	version version
 	staging string // directory for intermediate files
-	outDir  string // directory for the files of the distribution
+	outDir  string // directory for the finished files of the distribution
 }
 
 func (w builder) makeAll() error {
@@ -202,13 +207,13 @@ func (w builder) makeAll() error {
 	return w.image(programs)
 }
 
-// write writes a file of the distribution.
+// write writes a file with the given name to the distribution.
 func (w builder) write(name string, data []byte) error {
 	fmt.Fprintf(w.log, "%10d  %s\n", len(data), name)
 	return os.WriteFile(filepath.Join(w.outDir, name), data, 0o644)
 }
 
-// run runs a program in the directory dir and returns its standard output.
+// run runs a program in the directory dir, and returns the program's standard output.
 func run(dir string, env []string, name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// notices returns the texts of the licences of Go and of all modules in a program except zksh
+// notices returns the licence texts of Go and of all modules in the program p, except zksh
 // itself. Most of these licences require that every copy of the program includes them. notices
-// returns an error if a module has no licence.
+// returns an error if it finds no licence of a module.
 func (w builder) notices(p program) ([]byte, error) {
 	goroot, err := run(w.root, p.settings(), "go", "env", "GOROOT")
 	if err != nil {
@@ -35,8 +35,8 @@ func (w builder) notices(p program) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// licencesIn appends the texts of the licence files in a module's directory to b. A heading before
-// each contains the name of the module.
+// licencesIn appends all licence files in the module's directory dir to b, each after a heading
+// with the name of the module.
 func licencesIn(dir, name string, b *bytes.Buffer) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

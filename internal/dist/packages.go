@@ -17,7 +17,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// The description of zksh in packages: summary is its first line, and description the rest.
+// The description of zksh in packages: summary is its first line, and description is the rest.
 const (
 	summary     = "ZooKeeper shell with locks, scripts and completion"
 	description = "zksh takes the commands of zkCli.sh and prints the same text, interactively and in\n" +
@@ -26,18 +26,18 @@ const (
 	home = "https://github.com/zksh/zksh"
 )
 
-// Directories that belong to the package, so that removing the package removes them.
+// Directories that the packages own, so that removing a package removes them, too.
 const (
 	docs     = "/usr/share/doc/zksh"
 	licences = "/usr/share/licenses/zksh"
 )
 
-// A packageFormat is a format of packages for Linux distributions.
+// A packageFormat is the package format of a Linux distribution.
 type packageFormat struct {
 	extension string
 	packager  nfpm.Packager
-	zsh       string // path of the completion script for zsh on the target system
-	licence   string // path of the licence on the target system
+	zsh       string // path at which the package installs the completion script for zsh
+	licence   string // path at which the package installs the licence
 }
 
 var packageFormats = []packageFormat{
@@ -46,8 +46,8 @@ var packageFormats = []packageFormat{
 	{".apk", apk.Default, "/usr/share/zsh/site-functions/_zksh", licences + "/LICENSE"},
 }
 
-// packages writes a package in each format for a program that is built for Linux. For other
-// programs, it does nothing.
+// packages writes a package in each format that contains the program p. It writes nothing if p is
+// not a Linux program.
 func (w builder) packages(p program) error {
 	if p.os != "linux" {
 		return nil
@@ -68,7 +68,7 @@ func (w builder) packages(p program) error {
 	return nil
 }
 
-// describe returns the metadata and the contents of a package.
+// describe returns the metadata and the contents of a package in the format k.
 func (w builder) describe(k packageFormat, p program) (*nfpm.Info, error) {
 	info := &nfpm.Info{
 		Name: "zksh", Platform: "linux", Arch: p.arch, MTime: w.time, DisableGlobbing: true,
@@ -76,11 +76,13 @@ func (w builder) describe(k packageFormat, p program) (*nfpm.Info, error) {
 		Section: "utils", Priority: "optional", License: "Apache-2.0", Homepage: home,
 		Maintainer: "The zksh developers <zksh@users.noreply.github.com>", Description: summary + "\n" + description,
 	}
-	info.RPM.BuildHost = "zksh" // for reproducible builds; the default is the name of this machine
+	// To make builds reproducible, do not use the default, which is the name of this machine.
+	info.RPM.BuildHost = "zksh"
 	info.RPM.Summary = summary
 	switch k.extension {
 	case ".deb":
-		info.License = "" // Debian has no such field; the licence is in the file copyright
+		// Debian's packages have no such field. The file copyright contains the licence.
+		info.License = ""
 	case ".apk":
 		info.Version, info.Prerelease, info.VersionMetadata, info.Release = w.version.alpine(), "", "", "0"
 	}
@@ -106,7 +108,7 @@ func (w builder) describe(k packageFormat, p program) (*nfpm.Info, error) {
 	return info, nil
 }
 
-// place returns the files and directories of a package, named by their paths on the target system.
+// place returns the files and directories of a package, each with its path on the target system.
 func (k packageFormat) place(p program) ([]file, error) {
 	where := map[string]string{
 		licence:   k.licence,

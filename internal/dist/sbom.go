@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A bom is a bill of materials in the CycloneDX format. This type and the following types contain
-// only those fields of the format that this program uses.
+// A bom is a bill of materials in the CycloneDX format. Like the types below, it contains only
+// those fields of the format that this program needs.
 type bom struct {
 	Format       string       `json:"bomFormat"`
 	Spec         string       `json:"specVersion"`
@@ -47,8 +47,8 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn"`
 }
 
-// sbom writes the bill of materials of a program. It takes the dependencies from the build
-// information in the executable file.
+// sbom writes the bill of materials of the program p. The dependencies are those that the go
+// command has recorded in the executable file.
 func (w builder) sbom(p program) error {
 	data, err := json.MarshalIndent(newBOM(p, w.version, w.time), "", "  ")
 	if err != nil {
@@ -63,7 +63,7 @@ func newBOM(p program, v version, at time.Time) bom {
 	self.Purl += "?goos=" + p.os + "&goarch=" + p.arch
 	self.Ref = self.Purl
 	self.Hashes = []bomHash{{"SHA-256", hex.EncodeToString(sum[:])}}
-	// Include the standard library, because scanners look up its vulnerabilities by version.
+	// Include the standard library, because scanners look for known vulnerabilities in its version.
 	parts := []component{part("library", "std", strings.TrimPrefix(p.info.GoVersion, "go"))}
 	for _, m := range p.info.Deps {
 		parts = append(parts, part("library", m.Path, replaced(m).Version))
@@ -92,8 +92,8 @@ func part(kind, module, version string) component {
 	return component{Ref: purl, Type: kind, Name: module, Version: version, Purl: purl}
 }
 
-// serial returns a UUID that is derived from a checksum, so that every build of the same program
-// gets the same one. It is a UUID of version 8, which allows custom contents.
+// serial returns a UUID that depends only on the given checksum, so that every build of the same
+// program has the same serial number. It is a UUID of version 8, whose contents are custom.
 func serial(sum [sha256.Size]byte) string {
 	sum[6] = sum[6]&0x0f | 0x80
 	sum[8] = sum[8]&0x3f | 0x80

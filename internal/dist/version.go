@@ -8,19 +8,21 @@ import (
 	"time"
 )
 
-// A version is the version of a distribution. Each package format needs it in another form. In
-// each form, an untagged commit sorts after the preceding tag, and untagged commits sort by time.
+// A version is the version of a distribution in the various forms that package formats need. In
+// each form, an untagged commit sorts after the tag before it, and untagged commits sort by time.
 type version struct {
-	text       string // version in the format of git describe, which zksh --version prints
-	base       string // release, such as 1.2.3
-	pre        string // release candidate, such as rc1; empty if this is not one
-	commitTime string // time of an untagged commit, as 14 digits; empty for a tagged commit
-	suffix     string // commitTime, and the hash of the commit; empty for a tagged commit
+	text string // version in the format of git describe, as printed by zksh --version
+	base string // version of the release, such as 1.2.3
+	pre  string // release candidate, such as rc1, or empty if it is not one
+	// commitTime is the time of an untagged commit, as 14 digits. It is empty for a tagged commit.
+	commitTime string
+	// suffix consists of commitTime and the hash of the commit. It is empty for a tagged commit.
+	suffix string
 }
 
 var describePattern = regexp.MustCompile(`^v(\d+\.\d+\.\d+)(?:-(rc\d+))?(?:-\d+-g([0-9a-f]{7,}))?(-dirty)?$`)
 
-// hashPattern matches the output of git describe --always in a repository without tags.
+// hashPattern matches the output of git describe --always if the repository has no tags.
 var hashPattern = regexp.MustCompile(`^([0-9a-f]{7,40})(-dirty)?$`)
 
 func parseVersion(text string, at time.Time) (version, error) {
@@ -47,7 +49,7 @@ func parseVersion(text string, at time.Time) (version, error) {
 	return v, nil
 }
 
-// number returns the version as it appears in the names of files, without the leading v.
+// number returns the version for file names, without the leading letter v.
 func (v version) number() string {
 	text := v.base
 	if v.pre != "" {
@@ -59,7 +61,7 @@ func (v version) number() string {
 	return text
 }
 
-// alpine returns the version in the format of Alpine's packages, which does not allow the hash of
+// alpine returns the version in the format of Alpine's packages, which cannot contain the hash of
 // a commit.
 func (v version) alpine() string {
 	text := v.base
@@ -72,8 +74,8 @@ func (v version) alpine() string {
 	return text
 }
 
-// checkNotes returns an error if the version is a release and the changelog file has no section
-// for it.
+// checkNotes returns an error if this version is a release without a section in the changelog,
+// which is the path of a file.
 func (v version) checkNotes(changelog string) error {
 	if v.pre != "" || v.suffix != "" {
 		return nil
