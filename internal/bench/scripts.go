@@ -34,8 +34,8 @@ func (b *bench) pipedCreates(n, rounds int) []*figure {
 	loop = b.onFreshTree(root, loop, b.remove)
 	window, exact := script(b.zksh, "", 1), script(b.zksh, "", 1, "-e")
 	// Warm up the server until Java's optimizing compiler has compiled its code, as in production.
-	// This takes several hundred thousand requests. Until then, a window of requests causes another
-	// number of disk writes.
+	// This takes several hundred thousand requests. Until then, a window of requests causes a
+	// different number of disk writes.
 	for range b.size(150, 1) {
 		b.runOnce(window)
 		b.runOnce(exact)

@@ -361,7 +361,7 @@ func begin(e *jute.Encoder, xid int32, zxid int64, err code) {
 	e.Int(int32(err))
 }
 
-// finish returns the complete frame in e. It replaces the placeholder at the beginning by the
+// finish returns the complete frame in e. It replaces the placeholder at the beginning with the
 // length of the frame.
 func finish(e *jute.Encoder) []byte {
 	binary.BigEndian.PutUint32(e.B, uint32(len(e.B)-4))

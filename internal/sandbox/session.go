@@ -87,7 +87,7 @@ func (s *Server) open(timeout time.Duration) *session {
 	s.zxid++
 	s.lastSession++
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
-	// In the products, the password of a session consists of 16 zero bytes. See sendHandshake.
+	// ZooKeeper generates a random password. In the products, it is 16 zero bytes (sendHandshake).
 	if _, isProduct := s.opt.As.product(); !isProduct {
 		_, _ = rand.Read(n.passwd) // rand.Read never fails
 	}

@@ -36,7 +36,7 @@ var errShort = errors.New("go test -short starts no ZooKeeper server")
 type instance struct {
 	dir  string
 	addr string   // address for clients without TLS
-	args []string // arguments for java
+	args []string // command-line arguments for java
 
 	secure string // address for clients with TLS, or empty if there is none
 

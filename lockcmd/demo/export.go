@@ -60,8 +60,8 @@ path.ends{stroke:#111;stroke-width:2}
 	return err
 }
 
-// legends contains the entries of the picture's legend. Each has its own shape, so that readers
-// need not rely on colors.
+// legends contains the entries of the picture's legend. Each state has its own shape, so that
+// people can distinguish the states without colors.
 var legends = []struct{ class, text string }{
 	{"waits", "waits"}, {"holds", "holds the lock"}, {"woken", "is woken"}, {"vain", "woken in vain"},
 	{"refused", "refused by the server"}, {"ends", "killed, or gave up"},
@@ -121,7 +121,7 @@ func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	}
 }
 
-// maxDrawnContenders is the number of contenders that readers can still distinguish in a picture.
+// maxDrawnContenders is the number of contenders that people can still tell apart in a picture.
 const maxDrawnContenders = 20
 
 // saveSVG writes an SVG file with one scene of each scheme. It chooses the largest scene with at

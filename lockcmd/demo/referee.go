@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A state is what a contender is doing. The event that begins the state has the same name.
+// A state is the current activity of a contender. The event that begins it has the same name.
 type state string
 
 // States of a contender, and single occurrences such as a rejected write.

@@ -47,7 +47,7 @@ type scene struct {
 	n           int
 	folder      string
 	contenders  []*contender
-	processes   []chan struct{} // the locks inside processes; used only by the scheme local
+	processes   []chan struct{} // one lock for each simulated process; used by the scheme local
 	startSignal chan struct{}   // closed once all contenders are in the queue
 	referee
 }

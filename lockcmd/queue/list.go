@@ -96,7 +96,7 @@ func (q *Queue) lines(columns int) []string {
 
 // fit shortens the table step by step until it fits into the given number of columns. It first
 // shortens znode names, and then removes CLIENT and SESSION. It removes MODE later, because a
-// shortened znode name still shows the mode. WHO is the last column but AGE that it removes.
+// shortened znode name still shows the mode. It removes WHO near the end, just before AGE.
 func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 	if g.Width() > columns {
 		g.Header[colPlace] = "#"

@@ -28,7 +28,7 @@ const (
 	waits = "waits"
 )
 
-// A Queue contains the clients that hold or wait for the lock at one path.
+// A Queue contains the clients that hold the lock at one path, and those that wait for it.
 type Queue struct {
 	Path       string       `json:"path"`
 	Missing    bool         `json:"missing,omitempty"`   // true if there is no znode at Path
@@ -46,7 +46,7 @@ type Contender struct {
 	Kind    string      `json:"kind"`  // name of the lock recipe, such as "Curator mutex"
 	Mode    zklock.Mode `json:"mode"`
 	State   string      `json:"state"`            // "holds" or "waits"
-	Session string      `json:"session"`          // session id in hexadecimal, or empty if the contender's znode is not ephemeral
+	Session string      `json:"session"`          // hexadecimal session id, or empty if the znode is not ephemeral
 	Client  string      `json:"client,omitempty"` // address of the client, or "no connection"
 	Since   string      `json:"since,omitempty"`  // creation time of the znode, RFC 3339 in UTC
 	Age     string      `json:"age,omitempty"`    // age of the contender's znode, such as "3m12s"

@@ -38,7 +38,7 @@ type Spread struct {
 // Notified contains the numbers of watchers that the servers notified of an event.
 type Notified struct {
 	Deleted    int64   `json:"deleted"`  // watchers of a deleted znode, usually waiters
-	Children   int64   `json:"children"` // watchers of changed children; many per release are a herd effect
+	Children   int64   `json:"children"` // watchers of changed children; many per release mean a herd effect
 	PerRelease float64 `json:"perRelease"`
 }
 
