@@ -184,7 +184,7 @@ func pipeline[T any](ctx context.Context, p *zkconn.Pipe, paths []string, ask fu
 }
 
 // Tree implements queue.TreeEnsemble.
-func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
+func (e ensemble) Tree(ctx context.Context, root string, visit func(dir string, names []string) bool) error {
 	src, err := zktree.OnServer(ctx, e.s.Client, root, false)
 	if err != nil {
 		return err
@@ -197,8 +197,8 @@ func (e ensemble) Tree(ctx context.Context, root string, found func(dir string, 
 		if err != nil {
 			return err
 		}
-		if s.Kind == zktree.Enter {
-			found(s.Path(), s.Names)
+		if s.Kind == zktree.Enter && !visit(s.Path(), s.Names) {
+			return nil
 		}
 	}
 	return nil

@@ -65,6 +65,11 @@ type lockFlags struct {
 	note, family, aclText      string
 	acl                        []zk.ACL // parsed from aclText
 
+	owned  bool              // whether --owner was given
+	owner  string            // name of the owner
+	expire commands.Duration // time after which an owner's lock is released; 0 means never
+	export bool              // print the shell command that sets ZK_LOCK_FENCE
+
 	limit      commands.Duration // maximum time to wait for the lock
 	timeoutErr error             // error to report when the limit has passed
 }
@@ -88,10 +93,16 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 		families = append(families, string(known))
 	}
 	commands.FlagWords(fs, "as", families...)
+	fs.StringVar(&f.owner, "owner", "", "acquire the lock for an `owner`, who keeps it after zksh exits, until unlock --owner")
+	fs.Var(&f.expire, "expire", "with --owner: release the lock after this `duration` unless the owner asks for it again")
+	fs.BoolVar(&f.export, "export", false, "with --owner: print the shell command that sets ZK_LOCK_FENCE")
 	fs.BoolVar(&f.revocable, "revocable", false, "release the lock when another client asks for it with revoke")
 }
 
 func (f *lockFlags) check(argv []string) error {
+	if err := f.checkOwner(argv); err != nil {
+		return err
+	}
 	switch {
 	case f.try && f.wait.Given:
 		return commands.Misuse("-n and -w cannot be combined, because -n does not wait")
@@ -122,21 +133,26 @@ func (f *lockFlags) check(argv []string) error {
 func (t *Table) lockCommand(k kind) *commands.Command {
 	return &commands.Command{
 		Name: k.command, Group: group, Effect: commands.Writes,
-		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--revocable] path [-- command arg…]",
-		Summary: k.summary, Help: k.help + " " + lockHelp,
+		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--owner owner] [--expire duration] [--export] [--revocable] path [-- command arg…]",
+		Summary: k.summary, Help: k.help + " " + lockHelp + "\n\n" + ownerHelp,
 		Limits: []string{"kazoo's Lock ignores readers."},
 		Examples: []string{
 			k.command + " -w 10s -m 'nightly backup' /locks/backup",
 			k.command + " /locks/backup -- tar cf /backup/app.tar /srv/app",
 			k.command + " -n /locks/backup -- true",
+			k.command + " --owner web-1 /locks/reboot",
 		},
 		Params: []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			var f lockFlags
 			f.declare(fs, k)
 			return func(ctx context.Context, env *commands.Env, args []string) error {
+				f.owned = fs.Changed("owner")
 				if err := f.check(args[1:]); err != nil {
 					return err
+				}
+				if f.owned {
+					return t.lockForOwner(ctx, env, k, &f, args[0])
 				}
 				if env.Mode == commands.OneShot && len(args) == 1 {
 					return commands.Misuse("zksh would exit immediately and release the lock; add the command to run under it: zksh %s PATH -- COMMAND", k.command)
@@ -151,20 +167,10 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 // begins to listen for signals before it requests the lock. A signal before the lock is granted
 // cancels the attempt; a later signal is passed on to the command.
 func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string, argv []string) error {
-	if err := zkconn.ValidatePath(path, false); err != nil {
+	if err := prepareRequest(ctx, env, k, f, path); err != nil {
 		return err
 	}
-	if err := ready(ctx, env.Session); err != nil {
-		return &commands.FinalError{Err: err}
-	}
-	if err := checkSelfDeadlock(ctx, env, k.mode, path); err != nil {
-		return &commands.FinalError{Err: err}
-	}
 	timeout := env.Session.Info().Timeout
-	f.limit, f.timeoutErr = f.wait, errTimeUp
-	if f.try { // no wait for other clients, so only an outage can delay the answer
-		f.limit, f.timeoutErr = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer the request for the lock in time", zkconn.ConnectionLoss)
-	}
 	waiting, stop := ctx, func() {}
 	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
 	switch {
@@ -195,7 +201,7 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	if f.background {
 		return waitInBackground(ctx, o, a, f)
 	}
-	end := showWait(env, o)
+	end := showWait(env, o.path, o.currentStatus)
 	l, err := o.acquire(a, f)
 	end()
 	if err != nil {
@@ -211,6 +217,25 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 		return env.Screen.Print(l.answer(o.path))
 	}
 	return o.guard(ctx, a.command, spec)
+}
+
+// prepareRequest waits for a session, and sets the time limit of f. It returns an error if a
+// request for the lock on path would wait for a parent process.
+func prepareRequest(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string) error {
+	if err := zkconn.ValidatePath(path, false); err != nil {
+		return err
+	}
+	if err := ready(ctx, env.Session); err != nil {
+		return &commands.FinalError{Err: err}
+	}
+	if err := checkSelfDeadlock(ctx, env, k.mode, path); err != nil {
+		return &commands.FinalError{Err: err}
+	}
+	f.limit, f.timeoutErr = f.wait, errTimeUp
+	if f.try { // no wait for other clients, so only an outage can delay the answer
+		f.limit, f.timeoutErr = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer the request for the lock in time", zkconn.ConnectionLoss)
+	}
+	return nil
 }
 
 // checkEscape warns the user, before zksh requests the lock, if the command is likely to
@@ -241,7 +266,7 @@ func ready(ctx context.Context, s *zkconn.Session) error {
 
 // prepare finds or creates the table entry for path and starts the attempt there. It returns an
 // error if the attempt would wait for a lock that this shell itself holds or waits for.
-func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string) (*ownedLock, error) {
+func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string) (*shellLock, error) {
 	at := key{env.Session.Ensemble(), env.Session.ServerPath(path)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -258,7 +283,7 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 		if err != nil {
 			return nil, err
 		}
-		o = &ownedLock{table: t, key: at, env: env, closed: at.stay.Closed, lifecycle: lifecycle{path: path, kind: a.kind, family: zklock.Family(f.family)}}
+		o = &shellLock{table: t, key: at, env: env, closed: at.stay.Closed, lifecycle: lifecycle{path: path, kind: a.kind, family: zklock.Family(f.family)}}
 		lock := zklock.New(conn{at.stay}, path, zklock.Options{Family: o.family, Data: data, ACL: f.acl, Notify: o.onStatus})
 		o.acquireLease, o.drain = leaseAcquirer(lock), lock.Drain
 		t.locks[at] = o

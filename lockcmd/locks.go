@@ -71,7 +71,8 @@ type lockRow struct {
 	Place int       `json:"place,omitempty"`
 	Node  string    `json:"node,omitempty"`
 	Token string    `json:"token,omitempty"`
-	Until time.Time `json:"until,omitzero"` // when the lease expires unless it is renewed
+	Until time.Time `json:"until,omitzero"`  // when the lease expires unless it is renewed
+	Owner string    `json:"owner,omitempty"` // owner of a lock that does not belong to this shell
 	left  time.Duration
 }
 
@@ -83,7 +84,7 @@ func (t *Table) list() lockRows {
 	for _, o := range t.all() {
 		o.apply(func() { rows = append(rows, o.row()) })
 	}
-	return rows
+	return append(rows, t.ownerRows()...)
 }
 
 func (l *lifecycle) row() lockRow {
@@ -103,6 +104,8 @@ func (l lockRows) Table() render.Grid {
 	for _, r := range l {
 		state := r.State
 		switch {
+		case r.Owner != "":
+			state = "owned by " + r.Owner
 		case r.Place > 0:
 			state += " at place " + strconv.Itoa(r.Place)
 		case r.State == string(zklock.Suspended):

@@ -27,7 +27,7 @@ var errCtrlC = errors.New("ctrl-c")
 type simulation struct {
 	*testing.T
 	table       *Table
-	o           *ownedLock
+	o           *shellLock
 	screen      *commandtest.Screen
 	signals     chan os.Signal
 	grant       chan struct{} // closed when the recipe may grant the lock
@@ -51,7 +51,7 @@ func newSimulation(t *testing.T, ignoresTERM bool) *simulation {
 	s := &simulation{T: t, table: New(), screen: &commandtest.Screen{}, ignoresTERM: ignoresTERM, signals: make(chan os.Signal, 16),
 		grant: make(chan struct{}), finish: make(chan struct{})}
 	s.table.run = s.run
-	s.o = &ownedLock{table: s.table, acquireLease: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
+	s.o = &shellLock{table: s.table, acquireLease: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
 		closed: func() bool { return false }, lifecycle: lifecycle{path: "/l", kind: lockKinds[0], revocable: true}}
 	s.table.locks[s.o.key] = s.o
 	return s

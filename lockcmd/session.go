@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
+	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 var sessionCommand = &commands.Command{
@@ -87,6 +89,9 @@ func whichSession(ctx context.Context, env *commands.Env, target string) (id int
 		stat, err := zkconn.Do(ctx, env.Session, zkconn.Exists(target))
 		if err != nil {
 			return 0, "", err
+		}
+		if n, ok := zklock.ParseName(path.Base(target)); ok && n.Permanent {
+			return 0, "", fmt.Errorf("the znode %s belongs to the owner of a lock, not to a session; to see the owner, run: locks %s", target, path.Dir(target))
 		}
 		if stat.EphemeralOwner == 0 {
 			return 0, "", fmt.Errorf("the znode %s is not ephemeral, so no session owns it", target)

@@ -2,7 +2,7 @@
 // and the commands servers and session. It also contains the fence, which makes writes depend
 // on held locks.
 //
-// Begin reading with Table, which contains the locks of one shell. An ownedLock is one entry of
+// Begin reading with Table, which contains the locks of one shell. A shellLock is one entry of
 // the table, and its lifecycle is the state machine that decides what happens to the lock and to
 // the command under it. To follow a lock command from start to end, read lockAndRun in lock.go.
 //
@@ -40,8 +40,9 @@ type Table struct {
 	stopBackground context.CancelFunc
 
 	mu             sync.Mutex
-	locks          map[key]*ownedLock
+	locks          map[key]*shellLock
 	seq            int // number of leases acquired so far; locks are released in reverse order
+	ownerLocks     []ownerLock
 	yielded        []*yieldedLock
 	ending         bool // set by Release; no new background work may start
 	backgroundWork sync.WaitGroup
@@ -63,7 +64,7 @@ type key struct {
 
 // New returns an empty table.
 func New() *Table {
-	t := &Table{locks: map[key]*ownedLock{}, run: runChild}
+	t := &Table{locks: map[key]*shellLock{}, run: runChild}
 	t.background, t.stopBackground = context.WithCancel(context.Background())
 	return t
 }
@@ -76,7 +77,7 @@ func (t *Table) Commands() []*commands.Command {
 }
 
 // find returns the lock at path in the current ensemble, or nil.
-func (t *Table) find(env *commands.Env, path string) *ownedLock {
+func (t *Table) find(env *commands.Env, path string) *shellLock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.locks[key{env.Session.Ensemble(), env.Session.ServerPath(path)}]
@@ -84,7 +85,7 @@ func (t *Table) find(env *commands.Env, path string) *ownedLock {
 
 // all returns the locks of the table, the most recently acquired first. It first drops the
 // locks of ensembles that the user has left with close or connect.
-func (t *Table) all() []*ownedLock {
+func (t *Table) all() []*shellLock {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.locks {
@@ -96,7 +97,7 @@ func (t *Table) all() []*ownedLock {
 	if len(t.locks) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(t.locks), func(a, b *ownedLock) int { return cmp.Compare(b.newestSeq(), a.newestSeq()) })
+	return slices.SortedFunc(maps.Values(t.locks), func(a, b *shellLock) int { return cmp.Compare(b.newestSeq(), a.newestSeq()) })
 }
 
 // yield releases a lock because another client asked for it. If the shell exits meanwhile, the
@@ -105,7 +106,7 @@ func (t *Table) all() []*ownedLock {
 // An interactive user has already seen a notice of the request. In a script, lines that were
 // already sent may rely on the lock. The fence therefore continues to check its znodes until
 // Lost has reported the release.
-func (t *Table) yield(o *ownedLock) {
+func (t *Table) yield(o *shellLock) {
 	gone := revoked.stopError(o.path)
 	d := &yieldedLock{stay: o.key.stay}
 	o.apply(func() {
@@ -143,8 +144,8 @@ func (t *Table) runInBackground(f func()) bool {
 // Held returns the number of locks that are held, and the number of locks that are lost or
 // presumed lost.
 func (t *Table) Held() (held, gone int) {
-	has := func(o *ownedLock) bool { return len(o.leases) > 0 && !o.closed() }
-	gone = t.count(func(o *ownedLock) bool { return has(o) && o.maybeLost() })
+	has := func(o *shellLock) bool { return len(o.leases) > 0 && !o.closed() }
+	gone = t.count(func(o *shellLock) bool { return has(o) && o.maybeLost() })
 	return t.count(has) - gone, gone
 }
 
@@ -164,10 +165,10 @@ func (t *Table) Paths() []string {
 
 // Guarding reports whether a command runs under a lock.
 func (t *Table) Guarding() bool {
-	return t.count(func(o *ownedLock) bool { return o.command != nil }) > 0
+	return t.count(func(o *shellLock) bool { return o.command != nil }) > 0
 }
 
-func (t *Table) count(which func(*ownedLock) bool) (n int) {
+func (t *Table) count(which func(*shellLock) bool) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.locks {

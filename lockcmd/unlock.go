@@ -18,25 +18,32 @@ import (
 
 func (t *Table) unlockCommand() *commands.Command {
 	return &commands.Command{
-		Name: "unlock", Group: group, Effect: commands.Offline | commands.Writes, Args: "[-a] [--force node] [path]",
+		Name: "unlock", Group: group, Effect: commands.Offline | commands.Writes, Args: "[-a] [--force node] [--owner owner] [path]",
 		Summary: "release a lock",
 		Help: "If this shell holds only one lock, you can omit the path. If this shell is still waiting for the lock in the " +
 			"background, unlock stops the wait.\n\n" +
 			"unlock waits until a server has confirmed the release, but not longer than the session timeout. To stop " +
 			"waiting for the confirmation, press Ctrl-C.\n\n" +
 			"With --force, unlock takes a lock away from another client by deleting that client's znode from the queue. " +
-			"The other client may not notice that it has lost the lock.",
+			"The other client may not notice that it has lost the lock.\n\n" +
+			"With --owner, unlock releases a lock that was acquired with lock --owner, by this shell or another one. If the owner " +
+			"does not hold the lock, unlock says so and exits with 0. Processes that wait for the owner continue to wait.",
 		Limits: []string{
 			"A lock that this shell acquired twice must be released twice.",
 			"If this shell acquired a lock for both writing and reading, the first unlock releases only the write lock.",
 		},
-		Examples: []string{"unlock /locks/backup", "unlock -a"},
+		Examples: []string{"unlock /locks/backup", "unlock -a", "unlock --owner web-1 /locks/reboot"},
 		Params:   []commands.Param{{Name: "path", Kind: commands.HeldLock, Optional: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			all := fs.BoolP("all", "a", false, "release all locks of this shell, the most recent first")
+			owner := fs.String("owner", "", "release the lock that this `owner` holds")
 			node := fs.String("force", "", "remove this `node`, which belongs to another client, from the queue at path")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				switch {
+				case fs.Changed("owner") && (*all || fs.Changed("force") || len(args) == 0):
+					return commands.Misuse("--owner requires the path of the lock, and cannot be combined with -a or --force")
+				case fs.Changed("owner"):
+					return t.unlockForOwner(ctx, env, *owner, args[0])
 				case *all && (len(args) > 0 || *node != ""):
 					return commands.Misuse("-a releases all locks, so it cannot be combined with a path or --force")
 				case fs.Changed("force") && (len(args) == 0 || *node == ""):
@@ -59,7 +66,7 @@ func (t *Table) unlockCommand() *commands.Command {
 
 // selectLock returns the lock at the path in args or, without a path, the only lock of the
 // shell.
-func (t *Table) selectLock(env *commands.Env, args []string) (*ownedLock, error) {
+func (t *Table) selectLock(env *commands.Env, args []string) (*shellLock, error) {
 	if len(args) > 0 {
 		if err := zkconn.ValidatePath(args[0], false); err != nil {
 			return nil, err
@@ -104,7 +111,7 @@ func (t *Table) unlockAll(ctx context.Context, env *commands.Env) error {
 
 // unlock releases one lease of the lock or, if the lock is not held yet, cancels the wait. more
 // reports whether the caller can unlock the lock once more; it is false after an error.
-func (o *ownedLock) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
+func (o *shellLock) unlock(ctx context.Context, env *commands.Env) (more bool, err error) {
 	var a *attempt
 	o.apply(func() { a = o.cancelAttempt(errWithdrawn) })
 	if a != nil {

@@ -127,10 +127,10 @@ const redrawPause = 200 * time.Millisecond
 const noConnectionDelay = time.Second
 
 // showWait shows a line on the terminal that says which lock zksh waits for, and updates it
-// until end is called. Without a terminal, it prints one note instead. end waits only briefly
+// until end is called. status returns the current status of the lock. Without a terminal, it prints one note instead. end waits only briefly
 // for the last update, because a terminal that accepts no output must not delay the use of the
 // lock.
-func showWait(env *commands.Env, o *ownedLock) (end func()) {
+func showWait(env *commands.Env, path string, status func() zklock.Status) (end func()) {
 	start := time.Now()
 	done, drawn := make(chan struct{}), make(chan struct{})
 	go func() { // returns after end is called and the terminal has accepted the line
@@ -154,7 +154,7 @@ func showWait(env *commands.Env, o *ownedLock) (end func()) {
 			case lost.IsZero():
 				lost = time.Now()
 			}
-			text := waitLine(o.path, o.currentStatus(), time.Since(start), !lost.IsZero() && time.Since(lost) >= noConnectionDelay)
+			text := waitLine(path, status(), time.Since(start), !lost.IsZero() && time.Since(lost) >= noConnectionDelay)
 			switch {
 			case text == "" || noted:
 			case columns > 0:
@@ -177,7 +177,7 @@ func showWait(env *commands.Env, o *ownedLock) (end func()) {
 // waitInBackground starts a wait for the lock in the background. It returns as soon as the
 // attempt has a place in the queue. If the lock is acquired at once, it prints the same answer
 // as a wait in the foreground.
-func waitInBackground(ctx context.Context, o *ownedLock, a *attempt, f *lockFlags) error {
+func waitInBackground(ctx context.Context, o *shellLock, a *attempt, f *lockFlags) error {
 	placed, ended := a.gotPlace, ctx.Done()
 	var l *heldLease
 	var err error
@@ -219,7 +219,7 @@ func waitInBackground(ctx context.Context, o *ownedLock, a *attempt, f *lockFlag
 
 // announce notifies the user of the result of a background wait, unless unlock or the end of the
 // shell canceled the wait.
-func announce(o *ownedLock, a *attempt, l *heldLease, err error) {
+func announce(o *shellLock, a *attempt, l *heldLease, err error) {
 	switch why := context.Cause(a.ctx); {
 	case err == nil:
 		columns, _ := o.env.Screen.Region(commands.Remarks).Size()

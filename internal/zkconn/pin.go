@@ -148,9 +148,9 @@ func creations(reqs []*zk.CreateRequest) Op[Written] {
 	return Multi(changes)
 }
 
-// Multi carries out all operations or none. Each must be a *zk.CreateRequest (not for a container
-// or with a TTL), *zk.DeleteRequest, *zk.SetDataRequest or *zk.CheckVersionRequest. Multi sends a
-// single delete as an ordinary delete request.
+// Multi carries out all operations or none. Each must be a *zk.CreateRequest (not for a
+// container), *zk.CreateTTLRequest, *zk.DeleteRequest, *zk.SetDataRequest or
+// *zk.CheckVersionRequest. Multi sends a single delete as an ordinary delete request.
 func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	if len(ops) == 1 {
 		if r, ok := ops[0].(*zk.DeleteRequest); ok {

@@ -22,6 +22,7 @@ const (
 	unwatchedFound    = "unwatched"    // a waiter does not watch any znode ahead of it
 	disconnectedFound = "disconnected" // a client without a connection holds a lock
 	familiesFound     = "families"     // lock recipes that ignore each other are used on the same path
+	overdueFound      = "overdue"      // an owner holds a lock that should have expired
 )
 
 // Deadlocks is the result of a search for deadlocks in the queues below a path.
@@ -64,6 +65,9 @@ func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks
 		return nil, err
 	}
 	d := &Deadlocks{Path: root, Queues: len(s.Queues), Findings: []*Finding{}}
+	if s.NoOwners != "" {
+		d.NotTold = append(d.NotTold, noOwners+s.NoOwners)
+	}
 	if s.Walked != "" {
 		d.NotTold = append(d.NotTold, "no server listed the queues, so zksh searched the tree: "+s.Walked)
 	}
@@ -156,6 +160,9 @@ func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 		list = append(list, q.selfWaits()...)
 		list = append(list, q.unwatched(e, w)...)
 		for _, c := range q.holders() {
+			if f := q.overdue(c); f != nil {
+				list = append(list, f)
+			}
 			if c.Client == cluster.NoConnection {
 				list = append(list, &Finding{disconnectedFound, q.Path + " is held by a client without a connection, until its session expires",
 					[]Step{{Path: q.Path, Contender: c}}, q.removal(c)})
@@ -170,6 +177,20 @@ func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 		}
 	}
 	return list
+}
+
+// expireMargin is how late a server may delete a znode that has expired. By default, it looks once
+// a minute.
+const expireMargin = 5 * time.Minute
+
+// overdue returns a finding if c belongs to an owner and should have expired, or nil.
+func (q *Queue) overdue(c *Contender) *Finding {
+	expire := c.nodes[0].Expire
+	if expire == 0 || !c.statKnown() || q.now(0).Sub(time.UnixMilli(c.stat.Mtime)) < expire+expireMargin {
+		return nil
+	}
+	return &Finding{Kind: overdueFound, Problem: fmt.Sprintf("%s is held by an owner whose lock should have expired %s after the last request: the servers do not delete expired znodes", q.Path, c.Expire),
+		Chain: []Step{{Path: q.Path, Contender: c}}, Command: q.removal(c)}
 }
 
 // cycleFinding describes a deadlock cycle, beginning with the contender that has waited longest.

@@ -119,14 +119,16 @@ func (f *fakeEnsemble) Lists(ctx context.Context, dirs []string) (lists [][]stri
 }
 
 // Tree implements TreeEnsemble.
-func (f *fakeEnsemble) Tree(ctx context.Context, root string, found func(dir string, names []string)) error {
+func (f *fakeEnsemble) Tree(ctx context.Context, root string, visit func(dir string, names []string) bool) error {
 	for dir := range f.znodes {
 		names, err := f.Children(ctx, dir)
 		if err != nil {
 			return err
 		}
 		if len(names) > 0 && (root == "/" || dir == root || strings.HasPrefix(dir, root+"/")) {
-			found(dir, names)
+			if !visit(dir, names) {
+				return nil
+			}
 		}
 	}
 	return nil

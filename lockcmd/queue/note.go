@@ -23,6 +23,7 @@ type note struct {
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
 	User  string `json:"user"`
+	Owner string `json:"owner,omitempty"` // who owns the lock, if it does not belong to a session
 	Note  string `json:"note,omitempty"`
 	Start string `json:"start"` // time at which the lock was requested, RFC 3339
 	// Held lists the locks that this process and its parent processes held at the time Start, as
@@ -51,6 +52,13 @@ func Note(text string, held []string) ([]byte, error) {
 	return json.Marshal(n)
 }
 
+// OwnerNote returns the data to store in a lock znode that belongs to an owner.
+func OwnerNote(owner, text string) ([]byte, error) {
+	n := ownNote(text)
+	n.Owner = owner
+	return json.Marshal(n)
+}
+
 func parseNote(data []byte) (n note, ok bool) {
 	err := json.Unmarshal(data, &n)
 	return n, err == nil && n.valid()
@@ -66,6 +74,9 @@ func (n note) String() string {
 		s = n.User + "@" + s
 	}
 	s += " pid " + strconv.Itoa(n.PID)
+	if n.Owner != "" {
+		s = "owner " + n.Owner + " (" + s + ")"
+	}
 	if n.Note != "" {
 		s += ": " + n.Note
 	}
@@ -119,6 +130,15 @@ func Asker(data []byte) string {
 
 // whoColumns is the width, in columns, to which plain text from a znode is shortened in a list.
 const whoColumns = 40
+
+// ownerIn returns the owner in the note of a znode, or an empty string if there is none.
+func ownerIn(data []byte) string {
+	if r, ok := parseRevocation(data); ok {
+		data = r.Holder
+	}
+	n, _ := parseNote(data)
+	return n.Owner
+}
 
 // decode returns a description of the client that wrote data into its lock znode. It also reports
 // whether that client is zksh. If data is empty, the description is empty.

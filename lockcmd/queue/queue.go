@@ -54,6 +54,13 @@ type Contender struct {
 	Data    render.Data `json:"data"`
 	Nodes   []string    `json:"nodes"` // names of the contender's znodes; usually one
 
+	// Owner is the name of the owner if the lock belongs to an owner and not to a session. It is
+	// "unknown" if the note in the znode is unreadable. While the owner waits, Persistent is
+	// false.
+	Owner      string `json:"owner,omitempty"`
+	Persistent bool   `json:"persistent,omitempty"` // the znode belongs to no session
+	Expire     string `json:"expire,omitempty"`     // time after the last request of the owner at which the server deletes the znode
+
 	nodes       []*node
 	stat        *zk.Stat
 	groups      []*lockGroup
@@ -75,7 +82,26 @@ func newContender(n *node) *Contender {
 	if n.Hidden {
 		c.Who = "unreadable"
 	}
+	c.addOwner(n)
 	return c
+}
+
+// addOwner sets the fields about the owner of the lock, if it has one.
+func (c *Contender) addOwner(n *node) {
+	c.Persistent = c.statKnown() && c.Session == ""
+	if n.Owner == "" {
+		return
+	}
+	if c.Owner = ownerIn(n.Data); !zklock.OwnedBy(n.name(), c.Owner) {
+		c.Owner = "unknown"
+	}
+	if n.Permanent {
+		c.Persistent, c.waitsForAll = true, true
+		c.Who = "owned by " + strings.TrimPrefix(c.Who, "owner ")
+	}
+	if n.Expire > 0 {
+		c.Expire = FormatExpire(n.Expire)
+	}
 }
 
 // statKnown reports whether the server returned the Stat of the contender's znode. From ZooKeeper
@@ -154,6 +180,18 @@ func (q *Queue) setAges(now time.Time) {
 		}
 		c.Age = formatAge(now.Sub(time.UnixMilli(c.stat.Ctime)))
 	}
+}
+
+// FormatExpire formats the expiry of an owner's lock without zero units: 2h, not 2h0m0s.
+func FormatExpire(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // formatAge formats a duration with at most two units, such as 3m12s, 5h4m or 12d3h.

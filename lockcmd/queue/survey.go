@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -24,9 +25,9 @@ type TreeEnsemble interface {
 	// Lists returns the names of the children of each znode in dirs. It reads all lists at the same
 	// moment if the server supports that. The list of a znode that is missing or unreadable is nil.
 	Lists(ctx context.Context, dirs []string) ([][]string, error)
-	// Tree calls visit for each znode below root that has children, with their names. It skips
-	// unreadable znodes.
-	Tree(ctx context.Context, root string, visit func(dir string, names []string)) error
+	// Tree calls visit for each znode below root that has children, with the names of its
+	// children, until visit returns false. It skips unreadable znodes.
+	Tree(ctx context.Context, root string, visit func(dir string, names []string) bool) error
 	// ServerPath converts a client path to a server path, which includes the chroot. ClientPath
 	// does the reverse.
 	ServerPath(path string) string
@@ -39,20 +40,30 @@ type Survey struct {
 	// Walked is the reason why zksh had to search the whole tree. It is empty if the four-letter
 	// command dump listed the queues.
 	Walked    string `json:"walked,omitempty"`
+	NoOwners  string `json:"noOwners,omitempty"`  // why locks that belong to owners are missing
 	NoClients string `json:"noClients,omitempty"` // why client addresses are missing
 }
+
+// maxOwnerWalk is the maximum number of znodes below a path in which LookAll searches for the
+// locks of owners. No server lists persistent znodes, so it must walk the tree. For this number,
+// the walk takes about a tenth of a second.
+const maxOwnerWalk = 20_000
+
+// noOwners begins a remark about Survey.NoOwners.
+const noOwners = "locks that an owner holds may be missing if nobody waits for them: "
 
 // nodeBatch is the maximum number of znodes that readNodes reads with one call of Nodes.
 const nodeBatch = 2000
 
 // LookAll finds and reads all queues below root, and adds the addresses of the clients. It
-// considers a znode a queue if it has an ephemeral child whose name fits a known lock recipe.
+// considers a znode a queue if it has an ephemeral child, or the persistent child of an owner, whose name fits a
+// known lock recipe.
 func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) {
-	dirs, walked, err := findQueues(ctx, e, root)
+	s := &Survey{Path: root}
+	dirs, err := s.find(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	s := &Survey{Path: root, Walked: walked}
 	return s, s.read(ctx, e, dirs)
 }
 
@@ -96,42 +107,73 @@ func (q *Queue) earliest(state string) int64 {
 	return first
 }
 
-// findQueues returns the paths of the queues below root. It gets them from the four-letter
-// command dump if possible. Otherwise, it searches the tree, and walked is the reason.
-func findQueues(ctx context.Context, e TreeEnsemble, root string) (dirs []string, walked string, err error) {
+// find returns the paths of the queues below s.Path. It gets them from the four-letter command
+// dump if possible, and walks the tree only for the locks of owners. Otherwise, it walks the tree
+// for all queues, and sets s.Walked to the reason.
+func (s *Survey) find(ctx context.Context, e TreeEnsemble) ([]string, error) {
 	paths := map[string]bool{}
 	all, err := cluster.Ephemerals(ctx, e)
-	if err == nil {
+	switch {
+	case err == nil:
 		for _, list := range all {
-			addQueueDirs(paths, e, root, list)
+			addQueueDirs(paths, e, s.Path, list)
 		}
-		return queueDirs(paths), "", nil
+		err = s.addOwnerDirs(ctx, e, paths)
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	default:
+		s.Walked = err.Error()
+		err = walkForQueues(ctx, e, s.Path, paths)
 	}
-	if ctx.Err() != nil {
-		return nil, "", context.Cause(ctx)
-	}
-	walked = err.Error()
-	var candidates []string
-	err = e.Tree(ctx, root, func(dir string, names []string) {
+	return queueDirs(paths), err
+}
+
+// addOwnerDirs walks the tree, and adds the paths of the queues in which an owner holds the lock
+// to set. If the tree is too large, it sets s.NoOwners instead.
+func (s *Survey) addOwnerDirs(ctx context.Context, e TreeEnsemble, set map[string]bool) error {
+	n := 0 // number of znodes so far
+	dirs := map[string]bool{}
+	err := e.Tree(ctx, s.Path, func(dir string, names []string) bool {
+		n += len(names)
 		for _, name := range names {
-			if _, ok := zklock.ParseName(name); ok {
+			if n, ok := zklock.ParseName(name); ok && n.Permanent {
+				dirs[dir] = true
+			}
+		}
+		return n <= maxOwnerWalk
+	})
+	if n > maxOwnerWalk {
+		s.NoOwners = fmt.Sprintf("there are more than %d znodes below %s; specify a path with fewer", maxOwnerWalk, s.Path)
+		return nil
+	}
+	maps.Copy(set, dirs)
+	return err
+}
+
+// walkForQueues walks the tree below root, and adds the paths of all queues to set.
+func walkForQueues(ctx context.Context, e TreeEnsemble, root string, set map[string]bool) error {
+	var candidates []string // paths of possible contenders
+	err := e.Tree(ctx, root, func(dir string, names []string) bool {
+		for _, name := range names {
+			switch n, ok := zklock.ParseName(name); {
+			case ok && n.Permanent:
+				set[dir] = true
+			case ok:
 				candidates = append(candidates, path.Join(dir, name))
 			}
 		}
+		return true
 	})
 	if err != nil {
-		return nil, "", err
+		return err
 	}
 	nodes, err := readNodes(ctx, e, candidates)
-	if err != nil {
-		return nil, "", err
-	}
 	for p, n := range nodes {
 		if n.Stat != nil && (n.Stat.Czxid == 0 || isSession(n.Stat.EphemeralOwner)) {
-			paths[path.Dir(p)] = true
+			set[path.Dir(p)] = true
 		}
 	}
-	return queueDirs(paths), walked, nil
+	return err
 }
 
 // addQueueDirs adds the paths of queues below root to set. nodes contains the server paths of
@@ -302,6 +344,9 @@ func (s *Survey) Table() render.Grid {
 // Remarks returns the lines to print in addition to the table, such as warnings.
 func (s *Survey) Remarks() []string {
 	var lines []string
+	if s.NoOwners != "" {
+		lines = append(lines, noOwners+s.NoOwners)
+	}
 	if s.Walked != "" {
 		lines = append(lines, "no server listed the queues, so zksh searched the tree: "+s.Walked)
 	}

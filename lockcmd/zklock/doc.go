@@ -3,6 +3,8 @@
 // of Curator, go-zookeeper and kazoo, so that programs can share locks with users of these
 // libraries.
 //
+// An [Owned] is a lock that belongs to a name instead of a session, and outlives the process.
+//
 // Begin reading at [New], [Lock] and [Lease]. A program that has no ZooKeeper client yet
 // connects with package ensemble, the shortest way to a lock. A program that already has a
 // client implements [Conn] and [Session] for it.
@@ -196,6 +198,30 @@
 // A held lock sends two syncs and a transaction every 5T/16 plus the round trips: 0.32
 // requests a second for T = 30 s. Right before a round ends, 5T/16 of the lease remains, less
 // T/100. A client that holds no lock sends nothing. Ask for T >= 10 s; w is then 0.6 s.
+//
+// # Locks that belong to an owner
+//
+// A lock of type [Owned] has no lease, because it does not depend on a session. While the owner
+// waits, its znode is ephemeral. When no conflicting contender is ahead any more, one
+// transaction replaces the znode by a persistent one with the same sequence number:
+//
+//	create the persistent znode, setData on the ephemeral znode, delete it
+//
+// The place of the owner in the queue does not change, and no other contender can come in
+// between: the transaction fails unless the ephemeral znode still exists, and as long as it has
+// existed, nobody could overtake it. Clients of other libraries that watched the ephemeral znode
+// wake up, list the contenders, and find a predecessor with the same number. A waiter of this
+// package must not take the delete for a release; the setData before it prevents that (see The
+// hand-off).
+//
+// The name of each znode contains a hash of the owner, and shows whether the owner waits or
+// holds the lock. A later request of the same owner therefore finds the lock in the list of
+// contenders, also if the answer to the transaction was lost. Several requests of one owner wait
+// for each other, even if all of them are shared. Only the first can make its znode persistent,
+// so an owner never has two places.
+//
+// An owned lock is held until it is released: if the owner forgets it, or its machine is gone,
+// somebody else must release it. Its token fences writes as the token of a Lease does.
 //
 // # The model
 //

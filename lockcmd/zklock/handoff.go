@@ -26,13 +26,15 @@
 //     created before l, or a number that sorts last (see rank). A parent that was deleted and
 //     created again counts from 0. For this reason the list right after the create cannot be
 //     skipped, even for the lowest numbers.
-//   - Only a downgrade creates a znode with a number of the client's choice: a shared znode
-//     with the number of the exclusive znode that it replaces. Curator deletes the exclusive
-//     znode of a read/write lock later, and no event shows the difference from a release
-//     (InterProcessReadWriteLock). Therefore, neither Curator's read/write names nor ours
-//     count as plain mutexes. Among the plain mutexes, only ours can become shared; before
-//     Lease.Unlock deletes such a znode, it writes to it in the same transaction, and the
-//     waiter sees that event first.
+//   - An owned lock and a downgrade create znodes with a number of the client's choice. An
+//     owned lock replaces the waiting owner's znode by one with the same number; the same
+//     transaction first writes to the waiting znode, and a waiter behind it sees that event
+//     first. A downgrade creates a shared znode with the number of the exclusive znode that
+//     it replaces. Curator deletes the exclusive znode of a read/write lock later, and no
+//     event shows the difference from a release (InterProcessReadWriteLock). Therefore,
+//     neither Curator's read/write names nor ours count as plain mutexes. Among the plain
+//     mutexes, only ours can become shared; before Lease.Unlock deletes such a znode, it
+//     writes to it in the same transaction, and the waiter sees that event first.
 //   - No contender listed before our znode becomes a conflicting one later: a shared
 //     contender becomes exclusive only under a new number.
 //

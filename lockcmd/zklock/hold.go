@@ -182,7 +182,7 @@ func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
 	defer cancel()
 	data, readable, err := h.e.readOwn(ctx)
 	switch {
-	case errors.Is(err, zk.ErrNoNode) && h.e.sharedNames != nil:
+	case errors.Is(err, zk.ErrNoNode) && h.e.replacements != nil:
 		h.recordShared()
 		return h.checkZnodes(ctx, timeout)
 	case errors.Is(err, zk.ErrNoNode):
@@ -192,7 +192,7 @@ func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
 			h.e.withdrawInBackground(func(bool) {})
 		}
 	case err == nil:
-		h.e.watched, h.e.sharedNames = readable, nil
+		h.e.watched, h.e.replacements = readable, nil
 		if asksForRelease(data) && !bytes.Equal(data, h.revocation) {
 			h.revocation = data
 			h.set(Held, func(st *Status) { st.Revoke = data })

@@ -2,11 +2,14 @@ package zklock
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Family is the naming scheme of a lock's znodes. It decides which other clients wait for
@@ -46,6 +49,11 @@ type Name struct {
 	Mode   Mode
 	GUID   string // text before the marker, which identifies the client; may be empty
 	Number int64  // sequence number; negative after an overflow; NoNumber if there is none
+
+	// For the znodes of an Owned:
+	Owner     string        // hash of the owner's name; see [OwnedBy]
+	Permanent bool          // the owner holds the lock; the znode of a waiting owner is ephemeral
+	Expire    time.Duration // Options.Expire of a permanent znode; 0 if it does not expire
 }
 
 // NoNumber is the value of Name.Number for a name without a sequence number.
@@ -89,7 +97,9 @@ func ParseName(name string) (n Name, ok bool) {
 	}
 	for _, m := range markers {
 		if guid, found := strings.CutSuffix(head, m.text); found {
-			return m.name(guid, number), true
+			n := m.name(guid, number)
+			n.Owner, n.Permanent, n.Expire = parseOwner(n.GUID, m.family)
+			return n, true
 		}
 	}
 	return parseOther(head, number)
@@ -213,6 +223,68 @@ func SameOwner(a, b string) bool {
 // guid.
 func isOwn(name, guid string) bool {
 	return strings.HasPrefix(name, "_c_"+guid+"-") || strings.HasPrefix(name, strings.ReplaceAll(guid, "-", "")+"__")
+}
+
+// ownerHash returns the hash of an owner's name that the names of its znodes contain: 15
+// hexadecimal digits.
+func ownerHash(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return hex.EncodeToString(sum[:])[:15]
+}
+
+// OwnedBy reports whether a child of a lock is a znode of an Owned of this owner. Its name
+// contains only a hash, so different owners can match, but this never happens by chance.
+func OwnedBy(name, owner string) bool {
+	n, ok := ParseName(path.Base(name))
+	return ok && n.Owner == ownerHash(owner)
+}
+
+// The znode names of an Owned contain UUIDs of version 8. The first two groups, and the third
+// after the version, are the hash of the owner. The first digit of the fourth group shows what
+// the owner does. The remaining digits are random, but for an owner that holds the lock and has
+// an expiry, the last group is the expiry in milliseconds, because servers do not show TTLs.
+const (
+	digitWaiting = '8' // the znode is ephemeral
+	digitHolding = '9' // the znode is persistent
+	digitExpires = 'a' // the znode has a TTL
+)
+
+// waitingGUID returns the GUID for an attempt of an Owned, with the digits of a random UUID.
+func waitingGUID(owner, random string) string {
+	return owner[:8] + "-" + owner[8:12] + "-8" + owner[12:] + "-" + string(digitWaiting) + random[20:]
+}
+
+// permanentGUID returns the GUID for the persistent znodes of an attempt whose GUID is waiting.
+func permanentGUID(waiting string, expire time.Duration) string {
+	if expire == 0 {
+		return waiting[:19] + string(digitHolding) + waiting[20:]
+	}
+	return waiting[:19] + string(digitExpires) + waiting[20:24] + fmt.Sprintf("%012x", expire.Milliseconds())
+}
+
+// parseOwner parses a GUID of the functions above. If the GUID is another one, owner is empty.
+func parseOwner(guid string, f Family) (owner string, permanent bool, expire time.Duration) {
+	digits := strings.TrimPrefix(guid, "_c_")
+	if f != Kazoo { // go-zookeeper's GUIDs are random digits without dashes
+		if len(digits) != 36 {
+			return "", false, 0
+		}
+		digits = strings.ReplaceAll(digits, "-", "")
+	}
+	if !isHex(digits, 32) || digits[12] != '8' {
+		return "", false, 0
+	}
+	owner = digits[:12] + digits[13:16]
+	switch digits[16] {
+	case digitWaiting:
+		return owner, false, 0
+	case digitHolding:
+		return owner, true, 0
+	case digitExpires:
+		ms, _ := strconv.ParseInt(digits[20:], 16, 64) // never fails, because 12 digits fit
+		return owner, true, time.Duration(ms) * time.Millisecond
+	}
+	return "", false, 0
 }
 
 // newGUID returns a random UUID of version 4. It becomes part of the names of the lock's own

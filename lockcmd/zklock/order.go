@@ -90,11 +90,18 @@ func (e *entry) rivals(children []string) []rank {
 	var list []rank
 	for _, name := range children {
 		n, ok := ParseName(name)
-		if ok && n.Number != NoNumber && Conflicts(e.mode, n.Mode) && !slices.Contains(e.names, name) {
+		if ok && n.Number != NoNumber && e.conflictsWith(n) && !slices.Contains(e.names, name) {
 			list = append(list, newRank(name, n.Number))
 		}
 	}
 	return list
+}
+
+// conflictsWith reports whether this entry must wait for a contender with this name if it is
+// ahead. For an Owned, contenders of the same owner conflict even if both are shared: only the
+// first of them may become permanent, so that the owner never has two places.
+func (e *entry) conflictsWith(n Name) bool {
+	return Conflicts(e.mode, n.Mode) || e.l.owner != "" && n.Owner == e.l.owner
 }
 
 // czxidOf reads the czxid of a child from the server. If the child has been deleted meanwhile,

@@ -2,10 +2,8 @@ package zklock
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"path"
 	"slices"
 	"time"
 
@@ -32,15 +30,19 @@ type entry struct {
 	notifiedAhead Ahead             // contender ahead that was last reported
 	createSent    time.Time         // send time of the create request; zero once that is long ago
 
-	revocation  []byte   // request to release the lock that arrived during the wait
-	sharedNames []string // names that our own znodes have if an unanswered downgrade took effect
-	mayExist    bool     // our own znodes may exist under names that are not known
-	listed      bool     // our own znodes were seen in a list
-	unanswered  bool     // a delete was sent but not answered: it may have taken effect
+	revocation   []byte   // request to release the lock that arrived during the wait
+	replacements []string // names that our own znodes have if an unanswered transaction, which replaces them, took effect
+	mayExist     bool     // our own znodes may exist under names that are not known
+	listed       bool     // our own znodes were seen in a list
+	unanswered   bool     // a delete was sent but not answered: it may have taken effect
 }
 
 func newEntry(l *Lock, s Session, mode Mode) *entry {
-	return &entry{l: l, s: s, clock: newLeaseClock(s), mode: mode, guid: newGUID(), ownEvents: make(chan zk.EventType, 1)}
+	e := &entry{l: l, s: s, clock: newLeaseClock(s), mode: mode, guid: newGUID(), ownEvents: make(chan zk.EventType, 1)}
+	if l.owner != "" {
+		e.guid = waitingGUID(l.owner, e.guid)
+	}
+	return e
 }
 
 // node returns the path of the entry's first own znode, or an empty string if none is known.
@@ -63,23 +65,56 @@ func (e *entry) nodes() []string {
 // queue creates the entry's own znodes and waits until no conflicting contender is ahead of
 // them. If it fails, it deletes them, in the background if they cannot be deleted at once.
 func (e *entry) queue(ctx context.Context, wait bool) error {
+	if e.l.owner != "" {
+		if err := e.checkNotOwned(ctx); err != nil {
+			return err
+		}
+	}
 	children, err := e.createZnodes(ctx)
+	if err == nil {
+		err = e.checkExpire(ctx)
+	}
 	if err == nil {
 		err = e.waitUntilFree(ctx, children, wait)
 	}
 	if err == nil {
-		err = retry(ctx, e.s, func() error { return placeLost(e.clock.secure(ctx, e.createSent, e.node())) })
+		err = e.secure(ctx)
 	}
-	if err != nil && !ended(e.s) {
+	if err != nil && !ended(e.s) && (len(e.names) > 0 || e.mayExist) {
 		err = errors.Join(err, e.withdraw(ctx))
 	}
 	return err
+}
+
+// secure makes sure that the lock, which was just granted, lasts: by a lease or, for an Owned,
+// by persistent znodes.
+func (e *entry) secure(ctx context.Context) error {
+	if e.l.owner != "" {
+		return e.makePermanent(ctx)
+	}
+	return retry(ctx, e.s, func() error { return placeLost(e.clock.secure(ctx, e.createSent, e.node())) })
+}
+
+// checkNotOwned returns errOwned if the owner of an Owned already holds the lock. It spares the
+// owner a place in the queue; the lists after the create show the same.
+func (e *entry) checkNotOwned(ctx context.Context) error {
+	children, err := e.syncAndList(ctx)
+	switch {
+	case err != nil && !errors.Is(err, zk.ErrNoNode):
+		return err
+	case len(e.l.permanentAmong(children)) > 0:
+		return errOwned
+	}
+	return nil
 }
 
 // waitUntilFree waits until no conflicting contender is ahead. children is the first list of
 // contenders to examine. If wait is false, waitUntilFree returns ErrBusy instead of waiting.
 func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool) error {
 	for {
+		if len(e.l.permanentAmong(children)) > 0 {
+			return errOwned
+		}
 		ahead, err := e.ahead(ctx, children)
 		e.listed = e.listed || !errors.Is(err, errPlaceLost)
 		if err != nil || len(ahead) == 0 {
@@ -101,10 +136,10 @@ func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool)
 				e.revocation = data
 			}
 		}
-		nearest, place, mayHandOff := ahead[len(ahead)-1], countOwners(ahead)+1, e.mayHandOff(ahead)
+		blockers, place, mayHandOff := e.blockers(ahead), countOwners(ahead)+1, e.mayHandOff(ahead)
 		e.createSent = time.Time{}
 		children, ahead = nil, nil // a thousand waiters must not keep a thousand names each
-		event, err := e.waitForChange(ctx, e.l.child(nearest), place)
+		event, err := e.waitForChange(ctx, blockers, place)
 		if err != nil || mayHandOff && e.undisturbed(event) {
 			return err
 		}
@@ -127,22 +162,43 @@ func placeLost(err error) error {
 	return err
 }
 
-// waitForChange waits for an event of node, the nearest znode ahead, or of our own znodes. It
-// returns the event of node, or 0 if the wait ended for another reason.
-func (e *entry) waitForChange(ctx context.Context, node string, place int) (zk.EventType, error) {
+// blockers returns the paths of the znodes ahead that this entry watches: the nearest one and,
+// for an Owned, the nearest one of the same owner. When that one becomes permanent, the owner
+// holds the lock, and this entry need not wait any longer.
+func (e *entry) blockers(ahead []string) []string {
+	nodes := []string{e.l.child(ahead[len(ahead)-1])}
+	for _, name := range slices.Backward(ahead) {
+		if n, _ := ParseName(name); e.l.owner != "" && n.Owner == e.l.owner {
+			if node := e.l.child(name); node != nodes[0] {
+				nodes = append(nodes, node)
+			}
+			break
+		}
+	}
+	return nodes
+}
+
+// waitForChange waits for an event of one of the blockers, the nearest contender ahead first, or
+// of our own znodes. It returns the event of the blocker, or 0 if the wait ended for another
+// reason.
+func (e *entry) waitForChange(ctx context.Context, blockers []string, place int) (zk.EventType, error) {
 	wake := make(chan zk.EventType, 1) // a separate channel, so that events of other znodes do not count
-	defer e.s.Unwatch(node, wake)
-	st, err := e.readAhead(ctx, node, wake)
-	if errors.Is(err, errPlaceLost) { // node, not our own znode, is gone
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	e.notifyPlace(place, st)
 	var again <-chan time.Time
-	if st.Data == nil || !e.watched {
-		again = time.After(recheckInterval)
+	for i, node := range blockers {
+		defer e.s.Unwatch(node, wake)
+		st, err := e.readAhead(ctx, node, wake)
+		if errors.Is(err, errPlaceLost) { // node, not our own znode, is gone
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		if i == 0 {
+			e.notifyPlace(place, st)
+		}
+		if st.Data == nil || !e.watched {
+			again = time.After(recheckInterval)
+		}
 	}
 	select {
 	case event := <-wake:
@@ -225,135 +281,4 @@ func read(ctx context.Context, s Session, node string, wake chan<- zk.EventType)
 		data = []byte{}
 	}
 	return data, st, err
-}
-
-// createZnodes creates our own znodes, and missing parents. It returns the children of the
-// lock's path, listed right after the creation.
-func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
-	var reqs []*zk.CreateRequest
-	for _, prefix := range prefixes(e.l.opt.Family, e.mode, e.guid) {
-		reqs = append(reqs, &zk.CreateRequest{Path: e.l.child(prefix), Data: e.l.opt.Data, Acl: e.l.opt.ACL,
-			Flags: zk.FlagEphemeral | zk.FlagSequence})
-	}
-	for pause := firstPause; ; pause = nextPause(pause) {
-		changed := nextChange(e.s)
-		begun, sent := e.clock.refresh(), time.Now()
-		e.listedOn = begun
-		paths, czxid, children, err := e.s.CreateAndList(ctx, reqs, e.l.path)
-		e.mayExist = transient(err) || ctx.Err() != nil
-		switch {
-		case len(paths) > 0:
-			e.setZnodes(paths, czxid)
-			if err == nil {
-				if e.clock.recordAnswer(begun, sent, nil) {
-					e.createSent = sent
-				}
-				return children, nil
-			}
-			fallthrough
-		case transient(err):
-			children, err := e.findCreated(ctx, len(reqs))
-			if err != nil || len(e.names) > 0 {
-				return children, err
-			}
-			backOff(ctx, changed, pause)
-		case errors.Is(err, zk.ErrNoNode):
-			if err := e.makeParents(ctx, e.l.path, err); err != nil {
-				return nil, err
-			}
-		default:
-			return nil, err
-		}
-	}
-}
-
-// setZnodes records the paths and the czxid of our own znodes.
-func (e *entry) setZnodes(paths []string, czxid int64) {
-	e.names, e.czxid = nil, czxid
-	for _, p := range paths {
-		e.names = append(e.names, path.Base(p))
-	}
-}
-
-// findCreated finds out whether our own znodes were created, after the answer to the create,
-// or to the list that follows it, was lost. It sends a sync first, because the next server
-// may lag behind the one that created them. want is the number of own znodes that the create
-// should have created.
-func (e *entry) findCreated(ctx context.Context, want int) (children []string, err error) {
-	children, err = e.syncAndList(ctx)
-	if errors.Is(err, zk.ErrNoNode) {
-		if len(e.names) > 0 {
-			return nil, errPlaceLost
-		}
-		return nil, nil // without the parent, our own znodes cannot exist
-	}
-	if err != nil || len(e.names) > 0 {
-		return children, err
-	}
-	e.names = e.ownAmong(children)
-	switch len(e.names) {
-	case 0:
-	case want:
-		var st *zk.Stat
-		err = retry(ctx, e.s, func() (err error) {
-			st, err = e.s.Exists(ctx, e.node())
-			return err
-		})
-		if err != nil {
-			return nil, placeLost(err)
-		}
-		e.czxid = st.Czxid
-	default:
-		return nil, errPlaceLost
-	}
-	return children, nil
-}
-
-// syncAndList lists the contenders after the server has caught up with the leader.
-func (e *entry) syncAndList(ctx context.Context) (children []string, err error) {
-	err = retry(ctx, e.s, func() (err error) {
-		if err = e.s.Sync(ctx, e.l.path); err == nil {
-			children, err = e.list(ctx)
-		}
-		return err
-	})
-	return children, err
-}
-
-// list returns the names of the contenders, and records on which connection it requested
-// them.
-func (e *entry) list(ctx context.Context) ([]string, error) {
-	e.listedOn = begunAt(e.s)
-	return e.s.Children(ctx, e.l.path)
-}
-
-// ownAmong returns the children whose names contain this entry's GUID, in the order of their
-// creation.
-func (e *entry) ownAmong(children []string) []string {
-	own := slices.DeleteFunc(slices.Clone(children), func(c string) bool { return !isOwn(c, e.guid) })
-	number := func(name string) int64 { n, _ := ParseName(name); return n.Number }
-	slices.SortFunc(own, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
-	return own
-}
-
-// makeParents creates dir and its missing parents as containers, which the server deletes
-// once they have been used and are empty again. If a parent is deleted before its child is
-// created, makeParents creates both again. missing is the error that reported that dir does
-// not exist.
-func (e *entry) makeParents(ctx context.Context, dir string, missing error) error {
-	if dir == "/" { // only the chroot itself can be missing, and creating it is not our task
-		return missing
-	}
-	for {
-		err := retry(ctx, e.s, func() error { return createParent(ctx, e.s, dir, e.l.parents, e.l.opt.ACL) })
-		switch {
-		case err == nil || errors.Is(err, zk.ErrNodeExists):
-			return nil
-		case !errors.Is(err, zk.ErrNoNode):
-			return err
-		}
-		if err := e.makeParents(ctx, path.Dir(dir), err); err != nil {
-			return err
-		}
-	}
 }

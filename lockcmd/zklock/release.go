@@ -155,10 +155,10 @@ func (e *entry) sweep(ctx context.Context) (byThisLock bool, err error) {
 // another client, or by an earlier request of this lock whose answer was lost.
 func (e *entry) remove(ctx context.Context) (byThisLock bool, err error) {
 	var requests [][]any
-	for _, name := range slices.Concat(e.names, e.sharedNames) {
+	for _, name := range slices.Concat(e.names, e.replacements) {
 		requests = append(requests, []any{&zk.DeleteRequest{Path: e.l.child(name), Version: -1}})
 	}
-	if len(e.names) > 1 && e.sharedNames == nil {
+	if len(e.names) > 1 && e.replacements == nil {
 		requests = slices.Insert(requests, 0, slices.Concat(requests...))
 	}
 	byThisLock = true
@@ -184,5 +184,5 @@ func (e *entry) remove(ctx context.Context) (byThisLock bool, err error) {
 			return false, err
 		}
 	}
-	return byThisLock && (e.unanswered || missing <= len(e.sharedNames)), nil
+	return byThisLock && (e.unanswered || missing <= len(e.replacements)), nil
 }

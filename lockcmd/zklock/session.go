@@ -68,8 +68,8 @@ type Session interface {
 	CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error)
 
 	// Multi carries out all operations in one transaction, or none of them. They are of
-	// the types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest and
-	// *zk.CheckVersionRequest; version -1 matches any version, also in a check. The error
+	// the types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest,
+	// *zk.CheckVersionRequest and, for [Options.Expire], *zk.CreateTTLRequest; version -1 matches any version, also in a check. The error
 	// is the error of the operation that failed. A single delete may be sent as an
 	// ordinary delete request. A single check must be sent as a transaction, because only
 	// a transaction needs a quorum.

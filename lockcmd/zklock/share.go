@@ -13,26 +13,23 @@ import (
 // get the lock in between (CURATOR-621).
 func (h *hold) makeShared(ctx context.Context) error {
 	e := h.e
-	var ops []any
-	var names []string
-	for i, prefix := range prefixes(e.l.opt.Family, Shared, e.guid) {
-		n, ok := ParseName(e.names[i])
-		if !ok || !trusted(n.Number) {
-			return nil // keep it exclusive: numbers repeat, so a new znode would be behind the waiters
-		}
-		name := fmt.Sprintf("%s%010d", prefix, n.Number)
-		names = append(names, name)
-		ops = append(ops, &zk.CreateRequest{Path: e.l.child(name), Data: e.l.opt.Data, Acl: e.l.opt.ACL, Flags: zk.FlagEphemeral})
+	names, ok := e.renamed(prefixes(e.l.opt.Family, Shared, e.guid))
+	if !ok {
+		return nil // keep it exclusive: numbers repeat, so a new znode would be behind the waiters
 	}
-	var changes []any // waiters see these events before the deletes; see The hand-off
-	for _, name := range e.names {
-		change := &zk.SetDataRequest{Path: e.l.child(name), Data: e.l.opt.Data, Version: -1}
-		changes = append(changes, change)
-		ops = append(ops, change, &zk.DeleteRequest{Path: change.Path, Version: -1})
+	create := func(path string) any {
+		return &zk.CreateRequest{Path: path, Data: e.l.opt.Data, Acl: e.l.opt.ACL, Flags: zk.FlagEphemeral}
+	}
+	ops := e.replaceOps(names, create, e.l.opt.Data, -1)
+	var changes []any // the writes among ops
+	for _, op := range ops {
+		if change, is := op.(*zk.SetDataRequest); is {
+			changes = append(changes, change)
+		}
 	}
 	h.stopMonitor()
 	defer h.startMonitor()
-	e.sharedNames = names
+	e.replacements = names
 	err := retry(ctx, e.s, func() error { return e.s.Multi(ctx, ops...) })
 	switch {
 	case err == nil || errors.Is(err, zk.ErrNodeExists): // exists: an earlier, unanswered try took effect
@@ -42,7 +39,7 @@ func (h *hold) makeShared(ctx context.Context) error {
 		h.lose(errSessionOver)
 		return h.lostError()
 	case ctx.Err() == nil: // rejected
-		e.sharedNames = nil
+		e.replacements = nil
 		if errors.Is(err, zk.ErrNoAuth) && errors.Is(e.s.Multi(ctx, changes...), zk.ErrNoAuth) {
 			err = nil // the holder may not write to its znode, so it cannot warn the waiters: stay exclusive
 		}
@@ -54,6 +51,34 @@ func (h *hold) makeShared(ctx context.Context) error {
 // recordShared records that the lock has become shared.
 func (h *hold) recordShared() {
 	e := h.e
-	e.names, e.sharedNames, e.mode, e.watched = e.sharedNames, nil, Shared, false
+	e.names, e.replacements, e.mode, e.watched = e.replacements, nil, Shared, false
 	h.set(h.status().State, func(st *Status) { st.Mode, st.Node, h.nodes = Shared, e.node(), e.nodes() })
+}
+
+// renamed returns the names of znodes that have the given prefixes and the sequence numbers of
+// our own znodes. ok is false if one of these numbers does not determine the order of the queue.
+func (e *entry) renamed(prefixes []string) (names []string, ok bool) {
+	for i, prefix := range prefixes {
+		n, ok := ParseName(e.names[i])
+		if !ok || !trusted(n.Number) {
+			return nil, false
+		}
+		names = append(names, fmt.Sprintf("%s%010d", prefix, n.Number))
+	}
+	return names, true
+}
+
+// replaceOps returns the operations of a transaction that replaces our own znodes by znodes with
+// these names. create returns the request for one of them. Before it deletes a znode, the
+// transaction writes to it: waiters see this event first, and list again (see The hand-off).
+// data and version are those of the writes.
+func (e *entry) replaceOps(names []string, create func(path string) any, data []byte, version int32) (ops []any) {
+	for _, name := range names {
+		ops = append(ops, create(e.l.child(name)))
+	}
+	for _, name := range e.names {
+		node := e.l.child(name)
+		ops = append(ops, &zk.SetDataRequest{Path: node, Data: data, Version: version}, &zk.DeleteRequest{Path: node, Version: -1})
+	}
+	return ops
 }

@@ -33,6 +33,10 @@ func (sessionOver) Is(target error) bool { return target == zk.ErrSessionExpired
 type Options struct {
 	Family Family // Mutex if empty
 	Data   []byte // data of the lock's znodes, usually a description of the holder
+	// Expire is the time after which an Owned lock is released unless the owner asks for it
+	// again, in whole milliseconds. Zero means that it never expires. It needs ZooKeeper 3.5.3 with
+	// extendedTypesEnabled=true. A Lock ignores it.
+	Expire time.Duration
 	// ACL is the ACL of the lock's znodes, and of missing parents that the lock creates.
 	// If ACL is nil, the lock's znodes give everyone all permissions, and each created
 	// parent gets the ACL of its own parent; see [ContainerCreator] for an exception.
@@ -55,6 +59,8 @@ type Lock struct {
 	opt  Options
 
 	parents []zk.ACL // ACL of created parents; nil means a copy of the ACL of the znode above
+	owner   string   // hash of the owner's name; only for Owned
+	created []string // names of the persistent znodes that the current call may have created; only for Owned, guarded by turn
 
 	turn   chan struct{} // semaphore of capacity 1: serializes acquiring and releasing
 	hold   *hold         // guarded by turn; nil while nothing is held
@@ -125,18 +131,18 @@ func (l *Lock) acquire(ctx context.Context, mode Mode, wait bool) (*Lease, error
 		}
 		l.hold = nil // the lock was lost
 	}
-	h, err := l.joinQueue(ctx, mode, wait)
+	start := time.Now()
+	e, err := l.joinQueue(ctx, mode, wait)
 	if err != nil {
 		return nil, err
 	}
-	l.hold = h
-	return h.lease(mode), nil
+	l.hold = newHold(e, time.Since(start))
+	return l.hold.lease(mode), nil
 }
 
 // joinQueue joins the queue of contenders and waits for the lock. It joins the queue again
 // whenever the session ends or another client deletes the lock's znode.
-func (l *Lock) joinQueue(ctx context.Context, mode Mode, wait bool) (*hold, error) {
-	start := time.Now()
+func (l *Lock) joinQueue(ctx context.Context, mode Mode, wait bool) (*entry, error) {
 	unlisted := 0
 	for {
 		s, err := l.conn.Session(ctx)
@@ -145,7 +151,7 @@ func (l *Lock) joinQueue(ctx context.Context, mode Mode, wait bool) (*hold, erro
 		}
 		e := newEntry(l, s, mode)
 		if err = e.queue(ctx, wait); err == nil {
-			return newHold(e, time.Since(start)), nil
+			return e, nil
 		}
 		if unlisted++; ended(s) || e.listed {
 			unlisted = 0

@@ -187,6 +187,13 @@ func (c *Client) RWMutex(path string) *zklock.Lock {
 	return zklock.New(c, path, zklock.Options{Family: zklock.RW})
 }
 
+// Owned returns a lock that belongs to an owner, which can be any name, and not to this
+// client: the owner holds it until Unlock, also after Close and when the program ends. It
+// excludes the same clients as Mutex. Owned sends nothing to the server.
+func (c *Client) Owned(path, owner string) *zklock.Owned {
+	return zklock.NewOwned(c, path, owner, zklock.Options{Data: []byte("owner " + owner)})
+}
+
 // Close ends the session, and with it all of its locks, whose contexts are canceled. It
 // waits at most 5 s for a server. If no server can be reached, the locks become free when
 // the session times out.

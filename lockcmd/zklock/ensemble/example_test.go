@@ -269,3 +269,37 @@ func ExampleClient_Session() {
 	// unlock: <nil>
 	// then: the lock is not held
 }
+
+// A lock that belongs to a machine is held while the machine reboots.
+func ExampleClient_Owned() {
+	ctx := context.Background()
+	before, err := ensemble.Dial(ctx, servers, ensemble.Options{Timeout: 15 * time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	own, err := before.Owned("/locks/reboot", "web-1").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	before.Close()
+
+	after, err := ensemble.Dial(ctx, servers, ensemble.Options{Timeout: 15 * time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer after.Close()
+	if _, err := after.Owned("/locks/reboot", "web-2").TryLock(ctx); errors.Is(err, zklock.ErrBusy) {
+		fmt.Println("web-2 has to wait")
+	}
+	again, held, err := after.Owned("/locks/reboot", "web-1").Held(ctx)
+	fmt.Println("web-1 holds it:", held, "with the same token:", again.Token == own.Token, err)
+	released, err := after.Owned("/locks/reboot", "web-1").Unlock(ctx)
+	fmt.Println("released:", released, err)
+	// Output:
+	// web-2 has to wait
+	// web-1 holds it: true with the same token: true <nil>
+	// released: true <nil>
+}

@@ -15,10 +15,10 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// An ownedLock is one lock of this shell. It carries out the decisions of its lifecycle: it
+// A shellLock is one lock of this shell. It carries out the decisions of its lifecycle: it
 // requests the lock from package zklock, runs the command and releases the lock. Every event
 // goes through apply.
-type ownedLock struct {
+type shellLock struct {
 	table        *Table
 	key          key
 	env          *commands.Env
@@ -29,7 +29,7 @@ type ownedLock struct {
 }
 
 // apply applies an event to the lifecycle and carries out the resulting decisions.
-func (o *ownedLock) apply(event func()) {
+func (o *shellLock) apply(event func()) {
 	o.table.mu.Lock()
 	defer o.table.mu.Unlock()
 	event()
@@ -37,7 +37,7 @@ func (o *ownedLock) apply(event func()) {
 }
 
 // carryOut carries out the decisions of a lock's lifecycle. The caller must hold t.mu.
-func (t *Table) carryOut(o *ownedLock) {
+func (t *Table) carryOut(o *shellLock) {
 	d := o.decide()
 	for _, text := range d.notices {
 		o.notify(text)
@@ -50,17 +50,17 @@ func (t *Table) carryOut(o *ownedLock) {
 	}
 }
 
-func (o *ownedLock) notify(text string) { o.table.notifier.notify(o.env.Screen.Alert, text) }
+func (o *shellLock) notify(text string) { o.table.notifier.notify(o.env.Screen.Alert, text) }
 
 // currentStatus returns the last status of the lock that package zklock reported.
-func (o *ownedLock) currentStatus() zklock.Status {
+func (o *shellLock) currentStatus() zklock.Status {
 	o.table.mu.Lock()
 	defer o.table.mu.Unlock()
 	return o.status
 }
 
 // onStatus handles a new status of the lock. It is the Notify function of the zklock.Lock.
-func (o *ownedLock) onStatus(s zklock.Status) {
+func (o *shellLock) onStatus(s zklock.Status) {
 	left := o.closed()
 	o.apply(func() {
 		if o.statusChanged(s, left); left && s.State == zklock.Lost {
@@ -72,7 +72,7 @@ func (o *ownedLock) onStatus(s zklock.Status) {
 // acquire acquires the lock and returns its new lease. If the attempt was canceled before the
 // lease arrived, or the lease must not be kept for another reason, acquire releases the lease
 // and returns an error.
-func (o *ownedLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) {
+func (o *shellLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) {
 	defer close(a.done)
 	defer a.cancel(nil)
 	ctx := a.ctx
@@ -117,7 +117,7 @@ func (o *ownedLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) 
 
 // guard runs the command under its lease, and releases the lease when all processes of the
 // command have exited. Signals that would terminate zksh are passed on to the command.
-func (o *ownedLock) guard(ctx context.Context, c *command, spec child.Spec) error {
+func (o *shellLock) guard(ctx context.Context, c *command, spec child.Spec) error {
 	spec.Env, spec.Alert, spec.Grace = environment(o.path, c.lease), o.notify, c.grace
 	spec.Env = append(spec.Env, heldName+"="+strings.Join(o.table.heldNodes(), "\n"), fenceName+"="+o.table.fenceOf(ctx, o, c.lease))
 	spec.Left = func() time.Duration { return c.lease.Left() - killMargin }
@@ -142,7 +142,7 @@ func (o *ownedLock) guard(ctx context.Context, c *command, spec child.Spec) erro
 // watch waits until judge decides that the command must terminate, because the lease is about to
 // end or another client asked for the lock. It then sends the command's deadline to stop, and
 // sends it again whenever it becomes earlier. watch returns when over is closed.
-func (o *ownedLock) watch(c *command, stop chan time.Time, over <-chan struct{}) {
+func (o *shellLock) watch(c *command, stop chan time.Time, over <-chan struct{}) {
 	var sent time.Time
 	for {
 		var deadline time.Time
@@ -173,7 +173,7 @@ const marksTimeout = 2 * time.Second
 // marks that identify the ensemble cannot be read in time, the value does not contain them. A
 // zksh process that the command starts may then reject more writes than necessary, but never
 // fewer.
-func (t *Table) fenceOf(ctx context.Context, o *ownedLock, l *heldLease) string {
+func (t *Table) fenceOf(ctx context.Context, o *shellLock, l *heldLease) string {
 	ctx, cancel := context.WithTimeout(ctx, min(marksTimeout, l.Left()/4))
 	defer cancel()
 	lines, err := t.fence.envValue(ctx)
@@ -229,7 +229,7 @@ func forRelease(ctx context.Context) (context.Context, context.CancelFunc) {
 // release releases a lease that claim has selected. It keeps trying during elections and server
 // restarts, until ctx ends or the session timeout has passed. left is the number of remaining
 // leases. outcomeOf converts err to an outcome.
-func (o *ownedLock) release(ctx context.Context, l *heldLease) (left int, err error) {
+func (o *shellLock) release(ctx context.Context, l *heldLease) (left int, err error) {
 	limit := min(l.Timeout(), longestRelease)
 	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > releaseTimeout {
 		defer time.AfterFunc(releaseTimeout, func() {
@@ -249,14 +249,14 @@ func (o *ownedLock) release(ctx context.Context, l *heldLease) (left int, err er
 
 // claim calls lifecycle.claim. It returns the lease that the caller must release next, or nil if
 // there is none.
-func (o *ownedLock) claim(exclusiveFirst bool) (l *heldLease) {
+func (o *shellLock) claim(exclusiveFirst bool) (l *heldLease) {
 	o.apply(func() { l = o.lifecycle.claim(exclusiveFirst) })
 	return l
 }
 
 // releaseAll releases all leases, and calls failed with the outcome and error of each release
 // that fails. It stops when a release is rejected.
-func (o *ownedLock) releaseAll(ctx context.Context, failed func(outcome, error)) {
+func (o *shellLock) releaseAll(ctx context.Context, failed func(outcome, error)) {
 	for l := o.claim(false); l != nil; l = o.claim(false) {
 		_, err := o.release(ctx, l)
 		e := outcomeOf(err)

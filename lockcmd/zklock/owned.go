@@ -1,0 +1,342 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Errors that the methods of Owned return, in addition to those of Lock and Session.
+var (
+	ErrOverflow = errors.New("the sequence numbers of the lock's path have overflowed; delete the path once the lock is free")
+	ErrExpire   = errors.New("the owner holds the lock with another expiry; unlock it first")
+)
+
+// An Owned is a lock on a path that belongs to a name, the owner, and not to a session. It
+// outlives the process that acquired it, the connection and the machine: it is held until
+// somebody calls Unlock for the same owner, from any process, or until it expires
+// ([Options.Expire]).
+//
+// While an owner waits, its znode is ephemeral, so a waiter that dies leaves the queue. When
+// the owner gets the lock, one transaction replaces this znode by a persistent one with the
+// same sequence number. The lock is therefore held from that transaction on, whatever happens
+// to the session, and needs no lease.
+//
+// Owned locks exclude the locks of [Lock], Curator, go-zookeeper and kazoo, and wait for them,
+// like a Lock of the same family. An owner never has two places: if it asks again, from any
+// process, it gets the lock that it already holds. The field Options.Data should name the owner
+// for people who look at the queue.
+//
+// The methods may be called from any goroutine.
+type Owned struct{ l *Lock }
+
+// Ownership describes a lock that an owner holds.
+type Ownership struct {
+	Nodes  []string // paths of the lock's persistent znodes; a lock of family All has several
+	Token  int64    // fencing token, as in Lease.Token; the same whenever the owner asks
+	Mode   Mode
+	Since  time.Time     // when the owner got the lock, by the server's clock
+	Expire time.Duration // time after the last request of the owner at which the lock is released; 0 if it does not expire
+	Data   []byte        // data of the first znode
+	Before bool          // the owner held the lock before this request
+}
+
+// NewOwned returns the lock on a path for an owner. It sends nothing to the server. The owner
+// can be any text that is not empty.
+func NewOwned(conn Conn, path, owner string, opt Options) *Owned {
+	l := New(conn, path, opt)
+	l.owner = ownerHash(owner)
+	return &Owned{l}
+}
+
+// Lock acquires the lock for the owner. It waits until ctx ends, across lost connections and
+// sessions. If the owner already holds the lock in either mode, Lock returns it; with
+// Options.Expire, it thereby renews it. If Lock fails with ErrUnconfirmed, it is not known
+// whether the owner holds the lock: ask again, or call Unlock. After all other errors, this
+// request has changed nothing.
+func (o *Owned) Lock(ctx context.Context) (Ownership, error) { return o.acquire(ctx, Exclusive, true) }
+
+// TryLock is like Lock, but returns ErrBusy if the owner would have to wait.
+func (o *Owned) TryLock(ctx context.Context) (Ownership, error) {
+	return o.acquire(ctx, Exclusive, false)
+}
+
+// RLock is like Lock, but acquires the lock shared: others can hold it shared at the same
+// time.
+func (o *Owned) RLock(ctx context.Context) (Ownership, error) { return o.acquire(ctx, Shared, true) }
+
+// TryRLock is like TryLock, but acquires the lock shared, as RLock does.
+func (o *Owned) TryRLock(ctx context.Context) (Ownership, error) {
+	return o.acquire(ctx, Shared, false)
+}
+
+// Drain is like [Lock.Drain].
+func (o *Owned) Drain(ctx context.Context) error { return o.l.Drain(ctx) }
+
+// errOwned ends an attempt, because the owner turned out to hold the lock already.
+var errOwned = errors.New("the owner already holds the lock")
+
+func (o *Owned) acquire(ctx context.Context, mode Mode, wait bool) (Ownership, error) {
+	if err := o.l.takeTurn(ctx); err != nil {
+		return Ownership{}, err
+	}
+	defer func() { <-o.l.turn }()
+	o.l.created = nil
+	for {
+		e, err := o.l.joinQueue(ctx, mode, wait)
+		if err != nil && !errors.Is(err, errOwned) {
+			return Ownership{}, err
+		}
+		own, held, err := o.heldAfter(ctx, e)
+		switch {
+		case err != nil:
+			return Ownership{}, err
+		case !held: // the lock was released meanwhile
+			continue
+		case !own.Before:
+			return own, nil
+		}
+		switch err := o.renew(ctx, own, mode); {
+		case err == nil:
+			return own, nil
+		case !errors.Is(err, errPlaceLost):
+			return Ownership{}, err
+		}
+	}
+}
+
+// heldAfter is like Held, and sets the field Before. e is the attempt that acquired the lock, or
+// nil if the owner held it already. A lock that was acquired is returned even if ctx has ended
+// since, if a server answers within one session timeout.
+func (o *Owned) heldAfter(ctx context.Context, e *entry) (own Ownership, held bool, err error) {
+	own, held, err = o.Held(ctx)
+	if e != nil && ctx.Err() != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), e.s.State(time.Now()).Timeout)
+		defer cancel()
+		own, held, err = o.Held(ctx)
+	}
+	if err != nil && e != nil {
+		err = fmt.Errorf("%w: the owner got the lock, but %w", ErrUnconfirmed, err)
+	}
+	if held {
+		own.Before = !slices.Contains(o.l.created, path.Base(own.Nodes[0]))
+	}
+	return own, held, err
+}
+
+// renew restarts the expiry of a lock that the owner already holds. It returns an error if the
+// lock does not satisfy the request, or errPlaceLost if the lock was released meanwhile.
+func (o *Owned) renew(ctx context.Context, own Ownership, mode Mode) error {
+	switch want := o.l.opt.Expire; {
+	case mode == Exclusive && own.Mode == Shared:
+		return ErrUpgrade
+	case want > 0 && want != own.Expire:
+		return ErrExpire
+	case own.Expire == 0:
+		return nil
+	}
+	return o.inSession(ctx, func(s Session) error {
+		for _, node := range own.Nodes { // a znode expires when it has not been modified for this time
+			data, st, err := s.Get(ctx, node, nil)
+			if err == nil {
+				err = s.Multi(ctx, &zk.SetDataRequest{Path: node, Data: data, Version: st.Version})
+			}
+			if err != nil {
+				return placeLost(err)
+			}
+		}
+		return nil
+	})
+}
+
+// inSession calls f with the current session, and repeats it after connection errors, in the
+// next session if the session has ended.
+func (o *Owned) inSession(ctx context.Context, f func(Session) error) error {
+	for {
+		s, err := o.l.conn.Session(ctx)
+		if err != nil {
+			return err
+		}
+		if err = retry(ctx, s, func() error { return f(s) }); !ended(s) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Held returns the lock if the owner holds it. A waiting owner does not hold it.
+func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) {
+	err = o.inSession(ctx, func(s Session) error {
+		own, held = Ownership{}, false
+		nodes, err := o.nodes(ctx, s)
+		if err != nil || len(nodes) == 0 {
+			return err
+		}
+		data, st, err := s.Get(ctx, nodes[0], nil)
+		switch {
+		case errors.Is(err, zk.ErrNoNode): // released since the list
+			return nil
+		case err != nil:
+			return fmt.Errorf("cannot read %s: %w", nodes[0], err)
+		}
+		n, _ := ParseName(path.Base(nodes[0]))
+		own, held = Ownership{Nodes: nodes, Token: st.Czxid, Mode: n.Mode, Since: time.UnixMilli(st.Ctime), Expire: n.Expire, Data: data}, true
+		return nil
+	})
+	return own, held, err
+}
+
+// nodes returns the paths of the owner's persistent znodes.
+func (o *Owned) nodes(ctx context.Context, s Session) (nodes []string, err error) {
+	if err = s.Sync(ctx, o.l.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	children, err := s.Children(ctx, o.l.path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	for _, name := range o.l.permanentAmong(children) {
+		nodes = append(nodes, o.l.child(name))
+	}
+	return nodes, nil
+}
+
+// Unlock releases the lock if the owner holds it, whichever process acquired it. released is
+// false if the owner held nothing. The error is ErrLost if another client deleted the lock's
+// znode at the same moment. Unlock does not affect processes that wait for the owner.
+func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
+	sent := false // a delete was sent, and its outcome is not known
+	err = o.inSession(ctx, func(s Session) error {
+		nodes, err := o.nodes(ctx, s)
+		if err != nil || len(nodes) == 0 {
+			released = sent
+			return err
+		}
+		var ops []any
+		for _, node := range nodes {
+			ops = append(ops, &zk.DeleteRequest{Path: node, Version: -1})
+		}
+		err = s.Multi(ctx, ops...)
+		sent = sent || transient(err) || ctx.Err() != nil
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && sent:
+			err = zk.ErrConnectionClosed // look again: an earlier delete may have taken effect
+		case errors.Is(err, zk.ErrNoNode):
+			return ErrLost
+		}
+		released = err == nil
+		return err
+	})
+	if err != nil && sent {
+		return false, fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+	}
+	return released, err
+}
+
+// permanentAmong returns the children that are persistent znodes of the owner, in the order of
+// their sequence numbers.
+func (l *Lock) permanentAmong(children []string) (names []string) {
+	if l.owner == "" {
+		return nil
+	}
+	for _, name := range children {
+		if n, ok := ParseName(name); ok && n.Owner == l.owner && n.Permanent {
+			names = append(names, name)
+		}
+	}
+	sortByNumber(names)
+	return names
+}
+
+// makePermanent replaces the znodes of a granted attempt by persistent znodes. The znodes still
+// exist when the transaction takes effect, or it fails. So no other client can have got the lock
+// since it was granted.
+func (e *entry) makePermanent(ctx context.Context) error {
+	names, ok := e.renamed(prefixes(e.l.opt.Family, e.mode, permanentGUID(e.guid, e.l.opt.Expire)))
+	if !ok {
+		return ErrOverflow
+	}
+	e.replacements = names
+	e.l.created = append(e.l.created, names[0])
+	data, version := e.l.opt.Data, int32(0)
+	err := retry(ctx, e.s, func() error {
+		err := e.s.Multi(ctx, e.replaceOps(names, e.createPermanent(data), e.l.opt.Data, version)...)
+		if errors.Is(err, zk.ErrBadVersion) { // another client has asked the waiter to release the lock
+			if data, _, err = e.readOwn(ctx); err == nil {
+				version = -1
+				err = e.s.Multi(ctx, e.replaceOps(names, e.createPermanent(data), data, version)...)
+			}
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return errors.Join(context.Cause(ctx), e.undoReplacement())
+	case ended(e.s): // the next attempt finds the znode if the transaction took effect
+		return err
+	case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists):
+		children, err := e.syncAndList(ctx)
+		if err == nil && !slices.Contains(children, names[0]) {
+			e.replacements, err = nil, errPlaceLost
+		}
+		return placeLost(err)
+	}
+	e.replacements = nil // rejected: no earlier request took effect
+	return err
+}
+
+// createPermanent returns a function that returns the request for a persistent znode.
+func (e *entry) createPermanent(data []byte) func(path string) any {
+	return func(path string) any {
+		if ttl := e.l.opt.Expire; ttl > 0 {
+			return &zk.CreateTTLRequest{Path: path, Data: data, Acl: e.l.opt.ACL, Flags: zk.FlagTTL, Ttl: ttl.Milliseconds()}
+		}
+		return &zk.CreateRequest{Path: path, Data: data, Acl: e.l.opt.ACL}
+	}
+}
+
+// checkExpire returns an error if the server does not support znodes with a TTL. It sends a
+// transaction that contains such a create, and a check that always fails.
+func (e *entry) checkExpire(ctx context.Context) error {
+	if e.l.opt.Expire == 0 {
+		return nil
+	}
+	const never = 1 << 30 // a version that the waiter's znode does not have
+	create := e.createPermanent(nil)(e.node() + "-expire")
+	err := retry(ctx, e.s, func() error { return e.s.Multi(ctx, create, &zk.CheckVersionRequest{Path: e.node(), Version: never}) })
+	if errors.Is(err, zk.ErrBadVersion) {
+		return nil
+	}
+	return placeLost(err)
+}
+
+// undoReplacement deletes the znodes of an attempt that was canceled while the outcome of the
+// transaction in makePermanent was unknown. It waits at most for one session timeout, although
+// the caller's context has ended, because a persistent znode would remain forever.
+func (e *entry) undoReplacement() error {
+	ctx, cancel := context.WithTimeout(context.Background(), e.s.State(time.Now()).Timeout)
+	defer cancel()
+	_, err := e.remove(ctx)
+	if err != nil && ended(e.s) { // the ephemeral znodes are gone, so the transaction cannot take effect any more
+		o := &Owned{e.l}
+		err = o.inSession(ctx, func(s Session) error {
+			for _, name := range e.replacements {
+				if err := s.Multi(ctx, &zk.DeleteRequest{Path: e.l.child(name), Version: -1}); err != nil && !errors.Is(err, zk.ErrNoNode) {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+	}
+	e.names, e.replacements, e.mayExist = nil, nil, false
+	return nil
+}
