@@ -19,8 +19,12 @@ var serversCommand = &commands.Command{
 		"queries the servers of the connect string and those in the ensemble's configuration.\n\n" +
 		"The LAG column shows the number of transactions that a server still has to receive from the leader. If a server " +
 		"is not ZooKeeper, the VERSION column also names the product.\n\n" +
+		"Below the table, servers lists the known bugs of the members' ZooKeeper versions that break locks or lose data.\n\n" +
 		"The exit status is 0 if a quorum is available: a leader and more than half of the voters respond. Otherwise, it is 1.",
-	Limits:   []string{"The weights and groups of voters are ignored."},
+	Limits: []string{
+		"The weights and groups of voters are ignored.",
+		"Bugs are listed by version number only; a distribution may have fixed some of them in its package.",
+	},
 	Examples: []string{"servers -q", "servers"},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")

@@ -35,6 +35,7 @@ type Server struct {
 	Latency     string `json:"latency,omitempty"` // in milliseconds: min/avg/max
 	Connections string `json:"connections,omitempty"`
 	Watches     string `json:"watches,omitempty"`
+	Bugs        []Bug  `json:"bugs,omitempty"`    // known bugs of this version; empty for other products and unknown versions
 	Problem     string `json:"problem,omitempty"` // reason why the member did not answer
 
 	zxid int64
@@ -124,6 +125,9 @@ func askServer(ctx context.Context, e Ensemble, addr string) (s *Server, why str
 		return s, ""
 	}
 	s.Product, s.Version = productOf(text)
+	if s.Product == "" {
+		s.Bugs = BugsIn(s.Version)
+	}
 	s.Zxid, s.Latency, s.Connections = facts["Zxid"], facts["Latency min/avg/max"], facts["Connections"]
 	if n, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil { // servers of other products print decimal zxids
 		s.zxid = int64(n)
@@ -166,7 +170,8 @@ func (s *Servers) Table() render.Grid {
 	return g
 }
 
-// Text prints the table of members, and below it whether there is a quorum.
+// Text prints the table of members, and below it whether there is a quorum and which known bugs
+// the members have.
 func (s *Servers) Text(w io.Writer) error { return s.FitText(w, 0) }
 
 // FitText prints the same as Text, but makes the table fit into the given number of terminal
@@ -178,6 +183,35 @@ func (s *Servers) FitText(w io.Writer, columns int) error {
 	if s.Quorum {
 		end = "quorum"
 	}
-	_, err := fmt.Fprintf(w, "%s\n%s: %d of %d servers answer\n", strings.Join(g.Lines(), "\n"), end, s.Answered, s.Members)
+	lines := append(g.Lines(), fmt.Sprintf("%s: %d of %d servers answer", end, s.Answered, s.Members))
+	lines = append(lines, s.bugLines(columns-1)...)
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 	return err
+}
+
+// bugLines lists the known bugs of each version that has any, below a line with the version and
+// the members that run it. Lines are wrapped to the given number of terminal columns.
+func (s *Servers) bugLines(columns int) (lines []string) {
+	members, bugs, versions := map[string][]string{}, map[string][]Bug{}, []string{}
+	for _, v := range s.Servers {
+		if len(v.Bugs) == 0 {
+			continue
+		}
+		if bugs[v.Version] == nil {
+			versions = append(versions, v.Version)
+		}
+		bugs[v.Version] = v.Bugs
+		members[v.Version] = append(members[v.Version], render.Safe(v.Addr))
+	}
+	if len(versions) > 0 {
+		lines = append(lines, fmt.Sprintf("known bugs (as of %s):", bugsAsOf))
+	}
+	for _, version := range versions {
+		heading := fmt.Sprintf("ZooKeeper %s on %s", version, strings.Join(members[version], ", "))
+		lines = append(lines, render.Wrap(heading, columns, "  "))
+		for _, b := range bugs[version] {
+			lines = append(lines, render.Wrap("  "+b.String(), columns, "    "))
+		}
+	}
+	return lines
 }
