@@ -101,6 +101,7 @@ func (o *shellLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) 
 	})
 	switch {
 	case err == nil:
+		o.warnOfCounters(l)
 		return l, nil
 	case a.ctx.Err() != nil:
 		err = &commands.FinalError{Err: canceledError(o.path, a)}

@@ -33,6 +33,7 @@ import (
 // from any goroutine, but only one command runs at a time.
 type Table struct {
 	notifier notifier
+	warnings warnings
 	fence    *fence                                                    // nil if the shell has no fence
 	run      func(spec child.Spec, stop <-chan time.Time) (int, error) // runs a command; always runChild, except in tests
 
@@ -250,6 +251,7 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
 		}
 	}
+	t.warnings.probes.Wait() // they end with t.background
 	return held, errors.Join(append(errs, t.notifier.finish(ctx))...)
 }
 

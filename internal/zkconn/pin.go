@@ -205,12 +205,18 @@ func (p *Pinned) lacksContainers(ctx context.Context) (bool, error) {
 	if underLock(p.l, func() bool { return p.l.noContainers }) {
 		return true, nil
 	}
+	v, err := p.Version(ctx)
+	return v.Product != "" && !v.AtLeast(newer[jute.OpCreateContainer].minor()), err
+}
+
+// Version returns the product and version of the server to which the session is connected. It
+// asks the server once for each connection. If the server does not answer, the result is zero.
+func (p *Pinned) Version(ctx context.Context) (wire.Version, error) {
 	to, err := p.connection(ctx, "")
 	if err != nil {
-		return false, err
+		return wire.Version{}, err
 	}
-	v, err := to.Version(ctx)
-	return v.Product != "" && !v.AtLeast(newer[jute.OpCreateContainer].minor()), err
+	return to.Version(ctx)
 }
 
 // Masked reports whether the server has hidden the password hash of the ACL entry a. It does so

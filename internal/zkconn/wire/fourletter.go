@@ -50,11 +50,12 @@ func (l *Link) FourLetter(ctx context.Context, addr, command string) (string, er
 	return b.String(), nil
 }
 
-var versionPattern = regexp.MustCompile(`(?im)^(.*?) version: (?:\D*?)(\d+)\.(\d+)`)
+var versionPattern = regexp.MustCompile(`(?im)^(.*?) version: (?:\D*?)((\d+)\.(\d+)[\d.]*)`)
 
 // A Version is the product and version that a server reports.
 type Version struct {
 	Product      string // text before " version: " in the answer to srvr; empty if it contains no version
+	Number       string // complete version number, such as 3.8.4
 	Major, Minor int
 }
 
@@ -73,9 +74,9 @@ func parseVersion(answer string) (v Version) {
 		return v
 	}
 	var errs [2]error
-	v.Product = m[1]
-	v.Major, errs[0] = strconv.Atoi(m[2])
-	v.Minor, errs[1] = strconv.Atoi(m[3])
+	v.Product, v.Number = m[1], m[2]
+	v.Major, errs[0] = strconv.Atoi(m[3])
+	v.Minor, errs[1] = strconv.Atoi(m[4])
 	if errors.Join(errs[:]...) != nil {
 		return Version{}
 	}
