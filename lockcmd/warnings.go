@@ -46,7 +46,7 @@ const (
 
 // warnOfBugs warns the user if the server has known bugs that break locks. It asks the server for
 // its version only if standard error is a terminal, and never makes the lock wait for the answer.
-func (o *ownedLock) warnOfBugs() {
+func (o *shellLock) warnOfBugs() {
 	if !o.atTerminal() {
 		return
 	}
@@ -73,7 +73,7 @@ func (o *ownedLock) warnOfBugs() {
 
 // warnOfCounters warns the user if a lease shows that a counter of the servers is almost full:
 // the sequence number of its znode, or the zxid of the transaction that created the znode.
-func (o *ownedLock) warnOfCounters(l lease) {
+func (o *shellLock) warnOfCounters(l lease) {
 	if text := sequenceWarning(o.path, l.Node()); text != "" && o.table.warnings.first(l.SessionID(), "sequence number of "+o.key.path) {
 		o.warn(text)
 	}
@@ -103,7 +103,7 @@ func sequenceWarning(dir, node string) string {
 // zxid counts almost as many transactions of the current leader as it can. A standalone server
 // never elects a leader, and other products count differently. A standalone server of ZooKeeper
 // 3.4 cannot be distinguished from an ensemble.
-func (o *ownedLock) warnOfElection(ctx context.Context, zxid int64) {
+func (o *shellLock) warnOfElection(ctx context.Context, zxid int64) {
 	s, err := o.key.stay.Pin(ctx)
 	if err != nil {
 		return
@@ -120,10 +120,10 @@ func (o *ownedLock) warnOfElection(ctx context.Context, zxid int64) {
 }
 
 // warn prints a warning, unless the shell is quiet.
-func (o *ownedLock) warn(text string) { o.table.notifier.notify(o.env.Screen.Note, text) }
+func (o *shellLock) warn(text string) { o.table.notifier.notify(o.env.Screen.Note, text) }
 
 // atTerminal reports whether standard error is a terminal.
-func (o *ownedLock) atTerminal() bool {
+func (o *shellLock) atTerminal() bool {
 	columns, _ := o.env.Screen.Region(commands.Remarks).Size()
 	return columns > 0
 }
