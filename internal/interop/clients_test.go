@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -90,6 +91,7 @@ type zkshClient struct {
 	*zkconn.Session
 	notify func(zklock.Status)
 	lease  *zklock.Lease
+	owned  *zklock.Owned // the lock that this client has acquired as an owner; nil if it holds a lease
 }
 
 func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock.Status)) (*zkshClient, error) {
@@ -116,6 +118,9 @@ func (p sessionPinner) Session(ctx context.Context) (zklock.Session, error) {
 
 func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, error) {
 	family, mode, _ := strings.Cut(kind, ".")
+	if mode, owned := strings.CutSuffix(mode, ownedSuffix); owned {
+		return o.acquireAsOwner(ctx, zklock.Family(family), mode, path)
+	}
 	lock := zklock.New(sessionPinner{o.Session}, path, zklock.Options{Family: zklock.Family(family), Notify: o.notify})
 	take := lock.Lock
 	if mode == "s" {
@@ -125,8 +130,29 @@ func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, err
 	if err != nil {
 		return 0, err
 	}
-	o.lease = lease
+	o.lease, o.owned = lease, nil
 	return lease.Token(), o.check(ctx)
+}
+
+// ownedSuffix ends the kinds of zksh's locks that belong to an owner. Each client is an owner.
+const ownedSuffix = "o"
+
+func (o *zkshClient) acquireAsOwner(ctx context.Context, family zklock.Family, mode, path string) (int64, error) {
+	owner := fmt.Sprintf("owner %#x", o.Info().ID)
+	lock := zklock.NewOwned(sessionPinner{o.Session}, path, owner, zklock.Options{Family: family, Notify: o.notify})
+	take := lock.Lock
+	if mode == "s" {
+		take = lock.RLock
+	}
+	own, err := take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	o.lease, o.owned = nil, lock
+	if own.Before {
+		return 0, fmt.Errorf("%s already holds %v", owner, own.Nodes)
+	}
+	return own.Token, nil
 }
 
 // check compares the token of the lock with the czxid of its znode.
@@ -138,7 +164,16 @@ func (o *zkshClient) check(ctx context.Context) error {
 	return err
 }
 
-func (o *zkshClient) release(ctx context.Context) error { return o.lease.Unlock(ctx) }
+func (o *zkshClient) release(ctx context.Context) error {
+	if o.owned == nil {
+		return o.lease.Unlock(ctx)
+	}
+	released, err := o.owned.Unlock(ctx)
+	if err == nil && !released {
+		err = errors.New("the owner held nothing")
+	}
+	return err
+}
 
 // A goClient locks with go-zookeeper.
 type goClient struct {

@@ -25,6 +25,9 @@ var contentionGroups = []struct {
 	{"KazooShared", []string{"K-write", "K-write", "kazoo.x", "kazoo.s", "kazoo.s"}, false},
 	{"ReadWrite", []string{"C-write", "C-read", "C-read", "rw.x", "rw.s", "rw.s"}, false},
 	{"All", []string{"all.x", "all.x", "C-mutex", "C-write", "K-lock", "G-lock"}, false},
+	{"Owners", []string{"mutex.xo", "mutex.xo", "C-mutex", "G-lock", "mutex.x"}, false},
+	{"OwnersReadWrite", []string{"rw.xo", "rw.so", "rw.so", "C-write", "C-read", "rw.x"}, false},
+	{"OwnersAll", []string{"all.xo", "all.xo", "kazoo.xo", "K-lock", "C-mutex", "C-write", "G-lock"}, false},
 	{"Control", []string{"C-mutex", "K-lock"}, true},
 }
 
@@ -141,7 +144,7 @@ func (j *judge) enter(member int, token int64) {
 // checkToken checks that tokens grow. Only shared locks that are held together may get their
 // tokens in any order.
 func (j *judge) checkToken(kind string, token int64) {
-	shared := strings.HasSuffix(kind, ".s")
+	shared := strings.HasSuffix(strings.TrimSuffix(kind, ownedSuffix), ".s")
 	if token <= j.exclusive || !shared && token <= j.token {
 		j.violation("%s has token %#x after %#x", kind, token, j.token)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -72,7 +73,25 @@ func readMatrix(t *testing.T) matrix {
 			m[cell{kinds[i], kinds[j]}] = outcome
 		}
 	}
+	m.addOwned("mutex.x", "rw.x", "rw.s", "kazoo.x", "all.x")
 	return m
+}
+
+// addOwned adds cells for the same locks of zksh that belong to an owner. They have the same
+// outcomes.
+func (m matrix) addOwned(kinds ...string) {
+	for c, outcome := range maps.Clone(m) {
+		holder, contender := slices.Contains(kinds, c.holder), slices.Contains(kinds, c.contender)
+		if holder {
+			m[cell{c.holder + ownedSuffix, c.contender}] = outcome
+		}
+		if contender {
+			m[cell{c.holder, c.contender + ownedSuffix}] = outcome
+		}
+		if holder && contender {
+			m[cell{c.holder + ownedSuffix, c.contender + ownedSuffix}] = outcome
+		}
+	}
 }
 
 // exclude reports whether two kinds exclude each other in both directions. A kind that does

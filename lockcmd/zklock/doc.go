@@ -221,7 +221,8 @@
 // so an owner never has two places.
 //
 // An owned lock is held until it is released: if the owner forgets it, or its machine is gone,
-// somebody else must release it. Its token fences writes as the token of a Lease does.
+// somebody else must release it. Its token is the czxid of the ephemeral znode, so that tokens
+// grow in the order of the queue. The name of the persistent znode contains it.
 //
 // # The model
 //

@@ -54,6 +54,7 @@ type Name struct {
 	Owner     string        // hash of the owner's name; see [OwnedBy]
 	Permanent bool          // the owner holds the lock; the znode of a waiting owner is ephemeral
 	Expire    time.Duration // Options.Expire of a permanent znode; 0 if it does not expire
+	token     int64         // fencing token of a permanent znode
 }
 
 // NoNumber is the value of Name.Number for a name without a sequence number.
@@ -98,7 +99,7 @@ func ParseName(name string) (n Name, ok bool) {
 	for _, m := range markers {
 		if guid, found := strings.CutSuffix(head, m.text); found {
 			n := m.name(guid, number)
-			n.Owner, n.Permanent, n.Expire = parseOwner(n.GUID, m.family)
+			n.parseOwner(m.family)
 			return n, true
 		}
 	}
@@ -241,13 +242,16 @@ func OwnedBy(name, owner string) bool {
 
 // The znode names of an Owned contain UUIDs of version 8. The first two groups, and the third
 // after the version, are the hash of the owner. The first digit of the fourth group shows what
-// the owner does. The remaining digits are random, but for an owner that holds the lock and has
-// an expiry, the last group is the expiry in milliseconds, because servers do not show TTLs.
+// the owner does. The other 15 digits are random while the owner waits. Once it holds the lock,
+// they are the fencing token, because the czxid of the persistent znode is not the token.
 const (
 	digitWaiting = '8' // the znode is ephemeral
 	digitHolding = '9' // the znode is persistent
-	digitExpires = 'a' // the znode has a TTL
 )
+
+// expireMark precedes the expiry of an owner's lock in a znode name, in milliseconds and in
+// hexadecimal. Servers do not show the TTL of a znode.
+const expireMark = "x"
 
 // waitingGUID returns the GUID for an attempt of an Owned, with the digits of a random UUID.
 func waitingGUID(owner, random string) string {
@@ -255,36 +259,35 @@ func waitingGUID(owner, random string) string {
 }
 
 // permanentGUID returns the GUID for the persistent znodes of an attempt whose GUID is waiting.
-func permanentGUID(waiting string, expire time.Duration) string {
-	if expire == 0 {
-		return waiting[:19] + string(digitHolding) + waiting[20:]
+// ok is false if the token has more than 60 bits, which takes 268 million elections.
+func permanentGUID(waiting string, token int64, expire time.Duration) (guid string, ok bool) {
+	digits := fmt.Sprintf("%015x", uint64(token))
+	guid = waiting[:19] + string(digitHolding) + digits[:3] + "-" + digits[3:]
+	if expire > 0 {
+		guid += "-" + expireMark + strconv.FormatInt(expire.Milliseconds(), 16)
 	}
-	return waiting[:19] + string(digitExpires) + waiting[20:24] + fmt.Sprintf("%012x", expire.Milliseconds())
+	return guid, len(digits) == 15
 }
 
-// parseOwner parses a GUID of the functions above. If the GUID is another one, owner is empty.
-func parseOwner(guid string, f Family) (owner string, permanent bool, expire time.Duration) {
-	digits := strings.TrimPrefix(guid, "_c_")
+// parseOwner adds the owner to the Name of a znode of an Owned. It does nothing for other znodes.
+func (n *Name) parseOwner(f Family) {
+	digits, expire, expires := strings.Cut(strings.TrimPrefix(n.GUID, "_c_"), expireMark)
 	if f != Kazoo { // go-zookeeper's GUIDs are random digits without dashes
-		if len(digits) != 36 {
-			return "", false, 0
+		if len(strings.TrimSuffix(digits, "-")) != 36 {
+			return
 		}
 		digits = strings.ReplaceAll(digits, "-", "")
 	}
-	if !isHex(digits, 32) || digits[12] != '8' {
-		return "", false, 0
+	if !isHex(digits, 32) || digits[12] != '8' || digits[16] != digitWaiting && digits[16] != digitHolding {
+		return
 	}
-	owner = digits[:12] + digits[13:16]
-	switch digits[16] {
-	case digitWaiting:
-		return owner, false, 0
-	case digitHolding:
-		return owner, true, 0
-	case digitExpires:
-		ms, _ := strconv.ParseInt(digits[20:], 16, 64) // never fails, because 12 digits fit
-		return owner, true, time.Duration(ms) * time.Millisecond
+	n.Owner, n.Permanent = digits[:12]+digits[13:16], digits[16] == digitHolding
+	if n.Permanent {
+		n.token, _ = strconv.ParseInt(digits[17:], 16, 64) // never fails, because 15 digits fit
 	}
-	return "", false, 0
+	if ms, err := strconv.ParseInt(expire, 16, 64); expires && err == nil {
+		n.Expire = time.Duration(ms) * time.Millisecond
+	}
 }
 
 // newGUID returns a random UUID of version 4. It becomes part of the names of the lock's own

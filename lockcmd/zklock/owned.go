@@ -38,7 +38,7 @@ type Owned struct{ l *Lock }
 // Ownership describes a lock that an owner holds.
 type Ownership struct {
 	Nodes  []string // paths of the lock's persistent znodes; a lock of family All has several
-	Token  int64    // fencing token, as in Lease.Token; the same whenever the owner asks
+	Token  int64    // fencing token: the czxid of the znode with which the owner waited; the same whenever the owner asks
 	Mode   Mode
 	Since  time.Time     // when the owner got the lock, by the server's clock
 	Expire time.Duration // time after the last request of the owner at which the lock is released; 0 if it does not expire
@@ -184,7 +184,7 @@ func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) 
 			return fmt.Errorf("cannot read %s: %w", nodes[0], err)
 		}
 		n, _ := ParseName(path.Base(nodes[0]))
-		own, held = Ownership{Nodes: nodes, Token: st.Czxid, Mode: n.Mode, Since: time.UnixMilli(st.Ctime), Expire: n.Expire, Data: data}, true
+		own, held = Ownership{Nodes: nodes, Token: n.token, Mode: n.Mode, Since: time.UnixMilli(st.Ctime), Expire: n.Expire, Data: data}, true
 		return nil
 	})
 	return own, held, err
@@ -256,8 +256,9 @@ func (l *Lock) permanentAmong(children []string) (names []string) {
 // exist when the transaction takes effect, or it fails. So no other client can have got the lock
 // since it was granted.
 func (e *entry) makePermanent(ctx context.Context) error {
-	names, ok := e.renamed(prefixes(e.l.opt.Family, e.mode, permanentGUID(e.guid, e.l.opt.Expire)))
-	if !ok {
+	guid, ok := permanentGUID(e.guid, e.czxid, e.l.opt.Expire)
+	names, trusted := e.renamed(prefixes(e.l.opt.Family, e.mode, guid))
+	if !ok || !trusted {
 		return ErrOverflow
 	}
 	e.replacements = names
