@@ -26,6 +26,11 @@ func (e ensemble) Children(ctx context.Context, path string) ([]string, error) {
 	return list.Names, err
 }
 
+// Sync implements queue.Ensemble.
+func (e ensemble) Sync(ctx context.Context, path string) error {
+	return zkconn.Exec(ctx, e.s, zkconn.Sync(path))
+}
+
 // readBatch is the maximum number of znodes to read with one multiRead request. Whatever these
 // znodes contain, the reply is at most 64 MiB, well below the frame limit of 256 MiB.
 const readBatch = 64

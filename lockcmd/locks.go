@@ -135,7 +135,7 @@ func (l lockRows) FitText(w io.Writer, columns int) error {
 // it. If the lock is not free, it returns a StatusError without a message. With quiet, it prints
 // nothing, and the exit status is the only result.
 func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) error {
-	read := queue.Look
+	read := queue.LookTwice
 	if quiet {
 		read = queue.Read
 	}

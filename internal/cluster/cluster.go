@@ -1,5 +1,6 @@
 // Package cluster asks the servers of a ZooKeeper ensemble about themselves (FindServers), their
-// sessions (FindSession, Ephemerals, FindWatches) and the addresses of clients (FindClients). It
+// sessions (FindSession, LeaderSessions, Ephemerals, FindWatches) and the addresses of clients
+// (FindClients). It
 // uses four-letter commands, and is independent of locks. Start reading at Ensemble: all
 // requests to servers are made through it.
 package cluster

@@ -17,6 +17,13 @@ type member struct {
 // answered.
 const membersNotReported = "the ensemble does not report its members"
 
+// Members returns the addresses of all servers of the ensemble: those in the connect string and
+// the others in the ensemble's configuration.
+func Members(ctx context.Context, e Ensemble) []string {
+	addrs, _, _ := findMembers(ctx, e)
+	return addrs
+}
+
 // findMembers returns the addresses of all servers to ask: the servers in the connect string and
 // the other members in the ensemble's configuration. It also returns these members, which a
 // stand-alone server does not have. configured reports whether the configuration could be read.

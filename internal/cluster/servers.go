@@ -75,21 +75,20 @@ func FindServers(ctx context.Context, e Ensemble) *Servers {
 // deriveQuorum determines whether there is a quorum, and how far each server lags behind, from
 // the replies of all servers.
 func (s *Servers) deriveQuorum() {
-	serving, leads, furthest := 0, false, int64(0)
+	serving, led, furthest := 0, false, int64(0)
 	for _, v := range s.Servers {
 		furthest = max(furthest, v.zxid)
 		if v.Role != "" {
 			s.Answered++
 		}
-		switch v.Role {
-		case "leader", "standalone":
-			leads = true
-			serving++
-		case "follower":
+		if leads(v.Role) {
+			led = true
+		}
+		if leads(v.Role) || v.Role == "follower" {
 			serving++
 		}
 	}
-	s.Quorum = leads && 2*serving > s.Voters
+	s.Quorum = led && 2*serving > s.Voters
 	for _, v := range s.Servers {
 		switch {
 		case v.Zxid == "":
@@ -100,6 +99,9 @@ func (s *Servers) deriveQuorum() {
 		}
 	}
 }
+
+// leads reports whether a server with this role executes the writes of its ensemble.
+func leads(role string) bool { return role == "leader" || role == "standalone" }
 
 // maxProblem is the maximum width of an unexpected reply that becomes a Server's Problem, in
 // terminal columns. A longer reply is truncated.

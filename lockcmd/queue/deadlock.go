@@ -23,6 +23,7 @@ const (
 	disconnectedFound = "disconnected" // a client without a connection holds a lock
 	familiesFound     = "families"     // lock recipes that ignore each other are used on the same path
 	overdueFound      = "overdue"      // an owner holds a lock that should have expired
+	orphanFound       = "orphan"       // the session of an ephemeral znode no longer exists
 )
 
 // Deadlocks is the result of a search for deadlocks in the queues below a path.
@@ -71,33 +72,71 @@ func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks
 	if s.Walked != "" {
 		d.NotTold = append(d.NotTold, "no server listed the queues, so zksh searched the tree: "+s.Walked)
 	}
-	if s.NoClients != "" {
-		d.NotTold = append(d.NotTold, "holders without a connection: "+s.NoClients)
-	}
+	suspected := d.suspects(ctx, e, s)
 	w := cluster.FindWatches(ctx, e)
 	if w.Why != "" {
 		d.NotTold = append(d.NotTold, "waiters that watch no contender: "+w.Why)
 	}
 	first := s.findings(e, w)
-	if len(first) == 0 {
+	if len(first)+len(suspected) == 0 {
 		return d, nil
 	}
-	select {
-	case <-time.After(recheckPause):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	again := &Survey{Path: root}
-	if err := again.read(ctx, e, findingPaths(first)); err != nil {
+	if err := pause(ctx, recheckPause); err != nil {
 		return nil, err
 	}
-	still := again.findings(e, cluster.FindWatches(ctx, e))
+	again := &Survey{Path: root}
+	dirs := findingPaths(first)
+	for _, dir := range suspected {
+		dirs = append(dirs, dir)
+	}
+	slices.Sort(dirs)
+	dirs = slices.Compact(dirs)
+	unconfirmed, err := confirmOrphans(ctx, e, root, suspected, func() ([]*Queue, error) {
+		err := again.read(ctx, e, dirs)
+		return again.Queues, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.missOrphans(unconfirmed)
+	d.add(first, again, again.findings(e, cluster.FindWatches(ctx, e)))
+	return d, nil
+}
+
+// suspects returns the possible orphans of the survey.
+func (d *Deadlocks) suspects(ctx context.Context, e TreeEnsemble, s *Survey) map[string]string {
+	if s.NoClients != "" {
+		d.NotTold = append(d.NotTold, "holders without a connection, and orphans: "+s.NoClients)
+		return nil
+	}
+	table, err := cluster.LeaderSessions(ctx, e)
+	d.missOrphans(err)
+	if err != nil {
+		return nil
+	}
+	return suspects(s.Queues, table)
+}
+
+// missOrphans records that orphans cannot be found, unless why is nil.
+func (d *Deadlocks) missOrphans(why error) {
+	if why != nil {
+		d.NotTold = append(d.NotTold, "orphans: "+why.Error())
+	}
+}
+
+// add adds the findings that were seen twice. first contains the findings of the first search,
+// again is the second search, and still contains its findings.
+func (d *Deadlocks) add(first []*Finding, again *Survey, still []*Finding) {
 	for _, f := range first {
 		if again.hasAll(f) && (!f.transient() || slices.ContainsFunc(still, f.same)) {
 			d.Findings = append(d.Findings, f)
 		}
 	}
-	return d, nil
+	for _, f := range still {
+		if f.Kind == orphanFound { // confirmOrphans reports only those that it saw twice
+			d.Findings = append(d.Findings, f)
+		}
+	}
 }
 
 // findingPaths returns the sorted paths of all queues that occur in a list of findings.
@@ -135,9 +174,12 @@ func (f *Finding) nodes() (list []string) {
 	return list
 }
 
-// identity returns a string that identifies the contender's znode: its path and the zxid of its
-// creation. A znode that was deleted and created again has another identity.
-func (c *Contender) identity() string { return fmt.Sprintf("%s %d", c.nodes[0].path, c.stat.Czxid) }
+// identity returns a string that identifies the contender's znode: its path, the zxid of its
+// creation, and the session that owns it. A znode that was deleted and created again has another
+// identity.
+func (c *Contender) identity() string {
+	return fmt.Sprintf("%s %d %d", c.nodes[0].path, c.stat.Czxid, c.stat.EphemeralOwner)
+}
 
 // hasAll reports whether all contenders of the finding f are still in the queues of the survey.
 func (s *Survey) hasAll(f *Finding) bool {
@@ -159,11 +201,12 @@ func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 	for _, q := range s.Queues {
 		list = append(list, q.selfWaits()...)
 		list = append(list, q.unwatched(e, w)...)
+		list = append(list, q.orphans()...)
 		for _, c := range q.holders() {
 			if f := q.overdue(c); f != nil {
 				list = append(list, f)
 			}
-			if c.Client == cluster.NoConnection {
+			if c.Client == cluster.NoConnection && c.Orphan == nil {
 				list = append(list, &Finding{disconnectedFound, q.Path + " is held by a client without a connection, until its session expires",
 					[]Step{{Path: q.Path, Contender: c}}, q.removal(c)})
 			}
@@ -280,7 +323,7 @@ func (q *Queue) unwatched(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 	}
 	for _, c := range q.Contenders {
 		ahead := q.ahead(c)
-		if len(ahead) == 0 || c.Session == "" || !c.waitsForAll && !slices.Contains(watchingKinds, c.Kind) {
+		if len(ahead) == 0 || c.Session == "" || c.Orphan != nil || !c.waitsForAll && !slices.Contains(watchingKinds, c.Kind) {
 			continue
 		}
 		set := w.Paths[c.stat.EphemeralOwner]

@@ -68,6 +68,15 @@ var deadlockCases = map[string]struct {
 		f.make(2, "", "/l/lock-0000000002")
 	}, "", "", ""},
 	"a holder that is gone": {func(f *fakeEnsemble) { f.make(9, "", "/l/"+lock1) }, disconnectedFound, "0x9", "unlock --force " + lock1 + " /l"},
+	"an orphan": {func(f *fakeEnsemble) {
+		f.make(1, "", "/l/"+lock1)
+		f.make(9, "", "/l/"+lock2)
+		f.gone[9] = true
+	}, orphanFound, "0x9", "unlock --force " + lock2 + " /l"},
+	"an orphan that holds": {func(f *fakeEnsemble) {
+		f.make(9, "", "/l/"+lock1)
+		f.gone[9] = true
+	}, orphanFound, "0x9", "unlock --force " + lock1 + " /l"},
 	"families": {func(f *fakeEnsemble) {
 		f.make(1, "", "/l/"+lock1)
 		f.make(2, "", "/l/"+write4)
@@ -115,7 +124,7 @@ func TestFindDeadlocks(t *testing.T) {
 					}
 					return
 				}
-				if f.listCalls != 2 || time.Since(start) < recheckPause {
+				if f.listCalls != 2 && c.kind != orphanFound || time.Since(start) < recheckPause {
 					t.Errorf("%d cuts in %v", f.listCalls, time.Since(start))
 				}
 				found := d.Findings[0]
@@ -184,10 +193,10 @@ func TestUnavailableCommands(t *testing.T) {
 		deadlockCases["crossed"].make(f)
 		deadlockCases["a holder that is gone"].make(f)
 		d, err := FindDeadlocks(t.Context(), f, "/")
-		if err != nil || kinds(d) != cycleFound || len(d.NotTold) != 3 {
+		if err != nil || kinds(d) != cycleFound || len(d.NotTold) != 3 || strings.Count(strings.Join(d.NotTold, ";"), "orphans: ") != 1 {
 			t.Fatalf("%q, %v, %q", kinds(d), err, d.NotTold)
 		}
-		for i, word := range []string{"dump", "cons", "wchc"} {
+		for i, word := range []string{"dump", "cons", "wchc"} { // without cons, dump is not asked for orphans
 			if !strings.Contains(d.NotTold[i], word+" is not allowed") && word != "cons" {
 				t.Errorf("%q", d.NotTold[i])
 			}

@@ -47,11 +47,16 @@ type fakeEnsemble struct {
 	answersDump  bool                                                   // the server allows dump and wchc
 	mntrCounters map[string]int64                                       // counters in mntr; nil if mntr is not allowed
 	watch        map[int64][]string                                     // data watches, by session
+	gone         map[int64]bool                                         // sessions that are missing in the leader's table
+	unlisted     map[string]bool                                        // ephemeral znodes that the leader does not list
+	onDump       func()                                                 // called when dump is answered, with mu held; nil for nothing
+	role         string                                                 // reply to srvr
+	calls        []string                                               // calls of Sync, Lists and Children, and the four-letter command dump
 	err          error                                                  // error of each request
 }
 
 func newFakeEnsemble() *fakeEnsemble {
-	return &fakeEnsemble{znodes: map[string]Node{"/": {Stat: &zk.Stat{}}}, hosts: []string{"h:2181"},
+	return &fakeEnsemble{znodes: map[string]Node{"/": {Stat: &zk.Stat{}}}, hosts: []string{"h:2181"}, role: "standalone", gone: map[int64]bool{}, unlisted: map[string]bool{},
 		cons: func(context.Context, string) (string, error) { return "", errors.New("no cons here") }}
 }
 
@@ -77,6 +82,7 @@ func (f *fakeEnsemble) Children(_ context.Context, dir string) (names []string, 
 	if _, ok := f.znodes[dir]; !ok {
 		return nil, zk.ErrNoNode
 	}
+	f.calls = append(f.calls, "read")
 	for p := range f.znodes {
 		if p != "/" && path.Dir(p) == dir {
 			names = append(names, path.Base(p))
@@ -98,6 +104,14 @@ func (f *fakeEnsemble) Nodes(_ context.Context, paths []string) (nodes []Node, e
 		nodes = append(nodes, n)
 	}
 	return nodes, f.err
+}
+
+// Sync implements Ensemble.
+func (f *fakeEnsemble) Sync(context.Context, string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, "sync")
+	return f.err
 }
 
 // Watch implements WatchableEnsemble.
@@ -164,18 +178,31 @@ func (f *fakeEnsemble) Word(ctx context.Context, addr, word string) (string, err
 			fmt.Fprintf(&b, "%s\t%d\n", name, n)
 		}
 		return b.String(), nil
+	case word == "srvr":
+		return "Zookeeper version: 3.8.0\nMode: " + f.role + "\n", nil
 	case !f.answersDump:
 		return rejection(word), nil
 	case word == "wchc":
 		return f.sections("", f.watch), nil
 	}
+	f.calls = append(f.calls, "dump")
 	owned := map[int64][]string{}
 	for p, n := range f.znodes {
-		if n.Stat != nil && isSession(n.Stat.EphemeralOwner) {
+		if n.Stat != nil && isSession(n.Stat.EphemeralOwner) && !f.unlisted[p] {
 			owned[n.Stat.EphemeralOwner] = append(owned[n.Stat.EphemeralOwner], p)
 		}
 	}
-	return fmt.Sprintf("SessionTracker dump:\n\t0x9\nephemeral nodes dump:\nSessions with Ephemerals (%d):\n%sConnections dump:\n", len(owned), f.sections(":", owned)), nil
+	if f.onDump != nil {
+		defer f.onDump()
+	}
+	sessions := ""
+	for id := int64(1); id <= 9; id++ {
+		if !f.gone[id] {
+			sessions += fmt.Sprintf("\t0x%x\n", id)
+		}
+	}
+	return fmt.Sprintf("SessionTracker dump:\nSession Sets (1)/(9):\n9 expire at Thu Nov 26 04:34:42 UTC 2026:\n%sephemeral nodes dump:\nSessions with Ephemerals (%d):\n%sConnections dump:\n",
+		sessions, len(owned), f.sections(":", owned)), nil
 }
 
 // rejection is a server's reply to a four-letter command that is not in its whitelist.

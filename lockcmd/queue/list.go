@@ -21,6 +21,11 @@ func (q *Queue) Remarks() []string {
 	for _, w := range q.Warnings {
 		lines = append(lines, "warning: "+w)
 	}
+	for _, c := range q.Contenders {
+		if c.Orphan != nil {
+			lines = append(lines, render.Safe("orphan: "+c.Orphan.Problem+"; to remove it, run: "+c.Orphan.Command))
+		}
+	}
 	if n := len(q.Ignored); n > 0 {
 		text := "ignored: " + strings.Join(q.Ignored[:min(n, maxIgnored)], ", ")
 		if n > maxIgnored {

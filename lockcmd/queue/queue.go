@@ -5,7 +5,8 @@
 //
 // Begin reading with Queue and Contender, and with Read, which reads one queue. LookAll reads
 // all queues below a path, and Follow reports the changes of one queue. FindDeadlocks searches
-// for deadlocks, and Wait.Deadlock searches for one that blocks a wait of this client.
+// for deadlocks, and Wait.Deadlock searches for one that blocks a wait of this client. LookTwice
+// and FindDeadlocks also find orphans, and CompareMembers compares the queues of several servers.
 //
 // This package is part of the program zksh and may change at any time.
 package queue
@@ -60,6 +61,8 @@ type Contender struct {
 	Owner      string `json:"owner,omitempty"`
 	Persistent bool   `json:"persistent,omitempty"` // the znode belongs to no session
 	Expire     string `json:"expire,omitempty"`     // time after the last request of the owner at which the server deletes the znode
+
+	Orphan *Orphan `json:"orphan,omitempty"` // nil unless the contender is an orphan
 
 	nodes       []*node
 	stat        *zk.Stat

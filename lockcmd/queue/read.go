@@ -27,6 +27,9 @@ type znodeReader interface {
 type Ensemble interface {
 	znodeReader
 	cluster.Ensemble
+	// Sync waits until the client's server has executed every transaction that the leader had
+	// begun before the call.
+	Sync(ctx context.Context, path string) error
 }
 
 // A Node contains the data and the Stat of a znode that was read.

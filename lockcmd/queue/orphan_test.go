@@ -1,0 +1,176 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// newOrphanEnsemble returns an ensemble in which session 9, the first of /l, exists no longer.
+func newOrphanEnsemble() *fakeEnsemble {
+	f := newCaseEnsemble()
+	f.make(9, "", "/l/"+lock1)
+	f.make(1, "", "/l/"+lock2)
+	f.addWatches("/l/" + lock2 + " > /l/" + lock1)
+	f.gone[9] = true
+	return f
+}
+
+// orphans returns the names of the orphans that locks PATH and locks --deadlocks find.
+func (f *fakeEnsemble) orphans(t *testing.T) (names []string) {
+	t.Helper()
+	q, err := LookTwice(t.Context(), f, "/l")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range q.Contenders {
+		if c.Orphan != nil {
+			names = append(names, c.Nodes[0])
+		}
+	}
+	return names
+}
+
+// An orphan is reported, with the command that removes it. The leader's table is read only
+// between two readings of the queue, and the second time after a sync.
+func TestOrphan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newOrphanEnsemble()
+		start := time.Now()
+		q, err := LookTwice(t.Context(), f, "/l")
+		if err != nil || time.Since(start) < recheckPause {
+			t.Fatal(err, time.Since(start))
+		}
+		o := q.Contenders[0].Orphan
+		if o == nil || q.Contenders[1].Orphan != nil {
+			t.Fatalf("%+v", q.Contenders)
+		}
+		if diff := cmp.Diff([]string{"read", "dump", "sync", "read", "dump", "read"}, f.calls); diff != "" {
+			t.Error(diff)
+		}
+		want := "orphan: " + lock1 + " in the queue of /l belongs to session 0x9, which no longer exists, so no server deletes the znode; to remove it, run: unlock --force " + lock1 + " /l"
+		if got := strings.Join(q.Remarks(), "\n"); got != want {
+			t.Error(got)
+		}
+	})
+}
+
+// If the leader does not list the znode, it may lack the znode, so that it cannot be removed.
+func TestOrphanThatTheLeaderLacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newOrphanEnsemble()
+		f.unlisted["/l/"+lock1] = true
+		q, err := LookTwice(t.Context(), f, "/l")
+		if err != nil || !strings.HasSuffix(q.Contenders[0].Orphan.Problem, "the leader does not list it; to see whether the leader has it, run: servers --compare /l") {
+			t.Errorf("%+v, %v", q.Contenders[0].Orphan, err)
+		}
+	})
+}
+
+// Neither locks PATH nor locks --deadlocks reports an orphan without proof. The function
+// meanwhile is called between the two checks.
+func TestNoOrphan(t *testing.T) {
+	nothing := func(*fakeEnsemble) {}
+	for name, test := range map[string]struct {
+		before, meanwhile func(f *fakeEnsemble)
+		quick             bool // no second check is necessary
+	}{
+		"a live session without a connection": {func(f *fakeEnsemble) { delete(f.gone, 9) }, nothing, true},
+		"a connected client": {func(f *fakeEnsemble) {
+			f.gone[2] = true
+			f.make(2, "", "/l/"+lock1)
+		}, nothing, true},
+		"an owned lock":                        {func(f *fakeEnsemble) { f.make(0, "", "/l/"+lock1) }, nothing, true},
+		"dump is not allowed":                  {func(f *fakeEnsemble) { f.answersDump = false }, nothing, true},
+		"a follower":                           {func(f *fakeEnsemble) { f.role = "follower" }, nothing, true},
+		"a table without the client's session": {func(f *fakeEnsemble) { f.gone[1] = true }, nothing, true},
+		"a session that was missing once":      {nothing, func(f *fakeEnsemble) { delete(f.gone, 9) }, false},
+		"a znode that is gone":                 {nothing, func(f *fakeEnsemble) { delete(f.znodes, "/l/"+lock1) }, false},
+		"another znode of the same name":       {nothing, func(f *fakeEnsemble) { f.make(9, "", "/l/"+lock1) }, false},
+		"another owner": {nothing, func(f *fakeEnsemble) {
+			stat := *f.znodes["/l/"+lock1].Stat
+			stat.EphemeralOwner = 8
+			f.znodes["/l/"+lock1], f.gone[8] = Node{Stat: &stat}, true
+		}, false},
+		"a client that reconnects": {nothing, connectNine, false},
+		"the leader changes":       {nothing, func(f *fakeEnsemble) { f.role = "follower" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, path := range []bool{true, false} {
+					f := newOrphanEnsemble()
+					test.before(f)
+					time.AfterFunc(recheckPause/2, func() {
+						f.mu.Lock()
+						defer f.mu.Unlock()
+						test.meanwhile(f)
+					})
+					if path {
+						if got := f.orphans(t); len(got) > 0 {
+							t.Error(got)
+						}
+					} else if d, err := FindDeadlocks(t.Context(), f, "/"); err != nil || strings.Contains(kinds(d), orphanFound) {
+						t.Error(kinds(d), err)
+					}
+					if synced := slices.Contains(f.calls, "sync"); test.quick && path && synced {
+						t.Error("a second check")
+					}
+					time.Sleep(recheckPause) // until meanwhile has been called
+				}
+			})
+		})
+	}
+}
+
+// A contender is not reported if its znode disappears, or its client connects, after the leader
+// was asked for the second time.
+func TestOrphanThatDisappearsLast(t *testing.T) {
+	for name, change := range map[string]func(f *fakeEnsemble){
+		"znode":      func(f *fakeEnsemble) { delete(f.znodes, "/l/"+lock1) },
+		"connection": connectNine,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newOrphanEnsemble()
+				f.onDump = func() {
+					if strings.Count(strings.Join(f.calls, " "), "dump") == 2 {
+						change(f)
+					}
+				}
+				if got := f.orphans(t); len(got) > 0 {
+					t.Error(got)
+				}
+			})
+		})
+	}
+}
+
+// connectNine makes the client of session 9 connect.
+func connectNine(f *fakeEnsemble) {
+	f.cons = func(context.Context, string) (string, error) {
+		return " /h:9[1](queued=0,sid=0x9)\n /h:1[1](queued=0,sid=0x1)\n", nil
+	}
+}
+
+// locks --deadlocks says why it cannot find orphans, once.
+func TestOrphansCannotBeFound(t *testing.T) {
+	for want, change := range map[string]func(f *fakeEnsemble){
+		"orphans: the four-letter command dump is not allowed; add it to 4lw.commands.whitelist on the servers": func(f *fakeEnsemble) { f.answersDump = false },
+		"orphans: no server is the leader; to see the state of each server, run: servers":                       func(f *fakeEnsemble) { f.role = "follower" },
+		"orphans: h:2181 does not list the session of this client":                                              func(f *fakeEnsemble) { f.gone[1] = true },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newOrphanEnsemble()
+			change(f)
+			d, err := FindDeadlocks(t.Context(), f, "/")
+			if err != nil || strings.Count(strings.Join(d.NotTold, "\n"), "orphans: ") != 1 || !strings.Contains(strings.Join(d.NotTold, "\n"), want) {
+				t.Errorf("%q, %v; want %s", d.NotTold, err, want)
+			}
+		})
+	}
+}
