@@ -21,7 +21,8 @@ func (t *Table) locksCommand() *commands.Command {
 		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of " +
 			"the lock at that path, no matter which client created it: the holder and the clients that wait (STATE), and " +
 			"the data that each client left about itself (WHO). The exit status is 75 if a client holds the lock, and 0 if the " +
-			"lock is free.\n\n" +
+			"lock is free. If a contender is an orphan (its session no longer exists, but its znode does), locks says so after " +
+			"checking twice, 2 s apart, and prints the command that removes the znode.\n\n" +
 			wholeHelp,
 		Limits: []string{
 			"--deadlocks sees sessions, not threads, so two threads of a Curator client can look like a deadlock.",

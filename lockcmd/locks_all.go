@@ -12,8 +12,8 @@ import (
 const wholeHelp = "With -R, locks shows all queues below the path, of any client, the longest wait first. It finds them with a single " +
 	"request to a server (the four-letter command dump) if the server allows this, and otherwise by walking the tree.\n\n" +
 	"With --deadlocks, locks searches all queues for sessions that wait for each other, a session that is in a queue " +
-	"twice, a reader that wants to write, a waiter that does not watch any contender, a holder without a connection, and " +
-	"recipes that ignore each other. It reports a finding only after seeing it twice, 2 s apart, and prints the command " +
+	"twice, a reader that wants to write, a waiter that does not watch any contender, a holder without a connection, " +
+	"recipes that ignore each other, and orphans: ephemeral znodes whose session no longer exists. It reports a finding only after seeing it twice, 2 s apart, and prints the command " +
 	"that resolves it. The exit status is 1 if there is a finding, and 0 if there is none."
 
 // rootOf returns the path argument of a command that searches a subtree, or / if there is no

@@ -33,7 +33,7 @@ func TestOrphan(t *testing.T) {
 		t.Error(got)
 	}
 	found := runCommand(t, b.Session, render.Text, 1, "locks", "--deadlocks", b.root)
-	if got := found.Printed(); strings.Count(got, "problem: "+node) != 1 || !strings.HasSuffix(got, "\n  to resolve it: "+command+"\n") || strings.Contains(got, "is held by a client without") {
+	if got := found.Printed(); !strings.HasPrefix(got, "problem: "+node) || strings.Count(got, "\n  to resolve it: "+command+"\n") != 1 || strings.Contains(got, "is held by a client without") {
 		t.Error(got)
 	}
 	if got := runCommand(t, b.Session, render.JSON, 1, "locks", "--deadlocks", b.root).Printed(); !strings.Contains(got, `"kind":"orphan"`) {

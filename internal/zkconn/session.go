@@ -99,6 +99,14 @@ func (s *Session) Second() (*Session, error) {
 	return Open(cfg)
 }
 
+// Member opens a second session, on one server of the same ensemble, with the current
+// configuration and credentials of s. The new session has the same chroot, and drops its events.
+func (s *Session) Member(addr string) (*Session, error) {
+	cfg := s.currentConfig()
+	cfg.Servers, cfg.NoEvents = addr+s.Servers().Chroot, true
+	return Open(cfg)
+}
+
 // Elsewhere opens a second session, on the ensemble that spec names: a connect string or a
 // cluster name. It uses the same configuration as Connect would. If s has a Fence, the writes of
 // the new session are fenced, too. The new session drops its events.

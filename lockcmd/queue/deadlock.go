@@ -124,16 +124,17 @@ func (d *Deadlocks) missOrphans(why error) {
 	}
 }
 
-// add adds the findings that were seen twice. first contains the findings of the first search,
+// add adds the findings that were seen twice, beginning with the orphans, because they can be the
+// cause of the others. first contains the findings of the first search,
 // again is the second search, and still contains its findings.
 func (d *Deadlocks) add(first []*Finding, again *Survey, still []*Finding) {
-	for _, f := range first {
-		if again.hasAll(f) && (!f.transient() || slices.ContainsFunc(still, f.same)) {
+	for _, f := range still {
+		if f.Kind == orphanFound { // confirmOrphans reports only those that it saw twice
 			d.Findings = append(d.Findings, f)
 		}
 	}
-	for _, f := range still {
-		if f.Kind == orphanFound { // confirmOrphans reports only those that it saw twice
+	for _, f := range first {
+		if again.hasAll(f) && (!f.transient() || slices.ContainsFunc(still, f.same)) {
 			d.Findings = append(d.Findings, f)
 		}
 	}

@@ -60,13 +60,22 @@ func TestOrphan(t *testing.T) {
 	})
 }
 
+// If all clients are connected, the queue is read once, and no server is asked for its sessions.
+func TestLookTwiceAtConnectedClients(t *testing.T) {
+	f := newCaseEnsemble()
+	f.make(1, "", "/l/"+lock1)
+	if _, err := LookTwice(t.Context(), f, "/l"); err != nil || strings.Join(f.calls, " ") != "read" {
+		t.Errorf("%q, %v", f.calls, err)
+	}
+}
+
 // If the leader does not list the znode, it may lack the znode, so that it cannot be removed.
 func TestOrphanThatTheLeaderLacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newOrphanEnsemble()
 		f.unlisted["/l/"+lock1] = true
 		q, err := LookTwice(t.Context(), f, "/l")
-		if err != nil || !strings.HasSuffix(q.Contenders[0].Orphan.Problem, "the leader does not list it; to see whether the leader has it, run: servers --compare /l") {
+		if err != nil || !strings.HasSuffix(q.Contenders[0].Orphan.Problem, "so no server deletes the znode; the leader does not list the znode, so the servers may disagree (servers --compare /l)") {
 			t.Errorf("%+v, %v", q.Contenders[0].Orphan, err)
 		}
 	})

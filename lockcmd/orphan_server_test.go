@@ -1,0 +1,115 @@
+package lockcmd
+
+import (
+	"errors"
+	"hash/adler32"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
+)
+
+// orphanSession is the owner of the znode in a snapshot of orphanSnapshot. It does not exist.
+const orphanSession = 0x100000000000001
+
+// orphanSnapshot returns a snapshot of ZooKeeper without sessions, in which the last of the
+// znodes is ephemeral.
+func orphanSnapshot(zxid int64, znodes ...string) []byte {
+	e := jute.Encoder{B: []byte("ZKSN")}
+	e.Int(2)   // version
+	e.Long(-1) // dbid
+	e.Int(0)   // sessions
+	e.Int(0)   // ACLs
+	for i, path := range append([]string{"", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}, znodes...) {
+		owner := int64(0)
+		if i == len(znodes)+3 {
+			owner = orphanSession
+		}
+		e.String(path)
+		e.Buffer(nil)
+		e.Long(-1)         // ACL: world:anyone:cdrwa
+		e.Long(zxid, zxid) // czxid, mzxid
+		e.Long(1, 1)       // ctime, mtime
+		e.Int(0, 0, 0)     // versions
+		e.Long(owner, zxid)
+	}
+	e.String("/")
+	e.Long(int64(adler32.Checksum(e.B)))
+	e.String("/")
+	return e.B
+}
+
+// A real leader forgets an ephemeral znode without a session when it starts, but its followers
+// keep the znode. locks names the orphan and says that the leader does not list it, and
+// servers --compare shows the difference. As the manual says, create and delete remove the znode.
+func TestOrphanOnFollowers(t *testing.T) {
+	servers := zktest.Ensemble(t, 3)
+	const zxid, queue, node = 0x1000000ff, "/q", uuid + "-lock-0000000001"
+	for _, s := range servers {
+		s.Stop()
+		for _, pattern := range []string{filepath.Join(s.Logs(), "log.*"), filepath.Join(s.Snapshots(), "snapshot.*")} {
+			files, err := filepath.Glob(pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				if err := os.Remove(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(s.Snapshots(), "snapshot.1000000ff"), orphanSnapshot(zxid, queue, queue+"/"+node), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var starting sync.WaitGroup
+	for _, s := range servers {
+		starting.Go(s.Restart)
+	}
+	starting.Wait()
+	var addrs []string
+	leader := ""
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr())
+		if s.Leads() {
+			leader = s.Addr()
+		}
+	}
+	s := open(t, strings.Join(addrs, ","), usualTimeout)
+	for s.Info().Addr == leader { // only the followers have the znode
+		s = open(t, strings.Join(addrs, ","), usualTimeout)
+	}
+	notes := ""
+	zktest.Eventually(t, "all servers report their clients", func() bool {
+		notes = runCommand(t, s, render.Text, 75, "locks", queue).Notes()
+		return !strings.Contains(notes, "client addresses")
+	})
+	if !strings.Contains(notes, "orphan: "+node) || !strings.Contains(notes, "belongs to session 0x100000000000001, which no longer exists") ||
+		!strings.Contains(notes, "the servers may disagree (servers --compare "+queue+"); to remove it, run: unlock --force "+node+" "+queue) {
+		t.Error(notes)
+	}
+	got := runCommand(t, s, render.Text, 1, "servers", "--compare", queue).Printed()
+	if !strings.Contains(got, "\n"+queue+"/"+node+"  exists  no     "+leader+"\n") || strings.Count(got, "  yes ") != 1 {
+		t.Error(got)
+	}
+	ctx := zktest.Within(t)
+	if err := zkconn.Exec(ctx, s, zkconn.Delete(queue+"/"+node, -1)); !errors.Is(err, zkconn.NoNode) {
+		t.Error(err)
+	}
+	// The leader creates the znode, although the followers cannot. All of them can delete it then.
+	if err := zkconn.Exec(ctx, s, zkconn.Create(queue+"/"+node, nil, zkconn.OpenACL(), zkconn.CreateMode{})); !errors.Is(err, zkconn.NodeExists) {
+		t.Error(err)
+	}
+	if err := zkconn.Exec(ctx, s, zkconn.Delete(queue+"/"+node, -1)); err != nil {
+		t.Error(err)
+	}
+	if got := runCommand(t, s, render.Text, 0, "servers", "--compare", queue).Printed(); got != "3 of 3 members agree on "+queue+" (1 znode)\n" {
+		t.Error(got)
+	}
+}
