@@ -84,6 +84,9 @@ func TestChaos(t *testing.T) {
 	c.join(alone, exclusive, "batch", seed).trip = (*chaosClient).batch
 	told := c.join(alone, exclusive, "lines", seed)
 	told.trip, told.neverStopped = (*chaosClient).lineBatch, true
+	for i := range 2 {
+		c.join(alone, exclusive, fmt.Sprint("owner-", i), seed).trip = (*chaosClient).holdAsOwner
+	}
 	c.join(alone, foreign, "curator", seed).trip = (&foreignClient{kind: "C-mutex", program: curator}).hold
 	c.join(alone, foreign, "kazoo", seed).trip = (&foreignClient{kind: "K-lock", program: kazoo}).hold
 	both := c.newLock("/both")

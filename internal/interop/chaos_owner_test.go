@@ -1,0 +1,96 @@
+//go:build linux
+
+package interop
+
+import (
+	"bytes"
+	"path"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+// holdAsOwner takes the lock as an owner, stays in the section without a running zksh, and
+// releases the lock. A command that fails or is killed is repeated: it may have taken effect.
+func (z *chaosClient) holdAsOwner(final bool) (held bool) {
+	in := logEntry{section: z.section(), mode: z.mode}
+	answer, ok := z.repeat("lock", "--owner", z.name, "--as", "all", z.oracle.path)
+	if !ok {
+		return false
+	}
+	node := ""
+	var err error
+	for word := range strings.FieldsSeq(answer) {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "node":
+			node = value
+			in.number, err = sequenceNumber(value)
+		case "token":
+			in.token = value
+		}
+	}
+	if err != nil || in.token == "" || !strings.HasPrefix(answer, "locked ") {
+		z.chaos.t.Errorf("%s: lock answers %q", z.name, answer)
+		return false
+	}
+	if err := z.stayInSection(in, z.sectionLength(final), func() bool { return true }); err != nil {
+		z.chaos.t.Error(err)
+	}
+	z.wantOnePlace(node)
+	answer, ok = z.repeat("unlock", "--owner", z.name, z.oracle.path)
+	if ok && !strings.HasPrefix(answer, "unlocked ") && !strings.Contains(answer, "does not hold") { // an earlier try may have released it
+		z.chaos.t.Errorf("%s: unlock answers %q", z.name, answer)
+	}
+	return ok
+}
+
+// repeat runs a command of zksh until it succeeds, and returns its output.
+func (z *chaosClient) repeat(args ...string) (answer string, ok bool) {
+	return z.repeatLines("", args...)
+}
+
+// repeatLines is like repeat, for a command or a script of commands.
+func (z *chaosClient) repeatLines(script string, args ...string) (answer string, ok bool) {
+	var errs bytes.Buffer
+	for end := time.Now().Add(3 * zktest.Patience); time.Now().Before(end); {
+		var out bytes.Buffer
+		errs.Reset()
+		cmd := z.zksh(append(z.options(true), args...)...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(script), &out, &errs
+		if err := z.startTrip(&trip{client: z}, cmd); err != nil {
+			z.chaos.t.Error(err)
+			return "", false
+		}
+		err := cmd.Wait()
+		z.mu.Lock()
+		z.currentTrip, z.process = nil, nil
+		z.mu.Unlock()
+		if err == nil {
+			return out.String(), true
+		}
+		if ws, is := cmd.ProcessState.Sys().(syscall.WaitStatus); is && !ws.Signaled() {
+			time.Sleep(50 * time.Millisecond) // without a server, the command may fail at once
+		}
+	}
+	z.chaos.t.Errorf("%s: %q %q does not succeed any more: %s", z.name, args, script, errs.String())
+	return "", false
+}
+
+// wantOnePlace checks that the owner has no other znodes in the queue than node and those of the
+// same request for other families.
+func (z *chaosClient) wantOnePlace(node string) {
+	answer, ok := z.repeatLines("sync " + z.oracle.path + "\nls " + z.oracle.path + "\n")
+	_, list, found := strings.Cut(answer, "[")
+	if !ok || !found {
+		z.chaos.t.Errorf("%s: ls answers %q", z.name, answer)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(list), "]"), ", ") {
+		if zklock.OwnedBy(name, z.name) && !zklock.SameOwner(name, path.Base(node)) {
+			z.chaos.t.Errorf("%s holds %s, and also has %s", z.name, node, name)
+		}
+	}
+}
