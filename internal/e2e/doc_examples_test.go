@@ -33,6 +33,7 @@ var variableParts = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "GUID"},
 	{regexp.MustCompile(`(/\S+/)?_c_GUID-lock-\d+(\d{6})\b`), "…lock…$2"},
 	{regexp.MustCompile(`0x[0-9a-f]+`), "0xN"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`), "MOMENT"},
 	{regexp.MustCompile(`waited=\d+\.\d+s`), "waited=Ns"},
 	{regexp.MustCompile(`\b\d+m?s\b`), "Ns"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:N"},

@@ -226,11 +226,11 @@ func isOwn(name, guid string) bool {
 	return strings.HasPrefix(name, "_c_"+guid+"-") || strings.HasPrefix(name, strings.ReplaceAll(guid, "-", "")+"__")
 }
 
-// ownerHash returns the hash of an owner's name that the names of its znodes contain: 15
+// ownerHash returns the hash of an owner's name that the names of its znodes contain: 14
 // hexadecimal digits.
 func ownerHash(owner string) string {
 	sum := sha256.Sum256([]byte(owner))
-	return hex.EncodeToString(sum[:])[:15]
+	return hex.EncodeToString(sum[:7])
 }
 
 // OwnedBy reports whether a child of a lock is a znode of an Owned of this owner. Its name
@@ -240,10 +240,10 @@ func OwnedBy(name, owner string) bool {
 	return ok && n.Owner == ownerHash(owner)
 }
 
-// The znode names of an Owned contain UUIDs of version 8. The first two groups, and the third
-// after the version, are the hash of the owner. The first digit of the fourth group shows what
-// the owner does. The other 15 digits are random while the owner waits. Once it holds the lock,
-// they are the fencing token, because the czxid of the persistent znode is not the token.
+// The znode names of an Owned contain UUIDs of version 8: the first 12 digits, and the two after
+// the version, are the hash of the owner. The first digit of the fourth group shows what the
+// owner does. The other 16 digits are random while the owner waits. Once it holds the lock, they
+// are the fencing token, because the czxid of the persistent znode is not the token.
 const (
 	digitWaiting = '8' // the znode is ephemeral
 	digitHolding = '9' // the znode is persistent
@@ -253,20 +253,24 @@ const (
 // hexadecimal. Servers do not show the TTL of a znode.
 const expireMark = "x"
 
-// waitingGUID returns the GUID for an attempt of an Owned, with the digits of a random UUID.
+// waitingGUID returns the GUID for an attempt of an Owned. random is a random UUID.
 func waitingGUID(owner, random string) string {
-	return owner[:8] + "-" + owner[8:12] + "-8" + owner[12:] + "-" + string(digitWaiting) + random[20:]
+	digits := strings.ReplaceAll(random, "-", "")
+	return ownedGUID(owner, digitWaiting, digits[15:16]+digits[17:])
 }
 
-// permanentGUID returns the GUID for the persistent znodes of an attempt whose GUID is waiting.
-// ok is false if the token has more than 60 bits, which takes 268 million elections.
-func permanentGUID(waiting string, token int64, expire time.Duration) (guid string, ok bool) {
-	digits := fmt.Sprintf("%015x", uint64(token))
-	guid = waiting[:19] + string(digitHolding) + digits[:3] + "-" + digits[3:]
+// permanentGUID returns the GUID for the persistent znodes of an owner.
+func permanentGUID(owner string, token int64, expire time.Duration) string {
+	guid := ownedGUID(owner, digitHolding, fmt.Sprintf("%016x", token))
 	if expire > 0 {
 		guid += "-" + expireMark + strconv.FormatInt(expire.Milliseconds(), 16)
 	}
-	return guid, len(digits) == 15
+	return guid
+}
+
+// ownedGUID returns a UUID with the hash of the owner, what the owner does, and 16 other digits.
+func ownedGUID(owner string, does rune, rest string) string {
+	return fmt.Sprintf("%s-%s-8%s%s-%c%s-%s", owner[:8], owner[8:12], owner[12:], rest[:1], does, rest[1:4], rest[4:])
 }
 
 // parseOwner adds the owner to the Name of a znode of an Owned. It does nothing for other znodes.
@@ -281,9 +285,9 @@ func (n *Name) parseOwner(f Family) {
 	if !isHex(digits, 32) || digits[12] != '8' || digits[16] != digitWaiting && digits[16] != digitHolding {
 		return
 	}
-	n.Owner, n.Permanent = digits[:12]+digits[13:16], digits[16] == digitHolding
+	n.Owner, n.Permanent = digits[:12]+digits[13:15], digits[16] == digitHolding
 	if n.Permanent {
-		n.token, _ = strconv.ParseInt(digits[17:], 16, 64) // never fails, because 15 digits fit
+		n.token, _ = strconv.ParseInt(digits[15:16]+digits[17:], 16, 64) // a token is never negative
 	}
 	if ms, err := strconv.ParseInt(expire, 16, 64); expires && err == nil {
 		n.Expire = time.Duration(ms) * time.Millisecond

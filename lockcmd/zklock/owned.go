@@ -256,9 +256,8 @@ func (l *Lock) permanentAmong(children []string) (names []string) {
 // exist when the transaction takes effect, or it fails. So no other client can have got the lock
 // since it was granted.
 func (e *entry) makePermanent(ctx context.Context) error {
-	guid, ok := permanentGUID(e.guid, e.czxid, e.l.opt.Expire)
-	names, trusted := e.renamed(prefixes(e.l.opt.Family, e.mode, guid))
-	if !ok || !trusted {
+	names, ok := e.renamed(prefixes(e.l.opt.Family, e.mode, permanentGUID(e.l.owner, e.czxid, e.l.opt.Expire)))
+	if !ok {
 		return ErrOverflow
 	}
 	e.replacements = names
