@@ -84,7 +84,8 @@ func permString(p int32) string {
 	return b.String()
 }
 
-// juteEscape escapes the characters that are special in the text form of ZooKeeper's Java records.
+// juteEscape escapes special characters as ZooKeeper's Java code does in the text form of a record.
+// zkCli prints ACL entries in this form.
 var juteEscape = strings.NewReplacer("%", "%25", ",", "%2C", "}", "%7D", "\n", "%0A", "\r", "%0D", "\x00", "%00")
 
 // aclAnswer returns the result of the command getAcl. Like zkCli, it prints two lines per ACL
@@ -116,8 +117,9 @@ var getACLCommand = &Command{
 	},
 }
 
-// setACLCommand does not have the effect OneRequest, although it sends a single request. A server
-// may still check a write that immediately follows against the old ACL (PrepRequestProcessor, 3.8).
+// setACLCommand is the command setAcl. Although it sends a single request, it lacks the effect
+// OneRequest, so that the next line waits for its reply. Otherwise a server could check the next
+// write against the old ACL (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Effect: Writes | Destroys, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",

@@ -147,7 +147,7 @@ func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
 
 // deleteQuestion returns the text that asks the user whether to delete a znode with the given
 // number of descendants. ephemeral describes how many of the znodes are ephemeral. cluster is the
-// name of the cluster to show, or empty to show none.
+// name of the cluster, or empty to omit it from the question.
 func deleteQuestion(path string, descendants int, ephemeral, cluster string) string {
 	text := "delete " + path
 	switch descendants {

@@ -121,7 +121,7 @@ func (d *duItem) JSON() any {
 // largest finds the largest subtrees that a walk visits.
 type largest struct {
 	most       int       // number of subtrees to find, or 0 if du prints all subtrees
-	candidates []*duItem // largest subtrees so far, and others not yet trimmed; at most 2*most+100
+	candidates []*duItem // largest subtrees so far, and smaller ones until the next trim; at most 2*most+100
 }
 
 func (b *largest) add(s subtreeSize, st *zktree.Step) {

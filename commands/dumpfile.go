@@ -53,8 +53,9 @@ func (s server) ACL(ctx context.Context, path string) (zkconn.Access, error) {
 // server.
 const inFlag = "in"
 
-// withReader declares the flags --in and --max-size. It returns a Run that calls run with a reader
-// of the file that --in names. Without --in, the reader reads from the session.
+// withReader declares the flags --in and --max-size. It returns a function that executes a command
+// by calling run. The argument from reads from the file that --in names or, without --in, from the
+// session.
 func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
@@ -156,8 +157,8 @@ func (f *fileReader) znode(path string) (*dump.Znode, error) {
 	return z, f.explain(err)
 }
 
-// explain extends a NoNode error with the name of the file and the root of the subtree that it
-// contains. It returns other errors unchanged.
+// explain adds the name of the file, and the root of the subtree that the file contains, to a
+// NoNode error. It returns other errors unchanged.
 func (f *fileReader) explain(err error) error {
 	if errors.Is(err, zkconn.NoNode) {
 		return fmt.Errorf("%w (%s contains only %s and its descendants)", err, f.name, f.tree.Root())

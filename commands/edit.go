@@ -161,12 +161,12 @@ func editorOf() string { return cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR"))
 // atTerminal reports whether standard input is a terminal.
 func (s Streams) atTerminal() bool { return s.In != nil && tty.Is(s.In) }
 
-// runEditor runs the user's editor on a file. Without a terminal, the editor gets no standard
-// input, because that may be a script. Its standard output is then redirected to standard error, to
-// keep it apart from results.
+// runEditor runs the user's editor on a file. If standard input is not a terminal, it may be a
+// script, so the editor does not get it. In that case, the editor's output goes to standard error,
+// separate from the results of zksh.
 func runEditor(ctx context.Context, env *Env, file string) error {
 	editor := cmp.Or(editorOf(), "vi")
-	// The trap keeps sh alive when the user presses Ctrl-C in the editor.
+	// The trap keeps sh running when the user presses Ctrl-C in the editor.
 	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
 	env.Streams.Attach(cmd)
 	if env.Streams.atTerminal() {
@@ -188,8 +188,8 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 	}
 }
 
-// conflict prints the user's change and the change by another client. It is called when the write
-// has failed because another client changed the znode's version.
+// conflict prints the user's change and the change by another client. refusal is the error with
+// which the write failed because another client changed the znode.
 func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	node, err := zkconn.Do(ctx, env.Session, zkconn.GetData(e.path))
 	if err != nil {
@@ -208,8 +208,8 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	return fmt.Errorf("nothing was written, because someone else changed the znode in the meantime: %w", refusal)
 }
 
-// cleanUp deletes the temporary file, unless the file contains a change that was not written to
-// the znode.
+// cleanUp deletes the temporary file, unless the file contains a change that was not written to the
+// znode. failure is the error of the edit, or nil.
 func (e *edit) cleanUp(failure error) error {
 	switch {
 	case e.file == "":

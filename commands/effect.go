@@ -15,7 +15,7 @@ const (
 	Destroys                      // overwrites or deletes something that undo can restore
 	Sweeps                        // deletes whole subtrees: never offered as a "did you mean" suggestion
 	Asks                          // asks the user before it writes; the question names the cluster (Env.Confirm)
-	OneRequest                    // sends one request that every server supports, and otherwise only prints; later lines can be sent before the reply arrives
+	OneRequest                    // sends one request that every server supports; later lines can be sent before the reply arrives
 	Joins                         // sends a single write, which can be part of a transaction
 	Apart                         // allowed between begin and commit without becoming part of the transaction
 	OneStream                     // prints a single render.Stream, or nothing
@@ -23,16 +23,16 @@ const (
 	RunsLine                      // the words after -- are a zksh command line, not a program
 )
 
-// inherited is the set of effects that a command such as time has if the line that it runs has
-// them.
+// inherited is the set of effects that a command such as time takes over from the line that it
+// runs.
 const inherited = Writes | Asks
 
 // Has reports whether e and other have an effect in common.
 func (e Effect) Has(other Effect) bool { return e&other != 0 }
 
-// ByFlag returns an Except function for a command. without maps the name of a flag to the effects
-// that a line does not have if it sets that flag. The Except function panics if the command does
-// not declare such a flag.
+// ByFlag returns a function for the field Command.Except. The map without contains the effects that
+// a command line lacks if it sets the flag with the given name. The returned function panics if the
+// command does not declare such a flag.
 func ByFlag(without map[string]Effect) func(fs *pflag.FlagSet, args []string) Effect {
 	return func(fs *pflag.FlagSet, _ []string) (e Effect) {
 		for name, lacks := range without {

@@ -43,7 +43,7 @@ func (env *Env) answer(err error, v render.Value) error {
 // AskToContinue prints a warning and asks the user whether to continue. It returns an error if the
 // user answers no, or if no user can be asked.
 func (env *Env) AskToContinue(ctx context.Context, warning string) error {
-	// A warning may already end with a full stop, because error messages of Windows do.
+	// Error messages of Windows end with a full stop. Remove it, to avoid a second one.
 	yes, err := env.Screen.Ask(ctx, strings.TrimSuffix(warning, ".")+". Continue? [y/N] ")
 	if err == nil && !yes {
 		err = errors.New("the command was not run")

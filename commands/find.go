@@ -206,7 +206,7 @@ type batch struct {
 	acl        zktree.Answer // nil if no condition depends on the ACL
 }
 
-// Limits of a batch of znodes. At most two batches are in memory at a time.
+// Limits of a batch of znodes. To limit memory, at most two batches exist at a time.
 const (
 	batchZnodes = 64
 	batchBytes  = 4 << 20 // exceeded only by a batch of one znode

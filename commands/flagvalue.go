@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Keys of the pflag annotations that describe the value of a flag to the completion.
+// Keys of the pflag annotations that tell the completion which kind of value a flag has.
 const (
 	flagWords = "words"
 	flagFile  = "file"
@@ -20,8 +20,8 @@ func FlagWords(fs *pflag.FlagSet, name string, words ...string) {
 	annotate(fs, name, map[string][]string{flagWords: words})
 }
 
-// Annotations that all flags of a kind share. Flags are declared anew for each command line, so
-// sharing the annotations saves allocations.
+// Annotations shared by all flags of the same kind. Flags are declared again for each command line,
+// so sharing the annotations saves allocations.
 var (
 	fileFlag = map[string][]string{flagFile: nil}
 	lineFlag = map[string][]string{flagLine: nil}

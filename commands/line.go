@@ -177,7 +177,8 @@ func (l Line) Run(ctx context.Context, env *Env) error {
 	return l.c.asUsageError(l.run(ctx, env, l.args))
 }
 
-// WithPaths returns a copy of the line with resolve applied to every argument that is a path.
+// WithPaths returns a copy of the line in which every argument that is a path has been replaced by
+// the result of resolve.
 func (l Line) WithPaths(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
 	for i := range l.numOwn {
@@ -188,7 +189,7 @@ func (l Line) WithPaths(resolve func(path string) string) Line {
 	return l
 }
 
-// MapError returns a copy of the line that passes the errors of its command through explain.
+// MapError returns a copy of the line that applies explain to each error of its command.
 func (l Line) MapError(explain func(error) error) Line {
 	c, run := l.c, l.run
 	l.run = func(ctx context.Context, env *Env, args []string) error {
@@ -197,8 +198,8 @@ func (l Line) MapError(explain func(error) error) Line {
 	return l
 }
 
-// WrappedBy returns a line that calls around, which in turn runs l. The new line cannot be part of
-// a transaction, and cannot be in flight together with other lines.
+// WrappedBy returns a line that calls around with a function that runs l. The new line cannot be
+// part of a transaction, and cannot be in flight together with other lines.
 func (l Line) WrappedBy(around Wrapper) Line {
 	inner := l
 	l.redirected = inner.Has(Joins)

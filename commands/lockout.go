@@ -33,8 +33,8 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 	}
 	access, err := zkconn.Do(ctx, env.Session, zkconn.GetACL(path))
 	switch {
-	// The session may not read the ACL, so it may not change the ACL either. The server will reject
-	// the write.
+	// A session that may not read the ACL may not change it either, so the server will reject the
+	// write.
 	case errors.Is(err, zkconn.NoAuth):
 		return nil
 	case err != nil:

@@ -4,8 +4,9 @@ import (
 	"strings"
 )
 
-// Place is a parsed argument of the kind PlaceWord. It refers to a path in the shell's ensemble
-// (Path), a path in another ensemble (Spec and Path), or the subtree at Path in a file (File).
+// Place is a parsed argument of the kind PlaceWord. It names a path in the shell's ensemble (only
+// Path is set), a path in another ensemble (Spec and Path), or the subtree at Path in a file (File
+// and Path).
 type Place struct {
 	Spec string // connect string or cluster name of another ensemble; otherwise empty
 	File string

@@ -39,8 +39,8 @@ const (
 	bytesTooSmall = "the bytes quota must be greater than or equal to zero"
 )
 
-// limits lists the soft limits and then the hard limits. Each pair starts with the limit on the
-// number of znodes, followed by the limit on the bytes of data.
+// limits contains the soft limits, followed by the hard limits. In both cases, the limit on the
+// number of znodes comes before the limit on the bytes of data.
 var limits = []limit{
 	{"n", "count", "count", "soft limit on the number of znodes", 1, math.MaxInt32, numTooSmall},
 	{"b", "bytes", "bytes", "soft limit on the bytes of data", 0, math.MaxInt64, bytesTooSmall},
@@ -142,7 +142,8 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	switch err := zkconn.Exec(ctx, env.Session, zkconn.Exists(path)); {
 	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
-	// NoAuth means that the znode exists. Newer servers do not return its stat in this case.
+	// NoAuth means that the znode exists, although newer servers do not return its stat in this
+	// case.
 	case ignore(err, zkconn.NoAuth) != nil:
 		return err
 	}
@@ -233,9 +234,8 @@ func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
 	return nil
 }
 
-// printResult prints the result of setquota, with a warning for each limit that is already
-// exceeded. As in zkCli, there is at most one warning for the number of znodes and one for the
-// bytes, even if both the soft and the hard limit are exceeded.
+// printResult prints the result of setquota. Like zkCli, it adds a warning if the number of znodes
+// already exceeds a limit of the quota, and another if their data does.
 func (n quotaNodes) printResult(ctx context.Context, q jute.Quota) error {
 	used, err := n.read(ctx, n.stats())
 	if err := ignore(err, zkconn.NoNode); err != nil {
@@ -319,8 +319,9 @@ var delquotaCommand = &Command{
 	},
 }
 
-// remove removes the limit with the index chosen. If chosen is negative, remove removes the whole
-// quota, and then the ancestors of the quota's znodes that have become empty.
+// remove removes one limit of the quota, where chosen is its index in limits. If chosen is
+// negative, remove deletes the whole quota, and then the ancestors of the quota's znodes that have
+// become empty.
 func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 	if chosen >= 0 {
 		q, err := n.read(ctx, n.limits())

@@ -34,7 +34,7 @@ const (
 	LostData  Lost = "data"  // the data of one znode
 	LostNode  Lost = "node"  // one znode
 	LostTree  Lost = "tree"  // a whole subtree
-	LostParts Lost = "parts" // some of the znodes, data and ACLs in a subtree
+	LostParts Lost = "parts" // some of the znodes, data and ACLs in a subtree, such as those that import changes
 	LostACL   Lost = "acl"   // the ACL of one znode; Loss.Version is the required aclVersion
 	LostACLs  Lost = "acls"  // the ACLs of a subtree
 )

@@ -1,6 +1,6 @@
 package commands
 
-// The exit statuses of commands and of the shell. The variable Statuses describes them in detail.
+// Exit statuses of commands and of the shell. The variable Statuses describes them in detail.
 const (
 	StatusOK          = 0
 	StatusFailed      = 1   // a command failed

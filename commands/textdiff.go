@@ -20,7 +20,7 @@ func textDiff(before, after string) string {
 	}
 	a, b := endLastLine(before), endLastLine(after)
 	diff, err := udiff.ToUnifiedDiff("", "", a, udiff.Lines(a, b), diffContext)
-	// err is always nil, because the edits were computed from the same text.
+	// The error is always nil, because the edits were computed from the same text.
 	if err != nil || len(diff.Hunks) == 0 {
 		return "only the line break at the end has changed\n"
 	}

@@ -100,13 +100,13 @@ func (w *condition) waitInSession(ctx context.Context, p *zkconn.Pinned, once bo
 	wake := make(chan zk.EventType, 1)
 	defer p.Unwatch(w.path, wake)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		changed := p.Changed() // closed on a reconnect: data read on the old connection may be out of date
+		changed := p.Changed() // closed on a reconnect, when data read on the old connection may be out of date
 		met, err := w.check(ctx, p, wake)
 		switch {
 		case errors.Is(err, zkconn.ConnectionLoss):
 			select {
 			case <-changed:
-			case <-time.After(pause): // the server itself returned the error; the connection is still open
+			case <-time.After(pause): // the server returned the error, so the connection is still open
 			case <-ctx.Done():
 			}
 			if err := p.Await(ctx); err != nil {
@@ -163,8 +163,8 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 	// ZooKeeper 3.8.4, 3.9.2 and later return NoAuth if the znode exists and the session has no
 	// permission to read it.
 	w.unreadable = errors.Is(err, zkconn.NoAuth)
-	// Versions before 3.8.4 and 3.9.2 set the watch. But from 3.8 on, they do not send its event to
-	// a session that may not read the znode.
+	// Servers before 3.8.4 and 3.9.2 set the watch even without permission to read the znode. From
+	// 3.8 on, however, they do not send its event to such a session.
 	if err == nil && w.gone {
 		_, _, unread := p.Get(ctx, w.path, nil)
 		w.unreadable = errors.Is(unread, zkconn.NoAuth)

@@ -219,7 +219,8 @@ func (f *follower) markDue(path string) {
 // meantime, by comparing the znodes with their known stats.
 func (f *follower) resync(ctx context.Context) error {
 	f.reconnected = false
-	// This server may lag behind the server to which the shell's own session is connected.
+	// The server of this session may lag behind the server to which the shell's own session is
+	// connected.
 	if !f.hasBaseline {
 		if err := zkconn.Exec(ctx, f.own, zkconn.Sync(f.path)); err != nil {
 			return err

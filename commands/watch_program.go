@@ -38,7 +38,7 @@ func (f *follower) exitError(ctx context.Context, cmd *exec.Cmd, err error) erro
 	}
 	status := tty.ExitStatus(cmd)
 	switch {
-	case status == StatusOK, ctx.Err() != nil: // watch itself interrupted the command if ctx is cancelled
+	case status == StatusOK, ctx.Err() != nil: // watch itself interrupted the command if ctx has been cancelled
 		return nil
 	case f.once:
 		return &StatusError{Status: status}

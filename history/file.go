@@ -64,7 +64,7 @@ func (h *File) Append(line string) error {
 			return nil
 		}
 		// Replace the file by a new one with the newest lines. Every shell, including this one,
-		// notices the new file when it next takes the lock.
+		// opens the new file when it next takes the lock.
 		kept, err := h.newest()
 		if err != nil {
 			return err

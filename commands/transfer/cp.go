@@ -17,7 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Parameters that all commands with a source and a destination share.
+// Positional arguments that all commands with a source and a destination share.
 var (
 	srcParam = commands.Param{Name: "src", Kind: commands.PlaceWord}
 	dstParam = commands.Param{Name: "dst", Kind: commands.PlaceWord}
@@ -226,8 +226,8 @@ func (c *copier) each(t zktree.Tree, visit func(*dump.Znode) error) error {
 	return nil
 }
 
-// filter reports whether to leave the znode z out of the copy, and counts the znodes that it leaves
-// out. refusal is the error with which reading z failed, or nil.
+// filter reports whether to leave the znode z out of the copy. It counts these znodes. If z could
+// not be read, refusal is the reason; otherwise, it is nil.
 func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
 		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)

@@ -183,8 +183,8 @@ type diffItem struct {
 	unified bool
 }
 
-// describe returns the mark in front of the difference, and names for the parts of the znode that
-// differ.
+// describe returns the mark that precedes a difference in the output (-, +, ~ or ?), and words that
+// say which parts of the znode differ or why it cannot be read.
 func (d diffItem) describe() (mark string, words []string) {
 	switch {
 	case d.Err != nil:

@@ -315,8 +315,9 @@ func inOtherEnsemble(args []string, index int) bool {
 	return len(args) > index && commands.ParsePlace(args[index]).Spec != ""
 }
 
-// writesTo is the function Command.Except of commands that write to the destination that their
-// second argument names.
+// writesTo returns the exception for the field Command.Except of commands that write to their
+// second argument. If that argument names another ensemble, the command does not write to the
+// shell's own ensemble.
 func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 	if inOtherEnsemble(args, 1) {
 		return commands.Writes
@@ -324,7 +325,8 @@ func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 	return 0
 }
 
-// saveAndRun saves the znodes of the destination for undo, if it exists, and then calls change.
+// saveAndRun saves the existing znodes of the destination for undo, and then calls change, which
+// overwrites them. It saves nothing if the destination does not exist.
 func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *endpoint, change func(context.Context) error) error {
 	if err := zkconn.Exec(ctx, dst.session, zkconn.Exists(dst.Path)); errors.Is(err, zkconn.NoNode) {
 		return change(ctx)
@@ -335,8 +337,8 @@ func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *end
 	return dstEnv.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
 }
 
-// printAnswer prints the result of a command. Text output consists of words, and JSON output of
-// facts.
+// printAnswer prints the result of a command: words in text output, and the names and values in
+// facts in JSON output.
 func printAnswer(env *commands.Env, words string, facts ...any) error {
 	return env.Screen.Print(render.Answer{Words: words + "\n", JSON: render.Facts(facts)})
 }

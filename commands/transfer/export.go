@@ -113,7 +113,7 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string, form 
 		return err
 	}
 	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s", zktree.Znodes(x.written), path, file))
-	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // left_out is 0, because every format supports every kind
+	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // every format supports all kinds of znodes, so none is left out
 	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.endError())
 }
 
@@ -191,7 +191,7 @@ func (x *exporter) endError() error {
 // parent was skipped, or whose parent was deleted and created again during the export.
 func (x *exporter) withParents(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
-		var way []string // path of the last yielded znode, after the paths of its ancestors
+		var way []string // path of the last yielded znode, preceded by the paths of its ancestors
 		for z, err := range nodes {
 			if z == nil {
 				yield(nil, err)

@@ -81,7 +81,7 @@ func (m *mirror) follow(ctx context.Context) (err error) {
 type follower struct {
 	*mirror
 	events      *zkconn.Session // separate session in which the watch is set
-	reconnected bool            // events may have been missed: the next step compares the whole source
+	reconnected bool            // whether events may have been missed, so that the next step compares the whole source
 	firstDone   bool            // whether the first comparison of the whole source is complete
 	changed     []string        // paths of changed znodes in the source that are not mirrored yet
 }

@@ -242,8 +242,8 @@ func (im *importer) write(ctx context.Context) error {
 	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.endError())
 }
 
-// endError returns an error if import skipped a znode on the server that could not be read, or
-// could not create a znode of the file.
+// endError returns an error if the import is incomplete: a znode on the server could not be read,
+// or a znode of the file could not be created.
 func (im *importer) endError() error {
 	errs := []error{im.count.unread.OrNil()}
 	if n := im.count.missing.N; n > 0 {
@@ -263,7 +263,8 @@ func (im *importer) unchanged(done zktree.Counts) int {
 	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
 }
 
-// summary returns a description of what the import did and of the znodes that it could not restore.
+// summary returns a description of the changes, and of the znodes that could not be restored. verb
+// is the verb for new znodes, such as "created". done contains the numbers of changes.
 func (im *importer) summary(verb string, done zktree.Counts) string {
 	text := fmt.Sprintf("%s %s at and below %s", verb, zktree.Znodes(done.Created), im.to)
 	more := func(n int, format string) {

@@ -77,7 +77,7 @@ func (im *importer) countEdit(e zktree.Edit) {
 	}
 }
 
-// allowed returns the differences that the flags allow import to resolve, and drops the others.
+// allowed returns only the differences that the flags of the command allow import to remove.
 func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[zktree.Difference, error] {
 	return func(yield func(zktree.Difference, error) bool) {
 		for d, err := range all {
@@ -88,7 +88,8 @@ func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[z
 			case d.B == nil && !im.prune,
 				d.A != nil && d.B != nil && (im.onExisting != zktree.Overwrite || im.tree.MadeUp(d.B.Path)):
 				continue
-			// The flag -e is set: create a persistent copy of the ephemeral znode.
+			// With the flag -e, import creates a persistent copy of an ephemeral znode. Without the
+			// flag, fileTree has already dropped such znodes.
 			case d.B != nil && d.B.Kind == dump.Ephemeral && d.A == nil:
 				z := *d.B
 				z.Kind, d.B = dump.Persistent, &z

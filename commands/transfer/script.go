@@ -18,8 +18,8 @@ import (
 // scriptLines returns the lines of a zksh script that carries out the given edits.
 func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		// Commands that set ACLs under which the script could no longer create descendants. They
-		// come last.
+		// Commands to print at the end, because they set ACLs that could prevent the script from
+		// creating descendants.
 		var last []string
 		for e, err := range all {
 			if err != nil {
@@ -27,7 +27,8 @@ func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 				return
 			}
 			now, later := editLines(e)
-			// Edits that set ACLs come last, children before their parents.
+			// Edits that only set ACLs come after all other edits. Before the first of
+			// them, print the commands in last, children before parents.
 			if last = append(last, later...); e.Does == zktree.SetsACL {
 				slices.Reverse(last)
 				now, last = append(last, now...), nil

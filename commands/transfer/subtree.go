@@ -14,8 +14,8 @@ import (
 // deletes it.
 const reserved = "/zookeeper"
 
-// isReserved reports whether commands skip the znode at path. They do so if the path is reserved
-// for the server and the endpoint is the server's root.
+// isReserved reports whether commands skip the znode at path, because the server uses it. This is
+// possible only if the endpoint is the server's root.
 func (s *endpoint) isReserved(path string) bool {
 	whole := s.Path == "/" && (s.session == nil || s.session.ServerPath("/") == "/")
 	return whole && dump.Within(path, reserved)
@@ -37,8 +37,8 @@ func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktre
 	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return s.isReserved(z.Path), nil }), nil
 }
 
-// wrapLast passes the znodes through. If the sequence ends with an error, wrapLast adds the name of
-// the endpoint's ensemble to that error.
+// wrapLast yields the znodes unchanged. If the sequence ends with an error, wrapLast adds the name
+// of the endpoint's ensemble to that error.
 func (s *endpoint) wrapLast(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
 		for z, err := range nodes {

@@ -26,8 +26,8 @@ func ToFile(name string, isQueued func(name string) bool) (*Saver, error) {
 type fileBackend struct {
 	name string
 	f    *os.File
-	end  int64 // offset in the file of the end of the last saved operation
-	last int64 // offset in the file of the start of the last saved operation
+	end  int64 // offset in the file at which the last saved operation ends
+	last int64 // offset in the file at which the last saved operation starts
 }
 
 // begin implements backend.

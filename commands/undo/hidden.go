@@ -10,9 +10,9 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// compareHidden compares those saved znodes at and below root that cannot be read now. The
-// operation itself may have changed their ACLs. Servers show the stat even of such a znode, and the
-// stat shows how often the znode was written.
+// compareHidden compares the znodes at and below root that were saved but cannot be read now,
+// perhaps because the operation changed their ACLs. It compares only their stats, which servers
+// return even for such znodes. A stat shows how often the znode was written.
 func (u *undoing) compareHidden(ctx context.Context, root string) error {
 	for was, err := range u.saved.Znodes(root) {
 		switch {

@@ -49,8 +49,8 @@ func (l lineOperations) describe() string {
 	return text
 }
 
-// confirm asks the user before an undo, if writes to the cluster require confirmation. It does not
-// ask if the undo would fail anyway.
+// confirm asks the user before an undo, if writes to the cluster require confirmation. It asks
+// nothing if the undo would fail anyway.
 func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
 	if e := l.operations[0]; env.Confirm == "" || e.State == undone || e.checkServers(env) != nil {
 		return nil
@@ -58,7 +58,7 @@ func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
 	return env.AskToContinue(ctx, fmt.Sprintf("about to undo %s on %s", l.describe(), env.Confirm))
 }
 
-// trimEvery is the number of small operations of one line after which the undo log is trimmed.
+// trimEvery is how many small operations of one line are saved between two trims of the undo log.
 const trimEvery = 64
 
 // trimAfter trims the undo log after an operation has been saved. To save time, it does so only

@@ -76,10 +76,12 @@ func newOrigin(k originKind, id, terminal string) Origin {
 // same reports whether two Origins have the same ID. It returns false if b has no ID.
 func (b *Origin) same(other Origin) bool { return b != nil && b.ID != "" && b.ID == other.ID }
 
-// onOtherHost reports whether b is known to be a program on a different machine.
+// onOtherHost reports whether b is known to be on a different machine from here, which is the
+// Origin of this program.
 func (b *Origin) onOtherHost(here Origin) bool { return b.Host != "" && b.Host != here.Host }
 
-// cell returns a description of b for a cell of a table.
+// cell returns a short description of the program b for a table cell, such as its
+// terminal. For this program, whose Origin is here, it returns "here".
 func (b *Origin) cell(here Origin) string {
 	switch {
 	case b == nil:
@@ -102,7 +104,9 @@ func (b *Origin) cell(here Origin) string {
 	return text
 }
 
-// words returns a description of b for use in a sentence.
+// words returns a phrase about the program b for use in a sentence, such as "by a
+// command". The phrase names the host if b ran on a different machine from here, the
+// Origin of this program.
 func (b *Origin) words(here Origin) string {
 	if b == nil {
 		return "by an older version of zksh"
@@ -126,7 +130,8 @@ func (b *Origin) words(here Origin) string {
 	return text
 }
 
-// facts returns a description of b for JSON.
+// facts returns the JSON value that describes the program b, or nil if b is unknown.
+// The value includes whether b has the same ID as here, the Origin of this program.
 func (b *Origin) facts(here Origin) any {
 	if b == nil {
 		return nil
@@ -175,7 +180,7 @@ func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry boo
 	return others, l.confirmOthers(ctx, env, others, dry)
 }
 
-// isOpen reports whether undo without a number may undo the operation.
+// isOpen reports whether undo without a number may undo the operation e.
 func (s *store) isOpen(e *entry) bool {
 	return e.State != undone && !e.Partly && !e.isUndo() && s.dumpName(e.N) != ""
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// wouldFail returns the error with which the server would reject the operation. It lets zksh avoid
-// a pointless question to the user. wouldFail returns nil if the operation may succeed, or if it
-// cannot find out.
+// wouldFail returns the error with which the server would reject the operation, so that zksh does
+// not ask the user about an operation that would fail. It returns nil if the operation may succeed,
+// or if it cannot find out.
 //
 // To find out without changing anything, wouldFail sends the operation in a transaction that always
 // fails, because it also creates the root znode, which exists.

@@ -72,7 +72,7 @@ func (u *undoing) restoreTree(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case d.Err != nil && d.B == nil: // it was not saved, because it was unreadable before the operation, too
+		case d.Err != nil && d.B == nil: // the znode was unreadable before the operation, too, so it was not saved
 		case d.Err != nil:
 			hidden = append(hidden, saved.At(d.Below))
 		case d.B != nil: // znodes that the saved copy does not contain stay unchanged
@@ -98,7 +98,7 @@ func (u *undoing) restoreTree(ctx context.Context) error {
 	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, edits) })
 }
 
-// addDifference handles a saved znode, d.B, that is missing or different now. It adds the znode
+// addDifference handles a saved znode, d.B, that is now missing or different. It adds the znode
 // either to the plan of the undo or to the conflicts.
 func (u *undoing) addDifference(d zktree.Difference) {
 	switch {
@@ -117,8 +117,8 @@ func (u *undoing) addDifference(d zktree.Difference) {
 }
 
 // changedByOperation reports whether the operation itself seems to have caused the difference. It
-// checks that, since the copy was saved, the data was written only once, before the operation
-// ended, and that the ACL was written only once.
+// checks that the data was written only once since the copy was saved, and before the operation
+// ended. It also checks that the ACL was written only once.
 func (u *undoing) changedByOperation(d zktree.Difference) bool {
 	now, was := d.A.Stat, d.B.Stat
 	if u.Of != commands.LostParts || u.Zxid == 0 || was == nil || was.Czxid != now.Czxid || d.Aspect&zktree.KindDiffers != 0 {
@@ -201,8 +201,8 @@ const aclBatch = 64
 
 // restoreACLs restores each ACL that has not changed since the operation set it. The operation
 // wrote each ACL once. An ACL is therefore unchanged if its aclVersion is one higher than the saved
-// aclVersion, or if it equals the ACL that the operation set. The write requires the aclVersion
-// that was read.
+// aclVersion, or if it equals the ACL that the operation set. The write fails if the aclVersion has
+// changed since restoreACLs read it.
 func (u *undoing) restoreACLs(ctx context.Context) error {
 	src, err := zktree.OnServer(ctx, u.env.Session.Client, u.Path, false)
 	if err != nil {
@@ -247,7 +247,7 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 }
 
 // aclEdits returns the edits that restore the ACLs of a batch of znodes. If the session can no
-// longer read an ACL, only the write reveals whether the ACL has changed.
+// longer read an ACL, aclEdits cannot compare it; the write then fails if the ACL has changed.
 func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {

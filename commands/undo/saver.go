@@ -77,8 +77,9 @@ func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Lo
 // the file.
 func (s *Saver) Required() bool { return s.backend.forImport() }
 
-// save saves the data that the command is about to destroy. e is nil if nothing was saved, because
-// there was nothing to save or because the command continues without a saved copy.
+// save saves the data that the command is about to destroy, and returns the entry of the saved
+// operation. The entry is nil if there was nothing to save, or if the command continues without a
+// saved copy.
 func (s *Saver) save(ctx context.Context, env *commands.Env, l commands.Loss) (e *entry, version int32, err error) {
 	servers := env.Session.Servers()
 	op := &saving{Loss: l, saver: s, env: env, version: l.Version, unread: zktree.UnreadError{Root: l.Path}, entry: entry{
@@ -121,8 +122,8 @@ type saving struct {
 // errNothingToSave means that the operation would destroy no data that undo could restore.
 var errNothingToSave = errors.New("nothing to be saved")
 
-// staleError means that the server does not have the znode, or not in the version that the command
-// requires. The reason may be that the server lags behind the leader.
+// staleError means that the znode does not exist on the server, or has another version than the
+// command requires. The reason may be that the server lags behind the leader.
 type staleError struct{ cause error }
 
 func (e *staleError) Error() string { return e.cause.Error() }
@@ -217,7 +218,7 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 		}
 	}()
 	var end dump.Trailer
-	left := "" // prefix of the paths of znodes to skip
+	left := "" // path prefix of the znodes to skip, or empty if there are none
 	for z, err := range op.znodes(ctx) {
 		switch {
 		case z == nil && errors.Is(err, zkconn.NoNode):
@@ -230,7 +231,7 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 			op.unread.Add(err)
 			continue
 		case slices.ContainsFunc(z.ACL, zkconn.Masked):
-			if z.ACL = nil; op.Of != commands.LostData { // undo must not create it with another ACL
+			if z.ACL = nil; op.Of != commands.LostData { // undo must not create the znode again with another ACL
 				op.unread.Add(fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path))
 				left = z.Path + "/"
 				continue
@@ -261,8 +262,8 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 	return w.Close(end)
 }
 
-// include reports whether to save the znode z, which is false if z belongs to a lock queue. It also
-// counts znodes that undo will not restore, and records the version of a single znode.
+// include reports whether to save the znode z. It returns false if z belongs to a lock queue. It
+// also counts the znodes that undo will not restore, and records the version of a single znode.
 func (op *saving) include(z *dump.Znode) bool {
 	switch op.Of {
 	case commands.LostData, commands.LostNode:
@@ -281,8 +282,8 @@ func (op *saving) include(z *dump.Znode) bool {
 	return true
 }
 
-// znodes yields the znodes that the operation affects, parents before their children. Errors are
-// yielded as zktree.Nodes does.
+// znodes yields the znodes that the operation affects, parents before their children. As in
+// zktree.Nodes, an unreadable znode is yielded together with an error.
 func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 	if !op.isSingle() {
 		return func(yield func(*dump.Znode, error) bool) {
@@ -327,9 +328,9 @@ func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, 
 	return errors.Join(failed, s.backend.update(e))
 }
 
-// markEnd records data that distinguishes the operation's own changes from later changes. For
-// LostParts, it records the ensemble's last zxid after a sync, when no request of the operation can
-// still take effect. For an operation on ACLs, it records the ACL of the root.
+// markEnd records data that distinguishes the operation's own changes from later changes. If a
+// subtree was changed (LostParts), this is the ensemble's last zxid after all requests of the
+// operation. If ACLs were changed, it is the ACL of the root.
 func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	switch {
 	case e.Of == commands.LostParts:

@@ -118,8 +118,8 @@ func (s *store) withLock(do func() error) error {
 	return errors.Join(err, f.Close()) // closing the file also releases the lock
 }
 
-// check returns an error if another user may have created the directory of the log. It returns nil
-// if the directory does not exist yet.
+// check returns an error if another user may have created the directory of the log, which is then
+// unsafe. It returns nil if the directory does not exist yet.
 func (s *store) check() error {
 	err := userfile.CheckDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +171,7 @@ func (s *store) begin() (draft, error) {
 	})
 }
 
-// forImport implements backend. It returns false: undo needs only the lost part of a znode.
+// forImport implements backend. It returns false, because import does not read the undo log.
 func (s *store) forImport() bool { return false }
 
 // storeDraft is a draft that writes to the .part file of an operation.
@@ -206,7 +206,8 @@ func (d *storeDraft) commit(e *entry) error {
 	}
 	return d.s.withLock(func() error {
 		err := d.f.Close()
-		// Write the entry first: trim may remove an entry without a dump, but not the reverse.
+		// Write the entry before the dump gets its final name: trim may remove an entry without a
+		// dump, but not a dump without an entry.
 		if err == nil {
 			err = d.s.write(e)
 		}
@@ -264,7 +265,7 @@ func ignoreNotExist(err error) error {
 }
 
 // trim removes the oldest operations until the others are within the limits of the log. It also
-// removes files that killed shells have left. It never removes the operation with the number
+// removes files that killed shells have left. It never removes the operation whose number is
 // newest, or an operation whose entry or size cannot be read.
 func (s *store) trim(newest int) error {
 	all, _, err := s.readAll()

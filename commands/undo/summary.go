@@ -80,8 +80,8 @@ func needsQuotes(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_@%+=:,./-", r)
 }
 
-// savedText returns a phrase that describes what was saved, with its verb, such as "3 znodes are".
-// it is the pronoun for that phrase.
+// savedText returns what was saved as a phrase with its verb, such as "3 znodes are", and the
+// pronoun for that phrase: it or them.
 func (e *entry) savedText() (what, it string) {
 	switch {
 	case e.Of == commands.LostData:

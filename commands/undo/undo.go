@@ -136,7 +136,7 @@ type conflict struct {
 	path  string
 	what  string
 	diff  string // difference between current and saved data, or empty if they are not text
-	final bool   // whether even --overwrite cannot restore the znode
+	final bool   // whether undo cannot restore the znode, even with --overwrite
 }
 
 // undo restores the data that the operation destroyed. It then marks the operation in the log as
@@ -296,8 +296,8 @@ func (u *undoing) rejectConflicts() error {
 	return u.conflictError(len(u.conflicts), final)
 }
 
-// conflictError returns the error for an undo that did nothing because of conflicts. changed is the
-// number of conflicts. final is the number of those that --overwrite cannot resolve.
+// conflictError returns the error for an undo that changed nothing because of conflicts. changed is
+// the number of all conflicts. final is the number of those that --overwrite cannot resolve.
 func (u *undoing) conflictError(changed, final int) error {
 	all := max(u.restorable(), changed)
 	have := "have"

@@ -18,8 +18,9 @@ type cluster struct {
 	location string // position at which the section begins, in the form FILE:LINE
 }
 
-// where returns the words that an error message adds if a setting is in a section. It returns an
-// empty string if c is nil, because the setting is then outside all sections.
+// where returns the phrase that says in which section of the configuration file a setting is, for
+// use in an error message. If c is nil, the setting is outside all sections, and where returns an
+// empty string.
 func (c *cluster) where() string {
 	if c == nil {
 		return ""
@@ -27,9 +28,9 @@ func (c *cluster) where() string {
 	return " in the section of a cluster"
 }
 
-// newSection adds the section that begins with the given line. The section inherits the settings
-// timeout and writes from above the first section, but no settings for authentication. at is the
-// position of the line, for error messages.
+// newSection adds the section of a cluster that begins with the given line. The section inherits
+// the settings timeout and writes that precede all sections, but no settings for authentication. at
+// is the position of the line, for error messages.
 func (o *Options) newSection(line, at string) (*cluster, error) {
 	name, closed := strings.CutSuffix(line[1:], "]")
 	if !closed || name == "" || strings.ContainsAny(name, " \t/,:[]\"'@") {
@@ -97,7 +98,7 @@ func (o *Options) Connection() zkconn.Config {
 
 // resolve returns the configuration of a session with the servers in spec. If spec is the name of a
 // cluster (@NAME), the settings of its section apply. If spec is a connect string, the settings
-// above all sections apply, but zksh does not use SASL. resolve is the field Resolve of
+// above all sections apply, but zksh does not use SASL. It is the value of the field Resolve of
 // zkconn.Config.
 func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	to := *o
@@ -126,8 +127,8 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	return to.Connection(), err
 }
 
-// topLevelSettings are the settings above all sections of the configuration file that apply to
-// a server given by a connect string.
+// topLevelSettings are those settings before the first section of the configuration file that apply
+// to a server given by a connect string.
 type topLevelSettings struct {
 	timeout time.Duration
 	writes  zkconn.Writes

@@ -15,9 +15,9 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// CompleteWord is the first argument of zksh when the completion script of another shell calls it.
-// The second argument is the name of the shell. The environment variable COMP_LINE contains the
-// typed line.
+// CompleteWord is the first argument of zksh when it is called by the completion script of another
+// shell. The second argument is the name of that shell. The environment variable COMP_LINE contains
+// the typed line.
 const CompleteWord = "__complete"
 
 // Time limits of completion in other shells. They are short, because the user waits at each Tab.
@@ -56,8 +56,8 @@ func withinTime(work func(ctx context.Context) string) string {
 func complete(ctx context.Context, args []string, env Environment, table [][]*commands.Command) string {
 	args = append(args, "", "") // defaults for the name of the shell and for bash's word breaks
 	t := readTyped(env.Getenv("COMP_LINE"), args[1], args[0] == "fish")
-	// Continue even if the options are invalid: an option may be incomplete, and many completions
-	// need no options.
+	// Continue even if the options are invalid, because the user may still be typing an option, and
+	// because many completions need no options.
 	asked := &znodeLister{}
 	asked.opts, asked.err = ParseOptions(t.options(), env)
 	sh := shell.New(shell.Config{Commands: append(slices.Clone(table), pagesAsCommands()), Clusters: asked.opts.Clusters()})
@@ -86,8 +86,8 @@ func complete(ctx context.Context, args []string, env Environment, table [][]*co
 	return kind + b.String()
 }
 
-// options returns the words of the line that are options of zksh itself, followed by the name of a
-// cluster (@NAME) if the line contains one. It removes the name of the cluster from t.words.
+// options returns the program options on the typed line, followed by the name of a cluster (@NAME)
+// if the line contains one. It removes that name from t.words.
 func (t *typedLine) options() (own []string) {
 	none := defaults()
 	zksh := program(&none, "")
@@ -105,8 +105,9 @@ func (t *typedLine) options() (own []string) {
 	return own
 }
 
-// program returns a description of zksh itself as a command, for completion. Its argument is a
-// cluster if text, the word at the cursor, begins with @. Otherwise its argument is a command.
+// program describes zksh itself as a command, for completion. text is the word at the cursor. If it
+// begins with @, the argument of that command is the name of a cluster; otherwise, it is a zksh
+// command.
 func program(o *Options, text string) *commands.Command {
 	next := commands.Param{Name: "command", Kind: commands.CommandName}
 	if strings.HasPrefix(text, zkconn.ClusterMark) {

@@ -124,8 +124,8 @@ func parseTLS(v string) (bool, error) {
 	return on, nil
 }
 
-// fileSetting returns a function that stores the name of a file in the field of Options that the
-// function field selects. A relative name is relative to the directory of the configuration file.
+// fileSetting returns a function that stores a file name in one of the Options. field selects the
+// field. If the name is relative, it is relative to the directory of the configuration file.
 func fileSetting(field func(*Options) *string) func(*Options, string) error {
 	return func(o *Options, v string) error {
 		if v != "" && !filepath.IsAbs(v) {
@@ -217,8 +217,8 @@ func settingLines(data []byte) iter.Seq2[int, string] {
 
 // readAuthFile reads a file with credentials. The file consists of lines of the form SCHEME
 // CREDENTIAL, and of comment lines that begin with #. readAuthFile returns the credential for the
-// scheme sasl separately, because zksh does not send it in an addauth request. Errors never contain
-// the text of a line, because it may be secret.
+// scheme sasl separately, because zksh does not send it in an addauth request. Error messages never
+// quote a line, because it may be secret.
 func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
 	data, err := readPrivate(name)
 	if err != nil {

@@ -55,8 +55,9 @@ func Help(columns int) string {
 	return render.WrapText(b.String(), columns)
 }
 
-// brief returns the name and the description of an option for --help. A name without a short form
-// is indented. The description ends at the first semicolon, and is followed by the default value.
+// brief returns the name and the description of an option for --help. It indents the name if the
+// option has no short form. The description ends at the first semicolon of the usage text, and is
+// followed by the default value.
 func brief(f *pflag.Flag) (name, about string) {
 	o := describe(f, func(usage string) string { return strings.SplitN(usage, ";", 2)[0] })
 	if f.Shorthand == "" {

@@ -168,8 +168,8 @@ func options(set *pflag.FlagSet) (list []Option) {
 	return list
 }
 
-// describe returns the description of an option, with its short form, its value and its default.
-// The function shorten can shorten the text.
+// describe returns the description of an option, with its short form, its value and its default. It
+// applies the function shorten to the usage text.
 func describe(f *pflag.Flag, shorten func(usage string) string) Option {
 	value, usage := pflag.UnquoteUsage(f)
 	name, about := "--"+f.Name, shorten(usage)

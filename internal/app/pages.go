@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// A page is a text that zksh prints without connecting to a server. On the command line, the name
-// of the page is given instead of a command.
+// A page is a text that zksh can print without connecting to a server, such as the man page. The
+// user types the name of the page in place of a command.
 type page struct {
 	name  string
 	words []string // allowed values of the argument, or empty if the page has no argument
@@ -37,8 +37,8 @@ func (p *page) usage() string {
 	return strings.TrimRight(p.name+" "+strings.Join(p.words, "|"), " ")
 }
 
-// Page returns the text of the page whose name is the first of words. If the first word is not the
-// name of a page, found is false. The function table returns the commands that the program adds to
+// Page returns the text of a page. The first element of words is the name of the page; if there is
+// no such page, found is false. The function table returns the commands that the program adds to
 // those of the shell.
 func Page(words []string, version string, table func() [][]*commands.Command) (text string, found bool, err error) {
 	if len(words) == 0 || findPage(words[0]) == nil {
@@ -66,8 +66,8 @@ func (p *page) usageError(problem string) error {
 	return &commands.UsageError{Problem: fmt.Sprintf("%s: %s (usage: zksh %s)", p.name, problem, p.usage())}
 }
 
-// pagesAsCommands returns the pages in the form of commands, for completion. These commands cannot
-// be run.
+// pagesAsCommands returns the pages as commands, so that their names can be completed. These
+// commands cannot be run.
 func pagesAsCommands() (list []*commands.Command) {
 	for _, p := range pages {
 		c := &commands.Command{Name: p.name, Args: strings.Join(p.words, "|"), Summary: p.about, Flags: commands.NoFlags(nil)}

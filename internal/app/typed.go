@@ -12,12 +12,12 @@ type typedLine struct {
 	words []commands.Word // complete words after the word zksh
 	text  string          // word at the cursor, without quotes and escapes
 	quote byte            // quotation mark that is open at the cursor, or 0 if there is none
-	fixed int             // number of bytes at the beginning of text that bash does not replace
+	fixed int             // number of bytes at the beginning of text that bash keeps when it inserts a completion
 }
 
-// readTyped splits a command line into words by the rules of fish, or else of bash and zsh. It also
-// finds the part of the word at the cursor that bash replaces: it follows the last character
-// contained in breaks, or the opening quotation mark.
+// readTyped splits a command line into words by the rules of fish or, if fish is false, of bash and
+// zsh. breaks contains the characters at which bash divides a word. bash replaces only the part of
+// the word at the cursor after the last such character, or after the opening quotation mark.
 func readTyped(line, breaks string, fish bool) typedLine {
 	var t typedLine
 	var word []byte
@@ -62,9 +62,9 @@ func readTyped(line, breaks string, fish bool) typedLine {
 	return t
 }
 
-// bashWord returns the text that completes the word at the cursor to word, escaped for bash. bash
-// replaces only the end of the typed word with that text. ok is false if word does not begin with
-// the part that bash keeps.
+// bashWord returns the text that bash must insert to complete the word at the cursor to word. The
+// text is escaped for bash, and omits the part of the typed word that bash keeps. ok is false if
+// word does not begin with that part.
 func (t *typedLine) bashWord(word string) (spelled string, ok bool) {
 	rest, ok := strings.CutPrefix(word, t.text[:t.fixed])
 	switch t.quote {

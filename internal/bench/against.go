@@ -79,7 +79,8 @@ func (b *bench) measureAgainst(revision string) []*figure {
 	return all
 }
 
-// processor returns the processor time of each sample, in the field total of a new sample.
+// processor returns new samples whose field total is the processor time of the given samples.
+// Functions that compare total times can then compare processor times.
 func processor(runs []sample) []sample {
 	all := make([]sample, len(runs))
 	for i, s := range runs {

@@ -10,8 +10,8 @@ func (b *bench) measureCommands() (all []*figure) {
 	nested, flat := tree{"/nested", small, 20}, tree{"/flat", small, small}
 	wide, deep := tree{"/wide", large + 1, large}, tree{"/large", large, 20}
 
-	// both returns two jobs for one command: the first runs it in zksh, the second in zkCli.
-	// Because zkCli is slow, its job runs only in every n-th round.
+	// both returns two jobs for one command: the first runs it in zksh, the second in zkCli. zkCli
+	// is slow, so its job runs only in every n-th round.
 	both := func(n int, expect string, times int, args ...string) []job {
 		ours := b.shell(b.zksh, args...)
 		ours.expect, ours.times = expect, times

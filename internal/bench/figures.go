@@ -37,14 +37,14 @@ func (f *figure) add(format string, args ...any) *figure {
 	return f
 }
 
-// goal appends a goal to the row. met reports whether it was reached.
+// goal appends a goal to the row. met is true if the goal was reached.
 func (f *figure) goal(text string, met bool) *figure {
 	f.goals = strings.TrimPrefix(f.goals+"; "+text, "; ")
 	f.missed = f.missed || !met
 	return f
 }
 
-// time appends a measured time to the row. goal is the upper limit for it, or 0 if there is none.
+// time appends a measured time to the row. goal is the maximum time, or 0 if there is no goal.
 func (f *figure) time(got, goal time.Duration) *figure {
 	if f.add("%s", duration(got)); goal > 0 {
 		f.goal("≤ "+duration(goal), got <= goal)
@@ -52,8 +52,8 @@ func (f *figure) time(got, goal time.Duration) *figure {
 	return f
 }
 
-// atMost appends the ratio of a measured time to that of a reference, such as "`ls -R`". goal is
-// the upper limit for the ratio, or 0 if there is none.
+// atMost appends to the row the ratio of a measured time to that of a reference, such as "`ls -R`".
+// goal is the maximum ratio, or 0 if there is no goal.
 func (f *figure) atMost(got, goal float64, reference string) *figure {
 	if f.add("%.2f × %s", got, reference); goal > 0 {
 		f.goal(fmt.Sprintf("≤ %.1f ×", goal), got <= goal)
@@ -61,8 +61,8 @@ func (f *figure) atMost(got, goal float64, reference string) *figure {
 	return f
 }
 
-// atLeast appends the ratio of a measured speed to that of a reference, such as "`zkCli.sh`".
-// goal is the lower limit for the ratio, or 0 if there is none.
+// atLeast appends to the row the ratio of a measured speed to that of a reference, such as
+// "`zkCli.sh`". goal is the minimum ratio, or 0 if there is no goal.
 func (f *figure) atLeast(got, goal float64, reference string) *figure {
 	if f.add("%.1f × as fast as %s", got, reference); goal > 0 {
 		f.goal(fmt.Sprintf("≥ %.1f ×", goal), got >= goal)
@@ -70,8 +70,8 @@ func (f *figure) atLeast(got, goal float64, reference string) *figure {
 	return f
 }
 
-// rate appends the number of operations per second, for n operations in the given time. goal is
-// the lower limit for it, or 0 if there is none.
+// rate appends to the row the number of operations per second, for n operations in the given time.
+// goal is the minimum rate, or 0 if there is no goal.
 func (f *figure) rate(n int, took time.Duration, goal int) *figure {
 	got := int(float64(n) / took.Seconds())
 	if f.add("%s/s", thousands(got)); goal > 0 {
@@ -80,7 +80,7 @@ func (f *figure) rate(n int, took time.Duration, goal int) *figure {
 	return f
 }
 
-// memory appends the highest peak memory of all runs. goalMB is the upper limit for it, in MiB.
+// memory appends to the row the highest peak memory of all runs. goalMB is the maximum, in MiB.
 func (f *figure) memory(runs []sample, goalMB int64) *figure {
 	var got int64
 	for _, s := range runs {

@@ -107,7 +107,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// caught calls f, and returns the error with which check ended the call, or nil.
+// caught calls f. If check panics during the call, caught returns the error that was passed to
+// check; otherwise, it returns nil.
 func caught(f func()) (err error) {
 	defer func() {
 		switch got := recover().(type) {

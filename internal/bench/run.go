@@ -47,8 +47,8 @@ type matchCounter struct {
 	start time.Time
 	first time.Duration
 	count int
-	// tail contains the last bytes of the output. They are needed for error messages, and to find a
-	// text that is split between two writes.
+	// tail contains the last bytes of the output. Error messages quote it, and Write uses it to
+	// find a text that is split between two writes.
 	tail []byte
 }
 
@@ -56,7 +56,8 @@ type matchCounter struct {
 func (w *matchCounter) Write(p []byte) (int, error) {
 	const kept = 500
 	if w.text != "" {
-		// First search the bytes around the boundary between two writes. Only these must be copied.
+		// Search the bytes around the boundary between the previous write and this one. Only they
+		// need to be copied.
 		seam := append(bytes.Clone(w.tail[max(0, len(w.tail)-len(w.text)+1):]), p[:min(len(p), len(w.text)-1)]...)
 		found := bytes.Count(seam, []byte(w.text)) + bytes.Count(p, []byte(w.text))
 		if found > 0 && w.count == 0 {
@@ -81,7 +82,7 @@ func (b *bench) run(j job) sample {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, j.path, j.args...)
 	cmd.Env = b.environment(j.env)
-	// Cancel must also kill Java, which zkCli.sh starts.
+	// zkCli.sh starts Java as a child process. A process group lets Cancel kill both.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if j.input != "" {

@@ -33,9 +33,9 @@ func (b *bench) pipedCreates(n, rounds int) []*figure {
 	loop.expect, loop.times = "Created "+root.root+"/", n
 	loop = b.onFreshTree(root, loop, b.remove)
 	window, exact := script(b.zksh, "", 1), script(b.zksh, "", 1, "-e")
-	// Warm up the server until Java's optimizing compiler has compiled its code, as in production.
-	// This takes several hundred thousand requests. Until then, a window of requests causes a
-	// different number of disk writes.
+	// Warm up the server with several hundred thousand requests, until Java's optimizing compiler
+	// has compiled its code, as in production. Before that, the server writes to its disk at a
+	// different rate.
 	for range b.size(150, 1) {
 		b.runOnce(window)
 		b.runOnce(exact)

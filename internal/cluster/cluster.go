@@ -17,14 +17,13 @@ type Ensemble interface {
 	Hosts() []string
 	// Word sends a four-letter command to a server and returns the server's reply.
 	Word(ctx context.Context, addr, word string) (string, error)
-	// Config returns the list of the ensemble's members in the format in which the servers store
-	// it.
+	// Config returns the ensemble's configuration, which lists its members, in the format in which
+	// the servers store it.
 	Config(ctx context.Context) (string, error)
 	// Self returns the client's own session ID, and the time when the client sent the connect
 	// request for its current connection.
 	Self() (session int64, since time.Time)
-	// ClientPath converts a path on the server to a path of this client, by removing the
-	// client's chroot.
+	// ClientPath converts a server path to a path of this client, by removing the client's chroot.
 	ClientPath(path string) string
 }
 

@@ -90,9 +90,9 @@ func pathsBySession(text string) map[int64][]string {
 	return all
 }
 
-// ephemerals returns the paths of the ephemeral znodes in the reply to dump, by session ID. It
-// ignores the number in the heading, which may be wrong by a few because sessions start and end
-// while the server writes the reply.
+// ephemerals parses the reply to the four-letter command dump, and returns the paths of the
+// ephemeral znodes by session ID. It ignores the number of sessions in the heading, which may be
+// slightly wrong because sessions start and end while the server writes the reply.
 func ephemerals(dump string) (map[int64][]string, error) {
 	_, rest, found := strings.Cut(dump, "Sessions with Ephemerals (")
 	count, rest, closed := strings.Cut(rest, ")")

@@ -54,7 +54,8 @@ func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []mem
 	return addrs, members, true
 }
 
-// resolved returns addr itself, and the same port at each IP address of addr's host.
+// resolved returns addr itself, followed by addresses with the same port and each IP address of
+// addr's host.
 func resolved(ctx context.Context, addr string) []string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -68,8 +69,8 @@ func resolved(ctx context.Context, addr string) []string {
 	return all
 }
 
-// parseMembers parses lines like server.1=zk1:2888:3888:participant;0.0.0.0:2181. If a member
-// has no address for clients, its host is combined with the given port.
+// parseMembers parses lines like server.1=zk1:2888:3888:participant;0.0.0.0:2181. If a line has no
+// address for clients, the client address consists of the member's host and the given port.
 func parseMembers(config, port string) (members []member) {
 	for l := range strings.Lines(config) {
 		key, value, _ := strings.Cut(strings.TrimSpace(l), "=")

@@ -24,7 +24,7 @@ const (
 type Session struct {
 	ID         string   `json:"session"`
 	State      string   `json:"state"`            // "connected", "no connection" or "not told"
-	GoneIn     string   `json:"goneIn,omitempty"` // maximum time until the session expires; empty if it is connected, or if the time is unknown
+	GoneIn     string   `json:"goneIn,omitempty"` // upper limit on the time until the session expires; empty if the session is connected or the time is unknown
 	Client     string   `json:"client,omitempty"` // address of the client
 	Server     string   `json:"server,omitempty"` // server to which the client is connected
 	Since      string   `json:"since,omitempty"`  // start of the connection, in RFC 3339 and UTC
@@ -36,15 +36,16 @@ type Session struct {
 	Watches    []string `json:"watches"` // paths with data watches; servers do not report child watches
 }
 
-// Coverage describes how many servers of the ensemble contributed to a result.
+// Coverage says how many servers of the ensemble contributed to a result, and what is
+// missing.
 type Coverage struct {
 	Answered int      `json:"answered"`
 	Members  int      `json:"members"`
 	NotTold  []string `json:"notTold,omitempty"` // missing facts, each with the reason and often a remedy
 }
 
-// missing records that a fact is unknown, and the first of the reasons. It does nothing if there
-// are no reasons.
+// missing records that a fact is unknown, with the first of the given reasons. If reasons is empty,
+// it does nothing.
 func (c *Coverage) missing(fact string, reasons []string) {
 	if len(reasons) > 0 {
 		c.NotTold = append(c.NotTold, fact+": "+reasons[0])
@@ -70,7 +71,7 @@ func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Ses
 	s.ID = render.Hex(id)
 	known, err := s.fillFromDump(ctx, e, addrs[0], id)
 	if err != nil {
-		// Locks are missing, too, because the caller finds them by their ephemeral znodes.
+		// The locks are unknown, too, because the caller finds them by their ephemeral znodes.
 		c.missing("ephemerals, locks", []string{err.Error()})
 	}
 	all := configured && c.Answered == c.Members
@@ -99,8 +100,9 @@ func FindSession(ctx context.Context, e Ensemble, id int64, client string) (*Ses
 	return s, c, nil
 }
 
-// fillFromCons fills in the connection of the session from the replies to cons, and returns the
-// session's ID. missing contains an error message if some servers did not reply.
+// fillFromCons fills in the connection of the session from the servers' replies to the four-letter
+// command cons, and returns the session's ID. If some servers did not reply, missing contains an
+// error message for each of them.
 func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, missing []string) (int64, error) {
 	newest, found := int64(math.MinInt64), map[int64]bool{}
 	for i, text := range texts {
@@ -137,7 +139,8 @@ func (s *Session) fillFromCons(addrs, texts []string, id int64, client string, m
 	return 0, fmt.Errorf("there is no session from %s", client)
 }
 
-// fillFromLine fills in the connection of the session from one line of a reply to cons.
+// fillFromLine fills in the connection of the session from one line of a reply to the four-letter
+// command cons.
 func (s *Session) fillFromLine(server, line string, c connection) {
 	s.Client, s.Server = c.addr, server
 	if !c.since.IsZero() {
@@ -150,9 +153,9 @@ func (s *Session) fillFromLine(server, line string, c connection) {
 	s.Latency = field(line, "minlat=") + "/" + field(line, "avglat=") + "/" + field(line, "maxlat=")
 }
 
-// fillFromDump fills in the session's ephemeral znodes from a server's reply to dump, and the
-// time until the session expires if its client stays silent. known reports whether the session
-// exists.
+// fillFromDump fills in the session's ephemeral znodes from a server's reply to the four-letter
+// command dump. It also fills in the time until the session expires if its client stays silent.
+// known reports whether the session exists.
 func (s *Session) fillFromDump(ctx context.Context, e Ensemble, addr string, id int64) (known bool, err error) {
 	text, err := ask(ctx, e, addr, "dump")
 	if err != nil {
@@ -205,7 +208,7 @@ func maxSessionTimeout(ctx context.Context, e Ensemble, addr string) string {
 // Facts returns one row for each known fact about the session: its name and its value.
 func (s *Session) Facts() (rows [][]string) {
 	state := s.State
-	if state == notReported { // notReported is meant for JSON; users see a plain word
+	if state == notReported { // users see a plain word instead of the JSON value notReported
 		state = "unknown"
 	}
 	if s.GoneIn != "" {

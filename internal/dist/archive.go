@@ -49,8 +49,8 @@ func sorted(files []file) []file {
 	return slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 }
 
-// withFolders returns files together with those of their parent directories that are missing.
-// Each directory comes before its contents. The added directories belong to root.
+// withFolders returns files, and adds each parent directory that is missing. A directory comes
+// before its contents. The added directories belong to root.
 func withFolders(files []file) []file {
 	has := map[string]bool{}
 	for _, f := range files {
@@ -66,8 +66,8 @@ func withFolders(files []file) []file {
 	return sorted(all)
 }
 
-// tarred returns a tar archive of files and their parent directories. The modification time of
-// each is at.
+// tarred returns a tar archive of files and their parent directories, all with the modification
+// time at.
 func tarred(files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)

@@ -26,8 +26,8 @@ type program struct {
 	extras []file // other files to distribute with the executable file
 }
 
-// settings returns environment variables for the go command. They override all settings of this
-// machine that could change the result of a build.
+// settings returns environment variables for the go command, which builds zksh for the target t.
+// They override all settings of this machine that could change the result of the build.
 func (t target) settings() []string {
 	return []string{
 		"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOAMD64=v1", "GOARM64=v8.0",
@@ -36,7 +36,7 @@ func (t target) settings() []string {
 }
 
 // build builds zksh for the target t. The result also contains the shared files, and a file with
-// the licences of the libraries in the program, which depend on the target.
+// the licences of the libraries that the program contains. These libraries depend on the target.
 func (w builder) build(t target, shared []file) (program, error) {
 	p := program{target: t, file: file{name: "zksh", mode: 0o755}}
 	if t.os == "windows" {
@@ -113,7 +113,8 @@ const (
 	fish      = "completions/zksh.fish"
 )
 
-// pages lists the files that zksh generates, each with the arguments to run it with.
+// pages lists the files that zksh itself generates. For each file, it contains the arguments with
+// which to run zksh.
 var pages = []struct {
 	name string
 	args []string

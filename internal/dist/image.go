@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Media types of the OCI image format. The types below contain only those fields of the format
-// that this program needs.
+// Media types of the OCI image format. The types below contain only the fields of that format that
+// this program needs.
 const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 	typeManifest = "application/vnd.oci.image.manifest.v1+json"

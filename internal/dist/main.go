@@ -91,11 +91,11 @@ func choose(names string) ([]target, error) {
 	return chosen, nil
 }
 
-// fromEnvironment sets the key file, the password and the time from environment variables. Other
-// users could see a password on the command line.
+// fromEnvironment sets the key file, the password and the time from environment variables. The
+// password is not an option, because other users can see the command line of a process.
 //
-// The time is SOURCE_DATE_EPOCH or, by default, the time of the last commit. A source tree
-// without git needs the variable.
+// The time is the value of SOURCE_DATE_EPOCH or, by default, the time of the last commit. If the
+// source tree has no git repository, the variable is required.
 func (o *options) fromEnvironment(getenv func(string) string) error {
 	seconds := getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// The description of zksh in packages: summary is its first line, and description is the rest.
+// Description of zksh in packages: its first line (summary) and the remaining text (description).
 const (
 	summary     = "ZooKeeper shell with locks, scripts and completion"
 	description = "zksh takes the commands of zkCli.sh and prints the same text, interactively and in\n" +
@@ -26,7 +26,7 @@ const (
 	home = "https://github.com/zksh/zksh"
 )
 
-// Directories that the packages own, so that removing a package removes them, too.
+// Directories that the packages own. They are removed together with a package.
 const (
 	docs     = "/usr/share/doc/zksh"
 	licences = "/usr/share/licenses/zksh"
@@ -81,7 +81,7 @@ func (w builder) describe(k packageFormat, p program) (*nfpm.Info, error) {
 	info.RPM.Summary = summary
 	switch k.extension {
 	case ".deb":
-		// Debian's packages have no such field. The file copyright contains the licence.
+		// Debian's packages have no field for the licence. The file copyright contains it.
 		info.License = ""
 	case ".apk":
 		info.Version, info.Prerelease, info.VersionMetadata, info.Release = w.version.alpine(), "", "", "0"

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A bom is a bill of materials in the CycloneDX format. Like the types below, it contains only
-// those fields of the format that this program needs.
+// A bom is a bill of materials in the CycloneDX format. This type, and those below, contain only
+// the fields of the format that this program needs.
 type bom struct {
 	Format       string       `json:"bomFormat"`
 	Spec         string       `json:"specVersion"`

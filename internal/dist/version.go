@@ -49,7 +49,7 @@ func parseVersion(text string, at time.Time) (version, error) {
 	return v, nil
 }
 
-// number returns the version for file names, without the leading letter v.
+// number returns the version without the leading letter v, as it is used in file names.
 func (v version) number() string {
 	text := v.base
 	if v.pre != "" {
@@ -74,8 +74,8 @@ func (v version) alpine() string {
 	return text
 }
 
-// checkNotes returns an error if this version is a release without a section in the changelog,
-// which is the path of a file.
+// checkNotes returns an error if this version is a release and the changelog has no section about
+// it. changelog is the path of a file.
 func (v version) checkNotes(changelog string) error {
 	if v.pre != "" || v.suffix != "" {
 		return nil

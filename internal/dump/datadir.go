@@ -21,7 +21,7 @@ const versionDir = "version-2"
 // A serverFile is a snapshot or a transaction log of a server.
 type serverFile struct {
 	name string
-	zxid int64 // zxid in the file name: a snapshot contains all changes up to it; a log starts with it
+	zxid int64 // zxid in the file name; a snapshot contains all changes up to it, and a log starts with it
 }
 
 // serverFiles lists the files of one kind ("snapshot" or "log"), oldest first.
@@ -36,8 +36,8 @@ func serverFiles(dir, kind string) (list []serverFile, err error) {
 	return list, err
 }
 
-// findDataDir returns the directory that contains the snapshots. is is false if name is not a
-// server's data directory.
+// findDataDir returns the directory that contains a server's snapshots: name itself or its
+// subdirectory. The result is is false if name is not a server's data directory.
 func findDataDir(name string) (dir string, is bool) {
 	for _, dir := range []string{name, filepath.Join(name, versionDir)} {
 		if list, err := serverFiles(dir, "snapshot"); err == nil && len(list) > 0 {
@@ -68,8 +68,8 @@ func readDataDir(ctx context.Context, dir string, options []Option) (*Tree, erro
 	return nil, failed
 }
 
-// withLogs applies the logs after the snapshot s to t, the tree that was read from s. It closes t
-// unless it returns t.
+// withLogs applies the logs that follow the snapshot s to the tree t, which was read from s. It
+// closes t unless it returns it.
 func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []Option) (_ *Tree, err error) {
 	logs, err := serverFiles(dir, "log")
 	if err != nil {
@@ -77,7 +77,7 @@ func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []
 	}
 	first := 0
 	for i, l := range logs {
-		if l.zxid <= s.zxid { // an earlier log may contain transactions after the snapshot
+		if l.zxid <= s.zxid { // a log that starts before the snapshot may also contain transactions after it
 			first = i
 		}
 	}

@@ -93,8 +93,8 @@ func (j *juteReader) checksum() {
 	}
 }
 
-// remaining returns the number of bytes until the end of the file, up to the size of the buffer of
-// j.
+// remaining returns the number of bytes until the end of the file, but at most the size of the
+// reader's buffer.
 func (j *juteReader) remaining() int {
 	b, err := j.r.Peek(j.r.Size())
 	if err != nil && !errors.Is(err, io.EOF) && j.err == nil {

@@ -31,8 +31,9 @@ type header struct {
 	LeftOut limitedList[string] `json:"left_out,omitempty"`
 }
 
-// A limitedList is a list whose JSON form must not be longer than maxList. The limit protects
-// against huge lists, because the lines of a file may be long to make room for a znode's data.
+// A limitedList is a list whose JSON form must not be longer than maxList. Without this limit, a
+// huge list would be accepted, because the lines of a file can be long to make room for a znode's
+// data.
 type limitedList[T any] []T
 
 // maxList is the maximum length of a limitedList in JSON, in bytes.
@@ -133,8 +134,8 @@ func (l *lineWriter) znode(z *Znode) error {
 	return l.line(l.buf)
 }
 
-// append appends the line of a znode, in exactly the form that recordReader parses. The JSON
-// package would write the same bytes, but export -R of 100,000 znodes would take 1.2 to 1.5 times
+// append appends the line of a znode to b, in exactly the form that recordReader parses. The JSON
+// package would produce the same bytes, but export -R of 100,000 znodes would take 1.2 to 1.5 times
 // as long.
 func (l *lineWriter) append(b []byte, z *Znode) []byte {
 	b = appendString(append(b, `{"path":`...), z.Path)
@@ -195,9 +196,9 @@ func appendList[T any](b []byte, items []T, appendItem func([]byte, T) []byte) [
 	return append(b, ']')
 }
 
-// appendStat appends the JSON of a Stat without the fields that are 0. It formats equal values only
-// once: most znodes were never changed after their creation, so several of their zxids and times
-// are equal.
+// appendStat appends the JSON of a Stat, without fields that are 0. It formats a value only once if
+// several fields have it. This is common: most znodes were never changed after their creation, so
+// several of their zxids and times are equal.
 func appendStat(b []byte, st *zk.Stat) []byte {
 	if st == nil {
 		return append(b, "null"...)
@@ -244,7 +245,7 @@ func appendNumber(b []byte, first bool, name string, value int64) []byte {
 func appendString(b []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	b = append(b, '"')
-	plain := 0 // start of the bytes that were not appended yet, because they need no escape
+	plain := 0 // start of the bytes that have not been appended yet, because they need no escape
 	for i := 0; i < len(s); {
 		c, size := s[i], 1
 		switch {
@@ -299,7 +300,8 @@ func readLines(in *input) (t *Tree, err error) {
 	return t, err
 }
 
-// readPart reads one of several dumps in a file. Only the first one sets the Header of the tree.
+// readPart reads one of the dumps in a file. If first is true, the tree gets the Header of this
+// dump.
 func readPart(r *lineReader, b *builder, first bool) error {
 	line, err := r.next()
 	if err != nil {

@@ -44,8 +44,8 @@ func (r *replay) lookup(path string) (*Znode, error) {
 	return z, err
 }
 
-// asStored sets the Cversion of a znode to the value that is stored in the snapshot. A Tree instead
-// returns the value that servers show to clients.
+// asStored returns the znode z with the Cversion that a snapshot stores. A Tree returns the value
+// that servers show to clients instead.
 func asStored(z *Znode) *Znode {
 	if st := z.Stat; st != nil {
 		st.Cversion = (st.Cversion + st.NumChildren) / 2

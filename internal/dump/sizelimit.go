@@ -11,8 +11,9 @@ const (
 	maxSpool    = 16 << 30 // upper bound of the limit in the temporary file, in bytes
 )
 
-// checkSize returns an error if a tree of the given size is too large for its file. The limit is at
-// most maximum, unless the user has set a limit.
+// checkSize returns an error if a tree of the given size is too large for its file. The user can
+// set the limit. Otherwise, it depends on the size of the file, and is at most maximum. where says
+// where the tree is stored, for the error message.
 func (c *sourceFile) checkSize(size, maximum int64, where string) error {
 	limit := min(maximum, minSize+sizePerByte*c.bytes)
 	if c.maxSize > 0 {

@@ -74,15 +74,15 @@ func (j *juteReader) znode(path string, acls map[int64][]zk.ACL) (*Znode, error)
 		EphemeralOwner: d.Long(), Pzxid: d.Long(), DataLength: int32(len(z.Data)),
 	}
 	z.Kind, z.TTL = kindOf(z.Stat.EphemeralOwner)
-	if z.Kind == Container || z.Kind == TTL { // servers do not show this ephemeral owner to clients
+	if z.Kind == Container || z.Kind == TTL { // do not return the ephemeral owner, because servers do not show it to clients
 		z.Stat.EphemeralOwner = 0
 	}
 	return z, j.err
 }
 
-// kindOf decodes the ephemeral owner in the form in which servers store it (EphemeralType of
-// ZooKeeper). For a container, only the sign bit is set. For a znode with a TTL, the first byte is
-// 0xff and the TTL follows it.
+// kindOf decodes an ephemeral owner as servers store it (class EphemeralType of ZooKeeper). For a
+// container, only the sign bit is set. For a znode with a TTL, the first byte is 0xff, and the TTL
+// follows.
 func kindOf(owner int64) (Kind, time.Duration) {
 	switch {
 	case owner == 0:
@@ -95,8 +95,8 @@ func kindOf(owner int64) (Kind, time.Duration) {
 	return Ephemeral, 0
 }
 
-// A snapshot may end with a digest of the tree (since 3.6) and the last zxid of the tree (in 3.9),
-// each followed by a checksum. These are their sizes in bytes.
+// Sizes of the optional parts at the end of a snapshot, in bytes. A snapshot may end with a digest
+// of the tree (since 3.6) and the last zxid of the tree (in 3.9), each followed by a checksum.
 const (
 	checksumSize = 8 + 4 + 1
 	lastZxidSize = 8 + checksumSize

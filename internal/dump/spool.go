@@ -39,7 +39,7 @@ func (s *spool) spill() (err error) {
 		if s.f, err = os.CreateTemp("", "zksh-*"); err != nil {
 			return fmt.Errorf("cannot create a temporary file: %w", err)
 		}
-		_ = os.Remove(s.f.Name()) // hides the file from other programs; if this fails, close removes it
+		_ = os.Remove(s.f.Name()) // hide the file from other programs; if this fails, close removes it
 	}
 	_, err = s.f.Write(s.buf)
 	s.buf = s.buf[:0]

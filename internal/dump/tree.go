@@ -42,7 +42,7 @@ func (t *Tree) Root() string { return t.nodes[0].path }
 func (t *Tree) Len() int { return len(t.nodes) }
 
 // Lacks returns an error if some znodes could not be read when the file was written. A znode that
-// is missing in such a file may have existed on the server.
+// is missing in such a file may nevertheless have existed on the server.
 func (t *Tree) Lacks() error {
 	switch n := t.Trailer.Missed; n {
 	case 0:
@@ -189,8 +189,8 @@ func newBuilder(form Form, file *sourceFile) *builder {
 	return &builder{t: &Tree{Form: form}, acls: map[string]int32{}, sorted: true, file: file}
 }
 
-// Memory for a znode in the index, and for an ACL entry, in bytes. The memory for their strings is
-// not included.
+// Estimated memory for a znode in the index, and for an ACL entry, in bytes. The memory for their
+// strings is counted separately.
 const (
 	nodeSize = 32
 	aclSize  = 40
@@ -242,7 +242,7 @@ func (b *builder) add(z *Znode) error {
 	e.Long(st.Czxid, st.Mzxid, st.Ctime, st.Mtime)
 	e.Int(st.Version, st.Cversion, st.Aversion)
 	e.Long(st.EphemeralOwner)
-	e.Int(int32(len(z.Data)), 0) // 0 children, because Tree.znode counts them
+	e.Int(int32(len(z.Data)), 0) // number of children, which is 0 because Tree.znode counts the children
 	e.Long(st.Pzxid)
 	if err := b.file.checkSize(b.t.spool.size+int64(recordSize+len(z.Data)), maxSpool, "in a temporary file"); err != nil {
 		return err

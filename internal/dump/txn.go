@@ -165,8 +165,8 @@ func (j *juteReader) record() ([]byte, error) {
 	return nil, errors.New("the log contains a damaged record, and no intact record follows it")
 }
 
-// errTorn means that the last record of a log was not written completely. The log, or the part
-// before the padding, ends in the middle of the record.
+// errTorn means that the last record of the log was not written completely: the log, or the part of
+// the log before the padding, ends in the middle of that record.
 var errTorn = errors.New("the last record of the log is incomplete")
 
 // Limits on the search for intact records after a damaged record.
@@ -179,7 +179,7 @@ const (
 func recordFollows(b []byte) bool {
 	summed := 0
 	for i := 1; i+recordHeader < len(b) && summed < maxSummed; i++ {
-		if binary.BigEndian.Uint32(b[i:]) != 0 { // a checksum is stored as four zero bytes and its four bytes
+		if binary.BigEndian.Uint32(b[i:]) != 0 { // a checksum is stored as eight bytes, the first four of which are zero
 			continue
 		}
 		size := int(int32(binary.BigEndian.Uint32(b[i+8:])))
@@ -268,7 +268,7 @@ func (t *Txn) body(d *jute.Decoder) error {
 			if d.Bool() {
 				t.Kind = Ephemeral
 			}
-			if len(d.Rest()) >= 4 { // logs of servers before 3.3 do not contain it
+			if len(d.Rest()) >= 4 { // logs of servers before 3.3 lack this field
 				t.Parent = d.Int()
 			}
 		}

@@ -174,7 +174,7 @@ func (d *Writer) Close(t Trailer) error {
 	return d.close()
 }
 
-// Abort removes the unfinished file. It does not return again an error that Write has returned.
+// Abort removes the unfinished file. It does not return an error that Write has already returned.
 func (d *Writer) Abort() error {
 	_ = d.join()
 	return d.abort()

@@ -171,7 +171,7 @@ func readNamed(path string, raw []byte) (*Znode, Form, error) {
 }
 
 // An entryReader limits the number of bytes that are read for one znode, because the JSON decoder
-// holds them in memory. The caller resets the field left for each znode.
+// holds them in memory. The caller must reset the field left before each znode.
 type entryReader struct {
 	r    io.Reader
 	left int

@@ -19,8 +19,8 @@ import (
 )
 
 // ReadBehind reads n bytes and appends them to b. It allocates memory in steps: first for step
-// bytes, then for up to four times the data that has arrived. So a wrong length cannot make it
-// allocate much more memory than there is data.
+// bytes, then for up to four times the data that has arrived. Therefore a wrong value of n cannot
+// make it allocate much more memory than there is data.
 func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 	for end := len(b) + n; len(b) < end; {
 		have := len(b)
@@ -72,8 +72,8 @@ func (e *Encoder) Long(values ...int64) {
 	}
 }
 
-// MultiHeader appends the header of an operation in a multi. If end is true, it is the header
-// that marks the end of the multi.
+// MultiHeader appends the header that precedes each operation in a multi. op is the opcode, and err
+// is the error code. If end is true, it appends the header that marks the end of the multi.
 func (e *Encoder) MultiHeader(op int32, end bool, err int32) {
 	e.Int(op)
 	e.Bool(end)
@@ -184,9 +184,10 @@ func (d *Decoder) Buffer() []byte {
 // String reads a string. It returns an empty string for a null string.
 func (d *Decoder) String() string { return string(d.Buffer()) }
 
-// Count reads the length of a vector; a null vector has length 0. Each element needs at least
-// size bytes in the record, and cost bytes in memory. Count fails if the vector does not fit
-// into the record or the limit, so the caller can safely allocate memory for that many elements.
+// Count reads the length of a vector. A null vector has length 0. size is the minimum size of an
+// element in the record, and cost is the memory for an element, both in bytes. Count fails if the
+// vector does not fit into the record or the limit, so the caller can safely allocate memory for
+// that many elements.
 func (d *Decoder) Count(size, cost int) int {
 	n := d.Int()
 	if d.err != nil || n == -1 {
@@ -261,7 +262,7 @@ const StringCost = 16
 // none of them is in use any more.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4, StringCost)
-	end := 0 // index in d.b of the end of the strings measured so far
+	end := 0 // index in d.b at which the last measured string ends
 	for range n {
 		size, ok := stringLength(d.b[end:])
 		if !ok {
@@ -347,10 +348,9 @@ const (
 	MaxLevels = 10_000  // maximum number of levels, more than any real tree has
 )
 
-// PathFault returns the first fault in the names of a path, in the words of ZooKeeper's
-// PathUtils, and the position of the fault in UTF-16 code units, starting at 0. If there is no
-// fault, why is empty. The caller must check the slashes at the beginning and the end of the
-// path.
+// PathFault checks the names in a path. It returns the first fault in the words of ZooKeeper's
+// PathUtils, and the position of the fault in UTF-16 code units, counted from 0. If there is no
+// fault, why is empty. The caller must check the slashes at the beginning and the end of the path.
 func PathFault(path string) (at int, why string) {
 	if isPlainPath(path) {
 		return 0, ""

@@ -12,8 +12,7 @@ import (
 // StatsTrack. It maps keys such as "count" to numbers.
 type Quota map[string]int64
 
-// Get returns the number for a key. If the key is missing, it returns -1, which means "no
-// limit".
+// Get returns the number for a key, or -1 if the key is missing, which means "no limit".
 func (q Quota) Get(key string) int64 {
 	if v, ok := q[key]; ok {
 		return v

@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Windows has its own error numbers, but some functions of Go's standard library return numbers
-// that package syscall invented. So each list contains both.
+// Errors that each of the functions recognizes. Windows has its own error numbers, but some
+// functions of Go's standard library return numbers that package syscall invented. Therefore each
+// list contains both.
 var (
 	refused = []error{windows.WSAECONNREFUSED, syscall.ECONNREFUSED}
 	cut     = []error{windows.WSAECONNRESET, windows.WSAECONNABORTED, syscall.ECONNRESET}

@@ -1,6 +1,6 @@
-// Package peer classifies errors about the other end of a connection or a pipe: the connection
-// was refused or lost, or nobody reads from the pipe. Each operating system has its own error
-// numbers for these.
+// Package peer classifies errors about the other end of a connection or pipe: a refused connection,
+// a lost connection, and a pipe that nobody reads. Each operating system has its own error numbers
+// for these.
 package peer
 
 import (

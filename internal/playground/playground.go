@@ -132,8 +132,8 @@ func readMeetingFile(meetingFile *os.File) (addr string, as sandbox.Version) {
 	return addr, cmp.Or(sandbox.Version(version), sandbox.DefaultVersion)
 }
 
-// Running returns the address of the sandbox that a shell of this user runs, or an empty string
-// if there is none. It neither starts a sandbox nor changes the meeting file.
+// Running returns the address of the sandbox that a shell of this user runs, or an empty string if
+// there is none. It does not start a sandbox or change the meeting file.
 func Running(dir string) string {
 	name := filepath.Join(dir, "zksh", "sandbox")
 	if info, err := os.Lstat(name); dir == "" || err != nil || !info.Mode().IsRegular() { // userfile.Open would create a missing file
@@ -198,7 +198,8 @@ func (p *Place) VersionSuffix() string {
 // has exited.
 func (p *Place) Ended() <-chan string { return p.ended }
 
-// Close stops the sandbox if this process runs it, and otherwise leaves it.
+// Close stops the sandbox if this process runs it. A sandbox of another shell continues
+// to run.
 func (p *Place) Close() error {
 	p.stop()
 	p.done.Wait()
@@ -212,8 +213,8 @@ func (p *Place) Close() error {
 	return err
 }
 
-// If on is true, Pause disconnects all clients from the sandbox and rejects new ones. Otherwise,
-// it makes the sandbox accept clients again. It returns an error if another shell runs the sandbox.
+// Pause disconnects all clients from the sandbox and rejects new ones if on is true. Otherwise, it
+// makes the sandbox accept clients again. It returns an error if another shell runs the sandbox.
 func (p *Place) Pause(on bool) error {
 	switch {
 	case p.Joined():

@@ -26,8 +26,8 @@ type Value interface {
 	Text(w io.Writer) error
 }
 
-// An Event is a Value that describes something that happens while a command runs. It is not the
-// result of the command. Its JSON is an object with the key "event".
+// An Event is a Value that reports something that happens while a command runs. It is not part of
+// the command's result. In JSON, it is an object with the key "event".
 type Event interface {
 	Value
 	IsEvent()
@@ -95,7 +95,7 @@ func (p *Printer) Print(v Value) error {
 	return p.buf.Flush()
 }
 
-// Marshal is like json.Marshal, but does not escape the characters <, > and &.
+// Marshal is like json.Marshal, but leaves the characters <, > and & unescaped.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -219,8 +219,8 @@ type Stat zk.Stat
 // Hex formats a zxid or a session ID as zkCli does.
 func Hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 
-// facts returns the names and values of a Stat's fields. The function when formats a time in
-// milliseconds since 1970.
+// facts returns the names and values of a Stat's fields. It calls the function when to format a
+// time, given in milliseconds since 1970.
 func (s *Stat) facts(when func(ms int64) string) Facts {
 	return Facts{
 		"cZxid", Hex(s.Czxid),
@@ -268,8 +268,8 @@ func (s *Stat) Human(now time.Time) Answer {
 	return Answer{Words: facts.Text(), Grid: facts.grid(), JSON: s}
 }
 
-// ago formats d, the time since an event, in its largest unit, such as days. It formats an event in
-// the future like one in the present, because clocks differ.
+// ago formats d, the time since an event, in its largest unit, such as days. An event in the future
+// is formatted like one in the present, because the clocks of two machines differ.
 func ago(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -287,7 +287,8 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%d years ago", d/(365*day))
 }
 
-// javaDate formats milliseconds since 1970 as java.util.Date does, in the local time zone.
+// javaDate formats a time, given in milliseconds since 1970, as java.util.Date does, in the local
+// time zone.
 func javaDate(ms int64) string {
 	t := time.UnixMilli(ms)
 	zone, _ := t.Zone()

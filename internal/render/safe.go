@@ -21,8 +21,8 @@ type safeWriter struct {
 	before rune   // the character before rest
 }
 
-// Write escapes p. It may hold back the first bytes of an incomplete character until the next
-// Write.
+// Write writes p with escapes. If p ends inside a character, Write holds back the first bytes of
+// that character until the next call.
 func (s *safeWriter) Write(p []byte) (int, error) {
 	in := append(s.rest, p...)
 	s.rest = nil
@@ -30,7 +30,7 @@ func (s *safeWriter) Write(p []byte) (int, error) {
 	for len(in) > 0 {
 		r, n := utf8.DecodeRune(in)
 		if !utf8.FullRune(in) || r == joiner && !utf8.FullRune(in[n:]) {
-			// A write can end inside a character only if the buffer of bufio was full, because the
+			// A write ends inside a character only if the buffer of bufio was full, because the
 			// last write of a value ends with a newline.
 			s.rest = append([]byte(nil), in...)
 			break
@@ -73,11 +73,11 @@ func Hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// joiner is the zero-width joiner, which combines the emoji before and after it into one.
+// joiner is the zero-width joiner, which combines the two emoji on either side into one.
 const joiner = '\u200d'
 
-// joins reports whether a joiner between the character before and the text rest combines two
-// emoji. Everywhere else, a joiner is invisible.
+// joins reports whether a joiner between the character before and the text rest combines two emoji.
+// Everywhere else, a joiner is an invisible character that must be escaped.
 func joins(before rune, rest []byte) bool {
 	after, _ := utf8.DecodeRune(rest)
 	return isEmojiPart(before) && isEmojiPart(after)
@@ -103,9 +103,9 @@ func Safe(s string) string {
 	return lineEscaper.Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// OneLine escapes the line breaks in a name, so that one name never looks like two names,
-// neither on a terminal nor in a pipe. ZooKeeper rejects names with line breaks, but other
-// servers may accept them.
+// OneLine escapes the line breaks in a name. Otherwise, one name could look like two on a terminal
+// or in a pipe. ZooKeeper rejects names with line breaks, but servers of other products may accept
+// them.
 func OneLine(name string) string { return strings.ReplaceAll(name, "\n", `\n`) }
 
 // Bold surrounds text with the escape sequences that make it bold on a terminal.
@@ -130,8 +130,8 @@ func Cut(line string, columns int) string {
 	return runewidth.Truncate(line, max(columns, 0), "…")
 }
 
-// CutMiddle shortens a line to the given number of columns by cutting out its middle. It keeps the
-// part of the line that fits into the last end columns.
+// CutMiddle shortens a line to the given number of columns by cutting out its middle. end is the
+// number of columns at the end of the line that remain.
 func CutMiddle(line string, columns, end int) string {
 	if Width(line) <= columns || columns <= end+1 {
 		return Cut(line, columns)

@@ -37,8 +37,8 @@ type Column struct {
 	Spare  bool // skip the column in text if the terminal has too little room for the last column
 }
 
-// minLastColumn is the minimum width of the last column. If there is less room, Spare columns
-// are skipped.
+// minLastColumn is the minimum width of the last column, in terminal columns. If there is less
+// room, Spare columns are skipped.
 const minLastColumn = 12
 
 // An Item is an item of a Stream. A nil Item means that the next item will take a while, so the
@@ -71,8 +71,8 @@ func (s *Stream) print(w io.Writer, f Format, width int) error {
 	return s.Text(w)
 }
 
-// printRows prints one row for each item. If safe is true, it escapes the cells. If width is not
-// 0, it wraps the rows at that number of columns.
+// printRows prints one row for each item. If header is true, it prints a header line first. If safe
+// is true, it escapes the cells. If width is not 0, it wraps the rows at that number of columns.
 func (s *Stream) printRows(w io.Writer, header, safe bool, width int) error {
 	narrow := width > 0 && s.widthBeforeLast()+minLastColumn > width
 	if header {
@@ -95,7 +95,8 @@ func (s *Stream) printRows(w io.Writer, header, safe bool, width int) error {
 	})
 }
 
-// forEach calls print for each item. For a nil Item, it flushes w instead.
+// forEach calls print for each item. A nil Item makes it flush w instead, so that the
+// items before it are shown now.
 func (s *Stream) forEach(w io.Writer, print func(Item) error) error {
 	for item := range s.Items {
 		var err error

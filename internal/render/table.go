@@ -191,8 +191,8 @@ func arrange(cells []string, width int) (rows int, widths []int) {
 		lengths[i] = runewidth.StringWidth(c)
 		widest = max(widest, lengths[i])
 	}
-	// With this number of rows, the list certainly fits, because it assumes that all columns are
-	// as wide as the widest cell.
+	// An upper limit on the number of rows, for which all columns are as wide as the widest cell.
+	// The list certainly fits then.
 	most := (len(cells)-1)/max(1, (width+gap)/(widest+gap)) + 1
 	rows = 1
 	if len(cells) > maxSearchedItems {
@@ -205,8 +205,8 @@ func arrange(cells []string, width int) (rows int, widths []int) {
 	}
 }
 
-// columnWidths returns the width of each column if the list has this number of rows, and the
-// total width including gaps.
+// columnWidths returns the width of each column if the list is printed in the given number of rows.
+// all is the total width, including the gaps between columns.
 func columnWidths(lengths []int, rows int) (widths []int, all int) {
 	widths = make([]int, (len(lengths)-1)/rows+1)
 	for i, n := range lengths {

@@ -21,7 +21,7 @@ var world = id{"world", "anyone"}
 type acl struct {
 	perms int32
 	id
-	null bool // the id was a null string, which some of ZooKeeper's checks reject
+	null bool // whether the id was a null string, which some of ZooKeeper's checks reject
 }
 
 // An aclList is an access control list that all nodes with the same ACL share.
@@ -90,9 +90,9 @@ func writeACL(e *jute.Encoder, list []acl) {
 	}
 }
 
-// fixACL converts the ACL in a request to the one that ZooKeeper stores. It checks every entry
-// and removes duplicates. It replaces entries with the scheme auth by the client's own digest
-// identities.
+// fixACL converts the ACL of a request to the form that ZooKeeper stores. It checks every entry and
+// removes duplicates. An entry with the scheme auth is replaced by entries for the digest
+// identities of caller, the client.
 func fixACL(list []acl, caller []id) ([]acl, code) {
 	var fixed []acl
 	seen := make(map[acl]bool, len(list))
@@ -129,8 +129,8 @@ func fixACL(list []acl, caller []id) ([]acl, code) {
 	return fixed, codeOK
 }
 
-// allowed reports whether an ACL grants at least one of the permissions in perm to one of the
-// client's identities.
+// allowed reports whether an ACL grants at least one of the permissions in perm. caller contains
+// the identities of the client.
 func allowed(list []acl, perm int32, caller []id) bool {
 	if len(list) == 0 {
 		return true
@@ -150,8 +150,8 @@ func (a acl) matches(who id) bool {
 	return a.id == who || a.scheme == "ip" && who.scheme == "ip" && parseIP(a.id.id).Contains(parseIP(who.id).Addr())
 }
 
-// visibleTo returns the ACL as the client may see it. It hides password hashes unless the client
-// has permission ADMIN.
+// visibleTo returns the ACL entries that a client with the identities in caller may see. Password
+// hashes are hidden unless the client has the permission ADMIN.
 func (l *aclList) visibleTo(caller []id) []acl {
 	if allowed(l.entries, permAdmin, caller) {
 		return l.entries
@@ -165,7 +165,7 @@ func (l *aclList) visibleTo(caller []id) []acl {
 	return list
 }
 
-// validDigest reports whether the id s of the scheme digest has exactly two parts, separated by a
+// validDigest reports whether s, an id of the scheme digest, has exactly two parts, separated by a
 // colon. Like String.split in Java, it ignores empty parts at the end.
 func validDigest(s string) bool {
 	return strings.Count(strings.TrimRight(s, ":"), ":") == 1
@@ -206,9 +206,9 @@ func digestOf(userPassword string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// authenticate checks a credential and returns the identities that the client gets for it. It
-// returns false if the scheme is unknown or the credential is invalid. null means that the
-// request contained a null string as the credential.
+// authenticate checks the credential cred and returns the identities that it proves. It returns
+// false if the scheme is unknown or the credential is invalid. null is true if the request
+// contained a null string as the credential.
 func (s *Server) authenticate(c *conn, scheme string, cred []byte, null bool) ([]id, bool) {
 	switch scheme {
 	case "ip":

@@ -22,7 +22,7 @@ const (
 	maxQueued        = 256 << 20        // maximum total length of all output queues, in bytes
 	maxKeptBuffer    = 64 << 10         // maximum capacity of a buffer that is reused, in bytes
 	smallReadBuffer  = 2 << 10          // initial size of a connection's read buffer, in bytes
-	largeReadBuffer  = 16 << 10         // size of the read buffer once the small one was full
+	largeReadBuffer  = 16 << 10         // size of the read buffer after the small one was full, in bytes
 )
 
 // bufferPool contains unused output buffers, which all connections share.
@@ -124,8 +124,8 @@ func (c *conn) readFirstFrame() verdict {
 	return c.process(c.s.connect, b)
 }
 
-// process calls execute for a frame while it holds Server.mu. Afterwards, it sends the queued
-// replies, unless the client's next request has already arrived.
+// process passes the frame b to the function execute while it holds Server.mu. It then sends the
+// queued replies, unless the client's next request has already arrived.
 func (c *conn) process(execute func(*conn, []byte) verdict, b []byte) verdict {
 	c.beginRequest()
 	c.s.mu.Lock()
@@ -143,8 +143,9 @@ func (c *conn) process(execute func(*conn, []byte) verdict, b []byte) verdict {
 	return v
 }
 
-// hasBufferedFrame reports whether the next request has already arrived, so that one write can
-// send both replies. If many replies are queued, it returns false, so that they are sent now.
+// hasBufferedFrame reports whether the next request has already arrived, so that one write can send
+// the replies to both. It returns false if many replies are already queued, because they should be
+// sent now.
 func (c *conn) hasBufferedFrame() bool {
 	buffered := c.r.Buffered()
 	if buffered < 4 {
@@ -170,7 +171,7 @@ func (c *conn) readFrame(buf []byte) ([]byte, error) {
 	if c.r.Buffered() == smallReadBuffer {
 		c.r = bufio.NewReaderSize(c.r, largeReadBuffer)
 	}
-	_, _ = c.r.Discard(4) // cannot fail after Peek
+	_, _ = c.r.Discard(4) // never fails after Peek
 	if size > maxFrame {  // a negative length is a large uint32, so it is rejected, too
 		return nil, io.ErrShortBuffer
 	}
@@ -219,7 +220,7 @@ func (c *conn) flush() {
 		c.mu.Unlock()
 		_, err := c.nc.Write(b)
 		c.s.queued.Add(-int64(len(b)))
-		if cap(b) <= 2*maxKeptBuffer { // twice, because append may double the capacity
+		if cap(b) <= 2*maxKeptBuffer { // append may have doubled the capacity
 			bufferPool.Put(&b)
 		}
 		c.mu.Lock()
@@ -241,14 +242,14 @@ func (c *conn) discardQueue() {
 	c.out = nil
 }
 
-// beginRequest must be called before a request is executed, and drain afterwards. On a TCP
-// connection, the goroutine that executes the request then also sends the reply. This saves a
+// beginRequest must be called before a request is executed, and drain after it. On a TCP
+// connection, this makes the goroutine that executes the request send the reply, too. This saves a
 // goroutine switch, and a client that does not read its replies cannot send more requests.
 //
 // On a net.Pipe, which tests use, another goroutine sends the reply. A pipe has no buffer, so the
 // client may still be blocked in writing its next request.
 func (c *conn) beginRequest() {
-	if _, tcp := c.nc.(*net.TCPConn); !tcp || c.serving { // only this goroutine sets c.serving
+	if _, tcp := c.nc.(*net.TCPConn); !tcp || c.serving { // no other goroutine sets c.serving
 		return
 	}
 	c.mu.Lock()
@@ -347,14 +348,15 @@ const (
 	modeTTLSequential = 6
 )
 
-// frame begins a reply in a new encoder. It writes a placeholder for the length, and the header.
+// frame returns a new encoder with the beginning of a reply: a placeholder for the length, and the
+// header.
 func frame(xid int32, zxid int64, err code) *jute.Encoder {
 	e := &jute.Encoder{B: make([]byte, 0, 128)}
 	begin(e, xid, zxid, err)
 	return e
 }
 
-// begin begins a reply in e. It writes a placeholder for the length, and the header.
+// begin writes the beginning of a reply to e: a placeholder for the length, and the header.
 func begin(e *jute.Encoder, xid int32, zxid int64, err code) {
 	e.Int(0, xid)
 	e.Long(zxid)

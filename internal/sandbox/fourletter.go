@@ -278,8 +278,8 @@ func (s distribution) report(name string, write func(key string, value any)) {
 	write("sum_"+name, s.sum)
 }
 
-// watchCounts maps each type of watch event to a name in the output of mntr. mntr uses this name
-// for the number of watchers that such events notified.
+// watchCounts contains the name that the output of mntr uses for each type of watch event. The
+// value with that name is the number of watchers that were notified of such an event.
 var watchCounts = [...]string{
 	eventNodeCreated: "node_created_watch_count", eventNodeDeleted: "node_deleted_watch_count",
 	eventNodeDataChanged: "node_changed_watch_count", eventNodeChildrenChanged: "node_children_watch_count",
@@ -297,7 +297,7 @@ var opNames = map[int32]string{
 	jute.OpGetEphemerals: "GETE", jute.OpGetAllChildrenNumber: "GETACN", jute.OpCloseSession: "CLOS",
 }
 
-// request adds a request from the client c to the statistics of the server and of the connection.
+// request counts a request from the client c in the statistics of the server and of the connection.
 func (st *serverStats) request(c *conn, op, xid int32, size int) {
 	st.received++
 	st.bytesIn += int64(size)
@@ -310,7 +310,7 @@ func (st *serverStats) request(c *conn, op, xid int32, size int) {
 	}
 }
 
-// reply adds a reply to the client c to the statistics of the server and of the connection.
+// reply counts a reply to the client c in the statistics of the server and of the connection.
 func (st *serverStats) reply(c *conn, size int, zxid int64, now time.Time) {
 	st.sent++
 	c.stats.sent++

@@ -23,7 +23,7 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 		}
 	}
 	if why == codeMarshalling {
-		// As in ZooKeeper, this error in one operation becomes the error of the whole request.
+		// As in ZooKeeper, the error of this operation becomes the error of the whole request.
 		return why
 	}
 	for i := range requests {
@@ -48,8 +48,8 @@ func (s *Server) multi(c *conn, d *jute.Decoder, zxid, now int64, e *jute.Encode
 }
 
 // readMulti decodes the operations of a multi request. It returns false if it cannot decode them.
-// In a multi, the opcode of a create only determines its encoding; the mode determines the type
-// of the new node.
+// In a multi, the opcode of a create determines only the encoding. The type of the new node depends
+// on the mode.
 func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 	var list []request
 	for {
@@ -67,7 +67,7 @@ func readMulti(d *jute.Decoder, as Version) ([]request, bool) {
 		switch {
 		case typ != jute.OpCreate && typ != jute.OpCreate2 && typ != jute.OpCreateContainer:
 		case r.flags == modeTTL || r.flags == modeTTLSequential:
-			// The whole multi fails with an error, unless an earlier operation fails first.
+			// This opcode makes the whole multi fail, unless an earlier operation fails first.
 			r.op = opError
 		case r.flags == modeContainer:
 			r.op = jute.OpCreateContainer
@@ -109,7 +109,7 @@ func (s *Server) multiRead(c *conn, d *jute.Decoder, e *jute.Encoder) code {
 		mark := len(e.B)
 		e.MultiHeader(r.op, false, 0)
 		switch {
-		case mark > maxReply, r.op == opError: // prevents a reply of gigabytes to a small request
+		case mark > maxReply, r.op == opError: // a small request must not cause a reply of gigabytes
 			err = codeMarshalling
 		default:
 			err = s.answer(c, r, e)

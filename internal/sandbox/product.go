@@ -19,9 +19,9 @@ const (
 // ZooKeeper's protocol.
 func Products() []Version { return []Version{ClickHouse, RaftKeeper} }
 
-// A product describes how a compatible server differs from ZooKeeper 3.4. Otherwise, the sandbox
-// behaves like ZooKeeper 3.4. The facts are from the source code of the products as of November
-// 2026.
+// A product describes how a compatible server differs from ZooKeeper 3.4. In all other respects,
+// the sandbox behaves like ZooKeeper 3.4. The facts are from the source code of the products as of
+// November 2026.
 type product struct {
 	name    string // name in the first line of srvr's output; see FourLetterCommand.cpp
 	release string // version in the first line of srvr's output
@@ -76,8 +76,8 @@ const (
 	// productMinTimeout is the minimum session timeout of both products
 	// (DEFAULT_MIN_SESSION_TIMEOUT_MS).
 	productMinTimeout = 10 * time.Second
-	// rejected is the protocol version by which the products' reply to a connect request says that
-	// they reject it (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
+	// rejected is the protocol version in the products' replies to connect requests that they
+	// reject (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
 	rejected = 42
 
 	keeperPath     = "/keeper"
@@ -85,8 +85,8 @@ const (
 	apiVersion     = "2" // means WITH_MULTI_READ; see KeeperConstants.h and KeeperCommon.h
 )
 
-// systemNodes returns the paths of the znodes that exist in an empty tree, and the data of those
-// that have data. Both products have the system node /keeper instead of /zookeeper. See
+// systemNodes returns the paths of the znodes that exist before clients create any, and the data of
+// those that have data. Both products have the system node /keeper instead of /zookeeper. See
 // keeper_api_version_path.
 func (v Version) systemNodes() (paths []string, data map[string]string) {
 	if _, ok := v.product(); ok {
@@ -99,8 +99,8 @@ func (v Version) systemNodes() (paths []string, data map[string]string) {
 	return paths, nil
 }
 
-// reserved reports whether clients must not create or delete the znode at path. In the products,
-// they must not do so with /keeper and its descendants. See KeeperStorage in ClickHouse.
+// reserved reports whether clients must not create or delete the znode at path. The products
+// reserve /keeper and its descendants. See KeeperStorage in ClickHouse.
 func (v Version) reserved(path string) bool {
 	_, ok := v.product()
 	return ok && (path == keeperPath || strings.HasPrefix(path, keeperPath+"/"))
@@ -195,8 +195,9 @@ func (p product) dump(s *Server) string {
 	return b.String()
 }
 
-// fixACL converts the ACL in a request to the one that the server stores. ZooKeeper rejects an
-// empty ACL, but the products accept it. See KeeperStorage::fixupACL.
+// fixACL converts the ACL of a request to the form that the server stores. caller contains the
+// identities of the client. ZooKeeper rejects an empty ACL, but the products accept it. See
+// KeeperStorage::fixupACL.
 func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
 	if _, ok := v.product(); ok && len(list) == 0 {
 		return nil, codeOK

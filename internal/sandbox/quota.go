@@ -43,8 +43,8 @@ func quotaTarget(path string) (target, name string, ok bool) {
 	return target, name, target != "" && target[0] == '/'
 }
 
-// quotaCreated adds a new node to the counters of the quota that applies to it. If the node
-// itself defines a quota, quotaCreated puts this quota into effect.
+// quotaCreated counts a new node in the quota that applies to it. If the node itself defines a
+// quota, quotaCreated puts that quota into effect.
 func (t *tree) quotaCreated(path string, n *node) {
 	if target, name, ok := quotaTarget(path); ok {
 		switch name {
@@ -64,8 +64,8 @@ func (t *tree) quotaDeleted(path string, n *node) {
 	t.quotaAdd(path, -1, -int64(len(n.data)))
 }
 
-// quotaAdd adds a number of nodes and bytes of data to the counters of the quota that applies to
-// path. The counters are the data of a zookeeper_stats node. As in ZooKeeper, this neither
+// quotaAdd adds the given numbers of nodes and bytes to the counters of the quota that applies to
+// path. The counters are the data of a zookeeper_stats node. As in ZooKeeper, updating them neither
 // changes the node's version nor fires watches.
 func (t *tree) quotaAdd(path string, count, bytes int64) {
 	top, ok := t.quotaRoot(path)
@@ -79,8 +79,8 @@ func (t *tree) quotaAdd(path string, count, bytes int64) {
 	}
 }
 
-// recount counts the nodes in the subtree at path and their data. It stores the result in the
-// counters of the quota on path.
+// recount counts the nodes in the subtree at path, and the bytes of their data. It stores the
+// results in the counters of the quota on path.
 func (t *tree) recount(path string) {
 	q := jute.Quota{keyCount: 0, keyBytes: 0}
 	t.walk(path, func(_ string, n *node) {

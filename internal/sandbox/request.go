@@ -24,7 +24,7 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 		return closeNow
 	}
 	if c.sess.conn != c {
-		// The client has resumed its session on another connection.
+		// The client has resumed its session on another connection, so close this one.
 		return closeNow
 	}
 	now := s.now()
@@ -65,8 +65,8 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 	case jute.OpAuth:
 		return s.auth(c, xid, d)
 	case jute.OpSASL:
-		// ZooKeeper without SASL replies with a null token and no error. It closes the connection
-		// only if the token in the request is null.
+		// ZooKeeper without SASL replies with a null token and no error. If the token in the
+		// request is null, it closes the connection.
 		if d.Buffer() == nil {
 			return nil, closeNow
 		}
@@ -188,7 +188,7 @@ func (s *Server) write(c *conn, xid, op int32, d *jute.Decoder) []byte {
 // setting reconfigEnabled is false.
 func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 	for range 3 {
-		_ = d.String() // the joining, leaving and new members
+		_ = d.String() // skip the lists of joining, leaving and new members
 	}
 	d.Long()
 	if d.Err() != nil {
@@ -201,7 +201,7 @@ func (s *Server) reconfig(xid int32, d *jute.Decoder) []byte {
 // auth executes an auth request (opcode 100). If the credential is invalid, the server closes the
 // connection after the reply.
 func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
-	d.Int() // the type, which ZooKeeper does not use
+	d.Int() // skip the type, which ZooKeeper does not use
 	scheme := d.String()
 	cred, null := nullString(d)
 	if d.Err() != nil {

@@ -135,7 +135,7 @@ func New(opt Options) *Server {
 	return s
 }
 
-// set sets *v to def if *v is the zero value.
+// set sets *v to the default def if *v is the zero value.
 func set[T comparable](v *T, def T) {
 	if *v == *new(T) {
 		*v = def
@@ -204,9 +204,9 @@ func (s *Server) startConn(nc net.Conn) error {
 	case s.paused:
 		return errPaused
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
-		// This limit is higher than MaxSessions to leave room for connections without a session:
-		// for example, those that send four-letter commands or have not yet sent a connect request,
-		// and the old connection of a session that was resumed.
+		// This limit is higher than MaxSessions, because some connections have no session. Examples
+		// are those that send four-letter commands, and the old connection of a session that was
+		// resumed.
 		s.stats.rejected++
 		return fmt.Errorf("sandbox: connection refused: the limit of %d connections has been reached", len(s.conns))
 	}

@@ -31,7 +31,7 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	c.stats.received++
 	s.stats.received++
 	if lastZxid > s.zxid {
-		// The client was connected to another server, whose state was newer than this one's.
+		// The client was connected to another server, whose state was newer than that of this one.
 		return closeNow
 	}
 	negotiated := min(max(time.Duration(timeout)*time.Millisecond, s.opt.MinTimeout), s.opt.MaxTimeout)
@@ -87,7 +87,8 @@ func (s *Server) open(timeout time.Duration) *session {
 	s.zxid++
 	s.lastSession++
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
-	// ZooKeeper generates a random password. In the products, it is 16 zero bytes (sendHandshake).
+	// ZooKeeper generates a random password. The password of a product consists of 16 zero bytes
+	// (sendHandshake).
 	if _, isProduct := s.opt.As.product(); !isProduct {
 		_, _ = rand.Read(n.passwd) // rand.Read never fails
 	}
@@ -112,7 +113,7 @@ func (s *Server) reopen(sid int64, passwd []byte) (*session, bool) {
 	return n, true
 }
 
-// touch extends a session after a request. It rounds the new deadline up to a whole tick. Hence
+// touch extends a session after a request. It rounds the new deadline up to a whole tick. Therefore
 // an idle session expires at most one tick after its timeout.
 func (s *Server) touch(n *session, now time.Time) {
 	ends := now.Sub(s.started) + n.timeout
@@ -199,8 +200,8 @@ func (s *Server) onTimer() {
 	s.scheduleReaping()
 }
 
-// armTimer makes the timer fire at time t, unless it will fire earlier. The server uses a timer
-// instead of a ticker, so that it needs no CPU time while it has no sessions.
+// armTimer makes the timer fire at the time t, or leaves it unchanged if it fires earlier. A timer
+// needs no CPU time while the server has no sessions, unlike a ticker.
 func (s *Server) armTimer(t time.Time) {
 	if s.opt.Now != nil || !s.timerAt.IsZero() && !t.Before(s.timerAt) {
 		return

@@ -20,8 +20,9 @@ const (
 	nodeCost = 320
 )
 
-// Special values of node.owner: ownerContainer marks a container, and ttlMask plus the time to
-// live marks a TTL node. Neither is a session id, because the first byte of those is 1.
+// Special values of node.owner: ownerContainer marks a container, and ttlMask plus the time to live
+// marks a TTL node. Neither value can be a session id, because the first byte of every session id
+// is 1.
 const (
 	ownerContainer int64 = -1 << 63
 	ttlMask        int64 = -1 << 56 // the first byte is 0xff
@@ -106,7 +107,7 @@ func newTree(as Version) *tree {
 		// In the products, an empty ACL grants all permissions. See KeeperStorage::checkACL.
 		open = nil
 	}
-	// Like ZooKeeper, do not count the system nodes as created children. In an empty tree, the
+	// As in ZooKeeper, the system nodes do not count as created children. In an empty tree, the
 	// cversion of the root is therefore -1, and that of /zookeeper is -2.
 	root := &node{data: []byte{}, acl: t.acls.retain(open)}
 	t.dataBytes = int64(len("/"))
@@ -251,8 +252,8 @@ func sortedKeys[V any](set map[string]V) []string {
 	return names
 }
 
-// descendants returns the number of nodes below path. Like ZooKeeper, it counts all paths with
-// the prefix path + "/". Hence it also counts the root itself if path is "".
+// descendants returns the number of nodes below path. Like ZooKeeper, it counts all paths with the
+// prefix path + "/". If path is "", it therefore also counts the root itself.
 func (t *tree) descendants(path string) int32 {
 	switch path {
 	case "/":

@@ -15,9 +15,9 @@ type Version string
 // compare the sandbox with a real server of this version.
 const DefaultVersion Version = "3.8"
 
-// releaseLines lists ZooKeeper's release lines, oldest first, each with the release that a
-// sandbox imitates. In the release line 3.8, this is Debian's package of 3.8.0. It includes fixes
-// of later releases, and sends no event to a client without permission to read the znode.
+// releaseLines lists ZooKeeper's release lines, oldest first, each with the release that a sandbox
+// imitates. For the release line 3.8, this is Debian's package of 3.8.0, which includes fixes of
+// later releases. It sends no event to a client without permission to read the znode.
 var releaseLines = []struct {
 	line    Version
 	release string
@@ -51,8 +51,9 @@ func Versions() []Version {
 	return list
 }
 
-// index returns the position of v in releaseLines, or -1 if v is unknown. For a product, it
-// returns 0, because products resemble the oldest release line.
+// index returns the position of v in releaseLines, or -1 if v is unknown, so that two versions can
+// be compared. For a product, it returns 0, the position of the oldest release line, because
+// products resemble that one.
 func (v Version) index() int {
 	if _, ok := v.product(); ok {
 		return 0

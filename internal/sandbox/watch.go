@@ -49,7 +49,7 @@ func (w *watchTable) set(path string, c *conn, modes watchModes) {
 			delete(w.paths, path)
 		}
 		if delete(w.conns[c], path); len(w.conns[c]) == 0 {
-			w.conns[c] = nil // a Go map does not free memory when its entries are deleted
+			w.conns[c] = nil // free the map, because a Go map does not shrink when its entries are deleted
 		}
 		return
 	}
@@ -71,9 +71,10 @@ func (w *watchTable) remove(path string, c *conn, modes watchModes) bool {
 	return have&modes != 0
 }
 
-// check executes a checkWatches request. Like ZooKeeper, it returns codeOK if any client watches
-// the path, not only the one that sent the request. As a side effect of ZooKeeper's search, it
-// returns codeMarshalling if the path does not begin with "/".
+// check executes a checkWatches request for watches on path with one of the modes. Like ZooKeeper,
+// it returns codeOK if any client has such a watch, not only the one that sent the request. If the
+// path does not begin with "/", it returns codeMarshalling, which is a side effect of ZooKeeper's
+// search.
 func (w *watchTable) check(path string, modes watchModes) code {
 	watched := false
 	for _, m := range w.paths[path] {
@@ -100,7 +101,7 @@ func (w *watchTable) drop(c *conn) {
 
 // fire sends an event to all clients that watch path in the given table, except those in skip. It
 // returns the clients whose watches have fired. A client without permission to read the node gets
-// no event, but its one-shot watch is removed nevertheless.
+// no event, but its one-shot watch is still removed.
 func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList, skip map[*conn]bool) map[*conn]bool {
 	w := &t.watches[table]
 	if w.total == 0 {
@@ -182,17 +183,18 @@ func (v Version) removal(typ int32) removal {
 	case v.has(persistentTypes):
 	case typ > 3:
 		return removal{}
-	// In this version, a type selects the watches of all modes in its tables.
+	// This version has no watch types for single modes: a type selects the watches of
+	// all modes in its tables.
 	default:
 		r.modes = anyMode
 	}
 	return r
 }
 
-// restore registers a client's watches again after a reconnect. lists contains their paths in the
-// order of a setWatches2 request, and since is the last zxid that the client has seen. If a later
-// change would have fired a watch, restore sends the event at once instead. As in ZooKeeper, it
-// does so even if the client may not read the node.
+// restore registers a client's watches again after a reconnect. since is the last zxid that the
+// client has seen. lists contains the paths of data, exists, child, persistent and recursive
+// watches. If a later change would have fired a watch, restore sends the event at once instead. As
+// in ZooKeeper, it does so even if the client may not read the node.
 func (t *tree) restore(c *conn, since int64, lists [5][]string) {
 	for kind, paths := range lists {
 		for _, p := range paths {

@@ -51,7 +51,7 @@ func (r *request) checkVersion(current int32) code {
 	return codeOK
 }
 
-// A txn is a write operation that has passed all checks, so it cannot fail any more.
+// A txn is a write operation that has passed all checks and therefore cannot fail any more.
 type txn struct {
 	op      int32
 	path    string
@@ -62,7 +62,7 @@ type txn struct {
 	creates int32 // number of children that the parent has ever had, including this node
 }
 
-// A record is the state of a node after the preceding operations of the same multi.
+// A record is the state of a node as it is after the preceding operations of the same multi.
 type record struct {
 	gone          bool // whether a preceding operation deletes the node
 	version, aver int32
@@ -82,7 +82,7 @@ type batch struct {
 	// records contains the nodes that the checked operations change, by path. It is nil if the
 	// request has only one operation.
 	records map[string]record
-	grown   int64 // upper bound of the memory that the checked operations add, in bytes
+	grown   int64 // upper limit on the memory that the checked operations add, in bytes
 }
 
 func (b *batch) record(path string) (record, bool) {
@@ -141,7 +141,7 @@ func (b *batch) prepare(r *request) (txn, code) {
 }
 
 // checkPath checks the path of a create or delete request. The path must not be null or contain a
-// NUL character. It must contain a slash, so that the node has a parent.
+// NUL character, and it must contain a slash, because every node except the root has a parent.
 func (r *request) checkPath() code {
 	switch {
 	case r.null:
@@ -183,9 +183,9 @@ func (b *batch) create(r *request) (txn, code) {
 		return txn{}, err
 	}
 	x := txn{op: jute.OpCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
-	// With opcode 19 (createContainer) or 21 (createTTL), the opcode alone determines the type of
-	// the node. With opcode 1 or 15, the mode determines it, but the mode for a container creates a
-	// plain node.
+	// The type of the node depends on the opcode. Opcodes 19 (createContainer) and 21 (createTTL)
+	// determine it, whatever the mode. With opcodes 1 and 15, the mode determines it, but the mode
+	// for a container creates a plain node.
 	switch {
 	case r.op == jute.OpCreateContainer:
 		x.owner = ownerContainer

@@ -58,8 +58,8 @@ var kafkaKeys = map[string]string{
 	"zookeeper.ssl.ocsp.enable":         "zookeeper.ssl.ocsp",
 }
 
-// kafkaNameCheck is a property that only Kafka has. If its value is HTTPS, the host name is
-// verified; if the value is empty, it is not.
+// kafkaNameCheck is a property that only Kafka has. If its value is HTTPS, zksh verifies the
+// server's host name. If the value is empty, it does not.
 const kafkaNameCheck = "zookeeper.ssl.endpoint.identification.algorithm"
 
 // readClientConfiguration reads a properties file in the format of zkCli's option
@@ -103,9 +103,9 @@ func (a *effectiveSettings) readProperties(name string, data []byte) error {
 	return nil
 }
 
-// meansTLS reports whether a property is useful only with TLS. Passwords and types of stores do
-// not count, because they are only set together with a location. Properties for servers do not
-// count either.
+// meansTLS reports whether a property shows that the user wants TLS. Properties for servers do not,
+// and neither do passwords and types of stores, which have no meaning without the location of a
+// store.
 func meansTLS(key string) bool {
 	switch strings.TrimPrefix(key, "zookeeper.ssl.") {
 	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol", "enabledProtocols", "ciphersuites":
@@ -135,8 +135,9 @@ func suggestion(key string) string {
 	return "; did you mean " + found[0] + "?"
 }
 
-// readBool parses true or false, in upper or lower case. Java reads every other word as false,
-// so that a typing error would silently switch protection off; here it is an error.
+// readBool parses true or false, in upper or lower case, and stores the result in *to. Any other
+// word is an error. Java reads it as false, so a typing error there can silently disable
+// protection.
 func readBool(v string, to *bool) error {
 	switch {
 	case strings.EqualFold(v, "true"):
@@ -149,7 +150,7 @@ func readBool(v string, to *bool) error {
 	return nil
 }
 
-// readNegated parses a boolean property whose meaning is the opposite of the field's meaning.
+// readNegated parses a boolean property that means the opposite of the field in *to.
 func readNegated(v string, to *bool) error {
 	err := readBool(v, to)
 	if err == nil {

@@ -41,11 +41,12 @@ const (
 	certificateRequired    tls.AlertError = 116
 )
 
-// noCertificate is the message if the server requires a client certificate and none is set.
+// noCertificate is the error message for a server that requires a client certificate when none is
+// set.
 const noCertificate = "the server requires a client certificate; set it with --cert FILE, or with zookeeper.ssl.keyStore.location in the client configuration"
 
-// explain returns a message for the error that ended a TLS handshake, or that ended the
-// connection right after it.
+// explain returns a helpful message for an error that ended a TLS handshake, or that ended the
+// connection directly after the handshake.
 func (c *Conn) explain(err error) error {
 	var known *Error
 	var timeout net.Error
@@ -108,8 +109,8 @@ func (c *Conn) alertMessage(a tls.AlertError) string {
 
 func alertText(a tls.AlertError) string { return strings.TrimPrefix(a.Error(), "tls: ") }
 
-// alert extracts a server's TLS alert from an error. crypto/tls wraps the alert in an unexported
-// type, so alert recognises it by its text.
+// alert returns the TLS alert of the server that an error contains. crypto/tls wraps the alert in
+// an unexported type, so alert recognizes it by its text.
 func alert(err error) (tls.AlertError, bool) {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "remote error" {

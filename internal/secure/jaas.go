@@ -111,8 +111,8 @@ var errQuote = errors.New("a quotation mark is not closed")
 
 const jaasMarks = "{};="
 
-// jaasTokens splits a JAAS file into tokens, as Java does. It supports comments in the style of
-// C, C++ and shells, and quoted words with escapes.
+// jaasTokens splits a JAAS file into tokens, as Java does. It supports comments in the style of C,
+// C++ and shells, and quoted words that contain escapes.
 func jaasTokens(text string) (tokens []token, err error) {
 	line := 1
 	for i := 0; i < len(text); {

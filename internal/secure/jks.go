@@ -147,7 +147,7 @@ func (e *entries) addJKS(r *jksReader, kind, version uint64, password string) er
 var oidJKSProtector = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 42, 2, 17, 1, 1}
 
 // unlockJKS decrypts a key that was encrypted by sun.security.provider.KeyProtector. The data
-// consists of a salt, the key XORed with a stream of SHA-1 sums, and a digest.
+// consists of a salt, the key XORed with a sequence of SHA-1 hashes, and a digest.
 func unlockJKS(der []byte, password string) ([]byte, error) {
 	var info struct {
 		Algorithm pkix.AlgorithmIdentifier

@@ -10,8 +10,8 @@ import (
 )
 
 // readPKCS12 reads a PKCS #12 store that contains either a private key or trusted certificates.
-// Package pkcs12 has a separate function for each of these two kinds of stores, which rejects the
-// other kind.
+// Package pkcs12 has one function for each kind of store, which rejects the other kind, so
+// readPKCS12 tries both.
 func readPKCS12(data []byte, password string) (entries, error) {
 	work := maxRounds
 	if err := boundRounds(data, &work, 0); err != nil {
@@ -32,16 +32,16 @@ func readPKCS12(data []byte, password string) (entries, error) {
 }
 
 // maxRounds is the maximum number of hash iterations that a file may require to derive all its
-// keys. That many iterations take a second or two. keytool uses 10,000 for each key, and OpenSSL
+// keys. This many iterations take one or two seconds. keytool uses 10,000 for each key, and OpenSSL
 // 2,048.
 const maxRounds = 3_000_000
 
 // maxDepth is the maximum nesting depth of the ASN.1 elements of a PKCS #12 or PKCS #8 file.
 const maxDepth = 32
 
-// boundRounds returns an error if it would take too long to derive the keys of a file. left is
-// the number of hash iterations that are still allowed. boundRounds assumes that every integer
-// after an octet string is a number of iterations, because the octet string may be a salt.
+// boundRounds returns an error if it would take too long to derive the keys of a file. left points
+// to the number of hash iterations that are still allowed. An octet string may be a salt, so
+// boundRounds assumes that every integer after one is a number of iterations.
 func boundRounds(der []byte, left *int, depth int) error {
 	if depth > maxDepth {
 		return errors.New("the elements of the PKCS12 store are nested too deeply")
@@ -51,7 +51,7 @@ func boundRounds(der []byte, left *int, depth int) error {
 		var v asn1.RawValue
 		rest, err := asn1.Unmarshal(der, &v)
 		if err != nil {
-			return nil // not DER: either encrypted, or invalid, which the caller's decoder reports
+			return nil // not DER, so the data is encrypted, or invalid, which the caller's decoder reports
 		}
 		der = rest
 		universal := v.Class == asn1.ClassUniversal

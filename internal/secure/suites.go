@@ -44,9 +44,9 @@ func (a *effectiveSettings) versions() (lowest, highest uint16, err error) {
 // restrictSuites ignores unknown names, and returns a remark about them for the user.
 func (t *TLS) restrictSuites(names []string) (remark string, err error) {
 	var lacking []string
-	before, since := false, false // whether names contains suites for versions below TLS 1.3, and for TLS 1.3
+	before, since := false, false // whether names contains suites for versions before TLS 1.3, and suites for TLS 1.3
 	for _, name := range names {
-		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // signals a protocol feature; it is not a cipher suite
+		if name == "TLS_EMPTY_RENEGOTIATION_INFO_SCSV" { // signals a protocol feature and is not a cipher suite
 			continue
 		}
 		s := findSuite(name)

@@ -26,8 +26,8 @@ const (
 	nameNotVerified = "NAME NOT VERIFIED" // any server with a certificate of a trusted authority is accepted
 )
 
-// Gap returns the text for incomplete verification: notVerified or nameNotVerified. It returns
-// an empty string if servers are fully verified or TLS is not used.
+// Gap returns the text that warns about incomplete verification: notVerified or nameNotVerified. It
+// returns an empty string if servers are fully verified or TLS is not used.
 func (t *TLS) Gap() string {
 	switch {
 	case t == nil:

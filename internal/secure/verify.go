@@ -133,9 +133,8 @@ func hasAlternatives(c *x509.Certificate) bool {
 
 // matchesHost reports whether a certificate is for a host. It compares the host with the
 // alternative names, or with the common name if there are none, as ZooKeeper's ZKHostnameVerifier
-// does. A star matches only a complete leftmost label, as in crypto/x509. ZKHostnameVerifier also
-// accepts a star elsewhere, and even a name that is only a star, which matches every host name
-// without a dot.
+// does. As in crypto/x509, a star matches only a complete leftmost label. ZKHostnameVerifier is
+// less strict: it also accepts a star in other positions, and a name that consists only of a star.
 func matchesHost(c *x509.Certificate, host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if !hasAlternatives(c) {

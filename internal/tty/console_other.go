@@ -4,10 +4,10 @@ package tty
 
 import "os"
 
-// TakeEscapes does nothing, because only a Windows console must be asked to interpret escape
-// sequences.
+// TakeEscapes does nothing. All terminals except the Windows console interpret escape sequences by
+// default.
 func TakeEscapes(*os.File) error { return nil }
 
-// AwaitKey returns at once, because only a Windows console requires waiting for a key before a
-// read.
+// AwaitKey returns at once. Only on a Windows console must the caller wait for a key before it
+// reads, because nothing may be printed there during a read.
 func AwaitKey(*os.File) error { return nil }

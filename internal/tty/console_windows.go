@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TakeEscapes makes a Windows console interpret escape sequences. Terminals on other systems
-// always do.
+// TakeEscapes makes a Windows console interpret escape sequences, which it does not do by default.
 func TakeEscapes(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	var mode uint32
@@ -39,17 +38,17 @@ type inputRecord struct {
 
 const keyEvent = 1
 
-// startsLine reports whether this event may begin a typed line. Every key press may, except of
-// Shift, Ctrl, Alt, a lock key or a Windows key. An event of the Alt key may if it enters a
-// character that was composed while Alt was held.
+// startsLine reports whether an event of a Windows console may begin a typed line. Every key press
+// may, except for Shift, Ctrl, Alt, a lock key or a Windows key. An event of the Alt key may only
+// if it enters a character that was composed while Alt was held.
 func (r *inputRecord) startsLine() bool {
 	modifiers := []uint16{0x10, 0x11, 0x12, 0x14, 0x5b, 0x5c, 0x90, 0x91}
 	return r.kind == keyEvent && (r.char != 0 && r.key == 0x12 || r.down != 0 && !slices.Contains(modifiers, r.key))
 }
 
-// AwaitKey waits until the user presses a key at a console, and does not consume the key. The
-// caller begins to read only then: a console remembers the position at which a read began, so
-// nothing may be printed during a read.
+// AwaitKey waits until the user presses a key at a Windows console, and does not consume the key.
+// The caller begins to read only after that, because nothing may be printed during a read: the
+// console remembers the position at which the read began.
 func AwaitKey(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	for {
@@ -71,7 +70,7 @@ func AwaitKey(f *os.File) error {
 		case n == 0:
 		case r.startsLine():
 			return nil
-		default: // discard any other event, such as the release of the Enter key of the previous line
+		default: // discard other events, such as the release of the Enter key after the previous line
 			if err := ask(readConsoleInputW); err != nil {
 				return err
 			}

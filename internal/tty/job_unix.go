@@ -48,15 +48,16 @@ func ExitStatus(cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// EndedByKey reports whether a program was terminated by a key such as Ctrl-C. The terminal
-// sends the signal of such a key to the complete foreground job.
+// EndedByKey reports whether a program was terminated by the signal of a key such as Ctrl-C. The
+// terminal sends such a signal to all processes of the foreground job.
 func EndedByKey(cmd *exec.Cmd) bool {
 	end, ok := waitStatus(cmd)
 	return ok && end.Signaled() && (end.Signal() == unix.SIGINT || end.Signal() == unix.SIGQUIT)
 }
 
 // inForeground reports whether the job of zksh is in the foreground of its terminal. It returns
-// false if none of the standard files is connected to that terminal.
+// false if neither standard input, standard output nor standard error is connected to that
+// terminal.
 func inForeground() bool {
 	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
 		if group, err := Foreground(f); err == nil {

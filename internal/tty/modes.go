@@ -21,8 +21,8 @@ func SetModes(f *os.File, m *Modes) error {
 	return UnlessGone(unix.IoctlSetTermios(int(f.Fd()), setTermios, m))
 }
 
-// PutBack sets a terminal's modes, unless another job is in the foreground now. In that case,
-// the terminal would stop zksh if zksh changed the modes.
+// PutBack restores a terminal's modes, unless another job is now in the foreground. In that case, a
+// change of the modes would make the terminal stop zksh.
 func PutBack(f *os.File, m *Modes) error {
 	if group, err := Foreground(f); err == nil && group != unix.Getpgrp() {
 		return nil
@@ -76,9 +76,9 @@ func SetForeground(f *os.File, group int) error {
 	return UnlessGone(Quietly(func() error { return unix.IoctlSetPointerInt(int(f.Fd()), unix.TIOCSPGRP, group) }))
 }
 
-// EndJob sends TERM to a program. If zksh leads its own process group, EndJob sends TERM to that
-// complete group, because the program may be a pipeline. This includes zksh, which is
-// terminating anyway.
+// EndJob sends the signal TERM to a program. If zksh leads its own process group, EndJob sends the
+// signal to the whole group, because the program may be a pipeline. The group includes zksh, which
+// is terminating anyway.
 func EndJob(p *os.Process) error {
 	if unix.Getpgrp() == os.Getpid() {
 		return unix.Kill(0, unix.SIGTERM)

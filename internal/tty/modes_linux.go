@@ -12,15 +12,15 @@ const (
 	setTermios = unix.TCSETS
 )
 
-// Quietly calls change, which may change the terminal while another job is in the foreground.
-// Without Quietly, the signal SIGTTOU would stop this process. Quietly blocks the signal in this
-// thread. If it ignored the signal instead, programs that zksh starts would ignore it too, and Go
-// could not undo that.
+// Quietly calls change, which may change the terminal even while another job is in the foreground.
+// Normally, the system would stop this process with the signal SIGTTOU. Quietly blocks that signal
+// in the current thread for the duration of the call. Ignoring the signal instead would affect
+// programs that zksh starts, and Go could not undo it.
 func Quietly(change func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var block, before unix.Sigset_t
-	block.Val[0] = 1 << (unix.SIGTTOU - 1) // the first word of the set has at least 32 bits, so it contains SIGTTOU
+	block.Val[0] = 1 << (unix.SIGTTOU - 1) // SIGTTOU is in the first word of the set, which has at least 32 bits
 	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &block, &before); err != nil {
 		return err
 	}

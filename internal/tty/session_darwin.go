@@ -22,5 +22,5 @@ func Session() string {
 	return fmt.Sprintf("%d %d.%06d", leader, info.Proc.P_starttime.Sec, info.Proc.P_starttime.Usec)
 }
 
-// Name returns an empty string, because the name of a terminal is unknown on this system.
+// Name returns an empty string, because zksh does not determine the name of a terminal on macOS.
 func Name(*os.File) string { return "" }

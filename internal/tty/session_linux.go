@@ -24,7 +24,7 @@ func Session() string {
 		return ""
 	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(leader) + "/stat")
-	if err != nil { // the leader has ended, or belongs to another namespace
+	if err != nil { // the leader has ended, or is in another PID namespace
 		return ""
 	}
 	// The start time is the 20th field after the program's name. The name may contain any

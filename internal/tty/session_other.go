@@ -4,8 +4,9 @@ package tty
 
 import "os"
 
-// Session returns an empty string, because zksh cannot identify terminal windows on this system.
+// Session returns an empty string, because zksh can identify a terminal window only on Linux, macOS
+// and Windows.
 func Session() string { return "" }
 
-// Name returns an empty string, because the name of a terminal is unknown on this system.
+// Name returns an empty string, because zksh can determine the name of a terminal only on Linux.
 func Name(*os.File) string { return "" }

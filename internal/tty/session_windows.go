@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Session returns an identifier of the parent process, such as a shell in a window. It contains
-// the parent's start time, because process IDs are reused. Session returns an empty string if
-// the parent is unknown.
+// Session returns an identifier of the parent process, which is usually the shell in a console
+// window. The identifier contains the parent's start time, because Windows reuses process IDs. It
+// is empty if the parent is unknown.
 func Session() string {
 	parent := os.Getppid()
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(parent))
@@ -24,5 +24,5 @@ func Session() string {
 	return fmt.Sprintf("%d %d", parent, start.Nanoseconds())
 }
 
-// Name returns an empty string, because the name of a terminal is unknown on this system.
+// Name returns an empty string, because zksh does not determine the name of a console on Windows.
 func Name(*os.File) string { return "" }

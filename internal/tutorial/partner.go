@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
-// A partner is a second client of the sandbox, which the tutorial calls Ben. In the steps about
-// locks, this client contends for the same lock as the user.
+// A partner is the second client in the tutorial, which the tutorial calls Ben. In the steps about
+// locks, it contends for the same lock as the user.
 type partner struct {
 	client *ensemble.Client
 	stop   context.CancelFunc
@@ -41,7 +41,7 @@ func (g *Guide) inviteBen(ctx context.Context) error {
 	b := &partner{client: client, stop: stop, queued: make(chan struct{}), ended: make(chan struct{})}
 	queued := false
 	lock := zklock.New(client, g.expand("{}/lock"), zklock.Options{Data: note, Notify: func(s zklock.Status) {
-		if !queued && (s.State == zklock.Queued || s.State == zklock.Held) { // calls of Notify do not overlap
+		if !queued && (s.State == zklock.Queued || s.State == zklock.Held) { // calls of Notify never overlap
 			queued = true
 			close(b.queued)
 		}
@@ -69,8 +69,9 @@ func (g *Guide) dismissBen(context.Context) error {
 	return err
 }
 
-// leave closes Ben's session and waits until Ben's goroutine has ended. This releases the lock that
-// Ben holds, even if the server does not answer. If b is nil, leave does nothing.
+// leave closes Ben's session and waits until Ben's goroutine has ended. Closing the session
+// releases the lock that Ben holds, even if the server does not answer. If b is nil, leave does
+// nothing.
 func (b *partner) leave() error {
 	if b == nil {
 		return nil

@@ -24,7 +24,7 @@ var titles = []string{
 	"get help, undo, and clean up",
 }
 
-// A task asks the user to type one line. In its strings, {} is a placeholder for the path of the
+// A task asks the user to type one line. In its texts, {} is a placeholder for the path of the
 // tutorial's znode.
 type task struct {
 	step int    // number of the step, from 1
@@ -117,8 +117,8 @@ func (l *finishedLine) path(of string) string { return strings.ReplaceAll(of, "{
 // check is a function that reports whether a line has completed a task.
 type check = func(ctx context.Context, l *finishedLine) (bool, error)
 
-// ran returns a check that the line ran the command with the given name, and that the command
-// printed an answer. A StatusError without a message counts as an answer.
+// ran returns a check for a line that ran the command with the given name and printed an answer. A
+// StatusError without a message counts as an answer.
 func ran(name string) check {
 	return func(_ context.Context, l *finishedLine) (bool, error) {
 		status := (*commands.StatusError)(nil)
@@ -127,8 +127,8 @@ func ran(name string) check {
 	}
 }
 
-// failedWith returns a check that the line ran the command with the given name, and that the
-// command failed with the given error code.
+// failedWith returns a check for a line that ran the command with the given name and failed with
+// the given error code.
 func failedWith(name string, code error) check {
 	return func(_ context.Context, l *finishedLine) (bool, error) {
 		return l.command == name && errors.Is(l.err, code), nil

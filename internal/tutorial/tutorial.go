@@ -95,8 +95,7 @@ func (g *Guide) run(ctx context.Context, env *commands.Env, skip, end bool) erro
 	return g.show(env, true)
 }
 
-// leftSandbox reports whether the user has connected the shell to servers other than the
-// sandbox.
+// leftSandbox reports whether the user has connected the shell to servers other than the sandbox.
 func (g *Guide) leftSandbox(env *commands.Env) bool { return env.Session.Servers().Spec != g.addr }
 
 // begin starts the tutorial. It chooses a path for the tutorial's znode at which no znode exists
@@ -117,8 +116,8 @@ func (g *Guide) begin(ctx context.Context, env *commands.Env) error {
 	}
 }
 
-// checkTimeout limits how long a check may delay the user's next line. The next line may be the
-// one that resumes a paused sandbox.
+// checkTimeout is the time limit for a check that runs after a line. It is short because the check
+// delays the user's next line, which may be the one that resumes a paused sandbox.
 const checkTimeout = 3 * time.Second
 
 // ignoredCommands contains the commands after which the tutorial prints nothing. An empty line has

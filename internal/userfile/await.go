@@ -2,9 +2,9 @@ package userfile
 
 import "context"
 
-// Await calls read and returns its result, or the cause of ctx if ctx ends first. In that case,
-// read continues in its own goroutine, perhaps until the process ends, because opening or
-// reading a file that is not a regular file can block forever.
+// Await returns the result of read. If ctx ends first, it returns the cause of ctx instead, and
+// read continues in its own goroutine, perhaps until the process ends. This is useful because
+// opening or reading a pipe or device can block forever.
 func Await[T any](ctx context.Context, read func() (T, error)) (none T, _ error) {
 	type result struct {
 		value T

@@ -9,12 +9,13 @@ import (
 
 const noFollow = 0
 
-// lockRegion returns the position of the byte that Lock locks. On Windows, other processes
-// cannot read locked bytes, so the position is far beyond the end of any file.
+// lockRegion returns the position of the byte that Lock locks. Windows prevents other processes
+// from reading locked bytes, so the position is far beyond the end of any file.
 func lockRegion() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
-// Lock tries to acquire the lock on an open file, exclusive or shared, and reports whether it
-// acquired the lock. Closing the file releases the lock.
+// Lock tries to acquire a lock on an open file, without waiting. shared selects a shared lock
+// instead of an exclusive one. taken reports whether Lock acquired the lock. Closing the file
+// releases it.
 func Lock(f *os.File, shared bool) (taken bool, err error) {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {
@@ -32,13 +33,13 @@ func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockRegion())
 }
 
-// owner always returns false for other, because on Windows the permissions of the directory
-// determine who can read a file.
+// owner never reports another owner, because on Windows the permissions of the directory determine
+// who can read a file.
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename renames a file whose contents are data. Windows cannot replace a file that another
-// process has open, such as a file that several shells share. In that case, rename overwrites the
-// open file with data, so that the file is incomplete for a moment.
+// rename renames the file from to the name to. Windows cannot replace a file that another process
+// has open, such as a file that several shells share. In that case, rename overwrites the open file
+// with data, the new contents, so that the file is incomplete for a moment.
 func rename(from, to string, data []byte) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) {
@@ -50,5 +51,6 @@ func rename(from, to string, data []byte) error {
 	return os.Remove(from)
 }
 
-// SyncDir does nothing: only Unix must sync the names of files separately from their contents.
+// SyncDir does nothing. On Unix, it makes sure that the names in a directory are on the disk; on
+// Windows, this is not necessary.
 func SyncDir(string) error { return nil }

@@ -27,8 +27,9 @@ func OpenToWrite(name string, flag int, mode os.FileMode) (*os.File, error) {
 	return openPatiently(name, "reading", "reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
 }
 
-// openPatiently opens a file by calling open. If the file is a FIFO, it waits up to patience for
-// another program to open the other end, and then fails.
+// openPatiently opens a file by calling open. If the file is a FIFO, it waits until another program
+// opens the other end, and fails when patience has passed. use and program are words for the error
+// message.
 func openPatiently(name, use, program string, patience time.Duration, open func() (*os.File, error)) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		return open()
@@ -48,7 +49,7 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 	case o := <-got:
 		return o.f, o.err
 	case <-timeout.C:
-		go func() { // ends as soon as the goroutine above does
+		go func() { // ends when the goroutine above ends
 			if o := <-got; o.err == nil {
 				_ = o.f.Close()
 			}

@@ -45,7 +45,7 @@ func Open(path string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat() // check again, because path may refer to another file by now
+	info, err := f.Stat() // check again, because path may now refer to another file
 	if err == nil {
 		err = check(path, info)
 	}
@@ -102,8 +102,8 @@ func checkOwner(path string, info os.FileInfo) error {
 	return nil
 }
 
-// Limits for LockSoon. Every holder releases the lock after a moment. A longer wait means that
-// the holder was suspended, and the shell must not hang because of that.
+// Limits for LockSoon. Every holder releases the lock after a moment. If it does not, it is
+// probably suspended, and this shell must not wait for it.
 const (
 	lockPatience = 3 * time.Second
 	lockRetry    = 2 * time.Millisecond
@@ -144,8 +144,7 @@ func Replace(path string, data []byte, mode os.FileMode) error {
 	return nil
 }
 
-// NamedAs replaces the file name in an error about a temporary file with path, the final name of
-// the file.
+// NamedAs replaces the name of a temporary file in an error with path, the final name of the file.
 func NamedAs(path string, err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		return &os.PathError{Op: e.Op, Path: path, Err: e.Err}

@@ -9,15 +9,15 @@ import (
 )
 
 // await returns the link's connection, and waits for one if there is none. It gives up when all
-// servers in the list have been tried in vain, or, if patient is true, only when ctx ends. It
-// also fails if the session changes meanwhile, so that no request that was made for one session
-// runs in the next. path appears in errors.
+// servers in the list have been tried in vain or, if patient is true, only when ctx ends. It also
+// fails if a new session begins, so that no request that was made for one session runs in the next.
+// path is the path that errors contain.
 func (l *link) await(ctx context.Context, path string, patient bool) (*wire.Conn, error) {
 	now := l.wire.Status()
 	return l.awaitFrom(ctx, now, now.Epoch, path, patient)
 }
 
-// awaitIn is like await, but fails unless the current session is the one with the given epoch.
+// awaitIn is like await, but also fails unless the current session is the one with the given epoch.
 func (l *link) awaitIn(ctx context.Context, epoch wire.Epoch, path string, patient bool) (*wire.Conn, error) {
 	return l.awaitFrom(ctx, l.wire.Status(), epoch, path, patient)
 }
@@ -29,7 +29,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, epoch wire.Epoch,
 		l.awaiting.Add(1)
 		defer l.awaiting.Add(-1)
 		l.wire.Expedite()
-		// If the link was connected before, wait for a server to come back.
+		// After the loss of an earlier connection, wait for a server to come back.
 		if once && !now.LastSent.IsZero() {
 			timer := time.NewTimer(now.Patience)
 			defer timer.Stop()
@@ -70,7 +70,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, epoch wire.Epoch,
 	}
 }
 
-// giveUp makes all waiting and all later requests of the link fail with the error why, instead of
+// giveUp makes all waiting and later requests of the link fail with the error why, instead of
 // waiting for a server. It is called only if Config.WaitOnce is set.
 func (l *link) giveUp(why *NoServerError) {
 	l.mu.Lock()
@@ -90,8 +90,8 @@ func latestAttempts(now wire.Status) []wire.Attempt {
 	return now.Tried
 }
 
-// gaveUp returns the error for a wait for a server that ctx has ended. After a deadline, the
-// error is a *NoServerError with the failed attempts to connect. After a cancellation, it is the
+// gaveUp returns the error of a request that waited for a server until ctx ended. After a deadline,
+// this is a *NoServerError with the failed attempts to connect. After a cancellation, it is the
 // cause of ctx.
 func (l *link) gaveUp(ctx context.Context) error {
 	if context.Cause(ctx) != context.DeadlineExceeded {

@@ -16,11 +16,11 @@ type Epoch struct {
 	in wire.Epoch
 }
 
-// Epoch returns the current session as an Epoch, or the next session if none is open.
+// Epoch returns the Epoch of the current session, or of the next session if none is open.
 func (en Ensemble) Epoch() Epoch { return Epoch{en, en.l.wire.Status().Epoch} }
 
-// EpochOf is like Epoch, and also reports whether the current session is open and has the given
-// id.
+// EpochOf returns the same as Epoch, and reports whether the current session is open and has the
+// given id.
 func (en Ensemble) EpochOf(id int64) (e Epoch, present bool) {
 	now := en.l.wire.Status()
 	return Epoch{en, now.Epoch}, id != 0 && now.ID == id && now.Ending == nil
@@ -35,7 +35,7 @@ func (e Epoch) connection(ctx context.Context, path string) (target, error) {
 	return target{k, e.l, ""}, err
 }
 
-// fencedBy returns nil, because an Epoch sends no requests that change a znode.
+// fencedBy returns nil, because no request of an Epoch changes a znode.
 func (e Epoch) fencedBy() Fence { return nil }
 
 // barrierPath is the path of a znode that never exists. Only the server creates znodes below
@@ -48,7 +48,7 @@ const barrierPath = "/zookeeper/none"
 // still answers a sync, but cannot commit a transaction.
 func (e Epoch) Barrier(ctx context.Context) error {
 	o := Check(barrierPath, -1)
-	o.write = false // a check has no effect, so its outcome is never unknown
+	o.write = false // a check has no effect, so a lost answer leaves no outcome unknown
 	err := Exec(ctx, e, o)
 	if errors.Is(err, NoNode) {
 		return nil

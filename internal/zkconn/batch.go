@@ -18,7 +18,7 @@ type batch[T any] struct {
 	ask     func(path string) Op[T] // makes the operation for a path; nil for a single request
 	repeats bool                    // whether a request that the server throttled is sent again
 
-	slowed   bool // the server has throttled a request of this batch
+	slowed   bool // whether the server has throttled a request of this batch
 	size     int  // total size of the answers that have been read, in bytes
 	fate     fate
 	answered bool
@@ -39,8 +39,8 @@ func (b *batch[T]) Ready() bool { return len(b.call.done) > 0 }
 // Slowed reports whether the server throttled a request of this batch at least once.
 func (b *batch[T]) Slowed() bool { return b.slowed }
 
-// read uses a to decode r, the answer to the request with index i, and returns the result. If
-// failure is not nil, there is no answer, and read returns failure.
+// read decodes r, the answer to the request with index i, with the help of a, and returns the
+// result. If failure is not nil, there is no answer, and read returns failure.
 func (b *batch[T]) read(a *answer, i int, r *reply, failure error) (v T, err error) {
 	switch {
 	case failure != nil:
@@ -63,9 +63,8 @@ func (b *batch[T]) read(a *answer, i int, r *reply, failure error) (v T, err err
 	return v, err
 }
 
-// answer is like read, but if the server throttled the request, it sends that request again,
-// alone. It repeats this until the server answers otherwise, or until the session timeout has
-// passed.
+// answer is like read, but sends the request again if the server throttled it. It repeats this
+// until the server gives another answer, or until the session timeout has passed.
 func (b *batch[T]) answer(ctx context.Context, a *answer, i int, r *reply, failure error) (T, error) {
 	v, err := b.read(a, i, r, failure)
 	if !b.repeats || !errors.Is(err, Throttled) {
@@ -89,8 +88,8 @@ func (b *batch[T]) answer(ctx context.Context, a *answer, i int, r *reply, failu
 // A Pending is one request whose answer has not been read yet.
 type Pending[T any] struct{ batch[T] }
 
-// Outcome returns the outcome of the request's changes. Call it only after Wait has returned;
-// until then all changes are Unknown.
+// Outcome returns the outcome of the request's changes. Before Wait has returned, all changes are
+// Unknown.
 func (p *Pending[T]) Outcome() Outcome { return p.fate.of(p.op.size()) }
 
 // Answered reports whether Wait returned an answer to this request itself: a value, the server's
@@ -104,8 +103,8 @@ func (p *Pending[T]) Wait(ctx context.Context) (T, error) {
 	return p.answer(ctx, answerTo(wire.Reply{}, p.call.to.root), 0, &r, err)
 }
 
-// maxSeveral is the limit for the total size of the answers to several requests, in bytes. All
-// answers stay in memory until the last one has been read.
+// maxSeveral is the maximum total size of the answers to several requests, in bytes. It limits
+// memory, because all answers stay in memory until the last one has been read.
 const maxSeveral = 96 << 20
 
 // A Several is a group of requests that were sent together and whose answers have not all been
@@ -122,14 +121,14 @@ func (s *Several[T]) Len() int { return len(s.paths) }
 func (s *Several[T]) Each(ctx context.Context, visit func(v T, refusal error)) error {
 	r, err := s.call.wait(ctx)
 	a := answerTo(wire.Reply{}, s.call.to.root)
-	if a.more = len(r.Parts); a.more == 0 { // there are no answers, and err says why
+	if a.more = len(r.Parts); a.more == 0 { // there are no answers; err is the reason
 		_, err = s.read(a, 0, &r, err)
 		return err
 	}
 	var own reply
 	for i := range r.Parts {
 		part := &r.Parts[i]
-		own.Code, own.Body, part.Body = part.Code, part.Body, nil // drop the body, so that it can be freed once it has been read
+		own.Code, own.Body, part.Body = part.Code, part.Body, nil // drop the body, so that its memory can be freed after it has been read
 		v, err := s.answer(ctx, a, i, &own, nil)
 		if err != nil && !errors.As(err, new(*Error)) {
 			return err

@@ -11,8 +11,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A part is an operation that has joined a transaction. The caller that made the operation gets
-// the same answer as if it had been sent alone.
+// A part is an operation that belongs to a transaction. The caller that made the operation gets the
+// same answer as if it had been sent alone.
 type part struct {
 	alone  Op[*answer] // the operation as a single request
 	answer chan partAnswer
@@ -28,8 +28,8 @@ type partAnswer struct {
 	events  int  // number of events received before the answer
 }
 
-// partOf returns a part for the operation o, which must be one that a multi can contain:
-// o.changes must not be nil.
+// partOf returns a part for the operation o. o.changes must not be nil, which means that a multi
+// can contain the operation.
 func partOf[T any](o Op[T]) *part {
 	return &part{
 		alone:  reread(o, func(a *answer) *answer { return a }),
@@ -37,8 +37,8 @@ func partOf[T any](o Op[T]) *part {
 	}
 }
 
-// end passes the answer to the caller that made the part. If the answer is an error, end puts the
-// path of the part into it.
+// end passes the answer to the caller that made the part. If the answer is an error, end replaces
+// the path in it with the path of the part.
 func (p *part) end(result partAnswer) {
 	switch e := result.err.(type) {
 	case *Error:
@@ -55,9 +55,9 @@ func (p *part) end(result partAnswer) {
 	p.answer <- result
 }
 
-// bundle returns an operation that carries out all parts or none, as one multi. Its result
-// contains one answer for each part. If the server rejects one of the parts, the error is an
-// *UndoneError. The operation updates the link's records as the single parts would.
+// bundle returns an operation that carries out all parts or none, as one multi. Its result contains
+// one answer for each part. If the server rejects one of the parts, the error is an *UndoneError.
+// The operation has the same effect on the link's records as the single parts.
 func bundle(parts []*part) Op[[]*answer] {
 	var all []Change
 	for _, p := range parts {
@@ -98,8 +98,8 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 			}
 			switch _, err := c.result(a, code); {
 			case errors.Is(err, runtimeInconsistency):
-				// Another part failed. Use this error unless that part's own
-				// error follows.
+				// RuntimeInconsistency means that another part failed. Return this
+				// error only if the error of that part is not found.
 				a.err = cmp.Or(a.err, err)
 			case err != nil:
 				a.err = &UndoneError{i, err}
@@ -285,7 +285,7 @@ func (t *Transaction) CommitEach(ctx context.Context) {
 			again = true
 			continue
 		}
-		if together > 1 && !ends[0].cut && err != nil { // all parts failed for the same reason; pass the error to the first one only
+		if together > 1 && !ends[0].cut && err != nil { // all parts failed for the same reason, so only the first one gets the error
 			together = 1
 		}
 		for i, end := range ends[:together] {

@@ -8,7 +8,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Writes says whether zksh may write to an ensemble.
+// Writes is the setting that determines whether zksh may write to an ensemble.
 type Writes string
 
 // The values of type Writes.
@@ -26,10 +26,9 @@ var ErrNoWrites = errors.New("writes are disabled")
 // of a connect string.
 const ClusterMark = "@"
 
-// forSpec returns the configuration for a session on the ensemble that spec names. spec is a
-// connect string or a cluster name. If spec is empty or names the current ensemble, forSpec
-// returns c. The credentials, Cluster and Writes of the current ensemble do not apply to another
-// one.
+// forSpec returns the configuration for a session on the ensemble that spec names, a connect string
+// or a cluster name. If spec is empty or names the current ensemble, this is c. Otherwise, the
+// credentials, Cluster and Writes of the current ensemble do not apply.
 func (c Config) forSpec(spec string) (Config, error) {
 	if spec == "" || spec == c.Cluster || c.Cluster == "" && spec == c.Servers {
 		return c, nil
@@ -50,7 +49,7 @@ func (c Config) forSpec(spec string) (Config, error) {
 	return next, nil
 }
 
-// refuses returns ErrNoWrites if the configuration forbids requests with the opcode code, and nil
+// refuses returns ErrNoWrites if the configuration forbids requests with the given opcode, and nil
 // otherwise.
 func (c Config) refuses(code int32) error {
 	if c.Writes == WritesNever && jute.Writes(code) {

@@ -24,11 +24,11 @@ const (
 	sequenceFootprint            // creates a sequential znode, with the parent's next number
 )
 
-// footprint returns the footprint of an operation. The kind is otherFootprint for reads that
-// leave a watch and for multis with several changes.
+// footprint returns the footprint of an operation. The kind is otherFootprint for reads that set a
+// watch, and for multis with several changes.
 func (o *Op[T]) footprint() footprint {
 	kind, code := otherFootprint, o.code
-	if code == jute.OpMulti && len(o.changes) == 1 { // a multi with one change, not counting the checks of a Fence
+	if code == jute.OpMulti && len(o.changes) == 1 { // a multi with one change; checks of a Fence do not count
 		code = o.changes[0].code
 	}
 	switch code {
@@ -62,7 +62,7 @@ func (f footprint) commutes(g footprint) bool {
 	case f.path == g.path:
 		return false
 	case f.kind >= lifeFootprint && path.Dir(f.path) == g.path, g.kind >= lifeFootprint && path.Dir(g.path) == f.path:
-		return false // the parent's Stat and children change
+		return false // creating or deleting a child changes the parent's Stat and list of children
 	case f.kind == sequenceFootprint && g.kind >= lifeFootprint, g.kind == sequenceFootprint && f.kind >= lifeFootprint:
 		return path.Dir(f.path) != path.Dir(g.path)
 	}

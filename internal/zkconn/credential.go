@@ -12,12 +12,12 @@ import (
 // A Credential authenticates a session in one of ZooKeeper's schemes.
 type Credential struct {
 	Scheme string
-	Auth   []byte // the secret, in the form of the scheme; nil is sent as a null value
+	Auth   []byte // secret, in the format of the scheme; nil is sent as a null value
 }
 
 func (c Credential) is(o Credential) bool { return o.Scheme == c.Scheme && bytes.Equal(o.Auth, c.Auth) }
 
-// refused returns the error for a credential of this scheme that the server rejected. The
+// refused returns the error for a credential of the given scheme that the server rejected. The
 // rejection ended the session, and the server did not carry out any later request.
 func refused(scheme string) error {
 	return fmt.Errorf("%w: the server rejected the credentials of scheme %q and ended the session; to start another session, run: connect",
@@ -44,8 +44,8 @@ func addAuth(c Credential) Op[struct{}] {
 			if a.code == codeOK {
 				return
 			}
-			end := wire.Ending{AuthFailed: true} // the server closes the connection, and would close the next one, too
-			if known {                           // restore sent the credential, so no caller gets the error
+			end := wire.Ending{AuthFailed: true} // the server closes this connection, and would also close the next one
+			if known {                           // the request was sent by restore, so no caller gets the error
 				end.Why = refused(c.Scheme)
 			}
 			l.wire.Fail(end)

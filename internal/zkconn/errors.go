@@ -64,7 +64,7 @@ func (e *UnsentError) Error() string {
 	if errors.As(e.Cause, new(*Error)) || errors.As(e.Cause, new(*FencedError)) || errors.Is(e.Cause, ErrNoWrites) {
 		return "the request for " + e.Path + " was not sent, because the previous request was rejected: " + e.Cause.Error()
 	}
-	if !e.Write { // for a read, it does not matter whether it was sent
+	if !e.Write { // a read has no effect, so it does not matter whether it was sent
 		return e.Cause.Error()
 	}
 	return "interrupted before the request for " + e.Path + " was sent, so it had no effect"
@@ -96,8 +96,8 @@ type LostError struct {
 	Cause error
 }
 
-// broken returns the Cause of an UnsentError for a request that was not sent because the
-// connection was lost. cause is the reason for the loss.
+// broken returns the Cause of an UnsentError for a request that was not sent because of a lost
+// connection. cause is the reason for the loss.
 func broken(cause error) error { return fmt.Errorf("%w: %w", ConnectionLoss, cause) }
 
 func (e *LostError) Error() string {
@@ -128,10 +128,9 @@ func (e *LostError) Unwrap() []error { return []error{ConnectionLoss, e.Cause} }
 type NoServerError struct {
 	Attempts []wire.Attempt // failed attempts to connect, in order, one for each address
 
-	// Final means that all later requests fail with the same error, even if a server comes
-	// back, so that no request runs after others were skipped. With Config.WaitOnce, it is
-	// set if no server was ever reached, or if a request has waited in vain for the session
-	// timeout.
+	// Final means that all later requests fail with the same error, even if a server comes back, so
+	// that no request runs after others were skipped. It is set only with Config.WaitOnce: if no
+	// server was ever reached, or after a request has waited in vain for the session timeout.
 	Final  bool
 	Waited time.Duration // time spent waiting for a server to come back; 0 if none was ever reached
 }
@@ -197,9 +196,9 @@ const (
 )
 
 // refusals maps each code to its texts. name is the text of KeeperException.getCodeMessage. zkCli
-// is zkCli's own message, from CliWrapperException, if there is one; a message that ends in a
-// colon is followed by the path. library is the error that go-zookeeper returns for the code, for
-// callers that compare errors with it.
+// is the message of zkCli (CliWrapperException), or empty if there is none; if it ends in a colon,
+// the path follows. library is the error that go-zookeeper returns for the code, for callers that
+// compare errors with it.
 var refusals = map[Code]struct {
 	name    string
 	zkCli   string
@@ -242,15 +241,15 @@ var refusals = map[Code]struct {
 	requestTooLarge:         {"TooLarge", "The request is too large: ", nil},
 }
 
-// inconclusive is the set of codes after which it is unknown whether the request took effect. It
-// does not apply to the codes in the answers to the parts of a multi: ZooKeeper has rolled such a
-// multi back.
+// inconclusive is the set of codes after which it is unknown whether a request took effect. It does
+// not apply to the codes of the single operations in the answer to a multi, because ZooKeeper has
+// then rolled back the multi.
 var inconclusive = map[Code]bool{
 	systemError: true, runtimeInconsistency: true, dataInconsistency: true, ConnectionLoss: true,
 	operationTimeout: true, apiError: true, requestTimeout: true,
 }
 
-// names maps the codes whose name in refusals is a sentence to a name of one word.
+// names contains the one-word names of codes whose name in refusals is a sentence.
 var names = map[Code]string{
 	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", SessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
 	LocalSession: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", sessionNoAuth: "SessionClosedRequireSaslAuth",

@@ -61,18 +61,18 @@ type guard struct {
 // currentGuard returns the guard for writes through s. If s has no Fence, the guard has no nodes.
 func currentGuard(ctx context.Context, s Sender, l *link) (g guard, err error) {
 	if g.fence, g.at = s.fencedBy(), (Ensemble{l}); g.fence != nil {
-		// If a new session begins meanwhile, the sender's connection is dead, so no write
-		// is sent.
+		// If a new session begins now, the sender's connection is already closed, so no write is
+		// sent.
 		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch())
 	}
 	return g, err
 }
 
-// guards reports whether operations with this opcode need the checks of g. All writes do, if g
-// has nodes.
+// guards reports whether operations with the given opcode need the checks of g. If g has nodes, all
+// writes need them.
 func (g guard) guards(code int32) bool { return len(g.nodes) > 0 && jute.Writes(code) }
 
-// checks returns the checks that a fenced multi begins with: one for each znode of g.
+// checks returns the checks with which a fenced multi begins: one for each znode of g.
 func (g guard) checks() []Change {
 	all := make([]Change, len(g.nodes))
 	for i, node := range g.nodes {
@@ -82,9 +82,9 @@ func (g guard) checks() []Change {
 	return all
 }
 
-// failed reads the answers to the checks of g. It returns the znode whose check failed, and the
-// error code, or codeOK if no check failed. It may run in the receiving goroutine, so it sends no
-// request.
+// failed reads the answers to the checks of g. It returns the first znode whose check failed, and
+// the error code, or codeOK if no check failed. It may run in the receiving goroutine, so it must
+// not send a request.
 func (g guard) failed(a *answer) (node string, code Code) {
 	for _, c := range g.checks() {
 		_, err := c.result(a, a.part())
@@ -132,8 +132,8 @@ func fenced[T any](o Op[T], g guard) Op[T] {
 	return f
 }
 
-// own returns the rest of the answer to a fenced multi, after the answers to the checks. The rest
-// is decoded like the answer to a single operation with this opcode.
+// own returns the part of the answer to a fenced multi that follows the answers to the checks. It
+// can be decoded like the answer to a single operation with the opcode code.
 func (a *answer) own(code int32) *answer {
 	own := &answer{Decoder: a.Decoder, zxid: a.zxid, root: a.root}
 	if code != jute.OpMulti && a.part() == opError { // skip the header, which only answers to multis have
@@ -142,14 +142,14 @@ func (a *answer) own(code int32) *answer {
 	return own
 }
 
-// sendChecked sends an operation that cannot be part of a multi. It first sends the checks of g,
-// and then, when the server has confirmed them, the operation on the same connection. The checked
-// znodes may be deleted in between, for example because a lock is lost.
+// sendChecked sends an operation that a multi cannot contain. It first sends the checks of g. When
+// the server has confirmed them, it sends the operation on the same connection. The checked znodes
+// may be deleted in between, for example because a lock is lost.
 func sendChecked[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	checks := Multi(g.checks())
 	checks.path = o.path
 	check, p := bind(untripped(ctx), to, checks), bind(ctx, to, o)
-	check.call.then = func(r reply) { // runs in the receiving goroutine, or in the one that ends the connection
+	check.call.then = func(r reply) { // runs in the receiving goroutine, or in the goroutine that ends the connection
 		a := answerTo(r.Reply, to.root)
 		var node string
 		code := Code(r.Code)

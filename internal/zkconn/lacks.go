@@ -20,9 +20,9 @@ import (
 // because the ensemble may be restarting. zksh never repeats a write to find that out, because
 // the write may have taken effect. It sends a harmless request of the same kind instead.
 
-// A hangUp is the cause of an error that reports a failed trial, a request that the server may
-// not support. The server closed the connection because of the trial, or answered only pings
-// until zksh closed the connection.
+// A hangUp is the cause of the error of a failed trial, which is a request that the server may not
+// support. The server closed the connection because of the request. Or it answered only pings, so
+// that zksh closed the connection.
 type hangUp struct {
 	l     *link
 	op    int32  // opcode of the trial
@@ -47,9 +47,9 @@ func silent(cause error) bool {
 // Unwrap returns the error that ended the connection.
 func (h *hangUp) Unwrap() error { return h.cause }
 
-// HungUp implements wire.Handler. It counts how often servers have closed the connection because
-// of a trial with the opcode op, or have not answered the trial. It reports whether that may have
-// been an accident.
+// HungUp implements wire.Handler. It counts how often servers have closed the connection because of
+// a trial with the opcode op, or have not answered the trial. accident reports whether the server
+// may nevertheless support such requests.
 func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +61,8 @@ func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	if silent(cause) {
 		l.hungUpBy = server + " does not answer"
 	}
-	// A server has granted the persistent watches, so it supports setWatches2. A few lost
-	// connections are therefore accidents, and only a series of them makes the link drop the
+	// The server supports setWatches2, because it has granted the persistent watches. A few lost
+	// connections are therefore accidents. Only after a series of them does the link drop the
 	// watches.
 	if op == jute.OpSetWatches2 && l.hangUps[op] >= hangUpsOfKnowing {
 		l.forgetPersistent()
@@ -70,8 +70,8 @@ func (l *link) HungUp(op int32, server string, cause error) (accident bool) {
 	return l.hangUps[op] <= hangUpsOfKnowing
 }
 
-// Passed implements wire.Handler. It resets the number of failed trials with the opcode op. A
-// server has now answered one, so the failures were accidents.
+// Passed implements wire.Handler. A server has answered a trial with the opcode op, so earlier
+// failures were accidents, and Passed resets their number.
 func (l *link) Passed(op int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +140,8 @@ func (to target) admit(ctx context.Context, op int32, path string) error {
 		"zksh does not send this request while %s, because %s (%s) may not support %s and may then end the session", while, to.Server, what, newer[op].name)}
 }
 
-// claim asks the server for its version, and records whether the server claims to be a ZooKeeper
-// that supports requests with this opcode. It returns an error only if ctx has ended.
+// claim asks the server for its version, and records whether a ZooKeeper of that version supports
+// requests with this opcode. It returns an error only if ctx has ended.
 func (to target) claim(ctx context.Context, op int32) error {
 	v, err := to.Version(ctx)
 	if err == nil && v.AtLeast(newer[op].minor()) {
@@ -156,8 +156,8 @@ func (to target) claim(ctx context.Context, op int32) error {
 }
 
 // afterHangUp is called when the server has closed the connection because of the operation o, or
-// did not answer o. It finds out whether the ensemble supports o, and returns the fate of o. If o
-// is a read, it sends o again and also returns the result.
+// did not answer o. It finds out whether the ensemble supports o, and returns the fate of o, which
+// says whether it took effect. If o is a read, it sends o again and also returns the result.
 func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lostErr error, h *hangUp) (none T, f fate, err error) {
 	ctx = untripped(ctx)
 	if o.write {
@@ -185,9 +185,9 @@ func afterHangUp[T any](ctx context.Context, s Sender, o Op[T], lostErr error, h
 	}
 }
 
-// find determines the fate of a write that made the server close the connection. It returns
-// rejected if the ensemble does not support such writes. Otherwise it returns unknown, and the
-// error lostErr.
+// find determines the fate of a write that made the server close the connection. If the ensemble
+// does not support such writes, the fate is rejected. Otherwise, it is unknown, and the error is
+// lostErr.
 func (h *hangUp) find(ctx context.Context, path string, lostErr error) (fate, error) {
 	harmless, ok := harmless(h.op)
 	if !ok {
@@ -205,16 +205,16 @@ func (h *hangUp) find(ctx context.Context, path string, lostErr error) (fate, er
 		}
 	}
 	// The first lost connection may be an accident that happened after the write took effect.
-	// So the outcome of this write is unknown, even if zksh sends no more such writes after a
-	// single lost connection.
+	// Therefore the outcome of this write is unknown, even if zksh sends no more such writes from
+	// now on.
 	if underLock(h.l, func() int { return h.l.hangUps[h.op] }) < 2 {
 		return unknown, lostErr
 	}
 	return h.verdict(path, lostErr)
 }
 
-// verdict returns rejected if the ensemble is now known not to support the request. Otherwise it
-// returns unknown and lostErr.
+// verdict returns the fate rejected if the ensemble is now known not to support the request.
+// Otherwise, it returns the fate unknown and the error lostErr.
 func (h *hangUp) verdict(path string, lostErr error) (fate, error) {
 	if refusal := underLock(h.l, func() error { return h.l.lacks(h.op, path) }); refusal != nil {
 		return rejected, refusal

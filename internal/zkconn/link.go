@@ -17,9 +17,9 @@ import (
 type pathSet map[string]struct{}
 
 // A link is the client of one ensemble from connect to close. It contains the connection, and a
-// record of the session's state on the server (watches, ephemeral znodes, credentials). It
-// survives reconnects, and continues with a new session on the same ensemble after a session has
-// expired.
+// record of the session's state on the server (watches, ephemeral znodes, credentials). A link
+// remains usable after a reconnect. After a session has expired, it continues with a new session on
+// the same ensemble.
 type link struct {
 	cfg     Config
 	servers Servers
@@ -30,8 +30,8 @@ type link struct {
 	relying  atomic.Int32 // number of open transactions
 	awaiting atomic.Int32 // number of requests that wait for a connection
 
-	mu         sync.Mutex     // guards the fields below; may be locked while the wire.Link's lock is held, but never the other way round
-	givenUp    *NoServerError // error of all requests since one has given up, see Config.WaitOnce; nil until then
+	mu         sync.Mutex     // guards the fields below; may be locked while the wire.Link's lock is held, but not vice versa
+	givenUp    *NoServerError // error of all later requests after one has given up (see Config.WaitOnce); nil until then
 	unreached  error          // next result of Session.Unreached; may be nil
 	readOnly   bool           // the server of the latest connection is read-only
 	creds      []Credential
@@ -42,7 +42,7 @@ type link struct {
 	noContainers bool           // a server of the ensemble does not support containers
 	hangUps      map[int32]int  // number of failed trials in a row, by opcode; see lacks.go
 	claimed      map[int32]bool // opcodes that a server claims to support, according to its version
-	hungUpBy     string         // beginning of a message about the latest failed trial: the server and what it does
+	hungUpBy     string         // start of a message about the latest failed trial: the server and its reaction
 }
 
 var _ wire.Handler = (*link)(nil)
@@ -80,8 +80,8 @@ func (l *link) Connected(k *wire.Conn, zxid int64) []*wire.Request {
 	return first
 }
 
-// keeperState returns the KeeperState of events that occur while the link is connected. The
-// caller must hold mu.
+// keeperState returns the KeeperState for events that occur while the link is connected. The caller
+// must hold mu.
 func (l *link) keeperState() KeeperState {
 	if l.readOnly {
 		return connectedReadOnly
@@ -94,8 +94,8 @@ func (l *link) Disconnected() {
 	l.out.put(Event{Type: eventNone, State: disconnected})
 }
 
-// Expired implements wire.Handler. It clears the link's record of the expired session, and adds
-// an event with the session's ephemeral znodes.
+// Expired implements wire.Handler. It clears the link's records of the expired session, and adds an
+// event that lists the session's ephemeral znodes.
 func (l *link) Expired() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,8 +155,8 @@ func (l *link) Relies() bool {
 		underLock(l, func() bool { return len(l.ephemerals) > 0 || len(l.watches) > 0 })
 }
 
-// stop closes the session and the connection, and waits until both are closed or ctx ends.
-// Without a connection no session can be closed on the server, so stop does not wait.
+// stop closes the session and the connection, and waits until both are closed or ctx ends. If there
+// is no connection, it does not wait, because it cannot close the session on the server.
 func (l *link) stop(ctx context.Context) error {
 	status, ended := l.wire.Close()
 	was := stateOf(status)
@@ -172,7 +172,7 @@ func (l *link) stop(ctx context.Context) error {
 	case <-ended:
 	case <-ctx.Done():
 		select {
-		case <-ended: // both channels were ready, and select chose ctx.Done
+		case <-ended: // ended was ready too, but select chose ctx.Done
 		default:
 			err = fmt.Errorf("closing the session: %w", ctx.Err())
 		}

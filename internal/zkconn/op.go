@@ -30,7 +30,8 @@ type Op[T any] struct {
 	effect func(l *link, a *answer)
 }
 
-// reread returns an operation that sends the same request as o, but reads its result with decode.
+// reread returns an operation that sends the same request as o, but decodes the result with the
+// function decode.
 func reread[T, U any](o Op[T], decode func(*answer) U) Op[U] {
 	return Op[U]{o.code, o.path, o.write, o.err, o.changes, o.encode, o.rest, decode, o.effect}
 }
@@ -77,7 +78,7 @@ type kind struct {
 	path string
 }
 
-// newest returns the first change of o that ZooKeeper 3.4 does not know. If there is no such
+// newest returns the first change of o that ZooKeeper 3.4 does not support. If there is no such
 // change, it returns the operation itself.
 func (o *Op[T]) newest() kind {
 	for _, c := range o.changes {
@@ -94,8 +95,8 @@ func destroys(code int32) bool {
 	return code == jute.OpDelete || code == jute.OpSetData || code == jute.OpSetACL
 }
 
-// trialOp returns the opcode of the operation, or of one of its changes, that is newer than
-// ZooKeeper 3.4. It returns 0 if there is no such opcode.
+// trialOp returns an opcode newer than ZooKeeper 3.4: that of the operation or of one of its
+// changes. It returns 0 if all of them are older.
 func (o *Op[T]) trialOp() int32 {
 	newest := o.newest().code
 	if _, is := newer[newest]; is {
@@ -110,7 +111,7 @@ type answer struct {
 	code Code
 	zxid int64
 	root chroot
-	err  error // error that the body contains, such as the refusal of a multi; nil if none
+	err  error // error in the body, such as the refusal of a multi; nil if there is none
 
 	fenced bool // err is the Fence's error, because the check of a znode failed
 

@@ -6,9 +6,9 @@ import (
 )
 
 // An Outcome says how many changes of a request took effect, and how many did not. A create,
-// delete, set or setACL is one change. A multi has as many changes as operations, and a read
-// counts as one change. Only this package determines the Outcome of a request, when the reply
-// arrives or the wait for it ends. It is never derived from an error.
+// delete, set or setACL is one change. A multi has as many changes as operations, and a read counts
+// as one change. Only this package determines the Outcome of a request, when the reply arrives or
+// the wait for it ends. Callers must not derive an Outcome from an error.
 type Outcome struct {
 	Done     int // confirmed by the server
 	Rejected int // without effect, because the server, the Fence or the size limit rejected them
@@ -27,7 +27,7 @@ func (o Outcome) Plus(p Outcome) Outcome {
 	return Outcome{o.Done + p.Done, o.Rejected + p.Rejected, o.NotSent + p.NotSent, o.Unknown + p.Unknown}
 }
 
-// share returns the Outcome of n of the changes of a request, where o is the Outcome of all. All
+// share returns the Outcome of n of a request's changes. o is the Outcome of all changes. All
 // changes of a request have the same fate.
 func (o Outcome) share(n int) Outcome {
 	switch {
@@ -51,7 +51,7 @@ const (
 	notSent
 )
 
-// of returns the Outcome of n changes that all have this fate.
+// of returns the Outcome of a request with n changes that all have this fate.
 func (f fate) of(n int) Outcome {
 	switch f {
 	case done:
@@ -64,8 +64,8 @@ func (f fate) of(n int) Outcome {
 	return Outcome{Unknown: n}
 }
 
-// fate returns the fate of a request that the server answered with the code c. It is unknown for
-// the codes in inconclusive, and for every code that is not in refusals.
+// fate returns the fate of a request that the server answered with the code c. The fate is unknown
+// for the codes in inconclusive, and for codes that are not in refusals.
 func (c Code) fate() fate {
 	if c == codeOK {
 		return done
@@ -81,7 +81,7 @@ func fateOf(a *answer) fate {
 	switch {
 	case a.fenced:
 		return rejected
-	case a.err != nil: // a part of a multi was rejected, so ZooKeeper rolled the multi back
+	case a.err != nil: // an operation of a multi was rejected, so ZooKeeper rolled the multi back
 		return rejected
 	case a.Err() != nil: // the answer is malformed
 		return unknown
@@ -113,7 +113,7 @@ func (r *Recorder) Outcome() Outcome {
 	return r.destroyed
 }
 
-// A record is the entry for one request in a Recorder.
+// A record counts one request in a Recorder.
 type record struct {
 	r       *Recorder
 	n       int  // number of destructive changes in the request

@@ -58,8 +58,8 @@ func (c chroot) server(path string) string {
 	return string(c) + path
 }
 
-// client converts a server's path to a path as the user writes it, by removing the chroot. It
-// does not change a path outside the chroot.
+// client converts a server's path to a path as the user writes it, by removing the chroot. A path
+// outside the chroot is returned unchanged.
 func (c chroot) client(path string) string {
 	switch {
 	case c == "" || !c.holds(path):
@@ -84,9 +84,9 @@ func (c chroot) holds(path string) bool {
 	return ok && (c == "" || rest == "" || rest[0] == '/')
 }
 
-// refusal returns the error for an operation on path that a server rejected with this code. op is
-// the opcode of the operation. If the code says that the root, or a parent "/", does not exist,
-// the chroot itself is missing.
+// refusal returns the error for an operation on path that a server rejected with the given error
+// code. op is the opcode of the operation. If the code says that the root, or a parent "/", does
+// not exist, the chroot itself is missing.
 func (c chroot) refusal(code Code, op int32, path string) *Error {
 	e := &Error{Code: code, Path: path, hint: hint(code, op)}
 	if code == NoNode && (path == "/" || jute.Creates(op) && strings.LastIndexByte(path, '/') == 0) {
@@ -147,7 +147,8 @@ func ParseServers(spec string) (Servers, error) {
 	return s, nil
 }
 
-// secondServer matches another server that follows a chroot, as in host1:2181/app,host2:2181/app.
+// secondServer matches another server after a chroot in a connect string, as in
+// host1:2181/app,host2:2181/app.
 var secondServer = regexp.MustCompile(`,[^/,]+:\d+`)
 
 // hostPort parses a host with an optional port, and returns it as host:port. Without a port it

@@ -27,8 +27,8 @@ type Pinned struct {
 	ended   <-chan struct{}
 }
 
-// Package zklock checks for its optional interfaces only at run time. This declaration makes the
-// compiler check that Pinned implements them.
+// This declaration makes the compiler check that Pinned implements the optional interfaces of
+// package zklock, which zklock itself checks only at run time.
 var _ interface {
 	zklock.Session
 	zklock.Guarder
@@ -64,8 +64,8 @@ func (en Ensemble) Pin(ctx context.Context) (*Pinned, error) {
 	}
 }
 
-// pinned returns a Pinned for the current session. It returns nil if there is no connection,
-// because the session may have no id then.
+// pinned returns a Pinned for the current session, or nil if there is no connection, because the
+// session may then have no id.
 func (en Ensemble) pinned() *Pinned {
 	now := en.l.wire.Status()
 	if now.Conn == nil {
@@ -105,9 +105,9 @@ func (p *Pinned) connection(ctx context.Context, path string) (target, error) {
 func (p *Pinned) fencedBy() Fence { return nil }
 
 // CreateAndList creates the znodes, all or none, and then lists the children of dir, in one round
-// trip. It returns the paths and the czxid of the new znodes, and the names of the children. If
-// it returns paths and an error, it created the znodes but could not list the children. In the
-// same round trip it finds out which product the server is, and whether the server is standalone.
+// trip. It returns the paths and the czxid of the new znodes, and the names of the children. If it
+// returns paths and an error, it created the znodes but could not list the children. It also finds
+// out, in the same round trip, which product the server is and whether it is standalone.
 func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error) {
 	making, listing := creations(reqs), GetChildren(dir)
 	if err := errors.Join(making.err, listing.err); err != nil {
@@ -119,11 +119,13 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	}
 	made, list := bind(ctx, to, making), bind(ctx, to, listing)
 	to.send(made.call, list.call)
-	// Wait for the last answer first: once it has arrived, so have the others.
+	// Wait for the answer to the last request. Once it has arrived, the earlier answers
+	// have arrived, too.
 	_, unknown := to.inquire(ctx).learn(ctx)
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
-	// The creates are repeated after the list was read, so the list must be read again.
+	// The throttled creates are sent again, after the list was read, so the list must be read
+	// again.
 	if errors.Is(err, Throttled) {
 		w, err = Do(ctx, p, making)
 		listErr = Throttled
@@ -191,7 +193,8 @@ func (p *Pinned) CreateContainer(ctx context.Context, path string, acl []zk.ACL)
 		return err
 	}
 	p.l.mu.Lock()
-	// From now on, send no createContainer: the server closes the connection on each one.
+	// From now on, send no createContainer, because this server closes the connection when it
+	// receives one.
 	p.l.noContainers = true
 	p.l.mu.Unlock()
 	return p.CreateContainer(ctx, path, acl)
@@ -254,10 +257,10 @@ func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 	}
 }
 
-// Guard makes the session leave a server that stops answering, until release is called. A lock
-// needs that, because its holder must release it in time. zksh notices a silent server only while
-// a request or a ping is unanswered, so the caller must send requests often. Leaving a server is
-// like a connection loss: Changed is closed, and requests in flight have an unknown outcome.
+// Guard makes the session leave a server that stops answering, until release is called. The holder
+// of a lock needs this, because it must release the lock in time. zksh notices a silent server only
+// while a request or a ping is unanswered, so the caller must send requests often. Leaving a server
+// is like a connection loss: Changed is closed, and requests in flight have an unknown outcome.
 func (p *Pinned) Guard() (release func()) { return p.l.wire.Guard() }
 
 // State returns a snapshot of the session and its connection, see zklock.SessionState. The fields

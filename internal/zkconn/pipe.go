@@ -21,8 +21,8 @@ type Pipe struct {
 	g   guard
 }
 
-// Pipe returns a Pipe on the current connection. If there is no connection, it waits for one.
-// path appears in errors.
+// Pipe returns a Pipe on the current connection. If there is no connection, it waits for one. path
+// is the path that errors contain.
 func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 	to, err := c.connection(ctx, path)
 	if err != nil {
@@ -32,8 +32,8 @@ func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 	return &Pipe{ctx, c, to, g}, err
 }
 
-// Add sends the operation o after all operations that were added before, and returns without
-// waiting for the answer.
+// Add sends the operation o after all operations that were added to the Pipe earlier. It does not
+// wait for the answer.
 func Add[T any](p *Pipe, o Op[T]) *Pending[T] {
 	if o.err != nil {
 		return bind(p.ctx, p.to, o)
@@ -41,9 +41,9 @@ func Add[T any](p *Pipe, o Op[T]) *Pending[T] {
 	return dispatch(p.ctx, p.to, o, p.g)
 }
 
-// AddEach sends one operation for each path, after all operations that were added before. ask
-// returns the operation for a path; all must be of the same type. AddEach costs much less time
-// and memory than a call of Add for each path.
+// AddEach sends one operation for each path, after all operations that were added earlier. ask
+// returns the operation for a path. All operations must be of the same type. AddEach costs much
+// less time and memory than a call of Add for each path.
 func AddEach[T any](p *Pipe, paths []string, ask func(path string) Op[T]) *Several[T] {
 	s := &Several[T]{batch[T]{paths: paths, ask: ask, repeats: true}}
 	size := 0
@@ -75,12 +75,12 @@ func AddEach[T any](p *Pipe, paths []string, ask func(path string) Op[T]) *Sever
 	return s
 }
 
-// HasMultiRead reports whether the pipe's server supports multiRead, which is new in ZooKeeper
-// 3.6. It returns false for servers of other products or of unknown version, because they might
-// close the connection when they receive a multiRead. If a server that claims to support
-// multiRead closes the connection, the pipe continues on the next connection. So call
-// HasMultiRead only when all earlier operations have been answered, and do not rely on the same
-// connection afterwards.
+// HasMultiRead reports whether the pipe's server supports multiRead, which is new in ZooKeeper 3.6.
+// It returns false for servers of other products or of unknown version, because they might close
+// the connection when they receive a multiRead. If a server that claims to support multiRead closes
+// the connection, the pipe continues on the next connection. Therefore HasMultiRead must be called
+// only when all earlier operations have been answered, and the connection may be a different one
+// afterwards.
 func (p *Pipe) HasMultiRead(ctx context.Context) bool {
 	if l := p.to.l; underLock(l, func() bool { return l.hangUps[jute.OpMultiRead] > 0 }) {
 		return false

@@ -10,8 +10,8 @@ import (
 )
 
 // ClickHouse Keeper ends each session together with its connection, and deletes the session's
-// ephemeral znodes. zksh recognizes it by the first line of its answer to srvr, or by a znode
-// that only Keeper has, if ZooKeeper's configuration znode does not exist.
+// ephemeral znodes. zksh recognizes it by the first line of its answer to srvr. It also recognizes
+// it by a znode that only Keeper has, if ZooKeeper's configuration znode does not exist.
 const (
 	clickHouseKeeper = "ClickHouse Keeper"   // in the answer to srvr
 	keeperVersion    = "/keeper/api_version" // path of a znode that only Keeper has
@@ -30,21 +30,21 @@ func (p *Pinned) Standalone(ctx context.Context) (bool, error) {
 
 // standing records whether the server of a connection is standalone.
 type standing struct {
-	of    *wire.Conn // the connection; nil before any server was asked
-	alone bool       // the server is standalone
+	of    *wire.Conn // the connection to the server; nil if no server was asked yet
+	alone bool       // whether the server is standalone
 }
 
-// An inquiry contains the pending requests that find out which product a server is, and whether
-// it is standalone.
+// An inquiry consists of requests that determine which product a server is, and whether it is
+// standalone. The answers are still pending.
 type inquiry struct {
 	to     target
-	known  standing // the result if the server was asked before; otherwise the zero value
+	known  standing // result if the server was asked earlier; otherwise the zero value
 	config *Pending[Node]
 	keeper *Pending[*zk.Stat]
 }
 
-// inquire sends the requests of an inquiry, unless the result is already known, and returns
-// without waiting for the answers.
+// inquire sends the requests of an inquiry, and returns without waiting for the answers. If the
+// result is already known, it sends nothing.
 func (to target) inquire(ctx context.Context) inquiry {
 	if known := underLock(to.l, func() standing { return to.l.standing }); known.of == to.Conn {
 		return inquiry{known: known}
@@ -59,7 +59,8 @@ func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	if q.known.of != nil {
 		return q.known.alone, nil
 	}
-	// Wait for the last answer first: once it has arrived, so has the other.
+	// Wait for the answer to the last request. Once it has arrived, the other answer
+	// has arrived, too.
 	_, keeper, err := answerOf(ctx, q.keeper)
 	if err != nil {
 		return false, err
@@ -78,8 +79,9 @@ func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	return alone, nil
 }
 
-// answerOf waits for the answer to p, and returns the result and the error code, or codeOK if
-// there is none. It returns an error if no answer arrived.
+// answerOf waits for the answer to the pending request p. It returns the result and the error code,
+// which is codeOK if the server did not reject the request. It returns an error only if no answer
+// arrived.
 func answerOf[T any](ctx context.Context, p *Pending[T]) (T, Code, error) {
 	v, err := p.Wait(ctx)
 	if refusal, ok := errors.AsType[*Error](err); ok {

@@ -25,8 +25,8 @@ func (a *answer) node() Node {
 	return n
 }
 
-// names reads the names of a znode's children. It sets an error if one of the names is not valid
-// for a child: the path with that name would be malformed, or the path of another znode.
+// names reads the names of a znode's children. It sets an error if a name cannot be that of a
+// child, because the path with this name would be malformed or refer to another znode.
 func (a *answer) names() []string {
 	names := a.Strings()
 	for _, name := range names {
@@ -50,14 +50,14 @@ type Reading struct {
 	Err error
 }
 
-// request returns an operation whose request consists of a path and the fields that rest writes.
-// rest may be nil.
+// request returns an operation whose request consists of a path and the fields that the function
+// rest writes. rest may be nil. The result of the operation is decoded by decode.
 func request[T any](code int32, path string, decode func(*answer) T, rest func(*jute.Encoder)) Op[T] {
 	return Op[T]{code: code, path: path, err: ValidatePath(path, false), decode: decode, rest: rest}
 }
 
-// reading returns an operation whose request consists of a path and a false flag, which means
-// that it leaves no watch.
+// reading returns an operation whose request consists of a path and the watch flag false. The
+// operation sets no watch.
 func reading[T any](code int32, path string, decode func(*answer) T) Op[T] {
 	return request(code, path, decode, unwatched)
 }
@@ -65,15 +65,15 @@ func reading[T any](code int32, path string, decode func(*answer) T) Op[T] {
 func watched(e *jute.Encoder)   { e.Bool(true) }
 func unwatched(e *jute.Encoder) { e.Bool(false) }
 
-// Watch returns an operation like o that also leaves a watch on the znode, or o itself if wanted
-// is false. The next event of the watch is added to the Session's Events. Only GetData, Exists,
-// GetChildren and List can leave a watch. If the znode does not exist, Exists leaves a watch for
-// its creation.
+// Watch returns an operation like o that also sets a watch on the znode, or o itself if wanted is
+// false. The next event of the watch is added to the Session's Events. Only GetData, Exists,
+// GetChildren and List can set a watch. If the znode does not exist, Exists sets a watch for its
+// creation.
 func (o Op[T]) Watch(wanted bool) Op[T] { return o.watch(userWatcher(wanted)) }
 
-// Wake returns an operation like o that also leaves a watch on the znode, or o itself if wake is
-// nil. The type of the next event is sent to wake, unless the channel is full. The event is not
-// added to the Session's Events.
+// Wake returns an operation like o that also sets a watch on the znode, or o itself if wake is nil.
+// The type of the next event is sent to wake, unless the channel is full. The event is not added to
+// the Session's Events.
 func (o Op[T]) Wake(wake chan<- zk.EventType) Op[T] { return o.watch(channelWatcher(wake)) }
 
 func (o Op[T]) watch(w watcher) Op[T] {
@@ -134,8 +134,8 @@ type Access struct {
 	Stat *zk.Stat
 }
 
-// accessList reads an ACL. If the ACL equals the one that was read before, it returns the same
-// slice, because most znodes of a tree have one of a few ACLs.
+// accessList reads an ACL. If it equals the previous ACL, accessList returns the same slice, to
+// save memory: most znodes of a tree have one of a few ACLs.
 func (a *answer) accessList() []zk.ACL {
 	b := a.Rest()
 	if a.acl != nil && bytes.HasPrefix(b, a.aclBytes) {
@@ -163,8 +163,8 @@ func GetAllChildrenNumber(path string) Op[int] {
 }
 
 // GetEphemerals reads the paths of the session's ephemeral znodes that begin with prefix. It
-// returns them sorted. If there is a chroot, it returns only paths inside: the server also sends
-// paths of siblings whose names begin with the chroot's name.
+// returns them sorted. If there is a chroot, it drops the paths outside the chroot, which the
+// server sends for siblings whose names begin with the chroot's name.
 func GetEphemerals(prefix string) Op[[]string] {
 	return request(jute.OpGetEphemerals, prefix, func(a *answer) []string {
 		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
@@ -207,7 +207,7 @@ func Zxid() Op[int64] {
 // Sync waits until the server has caught up with the leader.
 func Sync(path string) Op[struct{}] { return request(jute.OpSync, path, (*answer).nothing, nil) }
 
-// AddWatch leaves a persistent watch on a znode, or on the whole subtree if recursive is true.
+// AddWatch sets a persistent watch on a znode, or on the whole subtree if recursive is true.
 // Servers before 3.6 answer Unimplemented and close the connection.
 func AddWatch(path string, recursive bool) Op[struct{}] {
 	kind, mode := persistentWatch, int32(0)
@@ -248,8 +248,8 @@ func MultiGetData(paths []string) Op[[]Reading] {
 	})
 }
 
-// multiRead returns an operation that sends a multiRead with one read of the given opcode for
-// each path. It calls decodeOne to decode each result, and passes to it the server's refusal of
+// multiRead returns an operation that sends a multiRead with one read of the given opcode for each
+// path. The function decodeOne decodes each result. Its error parameter is the server's refusal of
 // that read, or nil.
 func multiRead[T any](code int32, paths []string, decodeOne func(*answer, error) T) Op[[]T] {
 	return Op[[]T]{

@@ -37,10 +37,10 @@ func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 		laterModes())
 }
 
-// watchRequests returns the requests that register again all watches for which the function
-// selects returns true. op is the opcode of setWatches, or of setWatches2, which is for
-// persistent watches and needs ZooKeeper 3.6. The function following returns the requests that
-// must come after these. It may be nil.
+// watchRequests returns the requests that register watches again: those for which the function
+// selects returns true. op is the opcode of the requests: setWatches, or setWatches2, which
+// supports persistent watches and needs ZooKeeper 3.6. The function following may be nil.
+// Otherwise, it returns the requests that must come after these.
 func (l *link) watchRequests(to target, zxid int64, op int32, selects func(watchKey, watch) bool, following func() []*wire.Request) (requests []*wire.Request) {
 	var paths [watchKinds][]string
 	for at, w := range l.watches {
@@ -63,8 +63,8 @@ func (l *link) watchRequests(to target, zxid int64, op int32, selects func(watch
 // accept.
 const setWatchesLimit = 128 << 10
 
-// watchLists yields the bodies of setWatches requests that together contain all paths. paths has
-// one list of paths for each kind of watch.
+// watchLists yields the bodies of setWatches requests that together contain all paths. The index in
+// paths is the kind of watch, and the element is the list of paths for that kind.
 func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var chunk [watchKinds][]string

@@ -9,8 +9,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// A target is a connection to send requests on, with the link it belongs to and the chroot for
-// the paths of the requests.
+// A target is a connection on which to send requests, with its link and the chroot for the paths of
+// the requests.
 type target struct {
 	*wire.Conn
 	l    *link
@@ -20,8 +20,8 @@ type target struct {
 // A Sender determines the session in which Do and Exec send an operation. It is a Client, a
 // Session, a Pinned, an Epoch or a Transaction.
 type Sender interface {
-	// connection returns the connection to send on, and waits for one if there is none. path
-	// appears in errors.
+	// connection returns the connection on which to send requests, and waits for one if there is
+	// none. path is the path that errors contain.
 	connection(ctx context.Context, path string) (target, error)
 	// fencedBy returns the Fence that writes depend on, or nil if there is none.
 	fencedBy() Fence
@@ -81,7 +81,8 @@ func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 		}
 	}
 	p := dispatch(ctx, to, o, g)
-	// A repeated request would run after later ones, so the caller must decide about it.
+	// Do not repeat a throttled request if later requests may be in flight. It would run after
+	// them, so the caller must decide about that.
 	if trip != nil && !trip.Alone {
 		p.repeats = false
 	}
@@ -190,8 +191,8 @@ type reply struct {
 	wire.Reply
 	err     error
 	fate    fate // if err is set: whether the request took effect
-	cut     bool // the connection or the wait ended before an answer came
-	refusal bool // err is about this request itself, like a server's refusal
+	cut     bool // whether the connection or the wait ended before an answer arrived
+	refusal bool // whether err is about this request itself, like a server's refusal
 	events  int  // number of events received before the reply
 }
 
@@ -201,8 +202,8 @@ func answerTo(r wire.Reply, root chroot) *answer {
 	return &answer{Decoder: d, code: Code(r.Code), zxid: r.Zxid, root: root}
 }
 
-// next resets a, in order to decode the next reply r. It keeps the allocated Stats and the last
-// ACL.
+// next prepares a for decoding the next reply r. It keeps the allocated Stats and the last ACL, so
+// that they can be reused.
 func (a *answer) next(r *wire.Reply) {
 	a.Next(r.Body)
 	a.code, a.zxid, a.err = Code(r.Code), r.Zxid, nil

@@ -27,14 +27,14 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// Config contains the settings of a Session. Timeout is the requested session timeout, which also
-// limits the search for a server.
+// Config contains the settings of a Session. The field Timeout is the requested session timeout,
+// which also limits how long zksh searches for a server.
 type Config struct {
 	Servers  string // connect string, see ParseServers
 	Timeout  time.Duration
 	ReadOnly bool         // accept a server that has lost its quorum
 	NoEvents bool         // drop events instead of storing them for Events
-	WaitOnce bool         // wait longer for a lost server, and then fail all requests; see NoServerError.Final
+	WaitOnce bool         // whether requests wait longer for a lost server, and then all fail; see NoServerError.Final
 	Auth     []Credential // credentials that are sent before any other request
 	Secure   secure.Config
 
@@ -83,8 +83,8 @@ func Open(cfg Config) (*Session, error) {
 }
 
 // Another opens a second session on the same ensemble, with the current configuration and
-// credentials of s but another timeout. The new session drops its events. The function tap wraps
-// each of its connections.
+// credentials of s but another timeout. The new session drops its events. tap is called with each
+// of its connections, and returns the connection to use.
 func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*Session, error) {
 	cfg := s.currentConfig()
 	cfg.Timeout, cfg.NoEvents, cfg.tap = timeout, true, tap
@@ -256,9 +256,9 @@ func (s *Session) Events() []Event { return s.events.take(math.MaxInt) }
 func (s *Session) EventsBefore(t *Trip) []Event { return s.events.take(t.events) }
 
 // Unreached returns a *NoServerError if no server of the list could be reached since the last
-// connection. It returns each such error only once, and nil otherwise. The session continues to
-// try the servers. The channel that EventsReady returns also receives a value when there is such
-// an error.
+// connection. It returns each such error only once, and nil otherwise. Meanwhile, the session
+// continues to try the servers. The channel of EventsReady receives a value when there is a new
+// error.
 func (s *Session) Unreached() error {
 	l := s.current()
 	l.mu.Lock()

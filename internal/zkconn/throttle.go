@@ -21,12 +21,12 @@ const (
 	maxPause   = time.Second
 )
 
-// pauses contains the length of the next pause before a throttled request is sent again. Each
-// pause is longer than the previous one.
+// pauses contains the length of the next pause before a throttled request is sent again. The pauses
+// grow from one to the next.
 type pauses struct{ next time.Duration }
 
-// wait pauses, and reports whether to send the request again. It returns false if ctx or the
-// connection has ended meanwhile.
+// wait waits for the next pause, and reports whether to send the request again. It returns false if
+// ctx or the connection k has ended meanwhile.
 func (p *pauses) wait(ctx context.Context, k *wire.Conn) bool {
 	d := max(p.next, firstPause)
 	p.next = min(2*d, maxPause)

@@ -7,16 +7,16 @@ import (
 )
 
 // A Trip follows one request from the send queue to the answer. A caller that wants to send other
-// requests in between makes the request with the Trip's Context. The methods that record the
-// progress of the request do nothing on a nil Trip.
+// requests in between makes the request with the Trip's Context. On a nil Trip, the methods that
+// record the progress of the request do nothing.
 type Trip struct {
 	Sent  chan struct{} // closed once the request is in the send queue, after all earlier requests
-	Alone bool          // no other request is sent before the answer, so a throttled request may be sent again
+	Alone bool          // whether no other request is sent before the answer, so that a throttled request may be sent again
 
-	// The following fields may be read once the caller has the answer or has stopped waiting
-	// for it.
+	// The caller may read the following fields after it has received the answer, or has stopped
+	// waiting for it.
 	Outcome Outcome
-	Cut     bool         // the connection was lost, or the wait ended, before an answer arrived
+	Cut     bool         // whether the connection was lost, or the wait ended, before an answer arrived
 	Size    int          // size of the answer, in bytes
 	events  int          // number of events received before the answer
 	held    int64        // number of bytes that Hold has counted
@@ -53,8 +53,8 @@ func (t *Trip) begun() {
 	}
 }
 
-// holds returns the Held value of the request, which says whether the answer may be skipped if
-// memory is short.
+// holds returns the memory class of the request (type Held), which says whether its answer may be
+// skipped if memory is short.
 func (t *Trip) holds() wire.Held {
 	if t.Alone {
 		return wire.HeldAlways
@@ -68,9 +68,9 @@ func (t *Trip) ended(r reply) {
 	}
 }
 
-// Hold counts the size of the answer as used memory until Printed is called, because the output
-// that waits to be printed is about as large as the answer. See wire.MaxMemory. s is the session
-// of the request.
+// Hold counts the size of the answer as used memory until Printed is called. The output that waits
+// to be printed is about as large as the answer. s is the session of the request. See
+// wire.MaxMemory.
 func (t *Trip) Hold(s *Session) {
 	t.held, t.in = int64(t.Size), s.current().cfg.waiting
 	t.in.Add(t.held)

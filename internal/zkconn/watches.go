@@ -45,8 +45,8 @@ type watch struct {
 // register them again on another connection. It is guarded by the link's lock.
 type watchTable map[watchKey]watch
 
-// usedUp maps each event type to the kinds of one-shot watches that the event triggers, and
-// thereby removes.
+// usedUp maps each event type to the kinds of one-shot watches that such an event triggers. A
+// triggered watch no longer exists.
 var usedUp = map[EventType][]watchKind{
 	eventNodeCreated:         {dataWatch, existWatch},
 	eventNodeDataChanged:     {dataWatch, existWatch},
@@ -76,8 +76,8 @@ func (s *Session) Watching() bool {
 	})
 }
 
-// fire removes the watches of these kinds on path, and sends the event type to their channels. It
-// returns the kinds of those watches whose events are shown to the user.
+// fire removes the watches of the given kinds on path, and sends the event type to their channels.
+// It returns those kinds whose events are shown to the user.
 func (w watchTable) fire(event EventType, path string, kinds ...watchKind) (shown []watchKind) {
 	for _, k := range kinds {
 		fired := w[watchKey{k, path}]
@@ -88,7 +88,7 @@ func (w watchTable) fire(event EventType, path string, kinds ...watchKind) (show
 		for _, c := range fired.wakes {
 			select {
 			case c <- event.number():
-			default: // the channel is full, so its receiver is going to wake anyway
+			default: // the channel is full, so its receiver will wake up anyway
 			}
 		}
 	}
@@ -147,8 +147,8 @@ func channelWatcher(wake chan<- zk.EventType) watcher {
 	}
 }
 
-// drop removes the channel wake from the watch with this key. The watch stays on the server until
-// it fires.
+// drop makes the watch with the key at stop sending events to the channel wake. The watch itself
+// stays on the server until it fires.
 func (w watchTable) drop(at watchKey, wake chan<- zk.EventType) {
 	if now, ok := w[at]; ok {
 		now.wakes = slices.DeleteFunc(now.wakes, func(c chan<- zk.EventType) bool { return c == wake })
@@ -168,7 +168,7 @@ const (
 	RecursiveWatches  WatcherType = 5
 )
 
-// covered maps each WatcherType to its kinds of watches, in the order in which RemoveWatches
+// covered lists the kinds of watches for each WatcherType, in the order in which RemoveWatches
 // reports their removal.
 var covered = map[WatcherType][]watchKind{
 	ChildrenWatches:   {childWatch},
@@ -203,9 +203,9 @@ func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 }
 
 // addMode records a persistent watch of the given kind on path. If there is a persistent watch of
-// the other mode on the path, servers before 3.9 replace it, and later servers keep both. zksh
-// need not know which: after a reconnect it registers both again in the same order, with the same
-// result.
+// the other mode on the path, servers before 3.9 replace it, and later servers keep both. zksh does
+// not distinguish these cases. After a reconnect, it registers both watches again in the same
+// order, with the same result.
 func (w watchTable) addMode(kind watchKind, path string) {
 	for _, k := range []watchKind{persistentWatch, recursiveWatch} {
 		if other, ok := w[watchKey{k, path}]; ok {

@@ -17,7 +17,7 @@ import (
 type Session struct {
 	ID      int64
 	Passwd  []byte
-	Timeout int32 // session timeout in milliseconds; the reply has 0 if the session has expired
+	Timeout int32 // session timeout in milliseconds; 0 in the server's reply if the session has expired
 }
 
 // A Frame is a reply or a watch event from the server.

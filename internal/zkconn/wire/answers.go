@@ -2,19 +2,21 @@ package wire
 
 import "time"
 
-// answers is a sample of the answers on one connection, answers to pings included. For each of
-// them it holds the time when the request was sent and the time when the answer arrived.
+// answers is a sample of the requests on one connection, including pings, whose answers have
+// arrived. For each, it contains the time when the request was sent and the time when its answer
+// came.
 type answers []struct{ sent, came time.Time }
 
-// The recorded answers, except the newest, are at least 1/thinning of the session timeout apart.
-// So maxAnswers of them cover nearly half of the session timeout.
+// Size of the sample. maxAnswers is the maximum number of answers. thinning determines the minimum
+// time between two of them: the session timeout divided by thinning. A full sample therefore covers
+// nearly half of the session timeout.
 const (
 	maxAnswers = 16
 	thinning   = 32
 )
 
-// add records the newest answer. To limit the size of the sample, it drops the previous answer if
-// that one arrived shortly after its predecessor.
+// add records the newest answer. To limit the size of the sample, it replaces the previous answer
+// if that one arrived shortly after the one before it.
 func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	old := *a
 	switch n := len(old); {
@@ -26,9 +28,9 @@ func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	*a = append(old, struct{ sent, came time.Time }{sent, came})
 }
 
-// AnsweredBy returns the send time of the latest known request that had been answered before the
-// given moment, and the latest time at which its answer can have arrived. If no such request is
-// known, it returns the send time of the connect request, and the moment itself.
+// AnsweredBy returns the send time of the latest recorded request that had been answered before the
+// given moment, and the latest time at which its answer can have arrived. If there is no such
+// request, it returns the send time of the connect request, and the moment itself.
 func (k *Conn) AnsweredBy(moment time.Time) (sent, came time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

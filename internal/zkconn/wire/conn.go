@@ -21,42 +21,42 @@ type Conn struct {
 
 	tcp    net.Conn
 	l      *Link
-	unbind func() bool     // makes tcp stay open when the Link's context ends; nil in tests
+	unbind func() bool     // cancels the closing of tcp at the end of the Link's context; nil in tests
 	alive  context.Context // ends when the connection is dead
 	end    context.CancelFunc
 
 	// The following fields are owned by the goroutine in which go-zookeeper reads; see
 	// receive.go.
 	r       *bufio.Reader
-	room    []byte        // unused part of the buffer that short frames share
+	room    []byte        // unused part of the buffer from which short frames get their memory
 	out     []byte        // rest of the frame that go-zookeeper is reading
 	live    bool          // the connect reply was accepted
 	timeout time.Duration // negotiated session timeout
-	crowded bool          // a long reply was skipped for lack of memory, and no repeated request has been answered yet
+	crowded bool          // whether a long reply was skipped for lack of memory, and no repeated request has been answered since
 
 	wmu     sync.Mutex // held while writing to tcp; must be locked before mu
-	greeted bool       // go-zookeeper has written its connect request
+	greeted bool       // whether go-zookeeper has written its connect request
 	session int64      // id of the requested session; 0 for a new one
-	frames  []byte     // reusable buffer in which several requests are joined
+	frames  []byte     // reusable buffer for sending several requests in one write
 
 	mu              sync.Mutex
 	queue           []*Request     // requests that have not been sent yet
-	writing         bool           // a goroutine drains the queue
+	writing         bool           // whether a goroutine is sending the requests in the queue
 	next            int32          // xid of zksh's next request, minus xidBase
 	pending         []*Request     // requests sent and not yet answered, in the order of sending
 	theirs          map[int32]bool // xids of go-zookeeper's unanswered requests
 	pings           []time.Time    // send times of unanswered pings
-	unansweredSince time.Time      // time of the latest answer to a request of zksh, or send time of the first pending one
-	silentSince     time.Time      // time when data last arrived, or send time of the first unanswered request or ping
+	unansweredSince time.Time      // time of the latest answer to a request of zksh; or send time of the first pending request, if that is later
+	silentSince     time.Time      // time when data last arrived; or send time of the first unanswered request or ping, if that is later
 	alarm           *time.Timer    // runs while a guarded session waits for an answer; nil until first needed
-	frozen          bool           // nothing is sent, because the session is about to move to another server
-	doubt           bool           // nothing but a ping, the probe, is sent, because the server may be about to close the connection
-	probe           bool           // a ping must be sent, whose answer ends the doubt
-	probePings      int            // number of ping answers to come, up to and including the probe's; 0 if no probe was sent
-	barred          bool           // the server demands credentials, so it did not carry out the unanswered requests
+	frozen          bool           // whether sending is suspended, because the session is about to move to another server
+	doubt           bool           // whether only a ping (the probe) may be sent, because the server may be about to close the connection
+	probe           bool           // whether a probe must be sent; its answer ends the doubt
+	probePings      int            // number of answers to pings that are still to come, up to and including that of the probe; 0 if no probe was sent
+	barred          bool           // whether the server demands credentials, and so has not carried out the unanswered requests
 	answers         answers
-	version         *Version       // version of the server; nil until it is asked for
-	trial           *Request       // the unanswered trial, see trial.go; nil if there is none
+	version         *Version       // version of the server; nil before it is known
+	trial           *Request       // unanswered trial (see trial.go), or nil if there is none
 	passed          map[int32]bool // opcodes newer than ZooKeeper 3.4 whose trials were answered
 	dead            error          // reason why the connection has ended; nil until then
 }
@@ -114,14 +114,14 @@ func (k *Conn) die(cause error) {
 		}
 	}
 	for _, r := range unsent {
-		barred = barred && !r.authenticates() // after the credential, the server would have accepted the requests
+		barred = barred && !r.authenticates() // the server would have accepted requests after the credential
 		r.failUnsent(cause, barred)
 	}
 }
 
-// failUnsent fails a request that was not sent before its connection ended. If barred is true,
-// the server would have rejected the request for lack of credentials, so SessionNoAuth is the
-// answer.
+// failUnsent fails a request that was not sent before its connection ended. If barred is true, the
+// server would have rejected the request for lack of credentials, so the request gets the answer
+// SessionNoAuth.
 func (r *Request) failUnsent(cause error, barred bool) {
 	if barred {
 		r.End(Reply{Code: SessionNoAuth})

@@ -12,8 +12,8 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// dial returns a connection for the library go-zookeeper. If failover has already moved the
-// session to another connection, dial returns that one. Otherwise it connects to addr.
+// dial returns a connection for the library go-zookeeper. If failover has already moved the session
+// to a new connection, dial returns that connection. Otherwise, it connects to addr.
 func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if k := l.takeSpare(); k != nil {
 		return socket{k.tcp, k}, nil
@@ -89,8 +89,8 @@ func (l *Link) attemptFailed(addr string, cause error) {
 func (l *Link) passFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Waiting requests give up when passes increases. So count a pass only about once a
-	// second, even if the pauses between passes are shorter.
+	// Waiting requests give up when passes increases. Increase it at most about once a second, even
+	// if the pauses between passes are shorter.
 	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter {
 		l.passes, l.counted = l.passes+1, now
 	}
@@ -116,8 +116,8 @@ func (l *Link) secured(ctx context.Context, c net.Conn, addr string) (net.Conn, 
 	return over, over.Agreed(), nil
 }
 
-// plainCause reduces a dial error to its reason, without the address: the messages that quote it
-// contain the address already.
+// plainCause returns the reason in a dial error, without the address, because the messages that
+// quote the reason already contain the address.
 func plainCause(err error) error {
 	if _, ok := errors.AsType[*secure.Error](err); ok {
 		return err

@@ -30,32 +30,34 @@ func (l *Link) Guard() (release func()) {
 	return sync.OnceFunc(func() { l.guards.Add(-1) })
 }
 
-// Guarded reports whether Guard was called and not all of its calls have been released.
+// Guarded reports whether a call of Guard is in effect, that is, has not been released.
 func (l *Link) Guarded() bool { return l.guards.Load() > 0 }
 
-// An answer is overdue if the server has been silent for longer than the grace period, which is
-// several usual round trips. leastGrace allows for a busy server or a garbage collection. A lease
-// is extended when 5/16 of the session timeout remains, and terminating a command takes 1/8 of
-// it. Two of the longest grace periods and a few round trips must fit into the difference.
+// Limits on the grace period, which is the time after which an unanswered request or ping is
+// overdue. It is several usual round trips, and at least leastGrace, to allow for a busy server or
+// a garbage collection.
+//
+// A lease is extended when 5/16 of the session timeout remains, and terminating a command takes 1/8
+// of it. Two of the longest grace periods and a few round trips must fit into the difference.
 const (
 	leastGrace  = 300 * time.Millisecond
 	extraGrace  = 200 * time.Millisecond
 	graceTrips  = 4
-	gracePart   = 32 // a grace period is at most 1/32 of the session timeout
-	attachPart  = 16 // the next server must answer the connect request within 1/16 of the session timeout
-	sampleShare = 8  // weight 1/8 of a new sample in the smoothed round-trip time
+	gracePart   = 32 // the longest grace period is 1/32 of the session timeout
+	attachPart  = 16 // the time limit for attaching to the next server is 1/16 of the session timeout
+	sampleShare = 8  // a new sample has the weight 1/8 in the smoothed round-trip time
 )
 
-// grace returns how long a server may be silent before the Link connects to another one. The Link
-// then waits for the same time again before it moves the session there.
+// grace returns how long a server may be silent before the Link connects to another one. After
+// that, the Link waits for the same time again before it moves the session to that server.
 func (l *Link) grace(timeout time.Duration) time.Duration {
 	trips := graceTrips * time.Duration(l.rtt.Load())
 	return min(max(trips+extraGrace, leastGrace), timeout/gracePart)
 }
 
-// sample updates the smoothed round-trip time with the duration of one round trip, or of a
-// silence. So the Link waits longer for a server that is often slow. If two goroutines call
-// sample at the same time, one of the two samples may be lost.
+// sample includes took, the duration of a round trip or of a silence, in the smoothed round-trip
+// time. As a result, the Link waits longer for a server that is often slow. If two goroutines call
+// sample at the same time, one of the values may be lost.
 func (l *Link) sample(took time.Duration) {
 	usual := l.rtt.Load()
 	if usual == 0 {
@@ -108,13 +110,13 @@ func (k *Conn) watch() {
 // the Link is guarded and the ensemble lets the session move to another server.
 func (k *Conn) guarded() bool { return k.l.Guarded() && !k.l.Tied() }
 
-// timeUntilOverdue returns how long from now the server's answer becomes overdue. The result is
+// timeUntilOverdue returns the time from now until the server's answer becomes overdue. It is
 // negative if the answer is already overdue. The caller must hold mu.
 func (k *Conn) timeUntilOverdue() time.Duration {
 	return time.Until(k.silentSince.Add(k.l.grace(k.timeout)))
 }
 
-// silent reports whether an answer is overdue. If so, since is the time from which the server has
+// silent reports whether an answer is overdue. If so, since is the time since which the server has
 // been silent.
 func (k *Conn) silent() (since time.Time, overdue bool) {
 	k.mu.Lock()
@@ -166,9 +168,9 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 		return false
 	}
 	if addr == k.Server {
-		// A server that only pauses answers on both connections or on neither. A new
-		// connection helps if the network path is broken; if not, it loses the requests
-		// in flight.
+		// A server that is only paused answers on neither connection. A new connection helps only
+		// if the network path is broken. Otherwise, it would lose the requests in flight, so wait
+		// longer.
 		grace = time.Until(since.Add(2 * k.timeout / gracePart))
 	}
 	k.pause(grace)
@@ -189,8 +191,8 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	return true
 }
 
-// freeze stops the sending of requests and returns true. If data has arrived after the given
-// time, or the connection is dead, it returns false and requests are still sent.
+// freeze stops the sending of requests and returns true. If data has arrived after the time since,
+// or if the connection has ended, it does nothing and returns false.
 func (k *Conn) freeze(since time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -247,8 +249,8 @@ func (k *Conn) attach(limit time.Duration) error {
 	return err
 }
 
-// takeSpare waits until no failover is in progress. It returns the connection to which the
-// session was moved, or nil if it was not moved.
+// takeSpare waits until no failover is in progress. It returns the connection to which failover has
+// moved the session, or nil if there is none.
 func (l *Link) takeSpare() *Conn {
 	l.moving <- struct{}{}
 	defer func() { <-l.moving }()

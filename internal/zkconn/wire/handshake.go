@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// noPasswd is the password in a connect request for a new session.
+// noPasswd is the session password in a connect request for a new session.
 var noPasswd = make([]byte, 16)
 
 // hello returns the connect request and the id of the requested session, or 0 for a new session.
@@ -24,7 +24,7 @@ func (l *Link) hello() (frame []byte, id int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var e jute.Encoder
-	e.Int(4 + 8 + 4 + 8 + 4 + int32(len(l.passwd)) + 1) // length of the rest
+	e.Int(4 + 8 + 4 + 8 + 4 + int32(len(l.passwd)) + 1) // length of the remaining frame
 	e.Int(0)                                            // protocol version
 	e.Long(l.lastZxid)
 	e.Int(int32(l.timeout.Milliseconds()))
@@ -62,12 +62,11 @@ func (k *Conn) handshake(body []byte) error {
 	case err != nil:
 		return err
 	case w.id == 0:
-		clear(body[4:16]) // go-zookeeper recognises an expired session only by a zero timeout and id
+		clear(body[4:16]) // go-zookeeper recognizes an expired session only if the timeout and the id are zero
 		if !k.l.expired() {
 			return errors.New("the server rejected the request to open a session")
 		}
-		// go-zookeeper starts a new session on a new connection, but does not close this
-		// one.
+		// go-zookeeper opens a new connection for the new session, but does not close this one.
 		k.release()
 		return k.tcp.Close()
 	}
@@ -75,14 +74,14 @@ func (k *Conn) handshake(body []byte) error {
 		return err
 	}
 	k.live, k.timeout = true, w.timeout
-	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // from this, go-zookeeper derives its ping interval and timeouts
+	binary.BigEndian.PutUint32(body[4:], uint32(k.l.bounded(w.timeout).Milliseconds())) // go-zookeeper derives its ping interval and timeouts from this value
 	k.release()
 	k.l.established(k, w)
 	return nil
 }
 
 // welcomed decodes the connect reply in body. requested is the id of the session in the connect
-// request. In the result, id 0 means that this session is over.
+// request. The result has the id 0 if that session is over.
 func (l *Link) welcomed(body []byte, requested int64) (welcome, error) {
 	d := jute.NewDecoder(body)
 	version := d.Int()
@@ -126,12 +125,12 @@ func (w welcome) interpret(version int32, requested int64) (welcome, error) {
 	return w, nil
 }
 
-// maxConnectReply is the limit for a connect reply, in bytes. ZooKeeper's connect reply has 41
-// bytes, so a peer that sends more than this limit is not a ZooKeeper server.
+// maxConnectReply is the maximum size of a connect reply, in bytes. ZooKeeper's connect reply has
+// 41 bytes, so a peer that sends more than the maximum is not a ZooKeeper server.
 const maxConnectReply = 1024
 
-// notZooKeeper returns the error for a peer that does not speak ZooKeeper's protocol. answer is
-// the beginning of the peer's answer.
+// notZooKeeper returns the error for a server that does not speak ZooKeeper's protocol. answer is
+// the beginning of the data that it sent.
 func notZooKeeper(answer []byte) error {
 	if secure.SpeaksTLS(answer) {
 		return errors.New("the server's port requires TLS; add --tls")

@@ -23,11 +23,11 @@ type hosts struct {
 	hurry    chan struct{} // capacity 1; receives a value when urgent may have become true
 
 	mu     sync.Mutex
-	names  map[string][]string // host names of the list, by address (host:port)
-	pass   []string            // addresses not tried yet in this pass
+	names  map[string][]string // host names in the list, by resolved address (host:port)
+	pass   []string            // addresses that have not been tried in this pass
 	width  int                 // number of different addresses in a pass
-	short  bool                // the address that Next returned last is tried with the short time limit
-	begun  bool                // a pass is in progress, or has failed since the last connection
+	short  bool                // whether the address that Next returned last has the short time limit
+	begun  bool                // whether a pass is in progress, or has failed since the last connection
 	last   time.Time           // time of the last connection
 	failed int                 // number of failed passes since the last connection
 	brief  int                 // number of connections in a row that ended within tooSoon
@@ -56,8 +56,8 @@ func (h *hosts) connected(last time.Time) {
 }
 
 // others returns the addresses of all servers, in the order in which to try them when the current
-// server is silent. The current one comes last: perhaps only the network path to it has failed,
-// so that a new connection helps. limit is the time limit for the lookup of names.
+// server is silent. The current server comes last. A new connection to it helps if only the network
+// path of the old one has failed. limit is the time limit for the lookup of names.
 func (h *hosts) others(ctx context.Context, limit time.Duration, current string) []string {
 	addrs := h.expand(ctx, limit)
 	if at := slices.Index(addrs, current); at >= 0 {
@@ -73,13 +73,13 @@ func (h *hosts) offer(addr string) {
 	h.pass = []string{addr}
 }
 
-// reset makes the next pass start without delay, like Connected. It is for servers that answered
-// but granted no session, and for servers that closed the connection because of a request.
+// reset makes the next pass start without delay, like Connected. It is called when a server
+// answered but granted no session, and when a server closed the connection because of a request.
 func (h *hosts) reset() { h.connected(time.Time{}) }
 
-// Next implements zk.HostProvider. It pauses between passes itself, because go-zookeeper can only
-// pause for one second, when retry is true. go-zookeeper notices during that pause that it was
-// closed, so Next returns true for retry once the Link's context has ended.
+// Next implements zk.HostProvider. It pauses between passes itself, because go-zookeeper's own
+// pause, which retry requests, always takes one second. go-zookeeper notices during that pause that
+// it was closed, so Next returns true for retry once the Link's context has ended.
 func (h *hosts) Next() (server string, retry bool) {
 	h.mu.Lock()
 	if len(h.pass) == 0 {
@@ -115,8 +115,8 @@ const (
 	shortAttempt = 2 * time.Second
 )
 
-// attempt returns the time limit for connecting to the address that Next returned last. The
-// limits for all attempts of a pass add up to total at most.
+// attempt returns the time limit for connecting to the address that Next returned last. The time
+// limits of all attempts in a pass add up to at most total.
 func (h *hosts) attempt(total time.Duration) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,8 +131,9 @@ func (h *hosts) attempt(total time.Duration) time.Duration {
 // lookupTimeout is the longest time for the lookup of all names in the server list.
 const lookupTimeout = 5 * time.Second
 
-// expand resolves all names of the list concurrently, and returns the addresses. If it cannot
-// resolve a name, it returns the name itself, so that the dialer reports the reason.
+// expand resolves all names in the list concurrently, and returns the addresses. If it cannot
+// resolve a name, it returns the name itself, so that the dialer reports the reason. limit is the
+// time limit.
 func (h *hosts) expand(ctx context.Context, limit time.Duration) []string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -59,7 +59,7 @@ func (s socket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// expect records that go-zookeeper sends a request or a ping with this xid.
+// expect records that go-zookeeper is sending a request or a ping with the given xid.
 func (k *Conn) expect(xid int32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -73,8 +73,8 @@ func (k *Conn) expect(xid int32) {
 	}
 }
 
-// Read reads the frames that are for go-zookeeper. On the way it handles the replies to zksh's
-// requests.
+// Read returns the frames that are for go-zookeeper. It handles the replies to zksh's requests
+// itself.
 func (s socket) Read(p []byte) (int, error) {
 	k := s.k
 	for len(k.out) == 0 {
@@ -96,8 +96,8 @@ func (s socket) Read(p []byte) (int, error) {
 // Close closes the connection.
 func (s socket) Close() error { return s.k.Close() }
 
-// expected reports whether go-zookeeper has sent a request with this xid that is unanswered. It
-// counts the request as answered from then on.
+// expected reports whether go-zookeeper has sent a request with the given xid that is unanswered.
+// From then on, the request counts as answered.
 func (k *Conn) expected(xid int32) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

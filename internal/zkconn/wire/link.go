@@ -40,7 +40,7 @@ type Config struct {
 }
 
 // A Handler is notified of the connections, sessions and watch events of a Link. Methods that are
-// called with the Link's lock held must not call the Link. No method may block.
+// called while the Link's lock is held must not call methods of the Link. No method may block.
 type Handler interface {
 	// Connected is called when a server has granted a session on connection k. It returns the
 	// requests to send before all others. zxid is the latest zxid that the session has seen.
@@ -60,9 +60,9 @@ type Handler interface {
 	// Event is called for each watch event. typ is the number of the event type in the
 	// protocol. If Event returns an error, the Link ends.
 	Event(typ int32, path string, zxid int64) error
-	// HungUp is called when a server has closed the connection because of a trial with the
-	// opcode op, or has not answered the trial. It reports whether that may have been an
-	// accident. See trial.go.
+	// HungUp is called when a server has closed the connection because of a trial with the opcode
+	// op, or has not answered the trial. accident reports whether the server may nevertheless
+	// support such requests. See trial.go.
 	HungUp(op int32, server string, cause error) (accident bool)
 	// Passed is called when a server has answered a trial with anything but Unimplemented. op
 	// is the opcode of the trial.
@@ -94,7 +94,7 @@ type Link struct {
 	hosts    *hosts
 	library  *zk.Conn
 	events   <-chan zk.Event // closed when go-zookeeper's goroutines have ended; the events themselves are not used
-	ctx      context.Context // ends with the Link, and with it all dialing
+	ctx      context.Context // ends with the Link, and cancels all dialing
 	cancel   context.CancelFunc
 	shutOnce sync.Once
 	ended    chan struct{}
@@ -189,8 +189,8 @@ func (l *Link) status() Status {
 // Context returns a context that ends with the Link.
 func (l *Link) Context() context.Context { return l.ctx }
 
-// Expedite shortens the current pause between passes over the servers if Handler.Relies has
-// become true.
+// Expedite shortens the current pause between two passes over the servers if Handler.Relies now
+// returns true.
 func (l *Link) Expedite() { l.hosts.expedite() }
 
 // Tie records that the ensemble ends each session together with its connection, as ClickHouse
@@ -217,8 +217,8 @@ func (l *Link) notify() {
 	l.changed = make(chan struct{})
 }
 
-// Wake closes Status.Changed although the Status is the same, to wake the goroutines that wait on
-// it.
+// Wake closes Status.Changed even though the Status is the same, to wake the goroutines that wait
+// for a change.
 func (l *Link) Wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,7 +271,7 @@ func (l *Link) shut() <-chan struct{} {
 	l.shutOnce.Do(func() {
 		go func() { // go-zookeeper's Close takes at most a second; a pending read ends with the connection
 			defer close(l.ended)
-			l.mu.Lock() // waits until Connect has returned
+			l.mu.Lock() // wait until Connect has returned
 			library := l.library
 			l.mu.Unlock()
 			library.Close()

@@ -29,7 +29,7 @@ func (m *Memory) Add(n int64) { m.bytes.Add(n) }
 // Bytes returns the number of bytes that are counted now.
 func (m *Memory) Bytes() int64 { return m.bytes.Load() }
 
-// hold counts the bytes of reply f until the garbage collector has freed it.
+// hold counts the bytes of the reply f until the garbage collector has freed it.
 func (m *Memory) hold(f []byte) {
 	n := int64(len(f))
 	m.bytes.Add(n)
@@ -37,10 +37,10 @@ func (m *Memory) hold(f []byte) {
 }
 
 // hasRoom reports whether n more bytes fit into MaxMemory. Only a garbage collection finds out
-// which replies are no longer used. So before hasRoom returns false, it runs some collections,
-// and waits up to 100 ms for callers to finish with their replies.
+// which replies are no longer used. Therefore hasRoom runs some collections before it returns
+// false, and waits up to 100 ms for callers to finish with their replies.
 func (m *Memory) hasRoom(n int) bool {
-	const collections, moment = 5, 20 // moment is in milliseconds
+	const collections, moment = 5, 20 // moment is the duration of one wait, in milliseconds
 	for i := range collections * moment {
 		if m.bytes.Load()+int64(n) <= MaxMemory {
 			return true
@@ -48,7 +48,7 @@ func (m *Memory) hasRoom(n int) bool {
 		if i%moment == 0 {
 			runtime.GC()
 		}
-		time.Sleep(time.Millisecond) // lets the cleanups run, in goroutines of their own
+		time.Sleep(time.Millisecond) // let the cleanups run, which have their own goroutines
 	}
 	return false
 }
@@ -101,8 +101,8 @@ func (k *Conn) admit(n int) (bool, error) {
 	return false, k.discardReply(n, xid, Reply{Zxid: zxid, Code: Throttled})
 }
 
-// requestFor returns the request that a reply with this xid answers, and the size of the request
-// in bytes, or nil if zksh has sent no such request.
+// requestFor returns the request with the given xid, to which a reply has arrived, and the size of
+// the request in bytes. It returns nil if zksh has sent no such request.
 func (k *Conn) requestFor(xid int32) (req *Request, size int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
