@@ -50,7 +50,7 @@ func main() {
 // not run deferred functions.
 func run() int {
 	if len(os.Args) > 1 && os.Args[1] == app.CompleteWord {
-		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), inactiveCommands())) // completion cannot report an error
+		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), inactiveCommands())) // completion has no way to report an error
 		return commands.StatusOK
 	}
 	opts, err := app.ParseOptions(os.Args[1:], app.Surroundings())
@@ -150,10 +150,9 @@ func run() int {
 	return sh.RunLines(ctx, name, in)
 }
 
-// limitMemory sets a soft memory limit of 192 MiB. Near the limit, the garbage collector runs more
-// often, so that garbage adds little to the memory that a large reply needs. limitMemory sets no
-// limit if GOMEMLIMIT is set. It also sets none for a sandbox, whose tree in memory may have any
-// size.
+// limitMemory sets a soft memory limit of 192 MiB. Near that limit, the garbage collector runs more
+// often, so that garbage uses little memory in addition to a large reply. There is no limit if
+// GOMEMLIMIT is set, or for a sandbox, whose tree in memory may have any size.
 func limitMemory(sandbox bool) {
 	const limit = 192 << 20
 	if !sandbox && os.Getenv("GOMEMLIMIT") == "" {
@@ -161,14 +160,14 @@ func limitMemory(sandbox bool) {
 	}
 }
 
-// commandTable returns all commands, in groups, except those that package shell defines, such as
-// help and history.
+// commandTable returns all commands, in groups. It does not include commands such as help and
+// history, which package shell defines.
 func commandTable(log undo.Log, locks *lockcmd.Table, guide *tutorial.Guide, sandbox *playground.Place) [][]*commands.Command {
 	return [][]*commands.Command{commands.All(), {undo.Command(log)}, transfer.Commands(), locks.Commands(), app.SandboxCommand(sandbox), guide.Commands()}
 }
 
-// inactiveCommands returns the same commands as commandTable, for help and completion, which
-// describe the commands but never run them.
+// inactiveCommands returns all commands in a form that cannot be run: they are connected to no
+// session, lock or log. Help and completion use them, because they only need their descriptions.
 func inactiveCommands() [][]*commands.Command {
 	return commandTable(undo.Log{}, lockcmd.New(), tutorial.New(""), nil)
 }
@@ -189,8 +188,8 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 
 // saver returns the Saver that saves the old state of znodes for undo, or nil if none is needed.
 // With --undo, the Saver writes to the given file. Otherwise it writes to the undo log, at the
-// prompt and for a one-shot command whose standard error is a terminal. For such a command, saved
-// returns a remark about the saved state; otherwise saved is nil.
+// prompt and for a one-shot command whose standard error is a terminal. For such a command, the
+// function saved returns a remark about the saved state. Otherwise, saved is nil.
 func saver(opts app.Options, log undo.Log, interactive bool) (s commands.Saver, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
@@ -235,8 +234,8 @@ func signals(interactive bool) (context.Context, <-chan os.Signal, func()) {
 	listen := func(sigs ...os.Signal) chan os.Signal {
 		c := make(chan os.Signal, 1)
 		for _, sig := range sigs {
-			if !signal.Ignored(sig) { // a signal is ignored under nohup, or in the background of a script
-				signal.Notify(c, sig) // not signal.Ignore, because child processes would inherit that
+			if !signal.Ignored(sig) { // under nohup, or in the background of a script, a signal is already ignored
+				signal.Notify(c, sig) // unlike signal.Ignore, this does not affect child processes
 			}
 		}
 		return c

@@ -16,8 +16,9 @@ const (
 	maxSearchPause   = 30 * time.Second
 )
 
-// A deadlockSearch searches for a deadlock that involves a wait of this shell for a lock, or
-// that a planned wait would create.
+// A deadlockSearch looks for deadlocks between clients that wait for each other's locks. It reports
+// only deadlocks that a wait of this shell is part of, or that a planned wait of this shell would
+// create.
 type deadlockSearch struct {
 	table      *Table
 	env        *commands.Env
@@ -40,18 +41,18 @@ func (d deadlockSearch) search(ctx context.Context) {
 	}
 }
 
-// predict searches for a deadlock before a wait in this mode begins, and warns the user if the
-// wait would create one. It reports whether it found one. It delays the wait by at most
-// firstSearchPause.
+// predict searches for a deadlock before the shell waits for the lock in the given mode, and warns
+// the user if that wait would create one. It reports whether it found a deadlock. It delays the
+// wait by at most firstSearchPause.
 func (d deadlockSearch) predict(ctx context.Context, mode zklock.Mode) bool {
 	ctx, cancel := context.WithTimeout(ctx, firstSearchPause)
 	defer cancel()
 	return d.report(ctx, mode)
 }
 
-// report searches for a deadlock once. If it finds one, it notifies the user and returns true.
-// An empty mode means that the wait has already begun. If a queue cannot be read, report returns
-// false.
+// report searches for a deadlock once. If it finds one, it notifies the user and returns true. mode
+// is the mode of a planned wait, or empty if the wait has already begun. If a queue cannot be read,
+// report returns false.
 func (d deadlockSearch) report(ctx context.Context, mode zklock.Mode) bool {
 	held := d.table.heldNodes()
 	if len(held) == 0 || d.closed() {

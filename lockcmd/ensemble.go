@@ -15,7 +15,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// An ensemble lets packages queue and cluster read from the ensemble of a session.
+// An ensemble lets the packages queue and cluster send requests to the ensemble of the session s.
 type ensemble struct{ s *zkconn.Session }
 
 var _ queue.TreeEnsemble = ensemble{}
@@ -35,8 +35,8 @@ func (e ensemble) Sync(ctx context.Context, path string) error {
 // znodes contain, the reply is at most 64 MiB, well below the frame limit of 256 MiB.
 const readBatch = 64
 
-// Nodes implements queue.Ensemble. For znodes whose data zksh has no permission to read, it
-// sends a second round of requests that return only their Stats.
+// Nodes implements queue.Ensemble. If zksh has no permission to read the data of some znodes, it
+// sends a second round of requests for these znodes, which return only their Stats.
 func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, error) {
 	p, err := e.s.Pipe(ctx, paths[0])
 	if err != nil {
@@ -69,7 +69,7 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		nodes[i].Stat, err = stat.Wait(ctx)
 		switch {
 		case errors.Is(err, zkconn.NoAuth):
-			nodes[i].Stat = &zk.Stat{} // the znode exists, but newer servers do not return its Stat
+			nodes[i].Stat = &zk.Stat{} // the znode exists, although newer servers do not return its Stat
 		case err != nil && !errors.Is(err, zkconn.NoNode):
 			return nil, err
 		}
@@ -173,8 +173,8 @@ func listSingly(ctx context.Context, p *zkconn.Pipe, dirs []string, add func([]s
 	return pipeline(ctx, p, dirs, zkconn.GetChildren, add)
 }
 
-// pipeline sends a request for each path without waiting for replies, and then passes the
-// replies to add in the order of the paths.
+// pipeline sends a request for each path without waiting for replies. ask returns the request for a
+// path. Afterwards, pipeline passes the replies to add, in the order of the paths.
 func pipeline[T any](ctx context.Context, p *zkconn.Pipe, paths []string, ask func(string) zkconn.Op[T], add func(T, error) error) error {
 	asked := make([]*zkconn.Pending[T], len(paths))
 	for i, path := range paths {
@@ -215,7 +215,7 @@ func (e ensemble) Word(ctx context.Context, addr, word string) (string, error) {
 }
 
 // Config implements cluster.Ensemble. On a TLS connection, it removes the client ports from the
-// configuration; see plainPort.
+// configuration, because they are ports without TLS; see plainPort.
 func (e ensemble) Config(ctx context.Context) (string, error) {
 	node, err := zkconn.Do(ctx, e.s.Absolute(), zkconn.GetData(zkconn.ConfigPath))
 	if e.s.Secure().TLS == nil {

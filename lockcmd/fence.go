@@ -15,12 +15,12 @@ import (
 )
 
 // fenceName is the name of the environment variable that lists the locks under which a command
-// runs, one fencedLock per line. Each zksh process that the command starts reads it.
+// runs, one fencedLock per line. Every zksh process that the command starts reads this list.
 const fenceName = "ZK_LOCK_FENCE"
 
-// A fence makes the server reject all writes of a session once a lock is lost. It covers the
-// locks of this shell and the enclosing locks, which parent processes hold. A lock that was
-// unlocked no longer counts.
+// A fence makes the server reject all writes of a session once a lock is lost. It covers the locks
+// of this shell and the enclosing locks, which parent processes hold. After a lock has been
+// unlocked, the fence ignores it.
 //
 // A lost lock blocks writes until the user unlocks it or, with zksh -k, until zksh has reported
 // the loss. In a script, a lock that zksh released at another client's request blocks writes
@@ -30,7 +30,7 @@ type fence struct {
 	session           *zkconn.Session
 	continueAfterLoss bool          // whether zksh continues after a reported loss and writes without that lock (-k)
 	enclosing         []fencedLock  // the locks that parent processes hold
-	identifying       chan struct{} // semaphore of capacity 1, held while inEnsemble is computed
+	identifying       chan struct{} // semaphore of capacity 1, held while inEnsemble is being computed
 
 	mu         sync.Mutex   // guards the fields below
 	known      bool         // whether knownFor and inEnsemble are set
@@ -65,7 +65,7 @@ func (f *fence) For(s *zkconn.Session) zkconn.Fence {
 	return newFence(f.table, s, f.continueAfterLoss, enclosing)
 }
 
-// allLocks returns the locks of this shell and the enclosing locks, except those that the fence
+// allLocks returns the locks of this shell and the enclosing locks, except for those that the fence
 // ignores.
 func (f *fence) allLocks() []fencedLock {
 	locks := slices.Clone(f.enclosing)
@@ -89,8 +89,8 @@ func (f *fence) allLocks() []fencedLock {
 	return slices.DeleteFunc(locks, func(p fencedLock) bool { return f.isDropped(p.node) })
 }
 
-// envValue returns the value of ZK_LOCK_FENCE for a command. If it also returns an error, the
-// value can still be used, but some of its lines lack the marks that identify the ensemble.
+// envValue returns the value of ZK_LOCK_FENCE for a command. If it returns an error together with a
+// value, the value can be used, but some of its lines lack the marks that identify the ensemble.
 func (f *fence) envValue(ctx context.Context) (string, error) {
 	if f == nil {
 		return "", nil
@@ -128,8 +128,8 @@ func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error)
 	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(nodes, f.isDropped)))), nil
 }
 
-// nodesOf returns the paths of the leases' znodes. dir is the path of their lock. All paths
-// include the chroot.
+// nodesOf returns the paths of the znodes of the given leases. dir is the path of their lock. All
+// paths include the chroot.
 func nodesOf(dir string, leases ...*heldLease) (nodes []string) {
 	for _, l := range leases {
 		for _, node := range l.Nodes() {
@@ -139,7 +139,7 @@ func nodesOf(dir string, leases ...*heldLease) (nodes []string) {
 	return nodes
 }
 
-// isDropped reports whether the fence ignores the lock that owns this znode. The caller must
+// isDropped reports whether the fence ignores the lock to which the znode belongs. The caller must
 // hold f.mu.
 func (f *fence) isDropped(node string) bool {
 	return slices.ContainsFunc(f.dropped, func(off string) bool {
@@ -147,7 +147,7 @@ func (f *fence) isDropped(node string) bool {
 	})
 }
 
-// drop makes the fence ignore the lock that owns this znode from now on.
+// drop makes the fence ignore the lock to which the znode belongs from now on.
 func (f *fence) drop(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,8 +156,8 @@ func (f *fence) drop(node string) {
 	}
 }
 
-// Refused implements zkconn.Fence. It returns the error for a write that the server rejected
-// because its check of node, a lock's znode, failed with this code.
+// Refused implements zkconn.Fence. node is the znode of a lock. The server rejected a write because
+// its check of node failed with the given error code. Refused returns the error for that write.
 func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error {
 	which, out := "the enclosing lock", ""
 	t := f.table
@@ -182,9 +182,9 @@ func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error
 	return fmt.Errorf("nothing was written: zksh cannot check %s, because the server returned an error for the znode %s: %v", which, node, code)
 }
 
-// continueWithout makes the fence ignore the locks with these znodes if zksh continues after a
-// loss (-k). It then returns a clause to append to the loss message. Without -k, it does nothing
-// and returns an empty string.
+// continueWithout makes the fence ignore the locks of the given znodes after a loss, if zksh runs
+// with -k. It then returns a clause to append to the loss message. Without -k, it does nothing and
+// returns an empty string.
 func (f *fence) continueWithout(nodes ...string) string {
 	if f == nil || !f.continueAfterLoss {
 		return ""

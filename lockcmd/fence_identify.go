@@ -51,9 +51,9 @@ func (f *fence) cached(epoch zkconn.Epoch) (nodes []string, known bool) {
 	return slices.Clone(f.inEnsemble), f.known && f.knownFor == epoch
 }
 
-// withoutValues returns a context that ends together with ctx but carries none of its values.
-// The fence uses it for the requests that identify the ensemble, because they must not become
-// part of the write's transaction.
+// withoutValues returns a context that ends together with ctx but has none of its values. The fence
+// uses it for requests that identify the ensemble. Otherwise, these requests would become part of
+// the transaction of the write.
 func withoutValues(ctx context.Context) (context.Context, func()) {
 	alone, cancel := context.WithCancelCause(context.Background())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
@@ -109,10 +109,9 @@ func invalidLineError(p fencedLock) error {
 // of this session. It returns true if the session's servers overlap with the named ones, or if
 // the session sees a znode that has one of the locks' marks.
 //
-// It returns false only with proof: the session sees no such znode, and a later query in the
-// locks' own ensemble still finds one for each lock. Those znodes existed all the time, so the
-// session would have seen them if the ensembles were the same. Without proof, sameEnsemble
-// returns an error.
+// It returns false only with proof: the session sees no such znode, but a later query in the locks'
+// own ensemble still finds one for each lock. These znodes existed all the time, so the session
+// would have seen them in the same ensemble. Without this proof, sameEnsemble returns an error.
 func (f *fence) sameEnsemble(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock, noMarks error) (bool, error) {
 	ours, hosts := epoch.Servers().Hosts, locks[0].hosts
 	if zkconn.Overlap(ours, hosts) || zkconn.Overlap(addresses(ctx, ours), addresses(ctx, hosts)) {
@@ -148,8 +147,8 @@ func unknownEnsembleError(p fencedLock, why error) error {
 }
 
 // findMarks searches the locks' own ensemble for a znode that still has its mark, one for each
-// lock. It first uses the connections of this program, and then a new session. It returns the
-// locks for which it found no such znode, and the reason.
+// lock. It first uses the connections of this program, and then a new session. missing contains the
+// locks for which it found no such znode, and why is the reason.
 func (f *fence) findMarks(ctx context.Context, locks []fencedLock) (missing []fencedLock, why error) {
 	missing = slices.Clone(locks)
 	search := func(at zkconn.Ensemble) error {
@@ -187,8 +186,8 @@ func (f *fence) findMarks(ctx context.Context, locks []fencedLock) (missing []fe
 // queryTimeout is the time limit for each attempt to query a lock's ensemble.
 const queryTimeout = 10 * time.Second
 
-// readLatestStats is like readStats, but first commits an empty transaction, because the
-// session's server may lag behind the leader.
+// readLatestStats is like readStats, but returns the latest state. The session's server may lag
+// behind the leader, so readLatestStats first commits an empty transaction.
 func readLatestStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock) (map[string]*zk.Stat, error) {
 	if err := epoch.Barrier(ctx); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type fencedLock struct {
 	cluster string   // ClusterMark and the section name; empty if no section lists the servers
 
 	line     string // the line as it was read
-	parseErr error  // why the line cannot be parsed; in that case, only line is set, too
+	parseErr error  // why the line cannot be parsed; if set, the only other field set is line
 
 	home    zkconn.Ensemble // a connection of this program that may lead to the lock's ensemble; zero if there is none
 	session int64           // id of the session on home that holds the lock; 0 if another program holds it
@@ -40,8 +40,8 @@ type fencedLock struct {
 // different marks.
 type mark struct{ czxid, ctime int64 }
 
-// matches reports whether the znode with Stat st has this mark. It is false for znodes that
-// exist in every new ensemble, such as /zookeeper. Their czxid is 0, so they identify no
+// matches reports whether the znode with Stat st has this mark. It returns false for znodes that
+// exist in every new ensemble, such as /zookeeper. Their czxid is 0, so they do not identify an
 // ensemble.
 func (m mark) matches(st *zk.Stat) bool {
 	return m.czxid != 0 && m == markOf(st)
@@ -71,8 +71,8 @@ func parseMark(text string) (m mark, err error) {
 	return m, nil
 }
 
-// parseFence parses the value of ZK_LOCK_FENCE. Its result includes the lines that cannot be
-// parsed: they block all writes of this program and of the programs that it starts.
+// parseFence parses the value of ZK_LOCK_FENCE. The result includes lines that cannot be parsed.
+// Such a line blocks all writes of this program and of the programs that it starts.
 func parseFence(lines string) (locks []fencedLock) {
 	for line := range strings.Lines(lines) {
 		if line = strings.TrimSuffix(line, "\n"); line == "" {
@@ -160,9 +160,9 @@ func (p fencedLock) hasMark(stats map[string]*zk.Stat) bool {
 	return false
 }
 
-// isHere reports whether stats was read in the lock's ensemble. stats contains the Stats of
-// znodes, by path. If the lock has no marks, the existence of its own znode is the proof,
-// because the name of that znode is unique.
+// isHere reports whether stats was read in the lock's ensemble. stats contains the Stats of znodes,
+// by path. If the lock has no marks, isHere returns true if the lock's own znode exists, because
+// the name of that znode is unique.
 func (p fencedLock) isHere(stats map[string]*zk.Stat) bool {
 	return p.hasMark(stats) || p.marks == nil && stats[p.node] != nil
 }
@@ -187,9 +187,9 @@ func readStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock) (map
 	return stats, nil
 }
 
-// withMarks returns a copy of locks that also has the missing marks of the locks that this
-// program holds. It reads the marks in the session that holds the lock. If that session has
-// ended, the lock remains without marks.
+// withMarks returns a copy of locks, and adds the missing marks of the locks that this program
+// holds. It reads these marks in the session that holds the lock. If that session has ended, the
+// lock remains without marks.
 func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 	locks = slices.Clone(locks)
 	in := map[zkconn.Epoch][]fencedLock{}
@@ -215,9 +215,9 @@ func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 	return locks, errors.Join(errs...)
 }
 
-// unreadHolder returns the session of this program that holds the lock, if the marks must still
-// be read in that session. present is false if no session of this program holds the lock, or if
-// the marks are already known.
+// unreadHolder returns the session of this program that holds the lock p, if the marks of p must
+// still be read in that session. Otherwise, present is false: either no session of this program
+// holds p, or the marks are already known.
 func (p fencedLock) unreadHolder() (epoch zkconn.Epoch, present bool) {
 	if p.session == 0 || p.marks != nil {
 		return epoch, false

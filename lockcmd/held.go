@@ -45,9 +45,9 @@ func (t *Table) heldNodes() []string {
 	return t.heldNodesLocked()
 }
 
-// checkSelfDeadlock returns an error if a lock on dir in this mode would have to wait for a lock
-// that a parent process of this program holds. If the queue cannot be read, it returns nil,
-// because the attempt to acquire the lock will fail for the same reason.
+// checkSelfDeadlock returns an error if the lock at dir, requested in the given mode, would have to
+// wait for a lock that a parent process of this program holds. If the queue cannot be read, it
+// returns nil, because the attempt to acquire the lock will fail for the same reason.
 func checkSelfDeadlock(ctx context.Context, env *commands.Env, mode zklock.Mode, dir string) error {
 	above := slices.DeleteFunc(heldByParents(), func(node string) bool { return path.Dir(node) != env.Session.ServerPath(dir) })
 	if len(above) == 0 {

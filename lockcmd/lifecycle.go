@@ -34,14 +34,14 @@ type lifecycle struct {
 	notices         []string      // notices for the user that decide has not returned yet
 }
 
-// A lease has those methods of a zklock.Lease that the lock commands use.
+// A lease contains the methods of a zklock.Lease that the lock commands use.
 type lease interface {
 	Node() string
 	Nodes() []string
 	Token() int64
 	SessionID() int64
 	Mode() zklock.Mode
-	State() zklock.Status // only for the times and for judge; all other code uses lifecycle.status
+	State() zklock.Status // only for the times and for judge; other code uses lifecycle.status
 	Left() time.Duration
 	Timeout() time.Duration
 	Unlock(ctx context.Context) error
@@ -54,13 +54,13 @@ const asking zklock.State = "asking"
 // attempt is canceled. After the grant, the end of ctx has no effect.
 type attempt struct {
 	kind       kind
-	command    *command // command to start as soon as the lock is held; nil if there is none
+	command    *command // command to start as soon as the lock is acquired; nil if there is none
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	detach     func() bool   // stops the reaction to the end of ctx; returns false if ctx has ended
 	queued     bool          // whether the attempt has a place in the queue
 	gotPlace   chan struct{} // closed when queued becomes true
-	done       chan struct{} // closed when the attempt is over and an unwanted lease has been released
+	done       chan struct{} // closed when the attempt is over and any unwanted lease has been released
 	releaseErr error         // error of releasing an unwanted lease; valid once done is closed
 }
 
@@ -79,10 +79,10 @@ type command struct {
 	grace      time.Duration // time between SIGTERM and SIGKILL
 	confirm    bool          // whether an unconfirmed release results in StatusUnconfirmed
 	lease      *heldLease
-	stopReason outcome       // why the command must terminate; held means that it may run
-	deadline   time.Time     // when all its processes must be gone; zero while it may run
+	stopReason outcome       // why the command must terminate; the value held means that it may run
+	deadline   time.Time     // time by which all processes of the command must have ended; zero while it may run
 	lastWarned time.Time     // when zksh last printed the remaining time
-	wake       chan struct{} // capacity 1; wakes watch to call judge again
+	wake       chan struct{} // capacity 1; makes the goroutine of watch call judge again
 }
 
 // decisions are the actions that follow from events. The caller of decide carries them out.
@@ -104,10 +104,9 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 // newCommand returns a command to run under a lock. It limits the grace period to an eighth of
 // the session timeout.
 //
-// The lease of a healthy lock can have as little as 5/16 of the timeout left before it is
-// renewed. Subtract the grace period and killMargin: the rest is how long the servers may be
-// unavailable before zksh must terminate the command. With a timeout of 10 s, this is about 1.5
-// s.
+// The lease of a healthy lock can have as little as 5/16 of the timeout left before it is renewed.
+// This remaining time, minus the grace period and killMargin, is how long the servers may be
+// unavailable before zksh must terminate the command. With a timeout of 10 s, this is about 1.5 s.
 func newCommand(name string, grace, timeout time.Duration) *command {
 	return &command{name: name, grace: max(0, min(grace, timeout/8, timeout/4-killMargin)), wake: make(chan struct{}, 1)}
 }
@@ -125,8 +124,8 @@ func (l *lifecycle) decide() decisions {
 	return d
 }
 
-// checkReentry returns an error if this shell, which already holds the lock or waits for it,
-// cannot acquire it once more.
+// checkReentry returns an error if this shell already holds the lock, or waits for it, and cannot
+// acquire it once more with the given command and flags.
 func (l *lifecycle) checkReentry(k kind, f *lockFlags) error {
 	switch {
 	case l.attempt != nil:
@@ -151,8 +150,8 @@ func (l *lifecycle) attemptStarted(a *attempt) {
 	}
 }
 
-// cancelAttempt cancels the current attempt to acquire the lock, with this cause. It returns the
-// attempt, or nil if there is none.
+// cancelAttempt cancels the current attempt to acquire the lock, with the given cause. It returns
+// the attempt, or nil if there is none.
 func (l *lifecycle) cancelAttempt(cause error) *attempt {
 	if l.attempt != nil {
 		l.attempt.cancel(cause)
@@ -164,7 +163,8 @@ func (l *lifecycle) cancelAttempt(cause error) *attempt {
 // user has closed the session and needs no notice.
 func (l *lifecycle) statusChanged(s zklock.Status, left bool) {
 	before := l.status.State
-	// A failed removal does not change the status: it may concern an earlier attempt's znode.
+	// A failed removal of a znode does not change the status, because the znode may belong to an
+	// earlier attempt.
 	if s.State != zklock.Releasing || s.Err == nil {
 		l.status = s
 	}
@@ -185,8 +185,8 @@ func (l *lifecycle) statusChanged(s zklock.Status, left bool) {
 	}
 }
 
-// notice returns the notice to print when the state of the lock changes from before to the state
-// in s. It returns an empty string if the user need not know.
+// notice returns the notice to print when the state of the lock changes from before to the state in
+// s. It returns an empty string if there is nothing to print.
 func (l *lifecycle) notice(before zklock.State, s zklock.Status) string {
 	switch {
 	case isLost(s.State):
@@ -207,8 +207,8 @@ func (l *lifecycle) notice(before zklock.State, s zklock.Status) string {
 	return ""
 }
 
-// reaction returns the last part of the notice that another client asks for the lock. It says
-// how zksh reacts, or how the user can release the lock.
+// reaction returns the last part of the notice that another client asks for the lock: how zksh
+// reacts, or how the user can release the lock.
 func (l *lifecycle) reaction() string {
 	switch {
 	case l.revocable && l.command != nil:
@@ -252,8 +252,8 @@ func (l *lifecycle) attemptGranted(granted lease, seq int, now time.Time) (*held
 // command's lease. The returned deadline is the time by which the command must be gone, or zero
 // if the command may run. The caller must call judge again within the duration recheck.
 //
-// A decision to terminate is final. Its deadline can only become earlier, for example because
-// the machine was asleep, which stops the clock of timers.
+// A decision to terminate is final. Its deadline can only become earlier, for example because the
+// machine was asleep while timers stood still.
 //
 // judge asks the lease for its state, because lifecycle.status may be out of date or belong to
 // an earlier lease.
@@ -281,7 +281,7 @@ func (l *lifecycle) judge(now time.Time, remaining time.Duration) (deadline time
 }
 
 // commandEnded records that the command has ended. byKeeper means that the keeper process
-// terminated it because zksh itself was stopped. The caller must release the lease.
+// terminated it, because zksh itself was suspended. The caller must release the lease.
 func (l *lifecycle) commandEnded(byKeeper bool) {
 	c := l.command
 	if byKeeper && c.stopReason != expiring {
@@ -292,8 +292,8 @@ func (l *lifecycle) commandEnded(byKeeper bool) {
 }
 
 // claim selects the lease that the caller must release next, or returns nil if there is none. It
-// selects the newest lease. With exclusiveFirst, it prefers an exclusive lease, so that the
-// shell can stop writing and continue to read. It never selects the lease of the running
+// selects the newest lease. With exclusiveFirst, it prefers an exclusive lease, so that the shell
+// gives up the right to write before the right to read. It never selects the lease of the running
 // command, which is released when the command ends.
 func (l *lifecycle) claim(exclusiveFirst bool) *heldLease {
 	var pick *heldLease
@@ -311,8 +311,8 @@ func (l *lifecycle) claim(exclusiveFirst bool) *heldLease {
 	return pick
 }
 
-// leaseReleased records the outcome of a release, and returns the number of remaining leases.
-// After a rejected release, the lease is still held.
+// leaseReleased records the outcome e of releasing the lease t, and returns the number of remaining
+// leases. If the release was rejected, the lease is still held.
 func (l *lifecycle) leaseReleased(t *heldLease, e outcome) (left int) {
 	t.releasing = false
 	if e == rejected {
@@ -337,8 +337,8 @@ func (l *lifecycle) sessionClosed(quiet bool) {
 // maybeLost reports whether the lock is lost or presumed lost.
 func (l *lifecycle) maybeLost() bool { return isLost(l.status.State) }
 
-// markLossReported reports whether the caller must now return the loss of the lock as an error.
-// For each loss, it returns true only once.
+// markLossReported reports whether the caller must now return the loss of the lock as an error. It
+// returns true only once for each loss.
 func (l *lifecycle) markLossReported() bool {
 	due := len(l.leases) > 0 && l.maybeLost() && !l.lossReported
 	l.lossReported = l.lossReported || due
@@ -355,8 +355,8 @@ func (l *lifecycle) newestSeq() int {
 
 func isLost(s zklock.State) bool { return s == zklock.Lost || s == zklock.PresumedLost }
 
-// killMargin is the time between the moment when all processes of a command must be gone and the
-// end of the lease. It allows for the delay before a signal takes effect.
+// killMargin is the safety margin between the time by which all processes of a command must have
+// ended and the end of the lease. It allows for the delay before a signal takes effect.
 const killMargin = 200 * time.Millisecond
 
 // maxJudgePause is the maximum time between two calls of judge.

@@ -37,7 +37,7 @@ func showAll(ctx context.Context, env *commands.Env, root string) error {
 	return show(env, s)
 }
 
-// show prints a value, and then its remarks as notes.
+// show prints the value v, followed by its remarks as notes.
 func show(env *commands.Env, v interface {
 	render.Value
 	Remarks() []string

@@ -59,8 +59,8 @@ func followQueue(ctx context.Context, env *commands.Env, path string, stats bool
 	}
 }
 
-// end shows the final statistics, if they were requested. On a terminal, they are part of the
-// drawn queue, which remains on the screen. Otherwise, they are printed separately.
+// end shows the final statistics, if the user asked for them. On a terminal, they are part of the
+// drawn queue, which remains on the screen. Otherwise, end prints them separately.
 func (f *follower) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), finalStatsTimeout)
 	defer cancel()
@@ -165,7 +165,8 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 	n.Data, n.Stat, err = f.session.Get(ctx, path, f.wake)
 	if errors.Is(err, zkconn.NoAuth) {
 		n.Hidden = true
-		// Exists sets no watch on the data. The watch on the children reports a deletion.
+		// Use Exists, which sets no data watch. A deletion of this znode is reported by the watch
+		// on the children.
 		n.Stat, err = f.session.Exists(ctx, path)
 	}
 	if errors.Is(err, zkconn.NoAuth) {

@@ -12,12 +12,12 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// A notifier prints notices for the user, in order. Its notify method never blocks: otherwise,
-// if the user had stopped the terminal with Ctrl-S, a command could continue to run after the
-// loss of its lock.
+// A notifier prints notices for the user, in order. Its notify method never blocks. Otherwise, a
+// user who has stopped the terminal with Ctrl-S would also stop zksh, and a command could continue
+// to run after the loss of its lock.
 type notifier struct {
 	mu      sync.Mutex
-	printed chan struct{} // closed when the latest notice is printed; nil before the first
+	printed chan struct{} // closed when the latest notice has been printed; nil before the first notice
 }
 
 // notify calls show with text in a goroutine, after all earlier notices have been printed. It
@@ -36,7 +36,7 @@ func (c *notifier) notify(show func(string), text string) {
 	}()
 }
 
-// finish waits until all notices are printed or ctx ends.
+// finish waits until all notices have been printed or ctx ends.
 func (c *notifier) finish(ctx context.Context) error {
 	c.mu.Lock()
 	last := c.printed

@@ -50,9 +50,9 @@ func (e outcome) stopError(path string) error {
 	return fmt.Errorf("lock %s: %s", path, why[e])
 }
 
-// releaseError returns the error to report for a release with this outcome. err is the error
-// that package zklock returned, and timeout is the session timeout. leaving means that zksh is
-// about to end the session.
+// releaseError returns the error to report for a release with the outcome e. err is the error that
+// package zklock returned, and timeout is the session timeout. leaving is true if zksh is about to
+// end the session.
 func (e outcome) releaseError(path string, err error, timeout time.Duration, leaving bool) error {
 	switch e {
 	case lost:
@@ -93,8 +93,8 @@ func lossNotice(path string, s zklock.Status) string {
 	return "lock " + path + ": presumed lost, because the servers have not confirmed it for a whole session timeout; another client may hold it"
 }
 
-// result returns the final error of a command that ran under the lock on path. status and err
-// are the result of the command, and release is the error of the release. The command's exit
+// result returns the final error of the command c, which ran under the lock on path. status and err
+// are the result of the command, and release is the error of releasing the lock. The command's exit
 // status counts only if the lock was held until the command exited.
 func (c *command) result(path string, status int, err, release error) error {
 	switch e := outcomeOf(release); {
@@ -104,10 +104,10 @@ func (c *command) result(path string, status int, err, release error) error {
 			became = "not all processes of " + c.name + " could be terminated in time"
 		}
 		if errors.Is(err, child.ErrEscaped) || errors.Is(err, child.ErrOverdue) {
-			err = nil // the message in became already reports this error
+			err = nil // the message for this outcome already reports the error
 		}
 		why := c.stopReason.stopError(path)
-		if c.stopReason == expiring && e == lost { // the release error says how the lock was lost
+		if c.stopReason == expiring && e == lost { // the error of the release says how the lock was lost
 			why, release = release, nil
 		}
 		err = errors.Join(fmt.Errorf("%w; %s", why, became), err)

@@ -52,9 +52,9 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 }
 
 // requestRelease asks the owner of the znode node to release its lock, by writing a request into
-// the znode's data. The write fails if the data changes meanwhile. The write does not depend on
-// the fence: it takes no lock away, and a user who has lost a lock may need it to get the lock
-// again.
+// the znode's data. The write fails if the data changes meanwhile. The fence does not apply to this
+// write, because a user who has lost a lock may need it to get the lock again. The write itself
+// takes no lock away.
 func requestRelease(ctx context.Context, env *commands.Env, node string) error {
 	n, err := zkconn.Do(ctx, env.Session, zkconn.GetData(node))
 	if err != nil {
@@ -73,8 +73,9 @@ func requestRelease(ctx context.Context, env *commands.Env, node string) error {
 	return env.Screen.Print(nodeAnswer("asked for the release of", "asked", node, queue.Who(n.Data)))
 }
 
-// nodeAnswer returns the answer of revoke and unlock --force. The answer says what the command
-// did, to which znode, and which client owns the znode.
+// nodeAnswer returns the answer of revoke and unlock --force. what says what the command did, node
+// is the znode, and who describes the client that owns the znode. key is the name of the znode's
+// field in JSON.
 func nodeAnswer(what, key, node, who string) render.Answer {
 	words := what + " " + node
 	if who != "" {

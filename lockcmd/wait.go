@@ -20,9 +20,9 @@ import (
 // errTimeUp is the cause of a context that ends because the time limit of -w has passed.
 var errTimeUp = errors.New("timed out")
 
-// acquireError returns the error to report for an attempt that failed with err. ctx is the
-// context of the request. ahead is the contender that the attempt waited for, or nil if it is
-// unknown.
+// acquireError returns the error to report after the attempt a to acquire a lock failed with err.
+// ctx is the context of the request. ahead is the contender for which the attempt waited, or nil if
+// it is unknown.
 func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zklock.Ahead, a *attempt, f *lockFlags, err error) error {
 	switch {
 	case errors.Is(err, zklock.ErrBusy):
@@ -30,7 +30,7 @@ func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zk
 			err = fmt.Errorf("%w: %s", err, who)
 		}
 		return busyError(path, f, err)
-	case errors.As(err, new(*zkconn.Error)): // this error is more precise than a timeout
+	case errors.As(err, new(*zkconn.Error)): // the error of the server is more precise than a timeout
 	case context.Cause(ctx) == errTimeUp:
 		return timeoutError(env, path, ahead, f)
 	case a.ctx.Err() != nil && !f.try:
@@ -95,9 +95,9 @@ func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connect
 // describeHolder describes the first contender in the queue at dir that belongs to another
 // session. It returns an empty string if zksh cannot find out within a second.
 //
-// ahead is the name of the znode ahead in the queue, or empty. If it is not empty,
-// describeHolder also returns an empty string unless the first contender holds the lock and the
-// contender ahead does not.
+// ahead is the name of the znode ahead in the queue, or empty. If ahead is not empty,
+// describeHolder names the first contender only if that one holds the lock and the contender ahead
+// does not.
 func describeHolder(env *commands.Env, dir, ahead string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -122,8 +122,8 @@ func describeHolder(env *commands.Env, dir, ahead string) string {
 const redrawPause = 200 * time.Millisecond
 
 // noConnectionDelay is how long the connection must be lost before zksh shows this to a user who
-// waits for a lock. A server that rejects the client first closes the connection, and zksh
-// learns the reason a little later.
+// waits for a lock. The delay is useful if a server rejects the client: it first closes the
+// connection, and zksh learns the reason only a little later.
 const noConnectionDelay = time.Second
 
 // showWait shows a line on the terminal that says which lock zksh waits for, and updates it
@@ -158,7 +158,7 @@ func showWait(env *commands.Env, path string, status func() zklock.Status) (end 
 			switch {
 			case text == "" || noted:
 			case columns > 0:
-				_ = live.Draw(text) // if standard error is closed, the error cannot be shown
+				_ = live.Draw(text) // if standard error is closed, the error cannot be shown anyway
 			default:
 				env.Screen.Note(text)
 				noted = true
@@ -184,7 +184,7 @@ func waitInBackground(ctx context.Context, o *shellLock, a *attempt, f *lockFlag
 	got := make(chan struct{})
 	returned := make(chan struct{}) // closed when waitInBackground has returned
 	defer close(returned)
-	wait := func() { // returns when the lock is acquired, or when unlock or the end of the shell cancels the attempt
+	wait := func() { // ends when the lock is acquired, or when unlock or the end of the shell cancels the attempt
 		l, err = o.acquire(a, f)
 		select {
 		case got <- struct{}{}:
@@ -210,7 +210,7 @@ func waitInBackground(ctx context.Context, o *shellLock, a *attempt, f *lockFlag
 			st := o.currentStatus()
 			return o.env.Screen.Print(queuedLine(o.path, a.kind.label, st.Node, st.Place))
 		case <-ended:
-			// Wait only for got. A lock that was granted before the cancellation is kept.
+			// Wait only for got, because a lock that was granted before the cancellation is kept.
 			placed, ended = nil, nil
 			o.apply(func() { o.cancelAttempt(context.Cause(ctx)) })
 		}

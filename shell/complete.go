@@ -59,13 +59,13 @@ func (c *completer) complete(before string) line.Proposals {
 	return proposals
 }
 
-// choices are the possible completions of the word being typed.
+// choices contains the possible completions of the word that is being typed.
 type choices struct {
 	list      []choice
-	last      string // last choice in sorted order if list is truncated, or empty if list is complete
-	pending   bool   // a request to the server for more choices is in flight
-	files     bool   // the choices are names of files
-	withSlash string // the word plus a slash if it is the only choice and has children, or empty otherwise
+	last      string // last choice in sorted order if list is truncated; empty if list is complete
+	pending   bool   // whether a request to the server for more choices is in flight
+	files     bool   // whether the choices are names of files
+	withSlash string // the word followed by a slash, if it is the only choice and has children; empty otherwise
 }
 
 // A choice is one possible completion.
@@ -73,7 +73,7 @@ type choice struct {
 	word       string
 	label      string // text in the menu, or empty if that is the word itself
 	about      string // one-line description, or empty if there is none
-	extendable bool   // the user may extend the word, so no space follows it
+	extendable bool   // whether the user may extend the word, so that no space follows it
 }
 
 // propose returns the completions of the last word of p, which is the word being typed.
@@ -87,8 +87,8 @@ func (c *completer) propose(p *partial) choices {
 	return c.words(p)
 }
 
-// words proposes command names. If p already contains the name of a command, words proposes
-// arguments of that command.
+// words proposes names of commands. If p already contains a command's name, it proposes arguments
+// of that command instead.
 func (c *completer) words(p *partial) choices {
 	if len(p.words) == 0 {
 		return c.commandNames(p)
@@ -134,7 +134,7 @@ func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *p
 	for i, x := range found.list {
 		found.list[i].label, found.list[i].word = cmp.Or(x.label, x.word), name+"="+x.word
 	}
-	// A word of the form --name=value cannot be quoted, so drop the values that contain spaces.
+	// Drop values with spaces, because a word of the form --name=value cannot be quoted.
 	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) })
 	return found
 }
@@ -202,7 +202,7 @@ func (c *completer) values(param commands.Param, p *partial) choices {
 	return choices{}
 }
 
-// wholeLines proposes completions for a word that contains an entire command line.
+// wholeLines proposes completions for the word text, which itself contains a complete command line.
 func (c *completer) wholeLines(text string) choices {
 	inner := c.complete(text)
 	found := choices{pending: inner.Pending}
@@ -332,7 +332,7 @@ func files(p *partial) choices {
 		return found
 	}
 	defer dir.Close()
-	entries, _ := dir.ReadDir(maxFilesRead) // after an error, propose the entries read so far
+	entries, _ := dir.ReadDir(maxFilesRead) // after an error, use the entries read so far
 	for _, e := range entries {
 		name := e.Name()
 		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, ".") && prefix == "" {
@@ -354,7 +354,7 @@ func files(p *partial) choices {
 // An Offer is a completion for another shell, such as bash.
 type Offer struct {
 	Word, About string
-	Extendable  bool // the user may extend the word, so no space follows it
+	Extendable  bool // whether the user may extend the word, so that no space follows it
 }
 
 // Propose returns the completions of text, the last word of a zksh command line in another shell.

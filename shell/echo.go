@@ -14,7 +14,7 @@ type keyEcho struct {
 	in        *os.File                                      // the terminal, or nil if there is none
 	turnOff   func(*os.File) (show func() error, err error) // turns the echo off, and returns a function that turns it on again
 	turnOn    func() error                                  // turns the echo on again; nil while the echo is on
-	notEchoed bool                                          // the echo was off at the last interrupt
+	notEchoed bool                                          // whether the echo was off at the last interrupt
 }
 
 // setHidden turns the echo off if hidden is true, and on otherwise. The echo stays on if the

@@ -18,12 +18,12 @@ type folder struct {
 	servers func() string // returns the current connect string
 
 	mu           sync.Mutex // guards the fields below; the prompt and the completer read them at any time
-	servedBy     string     // connect string of the ensemble that path and before belong to
+	servedBy     string     // connect string of the ensemble to which path and before belong
 	path, before string     // current and previous folder; empty before the first cd
 }
 
-// here returns the current folder. Before the first cd, the current folder is the root and moved
-// is false.
+// here returns the current folder, which is the root before the first cd. moved reports whether
+// there was a cd.
 func (f *folder) here() (path string, moved bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -155,7 +155,8 @@ func (c Change) readAnswer(a *answer) string {
 }
 
 // recordEphemerals updates the link's record of the session's ephemeral znodes after a successful
-// change. made is the server's path of the created znode, or empty. The caller must hold mu.
+// change. made is the server's path of the created znode, or empty if the change created none. The
+// caller must hold mu.
 func (c Change) recordEphemerals(l *link, root chroot, made string) {
 	switch {
 	case c.code == jute.OpDelete:
@@ -165,7 +166,7 @@ func (c Change) recordEphemerals(l *link, root chroot, made string) {
 	}
 }
 
-// alone returns the operation that sends the change as a single request.
+// alone returns the operation that sends the change c as a single request.
 func alone(c Change) Op[Written] {
 	o := changing(c.code, c)
 	o.encode = c.encode
@@ -191,7 +192,7 @@ func MultiDelete(paths []string) Op[Written] {
 	return Multi(changesFor(paths, func(path string) Change { return Removal(path, -1) }))
 }
 
-// changesFor converts each element of list to a Change.
+// changesFor returns a list with the result of toChange for each element of list.
 func changesFor[T any](list []T, toChange func(T) Change) []Change {
 	changes := make([]Change, len(list))
 	for i, item := range list {
@@ -212,7 +213,7 @@ func changing(code int32, changes ...Change) Op[Written] {
 		return Written{Paths: a.root.clients(made), Zxid: a.zxid}
 	}
 	o.effect = func(l *link, a *answer) {
-		gone := a.code == NoNode && code == jute.OpDelete // probably an earlier delete succeeded, but its answer was lost
+		gone := a.code == NoNode && code == jute.OpDelete // an earlier delete probably succeeded, but its answer was lost
 		made := results(a, code, changes)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -225,9 +226,10 @@ func changing(code int32, changes ...Change) Op[Written] {
 	return o
 }
 
-// results reads the result of each change: the server's path of the created znode, or "". If a
-// multi was rolled back, results sets the error of the change that failed. In the answer, the
-// changes before the failed one have the code OK, and those after it RuntimeInconsistency.
+// results reads the results of the changes from the answer a. For a create, the result is the
+// server's path of the new znode; for any other change, it is "". If a multi was rolled back,
+// results sets the error of the change that failed. In such an answer, the changes before the
+// failed one have the code OK, and those after it have RuntimeInconsistency.
 func results(a *answer, code int32, changes []Change) []string {
 	made := make([]string, len(changes))
 	for i, c := range changes {
@@ -265,10 +267,10 @@ func (c Change) result(a *answer, op int32) (made string, err error) {
 	return c.readAnswer(a), nil
 }
 
-// opError is the number in place of the opcode in the answer to a rejected part of a multi.
+// opError takes the place of the opcode in the answer to a rejected operation of a multi.
 const opError = -1
 
-// part reads the header of the next part of the answer to a multi, and returns the opcode in it.
+// part reads the header of the next result in the answer to a multi, and returns the opcode in it.
 func (a *answer) part() (op int32) {
 	op, _ = a.MultiHeader()
 	return op

@@ -22,8 +22,8 @@ type config struct {
 	readOnly bool
 	secure   bool // whether the server also has a TLS port
 
-	// view returns a copy of other with the ports by which the member self reaches it. If view is
-	// nil, self connects to the ports on which other listens.
+	// view returns a copy of other with the ports through which the member self must connect to it.
+	// If view is nil, self connects directly to other's own ports.
 	view func(self, other member) member
 }
 
@@ -84,8 +84,8 @@ func Words(list string) Option {
 }
 
 // ReadOnlyEnsemble makes the server one of two members of an ensemble. The other member, which
-// Server.Peer returns, is not started. Hence there is no majority: the server has no data, and
-// serves only clients that accept read-only mode.
+// Server.Peer returns, is not started. Without a majority, the server has no data, and serves only
+// clients that accept read-only mode.
 //
 // After Peer().Restart(), the server has a majority and accepts writes. About 3 s after
 // Peer().Stop(), it is read-only again.
@@ -116,23 +116,23 @@ func JavaProperty(key, value string) Option {
 func (c config) javaArgs(cfgPath string) []string {
 	args := []string{
 		"-Xms16m", "-Xmx" + strconv.Itoa(c.heapMB) + "m",
-		// Do not use the optimizing compiler and the parallel garbage collector. Test servers run
-		// only for seconds, so a quick start is more important.
+		// Do not use the optimizing compiler or the parallel garbage collector, because they slow
+		// down the start. Test servers run only for seconds.
 		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
 		"-Djava.net.preferIPv4Stack=true",
 		"-Dzookeeper.jmx.log4j.disable=true",
 		"-Dzookeeper.admin.enableServer=false",
 		"-Dzookeeper.forceSync=no",
 		"-Dzookeeper.preAllocSize=64", // size of each transaction log in KiB, instead of 64 MiB
-		// By default, the server deletes empty containers every minute. This might happen
-		// between the moment when a test releases a lock and the moment when it checks the
-		// lock's folder.
+		// By default, a server deletes empty containers every minute. It might then delete a lock's
+		// folder after a test has released the lock, but before the test checks the folder.
 		"-Dznode.container.checkIntervalMs=3600000",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
 	if archive := classArchive(); archive != "" {
-		// Java ignores the archive if another version of Java created it.
+		// With the first option, Java ignores the archive if another version of Java
+		// created it.
 		args = append(args, "-XX:+IgnoreUnrecognizedVMOptions", "-Xshare:auto", "-XX:SharedArchiveFile="+archive)
 	}
 	if c.readOnly {
@@ -187,7 +187,7 @@ type member struct {
 // contains the members of the ensemble, including self.
 func (c config) zooCfg(dir string, self member, all []member) string {
 	lines := []string{
-		// Sessions expire at the end of a tick, so a short tick makes them expire quickly.
+		// Use a short tick, so that sessions expire quickly: they expire only at the end of a tick.
 		"tickTime=500",
 		"minSessionTimeout=500",
 		"maxSessionTimeout=60000",
@@ -212,8 +212,8 @@ func (c config) zooCfg(dir string, self member, all []member) string {
 		lines = append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", self.client))
 	}
 	if c.readOnly {
-		// Without a majority, clients can open only local sessions. Once there is a majority, the
-		// server upgrades such a session if it creates an ephemeral node.
+		// Without a majority, clients can open only local sessions. When there is a majority, the
+		// server upgrades such a session as soon as it creates an ephemeral node.
 		lines = append(lines, "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
 	}
 	if c.secure {

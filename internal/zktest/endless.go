@@ -74,8 +74,8 @@ func Endless(tb testing.TB, mode string) string {
 	return serve(tb, s.serveClient)
 }
 
-// childName returns the name of child number n: four letters that depend on n, followed by the
-// letter t, repeated tail times.
+// childName returns the name of child number n. The name consists of four letters that depend on n,
+// followed by the letter t, repeated tail times.
 func childName(n, tail int) string {
 	b := []byte("aaaa" + strings.Repeat("t", tail))
 	for i := 3; i >= 0; i-- {
@@ -87,8 +87,8 @@ func childName(n, tail int) string {
 
 type endless struct {
 	mode string
-	// children is the encoded list of every znode's children. It is empty if answer creates the
-	// list instead.
+	// children is the encoded list of children that every znode has. It is empty if the method
+	// answer creates the list instead.
 	children []byte
 }
 
@@ -127,14 +127,15 @@ func (s *endless) serveClient(c net.Conn) {
 	}
 }
 
-// answerFourLetter answers any four-letter command with the output of srvr. It does nothing if
-// err, the error of reading the command, is not nil.
+// answerFourLetter answers any four-letter command with the output of srvr. If err, the error of
+// reading the command, is not nil, it does nothing.
 func (s *endless) answerFourLetter(c net.Conn, err error) {
 	if err != nil {
 		return
 	}
 	version := "3.9.3"
-	// Claim to be a version without multiRead, because its replies would be too long.
+	// Claim to be a version without multiRead, because replies to multiRead requests would be too
+	// long.
 	if s.mode == "crowded" {
 		version = "3.4.14"
 	}
@@ -149,9 +150,9 @@ func (s *endless) answerFourLetter(c net.Conn, err error) {
 	_ = c.Close()
 }
 
-// answer replies to a request. It never builds a long reply in memory. Tests measure the memory
-// of programs that they start, and the kernel never reports a lower peak for a program than that
-// of the test process when it started the program.
+// answer replies to a request. It never builds a long reply in memory, because tests measure the
+// peak memory of programs that they start. The kernel never reports a lower peak for a program than
+// the test process had when it started the program.
 func (s *endless) answer(w *bufio.Writer, request []byte) error {
 	const most = 45 << 20 // length of most of the long replies, in bytes
 	d := jute.NewDecoder(request)
@@ -240,7 +241,7 @@ func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error
 // stat returns the encoded Stat of a znode with children.
 func (s *endless) stat() []byte {
 	b := make([]byte, jute.StatLen)
-	b[jute.StatLen-9] = 1 // the last byte of numChildren
+	b[jute.StatLen-9] = 1 // set the last byte of the field numChildren
 	return b
 }
 

@@ -2,9 +2,8 @@ package zktest
 
 import "encoding/binary"
 
-// Forget makes the proxy change all later connect requests so that they ask for a new session.
-// Hence a client that reconnects gets a new session instead of its old one, which expires after
-// its timeout.
+// Forget makes the proxy change all later connect requests so that they ask for a new session. A
+// client that reconnects then gets a new session, and its old session expires after its timeout.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -19,8 +18,8 @@ const (
 )
 
 // clearSession sets the session id in a connect request to 0 if Forget has been called. first
-// contains the first bytes from a client. If they are not a complete frame, but for example a
-// four-letter command, clearSession does not change them.
+// contains the first bytes from a client. If they are not a complete frame, clearSession does not
+// change them, because they may be a four-letter command.
 func (p *Proxy) clearSession(first []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -97,6 +97,6 @@ func (f *front) serve(raw net.Conn) {
 		server.Close()
 	}()
 	_, _ = io.Copy(client, server)
-	_ = client.Close() // sends a TLS alert, close_notify
+	_ = client.Close() // sends a TLS alert (close_notify)
 	<-done
 }

@@ -14,9 +14,9 @@ func Silent(tb testing.TB) string {
 	return serve(tb, func(net.Conn) {})
 }
 
-// SSHBanner starts a server that greets clients like an SSH server. It returns the address. If a
-// client takes the first four bytes of the greeting for the length of a frame, this length is 1.3
-// GB.
+// SSHBanner starts a server that greets clients like an SSH server, and returns its address. A
+// ZooKeeper client that reads the greeting as a frame takes its first four bytes for a length of
+// 1.3 GB.
 func SSHBanner(tb testing.TB) string {
 	tb.Helper()
 	return serve(tb, func(c net.Conn) { writeString(c, "SSH-2.0-OpenSSH_9.2\r\n") })
@@ -35,7 +35,7 @@ func HTTP(tb testing.TB) string {
 	})
 }
 
-// Refused returns an address at which no server listens.
+// Refused returns an address that refuses connections, because no server listens there.
 func Refused(tb testing.TB) string {
 	tb.Helper()
 	port, err := freePort()
@@ -60,7 +60,7 @@ func serve(tb testing.TB, greet func(net.Conn)) string {
 	var (
 		wg       sync.WaitGroup
 		conns    []net.Conn
-		complete = make(chan struct{}) // closed once no more connections will be added to conns
+		complete = make(chan struct{}) // closed when no more connections will be added to conns
 	)
 	tb.Cleanup(func() {
 		_ = ln.Close()

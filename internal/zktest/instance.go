@@ -219,7 +219,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	go func() {
 		defer close(p.done)
 		// Linux kills the child when the thread that started it ends. Lock this goroutine to its
-		// thread, so that the thread lives as long as the child.
+		// thread, so that the thread does not end before the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxFrame is the length of the largest frame that the proxy recognizes, in bytes. No frame of
-	// ZooKeeper is that long. The first four bytes of a four-letter command, taken as a length, are
-	// larger.
+	// maxFrame is the maximum length of a frame that the proxy recognizes, in bytes. No frame of
+	// ZooKeeper is that long. A four-letter command seems to be a longer frame, because its first
+	// bytes form a larger number.
 	maxFrame = 64 << 20
 	// queueLength is the maximum number of delayed frames in each direction of a link.
 	queueLength = 4096
@@ -56,8 +56,8 @@ func (l *link) run() {
 	l.server = server
 	l.mu.Unlock()
 	if l.ctx.Err() != nil {
-		// The link was cut before l.server was set. The deferred Close closes the connection to the
-		// server.
+		// The link was cut before l.server was set, so the deferred Close closes the connection to
+		// the server.
 		return
 	}
 	var wg sync.WaitGroup
@@ -72,9 +72,8 @@ func (l *link) run() {
 // dial connects to the proxy's target, or returns nil if that fails.
 //
 // Between members of an ensemble (if p.stream is set), dial retries for up to 5 s, because the
-// proxy has already accepted the member's connection. A member whose connection is closed again
-// assumes that the leader is dead, but a member whose connection is refused would soon have tried
-// again.
+// proxy has already accepted the member's connection. If the proxy closed that connection, the
+// member would assume that the leader is dead.
 func (l *link) dial() net.Conn {
 	const limit = 5 * time.Second
 	d := net.Dialer{Timeout: limit}
@@ -114,13 +113,13 @@ func (l *link) sprungTrap() *trap {
 // A chunk is a piece of data to forward: either a frame, or bytes that are not part of any frame.
 type chunk struct {
 	bytes []byte
-	// header contains the frame after its length field. It is nil if the chunk is not a complete
-	// frame, or the first frame of the connection.
+	// header contains the frame without its length field. It is nil if the chunk is not a complete
+	// frame, or if it is the first frame of the connection.
 	header []byte
 	due    time.Time // earliest time at which the chunk may be forwarded
 }
 
-// forward copies data from src to dst, except the chunks for which accept returns false. It
+// forward copies data from src to dst. It drops the chunks for which accept returns false. It
 // starts two goroutines, which end when src is closed or the link is cut.
 func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, accept func(chunk) bool) {
 	queue := make(chan chunk, queueLength)
@@ -159,15 +158,15 @@ func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, accept func(ch
 				return
 			}
 		}
-		// The sender has closed its side of the connection, but the other side may still send.
+		// The sender has closed its side of the connection, but it can still receive data.
 		if l.wait(time.Now().Add(l.p.latency())) {
 			_ = dst.CloseWrite() // fails only if dst is already closed
 		}
 	})
 }
 
-// wait waits until the time due, and then until the proxy holds no data back. It returns false if
-// the link has been cut.
+// wait waits until the time due, and then until the proxy no longer holds data back. It returns
+// false if the link has been cut.
 func (l *link) wait(due time.Time) bool {
 	if d := time.Until(due); d > 0 {
 		select {
@@ -190,7 +189,7 @@ func (l *link) waitOpen(g *gate) bool {
 	return l.ctx.Err() == nil
 }
 
-// checkRequest checks whether p, a chunk from the client, is a request that springs the proxy's
+// checkRequest checks whether the chunk p from the client is a request that springs the proxy's
 // trap. It returns false if p must not reach the server.
 func (l *link) checkRequest(p chunk) bool {
 	if l.p.stream != nil {
@@ -214,7 +213,7 @@ func (l *link) checkRequest(p chunk) bool {
 	return true
 }
 
-// checkReply checks whether p, a chunk from the server, replies to the request that sprang the
+// checkReply checks whether the chunk p from the server is the reply to the request that sprang the
 // trap. If so, it cuts the link. It returns false if p must not reach the client.
 func (l *link) checkReply(p chunk) bool {
 	l.mu.Lock()
@@ -227,12 +226,12 @@ func (l *link) checkReply(p chunk) bool {
 	return l.waitOpen(&l.p.replies) && !l.p.dropping()
 }
 
-// A chunkReader splits a stream into frames. If the length of a frame seems to exceed maxFrame,
-// the stream is a four-letter command or another protocol. From there on, the chunkReader returns
-// bytes as they arrive.
+// A chunkReader splits a stream into frames. If the length of a frame seems to exceed maxFrame, the
+// stream is a four-letter command or another protocol. In this case, the chunkReader returns the
+// remaining bytes as they arrive.
 type chunkReader struct {
 	r *bufio.Reader
-	// connected means that the first frame, a connect request or the reply to it, has been read.
+	// connected means that the first frame has been read: a connect request, or the reply to one.
 	connected bool
 	unframed  bool // whether to return bytes as they arrive instead of frames
 }

@@ -15,9 +15,9 @@ import (
 // port as its own local port. It would then connect to itself, and the server could not listen
 // again.
 //
-// The ports are divided into blocks. A test process reserves a block by listening on its first
-// port until the process exits. Hence no other test can take a port between the call of freePort
-// and the use of the port. Only an unrelated program can.
+// The ports are divided into blocks. A test process reserves a block by listening on its first port
+// until the process exits. Therefore no other test can take a port between the call of freePort and
+// the use of the port. Only an unrelated program can do that.
 const (
 	lowestPort = 20000
 	blockSize  = 200
@@ -87,9 +87,9 @@ func listen() (net.Listener, error) {
 	}
 }
 
-// listenAgain listens on the address of a listener that was just closed. It retries while the
-// port is in use. A child process that is being started has copies of this process's open files
-// until it calls exec. These may include the closed listener.
+// listenAgain listens on the address of a listener that was just closed, and retries while the
+// address is in use. This can happen because a child process has copies of this process's open
+// files until it calls exec. The copies may include the closed listener.
 func listenAgain(addr string) (net.Listener, error) {
 	for end := time.Now().Add(Patience); ; time.Sleep(time.Millisecond) {
 		ln, err := net.Listen("tcp", addr)

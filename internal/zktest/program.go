@@ -50,7 +50,7 @@ func anySelected() bool {
 		return true
 	}
 	names, err := exec.Command(os.Args[0], "-test.list", pattern).Output()
-	// An invalid pattern counts as a selection, because go test reports it later.
+	// If the pattern is invalid, return true, because go test then reports the error.
 	return err != nil || len(names) > 0
 }
 
@@ -94,9 +94,9 @@ func UnderRace() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// statSources calls os.Stat for all source files of the program. The go command thus learns that
-// the test depends on these files, and does not reuse a cached result after one of them has
-// changed.
+// statSources calls os.Stat for all source files of the program. This lets the go command record
+// that the test depends on these files. It then does not reuse a cached result after one of them
+// has changed.
 func statSources(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name := ""

@@ -35,7 +35,7 @@ type Proxy struct {
 	requests    []int32 // opcodes of the requests that the method Requests has not yet returned
 }
 
-// AnyRequest can be passed instead of an opcode. It matches any request except a ping.
+// AnyRequest can be passed in place of an opcode. It matches any request except a ping.
 const (
 	AnyRequest int32 = -1000
 	pingOpcode int32 = 11
@@ -128,7 +128,8 @@ func (p *Proxy) HoldReplies(on bool) {
 
 // A gate holds data back while it is closed. The zero gate is open.
 type gate struct {
-	// opened is closed when the gate opens. It is nil while the gate is open.
+	// opened is a channel that is closed to open the gate. It is nil while the gate is
+	// open.
 	opened chan struct{}
 }
 
@@ -151,8 +152,8 @@ func (p *Proxy) DropReplies(on bool) {
 }
 
 // CutAfterRequest sets a trap for the next request with the given opcode. The proxy forwards the
-// request, but cuts the connection when the reply arrives. Hence the server has executed the
-// request, but the client does not know it.
+// request, but cuts the connection when the reply arrives. The server has then executed the
+// request, but the client does not know that.
 //
 // The trap replaces any earlier one, and works only once. The returned channel is closed once the
 // connection has been cut.
@@ -260,7 +261,8 @@ func (p *Proxy) removeLink(l *link) {
 	delete(p.links, l)
 }
 
-// whenOpen returns a channel that is closed when the gate g opens, or nil if g is open.
+// whenOpen returns a channel that is closed when the closed gate g opens. If g is already open, it
+// returns nil.
 func (p *Proxy) whenOpen(g *gate) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,8 +276,8 @@ func (p *Proxy) latency() time.Duration {
 	return p.delay
 }
 
-// dropping reports whether the proxy must discard a reply that has arrived. If so, it counts the
-// reply.
+// dropping reports whether the proxy must discard a reply that has just arrived. If so, it also
+// counts the reply.
 func (p *Proxy) dropping() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,7 @@ type Box struct {
 // those of a server that Start starts.
 //
 // By default, it does not delete empty containers. The default of MinTimeout is 500 ms even for
-// products, whose actual minimum of 10 s would make tests slow.
+// products such as ClickHouse. Their actual minimum of 10 s would make tests slow.
 func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	tb.Helper()
 	opt.ReapEvery = cmp.Or(opt.ReapEvery, time.Hour)

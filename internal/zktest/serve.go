@@ -10,8 +10,8 @@ import (
 // accepts requests. The server's files are below dir.
 //
 // The caller must call stop at the end. On Linux, the server also ends with the calling process.
-// Like a server in production, it runs with Java's default compiler and garbage collector.
-// Servers for tests use others, because they must start quickly.
+// Like a server in production, it runs with Java's default compiler and garbage collector. Servers
+// for tests use a different compiler and garbage collector, because they must start quickly.
 func Serve(dir string, opts ...Option) (addr string, stop func(), err error) {
 	inst, err := serveProgram(dir, opts)
 	if err != nil {

@@ -18,8 +18,8 @@ type Split struct {
 	routes map[route]*Proxy
 }
 
-// A route is a connection from one member of the ensemble to the quorum port or the election port
-// of another. The numbers of members begin with 0.
+// A route leads from one member of the ensemble to the quorum port or the election port of another.
+// The numbers of members begin with 0.
 type route struct {
 	from, to int
 	election bool
@@ -45,9 +45,9 @@ func (s *Split) viaProxies(self, other member) member {
 	from, to := self.id-1, other.id-1
 	other.quorum = s.startRoute(route{from, to, false}, other.quorum, func([]byte) {})
 	// Of two members, only the one with the larger id opens the connection for elections. The other
-	// one asks for it by sending its own address. Replace this address with that of the proxy in
-	// the other direction, so that this connection uses a proxy, too. All ports have five digits,
-	// so both addresses have the same length.
+	// member asks for that connection by sending its own address. Replace this address with that of
+	// the proxy in the other direction, so that the connection uses a proxy, too. Both addresses
+	// have the same length, because all ports have five digits.
 	own := []byte(loopback(self.election))
 	other.election = s.startRoute(route{from, to, true}, other.election, func(sent []byte) {
 		if i := bytes.Index(sent, own); i >= 0 {
@@ -76,8 +76,8 @@ func (s *Split) proxy(r route) *Proxy {
 // Addr returns the address at which clients reach member i. The first member has number 0.
 func (s *Split) Addr(i int) string { return s.servers[i].Addr() }
 
-// Leader returns the number of the member that reports that it is the leader. Just after the
-// leader has been isolated, this may be the old leader.
+// Leader returns the number of the member that currently claims to be the leader. Just after the
+// leader has been isolated, this may still be the old leader.
 func (s *Split) Leader() (leader int) {
 	s.tb.Helper()
 	Eventually(s.tb, "a leader", func() bool {

@@ -60,7 +60,7 @@ func stopped(pid int) (bool, error) {
 // a zombie, an exiting process, and a process with a pending SIGKILL. On a busy machine, a killed
 // process can remain in these states for a while.
 func Runs(pid int) bool {
-	// Check for SIGKILL first, because the signal is no longer pending once the process exits.
+	// Check for SIGKILL first. Once the process exits, the signal is no longer pending.
 	if killed(pid) {
 		return false
 	}
@@ -72,8 +72,8 @@ func Runs(pid int) bool {
 	var state string
 	var flags uint64
 	var other int
-	// The fields of /proc/PID/stat: state, parent, process group, session, terminal, its process
-	// group, flags.
+	// Read the fields of /proc/PID/stat: state, parent, process group, session, terminal, the
+	// terminal's process group, and flags.
 	if _, err := fmt.Sscan(rest, &state, &other, &other, &other, &other, &other, &flags); err != nil {
 		return false
 	}
@@ -86,7 +86,7 @@ func Runs(pid int) bool {
 func killed(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return true // there is no such process
+		return true // the process does not exist
 	}
 	for line := range strings.Lines(string(status)) {
 		name, value, _ := strings.Cut(line, ":")

@@ -142,8 +142,8 @@ func Shared(tb testing.TB) *Server {
 	return &Server{tb: tb, inst: shared.inst}
 }
 
-// An M is a testing.M whose Run method also stops the server that Shared has started. Pass it to
-// functions that need a value with a method Run() int, such as goleak.VerifyTestMain.
+// An M is a testing.M whose Run method also stops the server that Shared has started. It can be
+// passed to functions that need a value with a method Run() int, such as goleak.VerifyTestMain.
 type M struct{ *testing.M }
 
 // defaultParallel is the default of go test's flag -parallel. On small machines it is higher than

@@ -19,7 +19,7 @@ type Aspect int
 const (
 	DataDiffers Aspect = 1 << iota
 	ACLDiffers
-	KindDiffers // exactly one znode is ephemeral, or neither is persistent and their kinds differ
+	KindDiffers // whether exactly one znode is ephemeral, or neither is persistent and their kinds differ
 )
 
 // A Difference describes a znode that differs between two trees, A and B, or that exists in only
@@ -64,8 +64,8 @@ func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	}
 }
 
-// nextDifference compares the two trees at the earlier of the two cursors' paths. It returns the
-// znodes at that path, reports whether they differ, and advances the cursors that were there.
+// nextDifference compares the znodes at the earlier of the paths of the two cursors. It returns
+// them, reports whether they differ, and advances each cursor that was at this path.
 func nextDifference(a, b *cursor) (d Difference, differs bool) {
 	order := a.compare(b)
 	if order <= 0 {
@@ -95,7 +95,7 @@ type cursor struct {
 	below  string
 	err    error
 	atEnd  bool
-	hidden string // prefix of all paths below the last unreadable znode; empty before the first
+	hidden string // prefix of all paths below the latest unreadable znode; empty if there was none yet
 }
 
 func newCursor(t Tree) *cursor {
@@ -125,13 +125,14 @@ func (s *cursor) readError() error {
 	return nil
 }
 
-// hides reports whether a path is below the last unreadable znode.
+// hides reports whether a path, relative to the root of the tree, is below the latest
+// unreadable znode.
 func (s *cursor) hides(below string) bool {
 	return s.hidden != "" && strings.HasPrefix(below, s.hidden)
 }
 
-// compare compares the paths of two cursors in the order of Compare. A cursor at the end of its
-// tree comes after all others.
+// compare compares the paths of the cursors s and other in the order in which Compare yields
+// differences. A cursor at the end of its tree comes last.
 func (s *cursor) compare(other *cursor) int {
 	switch {
 	case s.atEnd:

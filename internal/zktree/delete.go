@@ -190,8 +190,8 @@ func (j *subtreeJob) deleteRound(n, batch int) (again bool, err error) {
 // deleteOnce deletes the subtree in multis. If a multi fails, its znodes are deleted one by one.
 //
 // The server executes a session's requests in order, so it deletes children before their parents.
-// There is one exception: if an overloaded server rejects a multi, zksh sends it again, and later
-// multis overtake it and fail. The znodes of those multis are then deleted one by one.
+// There is one exception. If an overloaded server rejects a multi, zksh sends it again. Meanwhile,
+// later multis overtake it and fail, and their znodes are then deleted one by one.
 func (j *subtreeJob) deleteOnce(batch int) error {
 	size := 0
 	var next []target
@@ -271,7 +271,8 @@ func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	return f
 }
 
-// addOutcome counts changes that the server did not confirm or reject.
+// addOutcome counts, in the result, changes that were sent but neither confirmed nor
+// rejected by the server.
 func (j *subtreeJob) addOutcome(outcome zkconn.Outcome) {
 	j.result.Outcome = j.result.Outcome.Plus(outcome)
 }

@@ -10,9 +10,9 @@ import (
 // A gracePeriod is the time to wait for replies to in-flight requests after the context has ended.
 type gracePeriod time.Duration
 
-const noGrace gracePeriod = 0 // for reads, whose results are not needed after the context has ended
+const noGrace gracePeriod = 0 // grace period for reads, whose results are not needed after the context has ended
 
-var writeGrace = gracePeriod(time.Second) // for writes, whose results must be counted; tests use a longer period
+var writeGrace = gracePeriod(time.Second) // grace period for writes, whose results must be counted; tests use a longer one
 
 // flights keeps several requests in flight on a pipe. It handles the replies, including rejections,
 // in the order of the requests. If the server is overloaded, it halves the number of requests in
@@ -21,7 +21,7 @@ type flights[J, T any] struct {
 	ctx     context.Context // context of the pipe, which sends no more requests after the context has ended
 	waiting context.Context // context for waiting for replies; ends a grace period after ctx
 	close   func()          // releases the context waiting
-	limit   int             // maximum value of window
+	limit   int             // maximum value of the field window
 	window  int             // current maximum number of requests in flight
 	slowed  bool            // whether a request was sent again, and later requests overtook it
 	handle  func(J, T, error) error
@@ -79,8 +79,8 @@ func (f *flights[J, T]) abandon(job J, outcome zkconn.Outcome) {
 	f.abandonRest()
 }
 
-// abandonRest gives up on the requests that are still in flight. It handles the replies that still
-// arrive, and ignores rejections.
+// abandonRest gives up on the requests that are still in flight. It handles the successful replies
+// that still arrive, and ignores rejections.
 func (f *flights[J, T]) abandonRest() {
 	rest := f.queue
 	f.queue = nil
@@ -93,7 +93,7 @@ func (f *flights[J, T]) abandonRest() {
 		case err != nil:
 			f.onLost(next.job, outcome)
 		case refusal == nil:
-			_ = f.handle(next.job, v, nil) // ignore the error: handle only counts the success
+			_ = f.handle(next.job, v, nil) // ignore the error, because handle only counts the success
 		}
 	}
 }
@@ -120,11 +120,11 @@ func adjustWindow(window, limit int, slowed bool) int {
 	return min(limit, window+1)
 }
 
-// outlive returns a context that ends one grace period after ctx, with the same cause. The function
-// that it returns releases the context.
+// outlive returns a context that ends one grace period after ctx, with the same cause. The caller
+// must call the returned function to release that context.
 func outlive(ctx context.Context, grace gracePeriod) (context.Context, func()) {
 	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { // the goroutine ends when the returned context ends, or earlier
+	stop := context.AfterFunc(ctx, func() { // this goroutine ends when the returned context ends, or earlier
 		select {
 		case <-time.After(time.Duration(grace)):
 			cancel(context.Cause(ctx))

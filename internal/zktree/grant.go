@@ -60,7 +60,8 @@ func (w *Writer) writeDeferredACLs() error {
 	return w.writeACLs(left)
 }
 
-// writeACLs sets ACLs in reverse order. It stores the ACLs that could not be set in w.deferredACLs.
+// writeACLs sets the ACLs in grants, in reverse order. It stores those that could not be set in
+// w.deferredACLs.
 func (w *Writer) writeACLs(grants []grant) error {
 	f := newFlights(w.ctx, writeGrace, singleWindow, func(t grant, _ *zk.Stat, refusal error) error {
 		switch {

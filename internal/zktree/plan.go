@@ -49,8 +49,8 @@ func (e Edit) acl() []zk.ACL {
 // MissingError returns the error for an edit whose znode does not exist and cannot be created.
 func (e Edit) MissingError() error { return fmt.Errorf("%s: %s", e.Path, e.Why) }
 
-// Changes reports whether the edit makes its znode count as changed. If two edits change the data
-// and the ACL of the same znode, only one of them counts.
+// Changes reports whether the edit counts its znode as changed. If two edits change the data and
+// the ACL of the same znode, only one of them counts.
 func (e Edit) Changes() bool {
 	return e.Does == Sets || (e.Does == Opens || e.Does == SetsACL) && !e.Also
 }
@@ -89,7 +89,7 @@ type planner struct {
 	tree    Tree
 	deleted []Edit // pending deletions, parents before their children
 	acls    []Edit
-	masked  string // root of the last subtree that cannot be created; empty before the first
+	masked  string // root of the latest subtree that cannot be created; empty if there was none yet
 }
 
 const maskedACL = "the ACL contains no password hash (export or copy the znode as a user with admin permission on it)"
@@ -155,8 +155,8 @@ func (p *planner) next(d Difference) (all []Edit) {
 	return all
 }
 
-// takeDeletions removes the pending deletions from the planner and returns them, children before
-// their parents.
+// takeDeletions returns the pending deletions, children before their parents, and removes them from
+// the planner.
 func (p *planner) takeDeletions() []Edit {
 	all := reversed(p.deleted)
 	p.deleted = nil

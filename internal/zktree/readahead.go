@@ -4,9 +4,9 @@ import "container/heap"
 
 // readAhead limits the memory for answers about znodes that a walk has not visited yet.
 //
-// The size of an answer is unknown before it arrives, so readAhead estimates it from earlier
-// answers about znodes of the same depth. At a new depth, it starts with the estimate of the depth
-// above, and at first only a few znodes are requested.
+// The size of an answer is unknown before the answer arrives, so readAhead estimates it from
+// earlier answers about znodes of the same depth. For the first znodes of a depth, it uses the
+// estimate of the depth above, and only a few of these znodes are requested.
 type readAhead struct {
 	limit    int // maximum memory, in bytes
 	buffered int // size of the arrived answers about znodes not visited yet, in bytes
@@ -22,7 +22,7 @@ type depthStats struct {
 
 const (
 	readAheadBytes = 6 << 20 // default limit of readAhead
-	initialAsk     = 16      // number of znodes first requested at a new depth; it doubles each time
+	initialAsk     = 16      // number of znodes in the first request at a new depth; it doubles with each further request
 	nameOverhead   = 24      // memory overhead of a name, in bytes
 	entryOverhead  = 256     // memory overhead of an answer without its names, in bytes
 )
@@ -60,12 +60,13 @@ func (a *readAhead) noteAsked(depth, count int) (bytes int) {
 	return bytes
 }
 
-// noteAnswered records that an answer has arrived. bytes is the size that was estimated for it.
+// noteAnswered records that an answer has arrived. bytes is the size that was estimated for the
+// answer.
 func (a *readAhead) noteAnswered(bytes int) { a.expected -= bytes }
 
-// noteCost records that count answers about znodes of a depth have a total size of bytes. If their
-// average size exceeds the estimate for the depth, the estimate rises to the average at once.
-// Otherwise, the estimate falls gradually.
+// noteCost updates the estimate for a depth. count answers about znodes of that depth have arrived,
+// with a total size of bytes. If their average size exceeds the estimate, the estimate rises to the
+// average at once. Otherwise, it falls gradually.
 func (a *readAhead) noteCost(depth, count, bytes int) {
 	l := a.statsAt(depth)
 	if l.answered == 0 {
@@ -80,8 +81,9 @@ func (a *readAhead) noteCost(depth, count, bytes int) {
 func (a *readAhead) noteConsumed(bytes int) { a.buffered -= bytes }
 
 // A folderQueue is a heap of the folders with children that have not been requested yet. They are
-// sorted by the order in which a walk will visit the first of these children. A folder's children
-// are requested in order, so its place in the heap does not change until all are requested.
+// sorted by the order in which a walk will visit the first of these children. The children of a
+// folder are requested in order, so the folder's place in the heap does not change until all of
+// them have been requested.
 type folderQueue struct{ folders []*folder }
 
 func (u *folderQueue) first() *folder {

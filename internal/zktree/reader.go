@@ -10,7 +10,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// Limits on reading data ahead. The Stat of a znode contains the size of its data.
+// Limits on reading data ahead, in bytes. The Stat of a znode contains the size of its data, so the
+// sizes are known in advance.
 const (
 	dataBatch = 256 << 10 // maximum total size of the data in one answer
 	dataAhead = 2 << 20   // maximum total size of data that is requested but not yet yielded
@@ -20,8 +21,8 @@ const (
 // descendants, and siblings are sorted by name. Nodes skips znodes that other clients delete during
 // the iteration.
 //
-// An unreadable znode comes with an error, and Nodes skips its descendants. Of such a znode, only
-// the path is certain to be set. Any other error comes last, with a nil znode.
+// Nodes yields an unreadable znode together with an error, and skips its descendants. Only the path
+// of such a znode is certain to be set. Any other error comes last, with a nil znode.
 func Nodes(ctx context.Context, src Source, root string, progress Progress) iter.Seq2[*dump.Znode, error] {
 	return func(yield func(*dump.Znode, error) bool) {
 		r := &nodeReader{ctx: ctx, src: src, root: root, yield: yield, progress: progress, window: window}
@@ -88,7 +89,7 @@ func (r *nodeReader) run() error {
 // add adds a znode that the walk has visited. When the collected znodes have enough data to fill
 // one answer, add requests the data.
 func (r *nodeReader) add(n *znodeInfo) error {
-	n.folder = nil // no longer needed; the reference would keep the folder in memory
+	n.folder = nil // do not keep the folder in memory, because it is no longer needed
 	if len(r.toAsk) == listBatch || len(r.toAsk) > 0 && r.toAskBytes+n.dataSize() > dataBatch {
 		r.askData()
 	}
@@ -126,7 +127,7 @@ func (r *nodeReader) receive(b batch, learn func(*znodeInfo, *Entry)) error {
 		return interrupted(r.ctx, err)
 	}
 	r.entries = entries
-	defer clear(entries) // learn has copied the entries; do not keep their data in memory
+	defer clear(entries) // learn has copied the entries, so free the memory of their data
 	r.window = adjustWindow(r.window, window, b.reply.Slowed())
 	for i := range entries {
 		switch e := &entries[i]; {

@@ -17,7 +17,8 @@ type Source interface {
 	// Ask requests the znodes at paths without waiting for them. There may be at most Batch paths.
 	// The answer has one Entry for each path.
 	Ask(paths []string, want Want) Answer
-	// Batch returns the maximum number of paths for one call of Ask, which is also the best number.
+	// Batch returns the maximum number of paths for one call of Ask. It is also the most efficient
+	// number.
 	Batch(want Want) int
 }
 
@@ -26,11 +27,11 @@ type Answer interface {
 	// Ready reports whether Wait would return without waiting. If the answer requires a second
 	// request, Ready sends it as soon as the reply to the first has arrived.
 	Ready() bool
-	// Wait waits for the entries and returns them. To save memory, it may reuse room, the entries
-	// of an older answer that the caller no longer needs.
+	// Wait waits for the entries and returns them. room contains the entries of an older answer
+	// that the caller no longer needs. To save memory, Wait may reuse it.
 	Wait(ctx context.Context, room []Entry) ([]Entry, error)
-	// Slowed reports whether the source was overloaded and rejected the request at first. It must
-	// be called after Wait.
+	// Slowed reports whether the source was overloaded and rejected the request at first. Call it
+	// only after Wait.
 	Slowed() bool
 }
 
@@ -68,7 +69,7 @@ type Server struct {
 	ctx   context.Context
 	p     *zkconn.Pipe
 	watch bool
-	spare [][]Entry // memory that later folderAnswers can use for their entries
+	spare [][]Entry // memory that later folderAnswers can reuse for their entries
 }
 
 // OnServer returns a Source that reads from the server of c. If watch is true, each request that
@@ -91,8 +92,8 @@ func (s *Server) Batch(want Want) int {
 	return listBatch
 }
 
-// Ask implements Source. It uses multiRead where possible. A multiRead cannot set watches, and it
-// returns no Stats along with the names of children.
+// Ask implements Source. It uses multiRead where possible. But a multiRead cannot set watches, and
+// does not return Stats together with the names of children.
 func (s *Server) Ask(paths []string, want Want) Answer {
 	switch {
 	case want.Names && want.ACL:
@@ -252,8 +253,8 @@ func (f *folderAnswer) Ready() bool {
 // Slowed implements Answer.
 func (f *folderAnswer) Slowed() bool { return f.access.Slowed() || f.names != nil && f.names.Slowed() }
 
-// Wait implements Answer. It leaves room to a later answer, because the entries may already be in
-// other memory.
+// Wait implements Answer. It does not use the parameter room, because the entries may already be in
+// other memory. A later answer can use it.
 func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	f.s.spare = append(f.s.spare, room)
 	if f.askNames(ctx); f.err != nil || f.names == nil {
@@ -261,7 +262,7 @@ func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) 
 	}
 	names, err := f.names.Wait(ctx, nil)
 	for i, e := range names {
-		if e.Err != nil { // on an error, the Entry contains only Err
+		if e.Err != nil { // on an error, the Entry contains nothing but Err
 			f.entries[f.withChildren[i]] = e
 		} else {
 			f.entries[f.withChildren[i]].Names = e.Names
@@ -270,8 +271,8 @@ func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) 
 	return f.entries, err
 }
 
-// askNames waits for the ACLs and then requests the names of the children. After the first call, it
-// does nothing.
+// askNames waits for the ACLs and then requests the names of the children. Only the first call has
+// an effect.
 func (f *folderAnswer) askNames(ctx context.Context) {
 	if f.entries != nil || f.err != nil {
 		return

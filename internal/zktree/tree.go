@@ -41,7 +41,7 @@ func (t Tree) Below(path string) string {
 }
 
 // At returns the full path of a znode, given its path relative to the root of the tree. It is the
-// inverse of Below.
+// inverse function of Below.
 func (t Tree) At(below string) string {
 	if below == "" {
 		return t.Root
@@ -49,8 +49,8 @@ func (t Tree) At(below string) string {
 	return strings.TrimSuffix(t.Root, "/") + below
 }
 
-// OrEmpty returns the same tree, except that a tree whose root does not exist is empty instead of
-// an error.
+// OrEmpty returns a tree like t that is empty if the root does not exist. Otherwise, a missing root
+// is an error.
 func (t Tree) OrEmpty() Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, err := range t.Nodes {
@@ -61,9 +61,9 @@ func (t Tree) OrEmpty() Tree {
 	}}
 }
 
-// Without returns the tree without the znodes for which drop returns true. refusal is the reason
-// why the znode is unreadable, or nil if it is readable. If drop returns an error, the tree ends
-// with that error.
+// Without returns the tree without the znodes for which drop returns true. The parameter refusal of
+// drop is the reason why the znode is unreadable, or nil if it is readable. If drop returns an
+// error, the tree ends with that error.
 func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, refusal := range t.Nodes {

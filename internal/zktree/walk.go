@@ -39,7 +39,7 @@ type Options struct {
 	Stat     bool // whether each Step contains the znode's Stat
 	Access   bool // whether each Step contains the znode's Stat, ACL and kind
 	Depth    int  // number of levels below the root to visit, or 0 for all
-	Shut     bool // whether an unreadable root is reported in its Step; if false, Begin fails
+	Shut     bool // whether an unreadable root is reported in its Step; if not, Begin fails
 	Progress Progress
 }
 
@@ -56,8 +56,8 @@ type Step struct {
 	TTL   time.Duration // time to live, for the type dump.TTL
 	Err   error         // reason why the znode is unreadable, or nil if it is readable
 
-	parent, folder *folder    // folder with the znode, and the znode's own folder if it has children
-	info           *znodeInfo // for Enter: answer about the znode, or nil if it was empty
+	parent, folder *folder    // folder that contains the znode, and the znode's own folder if it has children
+	info           *znodeInfo // answer about the znode, for Enter; nil if the answer was empty
 	rootPath       string     // path of the walk's root; set only in the Step of the root
 }
 
@@ -148,11 +148,11 @@ type folder struct {
 	names   []string
 	stat    *zk.Stat
 	asked   int          // number of children that have been requested
-	answers []*znodeInfo // answers about the children from index next on; nil elements are empty answers
+	answers []*znodeInfo // answers about the children, starting with index next; a nil element is an empty answer
 	next    int          // index of the next child to visit
-	bottom  bool         // whether the children are visited by name only, without a request
+	bottom  bool         // whether the walk visits the children only by name, without requests
 
-	paths, namesCost int // bytes of the paths and of the children's names, from the root to this folder
+	paths, namesCost int // total bytes of the paths, and of the children's names, from the root to this folder
 }
 
 func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
@@ -165,7 +165,7 @@ type znodeInfo struct {
 	cost   int     // memory that the answer takes, in bytes
 }
 
-// vanished replaces the znodeInfo of a child that no longer exists.
+// vanished is the znodeInfo of every child that no longer exists.
 var vanished = &znodeInfo{}
 
 // A request asks for several children at once.
@@ -202,12 +202,12 @@ func (w *Walk) run() error {
 	return err
 }
 
-// visit enters the next child of a folder. It returns the folder in which the walk continues.
+// visit enters the next child of the folder f. It returns the folder in which the walk continues.
 func (w *Walk) visit(f *folder) (*folder, error) {
 	var k *znodeInfo
 	if !f.bottom {
 		k = f.answers[0]
-		f.answers[0] = nil // do not keep the answer in memory
+		f.answers[0] = nil // free the memory of the answer
 		f.answers = f.answers[1:]
 	}
 	name := f.names[f.next]
@@ -218,8 +218,8 @@ func (w *Walk) visit(f *folder) (*folder, error) {
 	return w.enter(f, name, f.next == len(f.names), k)
 }
 
-// enter yields a znode and returns the folder in which the walk continues. That is the znode itself
-// if it has children, and dir otherwise.
+// enter yields a Step for the znode with the given name in the folder dir. It returns the folder in
+// which the walk continues: that of the znode itself if it has children, and dir otherwise.
 func (w *Walk) enter(dir *folder, name string, last bool, k *znodeInfo) (*folder, error) {
 	s := Step{Kind: Enter, Name: name, Last: last, parent: dir}
 	if dir != nil {
@@ -271,8 +271,9 @@ func (w *Walk) ask() {
 	}
 }
 
-// gather returns a request for children in the order in which the walk visits them. It contains as
-// many children as a request and readAhead allow, but at least one if no request is in flight.
+// gather returns a request for children in the order in which the walk will visit them. It contains
+// as many children as readAhead and the limit for one request allow. If no request is in flight, it
+// contains at least one.
 func (w *Walk) gather() (r request) {
 	size := 0
 	for f := w.unasked.first(); f != nil; f = w.unasked.first() {
@@ -305,8 +306,8 @@ func (w *Walk) gather() (r request) {
 	return r
 }
 
-// batch returns the maximum number of paths in one request. For an overloaded server, requests are
-// smaller.
+// batch returns the maximum number of paths in one request. If the server is overloaded, requests
+// are smaller.
 func (w *Walk) batch(want Want) int { return max(1, w.src.Batch(want)*w.window/window) }
 
 // receive waits for the answer to the oldest request and stores it. It also sends more requests.
@@ -325,9 +326,9 @@ func (w *Walk) receive() error {
 		return interrupted(w.ctx, err)
 	}
 	w.entries = entries
-	defer clear(w.entries) // do not keep the names of unused entries in memory
+	defer clear(w.entries) // free the memory of the names in unused entries
 	w.requests = w.requests[1:]
-	for _, next := range w.requests { // Ready sends the second request of an answer, if any
+	for _, next := range w.requests { // Ready sends the second request of an answer, if there is one
 		next.reply.Ready()
 	}
 	w.window = adjustWindow(w.window, window, r.reply.Slowed())
@@ -355,8 +356,9 @@ func (w *Walk) receive() error {
 	return nil
 }
 
-// learn converts the entry for the root, or for a child of a folder, into a znodeInfo. It returns
-// vanished if the znode no longer exists, or nil if the entry contains no information.
+// learn converts an entry to a znodeInfo. The entry is for the root, or for the child with the
+// given index of the folder up. learn returns vanished if the znode no longer exists, or nil if the
+// entry contains no information.
 func (w *Walk) learn(up *folder, index int, path string, e Entry) (*znodeInfo, error) {
 	if errors.Is(e.Err, zkconn.NoNode) {
 		w.total--
@@ -369,8 +371,8 @@ func (w *Walk) learn(up *folder, index int, path string, e Entry) (*znodeInfo, e
 	if len(e.Names) == 0 {
 		return k, nil
 	}
-	// zkCli sorts names by UTF-16 code units, as Java does. Valid names contain only characters of
-	// the Basic Multilingual Plane, so sorting them by bytes has the same result.
+	// Names are sorted as in zkCli, which compares UTF-16 code units. Valid names contain only
+	// characters of the Basic Multilingual Plane, for which comparing bytes has the same result.
 	slices.Sort(e.Names)
 	f := &folder{parent: up, index: index, path: path, names: e.Names, stat: e.Stat}
 	if up != nil {

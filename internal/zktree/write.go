@@ -14,9 +14,9 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Policy determines what a Writer does if a znode to be created already exists. It matters even
-// to commands that compare the trees first, because other clients may create znodes meanwhile. The
-// command cp does not compare, so it can also overwrite znodes that it cannot read.
+// A Policy determines what a Writer does if a znode to be created already exists. This can happen
+// even if a command has compared the trees before, because other clients may create znodes in the
+// meantime. The command cp does not compare, so that it can overwrite znodes that it cannot read.
 type Policy int
 
 // Ways to handle an existing znode.
@@ -67,7 +67,7 @@ type WriteError struct {
 }
 
 func (e *WriteError) Error() string {
-	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil { // the other znodes are descendants of the rejected one
+	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open == 0 && e.Cause == nil { // all other znodes are descendants of the rejected one
 		return fmt.Sprintf("nothing was written to %s: %s", e.Root, e.Refusals.Error())
 	}
 	text := fmt.Sprintf("wrote %s to %s", Znodes(e.Done.Total()-e.Done.Skipped), e.Root)
@@ -102,8 +102,8 @@ func (e *WriteError) Unwrap() []error {
 	return append([]error{e.Cause}, e.First...)
 }
 
-// NewWriter returns a Writer for the server of c. root is used only in error messages. The caller
-// must call Close.
+// NewWriter returns a Writer for the server of c. The Writer uses root only in error messages. The
+// caller must call Close.
 func NewWriter(ctx context.Context, c zkconn.Client, root string, onExisting Policy, progress Progress) (*Writer, error) {
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
@@ -126,8 +126,8 @@ func Write(ctx context.Context, c zkconn.Client, root string, onExisting Policy,
 
 // Do applies edits in order, and may delay them until Close. It creates persistent znodes in place
 // of ephemeral ones. If the ACL of a new znode might not permit the session to create children, Do
-// adds the session's identity to the ACL until Close. After an error of Do, the caller must call
-// Close, which also reports rejections by the server.
+// adds the session's identity to the ACL until Close. If Do returns an error, the caller must pass
+// it to Close, which also reports rejections by the server.
 func (w *Writer) Do(edits ...Edit) error {
 	for _, e := range edits {
 		err := error(nil)
@@ -165,7 +165,7 @@ func (w *Writer) Apply(edits iter.Seq2[Edit, error]) (deletions []Edit, err erro
 	return deletions, nil
 }
 
-// change returns the request for an edit. The request also depends on the results of earlier edits.
+// change returns the Change for an edit. It depends on the results of earlier edits.
 func (w *Writer) change(t Edit) zkconn.Change {
 	switch t.Does {
 	case Sets, replaces:
@@ -189,7 +189,8 @@ func (w *Writer) addsIdentity(t Edit) bool {
 	return t.Does == Creates && !w.unauthenticated && ShutsOut(t.Znode)
 }
 
-// add adds an edit to the next multi. If that multi is full, add sends it first.
+// add adds an edit to the next multi. If there is no room for it in that multi, add sends the multi
+// first.
 func (w *Writer) add(t Edit) error {
 	size := 64 + len(t.Path)
 	if z := t.Znode; z != nil {
@@ -277,7 +278,7 @@ func (w *Writer) handleSingle(f *flights[Edit, zkconn.Written], t Edit, refusal 
 			return err
 		}
 	}
-	if t.Does == Creates && w.onExisting != Refuse && errors.Is(refusal, zkconn.NoAuth) { // the server checks the permission before the existence
+	if t.Does == Creates && w.onExisting != Refuse && errors.Is(refusal, zkconn.NoAuth) { // the server checks the permission before it checks whether the znode exists
 		look := zkconn.Add(w.p, zkconn.Exists(t.Path))
 		switch _, err := look.Wait(f.waiting); {
 		case err == nil:
@@ -289,7 +290,7 @@ func (w *Writer) handleSingle(f *flights[Edit, zkconn.Written], t Edit, refusal 
 	switch {
 	case refusal == nil:
 		w.countDone(t)
-	case t.Does == Deletes && errors.Is(refusal, zkconn.NoNode): // another client deleted it
+	case t.Does == Deletes && errors.Is(refusal, zkconn.NoNode): // another client deleted the znode first
 		w.reportProgress()
 	case t.Does == Creates && errors.Is(refusal, zkconn.NodeExists) && w.onExisting != Refuse:
 		return w.handleExisting(t)
@@ -310,8 +311,9 @@ func (w *Writer) handleExisting(t Edit) error {
 	return nil
 }
 
-// handleRejection counts an edit that the server rejected. An edit without permission to write data
-// is tried again after all new ACLs are set, because one of them may grant the permission.
+// handleRejection counts an edit that the server rejected. If the session had no permission to
+// write data, the edit is tried again after all new ACLs have been set, because one of them may
+// grant the permission.
 func (w *Writer) handleRejection(t Edit, refusal error) error {
 	if (t.Does == Sets || t.Does == replaces) && !w.retrying && errors.Is(refusal, zkconn.NoAuth) {
 		w.deferredData = append(w.deferredData, t)
@@ -359,7 +361,8 @@ func (w *Writer) countDone(batch ...Edit) {
 	w.reportProgress()
 }
 
-// addOutcome counts writes that the server did not confirm or reject.
+// addOutcome counts writes that were sent but neither confirmed nor rejected by the
+// server.
 func (w *Writer) addOutcome(outcome zkconn.Outcome) {
 	w.result.Outcome = w.result.Outcome.Plus(outcome)
 }

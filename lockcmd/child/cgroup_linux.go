@@ -43,7 +43,8 @@ func newCgroup() *cgroup {
 	return b
 }
 
-// path returns the directory of the control group, or an empty string if b is nil.
+// path returns the directory of the control group, or an empty string if the group was not created
+// (b is nil).
 func (b *cgroup) path() string {
 	if b == nil {
 		return ""
@@ -51,8 +52,8 @@ func (b *cgroup) path() string {
 	return b.name
 }
 
-// attach sets attr so that a program starts in the control group. It does nothing if b is
-// nil.
+// attach sets attr so that a program starts in the control group. It does nothing if the group was
+// not created (b is nil).
 func (b *cgroup) attach(attr *syscall.SysProcAttr) {
 	if b != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(b.dir.Fd())
@@ -64,7 +65,7 @@ func (b *cgroup) isEmpty() bool {
 	if b == nil {
 		return false
 	}
-	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // without zombies
+	pids, err := os.ReadFile(filepath.Join(b.name, "cgroup.procs")) // cgroup.procs does not list zombies
 	return err == nil && len(pids) == 0
 }
 
@@ -81,8 +82,8 @@ func (b *cgroup) release() {
 	if err == nil {
 		home := filepath.Join(filepath.Dir(b.name), "cgroup.procs")
 		for pid := range strings.FieldsSeq(string(pids)) {
-			// This fails if the process has ended. After another failure, the process stays
-			// in the control group, and removeCgroup cannot remove it.
+			// Ignore the error. It usually means that the process has ended. Otherwise, the process
+			// stays in the control group, and removeCgroup cannot remove the group.
 			_ = os.WriteFile(home, []byte(pid), 0)
 		}
 	}
@@ -126,7 +127,8 @@ func canCreateCgroup() bool {
 	if err != nil {
 		return false
 	}
-	// The root group has no cgroup.kill. It needs none, because only root may write there.
+	// This fails for the root group, which has no cgroup.kill. That does not matter, because only
+	// root could create a group there.
 	_, err = os.Stat(filepath.Join(home, "cgroup.kill"))
 	return err == nil && unix.Access(home, unix.W_OK) == nil &&
 		unix.Access(filepath.Join(home, "cgroup.procs"), unix.W_OK) == nil

@@ -73,15 +73,15 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 	cmd.Args, cmd.Env = spec.Argv, append(os.Environ(), spec.Env...)
 	files, closeFiles, err := spec.open()
 	if err != nil {
-		// Keep only the text of the error, because a missing /dev/null must not count as
-		// NotFound.
+		// Keep only the text of the error. StartError.NotFound must not return true if only
+		// /dev/null is missing.
 		return 0, &StartError{spec.Argv[0], errors.New(err.Error())}
 	}
 	defer closeFiles()
 	return supervise(cmd, files, spec, stop)
 }
 
-// stillRunning returns the message that n processes of the command are still running. n is -1 if
+// stillRunning returns the message that n processes of the command are still running. If n is -1,
 // the number is unknown.
 func stillRunning(n int) string {
 	switch n {
@@ -130,7 +130,7 @@ func newStartError(name string, err error) *StartError {
 	return &StartError{name, err}
 }
 
-// open returns the program's standard files, with the null device in place of nil. closeFiles
+// open returns the program's standard files. In place of nil, it opens the null device. closeFiles
 // closes the files that open itself has opened.
 func (s *Spec) open() (files []*os.File, closeFiles func(), err error) {
 	files = []*os.File{s.In, s.Out, s.Err}

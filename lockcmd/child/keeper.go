@@ -72,8 +72,8 @@ type keeper struct {
 	killErr  error // first error from an attempt to kill a process; nil if there is none
 }
 
-// run starts the program and supervises it. It returns when the program has ended and zksh
-// either has received the report of this or is gone.
+// run starts the program and supervises it. It returns when the program has ended and zksh has
+// received the report of that. If zksh is gone, it does not wait for that.
 func (k *keeper) run() {
 	k.dropSignals()
 	first, ok := <-k.orders
@@ -108,8 +108,8 @@ func (k *keeper) run() {
 }
 
 // dropSignals makes the keeper discard signals that are meant for other processes. It does not
-// call signal.Ignore, because the program would inherit that setting. A signal that is already
-// ignored stays ignored.
+// ignore them with signal.Ignore, because the program would inherit that setting. Signals that are
+// already ignored stay ignored.
 func (k *keeper) dropSignals() {
 	drop := make(chan os.Signal, 1)
 	for _, sig := range append(forwardedSignals, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU) {
@@ -117,7 +117,7 @@ func (k *keeper) dropSignals() {
 			signal.Notify(drop, sig)
 		}
 	}
-	// This sets the process name on Linux, and fails on other systems.
+	// Set the process name on Linux. On other systems, this fails.
 	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0)
 }
 
@@ -171,8 +171,8 @@ func (k *keeper) fork(group *cgroup) (pid int, changes <-chan change, err error)
 	begun := make(chan beginning)
 	out := make(chan change)
 	go func() {
-		// Linux sends the parent-death signal when the thread that started the child
-		// ends. Lock this thread, so that it lasts as long as the child.
+		// Linux sends the parent-death signal when the thread that started the child ends. Lock
+		// this goroutine to its thread, so that the thread does not end before the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		pid, err := syscall.ForkExec(k.Path, k.Argv, attr)
@@ -201,12 +201,12 @@ func (k *keeper) execute(o order) {
 		k.leaseEnd = &m
 		k.timer.Reset(0)
 	case o.End != nil:
-		k.reported = false // zksh waits for another report of the program's end
+		k.reported = false // zksh waits for a second report of the program's end
 		k.terminate(o.End.moment())
 	}
 }
 
-// handleChange handles a change of the program, which has stopped or ended.
+// handleChange handles the report c that the program has stopped or ended.
 func (k *keeper) handleChange(c change) {
 	switch {
 	case c.err != nil || c.stopped == 0:
@@ -233,7 +233,7 @@ func (k *keeper) handleZkshGone() {
 }
 
 // terminate sends SIGTERM to the group. It schedules SIGKILL for the time due or after Grace,
-// whichever is sooner. If terminate is called several times, the earliest time counts.
+// whichever is sooner. If terminate is called several times, the earliest of these times applies.
 func (k *keeper) terminate(due moment) {
 	from := k.now()
 	if k.killAt == nil {
@@ -308,13 +308,13 @@ const (
 )
 
 // finish handles the processes that the program has left running when it ended, and then reports
-// the end to zksh. If nobody has ordered their termination, finish does not kill processes of
-// the group, because they may be daemons that are meant to stay.
+// the end to zksh. Unless zksh has ordered their termination, finish does not kill processes of the
+// group, because they may be daemons that are meant to stay.
 func (k *keeper) finish() {
 	left := 0
 	switch {
 	case k.waitingForGroup && k.killAt != nil && k.killAt.left(k.now()) > 0 && k.groupSize() != 0:
-		return // the group has received SIGTERM and still has time
+		return // the group has received SIGTERM and still has time to end
 	case k.killAt != nil:
 		poll(sweepLimit, func() bool { return k.killAll() == 0 })
 	case k.WaitGroup:

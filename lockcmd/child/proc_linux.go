@@ -11,7 +11,7 @@ import (
 // A process is an entry of the process table.
 type process struct {
 	pid, parent, group int
-	started            string // start time in ticks since boot; with pid, it identifies a process
+	started            string // start time in ticks since boot; identifies a process together with pid
 	ended              bool   // whether the process is a zombie
 }
 
@@ -42,7 +42,7 @@ func readProcess(pid int) (process, bool) {
 		return process{}, false
 	}
 	line := string(stat)
-	f := strings.Fields(line[strings.LastIndexByte(line, ')')+1:]) // the name in parentheses may contain any characters
+	f := strings.Fields(line[strings.LastIndexByte(line, ')')+1:]) // skip the name in parentheses, which may contain any characters
 	if len(f) < 20 {
 		return process{}, false
 	}
@@ -56,7 +56,7 @@ func readProcess(pid int) (process, bool) {
 func countGroup(group int) (n int) {
 	all, err := listProcesses()
 	if err != nil {
-		return 0 // /proc is missing, which Escape reports
+		return 0 // /proc is missing; Escape reports that
 	}
 	for _, p := range all {
 		if p.group == group && !p.ended {
@@ -127,7 +127,7 @@ func reapOrphans(program int) {
 		}
 		for word := range strings.FieldsSeq(string(pids)) {
 			if pid, err := strconv.Atoi(word); err == nil && pid != program {
-				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // most of them are still running
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // most of the children are still running
 			}
 		}
 	}

@@ -9,25 +9,26 @@ import (
 	"time"
 )
 
-// forwardedSignals is empty on this system, because the console sends Ctrl-C to the program
-// directly.
+// forwardedSignals is empty, because on Windows the console sends Ctrl-C to the program directly.
+// On Unix, zksh passes signals on to the program.
 var forwardedSignals []os.Signal
 
 func terminates(os.Signal) bool { return true }
 
-// Keeper does nothing on this system, because there are no keepers.
+// Keeper returns false, because zksh uses keeper processes only on Unix. On other
+// systems such as Windows, no process terminates the program if zksh dies.
 func Keeper() (status int, isKeeper bool) { return 0, false }
 
-// Escape returns an error that explains how processes can continue without the lock. On this
-// system, all processes that the program starts can do so. The program itself can do so if zksh
-// dies.
+// Escape returns an error that explains how processes can continue without the lock. On systems
+// such as Windows, zksh can terminate only the program itself, so all processes that the program
+// starts can continue. If zksh dies, the program itself can continue, too.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh can terminate only the command itself, but not the processes that it starts; if zksh is killed, the command continues")
 }
 
-// supervise starts the program and waits until it has ended. On this system, there are no
-// process groups and no SIGTERM. A value on stop is a deadline, at which supervise kills the
-// program.
+// supervise starts the program and waits until it has ended. It is the version for systems such as
+// Windows, on which zksh has no process groups and no SIGTERM. A value on stop is a deadline, at
+// which supervise kills the program.
 func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time) (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
 	if err := cmd.Start(); err != nil {

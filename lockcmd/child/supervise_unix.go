@@ -51,8 +51,8 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 	defer term.close()
 	giveTerminal := term.isOurs() && isControlling(files[0]) && isControlling(files[1])
 	c := &child{spec: spec, tty: term}
-	// Ctrl-Z must not suspend zksh, because zksh would then lose the session, and the
-	// program would continue without its lock.
+	// Prevent Ctrl-Z from suspending zksh. Otherwise, zksh would lose the session, and the program
+	// would continue without its lock.
 	restoreSuspend, err := catchSuspend(spec.Signals)
 	if err != nil {
 		return 0, newStartError(spec.Argv[0], err)
@@ -92,8 +92,8 @@ func exitStatus(s syscall.WaitStatus) int {
 func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, error) {
 	self, err := executable()
 	if err != nil {
-		// Use %v instead of %w, because a missing zksh executable must not count as
-		// NotFound, which is about the program.
+		// Use %v instead of %w, because StartError.NotFound must not return true if the zksh
+		// executable is missing. It is about the program.
 		return nil, fmt.Errorf("cannot start the zksh process that supervises the command, because the zksh executable cannot be found: %v", err)
 	}
 	ordersEnd, orders, err := os.Pipe()
@@ -110,7 +110,7 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 	c.keeper = &exec.Cmd{
 		Path: self, Args: []string{keeperName}, Env: cmd.Env,
 		Stdin: files[0], Stdout: files[1], Stderr: files[2], ExtraFiles: []*os.File{ordersEnd, reportsEnd},
-		// The keeper gets its own process group, so that it is not stopped together with
+		// The keeper gets its own process group, so that Ctrl-Z does not stop it together with
 		// zksh.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
@@ -153,9 +153,9 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 
 var errKeeper = textError("zksh's helper process for the command has exited")
 
-// wakeKeeper resumes the keeper in case it was stopped, because a stopped keeper does not watch
-// the lease. It ignores errors: if the keeper has ended, zksh learns this from the closed
-// channel of reports.
+// wakeKeeper resumes the keeper if it was stopped, because a stopped keeper does not watch the
+// lease. It ignores errors. If the keeper has ended, zksh notices that when the channel of reports
+// is closed.
 func (c *child) wakeKeeper() { _ = c.keeper.Process.Signal(syscall.SIGCONT) }
 
 // dismissKeeper closes the pipe of orders, which makes the keeper exit, and waits until the
@@ -172,8 +172,8 @@ func (c *child) dismissKeeper(reports <-chan report) {
 	_ = c.keeper.Wait() // the keeper's exit status is not used
 }
 
-// renewLease returns the current end of the lease for the caller to send to the keeper, or nil
-// if there is no limit. It also sets the timer for the next renewal.
+// renewLease returns the current end of the lease, which the caller must send to the keeper. It
+// returns nil if there is no limit. It also sets the timer for the next renewal.
 func (c *child) renewLease() *instant {
 	if c.spec.Left == nil {
 		return nil
@@ -183,7 +183,8 @@ func (c *child) renewLease() *instant {
 	return instantOf(momentAt(time.Now().Add(left)))
 }
 
-// minRenewInterval is the minimum time between two renewals when the lease is about to end.
+// minRenewInterval is the minimum time between two renewals. It applies when the lease is about to
+// end.
 const minRenewInterval = 20 * time.Millisecond
 
 // waitForEnd handles reports, signals and deadlines until the program has ended, and
@@ -233,7 +234,7 @@ func (e *ending) err() error {
 }
 
 // stopOrdered reports whether a value on stop arrived together with the report of the program's
-// end. If so, it makes the keeper kill the remaining processes and report the end again.
+// end. If so, it makes the keeper kill the remaining processes and then report the end again.
 func (c *child) stopOrdered(stop <-chan time.Time) bool {
 	select {
 	case due, ok := <-stop:
@@ -259,8 +260,8 @@ func (c *child) handleKeeperDeath() (ending, error) {
 	return ending{Status: syscall.WaitStatus(syscall.SIGKILL)}, fmt.Errorf("%s was killed: %w", c.spec.Argv[0], errKeeper)
 }
 
-// sendOrder sends an order to the keeper. It ignores errors: if the keeper does not carry out an
-// order to kill the program, killOverdue does, and waitForEnd notices if the keeper has ended.
+// sendOrder sends an order to the keeper. It ignores errors. If the keeper does not kill the
+// program as ordered, killOverdue kills it. If the keeper has ended, waitForEnd notices that.
 func (c *child) sendOrder(o order) { _ = c.orders.write(o) }
 
 // alertError shows err to the user unless it is nil.
@@ -280,7 +281,7 @@ func (c *child) forward(sig syscall.Signal) {
 }
 
 // terminate makes the keeper send SIGTERM now, and SIGKILL at the time due or after Grace,
-// whichever is sooner. If terminate is called several times, the earliest time counts.
+// whichever is sooner. If terminate is called several times, the earliest of these times applies.
 func (c *child) terminate(due moment) {
 	c.wakeKeeper()
 	c.sendOrder(order{End: instantOf(due)})

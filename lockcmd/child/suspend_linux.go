@@ -27,8 +27,8 @@ var suspendKey struct {
 	runtimeAction *sigaction // SIGTSTP action of Go's runtime, saved while no program runs
 }
 
-// catchSuspend makes l receive SIGTSTP like other signals, so that Ctrl-Z does not suspend zksh
-// until release is called. If SIGTSTP is ignored, it stays ignored.
+// catchSuspend makes the Listener l receive SIGTSTP like other signals. As a result, Ctrl-Z does
+// not suspend zksh until release is called. If SIGTSTP is ignored, it stays ignored.
 func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	if signal.Ignored(syscall.SIGTSTP) {

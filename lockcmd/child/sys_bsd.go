@@ -11,14 +11,14 @@ import (
 // executable returns the path of the zksh executable, with which Run starts the keeper.
 func executable() (string, error) { return os.Executable() }
 
-// becomeReaper does nothing, because a process cannot become the parent of orphans on this
-// system.
+// becomeReaper does nothing, because macOS and the BSDs have no counterpart of Linux's child
+// subreaper, which becomes the parent of orphans.
 func becomeReaper() error { return nil }
 
 // childAttr returns attributes that put the program into its own process group.
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// A cgroup is a placeholder, because control groups do not exist on this system.
+// A cgroup is a placeholder, because only Linux has control groups.
 type cgroup struct{}
 
 func newCgroup() *cgroup                    { return nil }
@@ -29,20 +29,22 @@ func (*cgroup) isEmpty() bool               { return false }
 func removeCgroup(string)                   {}
 func killCgroup(string) error               { return nil }
 
-// Escape returns an error that explains how processes can continue without the lock. On this
-// system, a process can do so if it leaves the process group or changes to another user.
+// Escape returns an error that explains how processes can continue without the lock. On macOS and
+// the BSDs, a process can do so if it leaves the process group or changes to another user.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh cannot terminate processes that leave the command's process group")
 }
 
-// killTree does nothing, because the descendants of a process cannot be found on this system.
+// killTree does nothing, because on macOS and the BSDs zksh cannot find the descendants of a
+// process. On Linux, it kills them.
 func killTree(int) (left int, err error) { return 0, nil }
 
-// reapOrphans does nothing, because orphans do not become children of the keeper.
+// reapOrphans does nothing, because on macOS and the BSDs orphans do not become children of the
+// keeper.
 func reapOrphans(int) {}
 
-// countGroup returns 0 if the process group is empty. Otherwise, it returns -1, because the
-// number of processes is unknown on this system.
+// countGroup returns 0 if the process group is empty. Otherwise, it returns -1, because zksh can
+// count the processes of a group only on Linux.
 func countGroup(group int) int {
 	if syscall.Kill(-group, 0) == syscall.ESRCH {
 		return 0
@@ -50,8 +52,9 @@ func countGroup(group int) int {
 	return -1
 }
 
-// catchSuspend makes l receive SIGTSTP like other signals. On this system, release does not undo
-// this, which would need a system call; see suspend_linux.go.
+// catchSuspend makes the Listener l receive SIGTSTP like other signals, so that Ctrl-Z does not
+// suspend zksh. The returned function does nothing. Only on Linux does it restore the default
+// action of the signal.
 func catchSuspend(l *Listener) (release func() error, err error) {
 	l.add(syscall.SIGTSTP)
 	return func() error { return nil }, nil

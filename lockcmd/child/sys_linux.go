@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable returns the path of the zksh executable, with which Run starts the keeper. The path
-// leads to the file that this process runs, even if another file has replaced it meanwhile.
+// executable returns the path of the zksh executable, with which Run starts the keeper. The path is
+// valid for the executable of this process even if another file has replaced it meanwhile.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Lstat(self); err != nil {

@@ -4,8 +4,9 @@ package child
 
 import "syscall"
 
-// waitForChange waits until the child stops or ends. It reaps a child that has ended. In theory,
-// a later signal to the child's group could therefore reach an unrelated group.
+// waitForChange waits until the child with the given pid stops or ends. It reaps a child that has
+// ended, so the pid may be used again. In theory, a later signal to the child's group could
+// therefore reach an unrelated group.
 func waitForChange(pid int) (change, error) {
 	for {
 		var status syscall.WaitStatus

@@ -68,8 +68,8 @@ type textError string
 func (e textError) Error() string { return string(e) }
 
 // An instant is a moment in a form that can be sent to another process. It consists of the time
-// left until the moment, and the moment by the wall clock. The wall clock corrects for the time
-// that the message was in transit.
+// left until the moment, and the moment by the wall clock. With the wall clock, the receiver can
+// subtract the time that the message was in transit.
 type instant struct {
 	Left time.Duration
 	Wall time.Time
@@ -93,9 +93,9 @@ type messageWriter struct {
 // hundreds of messages, so no message has to wait if the other process reads them.
 const writeTimeout = 50 * time.Millisecond
 
-// write sends a message. It sets a write deadline only when the pipe is full. An earlier
-// deadline could pass before the write, if this process is suspended in between or runs on a
-// busy machine.
+// write sends a message. It sets a write deadline only when the pipe is full. A deadline that is
+// set earlier could pass before the write begins, if this process is suspended in between or the
+// machine is busy.
 func (m *messageWriter) write(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

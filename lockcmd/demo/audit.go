@@ -17,8 +17,8 @@ type serverCounters struct {
 
 var counterLines = regexp.MustCompile(`(?m)^(Received|Connections): (\d+)$`)
 
-// readServerCounters sums the counters in the output of the four-letter command srvr, which
-// servers allow by default. It returns nil if any of the servers does not answer.
+// readServerCounters reads the counters of all servers with the four-letter command srvr, which
+// servers allow by default, and returns the sums. It returns nil if a server does not answer.
 func readServerCounters(ctx context.Context, s *zkconn.Session, servers []string) *serverCounters {
 	var sum serverCounters
 	for _, addr := range servers {
@@ -42,19 +42,19 @@ func readServerCounters(ctx context.Context, s *zkconn.Session, servers []string
 // An audit compares the number of frames that lockdemo counted with the servers' own counters.
 type audit struct {
 	wire      int  // frames that lockdemo sent to the servers during the measurement
-	server    int  // frames that the servers received then, without the queries for their counters
+	server    int  // frames that the servers received during the measurement, except queries for their counters
 	reported  bool // whether the servers reported their counters
 	disturbed bool // whether traffic of other clients may explain a difference
 }
 
 // newAudit compares counted, the contenders' traffic, with the increase of the servers' counters
-// from start to end. earlier was read immediately before start.
+// from start to end. The counters earlier were read immediately before those in start.
 //
 // Traffic of other clients can explain a difference. There are other clients if the servers
 // received more than one query between earlier and start, or if they have more connections than
-// lockdemo and the shell. There are also some if the servers received more frames than the
-// contenders and the shell can have sent. A frame that a killed client sent may or may not have
-// reached the server.
+// lockdemo and the shell. A further sign of other clients is that the servers received more frames
+// than the contenders and the shell can have sent. A frame that a killed client sent may or may not
+// have reached the server.
 func newAudit(counted traffic, connections, pings int, servers []string, earlier, start, end *serverCounters) audit {
 	wire := counted.sent
 	if earlier == nil || start == nil || end == nil {
@@ -78,8 +78,8 @@ func newAudit(counted traffic, connections, pings int, servers []string, earlier
 	return a
 }
 
-// agrees reports whether the servers' counters confirm lockdemo's count of frames, or at least do
-// not contradict it.
+// agrees reports whether the servers' counters are consistent with lockdemo's count of frames, or
+// are unknown.
 func (a audit) agrees() bool { return !a.reported || a.server == a.wire || a.disturbed }
 
 func (a audit) String() string {
@@ -94,7 +94,7 @@ func (a audit) String() string {
 	return fmt.Sprintf("NOT server (%+d)", a.server-a.wire)
 }
 
-// A formula predicts how many requests and notifications it takes to pass the lock through n
+// A formula predicts how many requests and notifications are needed to pass the lock through n
 // contenders.
 type formula struct {
 	text    string

@@ -20,7 +20,7 @@ type contender struct {
 	*scene
 	*sessionSlot
 	number int  // 0 for the starter, which holds the lock until all others are in the queue
-	reader bool // whether it wants the shared lock instead of the exclusive one
+	reader bool // whether the contender wants the shared lock instead of the exclusive one
 
 	node    string            // name of the contender's znode in the folder
 	wake    chan zk.EventType // receives the events of the contender's watches; capacity 1
@@ -36,8 +36,8 @@ var (
 	errGaveUp = errors.New("gave up")
 )
 
-// Arguments for the boolean parameters of create and list: numbered adds a sequence number to the
-// znode's name, and watched sets a watch.
+// Values for the boolean parameters of create and list. With numbered, create adds a sequence
+// number to the znode's name. With watched, list sets a watch.
 const (
 	numbered, fixed    = true, false
 	watched, unwatched = true, false
@@ -47,7 +47,7 @@ const (
 // empty folder, create creates it again.
 func (c *contender) create(ctx context.Context, name string, sequential bool) error {
 	made, err := c.make(ctx, name, sequential)
-	// Retry in a loop, because the servers may delete the folder again before make runs.
+	// Use a loop, because the servers may delete the folder again before the next attempt.
 	for isNoNode(err) {
 		if err = c.createFolderIn(ctx, c.session, c.folder); err == nil {
 			made, err = c.make(ctx, name, sequential)
@@ -135,8 +135,8 @@ func (c *contender) waitForWatch(ctx context.Context) error {
 	return pause(ctx, c.wakeDelay)
 }
 
-// waitForPoll waits for the poll interval before the next attempt to acquire the lock. Its first
-// wait is random and shorter, because real clients do not start at the same moment. The starter
+// waitForPoll waits for the poll interval before the next attempt to acquire the lock. The first
+// wait is shorter and random, because real clients do not start at the same moment. The starter
 // does not wait at all.
 func (c *contender) waitForPoll(ctx context.Context) error {
 	switch first := c.beginWait(); {
@@ -214,7 +214,7 @@ func (c *contender) run(ctx context.Context) error {
 	return nil
 }
 
-// work holds the lock as long as the scene requires.
+// work holds the lock for as long as the scene requires.
 func (c *contender) work(ctx context.Context) error {
 	switch {
 	case c.number == 0:

@@ -172,8 +172,8 @@ func selectSchemes(names []string) []scheme {
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
-// enterPrompt returns a function that waits until the user presses Enter, or nil if there is no
-// input to read.
+// enterPrompt returns a function that waits until the user presses Enter. If there is no input to
+// read, it returns nil.
 func enterPrompt(env *commands.Env) func(context.Context) error {
 	if env.Mode == commands.ByHand {
 		return func(ctx context.Context) error {
@@ -193,7 +193,7 @@ func enterPrompt(env *commands.Env) func(context.Context) error {
 		env.Screen.Alert("press Enter to continue")
 		if !reading {
 			reading = true
-			// This goroutine ends when the user presses Enter or the program exits, because a
+			// This goroutine ends only when the user presses Enter or the program exits, because a
 			// blocked read cannot be canceled.
 			go func() {
 				_, err := lines.ReadString('\n')
@@ -270,7 +270,7 @@ func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 // runScenes runs each scheme of the plan with each number of contenders.
 func (p *plan) runScenes(ctx context.Context, st *runner) (*summary, error) {
 	sum := &summary{}
-	// If the servers do not accept enough sessions, fail before the first scene.
+	// Before the first scene, check that the servers accept enough sessions.
 	if err := st.open(ctx, slices.Max(p.sizes)+1); err != nil {
 		return sum, err
 	}

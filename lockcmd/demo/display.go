@@ -50,12 +50,12 @@ type display struct {
 
 	mu     sync.Mutex
 	events []event
-	// wake tells the goroutine that events may not be empty. Its capacity is 1.
+	// wake receives a value when events may not be empty. Its capacity is 1.
 	wake chan struct{}
 
 	requests chan func() error // functions for the goroutine to call
 	done     chan struct{}
-	// err is the first error when writing output. Read it only after done is closed.
+	// err is the first error when writing output. It may be read only after done is closed.
 	err error
 
 	timelines []*timeline // all scenes so far, the current one last; used only by the goroutine
@@ -84,7 +84,7 @@ func openDisplay(screen commands.Screen, c *recording, fail func(error)) *displa
 			case do, open = <-s.requests:
 				if open {
 					err = do()
-					// Close the region here, so that no later tick draws it again.
+					// Close the region now, so that no later tick draws it again.
 				} else {
 					err = errors.Join(s.takeEvents(), s.region.Close(false))
 				}

@@ -88,7 +88,8 @@ func shapePath(class string, start, end, y float64) string {
 	return fmt.Sprintf("M%.1f %.1fl6 6m0 -6l-6 6", start-3, y-3)
 }
 
-// svg writes the SVG elements of one scene to s, with its top edge at the vertical position y.
+// svg writes the SVG elements of one scene to s. y is the vertical position of the scene's top
+// edge, and scale is the number of pixels per unit of time.
 func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	title := fmt.Sprintf("%s, %d contenders", b.scene.scheme.name, b.scene.n)
 	if r := b.result; r != nil {
@@ -99,7 +100,8 @@ func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	for i, lane := range b.lanes {
 		at := float64(y + svgHead + i*svgLane)
 		fmt.Fprintf(s, `<text class="n" x="%d" y="%.1f">%d</text>`+"\n", svgLabel-6, at+3, i)
-		// Use one path for each class, because browsers render thousands of separate shapes slowly.
+		// Use a single path for each class, because browsers are slow with thousands of separate
+		// shapes.
 		paths := map[string]string{}
 		for j, m := range lane {
 			until := b.last.at
@@ -121,7 +123,8 @@ func (b *timeline) svg(s *strings.Builder, y int, scale float64) {
 	}
 }
 
-// maxDrawnContenders is the number of contenders that people can still tell apart in a picture.
+// maxDrawnContenders is the maximum number of contenders that people can still tell apart in a
+// picture.
 const maxDrawnContenders = 20
 
 // saveSVG writes an SVG file with one scene of each scheme. It chooses the largest scene with at
@@ -151,7 +154,7 @@ type recording struct {
 	file      *os.File
 	started   time.Time
 	lastFrame []string
-	err       error // first error when writing to the file
+	err       error // first error from writing to the file
 }
 
 // Width and height of the recorded terminal, in characters.
@@ -193,7 +196,7 @@ func (c *recording) frame(lines []string) {
 
 func (c *recording) output(text string) { c.write([]any{time.Since(c.started).Seconds(), "o", text}) }
 
-// close records the final text, which end writes, and closes the file.
+// close records the final text and closes the file. The function end writes that text.
 func (c *recording) close(end func(w io.Writer) error) error {
 	if c == nil {
 		return nil

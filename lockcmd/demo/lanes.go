@@ -31,15 +31,17 @@ func newTimeline(sc *scene) *timeline {
 func (b *timeline) add(e event) {
 	b.lanes[e.Contender] = append(b.lanes[e.Contender], laneEvent{e.at, e.Event})
 	b.total[e.Event]++
-	// The measurement begins when the starter releases the lock.
+	// Forget earlier wake-ups in vain, because the measurement begins when the starter
+	// releases the lock.
 	if e.Contender == 0 && e.Event == releases {
 		b.total[vain] = 0
 	}
 	b.last = e
 }
 
-// styles contains the symbols and descriptions of all states. If several states share a column of
-// a lane, the one that comes last in this list is drawn. Each visible state has its own symbol.
+// styles contains the symbols and descriptions of all states. If several states fall into one
+// column of a lane, the one that comes last in this list is drawn. Each visible state has its own
+// symbol.
 var styles = []struct {
 	is     state
 	symbol string

@@ -23,7 +23,8 @@ func (l local) lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	// When this contender ends, the next thread of its process may continue.
+	// When this contender ends, release the lock of its process, so that the next
+	// thread may continue.
 	context.AfterFunc(ctx, func() { <-l.process() })
 	if err := l.create(ctx, fmt.Sprintf("_c_%032x-lock-", l.session.ID()), numbered); err != nil {
 		return err
@@ -54,7 +55,8 @@ func (l local) unlock(ctx context.Context) error {
 	return l.delete(ctx, names[0])
 }
 
-// process returns the lock that the contender shares with the other threads of its process.
+// process returns the lock that is shared by the contenders that simulate the threads of one
+// process.
 func (l local) process() chan struct{} {
 	return l.processes[(l.number+threadsPerProcess-1)/threadsPerProcess]
 }

@@ -26,7 +26,7 @@ const (
 type refereeState struct {
 	state   state
 	ticket  int  // sequence number of the contender's znode, or noTicket if unknown
-	waiting bool // blocked until a watch fires or the poll interval ends
+	waiting bool // whether the contender is blocked until a watch fires or the poll interval ends
 	// woken means that a watch has fired since the contender began to wait, and that it has not
 	// acquired the lock yet.
 	woken bool
@@ -46,7 +46,8 @@ type referee struct {
 	overtakes       int
 	usefulWakeups   int // wake-ups that led to the contender acquiring the lock
 
-	// baseline is the traffic before the measurement began, or nil until then.
+	// baseline is the traffic before the measurement, or nil if the measurement has not
+	// begun.
 	baseline       *traffic
 	lastRelease    time.Time // time of the latest release
 	notifiedBefore int       // notifications before lastRelease
@@ -76,7 +77,7 @@ func (c *contender) setStateLocked(s state) {
 	c.display.add(event{at: time.Since(c.start), scene: c.scene, Contender: c.number, Event: s})
 }
 
-// markArrived closes c.arrived, unless it is already closed.
+// markArrived closes the channel c.arrived, unless it is already closed.
 func (c *contender) markArrived() {
 	select {
 	case <-c.arrived:
@@ -99,7 +100,7 @@ func (c *contender) beginWait() (first bool) {
 		c.setStateLocked(waits)
 	}
 	c.waiting = true
-	if c.number > 0 { // the starter arrives only when it holds the lock
+	if c.number > 0 { // the starter has arrived only when it holds the lock
 		c.markArrived()
 	}
 	return first
@@ -162,8 +163,8 @@ func (c *contender) lockReleasing() {
 	c.setStateLocked(releases)
 }
 
-// countNotified updates maxNotified with the notifications since the latest release. The caller
-// must hold the referee's mu.
+// countNotified raises maxNotified to the number of notifications since the latest release, if that
+// is higher. The caller must hold the referee's mu.
 func (s *scene) countNotified() {
 	now := s.wires.read().notifications
 	if !s.lastRelease.IsZero() {

@@ -183,8 +183,8 @@ func (st *runner) createFolder(ctx context.Context, path string) error {
 }
 
 // createFolderIn creates a folder znode with the session p. The folder is a container, if the
-// servers support that. If lockdemo is killed, the servers delete a container once the
-// contenders' sessions have expired. They may also delete a container that is empty for a moment,
+// servers support that. If lockdemo is killed, the servers delete a container once the contenders'
+// sessions have expired. The servers may also delete a container that is only empty for a moment,
 // even the root znode between two scenes.
 func (st *runner) createFolderIn(ctx context.Context, p *zkconn.Pinned, path string) error {
 	err := p.CreateContainer(ctx, path, zkconn.OpenACL())

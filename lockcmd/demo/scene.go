@@ -16,8 +16,8 @@ type scheme struct {
 	name    string
 	recipe  func(*contender) recipe
 	formula *formula // prediction of the recipe's cost, or nil if there is none
-	// shared means that some contenders are readers, which share the lock. The formula is valid
-	// only without readers.
+	// shared means that some contenders are readers, which share the lock. With readers, the
+	// formula does not apply.
 	shared bool
 }
 
@@ -91,7 +91,7 @@ func (sc *scene) isReader(i int) bool {
 const settleTimeout = 2 * time.Second
 
 // run runs the scene: it waits until all contenders are in the queue, and then makes them acquire
-// and release the lock one after another. It returns what this cost.
+// and release the lock one after another. It returns the measured cost.
 func (sc *scene) run(ctx context.Context) (*result, error) {
 	if err := sc.createFolder(ctx, sc.folder); err != nil {
 		return nil, err
@@ -195,21 +195,21 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if slices.Contains(servers, shell.Addr) {
 		ours++
 	}
-	// The shell's own session has sent pings meanwhile: three per session timeout.
+	// The shell's own session has also sent pings: about three per session timeout.
 	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) {
 		pings = 1 + int(3*time.Since(begun)/shell.Timeout)
 	}
 	return sc.result(t, newAudit(after.since(before), ours, pings, servers, idle, open, end)), nil
 }
 
-// syncAll makes each live session send a sync request, and waits for the replies. Afterwards, no
-// earlier notification can still arrive. It returns the number of requests.
+// syncAll makes each live session send a sync request, and waits for the replies. After that, all
+// earlier notifications have arrived. It returns the number of requests.
 func (sc *scene) syncAll(ctx context.Context) (int, error) {
 	alive := slices.DeleteFunc(slices.Clone(sc.contenders), func(c *contender) bool { return c.ended() })
 	return len(alive), forEach(alive, func(c *contender) error { return c.session.Sync(ctx, sc.folder) })
 }
 
-// settle waits until the contenders no longer send requests because of each other's arrival.
+// settle waits until the contenders no longer send requests in response to each other's arrival.
 func (sc *scene) settle(ctx context.Context) error {
 	if _, err := sc.syncAll(ctx); err != nil {
 		return err
@@ -225,7 +225,7 @@ func (sc *scene) settle(ctx context.Context) error {
 		}
 		if err := pause(ctx, time.Millisecond); err != nil {
 			if errors.Is(err, errUnsettled) {
-				return nil // the scheme is poll, whose contenders never stop
+				return nil // the contenders of the scheme poll never stop sending requests
 			}
 			return err
 		}

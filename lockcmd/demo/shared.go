@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// shared is a read-write lock in which a reader watches the last writer before it, and a writer
-// its direct predecessor. Hence a client wakes up only when it may be able to acquire the lock.
+// shared is a read-write lock in which a reader watches the last writer before it, and a writer its
+// direct predecessor. Therefore a client wakes up only when it may be able to acquire the lock.
 type shared struct{ *contender }
 
 func (l shared) lock(ctx context.Context) error {

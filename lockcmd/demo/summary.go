@@ -32,8 +32,8 @@ type result struct {
 	formulaFits    bool   // whether lockdemo's counts fit the formula
 }
 
-// result returns the cost of the scene. t is the measured traffic, and a compares it with the
-// servers' counters.
+// result returns the cost of the scene. t is the measured traffic, and a is the comparison of that
+// traffic with the servers' counters.
 func (sc *scene) result(t traffic, a audit) *result {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -59,7 +59,7 @@ func (sc *scene) disrupted() bool {
 // holdsLong reports whether contenders may hold the lock so long that they must renew its lease.
 func (sc *scene) holdsLong() bool { return sc.step != nil || sc.hold > sc.timeout/8 }
 
-// quantile returns a percentile of sorted durations, in milliseconds.
+// quantile returns the given percentile of the sorted durations, in milliseconds.
 func quantile(times []time.Duration, percent int) float64 {
 	if len(times) == 0 {
 		return 0

@@ -12,8 +12,8 @@ import (
 
 // A wireCounter counts the frames and bytes on all connections of the contenders.
 type wireCounter struct {
-	// gate is read-locked while a frame is written, so that freeze can stop all writes by locking
-	// it.
+	// gate is locked for reading while a frame is written, so that freeze can stop all writes by
+	// locking it for writing.
 	gate sync.RWMutex
 
 	mu    sync.Mutex
@@ -47,7 +47,7 @@ func (w *wireCounter) read() traffic {
 }
 
 // freeze blocks all contenders from sending frames, waits until the servers have answered all
-// requests, and calls look. It returns the traffic up to then.
+// requests, and calls look. It returns the traffic up to that moment.
 func (w *wireCounter) freeze(ctx context.Context, look func()) (traffic, error) {
 	w.gate.Lock()
 	defer w.gate.Unlock()

@@ -19,7 +19,8 @@ type zkshLock struct {
 }
 
 func (l *zkshLock) lock(ctx context.Context) (err error) {
-	// The answer is cached, so this costs one request per connection, not one per lock.
+	// Ask whether the server is standalone. The answer is cached, so this costs one request per
+	// connection, not one per lock.
 	if _, err := l.session.Standalone(ctx); err != nil {
 		return err
 	}

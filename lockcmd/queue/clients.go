@@ -28,8 +28,8 @@ func Look(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	return q, nil
 }
 
-// addClients sets the client address of each contender from c, the servers' reports about their
-// connections. It marks clients without a connection as disconnected.
+// addClients sets the client address of each contender. c contains the servers' reports about their
+// connections. If a client has no connection, addClients marks it as disconnected.
 func (q *Queue) addClients(c *cluster.Clients) {
 	missing := false
 	for _, who := range q.Contenders {

@@ -17,10 +17,10 @@ type lockGroup struct {
 	waitsForGroups []string // names of the other groups whose locks these recipes also respect
 }
 
-// lockGroups records which recipes respect the locks of which others. We tested each pair of
-// clients: while a client of Curator 5.4, kazoo 2.8, go-zookeeper 1.0 or ZooKeeper's recipes held
-// a lock, another one tried to acquire it on the same path. The rows for HBase and Accumulo are
-// based on the source code of these clients.
+// lockGroups records which recipes respect each other's locks. We tested each pair of clients:
+// while a client of Curator 5.4, kazoo 2.8, go-zookeeper 1.0 or ZooKeeper's recipes held a lock,
+// another one tried to acquire it on the same path. The rows for HBase and Accumulo are based on
+// the source code of these clients.
 //
 // kazoo's Lock ignores locks of its ReadLock, but its WriteLock respects them. zksh does not warn
 // about this case, because the znodes of Lock and WriteLock have the same names.
@@ -47,7 +47,7 @@ const (
 )
 
 // kazooGuard is the suffix of the znode below which kazoo's clients wait for a lease of a
-// semaphore. The leases are children of the znode without this suffix.
+// semaphore. The leases themselves are children of the znode with the same name without the suffix.
 const kazooGuard = "-__lock__"
 
 // groupOf returns the group that contains the recipe with the name kind, or nil if there is none.
@@ -87,8 +87,8 @@ func warnings(list []*Contender) []string {
 	return texts
 }
 
-// compareKinds orders contenders by recipe group and mode. It returns 0 for two contenders that
-// would wait for the same others.
+// compareKinds orders contenders by recipe group and mode. It returns 0 if both contenders would
+// wait for the same other contenders.
 func compareKinds(a, b *Contender) int {
 	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.waitsForAll, len(c.groups)) }
 	return strings.Compare(key(a), key(b))

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Find returns the path of the contender's znode that the user specifies with text: by its place
-// in the queue, by the name or path of the znode, or by a part of the name that no other
-// contender shares. This part is the beginning, the end, or the shortened name in a list.
+// Find returns the path of the contender's znode that the user specifies with text. The text can be
+// a place in the queue, the name or path of the znode, or a part of the name that no other
+// contender shares: its beginning, its end, or its shortened form in a list.
 //
 // Find interprets digits only as a place, not as the end of a sequence number. Otherwise, if the
 // contender at that place had left, Find could return another one.

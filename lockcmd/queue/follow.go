@@ -27,8 +27,8 @@ type Follower struct {
 	reader  reader
 	clients *cluster.Clients // latest report of the servers about their clients' connections
 	askedAt time.Time
-	// queryDue means that a contender's connection is unknown, but the servers were queried less
-	// than askEvery ago.
+	// queryDue means that the connection of a contender is unknown, and that the servers must be
+	// queried again as soon as askEvery has passed since the last query.
 	queryDue bool
 	last     *Queue   // queue as of the latest reading; nil before the first one
 	counter  *counter // collects statistics; nil if Count was not called

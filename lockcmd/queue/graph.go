@@ -23,7 +23,7 @@ func (c *Contender) Excludes(mode zklock.Mode) bool {
 	return zklock.Conflicts(c.Mode, mode)
 }
 
-// Contender returns the contender that owns the znode with this name, or nil if there is none.
+// Contender returns the contender whose znode has the given name, or nil if there is none.
 func (q *Queue) Contender(name string) *Contender {
 	i := slices.IndexFunc(q.Contenders, func(c *Contender) bool { return slices.Contains(c.Nodes, name) })
 	if i < 0 {
@@ -42,7 +42,8 @@ func (q *Queue) ahead(c *Contender) (list []*Contender) {
 	return list
 }
 
-// A position is a contender together with the queue in which it holds or waits.
+// A position is one contender and its queue, in which it either holds the lock or waits
+// for it.
 type position struct {
 	q *Queue
 	c *Contender
@@ -68,11 +69,12 @@ type graph struct {
 	// runsUnder maps a lock znode, by its server path, to the contenders whose notes say that they
 	// run under this lock.
 	runsUnder  map[string][]position
-	serverPath func(string) string // converts a client path to a server path
+	serverPath func(string) string // converts a client path to a server path, by adding the chroot
 }
 
 // newGraph returns the graph of all contenders in queues. It ignores contenders whose znodes are
-// not ephemeral, because these do not belong to a session.
+// not ephemeral, because they do not belong to a session. The function server converts a client
+// path to a server path.
 func newGraph(queues []*Queue, server func(string) string) *graph {
 	g := &graph{positions: map[string][]position{}, runsUnder: map[string][]position{}, serverPath: server}
 	for _, q := range queues {
@@ -114,10 +116,10 @@ func (g *graph) edges(session string, visit func(edge) bool) {
 	}
 }
 
-// shortestCycle returns a shortest cycle that contains the session start, or nil if there is
-// none. All other sessions in the cycle satisfy include.
+// shortestCycle returns a shortest cycle that contains the session start, or nil if there is none.
+// It considers only other sessions for which include returns true.
 func (g *graph) shortestCycle(start string, include func(session string) bool) []edge {
-	// reachedBy maps each session to the edge by which the breadth-first search reached it first.
+	// The breadth-first search reached each session first by this edge.
 	reachedBy := map[string]edge{}
 	for level := []string{start}; len(level) > 0; {
 		var next []string
@@ -144,8 +146,8 @@ func (g *graph) shortestCycle(start string, include func(session string) bool) [
 	return nil
 }
 
-// shorten removes sessions that are not needed for a deadlock cycle. If a waits for b and b waits
-// for c in one queue, and a also waits for c directly, shorten removes b.
+// shorten removes unnecessary sessions from a deadlock cycle. Suppose that a waits for b and b
+// waits for c in one queue. If a also waits for c directly, shorten removes b.
 func shorten(cycle []edge) []edge {
 	cycle = slices.Clone(cycle)
 	for i := 0; i < len(cycle) && len(cycle) > 1; {
@@ -162,8 +164,8 @@ func shorten(cycle []edge) []edge {
 	return cycle
 }
 
-// cycles returns a shortest deadlock cycle for each session that is part of one. It returns no
-// cycle twice.
+// cycles returns, for each session that is part of a deadlock cycle, a shortest such cycle. It
+// returns no cycle twice.
 func (g *graph) cycles() (all [][]edge) {
 	seen := map[string]bool{} // keys are the sorted session ids of each cycle found so far
 	covered := map[string]bool{}
@@ -193,8 +195,8 @@ func (g *graph) cycles() (all [][]edge) {
 }
 
 // components returns the strongly connected components of the graph that have at least two
-// sessions, found with Tarjan's algorithm. In such a component, each session waits for every
-// other one, directly or indirectly.
+// sessions. It uses Tarjan's algorithm. In such a component, each session waits for every other
+// one, directly or indirectly.
 func (g *graph) components() (components [][]string) {
 	index, low := map[string]int{}, map[string]int{}
 	var stack []string

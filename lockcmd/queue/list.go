@@ -55,7 +55,7 @@ func (q *Queue) FitText(w io.Writer, columns int) error {
 const (
 	colPlace = iota
 	colMode
-	_ // column STATE, which is never removed
+	_ // index of the column STATE, which is never removed
 	colSession
 	colClient
 	colAge
@@ -100,8 +100,9 @@ func (q *Queue) lines(columns int) []string {
 }
 
 // fit shortens the table step by step until it fits into the given number of columns. It first
-// shortens znode names, and then removes CLIENT and SESSION. It removes MODE later, because a
-// shortened znode name still shows the mode. It removes WHO near the end, just before AGE.
+// shortens znode names, and then removes CLIENT and SESSION. After these columns, it removes MODE,
+// because a shortened znode name still shows the mode. It removes WHO just before AGE, near the
+// end.
 func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 	if g.Width() > columns {
 		g.Header[colPlace] = "#"
@@ -127,7 +128,8 @@ func ShortNode(node string, columns int) string {
 	const digits = 5 // minimum number of digits to keep from a sequence number
 	name := path.Base(node)
 	parsed, ok := zklock.ParseName(name)
-	// tail is the part after the GUID. It shows the lock mode and the sequence number.
+	// tail is the part of the name after the GUID. It contains the lock mode and the sequence
+	// number.
 	_, tail, _ := strings.Cut(name, parsed.GUID)
 	at := strings.LastIndexFunc(tail, func(r rune) bool { return r < '0' || r > '9' }) + 1
 	mark, number := strings.Trim(tail[:at], "-_#"), tail[at:]

@@ -22,9 +22,9 @@ func sortByArrival(nodes []*node) []*node {
 	return nodes
 }
 
-// sameContender reports whether znode b belongs to the same client as a, the znode before it.
-// zksh creates several znodes in one transaction, so that clients of different lock recipes see
-// its lock.
+// sameContender reports whether znode b belongs to the same client as a, the znode before it. For
+// one lock, zksh creates several znodes in one transaction, so that clients of different lock
+// recipes see it.
 func sameContender(a, b *node) bool {
 	// The Stats are unreadable, so only the names can be compared.
 	if a.Stat.Czxid == 0 {
@@ -34,11 +34,11 @@ func sameContender(a, b *node) bool {
 		a.Mode == b.Mode && a.Kind != b.Kind && b.Number == a.Number+1
 }
 
-// contenders returns the contenders to which the znodes belong, and sets whether each holds or
-// waits.
+// contenders returns the contenders to which the znodes belong. For each, it determines whether the
+// contender holds the lock or waits.
 func contenders(nodes []*node) []*Contender {
 	var list []*Contender
-	exclusive, some := false, false // whether an exclusive contender, or any, is ahead
+	exclusive, some := false, false // whether an exclusive contender is ahead, and whether any contender is ahead
 	for i, n := range nodes {
 		if i > 0 && sameContender(nodes[i-1], n) {
 			list[len(list)-1].addNode(n)

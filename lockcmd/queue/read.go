@@ -48,7 +48,7 @@ type node struct {
 
 func (n *node) name() string { return path.Base(n.path) }
 
-// contents contains the znodes below the path of one lock, grouped by their role in the recipe.
+// contents groups the znodes below the path of one lock by their role in the lock recipe.
 type contents struct {
 	nodes     []*node  // contenders whose znodes are children of the path itself
 	leases    []*node  // znodes of the leases of a Curator semaphore
@@ -105,7 +105,7 @@ func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) err
 	if err != nil {
 		return err
 	}
-	// If the data is not a number, the limit remains unknown.
+	// Ignore data that is not a number. The limit then remains unknown.
 	if n, err := strconv.Atoi(string(folder[0].Data)); err == nil {
 		c.maxLeases = n
 	}

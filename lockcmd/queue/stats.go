@@ -50,7 +50,7 @@ type counter struct {
 	holds, wait []time.Duration
 	handOvers   int
 	releases    int
-	before      map[string]int64 // the servers' counters at first, or nil if unknown
+	before      map[string]int64 // the servers' counters at the beginning of the observation, or nil if unknown
 	why         string           // reason why before is unknown; empty if it is known
 }
 
@@ -68,7 +68,7 @@ func newCounter(ctx context.Context, e Ensemble, path string) *counter {
 	return c
 }
 
-// add counts changes of the queue that zksh saw at the time at.
+// add counts changes of the queue. zksh saw them at the time at.
 func (c *counter) add(changes []Change, at time.Time) {
 	for _, ch := range changes {
 		node := ch.Nodes[0]

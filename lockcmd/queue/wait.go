@@ -14,7 +14,7 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// A Wait describes a wait of this client for a lock, now or in the future, and the locks that the
+// A Wait describes a current or planned wait of this client for a lock, and the locks that the
 // client holds during the wait.
 type Wait struct {
 	Session int64
@@ -26,7 +26,7 @@ type Wait struct {
 	// Mode is the mode of the lock to wait for, or empty if the client is already in the queue.
 	Mode zklock.Mode
 
-	Background bool // the wait is in the background, so the user ends it with unlock instead of Ctrl-C
+	Background bool // whether the wait is in the background, so that the user ends it with unlock instead of Ctrl-C
 }
 
 // maxQueues is the maximum number of queues that zksh reads to find a deadlock.
@@ -43,15 +43,16 @@ func (w Wait) Deadlock(ctx context.Context, e TreeEnsemble) (string, error) {
 		return "", err
 	}
 	cycle := newGraph(queues, e.ServerPath).shortestCycle(own, func(string) bool { return true })
-	// If shorten removes this session, the other sessions form a deadlock without it.
+	// If shorten removes this session, the remaining sessions are in a deadlock that does not
+	// involve it.
 	if cycle == nil || shorten(cycle)[0].blocked.session() != own {
 		return "", nil
 	}
 	return w.describe(cycle), nil
 }
 
-// queues reads the queues that can be part of a deadlock: those in which this client is, those of
-// the clients that block it, and so on.
+// queues reads the queues that can be part of a deadlock. These are the queues of this client, the
+// queues of the clients that block it, and so on.
 func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []*Queue, err error) {
 	known := map[string]bool{}
 	read := func(dir string) error {
@@ -72,7 +73,7 @@ func (w Wait) queues(ctx context.Context, e TreeEnsemble, own string) (queues []
 		w.addWaiter(queues[0], own)
 	}
 	for _, node := range w.Held {
-		// The queue may be outside the chroot. In this case, it has no client path.
+		// A queue outside the chroot has no client path, so it cannot be read.
 		if dir := e.ClientPath(path.Dir(node)); e.ServerPath(dir) == path.Dir(node) {
 			_ = read(dir) // a queue that cannot be read is skipped
 		}
@@ -125,8 +126,8 @@ func (w Wait) describe(cycle []edge) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: this zksh holds %s and %s for %s", deadlockLabel(cycle), cycle[len(cycle)-1].blocked.q.Path, verb, cycle[0].blocked.q.Path)
-	// ahead is the contender that blocks the previous one. runs mentions a command that runs under
-	// the lock of ahead.
+	// ahead is the contender that blocks the previous contender in the cycle. runs mentions a
+	// command that runs under the lock of ahead.
 	ahead, runs := cycle[0].blocker, ""
 	for _, e := range cycle[1:] {
 		if e.runsCommand {

@@ -18,8 +18,8 @@ func (t *Transcript) Conclude(out Output, err error) error {
 	return out.Print(render.Answer{JSON: t.answer(err)})
 }
 
-// answer combines the answers of a line, and its error err, into a single JSON value. err may be
-// nil.
+// answer combines all answers of a line into a single JSON value, together with err, the error of
+// the line, which may be nil.
 func (t *Transcript) answer(err error) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +53,9 @@ func (t *Transcript) answer(err error) any {
 	return answer
 }
 
-// failure returns the JSON fields that report the failure of a line. cmd is the name of the line's
-// command, or empty if there is none. number is the line number, or 0 outside a script.
+// failure returns the JSON fields that report the failure of a line. cmd is the name of the
+// command, or empty if there is none. number is the line's number in a script, or 0 outside a
+// script.
 func failure(cmd string, number int, err error) render.Facts {
 	facts := render.Facts{"error", OneLine(err.Error()), "code", exit.Code(err)}
 	if cmd != "" {

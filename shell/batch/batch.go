@@ -61,7 +61,7 @@ type Batch struct {
 	opts         Options
 	name         string // name of the script in error messages
 	line         int    // number of the current line; 0 before the first
-	upTo         int    // number of the last line if an error concerns several lines; otherwise 0
+	upTo         int    // number of the last line if an error concerns several lines, or 0 otherwise
 	status       int    // exit status of the first failure, or StatusOK
 }
 
@@ -167,9 +167,9 @@ func (b *Batch) conclude(p *pendingLine, err error) error {
 
 func (b *Batch) showEvents() error { return b.shell.ShowEvents(b.env.Session.Events) }
 
-// losses returns an error if a lock or the session was lost since the previous line. While lines
-// are in flight, it does not check the session, because the answers to those lines report that the
-// session has expired.
+// losses returns an error if a lock or the session was lost since the previous line. It does not
+// check the session while lines are in flight, because their answers then report that the session
+// has expired.
 func (b *Batch) losses(w *window) error {
 	err := b.shell.Lost()
 	if w.busy() {
@@ -205,12 +205,12 @@ func (b *Batch) fail(cmd string, err error) {
 	}
 }
 
-// Wording returns the text of an error on one line, in the form of a compiler's message: script,
-// line number, command and error. cmd is an empty string if the error belongs to no command.
+// Wording returns the text of an error on one line, in the style of a compiler's message: script,
+// line number, command and error. cmd is empty if the error belongs to no command.
 func (b *Batch) Wording(cmd string, err error) string {
 	text := err.Error()
 	if cmd != "" {
-		if !commands.Printable(cmd) { // an unknown command may contain any character
+		if !commands.Printable(cmd) { // the name of an unknown command may contain any character
 			cmd = commands.Escape(cmd)
 		}
 		text = cmd + ": " + text

@@ -8,8 +8,8 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// A cutError reports which lines of a script may have taken effect, if several lines got no
-// answer.
+// A cutError reports that several lines of a script got no answer, and which of them may have taken
+// effect.
 type cutError struct {
 	first      int   // number of the first line without an answer
 	lastSent   int   // number of the last line that may have taken effect, or 0 if there is none
@@ -29,8 +29,9 @@ func newCutError(lines []*pendingLine) *cutError {
 	return e
 }
 
-// Error returns a message that relies on a guarantee of ZooKeeper: a server executes the requests
-// of a connection in order. If it did not execute one request, it executed no later one either.
+// Error returns a message for the user. The message relies on a guarantee of ZooKeeper: a server
+// executes the requests of a connection in order. If it did not execute one request, it did not
+// execute any later one either.
 func (e *cutError) Error() string {
 	why := "the connection was lost"
 	for _, end := range []error{exit.ErrInterrupted, exit.ErrTerminated} {
@@ -54,9 +55,9 @@ func (e *cutError) Error() string {
 // Unwrap returns the error of the first line that got no answer.
 func (e *cutError) Unwrap() error { return e.cause }
 
-// An endedError is the failure of a line that ends the script because no server can be reached.
-// The batch does not try the later lines: that would take long, and a later line could succeed
-// although the lines before it have failed.
+// An endedError is the failure of a line that ends the script because no server can be reached. The
+// batch does not try the later lines. That would take long, and a later line could succeed although
+// the lines before it have failed.
 type endedError struct {
 	err  error
 	from int // number of the first line that was not run
@@ -69,9 +70,9 @@ func (e *endedError) Error() string {
 // Unwrap returns the failure of the line.
 func (e *endedError) Unwrap() error { return e.err }
 
-// asEndedError returns err, the error of a line, wrapped in an endedError if it ends the script.
-// If the error for the unreachable server is itself wrapped in another error, the line may have
-// sent some of its requests. Such a line counts as run.
+// asEndedError wraps err, the error of a line, in an endedError if it ends the script, and
+// otherwise returns err unchanged. If the error for the unreachable server is itself wrapped in
+// another error, the line may have sent some of its requests. Such a line counts as run.
 func asEndedError(line int, err error) error {
 	none, is := errors.AsType[*zkconn.NoServerError](err)
 	if !is || !none.Final {

@@ -17,8 +17,8 @@ type group struct {
 const maxGroup = 100
 
 // accepts reports whether a line can join the group. It accepts no line while the session has a
-// watch: the server sends all events of a transaction before its answer, so the events could not
-// be printed between the lines.
+// watch. The server sends all events of a transaction before its answer, so they could not be
+// printed between the output of the lines.
 func (g *group) accepts(p *pendingLine) bool {
 	return g != nil && canJoin(p) && !g.w.b.env.Session.Watching()
 }

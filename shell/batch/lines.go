@@ -27,7 +27,7 @@ var errLongLine = &commands.UsageError{Problem: fmt.Sprintf("the line is longer 
 type lineReader struct {
 	in     *bufio.Reader
 	number int          // number of the last line
-	skipLF bool         // the last line ended in \r, so an immediate \n belongs to its end
+	skipLF bool         // whether the last line ended in \r, so that a \n directly after it belongs to its end
 	open   string       // the quote that is open at the beginning of the next line, or empty
 	quotes quoteScanner // state of the quotes after the last line, if that line was too long
 	err    error        // error that ended the input, or nil
@@ -51,9 +51,9 @@ func (l *lineReader) buffered() []byte {
 // soon as the line end has arrived, so that commands from a pipe run at once. The last line may
 // lack a line end.
 //
-// Every error except errLongLine is final. Together with an error, Next returns no part of the
-// line: neither the rest of a line that is too long, nor the beginning of a line that a failed
-// read cut short.
+// Every error except errLongLine is final. If Next returns an error, it returns no part of the
+// line: neither the rest of a line that is too long, nor the beginning of a line whose end could
+// not be read.
 func (l *lineReader) Next() (line string, number int, err error) {
 	if l.err != nil {
 		return "", l.number, l.err

@@ -16,7 +16,7 @@ type printer struct {
 	w         *window
 	deferred  []*pendingLine // lines that were taken from the window while an earlier line ran again
 	unflushed []*pendingLine // lines whose output is still in the buffer of the shell
-	muted     bool           // print nothing more: output failed, or a lost lock or an unreachable server ended the script
+	muted     bool           // whether to print nothing more, because output failed, or because a lost lock or an unreachable server ended the script
 }
 
 // run prints the output of lines until the window is closed.
@@ -89,8 +89,8 @@ func (r *printer) printFrom(p *pendingLine) {
 		if next = r.next(); next == nil || !next.handedOver() {
 			break
 		}
-		// When the batch is interrupted, a line may still receive an answer although an earlier
-		// line has not. Such a line counts as cut off.
+		// When the batch is interrupted, a later line may receive an answer although an earlier
+		// line has not. Such a later line counts as cut off, too.
 		if r.await(next); next.cutOff() || r.w.ctx.Err() != nil {
 			together, next = append(together, next), nil
 		}
@@ -171,7 +171,7 @@ func (r *printer) print(lines []*pendingLine) error {
 // lines that failed may have failed because of the throttled line, so they run again too, by the
 // same rule. From then on, each line waits for the answer to the previous one.
 func (r *printer) runAgain(p *pendingLine) {
-	for range r.w.startOneByOne() - len(r.deferred) { // the other lines are in the channel, or will be soon
+	for range r.w.startOneByOne() - len(r.deferred) { // the other lines are in the channel, or soon will be
 		r.deferred = append(r.deferred, <-r.w.pending)
 	}
 	for _, next := range r.deferred {

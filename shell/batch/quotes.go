@@ -12,11 +12,11 @@ import (
 // is the same as that of syntax.OpenQuote.
 type quoteScanner struct {
 	open       string // the open quote (", ' or $'), or empty if none is open
-	escaped    bool   // the last byte was a backslash in $'…'
-	hasText    bool   // the line contains a byte other than a space so far
+	escaped    bool   // whether the last byte was a backslash inside $'…'
+	hasText    bool   // whether the line contains a byte other than a space so far
 	word       []byte // the first bytes of the current unquoted word
-	afterQuote bool   // a closing quote is directly before that word
-	ignoring   bool   // ignore quotes, because the rest of the line follows #, | or >
+	afterQuote bool   // whether a closing quote directly precedes that word
+	ignoring   bool   // whether to ignore quotes, because the rest of the line follows #, | or >
 }
 
 // scanQuotes returns a scanner for a line that begins inside the quote open, or outside quotes if

@@ -22,7 +22,7 @@ func newScriptReader(r io.Reader) *scriptReader { return &scriptReader{newLineRe
 // An unclosedError reports a quote that is still open at the end of a script.
 type unclosedError struct {
 	err      error // error of splitting the lines into words
-	from, to int   // numbers of the first and last line of input that the quote spans
+	from, to int   // numbers of the first and the last line of input that the quote spans
 }
 
 func (e *unclosedError) Error() string {
@@ -75,8 +75,8 @@ func (s *scriptReader) Next() (line string, number int, err error) {
 }
 
 // openAfter returns the quote that is open at the end of a line. before is the quote that is open
-// at the beginning of the line. If the line was too long, so that err is set, openAfter relies on
-// the scan of the lineReader.
+// at the beginning of the line. If the line was too long, err is set, and openAfter uses the result
+// of the lineReader's scan instead.
 func (s *scriptReader) openAfter(before, line string, err error) string {
 	if err != nil {
 		return s.in.quotes.open
@@ -113,8 +113,8 @@ type scriptLine struct {
 }
 
 // readAhead reads the lines of a script in a goroutine, one line ahead, so that waiting for the
-// next line can be interrupted. A read itself cannot be interrupted. After ctx is done, the
-// goroutine therefore returns when the current read returns, or lives until the process exits.
+// next line can be interrupted. A read itself cannot be interrupted. After the end of ctx, the
+// goroutine therefore ends only when the current read returns, or when the process exits.
 func readAhead(ctx context.Context, r io.Reader) <-chan scriptLine {
 	out := make(chan scriptLine)
 	go func() {

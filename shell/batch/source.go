@@ -10,7 +10,7 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// Source runs the lines of the script one at a time, for the source command. It calls run for each
+// Source runs the lines of a script one at a time, for the source command. It calls run for each
 // line. It returns an error with the exit status of the first line that failed, or the error that
 // ended the script early.
 func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Context, text string) (cmd string, err error)) error {

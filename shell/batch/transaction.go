@@ -33,7 +33,7 @@ type transaction struct {
 	begun      int // number of the line that contains begin
 	txn        *zkconn.Transaction
 	lines      []*joinedLine
-	failedLine int // number of the first line of a script that failed after begin, or 0 if there is none
+	failedLine int // number of the first script line that failed after begin, or 0 if there is none
 }
 
 // A joinedLine is a line that has been added to a transaction.
@@ -86,8 +86,7 @@ func (t *Transactions) check(ctx context.Context, env *commands.Env, args []stri
 // errNoTransaction is the error of commit and abort if no transaction is open.
 var errNoTransaction = errors.New("no transaction is open; to open one, run: begin")
 
-// errDropped is the error with which the lines of a discarded transaction end. It is never
-// printed.
+// errDropped is the error of each line in a transaction that was discarded. It is never printed.
 var errDropped = errors.New("dropped")
 
 func (t *Transactions) abort(_ context.Context, env *commands.Env, _ []string) error {
@@ -148,7 +147,7 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	return env.Screen.Print(done)
 }
 
-// lastAnswer is an Output that stores the answer of a line, which has only one.
+// lastAnswer is an Output that stores the only answer of a line.
 type lastAnswer struct{ render.Value }
 
 // Print stores the answer v.
@@ -244,7 +243,7 @@ func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, 
 	}
 }
 
-// markFailed records that a line of a script failed with err, unless err is nil. commit then
+// markFailed records the failure err of a script line, unless err is nil. A later commit then
 // fails, because the open transaction is incomplete without that line.
 func (t *Transactions) markFailed(line int, err error) {
 	if err != nil && t.isOpen() && t.open.failedLine == 0 {
@@ -252,8 +251,8 @@ func (t *Transactions) markFailed(line int, err error) {
 	}
 }
 
-// Drop discards the transaction that is still open when the shell ends, and returns an error that
-// reports this. It returns nil if no transaction is open.
+// Drop discards the transaction that is still open when the shell ends. It returns an error that
+// reports this, or nil if no transaction is open.
 func (t *Transactions) Drop() error {
 	if !t.isOpen() {
 		return nil

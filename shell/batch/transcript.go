@@ -28,17 +28,18 @@ type Output interface {
 type Transcript struct {
 	commands.Screen
 	buffered destination // set of the destinations whose parts are buffered
-	json     bool        // the line answers with one JSON value, even if it fails
+	json     bool        // whether the line answers with one JSON value, even if it fails
 	cmd      string      // name of the command, for the JSON value
 	number   int         // number of the line in a script, or 0 if the line is not in a script
 
 	mu           sync.Mutex // guards the fields below
 	parts        []part
-	singleStream bool // the only answer of the line is a stream, which can be printed directly
-	answered     bool // the stream has been printed
+	singleStream bool // whether the only answer of the line is a stream, which can be printed directly
+	answered     bool // whether the stream has been printed
 }
 
-// A destination is the stream that a part of the output goes to, or a set of such streams.
+// A destination is the place to which a part of the output goes. As bits can be combined, it can
+// also be a set of such places.
 type destination uint8
 
 const (
@@ -122,9 +123,9 @@ func (t *Transcript) buffer(p part) bool {
 }
 
 // printsDirectly reports whether a stream is the JSON answer of the line and can be printed at
-// once. If so, it makes the stream end with the error of the command if the command fails. Later
-// failures, such as a lost lock, are reported only on standard error. A Raw stream cannot contain
-// an error, so it cannot be printed at once.
+// once. If so, it makes the stream end with the error of the command, in case the command fails.
+// Later failures, such as a lost lock, are reported only on standard error. A Raw stream cannot
+// contain an error, so it cannot be printed at once.
 func (t *Transcript) printsDirectly(v *render.Stream) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

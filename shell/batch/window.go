@@ -14,7 +14,7 @@ import (
 type window struct {
 	b        *Batch
 	ctx      context.Context   // context of the lines
-	pending  chan *pendingLine // lines that have started but have not been taken by the printer, oldest first
+	pending  chan *pendingLine // lines that have started but that the printer has not taken yet, oldest first
 	printed  chan struct{}     // receives a value after a line has been printed; capacity 1
 	stopped  chan struct{}     // closed when no further line may start
 	jobs     chan func()       // passes work to the idle goroutines of earlier lines
@@ -23,11 +23,11 @@ type window struct {
 	group    *group         // nil unless the batch stops at its first error
 
 	quotasEnsemble zkconn.Ensemble // ensemble that quotas refers to; zero if quotas is unknown
-	quotas         bool            // the ensemble has quotas
+	quotas         bool            // whether the ensemble has quotas
 
 	mu        sync.Mutex // guards the fields below
 	unprinted int        // number of lines that have started but have not been printed
-	places    int        // current limit of unprinted, adapted to the size of the answers
+	places    int        // current maximum of unprinted, adapted to the size of the answers
 	limit     int        // maximum value of places
 }
 
@@ -53,7 +53,7 @@ func newWindow(ctx context.Context, b *Batch) *window {
 	w.places = min(firstWindow, w.limit)
 	w.pending = make(chan *pendingLine, w.limit)
 	if w.group == nil { // a group prints its lines itself
-		w.printing.Go(w.printer.run) // returns when close has closed pending
+		w.printing.Go(w.printer.run) // ends when close has closed pending
 	}
 	return w
 }
@@ -78,8 +78,8 @@ func (w *window) accepts(p *pendingLine, size int) bool {
 		!(p.line.Has(commands.Destroys) && w.b.env.Saver != nil)
 }
 
-// continuesUnfenced reports whether the script continues with later lines after a line fails
-// because its lock was lost (-k). Such lines must not be in flight together.
+// continuesUnfenced reports whether the script continues after a line fails because its lock was
+// lost (-k). Its lines must then not be in flight together.
 func (w *window) continuesUnfenced() bool {
 	if !w.b.opts.KeepGoing {
 		return false
@@ -150,7 +150,7 @@ func (w *window) start(ctx context.Context, p *pendingLine, alone bool) (sent, d
 	p.trip, p.ended, p.err = trip, ended, nil
 	p.out.reset(toOutput | toJSON | toNote | toAlert)
 	env := p.out.Env(w.b.env, p.line, p.priorErr)
-	w.goReuse(func() { // returns when the command has ended; the printer waits for that
+	w.goReuse(func() { // ends when the command has ended, for which the printer waits
 		defer close(ended)
 		p.err = asEndedError(p.number, run(trip.Context(ctx), env, p.line))
 		trip.Hold(env.Session)
@@ -159,8 +159,7 @@ func (w *window) start(ctx context.Context, p *pendingLine, alone bool) (sent, d
 }
 
 // goReuse calls do in a goroutine. It reuses an idle goroutine that has run an earlier line,
-// because the stack of such a goroutine has already grown. All these goroutines return after
-// close.
+// because the stack of such a goroutine has already grown. All these goroutines end after close.
 func (w *window) goReuse(do func()) {
 	select {
 	case w.jobs <- do:
@@ -193,7 +192,7 @@ func (w *window) reserve(p *pendingLine) bool {
 // the size of the line's answer. The printer calls it.
 func (w *window) release(p *pendingLine) {
 	p.trip.Printed()
-	p.out.reset(0) // frees the output, even if the goroutine of the line still refers to the transcript
+	p.out.reset(0) // free the output, even if the goroutine of the line still refers to the transcript
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unprinted--
@@ -225,7 +224,7 @@ func (w *window) busy() bool {
 	return w.unprinted > 0 || w.group.busy()
 }
 
-// stop ends the batch: no further line starts. The printer calls it.
+// stop ends the batch, so that no further line starts. The printer calls it.
 func (w *window) stop() { close(w.stopped) }
 
 func (w *window) isStopped() bool { return isClosed(w.stopped) }
@@ -238,7 +237,7 @@ func (w *window) oneByOne() bool {
 }
 
 // startOneByOne makes every further line wait for the answer to the previous one. It returns the
-// number of lines that have started after the line being printed. The printer calls it.
+// number of lines that were started after the line that is being printed. The printer calls it.
 func (w *window) startOneByOne() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,9 +20,9 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// ErrInterrupted, ErrQuitKey and ErrTerminated are the causes with which the context of a line can
-// be cancelled. SignalCause returns the right one for a signal. ErrQuit is the error of a line
-// that ends the shell.
+// ErrInterrupted, ErrQuitKey and ErrTerminated are causes with which the context of a line can be
+// cancelled; SignalCause returns the cause for a signal. ErrQuit is the error of a line that ends
+// the shell.
 var (
 	ErrInterrupted = line.ErrInterrupted
 	ErrQuitKey     = fmt.Errorf("%w by Ctrl-\\", ErrInterrupted)
@@ -30,7 +30,8 @@ var (
 	ErrQuit        = errors.New("quit")
 )
 
-// SignalCause returns the cause to use when a signal cancels a context.
+// SignalCause returns the cause with which to cancel a context because of the signal
+// sig.
 func SignalCause(sig os.Signal) error {
 	switch sig {
 	case os.Interrupt:
@@ -42,7 +43,7 @@ func SignalCause(sig os.Signal) error {
 }
 
 // UnknownCommand is the error of a line whose first word is not the name of a command. Hint
-// suggests other names, and may be empty.
+// suggests similar names, or is empty.
 type UnknownCommand struct{ Name, Hint string }
 
 func (e UnknownCommand) Error() string {
@@ -71,8 +72,8 @@ func (e *WriteError) Error() string { return "cannot write the output: " + e.cau
 func (e *WriteError) Unwrap() error { return e.cause }
 
 // Unread reports whether err, an error from printing, means that the reader has closed the output.
-// A streamed answer is read from a server while it is printed, and a lost connection can cause the
-// same system error as a closed pipe. Unread therefore excludes connection loss.
+// An answer can be read from a server while it is printed, and a lost connection can cause the same
+// system error as a closed pipe. Unread therefore returns false after a connection loss.
 func Unread(err error) bool { return peer.Unread(err) && !errors.Is(err, zkconn.ConnectionLoss) }
 
 // readerClosed reports whether err is a WriteError that was caused by the reader closing the

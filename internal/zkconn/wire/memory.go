@@ -115,9 +115,9 @@ func (k *Conn) requestFor(xid int32) (req *Request, size int) {
 	return nil, 0
 }
 
-// replyLimit returns the limit for the size of the reply to a request, in bytes, and a hint for
-// the user on how to raise it. size is the size of the request. If req is nil, the reply is a
-// watch event.
+// replyLimit returns the maximum size of the reply to the request req, in bytes. raise is a hint
+// for the user on how to raise that limit. size is the size of the request. If req is nil, the
+// reply is a watch event.
 func (k *Conn) replyLimit(req *Request, size int) (limit int, raise string) {
 	const option = "; to raise the limit, set --max-request"
 	switch {

@@ -6,15 +6,13 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// errMoved ends a connection whose session is attached to another server. The server then rejects
-// every write on this connection with the code SessionMoved. It should close the connection, too.
-// But if the write was a multi, ZooKeeper 3.4 and 3.5 keep the connection open, and return the
-// code in the answer to each operation (ZOOKEEPER-2886). So zksh ends the connection, and the
-// session continues on the next one.
+// errMoved ends a connection whose session has moved to another server. In this state, the server
+// rejects every write with the code SessionMoved. It should also close the connection. But after a
+// multi, ZooKeeper 3.4 and 3.5 keep the connection open, and return the code in the answer to each
+// operation (ZOOKEEPER-2886). Therefore zksh ends the connection itself.
 var errMoved = Fault{Text: "the session has moved to another server"}
 
-// multiError is the number in place of the opcode in the answer to a rejected operation of a
-// multi.
+// multiError takes the place of the opcode in the answer to a rejected operation of a multi.
 const multiError = -1
 
 // movedAway reports whether the reply r rejects a request because the session has moved. The
@@ -36,10 +34,10 @@ func movedAway(op int32, r Reply) bool {
 }
 
 // moved ends the connection because the answer r to the pending request req has the code
-// SessionMoved. A single request gets that code as its reply. If req consists of several
-// requests, which are reads, some answers are still missing, so all of them fail with the
-// connection. The connection ends before the caller gets the reply, so that nothing else is sent
-// on it.
+// SessionMoved. A single request gets that code as its reply. If req consists of several requests,
+// which are always reads, all of them fail with the connection, because some answers are still
+// missing. The connection ends before the caller gets the reply, so that nothing else is sent on
+// it.
 func (k *Conn) moved(req *Request, r Reply) error {
 	if req.parts == nil {
 		k.mu.Lock()

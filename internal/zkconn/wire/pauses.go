@@ -19,8 +19,8 @@ const (
 	pauseJitter = shortPause / 2
 )
 
-// pause waits before the next pass over the servers, for the time that delay returns. The wait
-// becomes shorter if a connection becomes urgent meanwhile.
+// pause waits before the next pass over the servers. delay determines how long. If a connection
+// becomes urgent in the meantime, pause shortens the wait.
 func (h *hosts) pause() {
 	begin := time.Now()
 	for {
@@ -53,8 +53,8 @@ func (h *hosts) delay() time.Duration {
 	return min(shortPause<<min(n-1, 10), longPause) - rand.N(pauseJitter)
 }
 
-// expedite makes a running pause check again whether a connection is urgent, which shortens the
-// pause.
+// expedite makes a running pause check again whether a connection is urgent. If it is, the pause
+// becomes shorter.
 func (h *hosts) expedite() {
 	select {
 	case h.hurry <- struct{}{}:
@@ -63,8 +63,8 @@ func (h *hosts) expedite() {
 }
 
 // urgent reports whether a connection is needed without delay, because something depends on the
-// session or waits for it. It returns false once the session has probably expired: a delay does
-// no more harm then, and servers that have been down for long are tried less often.
+// session or waits for it. It returns false once the session has probably expired, because a delay
+// then does no more harm. As a result, servers that have been down for long are tried less often.
 func (l *Link) urgent() bool {
 	if l.guards.Load() == 0 && !l.handler.Relies() {
 		return false

@@ -11,8 +11,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// cutShort returns err, or io.ErrUnexpectedEOF if the stream ended in the middle of a frame.
-// bytesRead is the number of bytes of the frame that were read before.
+// cutShort returns io.ErrUnexpectedEOF in place of err if the stream ended in the middle of a
+// frame, and err otherwise. bytesRead is the number of bytes of the frame that were read before the
+// error.
 func cutShort(err error, bytesRead int) error {
 	if bytesRead > 0 && errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -20,8 +21,8 @@ func cutShort(err error, bytesRead int) error {
 	return err
 }
 
-// frame reads one frame and handles it. If the frame is for go-zookeeper, frame returns it
-// together with its length prefix, and otherwise nil.
+// frame reads one frame and handles it. If the frame is for go-zookeeper, frame returns it together
+// with its length prefix. Otherwise, it returns nil.
 func (k *Conn) frame() ([]byte, error) {
 	peeked, err := k.r.Peek(4)
 	if err != nil {
@@ -73,9 +74,9 @@ func (k *Conn) frameBuffer(n int) []byte {
 	return f
 }
 
-// demultiplex handles the frame f. It returns nil if f is the answer to a request of zksh.
-// Otherwise it returns f, which is for go-zookeeper: the answer to one of its requests or pings,
-// or an event.
+// demultiplex handles the frame f. If f is the answer to a request of zksh, it returns nil.
+// Otherwise, f is for go-zookeeper, and demultiplex returns f. Such a frame is an event, or the
+// answer to a ping or a request of go-zookeeper.
 func (k *Conn) demultiplex(f []byte) ([]byte, error) {
 	d := jute.NewDecoder(f[4:])
 	xid, zxid, code := d.Int(), d.Long(), d.Int()
@@ -154,8 +155,8 @@ func (k *Conn) answered(xid int32, r Reply) error {
 
 // sessionOver ends the session and the connection after a server has answered req with the code
 // SessionExpired. The server would close the connection, or answer every request with that code.
-// left is the number of answers to req that are missing. If all have arrived, req is no longer
-// pending, so die does not end it, and sessionOver must.
+// left is the number of answers to req that are missing. If none are missing, req is no longer
+// pending, so sessionOver ends it itself. Otherwise, die does.
 func (k *Conn) sessionOver(req *Request, left int, r Reply) error {
 	why := Fault{Text: "the server reported that the session has expired"}
 	current := k.l.current(k) // there can be no newer connection before this goroutine returns
@@ -169,9 +170,9 @@ func (k *Conn) sessionOver(req *Request, left int, r Reply) error {
 	return why
 }
 
-// awaited finds the request that the answer with this xid is for. It returns the index of the
-// request in pending, nearly always 0, and the index of the frame in the request. If there is no
-// such request, i is -1. The caller must hold mu.
+// awaited finds the request that is answered by a reply with this xid. It returns the index of the
+// request in pending, which is nearly always 0, and the index of the frame within the request. If
+// there is no such request, i is -1. The caller must hold mu.
 func (k *Conn) awaited(xid int32) (i, frame int) {
 	for i, req := range k.pending {
 		if frame, is := req.awaits(xid); is {
@@ -181,8 +182,8 @@ func (k *Conn) awaited(xid int32) (i, frame int) {
 	return -1, 0
 }
 
-// pinged records that the oldest unanswered ping was answered, and returns the send time of the
-// ping, or a zero time if there is no such ping.
+// pinged records that the oldest unanswered ping was answered, and returns the send time of that
+// ping. It returns the zero time if no ping was unanswered.
 func (k *Conn) pinged() (sent time.Time) {
 	k.mu.Lock()
 	if len(k.pings) > 0 {
@@ -197,10 +198,10 @@ func (k *Conn) pinged() (sent time.Time) {
 	return sent
 }
 
-// stalled returns a Fault if the server answers pings, but has not answered any request of zksh
-// for the session timeout. It is called for every frame that is for go-zookeeper, so at least for
-// each answer to a ping. If the server does not answer pings either, go-zookeeper's read deadline
-// ends the connection.
+// stalled returns a Fault if the server answers pings, but has not answered any request of zksh for
+// the session timeout. It is called for every frame that is for go-zookeeper, which includes each
+// answer to a ping. If the server does not answer pings either, go-zookeeper's read deadline ends
+// the connection.
 func (k *Conn) stalled() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

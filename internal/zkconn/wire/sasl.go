@@ -9,13 +9,13 @@ import (
 	"github.com/zksh/zksh/internal/secure"
 )
 
-// maxSASL is the limit for a SASL token from the server, in bytes. Tokens of DIGEST-MD5 have a
-// few hundred bytes.
+// maxSASL is the maximum size of a SASL token from the server, in bytes. Tokens of DIGEST-MD5 have
+// a few hundred bytes.
 const maxSASL = 64 << 10
 
-// authenticate authenticates with SASL, if that is configured. It must be called right after the
-// connect reply, before go-zookeeper has read it: until then go-zookeeper sends nothing, not even
-// pings.
+// authenticate authenticates with SASL, if that is configured. It must be called directly after the
+// connect reply, before go-zookeeper has read that reply. Until then, go-zookeeper sends nothing,
+// not even pings.
 func (k *Conn) authenticate() error {
 	s := k.l.cfg.Secure.SASL
 	if s == nil {
@@ -32,7 +32,8 @@ func (k *Conn) authenticate() error {
 	return err
 }
 
-// errDuringSASL is wrapped by the error of a connection that ended during SASL authentication.
+// errDuringSASL is the error of a connection that ended during SASL authentication. Other errors
+// wrap it.
 var errDuringSASL = errors.New("the connection ended during SASL authentication")
 
 // exchange sends a SASL token and returns the token with which the server answers. It waits at
@@ -66,7 +67,7 @@ func (k *Conn) exchange(xid int32, token []byte) ([]byte, error) {
 	}
 	d := jute.NewDecoder(frame)
 	got := d.Int()
-	d.Long() // zxid
+	d.Long() // skip the zxid
 	code := d.Int()
 	switch {
 	case d.Err() == nil && got != xid:

@@ -17,7 +17,7 @@ type Request struct {
 	Op      int32           // the opcode
 	Frames  []byte          // the encoded frames, with space for the xids; nil once sent
 	Several int             // number of requests that are sent together; 0 for a single request
-	Newer   int32           // the opcode newer than ZooKeeper 3.4 that the request needs, see trial.go; 0 if none
+	Newer   int32           // opcode of this request that is newer than ZooKeeper 3.4 (see trial.go); 0 if there is none
 	Held    Held
 
 	// Answered is called for each answer, with the index of its frame among the Frames. It
@@ -44,15 +44,15 @@ type Reply struct {
 	Parts []Part // the answers, if the Request is several requests
 
 	Err    error // reason why there is no answer; nil if there is one
-	Sent   bool  // if Err is set: the request was sent, so it may have taken effect
-	Broken bool  // if Err is set: true if the connection has ended, false if Request.Context has ended
-	HungUp bool  // the request is a trial that the server did not answer; see trial.go
+	Sent   bool  // whether the request was sent, and so may have taken effect; only if Err is set
+	Broken bool  // whether the connection has ended, rather than Request.Context; only if Err is set
+	HungUp bool  // whether the request is a trial that the server did not answer (see trial.go)
 	Size   int   // size of the request in bytes, if Sent is true
 }
 
 // A Part is the answer to one of several requests that were sent together.
 type Part struct {
-	here bool // the answer has arrived
+	here bool // whether the answer has arrived
 	Code int32
 	Body []byte
 }
@@ -61,14 +61,14 @@ type Part struct {
 // accepts only such requests before authentication.
 func (r *Request) authenticates() bool { return r.Op == jute.OpAuth }
 
-// awaits reports whether the answer with this xid is for r. If so, it also returns the index of
-// the frame in r that is answered.
+// awaits reports whether the reply with this xid is for r. If so, index is the index of the
+// answered frame in r.
 func (r *Request) awaits(xid int32) (index int, is bool) {
 	index = int((xid - xidBase - r.first) & (xidBase - 1))
 	return index, index == 0 && r.parts == nil || index < len(r.parts) && !r.parts[index].here
 }
 
-// put records the answer to the frame of r that has this index.
+// put records the answer to a frame of r. index is the index of that frame.
 func (r *Request) put(index int, answer Reply) {
 	r.left--
 	if r.parts != nil {
@@ -76,14 +76,15 @@ func (r *Request) put(index int, answer Reply) {
 	}
 }
 
-// keptFrames is the largest size of a send buffer that a Conn keeps for reuse, in bytes.
+// keptFrames is the largest send buffer that a Conn keeps for reuse, in bytes.
 const keptFrames = 256 << 10
 
 // writeTimeout returns how long a write may take before the connection counts as dead: two thirds
 // of the session timeout, as in other clients.
 func (l *Link) writeTimeout() time.Duration { return l.Status().Patience * 2 / 3 }
 
-// write writes p to the TCP connection, within writeTimeout. The caller must hold wmu.
+// write writes p to the TCP connection. It fails if that takes longer than writeTimeout. The caller
+// must hold wmu.
 func (k *Conn) write(p []byte) error {
 	if err := k.tcp.SetWriteDeadline(time.Now().Add(k.l.writeTimeout())); err != nil {
 		return err
@@ -115,12 +116,12 @@ func (k *Conn) Send(requests ...*Request) {
 func (k *Conn) flush() {
 	if !k.writing && !k.frozen && (k.probe || !k.doubt && k.sendable() > 0) {
 		k.writing = true
-		go k.drain() // returns when the queue is empty; each write ends at its deadline, or with the connection
+		go k.drain() // ends when the queue is empty; each write ends at its deadline, or with the connection
 	}
 }
 
-// Withdraw removes a request from the queue and ends it with cause, unless it has been sent
-// already.
+// Withdraw removes the request r from the queue, and ends it with the error cause. It does nothing
+// if r has already been sent.
 func (k *Conn) Withdraw(r *Request, cause error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -128,15 +129,15 @@ func (k *Conn) Withdraw(r *Request, cause error) {
 		k.queue = slices.Delete(k.queue, i, i+1)
 		r.End(Reply{Err: cause})
 	}
-	if r == k.trial { // otherwise a server that does not answer the trial would block all other requests
+	if r == k.trial { // otherwise, a server that does not answer the trial would block all other requests
 		k.trial = nil
 	}
 	k.flush()
 }
 
-// drain writes all queued requests with one write, and repeats that until the queue is empty. If
-// a write fails, it closes the connection, which also ends the reading. If the server has closed
-// the connection, drain leaves this end open, because earlier answers can still be read.
+// drain repeatedly sends all queued requests with one write, until the queue is empty. If a write
+// fails, it closes the connection, which also ends the reading. But if the server has closed the
+// connection, drain leaves this end open, because earlier answers can still be read.
 func (k *Conn) drain() {
 	for {
 		k.wmu.Lock()
@@ -149,7 +150,7 @@ func (k *Conn) drain() {
 		k.wmu.Unlock()
 		switch {
 		case peer.Cut(err):
-			return // writing stays true, so that no other goroutine writes
+			return // writing remains true, so that no other goroutine writes
 		case err != nil:
 			k.die(err)
 			k.tcp.Close()
@@ -158,9 +159,8 @@ func (k *Conn) drain() {
 }
 
 // take returns the frames of the queued requests that can be sent now, and counts the requests as
-// sent. It returns nil if there are none, which ends drain. It fails requests whose context has
-// ended instead: no goroutine waits for their answers, and callers may rely on the fact that
-// these requests are not sent.
+// sent. It returns nil if there are none, which ends drain. A request whose context has ended fails
+// instead. No goroutine waits for its answer, and callers may rely on the fact that it is not sent.
 func (k *Conn) take() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -2,9 +2,10 @@ package wire
 
 import "time"
 
-// An Epoch is the number of one session of a Link, counted from 0. It changes when a server
-// reports that the session is over, by the code SessionExpired or by the connect reply: one
-// without a session, with a timeout of 0, or with another session than the requested one.
+// An Epoch is the number of one session of a Link, counted from 0. It increases when a server
+// reports that the session is over: by the code SessionExpired, or by a connect reply that has no
+// session, a timeout of 0, or another session than the requested one.
+//
 // Everything that depends on a session (locks, watches, ephemeral znodes, transactions, requests
 // that wait for a connection) belongs to the epoch in which it began, and ends with it.
 type Epoch int
@@ -22,7 +23,7 @@ func (l *Link) established(k *Conn, w welcome) {
 	l.lastSent = k.Asked
 	l.sample(time.Since(k.Asked))
 	l.attempts, l.searching, l.counted = nil, false, time.Time{}
-	if k.died() { // if k dies after this check, lost waits for mu and resets cur
+	if k.died() { // if k dies after this check, the method lost waits for mu and resets cur
 		return
 	}
 	l.cur, k.ReadOnly = k, w.readOnly
@@ -88,17 +89,17 @@ func (l *Link) expired() bool {
 		return false
 	}
 	l.endEpoch()
-	l.hosts.reset() // a server answered, so the next pass starts without delay
+	l.hosts.reset() // a server has answered, so the next pass starts without delay
 	return true
 }
 
 // replaced ends the epoch if the connect reply w grants another session than the current one. The
 // caller must hold mu.
 //
-// ClickHouse Keeper answers each reconnect in this way. zksh uses the session in the reply: the
-// server created it for this connection, and nothing was sent in it yet. The old session is lost,
-// with everything in it. Such a server may have deleted the ephemeral znodes when the connection
-// was lost. So from then on zksh assumes that the ensemble ends each session with its connection.
+// ClickHouse Keeper answers each reconnect in this way. The new session was created for this
+// connection, so zksh uses it. The old session is lost, and its ephemeral znodes may have been
+// deleted when the connection was lost. From then on, zksh therefore assumes that the ensemble ends
+// each session together with its connection.
 func (l *Link) replaced(w welcome) {
 	if l.id != 0 && w.id != l.id {
 		l.Tie()

@@ -40,8 +40,8 @@ func (k *Conn) noteTrial(req *Request) {
 	}
 }
 
-// endTrial is called when req has been answered with this code. If req is the trial, endTrial
-// records the result and sends the waiting requests.
+// endTrial is called when the request req has been answered with the error code code. If req is the
+// trial, endTrial records the result and sends the waiting requests.
 func (k *Conn) endTrial(req *Request, code int32) {
 	k.mu.Lock()
 	passed := req == k.trial && code != Unimplemented
@@ -66,9 +66,9 @@ func (k *Conn) Passed(op int32) bool {
 	return k.passed[op]
 }
 
-// lostTrial returns the trial if it is the probable reason why the connection ended: it is the
-// only request without an answer, and the server closed the connection, or answered only pings
-// until zksh did. Otherwise it returns nil. The caller must hold mu.
+// lostTrial returns the trial if it is the probable reason why the connection ended, and nil
+// otherwise. The trial must be the only request without an answer. In addition, the server must
+// have closed the connection, or answered only pings until zksh closed it. The caller must hold mu.
 func (k *Conn) lostTrial(cause error) *Request {
 	fault, _ := errors.AsType[Fault](cause)
 	hungUp := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) || peer.Cut(cause) || fault.Silent
