@@ -200,7 +200,7 @@ type matcher struct {
 // batch is a group of znodes whose data and ACLs are requested together.
 type batch struct {
 	paths      []string
-	unreadable []bool        // whether the znode of each path has been reported as unreadable
+	unreadable []bool        // whether the znode at each path has been reported as unreadable
 	bytes      int           // total size of the znodes' data
 	data       zktree.Answer // nil if no condition depends on the data
 	acl        zktree.Answer // nil if no condition depends on the ACL

@@ -9,7 +9,7 @@ import (
 	"github.com/zksh/zksh/internal/cluster"
 )
 
-// ensembleGroup is the help heading of the commands about the servers.
+// ensembleGroup is the heading under which the help lists commands about the servers.
 const ensembleGroup = "Ensemble"
 
 var serversCommand = &commands.Command{

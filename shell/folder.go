@@ -64,9 +64,9 @@ func (f *folder) resolve(path string) string {
 	return path
 }
 
-// below resolves the relative path rel against the folder base. In rel, ~ is the root and .. is
-// the parent. An absolute path is returned unchanged. below does not check whether the result is a
-// valid path.
+// below returns the path that rel names, relative to the folder base. In rel, ~ is the root and ..
+// is the parent. If rel is absolute, it is returned unchanged. below does not check whether the
+// result is a valid path.
 func below(base, rel string) string {
 	if rel == "" || rel[0] == '/' {
 		return rel

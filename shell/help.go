@@ -46,8 +46,8 @@ func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 }
 
 // search returns the commands and topics that are about a word, and the names of others that only
-// mention it. If none is about the word, search returns those that mention it as the main result.
-// If topicsOnly is true, it ignores commands.
+// mention it. If no command or topic is about the word, those that mention it become the main
+// result. If topicsOnly is true, search ignores commands.
 func (s *Shell) search(word string, topicsOnly bool) overview {
 	var o, mention overview
 	o.topics, mention.topics = manual.About(word)
@@ -75,8 +75,8 @@ func isHelp(v render.Value) bool {
 	return false
 }
 
-// topics maps each topic of the manual to the names of its commands. A command whose name is also
-// a topic belongs to that topic, and is not listed.
+// topics maps each topic of the manual to the names of its commands. A command whose name is also a
+// topic belongs to that topic and need not be listed.
 var topics = map[string]string{
 	"configuration": "config connect",
 	"keyboard":      "cd clear edit history pwd redo",
@@ -104,8 +104,8 @@ func topicOf(c *commands.Command) string {
 	return ""
 }
 
-// Reference returns the help command that prints the page of a topic, or an empty string if topic
-// is empty.
+// Reference returns the command line that prints the page of a topic, such as "help locks". It
+// returns an empty string if topic is empty.
 func Reference(r *commands.Registry, topic string) string {
 	switch {
 	case topic == "":

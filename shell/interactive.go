@@ -27,8 +27,9 @@ type interactive struct {
 	status int // exit status of the last line
 }
 
-// Editor returns a line editor for the terminal that in and out refer to. It reads TERM and
-// NO_COLOR with getenv. If there is a history file, the user can recall the lines in it.
+// Editor returns a line editor for the terminal to which in and out are connected. It reads the
+// variables TERM and NO_COLOR with getenv. If there is a history file, the user can recall the
+// lines in it.
 func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor {
 	var earlier []string
 	if s.cfg.History != nil {
@@ -42,8 +43,8 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 	return line.New(in, out, getenv, line.Assistant{Open: syntax.OpenQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
 }
 
-// RunEditor runs the lines that a person types, until they quit, input ends or ctx is done. It
-// then shuts the shell down, closes the editor, and returns the exit status of the last line.
+// RunEditor runs the lines that a person types, until the person quits, input ends or ctx is done.
+// It then shuts the shell down, closes the editor, and returns the exit status of the last line.
 func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	defer s.restoreTerminalOnPanic()
 	h := &interactive{s: s, editor: e}
@@ -59,7 +60,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	ctx, stop := context.WithCancelCause(ctx)
 	s.screen.pager, s.screen.manuals = s.newPager(ctx, s.cfg.Pager), s.newPager(ctx, s.cfg.ManualPager)
 	var watching sync.WaitGroup
-	watching.Go(func() { // returns when stop is called below
+	watching.Go(func() { // ends when stop is called below
 		defer s.restoreTerminalOnPanic()
 		s.noteTLS(ctx)
 		s.watchEvents(ctx)
@@ -126,7 +127,7 @@ func (h *interactive) readLines(ctx context.Context) {
 			return
 		}
 		h.s.completer.nodes.expireAll()
-		if interrupted || errors.Is(err, line.ErrInterrupted) { // drop the remaining lines of a paste
+		if interrupted || errors.Is(err, line.ErrInterrupted) { // discard the remaining lines of a paste
 			h.editor.Discard()
 		}
 		err = errors.Join(err, h.s.showEvents())
@@ -141,16 +142,16 @@ func (h *interactive) readLines(ctx context.Context) {
 	}
 }
 
-// beginLine records that a line is running. Until endLine is called, only the error of that line
-// reports that no server can be reached.
+// beginLine records that a line is running. If no server can be reached while it runs, the shell
+// does not print that separately, because the error of the line usually says so.
 func (s *Shell) beginLine() {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
 	s.lineRunning = true
 }
 
-// endLine records that the line has finished with the error lineErr. If no server can be reached,
-// endLine prints the reason, unless lineErr already contains it.
+// endLine records that the line has finished with the error lineErr, or nil. If no server can be
+// reached, endLine prints the reason, unless lineErr already contains it.
 func (s *Shell) endLine(lineErr error) {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()
@@ -180,7 +181,7 @@ func (h *interactive) remember(line string) {
 	}
 }
 
-// maxFolderWidth is the maximum width of the current folder in the prompt, in columns.
+// maxFolderWidth is the maximum width of the current folder in the prompt, in terminal columns.
 const maxFolderWidth = 24
 
 // prompt returns a prompt like zkCli's, with the connect string or the name of the cluster, the
@@ -241,7 +242,7 @@ func (*interactive) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	switch {
 	case errors.Is(err, exit.ErrInterrupted):
-		return []string{"\n" + err.Error()} // begin a new line, because the terminal has echoed ^C
+		return []string{"\n" + err.Error()} // start a new line, because the terminal has echoed ^C
 	case errors.As(err, &usage) && usage.Command != nil:
 		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Examples[0]}
 	}
@@ -252,8 +253,8 @@ func (h *interactive) number() int { return h.s.number }
 
 func (*interactive) shows(zkconn.Event) bool { return true }
 
-// expired prints that the session has expired. It prints the error immediately, because no running
-// command may be able to return it.
+// expired prints that the session has expired, and returns nil. It prints the error immediately,
+// because there may be no running command that could return it.
 func (h *interactive) expired(e expiredError) error {
 	h.s.screen.complain(e.Error())
 	return nil

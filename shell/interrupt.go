@@ -25,15 +25,15 @@ func (abandonedError) Error() string {
 	return "zksh exited while a command was still running; the outcome of the command is unknown"
 }
 
-// Unwrap returns the error that determines the exit status of the shell.
+// Unwrap returns ErrInterrupted, which determines the exit status of the shell.
 func (abandonedError) Unwrap() error { return exit.ErrInterrupted }
 
 // runInterruptible calls do, and cancels its context when Ctrl-C is pressed or the context of the
 // shell is done. It returns the error of do and reports whether Ctrl-C was pressed.
 //
-// If do does not return within stopTimeout after its context was cancelled, runInterruptible
-// abandons it: at the next Ctrl-C, or at once if the context of the shell is done. It then stores
-// the work in s.abandoned for shutDown, and returns the reason as its error.
+// If do does not return within stopTimeout after its context was cancelled, runInterruptible may
+// abandon it: at the next Ctrl-C, or at once if the context of the shell is done. It then stores
+// the call in s.abandoned, so that shutDown can wait for it, and returns the reason as its error.
 //
 // Work is never abandoned while a program runs under a lock. The program has received the signal
 // too, and zksh must hold the lock until the program has terminated.
@@ -49,7 +49,7 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 	defer cancel(nil)
 	s.screen.noteInterrupt() // clears the record of an earlier interrupt
 	w := &work{ended: make(chan struct{})}
-	go func() { // returns when do has returned; this function or awaitAbandoned waits for that
+	go func() { // ends when do has returned, which this function or awaitAbandoned waits for
 		defer s.restoreTerminalOnPanic()
 		w.err = do(ctx)
 		close(w.ended)
@@ -98,7 +98,8 @@ const abandonedTimeout = 500 * time.Millisecond
 
 // awaitAbandoned waits for abandoned work and returns its error. The session has been closed, so
 // requests in flight fail and no new ones reach a server. If the work does not stop within
-// abandonedTimeout, awaitAbandoned mutes the screen, and the work ends when the process exits.
+// abandonedTimeout, awaitAbandoned mutes the screen and returns. The work then ends when the
+// process exits.
 func (s *Shell) awaitAbandoned() error {
 	if s.abandoned == nil {
 		return nil
@@ -115,7 +116,7 @@ func (s *Shell) awaitAbandoned() error {
 func (s *Shell) guarding() bool { return s.cfg.Locks != nil && s.cfg.Locks.Guarding() }
 
 // takeInterrupt reports whether Ctrl-C was pressed and has not been handled yet. It discards that
-// Ctrl-C.
+// Ctrl-C, so the caller must handle it.
 func (s *Shell) takeInterrupt() bool {
 	select {
 	case <-s.cfg.Interrupts:
@@ -131,7 +132,7 @@ func (s *Shell) takeInterrupt() bool {
 func (s *Shell) restoreTerminalOnPanic() {
 	if p := recover(); p != nil {
 		if e := s.screen.editor; e != nil {
-			_ = e.Close() // the Go runtime reports the panic, so this error is not needed
+			_ = e.Close() // ignore the error, because the Go runtime reports the panic
 		}
 		panic(p)
 	}

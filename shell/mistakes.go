@@ -11,11 +11,11 @@ import (
 	"github.com/zksh/zksh/shell/syntax"
 )
 
-// A mistake describes syntax that is common in other shells, but has a different meaning in zksh.
+// A mistake is a use of syntax that is common in other shells but has a different meaning in zksh.
 // zksh explains the mistake only if the line fails.
 type mistake struct {
 	text          string // explanation for the user
-	replacesError bool   // the explanation replaces a usage error, because that would be misleading
+	replacesError bool   // whether the explanation replaces a usage error, which would be misleading
 }
 
 // mistakeIn returns the first common mistake in a line, or nil if there is none.

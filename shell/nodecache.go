@@ -25,7 +25,7 @@ type nodeCache struct {
 	pending sync.WaitGroup
 
 	mu       sync.Mutex                    // guards the fields below
-	epoch    string                        // session that the entries belong to, as returned by source.Epoch
+	epoch    string                        // session to which the entries belong, as returned by source.Epoch
 	entries  map[string]*nodeEntry         // keyed by path, or by path plus "/" for whether the znode has children
 	names    int                           // total number of names in all entries
 	inFlight int                           // number of requests in flight
@@ -47,18 +47,18 @@ type nodeSource interface {
 // A nodeEntry caches the answer to one request.
 type nodeEntry struct {
 	names    []string
-	answered bool      // an answer has arrived
+	answered bool      // whether an answer has arrived
 	lastUsed time.Time // time of the last lookup
 	expires  time.Time // time after which a lookup sends a new request
-	inFlight bool      // a request is in flight
-	stale    bool      // a command may have changed the znode after the request in flight was sent
+	inFlight bool      // whether a request is in flight
+	stale    bool      // whether a command may have changed the znode after the request in flight was sent
 }
 
 // Limits of a nodeCache.
 const (
 	nodeTimeout   = 5 * time.Second  // timeout of a request
 	nodeTTL       = 2 * time.Second  // minimum lifetime of an entry
-	nodeShare     = 20               // lifetime of an entry as a multiple of its request's duration, if that exceeds nodeTTL
+	nodeShare     = 20               // minimum lifetime of an entry, as a multiple of the duration of its request
 	typingTimeout = 30 * time.Second // time after the last key at which expired entries are no longer refreshed
 	maxAsking     = 4                // maximum number of requests in flight
 	maxEntries    = 64
@@ -85,7 +85,7 @@ func (c *nodeCache) close() {
 func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wanted.path != path || c.wanted.prefix != prefix { // otherwise the same line is only being redrawn
+	if c.wanted.path != path || c.wanted.prefix != prefix { // if they are equal, the same line is only being redrawn
 		c.wanted.path, c.wanted.prefix, c.lastKey = path, prefix, time.Now()
 	}
 	e := c.lookup(path, c.source.Names)
@@ -116,9 +116,9 @@ func (c *nodeCache) hasChildren(path string) (yes, known bool) {
 	return len(e.names) > 0, e.answered && !e.inFlight
 }
 
-// lookup returns the entry with the given key. If there is none or it has expired, lookup sends a
-// request by calling ask in the background. It returns nil if there is no session or the path is
-// invalid. The caller must hold mu.
+// lookup returns the entry with the given key. If there is none, or if it has expired, lookup sends
+// a request by calling ask in the background. It returns nil if there is no session, or if the path
+// is invalid. The caller must hold mu.
 func (c *nodeCache) lookup(key string, ask listFunc) *nodeEntry {
 	if epoch := c.source.Epoch(); epoch != c.epoch {
 		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
@@ -203,7 +203,7 @@ func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string
 	e.answered = true
 	c.names += len(names) - len(e.names)
 	e.names = names
-	ttl := min(max(nodeTTL, nodeShare*took), typingTimeout/2) // so that the entry expires while the user still counts as typing
+	ttl := min(max(nodeTTL, nodeShare*took), typingTimeout/2) // the entry must expire while the user still counts as typing
 	e.expires = time.Now().Add(ttl)
 	if e.stale {
 		e.stale, e.expires, changed = false, time.Time{}, true
@@ -261,10 +261,10 @@ func (n sessionNodes) HasChildren(ctx context.Context, path string) (bool, error
 	return err == nil && stat.NumChildren > 0, err
 }
 
-// A listFunc is a function that lists the children of a znode, used as a nodeSource.
+// A listFunc is a function that lists the children of a znode. It can be used as a nodeSource.
 type listFunc func(ctx context.Context, path string) ([]string, error)
 
-// Epoch always returns the same value, because a listFunc knows no sessions.
+// Epoch always returns the same value, because a listFunc has no sessions.
 func (listFunc) Epoch() string { return "1" }
 
 // Names returns the names of a znode's children.

@@ -7,11 +7,11 @@ import (
 // An Output is one of the two streams to which a shell writes: standard output or standard error.
 type Output struct {
 	W    io.Writer
-	TTY  bool                       // W is a terminal
-	Dumb bool                       // the terminal does not understand control sequences
+	TTY  bool                       // whether W is a terminal
+	Dumb bool                       // whether the terminal does not understand control sequences
 	Size func() (columns, rows int) // size of the terminal; unknown if Size is nil or returns zeros
 
-	Plain bool // print no bold text
+	Plain bool // whether to print no bold text
 }
 
 // size returns the size of the terminal, or 80 by 24 if it is unknown.

@@ -37,13 +37,13 @@ func commonPrefix(a, b string) string {
 
 // A partial is the part of a command line before the cursor. Its last word is still being typed.
 type partial struct {
-	words  []commands.Word // the words before the last word
+	words  []commands.Word // words before the last word
 	from   int             // byte offset of the last word
-	text   string          // the last word, unquoted
+	text   string          // last word, without its quotes
 	quote  string          // opening quote of the last word (", ' or $'), or empty if it is unquoted
-	isFlag bool            // the last word is a flag, and must not be quoted
+	isFlag bool            // whether the last word is a flag, which must not be quoted
 
-	closed bool // the last word ends with its closing quote
+	closed bool // whether the last word ends with its closing quote
 }
 
 // parsePartial splits the text before the cursor into words. ok is false if the last word cannot
@@ -78,8 +78,8 @@ func firstRawWord(line string) string {
 	return line
 }
 
-// decode sets the fields that describe the last word. raw is that word as it was typed. decode
-// reports whether it could decode the word.
+// decode sets the fields that describe the last word, and reports whether it could decode the word.
+// raw is the word as it was typed.
 func (p *partial) decode(raw string) bool {
 	quote, n, closed := syntax.Token(raw)
 	p.quote = quote
@@ -119,8 +119,8 @@ func (p *partial) spell(word string) string {
 	return commands.Escape(word)
 }
 
-// spellOpen returns the beginning of a word with an opening quote if it needs one. It omits the
-// closing quote, so that the user can continue to type.
+// spellOpen returns the beginning of a word, with an opening quote if the word needs one. It omits
+// the closing quote, so that the user can continue to type.
 func (p *partial) spellOpen(begin string) string {
 	word := p.spell(begin)
 	if quote, n, _ := syntax.Token(word); quote != "" {

@@ -20,14 +20,14 @@ type policy interface {
 	// wording returns the lines to print for an error. cmd is the name of the command that failed,
 	// or an empty string if the error belongs to no command.
 	wording(cmd string, err error) []string
-	// number returns the number of the current line, for messages.
+	// number returns the number of the current line, for error messages.
 	number() int
 	// shows reports whether an event is printed while printwatches is on.
 	shows(e zkconn.Event) bool
-	// expired is called when the session has expired and a new one has replaced it. The current
-	// line fails with the error that expired returns.
+	// expired is called when the session has expired and a new one has replaced it. It returns the
+	// error with which the current line fails, or nil.
 	expired(e expiredError) error
-	// redoing is called with a line from the history before the redo command runs it.
+	// redoing is called before the redo command runs a line from the history. line is that line.
 	redoing(line string)
 	// released returns the remark to print about locks that were released when the shell ended, or
 	// an empty string for none.

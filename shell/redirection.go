@@ -66,15 +66,15 @@ type redirection struct {
 	s       *Shell
 	program string // command line for sh, or empty if the answers go to a file
 	file    string
-	appends bool // append the answers to the file instead of truncating it
+	appends bool // whether to append the answers to the file instead of truncating it
 
 	ctx context.Context // context of the line
 	env *commands.Env   // environment of the line, with its usual Screen
 
 	mu      sync.Mutex // guards the fields below
-	begun   bool       // begin has been called
-	dst     *os.File   // the file, or the standard input of the program
-	created bool       // the file did not exist before
+	begun   bool       // whether begin has been called
+	dst     *os.File   // file, or standard input of the program
+	created bool       // whether the file did not exist before
 	printer render.Printer
 	cmd     *exec.Cmd  // nil until the program is started
 	exited  chan error // receives the error of the program when it has terminated
@@ -113,9 +113,9 @@ func (o *redirection) run(ctx context.Context, env *commands.Env, do commands.Do
 	return o.await(err)
 }
 
-// openFile opens the file before the command runs, but does not truncate it: begin does that at
-// the first answer. Opening a FIFO can block forever. If the context is done, openFile returns
-// anyway, and the goroutine that opens the FIFO may remain until the process exits.
+// openFile opens the file before the command runs. It does not truncate the file, because begin
+// does that at the first answer. Opening a FIFO can block forever. If the context is done, openFile
+// returns anyway, and the goroutine that opens the FIFO may remain until the process exits.
 func (o *redirection) openFile() error {
 	flags := os.O_WRONLY | os.O_CREATE
 	if o.appends {
@@ -187,7 +187,7 @@ func (o *redirection) start() error {
 	o.cmd = exec.CommandContext(ctx, "sh", "-c", o.program)
 	o.cmd.Stdin = in
 	o.env.Streams.Attach(o.cmd)
-	go func() { // returns when the program has terminated; await waits for that
+	go func() { // ends when the program has terminated, which await waits for
 		defer o.s.restoreTerminalOnPanic()
 		err := tty.RunJob(o.cmd)
 		stop()
@@ -198,9 +198,9 @@ func (o *redirection) start() error {
 }
 
 // keySignalTimeout is how long await waits for zksh to receive the signal that has terminated the
-// program. A key such as Ctrl-C sends the signal to both; without the wait, zksh could receive it
-// late and interrupt the next line. If another process signaled only the program, await waits in
-// vain.
+// program. A key such as Ctrl-C sends the signal to both. If zksh received it only after the line
+// had ended, it would interrupt the next line. If another process has signaled only the program,
+// await waits in vain.
 const keySignalTimeout = 3 * time.Second
 
 // await waits for the program to terminate and returns the error of the line. err is the error of
@@ -263,7 +263,8 @@ func (o *redirection) Progress(verb string) (update func(done, total int), end f
 }
 
 // Region returns a region that draws nothing, because redirected answers do not go to a terminal.
-// For remarks, it returns a real region if the answers go to a file.
+// But remarks are not redirected. If the answers go to a file, the region for remarks is therefore
+// a real one.
 func (o *redirection) Region(on commands.Stream) commands.Region {
 	if o.program != "" || on == commands.Answers {
 		return noRegion{}

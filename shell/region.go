@@ -18,9 +18,9 @@ import (
 type region struct {
 	s      *screen
 	to     *Output
-	block  bool     // the region is on standard output
-	margin int      // number of columns left free on the right: a full row may wrap, and keys may be echoed there
-	lines  []string // the lines to draw, cut to the width of the window; guarded by s.mu
+	block  bool     // whether the region is on standard output
+	margin int      // number of columns left free on the right, because a full row may wrap and keys may be echoed there
+	lines  []string // lines to draw, cut to the width of the window; guarded by s.mu
 }
 
 var _ commands.Region = (*region)(nil)
@@ -29,7 +29,7 @@ var _ commands.Region = (*region)(nil)
 type picture struct {
 	to    io.Writer
 	lines int  // number of lines, or 0 if nothing is drawn
-	block bool // the cursor is below the last line instead of at its end
+	block bool // whether the cursor is below the last line instead of at its end
 }
 
 // region returns a new region. It appears on the terminal at its first Draw.
@@ -142,7 +142,7 @@ func (s *screen) redraw() error {
 // erase removes the regions from the terminal. The caller must hold mu.
 func (s *screen) erase() {
 	if s.picture.lines > 0 {
-		_, _ = io.WriteString(s.picture.to, s.picture.top()+"\x1b[J") // the next Draw reports a failed write
+		_, _ = io.WriteString(s.picture.to, s.picture.top()+"\x1b[J") // ignore the error, because the next Draw reports a failed write
 	}
 	s.picture = picture{}
 }
@@ -155,7 +155,7 @@ func (s *screen) hideRegions(out Output) (putBack func()) {
 		return func() {}
 	}
 	s.erase()
-	return func() { _ = s.redraw() } // the next Draw reports a failed write
+	return func() { _ = s.redraw() } // ignore the error, because the next Draw reports a failed write
 }
 
 const (
@@ -176,11 +176,11 @@ func (s *screen) progress(verb string) (update func(done, total int), end func()
 		if now := time.Now(); now.After(next) {
 			next, drawn = now.Add(progressEvery), true
 			rate := float64(done) / now.Sub(start).Seconds()
-			_ = r.Draw(fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)) // a failed write does not stop the task
+			_ = r.Draw(fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)) // ignore the error, because a failed write must not stop the task
 		}
 	}
 	return update, func() {
-		if ended = true; drawn { // if nothing was drawn, do not call Close: it could block while a pager holds the screen
+		if ended = true; drawn { // if nothing was drawn, do not call Close, which could block while a pager holds the screen
 			_ = r.Close(false)
 		}
 	}

@@ -20,28 +20,29 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// screen is the only writer of standard output and standard error. It writes each answer, event
-// and error as a unit, so that their text is never mixed. If both streams are terminals, screen
+// screen is the only writer to standard output and standard error. It writes each answer, event and
+// error as a unit, so that their texts are never mixed. If both streams are terminals, screen
 // assumes that they are the same one.
 type screen struct {
 	mu        sync.Mutex // held during each write; guards the fields below, except the atomic ones
 	out, err  Output
-	answers   answers // buffering writer that out.W refers to
+	answers   answers // buffering writer to which out.W refers
 	printer   render.Printer
 	editor    line.Editor // prints events and remarks above the line being typed; nil unless interactive
 	pager     *pager      // shows long answers; nil unless interactive and configured
 	manuals   *pager      // shows help and manual pages, or nil if they are not paged
-	paging    atomic.Bool // a pager or another program has the terminal, and Ctrl-C is for that program
-	streaming atomic.Bool // a streamed answer is being printed
-	muted     bool        // the shell has abandoned its commands, and drops their output
+	paging    atomic.Bool // whether a pager or another program has the terminal and handles Ctrl-C
+	streaming atomic.Bool // whether a streamed answer is being printed
+	muted     bool        // whether the shell has abandoned its commands and drops their output
 
-	regions []*region // the regions that have been drawn, from top to bottom
-	picture picture   // the lines that the regions occupy on the terminal
+	regions []*region // regions that have been drawn, from top to bottom
+	picture picture   // lines that the regions occupy on the terminal
 	echo    keyEcho   // echo of the terminal; used only interactively
 }
 
-// answer prints a value on standard output, in the pager if it is long. If the pager cannot be
-// run, answer prints the value without it, and reports the error of the pager without failing.
+// answer prints a value on standard output, in the pager if it is long. If the pager cannot be run,
+// answer prints the value without it. In this case, it reports the error of the pager but does not
+// fail.
 func (s *screen) answer(v render.Value) error {
 	var err error
 	if stream, ok := v.(*render.Stream); ok {
@@ -193,8 +194,8 @@ func (f commandScreen) Note(text string) {
 	}
 }
 
-// Alert prints a message on standard error. It uses tty.Quietly: with stty tostop, a write would
-// otherwise stop zksh while a command under a lock has the terminal, and the lock would be lost.
+// Alert prints a message on standard error. It uses tty.Quietly. Otherwise, after stty tostop, the
+// write would stop zksh while a command under a lock has the terminal, and the lock would be lost.
 func (f commandScreen) Alert(text string) {
 	_ = tty.Quietly(func() error { // a failed write cannot be reported
 		if !f.s.screen.isMuted() {
@@ -220,8 +221,8 @@ func (f commandScreen) AskSecret(ctx context.Context, question string) (string, 
 	return answer, err
 }
 
-// Lend calls run, which runs a program on the terminal. Until run returns, events are deferred and
-// only the program handles Ctrl-C.
+// Lend calls run, which runs a program on the terminal. Until run returns, events are deferred, and
+// Ctrl-C reaches only the program.
 func (f commandScreen) Lend(run func() error) error {
 	f.s.terminalLent.Store(true)
 	defer f.s.terminalLent.Store(false)
@@ -256,8 +257,8 @@ func (f commandScreen) Progress(verb string) (update func(done, total int), end 
 func (f commandScreen) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
 
 // watchEvents prints events and notices in the interactive shell as they arrive. It uses
-// tty.Quietly, so that stty tostop does not stop zksh while a command under a lock has the
-// terminal.
+// tty.Quietly. Otherwise, after stty tostop, a write would stop zksh while a command under a lock
+// has the terminal.
 func (s *Shell) watchEvents(ctx context.Context) {
 	for {
 		select {
@@ -273,7 +274,7 @@ func (s *Shell) watchEvents(ctx context.Context) {
 				s.reportUnreached(nil)
 			}
 			s.eventMu.Unlock()
-			s.screen.refresh() // because the prompt shows the state of the connection
+			s.screen.refresh() // the prompt shows the state of the connection
 		case text := <-s.cfg.Notices:
 			s.screen.complain(text)
 		case <-ctx.Done():
@@ -301,8 +302,8 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 	return errors.Join(errs...)
 }
 
-// expiredError reports that the session expired and a new one has replaced it. ephemerals lists
-// the ephemeral znodes of the old session.
+// expiredError reports that the session has expired and that a new one has replaced it. ephemerals
+// contains the paths of the ephemeral znodes of the old session.
 type expiredError struct{ ephemerals []string }
 
 func (e expiredError) Error() string {
@@ -313,7 +314,7 @@ func (e expiredError) Error() string {
 	return "the session expired, and " + gone + " are gone; zksh continues in a new session"
 }
 
-// Unwrap returns the ZooKeeper error, which determines the exit status.
+// Unwrap returns SessionExpired, which determines the exit status.
 func (e expiredError) Unwrap() error { return zkconn.SessionExpired }
 
 // event formats a watch or session event, either as a block like zkCli's or on one line.

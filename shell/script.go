@@ -40,7 +40,7 @@ func (script) released(locks string) string {
 	return "these locks were still held at the end of the script, so zksh released them: " + locks
 }
 
-// scriptHost implements batch.Shell, the interface through which a batch uses the shell.
+// scriptHost implements batch.Shell, which is the interface through which a batch uses the shell.
 type scriptHost struct{ s *Shell }
 
 var _ batch.Shell = scriptHost{}

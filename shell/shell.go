@@ -42,8 +42,9 @@ type Config struct {
 	Format   render.Format
 	Version  string
 
-	// IsOption reports whether word, which was typed after a command, is an option of the program
-	// and so belongs before the command. If IsOption is nil, no word is such an option.
+	// IsOption reports whether word is an option of the program. It is called for a word that was
+	// typed after a command, and that must be typed before the command if it is an option. If
+	// IsOption is nil, no word is an option.
 	IsOption func(word string) bool
 
 	Out, Err Output
@@ -88,7 +89,7 @@ type Cluster struct {
 
 // Locks are the locks that commands hold from one line to the next.
 type Locks interface {
-	Held() (held, lost int) // returns the number of locks that are held, and of those that were lost
+	Held() (held, lost int) // returns the number of locks that are held, and the number of those that were lost
 	Paths() []string        // returns the paths of the locks that are held or waited for
 	// Guarding reports whether a program is running under a lock. zksh must not exit then, because
 	// it would release the lock and leave the program running.
@@ -121,8 +122,8 @@ type Shell struct {
 
 	eventMu      sync.Mutex   // held while events are printed, so that they stay in order
 	watches      atomic.Int32 // setting of printwatches, an eventForm
-	terminalLent atomic.Bool  // a program is using the terminal, so events are deferred; interactive only
-	lineRunning  bool         // a line is running; interactive only; guarded by eventMu
+	terminalLent atomic.Bool  // whether a program is using the terminal, so that events are deferred; interactive only
+	lineRunning  bool         // whether a line is running; interactive only; guarded by eventMu
 }
 
 // New returns a Shell with the given configuration. The Shell does nothing until one of its Run
@@ -167,7 +168,8 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 }
 
 // noteTLS waits for the connection and prints the negotiated TLS parameters, if Config.Verbose is
-// set. It does not report a failure to connect: the first command that needs the connection does.
+// set. It does not report a failure to connect, because the first command that needs the connection
+// does so.
 func (s *Shell) noteTLS(ctx context.Context) {
 	if s.cfg.Verbose && s.cfg.Session.Ready(ctx) == nil {
 		commands.NoteTLS(s.env)
@@ -287,8 +289,8 @@ func (s *Shell) readInFolder(c *commands.Command, words []commands.Word) (l comm
 	return l, err == nil
 }
 
-// refuseWrites returns an error if the line could write, and the configuration forbids writes or
-// requires confirmation when no user is present to confirm.
+// refuseWrites returns an error if the line may write and the configuration does not allow that. If
+// the configuration requires confirmation, it returns an error when no user is present to confirm.
 func (s *Shell) refuseWrites(l commands.Line) error {
 	target := cmp.Or(s.cfg.Session.Cluster(), "this server")
 	var err error
@@ -303,7 +305,7 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	return &commands.StatusError{Status: commands.StatusFailed, Code: "NoWrites", Err: err}
 }
 
-// needsConfirmation reports whether the line may write and the configuration of the server
+// needsConfirmation reports whether the line may write and the configuration of the cluster
 // requires a confirmation for each write.
 func (s *Shell) needsConfirmation(l commands.Line) bool {
 	return l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesAsk
@@ -319,8 +321,8 @@ func (s *Shell) confirmWrite(ctx context.Context, line string, l commands.Line) 
 		history.Redacted(line), s.target()))
 }
 
-// target returns the name of the cluster, or else the connect string, for use in a confirmation
-// question.
+// target returns the name of the cluster or, if it has none, the connect string, for use in a
+// confirmation question.
 func (s *Shell) target() string {
 	return cmp.Or(s.cfg.Session.Cluster(), s.cfg.Session.Servers().Spec)
 }
@@ -335,8 +337,8 @@ func (s *Shell) runWords(ctx context.Context, env *commands.Env, words []command
 	return s.transactions.Run(ctx, env, words[0].Text, l)
 }
 
-// report prints an error, unless exit.Silent returns true for it. A script prints the errors of
-// its lines itself.
+// report prints an error, unless exit.Silent returns true for it. The errors of script lines are
+// printed by the batch instead.
 func (s *Shell) report(cmd string, err error) {
 	if err == nil || exit.Silent(err) {
 		return
@@ -346,18 +348,18 @@ func (s *Shell) report(cmd string, err error) {
 	}
 }
 
-// closeTimeout is the longest time that shutDown spends on the locks and the session.
+// closeTimeout is how long shutDown may take to release the locks and close the session.
 const closeTimeout = 3 * time.Second
 
 // shutDown releases the locks and closes the session, so that ZooKeeper deletes its ephemeral
-// znodes at once. It returns status. If that is StatusOK and shutDown fails, it returns the exit
-// status of the failure.
+// znodes at once. It returns status, the exit status so far. But if status is StatusOK and shutDown
+// itself fails, it returns the exit status of that failure.
 func (s *Shell) shutDown(status int) int {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	s.warnAboutCertificates()
 	var dropped error
-	if s.abandoned == nil { // if a command was abandoned, it may still use the transaction
+	if s.abandoned == nil { // an abandoned command may still use the transaction
 		dropped = s.transactions.Drop()
 	}
 	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.policy.closed())

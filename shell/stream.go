@@ -35,10 +35,10 @@ func (s *screen) stream(v *render.Stream) error {
 	return paged.failed
 }
 
-// lineWriter is a writer to standard output that locks the screen during each write.
+// lineWriter is a writer to standard output that locks the screen only during each write.
 type lineWriter struct {
 	s          *screen
-	wholeLines bool   // write only complete lines; false for JSON, which is written at once
+	wholeLines bool   // whether to write only complete lines; false for JSON, which is written at once
 	rest       []byte // incomplete last line, which has not been written yet
 }
 
@@ -75,7 +75,7 @@ func (l *lineWriter) close() error {
 	return l.write(l.rest)
 }
 
-// errPagerClosed stops a stream after the user has left the pager.
+// errPagerClosed is the error that stops a stream after the user has left the pager.
 var errPagerClosed = errors.New("the pager was closed")
 
 // pagedText is a writer for a streamed text. It buffers the text as long as that fits on the
@@ -127,7 +127,7 @@ func (t *pagedText) start() error {
 	t.s.mu.Lock() // finish unlocks it
 	t.s.erase()
 	t.s.paging.Store(true)
-	go func() { // returns when the pager has terminated; finish waits for that
+	go func() { // ends when the pager has terminated, which finish waits for
 		err := t.s.pager.read(r)
 		r.Close()
 		t.ended <- err
@@ -136,7 +136,7 @@ func (t *pagedText) start() error {
 }
 
 // writeToPager writes p to the pager. A failed write means that the user has left the pager, or
-// that it could not be run.
+// that the pager could not be run.
 func (t *pagedText) writeToPager(p []byte) (int, error) {
 	if n, err := t.pipe.Write(p); err == nil {
 		return n, nil
@@ -157,7 +157,7 @@ func (t *pagedText) finish() error {
 	err := <-t.ended
 	t.pipe = nil
 	t.s.paging.Store(false)
-	_ = t.s.redraw() // the next Draw reports a failed write
+	_ = t.s.redraw() // ignore the error, because the next Draw reports a failed write
 	t.s.mu.Unlock()
 	if errors.As(err, new(noPagerError)) {
 		t.failed = err

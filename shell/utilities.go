@@ -86,7 +86,7 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Wrapper {
 			show.printer.Safe = false // the region escapes control characters
 			env = &own
 		}
-		var failed error // error of the first failed run, if repeat continued after it
+		var failed error // error of the first run that failed, if repeat continued after it
 		err := callRepeatedly(ctx, *times, every.Value, func(n int) error {
 			show.text.Reset()
 			err := do(ctx, env)

@@ -71,7 +71,7 @@ type Printer struct {
 	Width func() int
 	Bold  func(text string) string // makes parts of a Styled bold; if nil, nothing is bold
 
-	buf *bufio.Writer // reused, because new buffers for each value would be most of a script's garbage
+	buf *bufio.Writer // reused, because a script would otherwise allocate a buffer for each value
 }
 
 // To returns a Printer with the same settings for another stream.

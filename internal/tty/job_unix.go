@@ -12,10 +12,11 @@ import (
 )
 
 // RunJob runs a program until it ends, and then restores the modes of the terminal.
-// exec.CommandContext must have created cmd. If the job of zksh is in the foreground, the program
-// joins it and receives the same signals of keys, such as Ctrl-C. Otherwise, the program becomes a
-// separate job, so that all of its processes can be terminated when the context ends: with TERM at
-// once, and with KILL after cmd.WaitDelay.
+// exec.CommandContext must have created cmd.
+//
+// If the job of zksh is in the foreground, the program joins that job, and receives the same
+// signals from keys such as Ctrl-C. Otherwise, the program becomes a separate job. When the context
+// ends, all processes of that job are terminated: by TERM at once, and by KILL after cmd.WaitDelay.
 func RunJob(cmd *exec.Cmd) error {
 	ours := inForeground()
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }

@@ -113,8 +113,8 @@ func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	return p
 }
 
-// send passes the calls to the connection, in the given order. It does not send a write while
-// writes are disabled, or a request that is too large: such a call ends with an error.
+// send passes the calls to the connection, in the given order. A write while writes are disabled,
+// or a call that is too large, is not sent and ends with an error.
 func (to target) send(calls ...*call) {
 	requests := make([]*wire.Request, 0, len(calls))
 	for _, c := range calls {

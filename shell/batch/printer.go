@@ -165,11 +165,11 @@ func (r *printer) print(lines []*pendingLine) error {
 // runAgain runs a line again after the server has throttled it, or after it has failed because of
 // an earlier throttled line. First, it waits for all later lines in flight and defers their output.
 //
-// An overloaded server answers a request with Throttled, but may execute later requests. Sending
-// the request again therefore moves it after those later requests. runAgain does so only if the
-// line commutes with every later line that may have taken effect. Otherwise the line fails. Later
-// lines that failed may have failed because of the throttled line, so they run again too, by the
-// same rule. From then on, each line waits for the answer to the previous one.
+// An overloaded server answers a request with Throttled, but may execute later requests. If the
+// request is sent again, it is therefore executed after those later requests. runAgain does so only
+// if the line commutes with every later line that may have taken effect. Otherwise the line fails.
+// Later lines that failed may have failed because of the throttled line, so they run again, too,
+// under the same condition. From then on, each line waits for the answer to the previous one.
 func (r *printer) runAgain(p *pendingLine) {
 	for range r.w.startOneByOne() - len(r.deferred) { // the other lines are in the channel, or soon will be
 		r.deferred = append(r.deferred, <-r.w.pending)

@@ -17,13 +17,13 @@ const (
 	keyBackTab = "\x1b[Z"
 )
 
-// An action is the effect of a key. Most actions edit the line. Each edit has an order, which is a
-// byte sequence that makes go-prompt run the edit. promptEditor.press performs all other actions
-// itself. A key without an action is text, or has no effect.
+// An action is the effect of a key. Most actions edit the line. Each of these edits has an order,
+// which is a byte sequence that makes go-prompt run the edit. All other actions are performed by
+// promptEditor.press. A key without an action is text, or has no effect.
 type action struct {
 	order string // byte sequence that makes go-prompt run edit; no key of a terminal sends it
 	edit  func(e *promptEditor, b *prompt.Buffer)
-	cuts  bool // the edit cuts text, which Ctrl-Y can insert again
+	cuts  bool // whether the edit cuts text, which Ctrl-Y can insert again
 }
 
 // actions lists all actions that are edits. The edits run during go-prompt's Input, with the mutex
@@ -70,14 +70,14 @@ var (
 	doNewer     = edits((*promptEditor).newer)
 	doSearch    = edits((*promptEditor).showFound)
 
-	// No key has these actions. The promptEditor requests them itself.
+	// No key has these actions. The promptEditor itself requests them.
 	doContinue = edits((*promptEditor).continueLine)
 	doComplete = edits((*promptEditor).complete)
 	doAccept   = edits((*promptEditor).accept)
 	doDismiss  = edits((*promptEditor).dismiss)
 
-	// These actions are not edits: promptEditor.press performs them. doReject rejects a line that
-	// the terminal has truncated.
+	// The actions in this list are not edits, so promptEditor.press performs them. doReject rejects
+	// a line that the terminal has truncated.
 	doEnter, doEndOfInput, doTab, doBackTab = &action{}, &action{}, &action{}, &action{}
 	doEscape, doReject                      = &action{}, &action{}
 )
@@ -119,9 +119,9 @@ func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	return all
 }
 
-// press handles a key. It returns an order, which is a byte sequence for go-prompt to act on, or
-// an empty string if go-prompt has nothing to do. go-prompt is idle during the call, so its state
-// includes the effect of the previous key.
+// press handles a key. It returns an order for go-prompt, which is a byte sequence, or an empty
+// string if go-prompt has nothing to do. go-prompt is idle during the call, so its state includes
+// the effect of the previous key.
 func (e *promptEditor) press(key string) (order string) {
 	do := keyActions[key]
 	e.tabPending = false
@@ -136,7 +136,7 @@ func (e *promptEditor) press(key string) (order string) {
 		e.walk = walk{}
 	}
 	switch do {
-	case nil: // the key is text
+	case nil: // a key without an action is text
 		e.cut.appending = false
 		return key
 	case doEscape, doBackTab:
@@ -173,7 +173,7 @@ func (e *promptEditor) press(key string) (order string) {
 }
 
 // enter ends the line, or continues it on the next one if a quote is open. If Ctrl-C was typed
-// after Enter, for example to stop a paste, it interrupts this line too.
+// after Enter, for example to stop a paste, it also interrupts this line.
 func (e *promptEditor) enter() (order string) {
 	e.addTyped(e.tty.readTyped())
 	switch {
@@ -190,8 +190,8 @@ func (e *promptEditor) enter() (order string) {
 }
 
 // continueLine shows the line as finished and begins the next one, which continues it. If further
-// lines of a paste have arrived and also leave a quote open, continueLine handles them at once,
-// because go-prompt takes about 20 ms for each line.
+// lines of a paste have arrived and also leave a quote open, continueLine handles them itself,
+// because go-prompt would take about 20 ms for each of them.
 func (e *promptEditor) continueLine(b *prompt.Buffer) {
 	r := e.reading
 	line, ok := b.Text(), true
@@ -205,7 +205,7 @@ func (e *promptEditor) continueLine(b *prompt.Buffer) {
 	}
 }
 
-// dropLine discards the line being typed and begins a new one below it.
+// dropLine discards the line that is being typed, and begins a new one below it.
 func (e *promptEditor) dropLine(b *prompt.Buffer) {
 	e.out.endLine()
 	setLine(b, "", 0)
@@ -229,7 +229,7 @@ func (e *promptEditor) tab() (order string) {
 }
 
 // pressInMenu handles a key while a menu entry is selected. The arrow and Tab keys move the
-// selection, and Escape dismisses the entry. Any other key first accepts the entry, and then has
+// selection, and Escape cancels the selection. Any other key first accepts the entry, and then has
 // its usual effect.
 func (e *promptEditor) pressInMenu(key string, do *action) (order string) {
 	switch do {
@@ -247,7 +247,7 @@ func (e *promptEditor) pressInMenu(key string, do *action) (order string) {
 // cut holds the text that was cut last, so that Ctrl-Y can insert it again.
 type cut struct {
 	text      string
-	appending bool // the last action was a cut, so the next cut adds to text instead of replacing it
+	appending bool // whether the last action was a cut, so that the next cut adds to text instead of replacing it
 }
 
 // left cuts the n characters before the cursor. The texts of consecutive cuts are joined in the
@@ -270,26 +270,27 @@ func (c *cut) right(b *prompt.Buffer, n int) {
 	c.text += text
 }
 
-// before and after return the text before and after the cursor of go-prompt's buffer. count
-// returns the length of a text in characters, the unit in which go-prompt counts.
+// The function before returns the text before the cursor of go-prompt's buffer, and the function
+// after returns the text after it. count returns the length of a text in characters, because
+// go-prompt counts characters.
 func before(b *prompt.Buffer) string { return b.Document().TextBeforeCursor() }
 func after(b *prompt.Buffer) string  { return b.Document().TextAfterCursor() }
 func count(s string) int             { return utf8.RuneCountInString(s) }
 
-// notInWord reports whether the character r separates words for cursor movement. A path therefore
-// consists of several words.
+// notInWord reports whether the character r separates words for the keys that move the cursor by
+// words. A slash does, so a path consists of several words.
 func notInWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// lastWord returns the length, in characters, of the end of s that consists of the last word and
-// the separators after it.
+// lastWord returns the length, in characters, of the last word of s together with the separators
+// after it.
 func lastWord(s string, separator func(rune) bool) int {
 	head := strings.TrimRightFunc(s, separator)
 	head = strings.TrimRightFunc(head, func(r rune) bool { return !separator(r) })
 	return count(s) - count(head)
 }
 
-// firstWord returns the length, in characters, of the beginning of s that consists of the first
-// word and the separators before it.
+// firstWord returns the length, in characters, of the first word of s together with the separators
+// before it.
 func firstWord(s string) int {
 	rest := strings.TrimLeftFunc(s, notInWord)
 	rest = strings.TrimLeftFunc(rest, func(r rune) bool { return !notInWord(r) })

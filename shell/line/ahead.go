@@ -10,9 +10,9 @@ import (
 )
 
 // readAhead reads a line that the user has already typed or pasted, including Enter, and shows it
-// as go-prompt would. It makes a paste fast, because go-prompt pauses for 10 ms three times in
-// each line. ok is false if go-prompt must read the line or the rest of it. The terminal is then
-// in raw mode.
+// as go-prompt would. It makes pasting fast, because go-prompt would pause for 10 ms three times in
+// each line. ok is false if go-prompt must read the line or the rest of it. In this case, the
+// terminal is in raw mode.
 func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, ok bool, err error) {
 	if r.asking || ctx.Err() != nil || e.tty.raw() != nil { // if raw failed, it fails again in Setup, which reports the error
 		return "", false, nil
@@ -22,7 +22,7 @@ func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, 
 	e.readTypedAhead()
 	e.typedAheadRead = true
 	select {
-	case <-e.interrupts: // Ctrl-C was pressed between the last command and raw mode
+	case <-e.interrupts: // Ctrl-C was pressed after the last command and before raw mode
 		e.keys = keyBuffer{}
 		e.out.endLine()
 		return "", true, errors.Join(ErrInterrupted, e.tty.restore())
@@ -69,7 +69,8 @@ func (e *promptEditor) completeLine() (line string, rest keyBuffer, ok bool) {
 	}
 }
 
-// writeLine prints messages and below them a finished line, and moves the cursor to the row below.
+// writeLine prints messages, and below them a line that is finished. It then moves the cursor to
+// the row below that line.
 func (w *promptWriter) writeLine(messages string, v view) error {
 	w.updateSize()
 	w.writeMessages(messages)

@@ -15,9 +15,9 @@ import (
 // A completion holds the current proposals for the word before the cursor, and the state of the
 // menu that shows them.
 type completion struct {
-	before, after string // the text around the cursor for which the proposals were computed
+	before, after string // text around the cursor for which the proposals were computed
 	proposals     Proposals
-	menu          []prompt.Suggest // the entries of the menu, or empty if the menu is not shown
+	menu          []prompt.Suggest // entries of the menu, or empty if the menu is not shown
 	selected      int              // index of the selected entry, or -1 if none is selected
 }
 
@@ -28,11 +28,11 @@ func (o *completion) replaceWord(word string) (text string, cursor int) {
 	return head + o.after, utf8.RuneCountInString(head)
 }
 
-// suggest is go-prompt's completer. After go-prompt has handled a key, and before it draws the
-// line, it calls suggest with the line. It also calls suggest with an empty document to clear the
-// menu; suggest ignores those calls.
+// suggest returns the entries of the menu for the line in d. go-prompt calls it after it has
+// handled a key and before it draws the line. go-prompt also calls it with an empty document to
+// clear the menu. suggest ignores these calls.
 func (e *promptEditor) suggest(d prompt.Document) []prompt.Suggest {
-	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // a call to clear the menu; Escape is never passed on as a key
+	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // a call to clear the menu: Escape is never passed on as a key
 		return nil
 	}
 	e.mu.Lock()
@@ -108,8 +108,8 @@ func (e *promptEditor) currentView(d prompt.Document) view {
 	return v
 }
 
-// accept sets the line to the result of selectedText. It thus replaces the line in which go-prompt
-// has inserted the selected proposal in its own way.
+// accept replaces the line with the result of selectedText. This corrects the line in which
+// go-prompt has inserted the selected proposal in its own way.
 func (e *promptEditor) accept(b *prompt.Buffer) {
 	if e.completion.selected >= 0 {
 		text, cursor := e.completion.selectedText()
@@ -117,7 +117,7 @@ func (e *promptEditor) accept(b *prompt.Buffer) {
 	}
 }
 
-// dismiss restores the line after go-prompt has inserted the selected proposal.
+// dismiss restores the line as it was before go-prompt inserted the selected proposal.
 func (e *promptEditor) dismiss(b *prompt.Buffer) {
 	setLine(b, e.completion.before+e.completion.after, utf8.RuneCountInString(e.completion.before))
 }
@@ -138,7 +138,7 @@ func (e *promptEditor) complete(b *prompt.Buffer) {
 
 // Space that the menu of completions needs, in columns and rows.
 const (
-	menuColumns    = 40 // minimum space right of the prompt; with less, the menu is placed as if there were no prompt
+	menuColumns    = 40 // minimum space to the right of the prompt; with less, the menu is placed as if there were no prompt
 	minMenuColumns = 12 // minimum number of columns for the menu
 	minRows        = 8  // minimum number of rows of the window for a menu
 )
@@ -178,8 +178,8 @@ type walk struct {
 	prefix string // text that was typed before the walk; all lines in the walk begin with it
 }
 
-// older replaces the line with the nearest earlier line of the walk. It begins a walk if none is
-// active. The Up key calls it.
+// older replaces the line with the nearest earlier line that begins with the same prefix. It begins
+// a walk if none is active. The Up key calls it.
 func (e *promptEditor) older(b *prompt.Buffer) {
 	if e.reading.unassisted() {
 		return
@@ -193,8 +193,8 @@ func (e *promptEditor) older(b *prompt.Buffer) {
 	}
 }
 
-// newer replaces the line with the next later line of the walk. After the last one, it shows the
-// text that the user had typed. The Down key calls it.
+// newer replaces the line with the nearest later line of the walk. After the last one, it shows the
+// text that the user had typed before the walk. The Down key calls it.
 func (e *promptEditor) newer(b *prompt.Buffer) {
 	if !e.walk.active {
 		return
@@ -212,11 +212,11 @@ type search struct {
 	recall *history.Recall
 	query  string
 	index  int    // number of the line found; the next search begins before it
-	line   string // the line found, or the text that was typed if none has been found
+	line   string // line that was found, or the text that was typed if none has been found
 	cursor int
-	failed bool // no line contains the query
+	failed bool // whether no line contains the query
 
-	saved view // the line before the search
+	saved view // line as it was before the search
 }
 
 // prompt returns the prompt to show during the search.
@@ -228,7 +228,7 @@ func (s *search) prompt() Prompt {
 	return Prompt{Text: text, Alert: s.failed}
 }
 
-// find searches for the nearest line before line i that contains the query.
+// find searches for the nearest line before number i that contains the query.
 func (s *search) find(i int) {
 	if s.query == "" {
 		return
@@ -241,8 +241,8 @@ func (s *search) find(i int) {
 	}
 }
 
-// pressInSearch handles a key during a search. Text changes the query. A key that has no meaning
-// in a search ends it, and then has its usual effect. pressInSearch returns an order that makes
+// pressInSearch handles a key during a search. Text changes the query. A key without a meaning in a
+// search ends the search, and then has its usual effect. pressInSearch returns an order that makes
 // go-prompt call showFound.
 func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 	s := e.search
@@ -269,7 +269,8 @@ func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 	return doSearch.order
 }
 
-// showFound replaces the line with the line that the search has found.
+// showFound puts the result of the search into go-prompt's buffer, in place of the
+// current text.
 func (e *promptEditor) showFound(b *prompt.Buffer) {
 	s := e.search
 	if s == nil {

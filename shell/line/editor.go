@@ -61,7 +61,7 @@ var (
 type Prompt struct {
 	Text  string
 	Color string // one of Colors; empty for the terminal's default
-	Alert bool   // show the prompt in the color for problems
+	Alert bool   // whether to show the prompt in the color for problems
 }
 
 // Colors are the names of the colors that a prompt may have.
@@ -70,9 +70,9 @@ var Colors = []string{"black", "red", "green", "yellow", "blue", "magenta", "cya
 // Proposals are the completions of the word before the cursor.
 type Proposals struct {
 	From         int        // byte offset of the word in the text before the cursor
-	CommonPrefix string     // the common prefix of all proposals, quoted as needed; empty if not longer than the word
-	List         []Proposal // the proposals, each of which would replace the word
-	Pending      bool       // a server has not answered yet; Refresh is called when the answer arrives
+	CommonPrefix string     // longest common prefix of all proposals, quoted as needed; empty if it is not longer than the word
+	List         []Proposal // proposals, each of which would replace the word
+	Pending      bool       // whether a server has not answered yet; Refresh is called when the answer arrives
 }
 
 // A Proposal is one completion of a word.
@@ -80,7 +80,7 @@ type Proposal struct {
 	Text     string // text that replaces the word, quoted as needed
 	Label    string // text in the menu; safe on a terminal
 	About    string // one-line description; may be empty; safe on a terminal
-	Complete bool   // the word is complete, so a space may follow it
+	Complete bool   // whether the word is complete, so that a space may follow it
 }
 
 // An Assistant provides the functions of an Editor that depend on the syntax of a command line.
@@ -114,9 +114,9 @@ func New(in, out *os.File, getenv func(string) string, help Assistant, interrupt
 	return e
 }
 
-// interruptDelay is used on Windows, where Ctrl-C ends a read before zksh receives the signal. It
-// is the longest time that the editor waits for the signal. Because Ctrl-Z ends a read in the same
-// way, the editor waits that long after Ctrl-Z, too.
+// interruptDelay is how long the editor waits for the signal of Ctrl-C after a read has ended. It
+// is used only on Windows, where Ctrl-C ends a read before zksh receives the signal. Because Ctrl-Z
+// ends a read in the same way, the editor also waits after Ctrl-Z.
 const interruptDelay = 300 * time.Millisecond
 
 // errEchoOn is the error of AskUnseen if it cannot hide the answer.
@@ -131,11 +131,11 @@ type plainEditor struct {
 	open            func(before, line string) string      // returns the quote that is open after a line; see Assistant.Open
 	requests        chan struct{}                         // makes the reading goroutine read one line
 	lines           chan plainLine                        // lines that the reading goroutine has read
-	reading         bool                                  // a line has been requested but has not arrived; used only by readOne
+	reading         bool                                  // whether a line has been requested but has not arrived; used only by readOne
 	interrupts      <-chan os.Signal
 	interruptDelay  time.Duration // longest wait for a signal after a read ends with io.EOF; 0 if Ctrl-C does not end a read
-	readBegan       atomic.Bool   // the read has begun, because its first key was pressed
-	interruptedRead bool          // Ctrl-C was pressed after the read began; used only by readOne
+	readBegan       atomic.Bool   // whether the read has begun, because its first key was pressed
+	interruptedRead bool          // whether Ctrl-C was pressed after the read began; used only by readOne
 
 	mu     sync.Mutex    // guards prompt and writes to out
 	prompt func() Prompt // returns the current prompt; nil unless a line is being read
@@ -156,8 +156,8 @@ func newPlainEditor(in io.Reader, out io.Writer, await func() error, open func(b
 	e := &plainEditor{out: out, turnOffEcho: func() (func() error, error) { return nil, errEchoOn }, open: open, requests: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
 	// A read from a terminal cannot be cancelled, so this goroutine lives until the process exits.
 	// It reads only when a line is requested, because text typed while a command runs may be meant
-	// for a program that the command has started. It continues after an error: a terminal can be
-	// read again after Ctrl-D, and a closed terminal returns the error again.
+	// for a program that the command has started. It continues after an error, because a terminal
+	// can be read again after Ctrl-D. A closed terminal returns the error again.
 	go func() {
 		r := bufio.NewReader(in)
 		for range e.requests {
@@ -183,9 +183,9 @@ func newPlainEditor(in io.Reader, out io.Writer, await func() error, open func(b
 	return e
 }
 
-// show prints a text and the prompt, unless prompt is nil. Notify will print that prompt again.
-// show calls prompt with mu held, so that the prompt is at least as recent as the messages before
-// it.
+// show prints a text, followed by the prompt unless prompt is nil. From then on, Notify prints the
+// same prompt again. show calls prompt while it holds mu, so that the prompt is at least as recent
+// as the messages before it.
 func (e *plainEditor) show(text string, prompt func() Prompt) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -212,7 +212,7 @@ func (e *plainEditor) ReadLine(ctx context.Context, prompt func() Prompt) (strin
 	for open := e.open("", text); open != "" && err == nil; {
 		var line string
 		line, err = e.readOne(ctx, func() Prompt { return openPrompt(open) })
-		if errors.Is(err, io.EOF) { // Ctrl-D discards the lines with the open quote and does not end the shell
+		if errors.Is(err, io.EOF) { // Ctrl-D discards the lines with the open quote, but does not end the shell
 			err = ErrInterrupted
 		}
 		text += "\n" + line
@@ -239,7 +239,7 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 		case l := <-e.lines:
 			e.reading = false
 			if l.err == io.EOF && e.interruptDelay > 0 {
-				if e.interruptedRead { // a Ctrl-C that has already been handled ended the read
+				if e.interruptedRead { // the read was ended by a Ctrl-C that has already been handled
 					continue
 				}
 				select {
@@ -249,7 +249,7 @@ func (e *plainEditor) readOne(ctx context.Context, prompt func() Prompt) (string
 				}
 			}
 			end := ""
-			if l.err != nil { // after Ctrl-D, the cursor is still after the prompt
+			if l.err != nil { // after Ctrl-D, the cursor is still behind the prompt
 				end = "\n"
 			}
 			return l.text, errors.Join(l.err, e.show(end, nil))
@@ -287,11 +287,11 @@ func (e *plainEditor) AskUnseen(ctx context.Context, question string) (answer st
 	return e.Ask(ctx, question)
 }
 
-// Refresh does nothing, because the editor cannot redraw a line that the terminal edits.
+// Refresh does nothing, because a plainEditor cannot redraw a line that the terminal itself edits.
 func (e *plainEditor) Refresh() {}
 
-// Discard does nothing, because Ctrl-C makes the terminal drop the lines that it holds.
+// Discard does nothing, because on Ctrl-C the terminal itself drops the text that was typed ahead.
 func (e *plainEditor) Discard() {}
 
-// Close does nothing, because the editor does not change the terminal.
+// Close does nothing, because a plainEditor does not change the terminal.
 func (e *plainEditor) Close() error { return nil }

@@ -11,15 +11,15 @@ import (
 // key, or many keys.
 type keyBuffer struct {
 	bytes   string
-	pasting bool // the next byte is inside a bracketed paste
+	pasting bool // whether the next byte is inside a bracketed paste
 }
 
 // Sequences in the input that do not come from a key of the keyboard.
 const (
 	pasteBegins   = "\x1b[200~"  // sent by the terminal before pasted text
 	pasteEnds     = "\x1b[201~"  // sent by the terminal after pasted text
-	pastedTab     = "\x1b[9998~" // inserted by keyBuffer: a pasted tab, which is text
-	truncatedMark = "\x1b[9999~" // inserted by readTypedAhead: the terminal has truncated the line
+	pastedTab     = "\x1b[9998~" // inserted by keyBuffer for a pasted tab, which is text
+	truncatedMark = "\x1b[9999~" // inserted by readTypedAhead where the terminal has truncated the line
 )
 
 const keyInterrupt = "\x03" // Ctrl-C
@@ -45,7 +45,7 @@ func (k *keyBuffer) next(flush bool) string {
 			k.pasting = false
 			return key
 		case k.pasting && isControl(key[0]) && key != truncatedMark:
-			switch key { // in a paste, line ends and tabs are text; other control characters are dropped
+			switch key { // in a paste, line ends and tabs are text, and other control characters are dropped
 			case "\r", "\n":
 				return k.normalize(key)
 			case "\t":
@@ -90,7 +90,7 @@ func (k *keyBuffer) cutAtInterrupt() bool {
 	if !strings.Contains(k.bytes, keyInterrupt) {
 		return false
 	}
-	ahead := *k // a copy, because k changes only if Ctrl-C is found
+	ahead := *k // k changes only if Ctrl-C is found
 	for key := ahead.next(false); key != ""; key = ahead.next(false) {
 		if key == keyInterrupt {
 			*k = ahead
@@ -117,8 +117,8 @@ func (k keyBuffer) append(later keyBuffer) keyBuffer {
 	return keyBuffer{bytes: k.bytes + later.bytes, pasting: k.pasting}
 }
 
-// normalize returns a key in its normal form: every line end becomes \r, and invalid UTF-8 in text
-// is replaced.
+// normalize returns a key in its normal form: a line end becomes \r, and invalid UTF-8 in text is
+// replaced by U+FFFD.
 func (k *keyBuffer) normalize(key string) string {
 	switch {
 	case key == "\r":
@@ -177,7 +177,7 @@ func sequenceLength(s string) int {
 		}
 		return 0
 	}
-	if isControl(s[1]) && s[1] != 0x7f && s[1] != '\b' { // the key Escape, followed by another key
+	if isControl(s[1]) && s[1] != 0x7f && s[1] != '\b' { // Escape, followed by another key
 		return 1
 	}
 	if !utf8.FullRuneInString(s[1:]) {

@@ -23,8 +23,8 @@ import (
 // each call of Input reads a single line.
 //
 // Three kinds of goroutines use a promptEditor: the one that calls Input, go-prompt's reader, and
-// the callers of Notify and Refresh. The reader receives an order only after Input has handled the
-// previous one, so that neither runs ahead of the other.
+// the callers of Notify and Refresh. The reader gets an order only after Input has handled the
+// previous one, so that neither goroutine runs ahead of the other.
 type promptEditor struct {
 	goPrompt  *prompt.Prompt
 	tty       *terminal
@@ -38,40 +38,40 @@ type promptEditor struct {
 	mu     sync.Mutex // guards the fields below; suggest and the edits lock it during Input
 	closed bool
 
-	// Keys that the user has typed, and their pending effects.
+	// Keys that the user has typed, and orders and effects that are still pending.
 	keys           keyBuffer
 	afterQuestion  keyBuffer // text that was typed before a question, saved until the question is answered
-	typedAheadRead bool      // the text that was typed before raw mode has been read
-	tooLong        bool      // the terminal has truncated the line being typed
-	heldKey        string    // a key that will be handled after go-prompt has completed the next order
-	tabPending     bool      // the last key was Tab, which takes effect when the pending proposals arrive
-	queuedOrder    string    // an order that go-prompt will receive before the next key is handled
-	busy           bool      // go-prompt has received an order and has not completed it
+	typedAheadRead bool      // whether the text that was typed before raw mode has been read
+	tooLong        bool      // whether the terminal has truncated the line being typed
+	heldKey        string    // key that will be handled after go-prompt has completed the next order
+	tabPending     bool      // whether the last key was Tab, which takes effect when the pending proposals arrive
+	queuedOrder    string    // order that go-prompt will receive before the next key is handled
+	busy           bool      // whether go-prompt has received an order and has not completed it
 
 	// Text that is drawn on the terminal.
-	dirty    bool            // a redraw is needed although no key was pressed
+	dirty    bool            // whether a redraw is needed although no key was pressed
 	messages strings.Builder // complete lines to print above the line being typed
-	view     view            // the line as it should be drawn
+	view     view            // line as it should be drawn
 
 	// State of the line being read.
 	reading    *reading // nil while no line is being read
-	exit       *exit    // the reason why go-prompt's Input must return, or nil if it may continue
-	before     string   // the text before the cursor
+	exit       *exit    // reason why go-prompt's Input must return, or nil if it may continue
+	before     string   // text before the cursor
 	completion completion
 	cut        cut
 	walk       walk
 	search     *search // nil if no search is active
-	found      *search // a search that has ended but whose line has not been shown, or nil if there is none
+	found      *search // search that has ended but whose result is not shown yet, or nil if there is none
 }
 
 // A reading describes the line being read.
 type reading struct {
 	prompt func() Prompt
-	asking bool     // the line answers a question, and is not a command
-	secret bool     // the answer is secret and is not shown
-	shown  bool     // the question has been shown, so text typed from now on is its answer
-	above  []string // the earlier lines that this one continues
-	open   string   // the quote that those lines leave open, or empty if there are no such lines
+	asking bool     // whether the line answers a question, and is not a command
+	secret bool     // whether the answer is secret and must not be shown
+	shown  bool     // whether the question has been shown, so that text typed from now on is its answer
+	above  []string // earlier lines that this line continues
+	open   string   // quote that those lines leave open, or empty if there are no such lines
 }
 
 // shownPrompt returns the prompt to show before the line.
@@ -87,11 +87,11 @@ func (r *reading) unassisted() bool { return r.asking || r.open != "" }
 
 // An exit is the reason why go-prompt's Input returns. Exactly one of key, resize and err is set.
 type exit struct {
-	key          bool   // Enter was pressed
-	resize       bool   // Input must be called again, because the size of the window may have changed
+	key          bool   // whether Enter was pressed
+	resize       bool   // whether Input must be called again, because the size of the window may have changed
 	err          error  // error of reading the line
-	acknowledged bool   // go-prompt's Input has noticed the exit and is about to return
-	line         string // the line that was read; set if key is true
+	acknowledged bool   // whether go-prompt's Input has noticed the exit and is about to return
+	line         string // line that was read; set if key is true
 }
 
 // newPromptEditor returns a promptEditor. It fails if the process has no controlling terminal,
@@ -105,7 +105,7 @@ func newPromptEditor(in, out *os.File, help Assistant, color bool, interrupts <-
 		return nil, err
 	}
 	if os.Getenv("RUNEWIDTH_EASTASIAN") == "" {
-		// As in wcwidth, quotes and dots occupy one cell, even in a Chinese locale.
+		// Treat quotes and dots as one cell wide, even in a Chinese locale, as wcwidth does.
 		runewidth.DefaultCondition.EastAsianWidth = false
 	}
 	e := &promptEditor{assistant: help, interrupts: interrupts, windows: make(chan os.Signal, 1)}
@@ -135,7 +135,7 @@ func (e *promptEditor) options() []prompt.Option {
 		prompt.OptionSwitchKeyBindMode(prompt.CommonKeyBind),
 		prompt.OptionAddASCIICodeBind(e.bindings()...),
 		prompt.OptionAddKeyBind(prompt.KeyBind{Key: prompt.Ignore, Fn: e.exitInput}),
-		prompt.OptionShowCompletionAtStart(), // after a resize the line is not empty
+		prompt.OptionShowCompletionAtStart(), // after a resize, the line is not empty
 		prompt.OptionSetExitCheckerOnInput(func(string, bool) bool { return e.exiting() }),
 		prompt.OptionLivePrefix(func() (string, bool) { return e.menuPrefix(), true }),
 		prompt.OptionPreviewSuggestionTextColor(previewColor),
@@ -172,7 +172,7 @@ func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	stop := context.AfterFunc(ctx, func() { e.requestExit(r, &exit{err: context.Cause(ctx)}) })
 	defer stop()
 	x := &exit{resize: true}
-	for x.resize && ctx.Err() == nil { // Input determines the size when it begins
+	for x.resize && ctx.Err() == nil { // Input determines the size of the window when it begins
 		e.goPrompt.Input()
 		x = e.result()
 	}
@@ -182,8 +182,8 @@ func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	return x.line, errors.Join(x.err, e.end())
 }
 
-// forgetInterrupts discards a signal that arrived while the terminal was in raw mode. In that
-// mode, no key sends a signal, so the signal is not a Ctrl-C of the user.
+// forgetInterrupts discards a signal that arrived while the terminal was in raw mode. No key sends
+// a signal in that mode, so the signal is not a Ctrl-C of the user.
 func (e *promptEditor) forgetInterrupts() {
 	select {
 	case <-e.interrupts:
@@ -207,7 +207,7 @@ func (e *promptEditor) begin(r *reading) {
 	e.out.columnUnknown = !r.asking
 }
 
-// result returns the reason why Input has returned, and clears it.
+// result returns the reason why Input has returned, and clears it for the next call.
 func (e *promptEditor) result() *exit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -227,8 +227,8 @@ func (e *promptEditor) end() error {
 	return err
 }
 
-// requestExit makes Input return as soon as possible, if it is still reading r. If r is nil, it
-// does so for any line.
+// requestExit makes Input return as soon as possible, with the reason x, if it is still reading r.
+// If r is nil, it does so for any line.
 func (e *promptEditor) requestExit(r *reading, x *exit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -294,15 +294,15 @@ func (e *promptEditor) Refresh() {
 }
 
 // Discard drops the typed-ahead text that the editor holds. The terminal has already dropped the
-// text that it held itself.
+// typed-ahead text that it held.
 func (e *promptEditor) Discard() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.keys, e.afterQuestion, e.heldKey = keyBuffer{}, keyBuffer{}, ""
 }
 
-// wakeUp ends the wait for keys. If it fails, ReadLine will return the error. The caller must hold
-// mu.
+// wakeUp ends the wait for keys. If it fails, the error will be returned by ReadLine. The caller
+// must hold mu.
 func (e *promptEditor) wakeUp() {
 	if err := e.tty.wake(); err != nil && e.exit == nil {
 		e.exit = &exit{err: err}
@@ -322,7 +322,7 @@ func (e *promptEditor) Close() error {
 	signal.Stop(e.windows)
 	close(e.windows)
 	e.goroutines.Wait()
-	if idle { // if a line is being read, go-prompt's reader uses the pipe until the process exits
+	if idle { // otherwise, go-prompt's reader uses the pipe until the process exits
 		err = errors.Join(err, e.tty.close())
 	}
 	return err

@@ -34,8 +34,8 @@ func (k promptKeys) Setup() error {
 // panic.
 func (k promptKeys) TearDown() error { return k.e.tty.restore() }
 
-// Limits of the window size that is reported to go-prompt. go-prompt clears a window that it
-// considers too small, and has no other use for the number of rows.
+// Limits of the window size that is reported to go-prompt. go-prompt erases the screen if it
+// considers the window too small. It does not use the number of rows for anything else.
 const (
 	minColumns = 20
 	maxRows    = 1<<16 - 1
@@ -57,12 +57,12 @@ const (
 	pasteWait  = 1000
 )
 
-// keyRedraw is a key that has no effect except that go-prompt redraws the line.
+// keyRedraw is a key whose only effect is that go-prompt redraws the line.
 const keyRedraw = "\x1b[E"
 
-// Read returns the next order, which is a byte sequence for go-prompt to act on. go-prompt's
-// reader calls it repeatedly, with pauses of 10 ms. While go-prompt is busy, Read returns errNoKey
-// at once, because go-prompt may be waiting for the reader to return.
+// Read returns the next order for go-prompt, which is a byte sequence. go-prompt's reader calls it
+// repeatedly, with pauses of 10 ms. While go-prompt is busy, Read returns errNoKey at once, because
+// go-prompt may be waiting for the reader to return.
 func (k promptKeys) Read() ([]byte, error) {
 	e := k.e
 	defer e.restoreOnPanic()
@@ -116,8 +116,8 @@ func (e *promptEditor) endPaste() {
 }
 
 // addTyped adds typed text to the buffer to which it belongs. If a paste began before a question,
-// the rest of the paste is saved until the question is answered. Ctrl-C drops that paste and
-// applies to the question.
+// the rest of the paste is saved until the question is answered. Ctrl-C discards that rest, and
+// interrupts the question.
 func (e *promptEditor) addTyped(typed string) {
 	if !e.afterQuestion.inPaste() {
 		e.keys.bytes += typed
@@ -136,17 +136,18 @@ func (e *promptEditor) addTyped(typed string) {
 	}
 }
 
-// maxReadsAhead is the maximum number of reads, of 4 KiB each, of text that was typed ahead.
+// maxReadsAhead limits how much typed-ahead text zksh reads at a time. It is a number of reads,
+// each of which returns at most 4 KiB.
 const maxReadsAhead = 256
 
 // readTypedAhead reads the text that was typed before the terminal was in raw mode. The terminal
 // delivers that text in lines, and truncates a long first line. If a question has not been shown
-// yet, the text cannot be its answer, and is saved until the question is answered.
+// yet, the text cannot be the answer, so it is saved until the question is answered.
 func (e *promptEditor) readTypedAhead() {
 	typed := e.tty.readTyped()
 	if typed != "" && !strings.ContainsAny(typed[len(typed)-1:], "\r\n") {
-		// The terminal has echoed this text, so the cursor is after the text and not at the end of
-		// other output.
+		// The terminal has echoed this text, so the cursor is at the end of the text and not at the
+		// end of other output.
 		e.out.columnUnknown = false
 	}
 	if isTruncated(typed) {
@@ -164,8 +165,9 @@ func (e *promptEditor) readTypedAhead() {
 	e.afterQuestion.bytes += typed
 }
 
-// isTruncated reports whether the terminal, in its own line editing, has truncated the first line
-// of the typed text. It truncates no other line.
+// isTruncated reports whether the terminal has truncated the first line of the typed text, because
+// the line was too long for the terminal's own line editing. The terminal does not truncate any
+// other line.
 func isTruncated(typed string) bool {
 	return len(typed) >= maxTyped && !strings.ContainsAny(typed[:maxTyped], "\r\n")
 }
@@ -175,14 +177,14 @@ func isTruncated(typed string) bool {
 // goroutines.
 func (e *promptEditor) restoreOnPanic() {
 	if p := recover(); p != nil {
-		_ = e.tty.restore() // the Go runtime reports the panic, so this error is not needed
+		_ = e.tty.restore() // ignore the error, because the Go runtime reports the panic
 		panic(p)
 	}
 }
 
-// next returns the next order, which is a byte sequence for go-prompt to act on: a key that
-// go-prompt handles itself, text, or the order of an action. It returns an empty string if there
-// is none. If flush is true, an incomplete key counts as complete.
+// next returns the next order for go-prompt, which is a byte sequence: a key that go-prompt handles
+// itself, text, or the order of an action. It returns an empty string if there is none. If flush is
+// true, an incomplete key counts as complete.
 func (e *promptEditor) next(flush bool) (order string) {
 	if order := e.queuedOrder; order != "" && e.exit == nil {
 		e.queuedOrder = ""
@@ -205,8 +207,9 @@ func (e *promptEditor) next(flush bool) (order string) {
 }
 
 // redraw returns an order that makes go-prompt redraw the line, or an empty string if nothing has
-// changed. While a menu entry is selected, every key except Tab and Shift-Tab would accept it. In
-// that case redraw sends both of these keys, which leaves the selection unchanged.
+// changed. While a menu entry is selected, every key except Tab and Shift-Tab would accept the
+// entry. In this case, the order consists of these two keys, which together leave the selection
+// unchanged.
 func (e *promptEditor) redraw() (order string) {
 	switch {
 	case !e.dirty:

@@ -18,14 +18,14 @@ import (
 // arrives at once and unchanged.
 type terminal struct {
 	in, out      *os.File
-	initialModes *tty.Modes // modes when zksh started, which are restored between lines
+	initialModes *tty.Modes // modes at the start of zksh, which are restored between lines
 
 	wakeR, wakeW *os.File // ends of a pipe that contains one byte while woken is true
 	woken        atomic.Bool
 
 	mu     sync.Mutex // guards the fields below
 	isRaw  bool
-	closed bool // release has been called, so raw fails
+	closed bool // whether release has been called, so that raw fails
 }
 
 // Control sequences that turn bracketed paste on and off. While it is on, the terminal sends marks
@@ -45,8 +45,8 @@ func openTerminal(in, out *os.File) (*terminal, error) {
 	return t, err
 }
 
-// raw puts the terminal into raw mode, until restore is called. After release, raw fails. It
-// leaves output processing on, so that other writers can end a line with only a newline.
+// raw puts the terminal into raw mode until restore is called. After release has been called, raw
+// fails. Output processing stays on, so that other writers can end a line with only a newline.
 func (t *terminal) raw() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *terminal) raw() error {
 	case t.isRaw:
 		return nil
 	}
-	modes := *t.initialModes // not the current modes, because a program may have changed those
+	modes := *t.initialModes // a program may have changed the current modes
 	modes.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	modes.Lflag &^= unix.ECHO | unix.ICANON | unix.IEXTEN | unix.ISIG | unix.ECHONL
 	modes.Cflag = modes.Cflag&^(unix.CSIZE|unix.PARENB) | unix.CS8
@@ -83,8 +83,8 @@ func (t *terminal) restore() error {
 	return errors.Join(tty.UnlessGone(pasteErr), err)
 }
 
-// release restores the initial modes permanently. It does so even if the terminal is not in raw
-// mode, because a program may have changed the modes.
+// release restores the initial modes, so that raw can no longer change them. It does so even if the
+// terminal is not in raw mode, because a program may have changed the modes.
 func (t *terminal) release() error {
 	t.mu.Lock()
 	t.closed = true
@@ -148,8 +148,8 @@ func (t *terminal) read() (string, error) {
 	return string(b[:n]), nil
 }
 
-// fatal returns err, the error of a system call, or nil if the caller should simply try again. It
-// returns ErrHungUp if the terminal is gone.
+// fatal returns err, the error of a system call, if the caller must give up. It returns nil if the
+// caller should try again, and ErrHungUp if the terminal is gone.
 func fatal(err error) error {
 	switch {
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
@@ -190,8 +190,8 @@ func openFiles() map[int]bool {
 	return open
 }
 
-// closeOnExec keeps child processes from inheriting file descriptors. It handles the descriptors
-// that were opened after openFiles returned the set openBefore.
+// closeOnExec prevents child processes from inheriting file descriptors. It applies to the
+// descriptors that were opened after openFiles returned the set openBefore.
 func closeOnExec(openBefore map[int]bool) {
 	for fd := range openFiles() {
 		if !openBefore[fd] {

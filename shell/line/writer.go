@@ -15,15 +15,15 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// A view describes how the line being typed is drawn.
+// A view describes how to draw the line that is being typed.
 type view struct {
 	prompt Prompt
 	text   string
 	cursor int // number of characters of text before the cursor
-	menu   int // the column in which go-prompt assumes the cursor to be
+	menu   int // column in which go-prompt assumes the cursor to be
 }
 
-// A position is the position of a cell, relative to the first cell of the prompt. If the column is
+// A position is the place of a cell, relative to the first cell of the prompt. If the column is
 // equal to the width of the terminal, the position is after the last cell of a row, and the next
 // character is drawn in the next row.
 type position struct{ row, column int }
@@ -33,21 +33,21 @@ type position struct{ row, column int }
 // if a wide character does not fit at the end of a row, if the size of the window changes, and if
 // something is printed above the line.
 type promptWriter struct {
-	prompt.VT100Writer // collects the output that is not passed on
+	prompt.VT100Writer // collects output that is not passed on to the terminal
 
 	to    io.Writer
 	size  func() (columns, rows int)       // returns the size of the terminal
 	frame func() (messages string, v view) // returns the messages and the line to draw next
 	color bool
 
-	buffer        bytes.Buffer // output that has not been written to the terminal
+	buffer        bytes.Buffer // output that has not yet been written to the terminal
 	width         int          // number of columns of the terminal
 	rows          int          // number of rows of the terminal
-	shown         view         // the view that was drawn last
+	shown         view         // view that was drawn last
 	cursor        position     // current position of the cursor
 	end           position     // position at which the drawn line ends
 	target        position     // position to which the cursor moves after drawing
-	columnUnknown bool         // other output may have moved the cursor out of the first column
+	columnUnknown bool         // whether other output may have moved the cursor out of the first column
 	stage         stage
 	err           error // error of the last write
 }
@@ -57,13 +57,13 @@ type stage int
 
 const (
 	notDrawing     stage = iota
-	lineDrawn            // go-prompt draws the line; this output is not passed on
-	menuDrawing          // go-prompt draws the menu; this output is passed on
-	previewDrawing       // go-prompt draws the line with the selected entry; this output is not passed on
+	lineDrawn            // go-prompt draws the line; this output is not passed on to the terminal
+	menuDrawing          // go-prompt draws the menu; this output is passed on to the terminal
+	previewDrawing       // go-prompt draws the line with the selected entry; this output is not passed on to the terminal
 )
 
-// previewColor is the color of the preview that go-prompt draws after the menu. It distinguishes
-// the preview from the menu.
+// previewColor is the color in which go-prompt draws a preview after the menu. By this color,
+// promptWriter distinguishes the preview from the menu.
 const previewColor = prompt.Fuchsia
 
 // Control sequences of the terminal.
@@ -77,7 +77,8 @@ const (
 	noColor    = "\x1b[0m"
 )
 
-// HideCursor begins to draw the line. go-prompt calls it first in each drawing.
+// HideCursor begins to draw the line. go-prompt calls it at the beginning of each
+// drawing.
 func (w *promptWriter) HideCursor() {
 	w.stage = lineDrawn
 	messages, v := w.frame()
@@ -87,14 +88,14 @@ func (w *promptWriter) HideCursor() {
 	w.draw(v)
 }
 
-// noNewline is the mark printed after output that does not end with a newline.
+// noNewline is the mark that shows that output did not end with a newline.
 const noNewline = reversed + "%" + noColor
 
 // newLine makes sure that the prompt begins in the first column. If other output may have left the
-// cursor in the middle of a row, it prints noNewline and then spaces to the full width of a row,
-// because it does not know the column of the cursor. If the cursor was in the first column, the
-// mark and the spaces fill that row, and the prompt then overwrites the mark. Otherwise the spaces
-// wrap into the next row, and the mark stays visible.
+// cursor in the middle of a row, it prints noNewline, followed by spaces up to the full width of a
+// row. It does not know the column of the cursor. If the cursor was in the first column, the mark
+// and the spaces fill that row, and the prompt then overwrites the mark. Otherwise, the spaces wrap
+// into the next row, and the mark remains visible.
 func (w *promptWriter) newLine() {
 	if w.columnUnknown && w.width > 1 {
 		w.buffer.WriteString(noNewline + strings.Repeat(" ", w.width-1) + "\r")
@@ -132,7 +133,7 @@ func (w *promptWriter) ScrollUp() {
 }
 
 // ShowCursor moves the cursor to its position in the line, and writes everything that was drawn.
-// go-prompt calls it last in each drawing.
+// go-prompt calls it at the end of each drawing.
 func (w *promptWriter) ShowCursor() {
 	if w.stage == notDrawing {
 		return
@@ -192,8 +193,8 @@ func (w *promptWriter) WriteStr(s string) {
 	}
 }
 
-// WriteRaw moves the cursor to the next row of the menu. go-prompt writes a newline when an entry
-// has filled its row.
+// WriteRaw moves the cursor to the next row of the menu if data is a newline, which go-prompt
+// writes when an entry has filled its row. It ignores all other data.
 func (w *promptWriter) WriteRaw(data []byte) {
 	if w.stage == menuDrawing && string(data) == "\n" {
 		w.newRow()
@@ -235,8 +236,8 @@ func (w *promptWriter) newRow() {
 	w.cursor = position{w.cursor.row + 1, 0}
 }
 
-// draw writes the prompt and the line, beginning at the cursor. It then moves the cursor to the
-// place where go-prompt begins the menu.
+// draw writes the prompt and the line, starting at the cursor. It then moves the cursor to the
+// place at which go-prompt begins the menu.
 func (w *promptWriter) draw(v view) {
 	v = w.cropToScreen(v)
 	w.shown = v
@@ -260,7 +261,7 @@ func (w *promptWriter) colored(p Prompt) string {
 	if p.Alert {
 		return alertColor + text + noColor
 	}
-	if i := slices.Index(Colors, p.Color); i >= 0 { // Colors are in the order of the SGR codes
+	if i := slices.Index(Colors, p.Color); i >= 0 { // the order of Colors is that of the SGR codes
 		return fmt.Sprintf("\x1b[%dm%s%s", 30+i, text, noColor)
 	}
 	return text
@@ -271,8 +272,8 @@ func (w *promptWriter) endOf(v view) position {
 	return w.advance(w.advance(position{}, visible(v.prompt.Text)), visible(v.text))
 }
 
-// cropToScreen reduces a text that is longer than the screen to the part around the cursor,
-// because rows that have scrolled out at the top cannot be redrawn.
+// cropToScreen returns the part of the line around the cursor if the line is longer than the
+// screen. Rows that have scrolled out at the top could not be redrawn.
 func (w *promptWriter) cropToScreen(v view) view {
 	text := []rune(v.text)
 	room := w.width*(w.rows-2) - runewidth.StringWidth(v.prompt.Text)
@@ -317,9 +318,9 @@ func (w *promptWriter) advance(start position, s string) (end position) {
 	return end
 }
 
-// visible replaces control characters and invisible characters, so that the terminal shows the
-// line with the width that zksh computes. It keeps zero-width joiners, so that joined emoji appear
-// as one.
+// visible replaces control characters and invisible characters in s, so that the line has the width
+// on the terminal that zksh computes. It keeps zero-width joiners, so that joined emoji appear as
+// one.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -344,7 +345,7 @@ func (w *promptWriter) endLine() {
 }
 
 // updateSize updates the recorded size of the terminal. If the width has changed, the terminal has
-// rewrapped the line, so updateSize also computes the new positions.
+// wrapped the line differently, so updateSize also computes the new positions.
 func (w *promptWriter) updateSize() {
 	columns, rows := w.size()
 	w.rows = rows
@@ -370,7 +371,7 @@ func (w *promptWriter) clear() {
 	w.resetPositions()
 }
 
-// resetPositions records that the next prompt begins at the cursor.
+// resetPositions records that the cursor is at the beginning of the next prompt.
 func (w *promptWriter) resetPositions() {
 	w.cursor, w.end, w.target = position{}, position{}, position{}
 	w.shown = view{}
@@ -382,7 +383,7 @@ func (w *promptWriter) flush() {
 }
 
 // Flush drops the output that is not passed on to the terminal, and returns the error of the last
-// write. It writes nothing, because ShowCursor has already written the drawing.
+// write. It writes nothing itself, because ShowCursor has already done so.
 func (w *promptWriter) Flush() error {
 	w.VT100Writer = prompt.VT100Writer{}
 	return w.err

@@ -12,7 +12,7 @@ const (
 type inline struct {
 	markBold  bool                      // put markers around bold text and code
 	codeQuote string                    // quote put around code if markBold is false
-	refer     func(topic string) string // returns the help command for a topic; if nil, a link becomes its text
+	refer     func(topic string) string // returns the help command for a topic; if nil, only the text of a link remains
 }
 
 // punctuation contains the characters that a backslash can escape.
@@ -98,7 +98,7 @@ func (in inline) emphasis(b *strings.Builder, source string) int {
 	}
 	text := in.convert(inner)
 	if in.markBold && mark == "**" {
-		// Remove the markers around code in the text, because they would end the bold text.
+		// Remove the markers around code inside the text, because they would end the bold text.
 		text = boldOn + strings.NewReplacer(boldOn, "", boldOff, "").Replace(text) + boldOff
 	}
 	b.WriteString(text)
@@ -143,9 +143,9 @@ func (in inline) asCode(text string) string {
 	return in.codeQuote + text + in.codeQuote
 }
 
-// convertLink converts a link to its text. If the link leads to another page, convertLink adds the
-// help command that prints the page. If the link is in parentheses and its text is only the name
-// of the page, it returns the help command alone.
+// convertLink converts a link to text. If the link leads to another page, the result includes the
+// help command that prints the page. If the link is in parentheses and its text is only the name of
+// the page, the result is the help command alone.
 func (in inline) convertLink(text, destination string, inParentheses bool) string {
 	file, _, _ := strings.Cut(destination, "#")
 	topic, page := strings.CutSuffix(file, ".md")

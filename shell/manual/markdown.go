@@ -31,9 +31,9 @@ type block struct {
 	rows  [][]string // Markdown source of the cells of a table; the first row is the header
 
 	items   [][]block // items of a list
-	ordered bool      // the items of the list are numbered
+	ordered bool      // whether the items of the list are numbered
 	start   int       // number of the first item, if the list is ordered
-	tight   bool      // there are no empty lines between the items
+	tight   bool      // whether there are no empty lines between the items
 }
 
 // compiled returns a function that compiles a regular expression at its first call. This keeps the
@@ -68,7 +68,7 @@ func readBlocks(lines []string) (blocks []block) {
 	return blocks
 }
 
-// block parses the block that begins at the next line. line is the text of that line.
+// block parses the block that begins with the given line, which is the next one.
 func (r *reader) block(line string) block {
 	switch {
 	case headingLine().MatchString(line):
@@ -164,9 +164,9 @@ func (r *reader) list() block {
 	return b
 }
 
-// item reads the lines of a list item. first is the text of its first line, which begins at the
-// given column. item returns the lines without their indentation, and reports whether they are
-// followed by empty lines.
+// item reads the lines of a list item. first is the text of the first line, which begins at the
+// given column. item returns the lines without their indentation, and reports in loose whether
+// empty lines follow them.
 func (r *reader) item(column int, first string) (lines []string, loose bool) {
 	lines = []string{first}
 	for r.next++; r.next < len(r.lines); r.next++ {

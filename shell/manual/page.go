@@ -22,9 +22,9 @@ var files embed.FS
 
 // A Page is a page of the manual.
 type Page struct {
-	Topic    string // the name of the page as an argument of the help command
+	Topic    string // name of the page, as an argument of the help command
 	Title    string
-	Summary  string // the first sentence of the text, without the full stop
+	Summary  string // first sentence of the text, without the full stop
 	headings []string
 	blocks   []block
 }

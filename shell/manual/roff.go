@@ -6,8 +6,8 @@ import (
 )
 
 // Roff formats the page as sections for the man macros of roff. If whole is false, it omits the
-// title and the generated parts, so that the page can be part of a section that already contains
-// the same facts. refer returns the help command for a topic.
+// title and the generated parts, so that the page can be included in a document that already
+// contains the same facts. refer returns the help command for a topic.
 func (p *Page) Roff(whole bool, refer func(topic string) string) string {
 	r := &roffLayout{in: inline{markBold: true, refer: refer}}
 	if whole {
@@ -83,7 +83,7 @@ func escapeHeading(text string) string {
 	return strings.NewReplacer(boldOn, "", boldOff, "", `"`, `\(dq`).Replace(EscapeRoff(text))
 }
 
-// escapeMarked is like EscapeRoff, but also turns markers around bold text into roff escapes.
+// escapeMarked is like EscapeRoff, but also converts the markers around bold text to roff escapes.
 func escapeMarked(text string) string {
 	return strings.NewReplacer(boldOn, `\fB`, boldOff, `\fR`).Replace(EscapeRoff(text))
 }

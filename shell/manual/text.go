@@ -11,7 +11,7 @@ import (
 type Layout struct {
 	Columns int                       // width of the terminal; if it is less than 1, lines are not wrapped
 	Bold    func(text string) string  // makes text bold; nil for plain text
-	Refer   func(topic string) string // returns the help command for a topic; if nil, a link becomes its text
+	Refer   func(topic string) string // returns the help command for a topic; if nil, only the text of a link remains
 }
 
 const (
@@ -138,7 +138,7 @@ func (t *textLayout) table(b block, indent string) {
 	grid := render.Grid{Header: header, Rows: rows[1:]}
 	widths := grid.Widths()
 	last := len(widths) - 1
-	before := len(indent) + grid.Width() - widths[last] // width of the indentation and of all columns but the last
+	before := len(indent) + grid.Width() - widths[last] // width of the indentation and of all columns except the last
 	if t.Columns > 0 && before+min(widths[last], minLastColumn) > t.Columns {
 		t.tableAsParagraphs(header, rows[1:], indent)
 		return

@@ -13,7 +13,7 @@ func BlankOrComment(line string) bool {
 }
 
 // OpenQuote returns the quote that is open at the end of a line: ", ' or $', or an empty string if
-// there is none. before is the quote that is open at the beginning of the line, or an empty
+// no quote is open. before is the quote that is open at the beginning of the line, or an empty
 // string.
 func OpenQuote(before, line string) string {
 	if before == "" && (!strings.ContainsAny(line, `"'`) || BlankOrComment(line)) {
@@ -30,7 +30,7 @@ func OpenQuote(before, line string) string {
 	return ""
 }
 
-// OnOneLine escapes the line breaks that a line contains in its quotes. The result has the same
+// OnOneLine escapes line breaks, which a line contains only inside quotes. The result has the same
 // words, but no line breaks.
 func OnOneLine(line string) string {
 	if !strings.Contains(line, "\n") {
@@ -56,8 +56,8 @@ func OnOneLine(line string) string {
 }
 
 // breakEscaper escapes the line breaks in a $'…' word. A backslash before a line break is an
-// unknown escape, and must remain one. breakEscaper therefore replaces that line break with a
-// space.
+// unknown escape and must remain one, so that the line is still rejected. Therefore breakEscaper
+// replaces that line break with a space.
 var breakEscaper = strings.NewReplacer(`\\`, `\\`, "\\\n", `\ `, "\n", `\n`)
 
 // CutRedirection cuts a line at the first unquoted |, > or >> that is a separate word. It returns

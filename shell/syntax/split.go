@@ -104,8 +104,8 @@ func ansiWord(line string, from, to int) (string, error) {
 	return string(out), nil
 }
 
-// ansiEscape decodes the escape at the beginning of s, which has at least two bytes. It returns
-// out with the decoded bytes appended, and the length of the escape in bytes.
+// ansiEscape decodes the escape at the beginning of s, which has at least two bytes. It appends the
+// decoded bytes to out and returns the result, together with the length of the escape in bytes.
 func ansiEscape(out []byte, s string) ([]byte, int, error) {
 	if i := strings.IndexByte(`abefnrtv\'"?`, s[1]); i >= 0 {
 		return append(out, "\a\b\x1b\f\n\r\t\v\\'\"?"[i]), 2, nil

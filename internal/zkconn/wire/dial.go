@@ -62,8 +62,8 @@ const (
 )
 
 // backOff pauses before the Link dials again if servers have repeatedly refused a session. The
-// first refusal usually means that the session has expired, and causes no pause. From then on,
-// each pause is longer than the previous one, up to longBackOff.
+// first refusal usually means that the session has expired, and causes no pause. From the second
+// refusal on, each pause is longer than the previous one, up to longBackOff.
 func (l *Link) backOff() error {
 	l.mu.Lock()
 	again := l.refusals - 2
