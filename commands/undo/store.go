@@ -206,8 +206,7 @@ func (d *storeDraft) commit(e *entry) error {
 	}
 	return d.s.withLock(func() error {
 		err := d.f.Close()
-		// Write the entry before the dump gets its final name: trim may remove an entry without a
-		// dump, but not a dump without an entry.
+		// Write the entry first, because trim may remove an entry without a dump, but not the reverse.
 		if err == nil {
 			err = d.s.write(e)
 		}

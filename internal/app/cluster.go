@@ -127,8 +127,8 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	return to.Connection(), err
 }
 
-// topLevelSettings are those settings before the first section of the configuration file that apply
-// to a server given by a connect string.
+// topLevelSettings contains the settings before the first section of the configuration file that
+// apply to a server given by a connect string.
 type topLevelSettings struct {
 	timeout time.Duration
 	writes  zkconn.Writes

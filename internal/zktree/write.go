@@ -14,9 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Policy determines what a Writer does if a znode to be created already exists. This can happen
-// even if a command has compared the trees before, because other clients may create znodes in the
-// meantime. The command cp does not compare, so that it can overwrite znodes that it cannot read.
+// A Policy determines what a Writer does if a znode to be created already exists. It matters even
+// to commands that compare the trees first, because other clients may create znodes meanwhile.
 type Policy int
 
 // Ways to handle an existing znode.
