@@ -12,8 +12,7 @@ func done(name, path string, more ...any) render.Answer {
 	return render.Answer{JSON: append(render.Facts{"done", name, "path", path}, more...)}
 }
 
-// statIfWanted returns a znode's stat in printable form if wanted is true, or nil
-// otherwise.
+// statIfWanted returns a znode's stat in printable form if wanted is true, or nil otherwise.
 func statIfWanted(wanted bool, st *zk.Stat) *render.Stat {
 	if !wanted {
 		return nil

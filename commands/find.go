@@ -81,7 +81,8 @@ type finder struct {
 	afterMzxid int64 // a matching mzxid is greater than this; 0 for any
 }
 
-// parseNewer parses the value of the flag -newer and sets the condition on mtime or mzxid.
+// parseNewer parses newer, the value of the flag -newer, and sets the condition on mtime or mzxid.
+// If newer is a path, it reads the znode through from.
 func (f *finder) parseNewer(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)

@@ -173,7 +173,8 @@ var ls2Command = &Command{
 	}),
 }
 
-// listLong prints the children of a znode, each with some fields of its stat.
+// listLong prints the children of a znode, each with some fields of its stat. If decode is true, it
+// decodes URL-encoded names.
 func listLong(ctx context.Context, env *Env, from reader, path string, decode bool) error {
 	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Stat: true, Depth: 1})
 	if err != nil {

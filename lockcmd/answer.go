@@ -9,12 +9,13 @@ import (
 	"github.com/zksh/zksh/lockcmd/queue"
 )
 
-// A lockLine is the line that a lock command prints as its result. The elements are alternating
-// names and values. The first two are the result and the path of the lock, as in "locked /a".
+// A lockLine is the line that a lock command prints as its result. The elements are
+// alternating names and values. The first two are the result and the path of the lock, as in
+// "locked /a".
 type lockLine render.Facts
 
-// answer returns the line that a command prints after it has acquired the lease t. path is the path
-// of the lock.
+// answer returns the line that a command prints after it has acquired the lease t. path is the
+// path of the lock.
 func (t *heldLease) answer(path string) lockLine {
 	return lockLine{"locked", path, "mode", t.kind.label, "node", t.Node(), "token", render.Hex(t.Token()),
 		"waited", t.State().Waited.Seconds()}
@@ -26,8 +27,8 @@ func queuedLine(path, mode, node string, place int) lockLine {
 	return lockLine{"waiting", path, "mode", mode, "node", node, "place", place}
 }
 
-// line formats l as one line of text. It shortens the name of the znode to nodeWidth columns. If
-// nodeWidth is 0, it does not shorten the name.
+// line formats l as one line of text. It shortens the name of the znode to nodeWidth columns.
+// If nodeWidth is 0, it does not shorten the name.
 func (l lockLine) line(nodeWidth int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", l[0], l[1])
@@ -59,8 +60,8 @@ func (l lockLine) Text(w io.Writer) error {
 // shows the mode and the sequence number.
 const minNodeWidth = 12
 
-// fitted formats the line for a terminal with the given number of columns. It shortens only the
-// name of the znode, so the line may still be too long.
+// fitted formats the line for a terminal with the given number of columns. It shortens only
+// the name of the znode, so the line may still be too long.
 func (l lockLine) fitted(columns int) string {
 	node := 0
 	if fullWidth := render.Width(render.Safe(l.line(0))); columns > 0 && fullWidth > columns && len(l) > 5 {
@@ -76,8 +77,8 @@ func (l lockLine) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// Table returns a grid with one row, which contains the values of the line. The names are in the
-// header.
+// Table returns a grid with one row, which contains the values of the line. The names are in
+// the header.
 func (l lockLine) Table() render.Grid {
 	g := render.Grid{Rows: [][]string{nil}}
 	for i := 0; i < len(l); i += 2 {

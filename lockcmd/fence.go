@@ -22,9 +22,9 @@ const fenceName = "ZK_LOCK_FENCE"
 // of this shell and the enclosing locks, which parent processes hold. After a lock has been
 // unlocked, the fence ignores it.
 //
-// A lost lock blocks writes until the user unlocks it or, with zksh -k, until zksh has reported
-// the loss. In a script, a lock that zksh released at another client's request blocks writes
-// until zksh has reported the release.
+// A lost lock blocks writes until the user unlocks it or, with zksh -k, until zksh has reported the
+// loss. In a script, a lock that zksh released at another client's request blocks writes until zksh
+// has reported the release.
 type fence struct {
 	table             *Table
 	session           *zkconn.Session

@@ -105,9 +105,9 @@ func invalidLineError(p fencedLock) error {
 		"to write without the check, use --no-fence", fenceName, p.line, p.parseErr))}
 }
 
-// sameEnsemble reports whether the locks, which all name the same servers, are in the ensemble
-// of this session. It returns true if the session's servers overlap with the named ones, or if
-// the session sees a znode that has one of the locks' marks.
+// sameEnsemble reports whether the locks, which all name the same servers, are in the ensemble of
+// this session. It returns true if the session's servers overlap with the named ones, or if the
+// session sees a znode that has one of the locks' marks.
 //
 // It returns false only with proof: the session sees no such znode, but a later query in the locks'
 // own ensemble still finds one for each lock. These znodes existed all the time, so the session

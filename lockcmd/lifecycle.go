@@ -26,7 +26,7 @@ type lifecycle struct {
 
 	status          zklock.Status // last status that package zklock reported
 	attempt         *attempt      // the attempt to acquire the lock; nil if there is none
-	leases          []*heldLease  // newest last
+	leases          []*heldLease  // leases of the lock, newest last
 	command         *command      // command that runs under one of the leases; nil if there is none
 	revokeRequested bool          // whether a request by another client for the lock is pending
 	lossReported    bool          // whether the loss of the lock was returned as an error
@@ -101,8 +101,8 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 	return a
 }
 
-// newCommand returns a command to run under a lock. It limits the grace period to an eighth of
-// the session timeout.
+// newCommand returns a command to run under a lock. It limits the grace period to an eighth of the
+// session timeout.
 //
 // The lease of a healthy lock can have as little as 5/16 of the timeout left before it is renewed.
 // This remaining time, minus the grace period and killMargin, is how long the servers may be
@@ -249,14 +249,14 @@ func (l *lifecycle) attemptGranted(granted lease, seq int, now time.Time) (*held
 }
 
 // judge decides whether the command must terminate. remaining is the remaining time of the
-// command's lease. The returned deadline is the time by which the command must be gone, or zero
-// if the command may run. The caller must call judge again within the duration recheck.
+// command's lease. The returned deadline is the time by which the command must be gone, or zero if
+// the command may run. The caller must call judge again within the duration recheck.
 //
 // A decision to terminate is final. Its deadline can only become earlier, for example because the
 // machine was asleep while timers stood still.
 //
-// judge asks the lease for its state, because lifecycle.status may be out of date or belong to
-// an earlier lease.
+// judge asks the lease for its state, because lifecycle.status may be out of date or belong to an
+// earlier lease.
 func (l *lifecycle) judge(now time.Time, remaining time.Duration) (deadline time.Time, recheck time.Duration) {
 	c := l.command
 	state := c.lease.State().State

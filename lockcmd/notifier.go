@@ -12,9 +12,9 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// A notifier prints notices for the user, in order. Its notify method never blocks. Otherwise, a
-// user who has stopped the terminal with Ctrl-S would also stop zksh, and a command could continue
-// to run after the loss of its lock.
+// A notifier prints notices for the user, in order. Its notify method never blocks. Otherwise,
+// a user who has stopped the terminal with Ctrl-S would also stop zksh, and a command could
+// continue to run after the loss of its lock.
 type notifier struct {
 	mu      sync.Mutex
 	printed chan struct{} // closed when the latest notice has been printed; nil before the first notice

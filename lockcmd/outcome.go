@@ -50,9 +50,9 @@ func (e outcome) stopError(path string) error {
 	return fmt.Errorf("lock %s: %s", path, why[e])
 }
 
-// releaseError returns the error to report for a release with the outcome e. err is the error that
-// package zklock returned, and timeout is the session timeout. leaving is true if zksh is about to
-// end the session.
+// releaseError returns the error to report for a release with the outcome e. err is the error
+// that package zklock returned, and timeout is the session timeout. leaving is true if zksh is
+// about to end the session.
 func (e outcome) releaseError(path string, err error, timeout time.Duration, leaving bool) error {
 	switch e {
 	case lost:
@@ -93,9 +93,9 @@ func lossNotice(path string, s zklock.Status) string {
 	return "lock " + path + ": presumed lost, because the servers have not confirmed it for a whole session timeout; another client may hold it"
 }
 
-// result returns the final error of the command c, which ran under the lock on path. status and err
-// are the result of the command, and release is the error of releasing the lock. The command's exit
-// status counts only if the lock was held until the command exited.
+// result returns the final error of the command c, which ran under the lock on path. status
+// and err are the result of the command, and release is the error of releasing the lock. The
+// command's exit status counts only if the lock was held until the command exited.
 func (c *command) result(path string, status int, err, release error) error {
 	switch e := outcomeOf(release); {
 	case c.stopReason != held:

@@ -92,8 +92,8 @@ func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connect
 	return text
 }
 
-// describeHolder describes the first contender in the queue at dir that belongs to another
-// session. It returns an empty string if zksh cannot find out within a second.
+// describeHolder describes the first contender in the queue at dir that belongs to another session.
+// It returns an empty string if zksh cannot find out within a second.
 //
 // ahead is the name of the znode ahead in the queue, or empty. If ahead is not empty,
 // describeHolder names the first contender only if that one holds the lock and the contender ahead

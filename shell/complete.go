@@ -124,7 +124,8 @@ func (c *completer) arguments(cmd *commands.Command, p *partial) choices {
 	return c.values(cmd.Params[at], p)
 }
 
-// joinedValues proposes values for a flag that is typed as --name=value.
+// joinedValues proposes values for a flag that is typed as --name=value. value is the part of the
+// value that has been typed.
 func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *partial) choices {
 	_, flag, _ := cmd.Position(append(slices.Clone(p.words[1:]), commands.Word{Text: name}))
 	if flag == nil {

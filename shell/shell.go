@@ -168,8 +168,8 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 }
 
 // noteTLS waits for the connection and prints the negotiated TLS parameters, if Config.Verbose is
-// set. It does not report a failure to connect, because the first command that needs the connection
-// does so.
+// set. A failure to connect is reported by the first command that needs the connection, not by
+// noteTLS.
 func (s *Shell) noteTLS(ctx context.Context) {
 	if s.cfg.Verbose && s.cfg.Session.Ready(ctx) == nil {
 		commands.NoteTLS(s.env)

@@ -162,7 +162,8 @@ func (im *importer) run(ctx context.Context) (err error) {
 	return im.env.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
 }
 
-// openDump opens the dump in a file, or in standard input if name is "-".
+// openDump opens the dump in a file, or in standard input if name is "-". most limits the size of
+// the expanded file.
 func openDump(ctx context.Context, env *commands.Env, name string, most dump.Option) (*dump.Tree, error) {
 	if name != "-" {
 		return dump.Open(ctx, userfile.Home(name), most)
@@ -258,7 +259,8 @@ func isPartial(err error) bool {
 	return ok && w.Cause != nil && w.Done.Created > 0
 }
 
-// unchanged returns the number of znodes in the file that already existed and did not change.
+// unchanged returns the number of znodes in the file that already existed and did not change. done
+// contains the numbers of changes.
 func (im *importer) unchanged(done zktree.Counts) int {
 	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
 }

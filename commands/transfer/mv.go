@@ -82,8 +82,8 @@ func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
 		"done", "mv", "src", src.word, "dst", dst.word, "moved", n, "transaction", moved)
 }
 
-// moveAtomically moves the source in a single transaction. moved is false if it could not do so. n
-// is the number of znodes in the source.
+// moveAtomically moves the source in a single transaction. moved is false if that is not possible.
+// n is the number of znodes in the source.
 func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err error) {
 	if m.src.session != m.dst.session {
 		return 0, false, nil

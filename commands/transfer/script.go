@@ -27,8 +27,8 @@ func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 				return
 			}
 			now, later := editLines(e)
-			// Edits that only set ACLs come after all other edits. Before the first of
-			// them, print the commands in last, children before parents.
+			// Edits that only set ACLs come after all other edits. Before the first of them, print
+			// the commands in last, children before parents.
 			if last = append(last, later...); e.Does == zktree.SetsACL {
 				slices.Reverse(last)
 				now, last = append(last, now...), nil

@@ -88,8 +88,8 @@ func (p *partCounter) count(line string, delta int) int {
 	return p.n
 }
 
-// undo undoes all operations of the line. If it finds a conflict before it has changed anything, it
-// undoes none of them.
+// undo undoes all operations of the line, with the settings in how. If it finds a conflict before
+// it has changed anything, it undoes none of them.
 func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	each := make([]*undoing, len(l.operations))
 	for i, e := range l.operations {

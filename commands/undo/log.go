@@ -80,8 +80,8 @@ func (b *Origin) same(other Origin) bool { return b != nil && b.ID != "" && b.ID
 // Origin of this program.
 func (b *Origin) onOtherHost(here Origin) bool { return b.Host != "" && b.Host != here.Host }
 
-// cell returns a short description of the program b for a table cell, such as its
-// terminal. For this program, whose Origin is here, it returns "here".
+// cell returns a short description of the program b for a table cell, such as its terminal. For
+// this program, whose Origin is here, it returns "here".
 func (b *Origin) cell(here Origin) string {
 	switch {
 	case b == nil:
@@ -104,9 +104,8 @@ func (b *Origin) cell(here Origin) string {
 	return text
 }
 
-// words returns a phrase about the program b for use in a sentence, such as "by a
-// command". The phrase names the host if b ran on a different machine from here, the
-// Origin of this program.
+// words returns a phrase about the program b for use in a sentence, such as "by a command". The
+// phrase names the host if b ran on a different machine from here, the Origin of this program.
 func (b *Origin) words(here Origin) string {
 	if b == nil {
 		return "by an older version of zksh"
@@ -130,8 +129,8 @@ func (b *Origin) words(here Origin) string {
 	return text
 }
 
-// facts returns the JSON value that describes the program b, or nil if b is unknown.
-// The value includes whether b has the same ID as here, the Origin of this program.
+// facts returns the JSON value that describes the program b, or nil if b is unknown. The value
+// includes whether b has the same ID as here, the Origin of this program.
 func (b *Origin) facts(here Origin) any {
 	if b == nil {
 		return nil

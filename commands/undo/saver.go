@@ -363,7 +363,8 @@ func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	return zxid, err
 }
 
-// aclsOnly reports whether an operation overwrites nothing but ACLs.
+// aclsOnly reports whether an operation overwrites only ACLs. of is the part of the subtree that
+// the operation overwrites or deletes.
 func aclsOnly(of commands.Lost) bool { return of == commands.LostACL || of == commands.LostACLs }
 
 func hashOf(data []byte) string {

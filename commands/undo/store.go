@@ -206,7 +206,7 @@ func (d *storeDraft) commit(e *entry) error {
 	}
 	return d.s.withLock(func() error {
 		err := d.f.Close()
-		// Write the entry first, because trim may remove an entry without a dump, but not the reverse.
+		// Write the entry first. trim may remove an entry without a dump, but not the reverse.
 		if err == nil {
 			err = d.s.write(e)
 		}

@@ -100,7 +100,7 @@ func (e *entry) savedText() (what, it string) {
 type recordingBackend struct {
 	backend
 	mu    sync.Mutex
-	saved []*entry // guarded by mu
+	saved []*entry // operations that were saved; guarded by mu
 }
 
 func (c *recordingBackend) list() []*entry {

@@ -134,7 +134,7 @@ func (r *roff) section(name string) { fmt.Fprintf(r, ".SH %s\n", name) }
 // text writes a paragraph.
 func (r *roff) text(text string) { fmt.Fprintf(r, "%s\n", manual.EscapeRoff(text)) }
 
-// entry writes a term in bold, and its description below.
+// entry writes word as a term in bold, and its description about below it.
 func (r *roff) entry(word, about string) {
 	fmt.Fprintf(r, ".TP\n\\fB%s\\fR\n%s\n", manual.EscapeRoff(word), manual.EscapeRoff(about))
 }

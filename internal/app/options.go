@@ -47,7 +47,7 @@ type Options struct {
 	Wait         bool // wait until connected before running commands
 	Format       render.Format
 	File         string   // file with commands; "-" means standard input
-	HasFile      bool     // -f was given
+	HasFile      bool     // whether -f was given
 	Lines        []string // lines given with -c
 	Window       int      // maximum number of lines in flight
 	NoFence      bool     // write even after a lock was lost

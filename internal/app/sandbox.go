@@ -41,8 +41,8 @@ func Serving(place *playground.Place) string {
 	return "serving the sandbox" + place.VersionSuffix() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
 }
 
-// Welcome returns the part of the shell's banner that describes the sandbox. program is the name
-// with which zksh was started.
+// Welcome returns the part of the shell's banner that describes the sandbox. program is the
+// name with which zksh was started.
 func Welcome(place *playground.Place, program string) string {
 	if place.Joined() {
 		return "You joined the sandbox of another terminal" + place.VersionSuffix() + ".\n" + playground.Notice + "\n"

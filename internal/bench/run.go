@@ -70,8 +70,8 @@ func (w *matchCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// environment returns the environment variables for a program that is measured. They keep it from
-// using the user's configuration and history.
+// environment returns the environment variables for a program that is measured, including those in
+// more. They keep the program from using the user's configuration and history.
 func (b *bench) environment(more ...string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "LANG=C.UTF-8", "USER=bench"}, more...)
 }

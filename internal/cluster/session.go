@@ -36,8 +36,7 @@ type Session struct {
 	Watches    []string `json:"watches"` // paths with data watches; servers do not report child watches
 }
 
-// Coverage says how many servers of the ensemble contributed to a result, and what is
-// missing.
+// Coverage says how many servers of the ensemble contributed to a result, and what is missing.
 type Coverage struct {
 	Answered int      `json:"answered"`
 	Members  int      `json:"members"`

@@ -186,8 +186,7 @@ func readDir(ctx context.Context, name string, options []Option) (t *Tree, err e
 	return b.finish(false)
 }
 
-// readContent reads a znode's data from a file, and verifies that its checksum equals
-// want.
+// readContent reads a znode's data from a file, and verifies that its checksum equals want.
 func readContent(root *os.Root, name string, want []byte) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {

@@ -198,8 +198,7 @@ func (p *Place) VersionSuffix() string {
 // has exited.
 func (p *Place) Ended() <-chan string { return p.ended }
 
-// Close stops the sandbox if this process runs it. A sandbox of another shell continues
-// to run.
+// Close stops the sandbox if this process runs it. A sandbox of another shell continues to run.
 func (p *Place) Close() error {
 	p.stop()
 	p.done.Wait()

@@ -95,8 +95,8 @@ func (s *Stream) printRows(w io.Writer, header, safe bool, width int) error {
 	})
 }
 
-// forEach calls print for each item. A nil Item makes it flush w instead, so that the
-// items before it are shown now.
+// forEach calls print for each item. A nil Item makes it flush w instead, so that the items before
+// it are shown now.
 func (s *Stream) forEach(w io.Writer, print func(Item) error) error {
 	for item := range s.Items {
 		var err error

@@ -183,8 +183,8 @@ func (v Version) removal(typ int32) removal {
 	case v.has(persistentTypes):
 	case typ > 3:
 		return removal{}
-	// This version has no watch types for single modes: a type selects the watches of
-	// all modes in its tables.
+	// This version has no watch types for single modes: a type selects the watches of all modes in
+	// its tables.
 	default:
 		r.modes = anyMode
 	}

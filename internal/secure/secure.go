@@ -74,7 +74,7 @@ type effectiveSettings struct {
 	suites     []string
 
 	saslOff bool
-	jaas    string // JAAS file
+	jaas    string // path of the JAAS file
 	section string // section of the JAAS file
 	fips    bool   // FIPS mode, which forbids DIGEST-MD5
 

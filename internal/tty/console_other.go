@@ -4,8 +4,8 @@ package tty
 
 import "os"
 
-// TakeEscapes does nothing. All terminals except the Windows console interpret escape sequences by
-// default.
+// TakeEscapes does nothing. All terminals except the Windows console interpret escape
+// sequences by default.
 func TakeEscapes(*os.File) error { return nil }
 
 // AwaitKey returns at once. Only on a Windows console must the caller wait for a key before it

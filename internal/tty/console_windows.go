@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TakeEscapes makes a Windows console interpret escape sequences, which it does not do by default.
+// TakeEscapes makes a Windows console interpret escape sequences, which it does not do by
+// default.
 func TakeEscapes(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	var mode uint32
@@ -38,17 +39,17 @@ type inputRecord struct {
 
 const keyEvent = 1
 
-// startsLine reports whether an event of a Windows console may begin a typed line. Every key press
-// may, except for Shift, Ctrl, Alt, a lock key or a Windows key. An event of the Alt key may only
-// if it enters a character that was composed while Alt was held.
+// startsLine reports whether an event of a Windows console may begin a typed line. Every key
+// press may, except for Shift, Ctrl, Alt, a lock key or a Windows key. An event of the Alt key
+// may only if it enters a character that was composed while Alt was held.
 func (r *inputRecord) startsLine() bool {
 	modifiers := []uint16{0x10, 0x11, 0x12, 0x14, 0x5b, 0x5c, 0x90, 0x91}
 	return r.kind == keyEvent && (r.char != 0 && r.key == 0x12 || r.down != 0 && !slices.Contains(modifiers, r.key))
 }
 
-// AwaitKey waits until the user presses a key at a Windows console, and does not consume the key.
-// The caller begins to read only after that, because nothing may be printed during a read: the
-// console remembers the position at which the read began.
+// AwaitKey waits until the user presses a key at a Windows console, and does not consume the
+// key. The caller begins to read only after that, because nothing may be printed during a
+// read: the console remembers the position at which the read began.
 func AwaitKey(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	for {

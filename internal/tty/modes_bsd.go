@@ -15,9 +15,9 @@ const (
 	setTermios = unix.TIOCSETA
 )
 
-// Quietly calls change, which may change the terminal even while another job is in the foreground.
-// Normally, the system would stop this process with the signal SIGTTOU. Quietly makes the process
-// ignore that signal from then on, because Go cannot undo this.
+// Quietly calls change, which may change the terminal even while another job is in the
+// foreground. Normally, the system would stop this process with the signal SIGTTOU. Quietly
+// makes the process ignore that signal from then on, because Go cannot undo this.
 func Quietly(change func() error) error {
 	signal.Ignore(syscall.SIGTTOU)
 	return change()

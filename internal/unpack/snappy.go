@@ -13,8 +13,8 @@ import (
 // errSnappy reports that snappy data is invalid.
 var errSnappy = errors.New("the compressed data is damaged")
 
-// decodeFramed decodes snappy's framing format, which consists of chunks with a type, a length
-// and a checksum.
+// decodeFramed decodes data in snappy's framing format, which consists of chunks with a type, a
+// length and a checksum.
 func decodeFramed(in []byte) ([]byte, error) {
 	out, err := io.ReadAll(io.LimitReader(snappy.NewReader(bytes.NewReader(in)), limit+1))
 	switch {

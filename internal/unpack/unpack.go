@@ -65,8 +65,7 @@ var compressedForms = []form{
 	{"snappy", begins(javaSnappy), decodeJava},
 }
 
-// base64Form is tried after all other forms, because base64 can only be detected by
-// decoding it.
+// base64Form is tried after all other forms, because base64 can only be detected by decoding it.
 var base64Form = form{"base64", isBase64, decode64}
 
 func formOf(data []byte) *form {

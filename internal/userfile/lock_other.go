@@ -9,20 +9,19 @@ import (
 
 const noFollow = 0
 
-// Lock returns an error, because zksh has no implementation of file locks for systems
-// such as AIX, Solaris and Plan 9.
+// Lock returns an error, because zksh has no implementation of file locks for systems such as
+// AIX, Solaris and Plan 9.
 func Lock(*os.File, bool) (taken bool, err error) {
 	return false, errors.New("zksh cannot lock files on this system")
 }
 
-// Unlock does nothing. On systems such as AIX, Solaris and Plan 9, Lock never acquires
-// a lock.
+// Unlock does nothing. On systems such as AIX, Solaris and Plan 9, Lock never acquires a lock.
 func Unlock(*os.File) error { return nil }
 
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename renames the file from to the name to, and replaces an existing file with that
-// name. The third parameter is used only on Windows.
+// rename renames the file from to the name to, and replaces an existing file with that name.
+// The third parameter is used only on Windows.
 func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
 
 // SyncDir does nothing. On systems such as Linux and macOS, it makes sure that the names in a

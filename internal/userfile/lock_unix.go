@@ -13,9 +13,9 @@ import (
 // noFollow makes open fail on a symbolic link.
 const noFollow = unix.O_NOFOLLOW
 
-// Lock tries to acquire the advisory lock on an open file, without waiting. shared selects a shared
-// lock instead of an exclusive one. taken reports whether Lock acquired the lock. Closing the file
-// releases it.
+// Lock tries to acquire the advisory lock on an open file, without waiting. shared selects a
+// shared lock instead of an exclusive one. taken reports whether Lock acquired the lock.
+// Closing the file releases it.
 func Lock(f *os.File, shared bool) (taken bool, err error) {
 	how := unix.LOCK_EX
 	if shared {
@@ -31,8 +31,8 @@ func Lock(f *os.File, shared bool) (taken bool, err error) {
 // Unlock releases the lock on an open file.
 func Unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-// owner returns the user ID of a file's owner. other reports whether the owner is not the user of
-// this process.
+// owner returns the user ID of a file's owner. other reports whether the owner is not the
+// user of this process.
 func owner(info os.FileInfo) (uid uint32, other bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -41,12 +41,12 @@ func owner(info os.FileInfo) (uid uint32, other bool) {
 	return stat.Uid, int(stat.Uid) != os.Geteuid()
 }
 
-// rename renames the file from to the name to, and replaces an existing file with that
-// name. The third parameter is used only on Windows.
+// rename renames the file from to the name to, and replaces an existing file with that name.
+// The third parameter is used only on Windows.
 func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
 
-// SyncDir makes sure that the names of the files in a directory are on the disk. On Unix, File.Sync
-// guarantees this only for the contents of a file.
+// SyncDir makes sure that the names of the files in a directory are on the disk. On Unix,
+// File.Sync guarantees this only for the contents of a file.
 func SyncDir(name string) error {
 	dir, err := os.Open(name)
 	if err != nil {

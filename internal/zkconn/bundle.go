@@ -98,8 +98,8 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 			}
 			switch _, err := c.result(a, code); {
 			case errors.Is(err, runtimeInconsistency):
-				// RuntimeInconsistency means that another part failed. Return this
-				// error only if the error of that part is not found.
+				// RuntimeInconsistency means that another part failed. Return this error only if
+				// the error of that part is not found.
 				a.err = cmp.Or(a.err, err)
 			case err != nil:
 				a.err = &UndoneError{i, err}

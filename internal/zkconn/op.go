@@ -15,7 +15,7 @@ import (
 // connection. Do and Exec send one operation and wait for the answer. Add and AddEach send
 // operations through a Pipe, with many in flight.
 type Op[T any] struct {
-	code  int32  // opcode
+	code  int32  // opcode of the request
 	path  string // path of the znode, as the user wrote it, also for errors; may be empty
 	write bool   // the operation may have an effect, so its outcome is unknown if the answer is lost
 	err   error  // why the operation cannot be sent, such as a malformed path; nil if it can

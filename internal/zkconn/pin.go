@@ -119,8 +119,8 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	}
 	made, list := bind(ctx, to, making), bind(ctx, to, listing)
 	to.send(made.call, list.call)
-	// Wait for the answer to the last request. Once it has arrived, the earlier answers
-	// have arrived, too.
+	// Wait for the answer to the last request. Once it has arrived, the earlier answers have
+	// arrived, too.
 	_, unknown := to.inquire(ctx).learn(ctx)
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)

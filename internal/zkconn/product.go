@@ -59,8 +59,8 @@ func (q inquiry) learn(ctx context.Context) (alone bool, err error) {
 	if q.known.of != nil {
 		return q.known.alone, nil
 	}
-	// Wait for the answer to the last request. Once it has arrived, the other answer
-	// has arrived, too.
+	// Wait for the answer to the last request. Once it has arrived, the other answer has arrived,
+	// too.
 	_, keeper, err := answerOf(ctx, q.keeper)
 	if err != nil {
 		return false, err

@@ -104,7 +104,7 @@ func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[
 	return p
 }
 
-// begin sends an operation on a connection, and returns without waiting for the answer.
+// begin sends the operation o on the connection to, and returns without waiting for the answer.
 func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := bind(ctx, to, o)
 	if p.repeats = true; o.err == nil {
@@ -129,14 +129,15 @@ func (to target) send(calls ...*call) {
 	to.Send(requests...)
 }
 
-// bind turns an operation into a request for a connection, but does not send it yet.
+// bind turns the operation o into a request for the connection to, but does not send it yet.
 func bind[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := &Pending[T]{batch[T]{op: o}}
 	p.call = newCall(ctx, to, &p.op)
 	return p
 }
 
-// newCall turns an operation into a call. Once ctx has ended, the call is no longer sent.
+// newCall turns the operation o into a call for the connection to. If ctx ends before the call has
+// been sent, it is not sent any more.
 func newCall[T any](ctx context.Context, to target, o *Op[T]) *call {
 	c := &call{to: to, path: o.path, write: o.write, done: make(chan reply, 1)}
 	c.Request = wire.Request{Context: ctx, Op: o.code, End: c.end}
@@ -240,7 +241,7 @@ func (c *call) received(r reply) (reply, error) {
 	return r, r.err
 }
 
-// end ends the call. It converts the Reply of package wire to a reply, and sends that reply to
+// end ends the call. It converts from, a Reply of package wire, to a reply, and sends that reply to
 // the channel done.
 func (c *call) end(from wire.Reply) {
 	r := reply{Reply: from, cut: from.Err != nil}

@@ -131,8 +131,7 @@ func (c config) javaArgs(cfgPath string) []string {
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
 	if archive := classArchive(); archive != "" {
-		// With the first option, Java ignores the archive if another version of Java
-		// created it.
+		// With the first option, Java ignores the archive if another version of Java created it.
 		args = append(args, "-XX:+IgnoreUnrecognizedVMOptions", "-Xshare:auto", "-XX:SharedArchiveFile="+archive)
 	}
 	if c.readOnly {

@@ -219,7 +219,8 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 	return writeFrame(w, repeated{e.B, 1}, repeated{s.stat(), 1})
 }
 
-// multiRead replies to a multiRead request as if all znodes had the same children.
+// multiRead replies to a multiRead request as if all znodes had the same children. head is the
+// beginning of the reply, and d decodes the request.
 func (s *endless) multiRead(w *bufio.Writer, head []byte, d *jute.Decoder) error {
 	var list, data, end jute.Encoder
 	list.MultiHeader(jute.OpGetChildren, false, 0)

@@ -128,8 +128,7 @@ func (p *Proxy) HoldReplies(on bool) {
 
 // A gate holds data back while it is closed. The zero gate is open.
 type gate struct {
-	// opened is a channel that is closed to open the gate. It is nil while the gate is
-	// open.
+	// opened is a channel that is closed to open the gate. It is nil while the gate is open.
 	opened chan struct{}
 }
 

@@ -13,8 +13,8 @@ func dieWithParent() *syscall.SysProcAttr { return nil }
 func pauseProcess(*os.Process) error  { return errors.ErrUnsupported }
 func resumeProcess(*os.Process) error { return errors.ErrUnsupported }
 
-// Runs reports whether a process with this id exists. On Linux, it also recognizes a
-// process that can no longer execute code.
+// Runs reports whether a process with this id exists. On Linux, it also
+// recognizes a process that can no longer execute code.
 func Runs(pid int) bool {
 	p, err := os.FindProcess(pid)
 	return err == nil && p.Signal(syscall.Signal(0)) == nil

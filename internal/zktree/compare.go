@@ -125,8 +125,8 @@ func (s *cursor) readError() error {
 	return nil
 }
 
-// hides reports whether a path, relative to the root of the tree, is below the latest
-// unreadable znode.
+// hides reports whether a path, relative to the root of the tree, is below the latest unreadable
+// znode.
 func (s *cursor) hides(below string) bool {
 	return s.hidden != "" && strings.HasPrefix(below, s.hidden)
 }

@@ -271,8 +271,8 @@ func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	return f
 }
 
-// addOutcome counts, in the result, changes that were sent but neither confirmed nor
-// rejected by the server.
+// addOutcome counts, in the result, changes that were sent but neither confirmed nor rejected by
+// the server.
 func (j *subtreeJob) addOutcome(outcome zkconn.Outcome) {
 	j.result.Outcome = j.result.Outcome.Plus(outcome)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Kept is a Source that reads from the tree in a file, such as a dump or a snapshot.
+// A Kept is a Source that reads from the tree in a file, such as a dump or a
+// snapshot.
 type Kept struct{ t *dump.Tree }
 
 // OnFile returns a Source that reads from the tree t of a file.
@@ -25,8 +26,8 @@ var _ Source = (*Kept)(nil)
 // Batch implements Source.
 func (k *Kept) Batch(Want) int { return fileBatch }
 
-// Ask implements Source. It only returns an Answer. The znodes are read when the Answer's method
-// Wait is called.
+// Ask implements Source. It only returns an Answer. The znodes are read when the
+// Answer's method Wait is called.
 func (k *Kept) Ask(paths []string, want Want) Answer { return &fileAnswer{k, paths, want} }
 
 // A fileAnswer is an Answer that reads its entries when Wait is called.

@@ -360,8 +360,7 @@ func (w *Writer) countDone(batch ...Edit) {
 	w.reportProgress()
 }
 
-// addOutcome counts writes that were sent but neither confirmed nor rejected by the
-// server.
+// addOutcome counts writes that were sent but neither confirmed nor rejected by the server.
 func (w *Writer) addOutcome(outcome zkconn.Outcome) {
 	w.result.Outcome = w.result.Outcome.Plus(outcome)
 }

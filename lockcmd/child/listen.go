@@ -31,8 +31,9 @@ func (l *Listener) add(sig os.Signal) {
 	}
 }
 
-// earlySignal returns a signal that arrived before the program was started and that would terminate
-// it, or nil if there is none. It discards other signals, because no program can receive them yet.
+// earlySignal returns a signal that arrived before the program was started and that would
+// terminate it, or nil if there is none. It discards other signals, because no program can
+// receive them yet.
 func (l *Listener) earlySignal() os.Signal {
 	for {
 		select {

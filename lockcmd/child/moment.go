@@ -11,8 +11,8 @@ func now() moment { return momentAt(time.Now()) }
 
 func momentAt(t time.Time) moment { return moment{monotonic: t, wall: t.Round(0)} }
 
-// left returns the time from start until m. Of the two clocks, it uses the one on which less time
-// is left.
+// left returns the time from start until m. Of the two clocks, it uses the one on which less
+// time is left.
 func (m moment) left(start moment) time.Duration {
 	return min(m.monotonic.Sub(start.monotonic), m.wall.Sub(start.wall))
 }

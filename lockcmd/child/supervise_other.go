@@ -15,8 +15,8 @@ var forwardedSignals []os.Signal
 
 func terminates(os.Signal) bool { return true }
 
-// Keeper returns false, because zksh uses keeper processes only on Unix. On other
-// systems such as Windows, no process terminates the program if zksh dies.
+// Keeper returns false, because zksh uses keeper processes only on Unix. On other systems such as
+// Windows, no process terminates the program if zksh dies.
 func Keeper() (status int, isKeeper bool) { return 0, false }
 
 // Escape returns an error that explains how processes can continue without the lock. On systems

@@ -60,7 +60,7 @@ func releaseSuspend() error {
 	return err
 }
 
-// setSuspendAction sets the action of SIGTSTP and returns the previous action.
+// setSuspendAction sets the action of SIGTSTP to now and returns the previous action.
 func setSuspendAction(now *sigaction) (before *sigaction, err error) {
 	before = &sigaction{}
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP),

@@ -20,8 +20,8 @@ type terminal struct {
 	given bool       // whether the program has been given the terminal
 }
 
-// openTerminal opens the controlling terminal of zksh. It returns nil if there is none, as under
-// cron, or if the terminal was disconnected. A program can run without a terminal.
+// openTerminal opens the controlling terminal of zksh. It returns nil if there is none, as
+// under cron, or if the terminal was disconnected. A program can run without a terminal.
 func openTerminal() *terminal {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {

@@ -14,9 +14,9 @@ const (
 	childStopped = 5
 )
 
-// waitForChange waits until the child with the given pid stops or ends. It does not reap a child
-// that has ended, so the pid, which is also the id of the child's group, stays reserved until this
-// process exits.
+// waitForChange waits until the child with the given pid stops or ends. It does not reap a
+// child that has ended, so the pid, which is also the id of the child's group, stays reserved
+// until this process exits.
 func waitForChange(pid int) (change, error) {
 	var info unix.Siginfo
 	for {
@@ -38,9 +38,9 @@ func waitForChange(pid int) (change, error) {
 	}
 }
 
-// childStatus returns the exit status of a child, or the signal that stopped or killed it. Package
-// unix does not export this field. It follows three numbers, padding on 64-bit systems, and two
-// more numbers.
+// childStatus returns the exit status of a child, or the signal that stopped or killed it.
+// Package unix does not export this field. It follows three numbers, padding on 64-bit
+// systems, and two more numbers.
 func childStatus(info *unix.Siginfo) int32 {
 	const offset = 3*4 + 4*(unsafe.Sizeof(uintptr(0))/8) + 2*4
 	return *(*int32)(unsafe.Add(unsafe.Pointer(info), offset))

@@ -31,8 +31,8 @@ func newTimeline(sc *scene) *timeline {
 func (b *timeline) add(e event) {
 	b.lanes[e.Contender] = append(b.lanes[e.Contender], laneEvent{e.at, e.Event})
 	b.total[e.Event]++
-	// Forget earlier wake-ups in vain, because the measurement begins when the starter
-	// releases the lock.
+	// Forget earlier wake-ups in vain, because the measurement begins when the starter releases the
+	// lock.
 	if e.Contender == 0 && e.Event == releases {
 		b.total[vain] = 0
 	}

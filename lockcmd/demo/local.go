@@ -23,8 +23,8 @@ func (l local) lock(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	// When this contender ends, release the lock of its process, so that the next
-	// thread may continue.
+	// When this contender ends, release the lock of its process, so that the next thread may
+	// continue.
 	context.AfterFunc(ctx, func() { <-l.process() })
 	if err := l.create(ctx, fmt.Sprintf("_c_%032x-lock-", l.session.ID()), numbered); err != nil {
 		return err

@@ -46,8 +46,7 @@ type referee struct {
 	overtakes       int
 	usefulWakeups   int // wake-ups that led to the contender acquiring the lock
 
-	// baseline is the traffic before the measurement, or nil if the measurement has not
-	// begun.
+	// baseline is the traffic before the measurement, or nil if the measurement has not begun.
 	baseline       *traffic
 	lastRelease    time.Time // time of the latest release
 	notifiedBefore int       // notifications before lastRelease

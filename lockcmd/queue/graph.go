@@ -42,8 +42,7 @@ func (q *Queue) ahead(c *Contender) (list []*Contender) {
 	return list
 }
 
-// A position is one contender and its queue, in which it either holds the lock or waits
-// for it.
+// A position is one contender and its queue, in which it either holds the lock or waits for it.
 type position struct {
 	q *Queue
 	c *Contender

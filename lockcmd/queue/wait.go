@@ -110,7 +110,8 @@ func queueDirsBySession(all map[int64][]string, e TreeEnsemble) map[string][]str
 	return folders
 }
 
-// addWaiter adds this client to the end of the queue q, as if the planned wait had begun.
+// addWaiter adds this client, whose session id is own, to the end of the queue q, as if the planned
+// wait had begun.
 func (w Wait) addWaiter(q *Queue, own string) {
 	c := newContender(&node{Name: zklock.Name{Kind: "Curator mutex", Mode: w.Mode}, Node: Node{Stat: &zk.Stat{}}, path: path.Join(w.Path, "-")})
 	c.Session, c.State, c.waitsForAll, c.Place = own, waits, true, len(q.Contenders)+1

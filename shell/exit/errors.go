@@ -30,8 +30,7 @@ var (
 	ErrQuit        = errors.New("quit")
 )
 
-// SignalCause returns the cause with which to cancel a context because of the signal
-// sig.
+// SignalCause returns the cause with which to cancel a context because of the signal sig.
 func SignalCause(sig os.Signal) error {
 	switch sig {
 	case os.Interrupt:

@@ -269,8 +269,7 @@ func (e *promptEditor) pressInSearch(key string, do *action) (order string) {
 	return doSearch.order
 }
 
-// showFound puts the result of the search into go-prompt's buffer, in place of the
-// current text.
+// showFound puts the result of the search into go-prompt's buffer, in place of the current text.
 func (e *promptEditor) showFound(b *prompt.Buffer) {
 	s := e.search
 	if s == nil {

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// newPromptEditor always fails, because a promptEditor works only on Linux, macOS and
-// the BSDs. On Windows, zksh uses a plainEditor instead.
+// newPromptEditor always fails, because a promptEditor works only on Linux,
+// macOS and the BSDs. On Windows, zksh uses a plainEditor instead.
 func newPromptEditor(*os.File, *os.File, Assistant, bool, <-chan os.Signal) (Editor, error) {
 	return nil, errors.New("line editing is not available on this system")
 }

@@ -77,8 +77,7 @@ const (
 	noColor    = "\x1b[0m"
 )
 
-// HideCursor begins to draw the line. go-prompt calls it at the beginning of each
-// drawing.
+// HideCursor begins to draw the line. go-prompt calls it at the beginning of each drawing.
 func (w *promptWriter) HideCursor() {
 	w.stage = lineDrawn
 	messages, v := w.frame()
@@ -383,7 +382,7 @@ func (w *promptWriter) flush() {
 }
 
 // Flush drops the output that is not passed on to the terminal, and returns the error of the last
-// write. It writes nothing itself, because ShowCursor has already done so.
+// write. It does not write the drawing, because ShowCursor has already written it.
 func (w *promptWriter) Flush() error {
 	w.VT100Writer = prompt.VT100Writer{}
 	return w.err
