@@ -81,9 +81,9 @@ type Param struct {
 	Kind     Kind
 	Words    []string // the valid words; only for the kind Choice
 	Optional bool
-	Here     bool // defaults to the current znode (see cd); only for the first argument
-	Rest     bool // consists of all words after --, unchanged; only for the last argument
-	Many     bool // may be repeated; only for the last argument
+	Here     bool // whether the argument defaults to the current znode (see cd); only for the first argument
+	Rest     bool // whether the argument consists of all words after --, unchanged; only for the last argument
+	Many     bool // whether the argument may be repeated; only for the last argument
 }
 
 // helpWidth is the maximum width of help texts, in columns.

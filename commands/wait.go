@@ -61,7 +61,7 @@ type condition struct {
 	value      *string // required data, or nil for any data
 	children   number
 	lastSeen   string // result of the last read, for the error message of a timeout
-	unreadable bool   // the session has no permission to read the znode, so the server may not report changes
+	unreadable bool   // whether the session has no permission to read the znode, so that the server may not report changes
 }
 
 // wait waits until the condition is met. If limit is given, wait waits at most that long.

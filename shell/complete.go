@@ -358,9 +358,9 @@ type Offer struct {
 	Extendable  bool // whether the user may extend the word, so that no space follows it
 }
 
-// Propose returns the completions of text, the last word of a zksh command line in another shell.
-// If files is true, the word is the name of a file, and the other shell completes it. Propose
-// returns early when ctx is done.
+// Propose returns the completions of text, the last word of a zksh command line that is typed in a
+// shell such as bash. If files is true, the word is the name of a file, and the other shell
+// completes it. Propose returns early when ctx is done.
 //
 // program describes the zksh program as a command that wraps another one. words contains the words
 // between the program's name and text. names returns the sorted names of a znode's children.

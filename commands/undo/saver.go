@@ -173,8 +173,8 @@ func (op *saving) saveFailed(ctx context.Context, err error) error {
 }
 
 // proceedUnsaved returns an error unless the command may continue without a complete copy. At the
-// prompt, it asks the user. A single command typed in another shell continues, because no user can
-// be asked. With --undo FILE, the command fails.
+// prompt, it asks the user. A single command typed in a shell such as bash continues, because no
+// user can be asked. With --undo FILE, the command fails.
 func (op *saving) proceedUnsaved(ctx context.Context, why error) error {
 	switch {
 	case op.saver.Required():

@@ -52,7 +52,7 @@ type entry struct {
 	Data    int64         `json:"data"`  // total size of the znodes' data, in bytes
 	Bytes   int64         `json:"bytes"` // size of the dump, in bytes
 	State   state         `json:"state"`
-	Partly  bool          `json:"partly,omitempty"` // undone, except for znodes that had changed after the operation
+	Partly  bool          `json:"partly,omitempty"` // whether the operation was undone except for znodes that had changed after it
 	By      *Origin       `json:"by,omitempty"`     // nil if an older version of zksh wrote the entry
 
 	// Line is the ID of the line typed at the prompt. Part numbers its operations, from 1.

@@ -11,15 +11,16 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// Summary is the Saver of a single command typed in another shell. It never asks the user. Instead,
-// when the command ends, zksh prints how to undo it.
+// Summary is the Saver of a single command typed in a shell such as bash. It never asks the user.
+// Instead, when the command ends, zksh prints how to undo it.
 type Summary struct {
 	*Saver
 	log       Log
 	recording *recordingBackend
 }
 
-// Summary returns a Saver for a single command typed in another shell. It saves data in the log.
+// Summary returns a Saver for a single command typed in a shell such as bash. It saves data in the
+// log.
 func (l Log) Summary() *Summary {
 	k := l.Saver()
 	recording := &recordingBackend{backend: k.backend}

@@ -23,7 +23,7 @@ type setting struct {
 	key     string
 	value   string // syntax of the value
 	about   string
-	cluster bool // the setting concerns an ensemble, so it is also allowed in the section of a cluster
+	cluster bool // whether the setting concerns an ensemble, so that it is also allowed in the section of a cluster
 	set     func(o *Options, value string) error
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/zksh/zksh/commands"
 )
 
-// A typedLine is a command line in another shell, from its beginning to the cursor.
+// A typedLine is a command line typed in a shell such as bash, from its beginning to the cursor.
 type typedLine struct {
 	words []commands.Word // complete words after the word zksh
 	text  string          // word at the cursor, without quotes and escapes

@@ -20,7 +20,7 @@ import (
 type Clients struct {
 	Addrs map[int64]string // client addresses, by session ID
 	Skew  time.Duration    // lead of the server's clock over this computer's; 0 if unknown
-	All   bool             // every server of the ensemble reported its clients
+	All   bool             // whether every server of the ensemble reported its clients
 	Why   string           // reason why All is false, as a message for the user; empty if All is true
 }
 
@@ -67,7 +67,8 @@ func gather(answers []answer, members int, own connection) *Clients {
 		}
 		for _, conn := range a.conns {
 			if conn.since.Before(since[conn.session]) {
-				// The old server of a session that has moved may still list it.
+				// The session has moved to another server. This older entry is from its previous
+				// server.
 				continue
 			}
 			c.Addrs[conn.session], since[conn.session] = conn.addr, conn.since

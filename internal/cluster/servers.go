@@ -19,7 +19,7 @@ type Servers struct {
 	Members  int       `json:"members"`  // number of members of the ensemble
 	Voters   int       `json:"voters"`   // number of members that may vote
 	Answered int       `json:"answered"` // number of members that answered
-	Quorum   bool      `json:"quorum"`   // more than half of the voters serve clients, one of them as the leader
+	Quorum   bool      `json:"quorum"`   // whether more than half of the voters serve clients, one of them as the leader
 	Servers  []*Server `json:"servers"`
 	NotTold  []string  `json:"notTold,omitempty"` // facts that servers do not report, each with the reason and often a remedy
 }

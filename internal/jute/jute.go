@@ -111,7 +111,7 @@ type Decoder struct {
 	b       []byte
 	err     error
 	budget  int  // number of bytes that may still be allocated for elements of lists
-	limited bool // Limit was called, so budget is in effect
+	limited bool // whether Limit was called, so that budget is in effect
 }
 
 // NewDecoder returns a Decoder of b. The caller must not change b afterwards.

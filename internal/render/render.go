@@ -65,7 +65,7 @@ func ParseFormat(s string) (Format, error) {
 type Printer struct {
 	W      io.Writer
 	Format Format
-	Safe   bool // W is a terminal: escape characters that could control it
+	Safe   bool // whether W is a terminal, so that characters that could control it must be escaped
 	// Width returns the width of the terminal, in columns. A Lister or a Fitter is laid out for
 	// that width. If Width is nil or returns 0, values are not laid out.
 	Width func() int
@@ -148,7 +148,7 @@ type Answer struct {
 	Stat  *Stat  // printed below the text, or nil if there is none
 	Grid  Grid   // table; if it has no header, the text is printed instead
 	JSON  any    // JSON value, usually of type Facts
-	Wrap  bool   // wrap Words at the width of the terminal
+	Wrap  bool   // whether to wrap Words at the width of the terminal
 }
 
 var _ Fitter = Answer{}

@@ -17,8 +17,8 @@ type Stream struct {
 	Open    Facts
 	List    string   // field name of the list in JSON
 	Columns []Column // columns of the table and the text
-	Bare    bool     // the text has no header line
-	Raw     bool     // each item is JSON text, on its own line; with the format JSON, all items are on one line
+	Bare    bool     // whether the text has no header line
+	Raw     bool     // whether each item is JSON text, on its own line; with the format JSON, all items are on one line
 	Items   iter.Seq[Item]
 	// End is called after the last item. It returns an error if items are missing. If End is
 	// nil, no items can be missing.

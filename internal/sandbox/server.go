@@ -97,7 +97,7 @@ type Server struct {
 	nextReap    time.Time
 	paused      bool
 	closed      bool
-	leaderless  bool // set by SetLeaderless
+	leaderless  bool // whether the server acts as if it knew no leader; set by SetLeaderless
 }
 
 // New returns a new server. It accepts no connections until Listen is called.

@@ -76,7 +76,7 @@ type effectiveSettings struct {
 	saslOff bool
 	jaas    string // path of the JAAS file
 	section string // section of the JAAS file
-	fips    bool   // FIPS mode, which forbids DIGEST-MD5
+	fips    bool   // whether FIPS mode is on, which forbids DIGEST-MD5
 
 	maxBuffer int
 	source    string // file name of the client configuration, for error messages
@@ -219,8 +219,8 @@ type Agreed struct {
 	Cipher   string    `json:"cipher"`
 	Peer     string    `json:"peer"`              // subject of the server's certificate
 	Until    time.Time `json:"until"`             // end of the validity of the server's certificate
-	Verified bool      `json:"verified"`          // the certificate chain was verified; false with --tls-insecure
-	AnyName  bool      `json:"anyName,omitempty"` // the server's name was not verified
+	Verified bool      `json:"verified"`          // whether the certificate chain was verified; false with --tls-insecure
+	AnyName  bool      `json:"anyName,omitempty"` // whether the server's name was not verified
 	Own      string    `json:"own,omitempty"`     // subject of the client certificate; empty if none was sent
 	OwnUntil time.Time `json:"ownUntil,omitzero"`
 }

@@ -14,7 +14,7 @@ import (
 // entries are the contents of a key store or trust store.
 type entries struct {
 	key     crypto.PrivateKey   // nil if the store has no key, or if the key is locked
-	locked  bool                // the store has a key, but its password is not set
+	locked  bool                // whether the store has a key that cannot be read, because its password is not set
 	chain   []*x509.Certificate // certificate chain of the key, with the key's own certificate first, except in PEM files
 	trusted []*x509.Certificate
 }

@@ -46,8 +46,8 @@ type Conn struct {
 	*tls.Conn
 	raw           net.Conn
 	t             *TLS
-	certRequested atomic.Bool // the server asked for a client certificate
-	replied       atomic.Bool // the server sent data after the handshake
+	certRequested atomic.Bool // whether the server asked for a client certificate
+	replied       atomic.Bool // whether the server sent data after the handshake
 }
 
 // Client starts TLS on a connection and verifies that the server's certificate is for one of the

@@ -24,7 +24,7 @@ type partAnswer struct {
 	a       *answer
 	err     error
 	outcome Outcome
-	cut     bool // the connection was lost before an answer arrived; see Trip.Cut
+	cut     bool // whether the connection was lost before an answer arrived; see Trip.Cut
 	events  int  // number of events received before the answer
 }
 

@@ -11,8 +11,8 @@ import (
 // unless the Client was returned by Absolute. To send many operations at once, use Pipe.
 type Client struct {
 	s        *Session
-	absolute bool // paths include the chroot
-	unfenced bool // the Session's Fence does not apply to writes
+	absolute bool // whether paths include the chroot
+	unfenced bool // whether writes are exempt from the Session's Fence
 }
 
 func (c Client) connection(ctx context.Context, path string) (target, error) {

@@ -33,13 +33,13 @@ type link struct {
 	mu         sync.Mutex     // guards the fields below; may be locked while the wire.Link's lock is held, but not vice versa
 	givenUp    *NoServerError // error of all later requests after one has given up (see Config.WaitOnce); nil until then
 	unreached  error          // next result of Session.Unreached; may be nil
-	readOnly   bool           // the server of the latest connection is read-only
+	readOnly   bool           // whether the server of the latest connection is read-only
 	creds      []Credential
 	watches    watchTable
 	ephemerals pathSet
 	standing   standing
 
-	noContainers bool           // a server of the ensemble does not support containers
+	noContainers bool           // whether a server of the ensemble does not support containers
 	hangUps      map[int32]int  // number of failed trials in a row, by opcode; see lacks.go
 	claimed      map[int32]bool // opcodes that a server claims to support, according to its version
 	hungUpBy     string         // start of a message about the latest failed trial: the server and its reaction

@@ -17,7 +17,7 @@ import (
 type Op[T any] struct {
 	code  int32  // opcode of the request
 	path  string // path of the znode, as the user wrote it, also for errors; may be empty
-	write bool   // the operation may have an effect, so its outcome is unknown if the answer is lost
+	write bool   // whether the operation may have an effect, so that its outcome is unknown if the answer is lost
 	err   error  // why the operation cannot be sent, such as a malformed path; nil if it can
 	// changes are the parts of a multi that would have the same effect as this operation; nil if no
 	// multi can do that.
@@ -113,7 +113,7 @@ type answer struct {
 	root chroot
 	err  error // error in the body, such as the refusal of a multi; nil if there is none
 
-	fenced bool // err is the Fence's error, because the check of a znode failed
+	fenced bool // whether err is the Fence's error, because the check of a znode failed
 
 	more     int       // number of answers still to be read, including this one
 	stats    []zk.Stat // Stats that were allocated for these answers and are not used yet

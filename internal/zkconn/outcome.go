@@ -117,7 +117,7 @@ func (r *Recorder) Outcome() Outcome {
 type record struct {
 	r       *Recorder
 	n       int  // number of destructive changes in the request
-	settled bool // the fate has been recorded; guarded by r.mu
+	settled bool // whether the fate has been recorded; guarded by r.mu
 }
 
 // open adds an entry for a request with n destructive changes that is about to be sent. It

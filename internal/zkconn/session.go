@@ -33,7 +33,7 @@ type Config struct {
 	Servers  string // connect string, see ParseServers
 	Timeout  time.Duration
 	ReadOnly bool         // accept a server that has lost its quorum
-	NoEvents bool         // drop events instead of storing them for Events
+	NoEvents bool         // whether to drop events instead of storing them for Events
 	WaitOnce bool         // whether requests wait longer for a lost server, and then all fail; see NoServerError.Final
 	Auth     []Credential // credentials that are sent before any other request
 	Secure   secure.Config

@@ -36,8 +36,8 @@ func (k watchKey) persistent() bool { return k.kind == persistentWatch || k.kind
 // A watch records the receivers of the events of one watch: the user, channels, both or none. A
 // watch without receivers is recorded as long as the server holds it.
 type watch struct {
-	shown bool                  // the events are shown to the user
-	older bool                  // a persistent watch of the other mode was added later; on servers up to 3.8, it replaces this watch
+	shown bool                  // whether the events are shown to the user
+	older bool                  // whether a persistent watch of the other mode was added later; on servers up to 3.8, that one replaces this watch
 	wakes []chan<- zk.EventType // each channel receives the type of the event, unless the channel is full
 }
 
@@ -319,7 +319,7 @@ var errOverflow = fmt.Errorf("%w: the server sent events faster than zksh could 
 // An eventQueue holds events until take removes them. put never blocks, and no event that put has
 // accepted is lost.
 type eventQueue struct {
-	drop  bool // put drops all events
+	drop  bool // whether put drops all events
 	mu    sync.Mutex
 	list  []Event
 	size  int           // total size of the events in list, in bytes

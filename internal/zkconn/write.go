@@ -71,7 +71,7 @@ type Change struct {
 	rest  func(*jute.Encoder) // writes the fields after the path
 	err   error               // reason why the change cannot be sent; nil if it can
 
-	absolute bool // the path includes the chroot
+	absolute bool // whether the path includes the chroot
 }
 
 func creation(code int32, r *zk.CreateRequest, ttl time.Duration) Change {

@@ -45,8 +45,8 @@ const (
 type trap struct {
 	opcode int32
 	skip   int           // number of matching requests to ignore before the trap is sprung
-	before bool          // cut before the request is forwarded, instead of when its reply arrives
-	refuse bool          // refuse new connections once the trap has been sprung
+	before bool          // whether to cut before the request is forwarded, instead of when its reply arrives
+	refuse bool          // whether to refuse new connections once the trap has been sprung
 	cut    chan struct{} // closed once the connection has been cut
 }
 

@@ -37,11 +37,11 @@ type Answer interface {
 
 // Want selects the fields of an Entry that the caller needs.
 type Want struct {
-	Names bool // names of the children
+	Names bool // whether to return the names of the children
 	Stat  bool
-	Data  bool // data and Stat; cannot be combined with Names or ACL
-	Small bool // only together with Data: all data fits into one answer
-	ACL   bool // ACL and Stat; alone or together with Names
+	Data  bool // whether to return data and Stat; cannot be combined with Names or ACL
+	Small bool // whether all data fits into one answer; only together with Data
+	ACL   bool // whether to return ACL and Stat; alone or together with Names
 }
 
 // An Entry is the part of an Answer about one znode.

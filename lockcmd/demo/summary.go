@@ -24,7 +24,7 @@ type result struct {
 	P50           float64 `json:"handoff_p50_ms"`
 	P99           float64 `json:"handoff_p99_ms"`
 	Exclusion     bool    `json:"exclusion"`
-	Agree         bool    `json:"agree"` // the counts agree with the servers and the formula
+	Agree         bool    `json:"agree"` // whether the counts agree with the servers' counters and the formula
 
 	largest, bytes int
 	audit          audit

@@ -35,7 +35,7 @@ type Ensemble interface {
 // A Node contains the data and the Stat of a znode that was read.
 type Node struct {
 	Data   []byte
-	Hidden bool     // true if zksh has no permission to read the data
+	Hidden bool     // whether zksh has no permission to read the data
 	Stat   *zk.Stat // nil if the znode does not exist; all zero if it exists but its Stat is unreadable
 }
 
@@ -55,7 +55,7 @@ type contents struct {
 	guard     []*node  // znodes of clients that wait for a lease of a semaphore
 	ignored   []string // names of children that are not contenders
 	maxLeases int      // number of leases of a kazoo semaphore; 0 if unknown
-	missing   bool     // true if the path does not exist
+	missing   bool     // whether the path does not exist
 }
 
 // Read reads the queue of the lock at path. If the path does not exist, the lock is free. The

@@ -21,7 +21,7 @@ type pendingLine struct {
 	trip      *zkconn.Trip
 	ended     chan struct{} // closed when the command has ended
 	err       error         // error of reading the line or of its command
-	mustRerun bool          // the line must run again, because an earlier line runs again
+	mustRerun bool          // whether the line must run again, because an earlier line runs again
 }
 
 // isClosed reports whether c is closed. c must be a channel on which nothing is ever sent.

@@ -108,8 +108,8 @@ type scriptLine struct {
 	text   string
 	number int
 	err    error
-	last   bool // no further line follows, because err is final
-	more   bool // the next line has already been read
+	last   bool // whether no further line follows, because err is final
+	more   bool // whether the next line has already been read
 }
 
 // readAhead reads the lines of a script in a goroutine, one line ahead, so that waiting for the

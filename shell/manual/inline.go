@@ -10,7 +10,7 @@ const (
 
 // inline converts the Markdown text of a block to plain text, with markers around bold text.
 type inline struct {
-	markBold  bool                      // put markers around bold text and code
+	markBold  bool                      // whether to put markers around bold text and code
 	codeQuote string                    // quote put around code if markBold is false
 	refer     func(topic string) string // returns the help command for a topic; if nil, only the text of a link remains
 }

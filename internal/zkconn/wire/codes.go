@@ -17,7 +17,7 @@ const (
 // not answer in time.
 type Fault struct {
 	Text   string
-	Silent bool // the server answered pings, but no requests
+	Silent bool // whether the server answered pings, but no requests
 }
 
 func (f Fault) Error() string { return f.Text }

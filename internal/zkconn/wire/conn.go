@@ -17,7 +17,7 @@ type Conn struct {
 	Server   string         // address of the server
 	Agreed   *secure.Agreed // parameters of the TLS connection; nil without TLS
 	Asked    time.Time      // send time of the connect request
-	ReadOnly bool           // the server is in read-only mode
+	ReadOnly bool           // whether the server is in read-only mode
 
 	tcp    net.Conn
 	l      *Link
@@ -30,7 +30,7 @@ type Conn struct {
 	r       *bufio.Reader
 	room    []byte        // unused part of the buffer from which short frames get their memory
 	out     []byte        // rest of the frame that go-zookeeper is reading
-	live    bool          // the connect reply was accepted
+	live    bool          // whether the connect reply was accepted
 	timeout time.Duration // negotiated session timeout
 	crowded bool          // whether a long reply was skipped for lack of memory, and no repeated request has been answered since
 

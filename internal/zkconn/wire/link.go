@@ -74,7 +74,7 @@ type Handler interface {
 
 // An Ending describes why a Link has ended.
 type Ending struct {
-	AuthFailed bool  // the server rejected a credential
+	AuthFailed bool  // whether the server rejected a credential
 	Why        error // nil after Close, or if the request with the rejected credential returns the error
 }
 
@@ -101,7 +101,7 @@ type Link struct {
 
 	// The following fields are used by failover.go.
 	guards atomic.Int32  // number of calls of Guard that have not been released
-	tied   atomic.Bool   // the ensemble ends each session together with its connection; see Tie
+	tied   atomic.Bool   // whether the ensemble ends each session together with its connection; see Tie
 	rtt    atomic.Int64  // smoothed round-trip time, in nanoseconds
 	moving chan struct{} // capacity 1; used as a lock, full while failover tries other servers
 	spare  *Conn         // connection that go-zookeeper's next dial gets; guarded by moving
@@ -121,7 +121,7 @@ type Link struct {
 	counted   time.Time // time when passes was last increased; zero if that was before the last connection
 	attempts  []Attempt // failed attempts of the pass in progress, or of the last one
 	failed    []Attempt // failed attempts of the last complete pass
-	searching bool      // a pass has failed since the last connection
+	searching bool      // whether a pass has failed since the last connection
 	refusals  int       // number of connect replies without a session since the last answer to a request or ping
 }
 
