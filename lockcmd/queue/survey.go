@@ -67,7 +67,7 @@ func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) 
 	return s, s.read(ctx, e, dirs)
 }
 
-// read reads the queues at the paths dirs into the survey, with the addresses of their clients.
+// read reads the queues at the given paths into the survey, with the addresses of their clients.
 func (s *Survey) read(ctx context.Context, e TreeEnsemble, dirs []string) (err error) {
 	found := make(chan *cluster.Clients, 1)
 	// This goroutine ends after the timeouts of FindClients. Its result is received below.
@@ -238,7 +238,7 @@ func (s *snapshot) Nodes(ctx context.Context, paths []string) ([]Node, error) {
 	return nodes, nil
 }
 
-// readAll reads the queues at the paths dirs. To need few round trips, it first reads all lists
+// readAll reads the queues at the given paths. To keep the number of round trips low, it first reads all lists
 // of children, and then all contenders' znodes.
 func readAll(ctx context.Context, e TreeEnsemble, dirs []string) ([]*Queue, error) {
 	lists, err := e.Lists(ctx, dirs)
