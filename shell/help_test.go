@@ -49,7 +49,7 @@ func TestSearch(t *testing.T) {
 		topicsOnly bool
 		want       string
 	}{
-		{"stop", false, `^Topics of the manual\n  guarantee .*\nOther commands that mention it: .*\block\b.*\nOther topics that mention it: .*\boptions, scripts\b`},
+		{"stop", false, `^Topics of the manual\n  guarantee .*\nOther commands that mention it: .*\block\b.*\nOther topics that mention it: .*\boptions, .*\bscripts\b`},
 		{"stop", true, `^Topics of the manual\n  guarantee .*\nOther topics that mention it: `},
 		{"holder", false, `(?s)^Locks\n  revoke .*Other commands that mention it: .*\blocks\b`},
 		{"kerberos", false, `^Topics of the manual\n  differences .*\n  security .*\n  troubleshooting .*\n\n`}, // no heading contains the word
