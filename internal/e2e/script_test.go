@@ -58,6 +58,28 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// olderThan reports whether a version such as 3.9 is older than another one, such as 3.10.
+func olderThan(version, other string) bool {
+	var numbers [2][2]int
+	for i, v := range []string{version, other} {
+		if n, err := fmt.Sscanf(v, "%d.%d", &numbers[i][0], &numbers[i][1]); n != 2 || err != nil {
+			panic(fmt.Sprintf("invalid version %q", v))
+		}
+	}
+	return slices.Compare(numbers[0][:], numbers[1][:]) < 0
+}
+
+func TestOlderThan(t *testing.T) {
+	order := []string{"3.4", "3.5", "3.9", "3.10", "4.0"}
+	for i, a := range order {
+		for j, b := range order {
+			if olderThan(a, b) != (i < j) {
+				t.Errorf("%s is older than %s: %t", a, b, olderThan(a, b))
+			}
+		}
+	}
+}
+
 // needScript fails the test if the last part of -run matches none of its scripts, which go test
 // would count as a success.
 func needScript(t *testing.T, dir string) {
@@ -118,9 +140,7 @@ func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, sta
 		},
 		Condition: func(cond string) (bool, error) {
 			if version, ok := strings.CutPrefix(cond, "before:"); ok {
-				// Strings compare like versions here, because all versions are 3 and one digit.
-				// Products count as the oldest version.
-				return isProduct(as) || string(as) < version, nil
+				return isProduct(as) || olderThan(string(as), version), nil // products count as the oldest version
 			}
 			if cond == "product" {
 				return isProduct(as), nil

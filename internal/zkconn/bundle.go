@@ -65,7 +65,7 @@ func bundle(parts []*part) Op[[]*answer] {
 	}
 	o := Multi(all)
 	return Op[[]*answer]{
-		code: o.code, path: o.path, write: true, err: o.err, changes: all, encode: o.encode,
+		code: o.code, path: o.path, write: o.write, err: o.err, changes: all, encode: o.encode,
 		decode: func(a *answer) []*answer { return splitAnswer(a, parts) },
 		effect: func(l *link, a *answer) {
 			if a.code != codeOK {

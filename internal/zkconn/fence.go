@@ -104,7 +104,7 @@ func (g guard) refusal(node string, code Code) error {
 // transaction.
 func fenced[T any](o Op[T], g guard) Op[T] {
 	all := Multi(append(g.checks(), o.changes...))
-	f := Op[T]{code: all.code, path: o.path, write: true, err: all.err, changes: o.changes, encode: all.encode}
+	f := Op[T]{code: all.code, path: o.path, write: all.write, err: all.err, changes: o.changes, encode: all.encode}
 	f.decode = func(a *answer) (none T) {
 		if node, code := g.failed(a); code != codeOK {
 			a.err, a.fenced = g.refusal(node, code), true

@@ -53,7 +53,7 @@ type Reading struct {
 // request returns an operation whose request consists of a path and the fields that the function
 // rest writes. rest may be nil. The result of the operation is decoded by decode.
 func request[T any](code int32, path string, decode func(*answer) T, rest func(*jute.Encoder)) Op[T] {
-	return Op[T]{code: code, path: path, err: ValidatePath(path, false), decode: decode, rest: rest}
+	return Op[T]{code: code, path: path, write: jute.Writes(code), err: ValidatePath(path, false), decode: decode, rest: rest}
 }
 
 // reading returns an operation whose request consists of a path and the watch flag false. The

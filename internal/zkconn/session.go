@@ -6,8 +6,9 @@
 // only, for locks. Errors distinguish a request that was not sent from one whose outcome is
 // unknown. A request that was made for one session never runs in another.
 //
-// Begin reading with op.go, read.go and write.go (operations), then send.go (a request from Do to
-// its answer) and link.go (the record of a session's state). Connections are in package wire.
+// Begin reading with op.go, read.go and write.go (operations) and newer.go (the operations that old
+// servers do not know), then send.go (a request from Do to its answer) and link.go (the record of a
+// session's state). Connections are in package wire.
 package zkconn
 
 import (

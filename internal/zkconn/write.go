@@ -204,7 +204,7 @@ func changesFor[T any](list []T, toChange func(T) Change) []Change {
 // changing returns the operation that carries out the changes, but without its function encode,
 // which alone and Multi add.
 func changing(code int32, changes ...Change) Op[Written] {
-	o := Op[Written]{code: code, path: changes[0].path, write: true, changes: changes}
+	o := Op[Written]{code: code, path: changes[0].path, write: jute.Writes(code), changes: changes}
 	for _, c := range changes {
 		o.err = cmp.Or(o.err, c.valid())
 	}
@@ -293,16 +293,14 @@ func Check(path string, version int32) Op[Written] { return Multi([]Change{check
 func SetData(path string, data []byte, version int32) Op[*zk.Stat] {
 	c := NewData(path, data, version)
 	o := request(c.code, path, (*answer).Stat, c.rest)
-	o.write, o.changes = true, []Change{c}
+	o.changes = []Change{c}
 	return o
 }
 
 // SetACL writes a znode's access control list if the ACL has the given version. Version -1
 // matches any version. The result is the new Stat.
 func SetACL(path string, acl []zk.ACL, version int32) Op[*zk.Stat] {
-	o := request(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
-	o.write = true
-	return o
+	return request(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
 }
 
 // A Reconfiguration describes a change of the ensemble's members. Joining and Leaving modify the
@@ -315,7 +313,7 @@ type Reconfiguration struct {
 // Reconfig changes the members of the ensemble. The result is the new configuration.
 func Reconfig(r Reconfiguration) Op[Node] {
 	return Op[Node]{
-		code: jute.OpReconfig, write: true, decode: (*answer).node,
+		code: jute.OpReconfig, write: jute.Writes(jute.OpReconfig), decode: (*answer).node,
 		encode: func(e *jute.Encoder, _ chroot) {
 			for _, s := range []string{r.Joining, r.Leaving, r.Members} {
 				if s == "" {
