@@ -271,7 +271,7 @@ func TestMissingChroot(t *testing.T) {
 		}
 		get := Exec(ctx, s, GetData("/"))
 		made := Exec(ctx, s, Create("/a", nil, nil, CreateMode{}))
-		_, list := stay.Children(ctx, "/")
+		_, list := stay.Children(ctx, "/", nil)
 		for path, err := range map[string]error{"/": get, "/a": made, "/ ": list, "/c": stay.CreateContainer(ctx, "/c", OpenACL())} {
 			want := "Node does not exist: " + strings.TrimSpace(path) + " (the chroot /app does not exist)"
 			if !errors.Is(err, NoNode) || err.Error() != want {

@@ -230,9 +230,10 @@ func Masked(a zk.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.
 // Sync waits until the server has caught up with the leader.
 func (p *Pinned) Sync(ctx context.Context, path string) error { return Exec(ctx, p, Sync(path)) }
 
-// Children returns the names of a znode's children.
-func (p *Pinned) Children(ctx context.Context, path string) ([]string, error) {
-	return Do(ctx, p, GetChildren(path))
+// Children returns the names of a znode's children. If wake is not nil, it leaves a watch, as
+// Op.Wake does.
+func (p *Pinned) Children(ctx context.Context, path string, wake chan<- zk.EventType) ([]string, error) {
+	return Do(ctx, p, GetChildren(path).Wake(wake))
 }
 
 // Get returns a znode's data and Stat. If wake is not nil, it also leaves a watch, whose event is

@@ -22,7 +22,7 @@ func TestPinnedState(t *testing.T) {
 		if st := pin.State(asked); asked.Sub(st.Sent) > sessionTimeout/3 || st.Came.Before(st.Sent) || st.Came.After(asked) {
 			t.Errorf("the last ping was sent %s ago", asked.Sub(st.Sent))
 		}
-		if _, err := pin.Children(testContext(t), "/"); err != nil {
+		if _, err := pin.Children(testContext(t), "/", nil); err != nil {
 			t.Fatal(err)
 		}
 		if sent := pin.State(time.Now()).Sent; !sent.Equal(asked) {

@@ -108,7 +108,7 @@ func (e *entry) syncAndList(ctx context.Context) (children []string, err error) 
 // them.
 func (e *entry) list(ctx context.Context) ([]string, error) {
 	e.listedOn = begunAt(e.s)
-	return e.s.Children(ctx, e.l.path)
+	return e.s.Children(ctx, e.l.path, nil)
 }
 
 // ownAmong returns the children whose names contain this entry's GUID, in the order of their

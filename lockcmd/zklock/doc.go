@@ -1,7 +1,7 @@
-// Package zklock implements distributed locks for Go programs on top of ZooKeeper: mutexes
-// and read/write locks, which consist of ephemeral sequential znodes. It uses the znode names
-// of Curator, go-zookeeper and kazoo, so that programs can share locks with users of these
-// libraries.
+// Package zklock implements distributed locks for Go programs on top of ZooKeeper: mutexes,
+// read/write locks and semaphores, which consist of ephemeral sequential znodes. It uses the
+// znode names of Curator, go-zookeeper and kazoo, so that programs can share locks with users of
+// these libraries.
 //
 // An [Owned] is a lock that belongs to a name instead of a session, and outlives the process.
 //

@@ -179,7 +179,7 @@ func (s *fakeServer) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest
 	return []string{s.ownPath}, 9, s.children(dir), nil
 }
 
-func (s *fakeServer) Children(ctx context.Context, dir string) ([]string, error) {
+func (s *fakeServer) Children(ctx context.Context, dir string, _ chan<- zk.EventType) ([]string, error) {
 	if err := s.request(ctx, "list", false); err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (h *hold) status() Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	st := h.st
-	st.Path = h.e.l.path
+	st.Path = h.e.l.publicPath()
 	if st.Left = h.e.clock.left(); st.State == Held {
 		st.Until = h.e.clock.end()
 	}
@@ -322,8 +322,8 @@ func (l *Lease) Left() time.Duration { return l.h.e.clock.left() }
 // longer.
 func (l *Lease) Timeout() time.Duration { return l.h.e.s.State(time.Now()).Timeout }
 
-// Path returns the path of the lock.
-func (l *Lease) Path() string { return l.h.e.l.path }
+// Path returns the path of the lock or semaphore.
+func (l *Lease) Path() string { return l.h.e.l.publicPath() }
 
 // Node returns the path of the lock's own znode, or of the first one if there are several.
 func (l *Lease) Node() string { return l.h.status().Node }

@@ -23,6 +23,8 @@ const (
 	Kazoo    Family = "kazoo" // kazoo's Lock, WriteLock and ReadLock
 	All      Family = "all"   // one znode of each family above, created in one transaction
 	noFamily Family = ""
+
+	leaseFamily Family = "lease" // leases of a Semaphore
 )
 
 // Families returns all families, the default first.
@@ -31,7 +33,7 @@ func Families() []Family { return []Family{Mutex, RW, Kazoo, All} }
 // Mode decides which other clients can hold a lock at the same time.
 type Mode string
 
-// The modes of a contender. A Lock acquires only Exclusive and Shared.
+// The modes of a contender. A Lock is Exclusive or Shared, and a Semaphore is Counted.
 const (
 	Exclusive Mode = "exclusive"
 	Shared    Mode = "shared"
@@ -79,7 +81,7 @@ var markers = []marker{
 	{"__WRIT__", "Curator write", Exclusive, RW},
 	{"__READ__", "Curator read", Shared, RW},
 	{"-latch-", "Curator latch", Exclusive, noFamily},
-	{"-lease-", "Curator semaphore", Counted, noFamily},
+	{"-lease-", "Curator semaphore", Counted, leaseFamily},
 	{"zlock-", "Accumulo lock", Exclusive, noFamily},
 	{"lock-", "Curator mutex", Exclusive, Mutex},
 	{"write-", "HBase write", Exclusive, noFamily},

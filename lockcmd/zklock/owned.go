@@ -195,7 +195,7 @@ func (o *Owned) nodes(ctx context.Context, s Session) (nodes []string, err error
 	if err = s.Sync(ctx, o.l.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	children, err := s.Children(ctx, o.l.path)
+	children, err := s.Children(ctx, o.l.path, nil)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}

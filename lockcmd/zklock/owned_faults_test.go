@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	zookeeper "github.com/go-zookeeper/zk"
@@ -40,8 +41,9 @@ type faultyClient struct {
 	client
 	fault  fault
 	at     int // number of the request with the fault
-	n      int // number of requests so far
 	cancel context.CancelFunc
+	mu     sync.Mutex // guards n while requests are sent
+	n      int        // number of requests so far
 }
 
 var errDied = errors.New("the process died")
@@ -56,6 +58,8 @@ func (c *faultyClient) Session(ctx context.Context) (zklock.Session, error) {
 
 // dead reports whether the process has died: it sends nothing any more.
 func (c *faultyClient) dead() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.n >= c.at && (c.fault == diesBefore || c.fault == diesAfter)
 }
 
@@ -64,7 +68,11 @@ func (c *faultyClient) do(request func() error) error {
 	if c.dead() {
 		return errDied
 	}
-	if c.n++; c.n != c.at {
+	c.mu.Lock()
+	c.n++
+	faulty := c.n == c.at
+	c.mu.Unlock()
+	if !faulty {
 		return request()
 	}
 	switch c.fault {
@@ -101,8 +109,8 @@ func (s *faultySession) Multi(ctx context.Context, ops ...any) error {
 	return s.c.do(func() error { return s.Session.Multi(ctx, ops...) })
 }
 
-func (s *faultySession) Children(ctx context.Context, path string) (names []string, err error) {
-	err = s.c.do(func() (err error) { names, err = s.Session.Children(ctx, path); return err })
+func (s *faultySession) Children(ctx context.Context, path string, wake chan<- zookeeper.EventType) (names []string, err error) {
+	err = s.c.do(func() (err error) { names, err = s.Session.Children(ctx, path, wake); return err })
 	return names, err
 }
 

@@ -80,10 +80,7 @@ func (e *entry) queue(ctx context.Context, wait bool) error {
 	if err == nil {
 		err = e.secure(ctx)
 	}
-	if err != nil && !ended(e.s) && (len(e.names) > 0 || e.mayExist) {
-		err = errors.Join(err, e.withdraw(ctx))
-	}
-	return err
+	return e.withdrawAfter(ctx, err)
 }
 
 // secure makes sure that the lock, which was just granted, lasts: by a lease or, for an Owned,

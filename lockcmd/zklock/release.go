@@ -88,6 +88,15 @@ func (h *hold) recordRelease(byThisLock bool) {
 	}
 }
 
+// withdrawAfter deletes the entry's own znodes if err, the result of the attempt, is not nil. It
+// returns err, joined with the error of the deletion.
+func (e *entry) withdrawAfter(ctx context.Context, err error) error {
+	if err != nil && !ended(e.s) && (len(e.names) > 0 || e.mayExist) {
+		err = errors.Join(err, e.withdraw(ctx))
+	}
+	return err
+}
+
 // withdraw deletes the znodes of a failed attempt to acquire the lock, even if their names are
 // not known. If ctx ends first, withdraw returns, and the deletion continues in the background.
 func (e *entry) withdraw(ctx context.Context) error {

@@ -63,7 +63,7 @@ func (a *scriptedSession) Multi(_ context.Context, ops ...any) error {
 
 func (a *scriptedSession) Sync(context.Context, string) error { return a.do("sync", true, func() {}) }
 
-func (a *scriptedSession) Children(context.Context, string) ([]string, error) {
+func (a *scriptedSession) Children(context.Context, string, chan<- zk.EventType) ([]string, error) {
 	return a.names, a.do("list", true, func() {})
 }
 

@@ -75,8 +75,10 @@ type Session interface {
 	// a transaction needs a quorum.
 	Multi(ctx context.Context, ops ...any) error
 
-	// Children returns the names of a znode's children.
-	Children(ctx context.Context, path string) ([]string, error)
+	// Children returns the names of a znode's children. If wake is not nil and Children
+	// succeeds, it also sets a watch, as Get does, for the next change of this list
+	// (zk.EventNodeChildrenChanged or zk.EventNodeDeleted).
+	Children(ctx context.Context, path string, wake chan<- zk.EventType) ([]string, error)
 
 	// Sync sends ZooKeeper's sync request, and returns when the server has caught up with
 	// the leader. An implementation must always send the request, and wait for the

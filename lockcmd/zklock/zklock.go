@@ -55,12 +55,13 @@ type Options struct {
 // Goroutines that must exclude each other need a Lock each.
 type Lock struct {
 	conn Conn
-	path string
+	path string // parent of the lock's own znodes
 	opt  Options
 
-	parents []zk.ACL // ACL of created parents; nil means a copy of the ACL of the znode above
-	owner   string   // hash of the owner's name; only for Owned
-	created []string // names of the persistent znodes that the current call may have created; only for Owned, guarded by turn
+	parents   []zk.ACL   // ACL of created parents; nil means a copy of the ACL of the znode above
+	owner     string     // hash of the owner's name; only for Owned
+	semaphore *Semaphore // the semaphore whose leases these are; nil for a lock
+	created   []string   // names of the persistent znodes that the current call may have created; only for Owned, guarded by turn
 
 	turn   chan struct{} // semaphore of capacity 1: serializes acquiring and releasing
 	hold   *hold         // guarded by turn; nil while nothing is held
@@ -145,28 +146,38 @@ func (l *Lock) acquire(ctx context.Context, mode Mode, wait bool) (*Lease, error
 func (l *Lock) joinQueue(ctx context.Context, mode Mode, wait bool) (*entry, error) {
 	unlisted := 0
 	for {
-		s, err := l.conn.Session(ctx)
-		if err != nil {
-			return nil, err
+		e, err := l.attempt(ctx, mode, wait)
+		if e == nil || err == nil {
+			return e, err
 		}
-		e := newEntry(l, s, mode)
-		if err = e.queue(ctx, wait); err == nil {
-			return e, nil
-		}
-		if unlisted++; ended(s) || e.listed {
+		if unlisted++; ended(e.s) || e.listed {
 			unlisted = 0
 		}
 		switch {
-		case ctx.Err() != nil || !ended(s) && !errors.Is(err, errPlaceLost):
+		case ctx.Err() != nil || !ended(e.s) && !errors.Is(err, errPlaceLost):
 			return nil, err
 		case unlisted == maxUnlisted:
 			return nil, fmt.Errorf("zksh created %d znodes for the lock, but none of them appeared among the lock's contenders: %w", unlisted, err)
 		}
-		if ended(s) {
+		if ended(e.s) {
 			err = errSessionOver
 		}
 		l.notify(Status{State: Requeued, Mode: mode, Node: e.node(), Err: err})
 	}
+}
+
+// attempt makes one attempt to acquire the lock, in the current session. The entry is nil if the
+// attempt failed before it had one.
+func (l *Lock) attempt(ctx context.Context, mode Mode, wait bool) (*entry, error) {
+	if l.semaphore != nil {
+		return l.semaphore.attempt(ctx, wait)
+	}
+	s, err := l.conn.Session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := newEntry(l, s, mode)
+	return e, e.queue(ctx, wait)
 }
 
 // maxUnlisted is the number of successive attempts after which joinQueue gives up if no list
@@ -177,10 +188,19 @@ func (l *Lock) notify(s Status) {
 	if l.opt.Notify == nil {
 		return
 	}
-	s.Path = l.path
+	s.Path = l.publicPath()
 	l.notifyMu.Lock()
 	defer l.notifyMu.Unlock()
 	l.opt.Notify(s)
+}
+
+// publicPath returns the path that the lock's owner knows. It is different only for the leases of
+// a Semaphore.
+func (l *Lock) publicPath() string {
+	if l.semaphore != nil {
+		return l.semaphore.path
+	}
+	return l.path
 }
 
 func (l *Lock) child(name string) string { return path.Join(l.path, name) }

@@ -187,6 +187,13 @@ func (c *Client) RWMutex(path string) *zklock.Lock {
 	return zklock.New(c, path, zklock.Options{Family: zklock.RW})
 }
 
+// Semaphore returns a semaphore with n leases on a path. It is the same semaphore as Curator's
+// InterProcessSemaphoreV2; all participants must use the same n. Semaphore sends nothing to the
+// server.
+func (c *Client) Semaphore(path string, n int) *zklock.Semaphore {
+	return zklock.NewSemaphore(c, path, n, zklock.Options{})
+}
+
 // Owned returns a lock that belongs to an owner, which can be any name, and not to this
 // client: the owner holds it until Unlock, also after Close and when the program ends. It
 // excludes the same clients as Mutex. Owned sends nothing to the server.

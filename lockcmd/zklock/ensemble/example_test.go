@@ -242,6 +242,30 @@ func ExampleClient_RWMutex() {
 	// Output: read at the same time
 }
 
+// A semaphore has several leases. Each owner has a Semaphore of its own. Here at most two hosts
+// reboot at the same time.
+func ExampleClient_Semaphore() {
+	ctx := context.Background()
+	c, err := ensemble.Dial(ctx, servers, ensemble.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	reboot := func(context.Context, int64) error {
+		_, err := c.Semaphore("/reboot", 2).TryAcquire(ctx)
+		fmt.Println("a third host:", err)
+		return nil
+	}
+	err = c.Semaphore("/reboot", 2).Do(ctx, func(ctx context.Context, _ int64) error {
+		return c.Semaphore("/reboot", 2).Do(ctx, reboot)
+	})
+	fmt.Println("released, error:", err)
+	// Output:
+	// a third host: other clients hold all 2 leases
+	// released, error: <nil>
+}
+
 // A Client is a zklock.Conn, so zklock.New makes locks with more options. Here only clients
 // with the same credential can read or delete the znode of the lock.
 func ExampleClient_Session() {
