@@ -78,7 +78,7 @@ func (f *fence) allLocks() []fencedLock {
 	for k, o := range f.table.locks {
 		servers, cluster := k.stay.Servers(), k.stay.Cluster()
 		for _, l := range o.leases {
-			for _, node := range nodesOf(k.path, l) {
+			for _, node := range o.nodesOf(k, l) {
 				locks = append(locks, fencedLock{hosts: servers.Hosts, node: node, cluster: cluster, home: k.stay, session: l.SessionID()})
 			}
 		}
@@ -114,7 +114,7 @@ func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error)
 	t.mu.Lock()
 	for k, o := range t.locks {
 		if k.stay == epoch.Ensemble {
-			nodes = append(nodes, nodesOf(k.path, o.leases...)...)
+			nodes = append(nodes, o.nodesOf(k, o.leases...)...)
 		}
 	}
 	for _, d := range t.yielded {
@@ -128,12 +128,12 @@ func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error)
 	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(nodes, f.isDropped)))), nil
 }
 
-// nodesOf returns the paths of the znodes of the given leases. dir is the path of their lock. All
+// nodesOf returns the paths of the znodes of the given leases. The path of their lock is in k. All
 // paths include the chroot.
-func nodesOf(dir string, leases ...*heldLease) (nodes []string) {
+func (o *shellLock) nodesOf(k key, leases ...*heldLease) (nodes []string) {
 	for _, l := range leases {
 		for _, node := range l.Nodes() {
-			nodes = append(nodes, path.Join(dir, path.Base(node)))
+			nodes = append(nodes, o.serverPath(k, node))
 		}
 	}
 	return nodes
@@ -163,7 +163,7 @@ func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.stay == at && slices.Contains(nodesOf(k.path, o.leases...), node) {
+		if k.stay == at && slices.Contains(o.nodesOf(k, o.leases...), node) {
 			which = "the lock on " + o.path
 			o.lossReported = o.lossReported || code == zkconn.NoNode
 			if o.env.Mode == commands.ByHand {

@@ -31,7 +31,7 @@ func (t *Table) heldNodesLocked() []string {
 	nodes := heldByParents()
 	for k, o := range t.locks {
 		if node := o.status.Node; len(o.leases) > 0 && node != "" && !o.closed() {
-			nodes = append(nodes, path.Join(k.path, path.Base(node)))
+			nodes = append(nodes, o.serverPath(k, node))
 		}
 	}
 	slices.Sort(nodes)
@@ -45,11 +45,17 @@ func (t *Table) heldNodes() []string {
 	return t.heldNodesLocked()
 }
 
-// checkSelfDeadlock returns an error if the lock at dir, requested in the given mode, would have to
-// wait for a lock that a parent process of this program holds. If the queue cannot be read, it
-// returns nil, because the attempt to acquire the lock will fail for the same reason.
-func checkSelfDeadlock(ctx context.Context, env *commands.Env, mode zklock.Mode, dir string) error {
-	above := slices.DeleteFunc(heldByParents(), func(node string) bool { return path.Dir(node) != env.Session.ServerPath(dir) })
+// serverPath returns the server path of a znode of the lock, whose own server path is in k.
+func (o *shellLock) serverPath(k key, node string) string {
+	return path.Join(k.path, strings.TrimPrefix(node, o.path))
+}
+
+// checkSelfDeadlock returns an error if the lock at dir, requested as kind k, would have to wait
+// for a lock that a parent process of this program holds. If the queue cannot be read, it returns
+// nil, because the attempt to acquire the lock will fail for the same reason.
+func checkSelfDeadlock(ctx context.Context, env *commands.Env, k kind, dir string) error {
+	below := strings.TrimSuffix(env.Session.ServerPath(dir), "/") + "/"
+	above := slices.DeleteFunc(heldByParents(), func(node string) bool { return !strings.HasPrefix(node, below) })
 	if len(above) == 0 {
 		return nil
 	}
@@ -59,10 +65,22 @@ func checkSelfDeadlock(ctx context.Context, env *commands.Env, mode zklock.Mode,
 	if err != nil {
 		return nil
 	}
+	leases := 0
 	for _, node := range above {
-		if c := q.Contender(path.Base(node)); c != nil && c.Excludes(mode) {
+		switch c := q.Contender(path.Base(node)); {
+		case c == nil:
+		case c.Excludes(k.mode):
 			return fmt.Errorf("a parent process of this command already holds the lock %s (%s), so waiting for it would never end", dir, c)
+		case c.Mode == zklock.Counted:
+			leases++
 		}
+	}
+	if k.leases > 0 && leases >= k.leases {
+		all := "the only lease"
+		if k.leases > 1 {
+			all = fmt.Sprintf("all %d leases", k.leases)
+		}
+		return fmt.Errorf("parent processes of this command already hold %s of %s, so this wait would never end", all, dir)
 	}
 	return nil
 }

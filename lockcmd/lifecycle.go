@@ -130,6 +130,8 @@ func (l *lifecycle) checkReentry(k kind, f *lockFlags) error {
 	switch {
 	case l.attempt != nil:
 		return fmt.Errorf("this shell is already waiting for the lock %s; to stop waiting, run: unlock %s", l.path, l.path)
+	case l.kind.leases != k.leases:
+		return fmt.Errorf("this shell already holds %s %s, which it acquired with %s; unlock it first", l.kind.noun(), l.path, l.leases[0].kind.usage())
 	case l.family != zklock.Family(f.family):
 		return fmt.Errorf("this shell already holds the lock %s, which it acquired with %s; unlock it first", l.path, l.leases[0].kind.command)
 	case k.mode == zklock.Exclusive && !slices.ContainsFunc(l.leases, func(t *heldLease) bool { return t.Mode() == zklock.Exclusive }):

@@ -1,6 +1,7 @@
 package lockcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,16 +25,17 @@ type kind struct {
 	label   string // mode of the lock, as shown in answers and lists
 	mode    zklock.Mode
 	family  zklock.Family // default value of the flag --as
+	leases  int           // number of leases of a semaphore; 0 for a lock
 	summary string
 	help    string
 }
 
 var lockKinds = []kind{
-	{"lock", "lock", zklock.Exclusive, zklock.Mutex, "acquire an exclusive lock, or run a command under it",
+	{"lock", "lock", zklock.Exclusive, zklock.Mutex, 0, "acquire an exclusive lock, or run a command under it",
 		"This is the same lock as Curator's InterProcessMutex and go-zookeeper's Lock."},
-	{"wlock", "write", zklock.Exclusive, zklock.RW, "acquire the write lock of a read-write lock",
+	{"wlock", "write", zklock.Exclusive, zklock.RW, 0, "acquire the write lock of a read-write lock",
 		"This is the same lock as the write lock of Curator's InterProcessReadWriteLock. Its holder excludes all readers and all other writers."},
-	{"rlock", "read", zklock.Shared, zklock.RW, "acquire the read lock of a read-write lock",
+	{"rlock", "read", zklock.Shared, zklock.RW, 0, "acquire the read lock of a read-write lock",
 		"This is the same lock as the read lock of Curator's InterProcessReadWriteLock. Several readers can hold it at the same time."},
 }
 
@@ -70,6 +72,9 @@ type lockFlags struct {
 	expire commands.Duration // time after which an owner's lock is released; 0 means never
 	export bool              // print the shell command that sets ZK_LOCK_FENCE
 
+	counted bool // whether -c was given
+	leases  int  // number of leases of the semaphore
+
 	limit      commands.Duration // maximum time to wait for the lock
 	timeoutErr error             // error to report when the limit has passed
 }
@@ -96,11 +101,14 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.StringVar(&f.owner, "owner", "", "acquire the lock for an `owner`, who keeps it after zksh exits, until unlock --owner")
 	fs.Var(&f.expire, "expire", "with --owner: release the lock after this `duration` unless the owner asks for it again")
 	fs.BoolVar(&f.export, "export", false, "with --owner: print the shell command that sets ZK_LOCK_FENCE")
+	if k.hasLeases() {
+		fs.IntVarP(&f.leases, "count", "c", 0, "acquire one of this `number` of leases of a semaphore instead of a lock")
+	}
 	fs.BoolVar(&f.revocable, "revocable", false, "release the lock when another client asks for it with revoke")
 }
 
 func (f *lockFlags) check(argv []string) error {
-	if err := f.checkOwner(argv); err != nil {
+	if err := cmp.Or(f.checkOwner(argv), f.checkLeases()); err != nil {
 		return err
 	}
 	switch {
@@ -131,23 +139,29 @@ func (f *lockFlags) check(argv []string) error {
 }
 
 func (t *Table) lockCommand(k kind) *commands.Command {
+	count, help := "", k.help+" "+lockHelp+"\n\n"+ownerHelp
+	examples := []string{
+		k.command + " -w 10s -m 'nightly backup' /locks/backup",
+		k.command + " /locks/backup -- tar cf /backup/app.tar /srv/app",
+		k.command + " -n /locks/backup -- true",
+		k.command + " --owner web-1 /locks/reboot",
+	}
+	if k.hasLeases() {
+		count, help = " [-c number]", help+"\n\n"+semaphoreHelp
+		examples = append(examples, k.command+" -c 3 /semaphores/import -- echo importing")
+	}
 	return &commands.Command{
 		Name: k.command, Group: group, Effect: commands.Writes,
-		Args:    "[-n] [-w duration] [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--owner owner] [--expire duration] [--export] [--revocable] path [-- command arg…]",
-		Summary: k.summary, Help: k.help + " " + lockHelp + "\n\n" + ownerHelp,
-		Limits: []string{"kazoo's Lock ignores readers."},
-		Examples: []string{
-			k.command + " -w 10s -m 'nightly backup' /locks/backup",
-			k.command + " /locks/backup -- tar cf /backup/app.tar /srv/app",
-			k.command + " -n /locks/backup -- true",
-			k.command + " --owner web-1 /locks/reboot",
-		},
-		Params: []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
+		Args:    "[-n] [-w duration]" + count + " [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--owner owner] [--expire duration] [--export] [--revocable] path [-- command arg…]",
+		Summary: k.summary, Help: help,
+		Limits:   []string{"kazoo's Lock ignores readers."},
+		Examples: examples,
+		Params:   []commands.Param{{Name: "path"}, {Name: "command", Kind: commands.Data, Optional: true, Rest: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			var f lockFlags
 			f.declare(fs, k)
 			return func(ctx context.Context, env *commands.Env, args []string) error {
-				f.owned = fs.Changed("owner")
+				f.owned, f.counted = fs.Changed("owner"), fs.Changed("count")
 				if err := f.check(args[1:]); err != nil {
 					return err
 				}
@@ -157,7 +171,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 				if env.Mode == commands.OneShot && len(args) == 1 {
 					return commands.Misuse("zksh would exit immediately and release the lock; add the command to run under it: zksh %s PATH -- COMMAND", k.command)
 				}
-				return t.lockAndRun(ctx, env, k, &f, args[0], args[1:])
+				return t.lockAndRun(ctx, env, f.kindFor(k), &f, args[0], args[1:])
 			}
 		},
 	}
@@ -229,7 +243,7 @@ func prepareRequest(ctx context.Context, env *commands.Env, k kind, f *lockFlags
 	if err := ready(ctx, env.Session); err != nil {
 		return &commands.FinalError{Err: err}
 	}
-	if err := checkSelfDeadlock(ctx, env, k.mode, path); err != nil {
+	if err := checkSelfDeadlock(ctx, env, k, path); err != nil {
 		return &commands.FinalError{Err: err}
 	}
 	f.limit, f.timeoutErr = f.wait, errTimeUp
@@ -280,13 +294,12 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 			return nil, err
 		}
 	default:
-		data, err := queue.Note(f.note, t.heldNodesLocked())
+		data, err := queue.Note(f.note, t.heldNodesLocked(), a.kind.leases)
 		if err != nil {
 			return nil, err
 		}
 		o = &shellLock{table: t, key: at, env: env, closed: at.stay.Closed, lifecycle: lifecycle{path: path, kind: a.kind, family: zklock.Family(f.family)}}
-		lock := zklock.New(conn{at.stay}, path, zklock.Options{Family: o.family, Data: data, ACL: f.acl, Notify: o.onStatus})
-		o.acquireLease, o.drain = leaseAcquirer(lock), lock.Drain
+		o.setRecipe(zklock.Options{Family: o.family, Data: data, ACL: f.acl, Notify: o.onStatus})
 		t.locks[at] = o
 	}
 	o.revocable = o.revocable || f.revocable

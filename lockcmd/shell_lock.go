@@ -270,6 +270,17 @@ func (o *shellLock) releaseAll(ctx context.Context, failed func(outcome, error))
 	}
 }
 
+// setRecipe sets the functions that acquire leases of the lock or, with -c, of the semaphore.
+func (o *shellLock) setRecipe(opt zklock.Options) {
+	if n := o.kind.leases; n > 0 {
+		semaphore := zklock.NewSemaphore(conn{o.key.stay}, o.path, n, opt)
+		o.acquireLease, o.drain = o.semaphoreAcquirer(semaphore), semaphore.Drain
+		return
+	}
+	lock := zklock.New(conn{o.key.stay}, o.path, opt)
+	o.acquireLease, o.drain = leaseAcquirer(lock), lock.Drain
+}
+
 // leaseAcquirer returns a function that acquires the lock l in a given mode. If the argument try
 // is true, the function does not wait for the lock.
 func leaseAcquirer(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {

@@ -29,7 +29,7 @@ func (g *Guide) inviteBen(ctx context.Context) error {
 	if err := g.dismissBen(ctx); err != nil { // an earlier attempt may have left a client Ben running
 		return err
 	}
-	note, err := queue.Note("Ben deploys", nil)
+	note, err := queue.Note("Ben deploys", nil, 0)
 	if err != nil {
 		return err
 	}

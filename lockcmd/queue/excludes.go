@@ -65,8 +65,10 @@ func (g *lockGroup) waitsFor(other *lockGroup) bool {
 }
 
 // waitsFor reports whether the recipe of c waits for other, a contender that arrived earlier.
+// zksh's locks wait for the locks of all families, but not for semaphores.
 func (c *Contender) waitsFor(other *Contender) bool {
-	return c.waitsForAll || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
+	isLock := c.Mode != zklock.Counted && other.Mode != zklock.Counted
+	return c.waitsForAll && isLock || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
 		return slices.ContainsFunc(other.groups, mine.waitsFor)
 	})
 }

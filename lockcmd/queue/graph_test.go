@@ -91,7 +91,7 @@ func TestDeadlockOfWait(t *testing.T) {
 // and only then.
 func TestRunsUnderALock(t *testing.T) {
 	note := func(held string) string {
-		data, err := Note("", []string{held})
+		data, err := Note("", []string{held}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

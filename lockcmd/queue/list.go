@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,8 +37,11 @@ func (q *Queue) Remarks() []string {
 	if q.NoClients != "" {
 		lines = append(lines, "client addresses: "+q.NoClients)
 	}
-	if q.MaxLeases > 0 {
+	switch {
+	case q.MaxLeases > 0:
 		lines = append(lines, fmt.Sprintf("the semaphore has %d leases", q.MaxLeases))
+	case slices.ContainsFunc(q.Contenders, func(c *Contender) bool { return c.Kind == curatorSemaphore }):
+		lines = append(lines, "the number of the semaphore's leases is unknown, because Curator does not record it")
 	}
 	return lines
 }

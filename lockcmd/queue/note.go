@@ -20,12 +20,13 @@ import (
 // A note is the data that zksh stores in its lock znodes, as one line of JSON. It shows to other
 // users which process holds the lock.
 type note struct {
-	Host  string `json:"host"`
-	PID   int    `json:"pid"`
-	User  string `json:"user"`
-	Owner string `json:"owner,omitempty"` // who owns the lock, if it does not belong to a session
-	Note  string `json:"note,omitempty"`
-	Start string `json:"start"` // time at which the lock was requested, RFC 3339
+	Host   string `json:"host"`
+	PID    int    `json:"pid"`
+	User   string `json:"user"`
+	Owner  string `json:"owner,omitempty"` // who owns the lock, if it does not belong to a session
+	Note   string `json:"note,omitempty"`
+	Leases int    `json:"leases,omitempty"` // number of leases of the semaphore; 0 for a lock
+	Start  string `json:"start"`            // time at which the lock was requested, RFC 3339
 	// Held lists the locks that this process and its parent processes held at the time Start, as
 	// server paths of their znodes.
 	Held []string `json:"held,omitempty"`
@@ -46,9 +47,10 @@ func ownNote(text string) note {
 
 // Note returns the data to store in a lock znode of this process. text is a message for other
 // users. held contains the server paths of the znodes of locks that the process already holds.
-func Note(text string, held []string) ([]byte, error) {
+// leases is the number of leases of a semaphore, and 0 for a lock.
+func Note(text string, held []string, leases int) ([]byte, error) {
 	n := ownNote(text)
-	n.Held = held
+	n.Held, n.Leases = held, leases
 	return json.Marshal(n)
 }
 
@@ -131,13 +133,17 @@ func Asker(data []byte) string {
 // whoColumns is the width, in columns, to which plain text from a znode is shortened in a list.
 const whoColumns = 40
 
-// ownerIn returns the owner in the note of a znode, or an empty string if there is none.
-func ownerIn(data []byte) string {
+// noteIn returns the note in the data of a znode, also if its owner was asked to release the lock.
+// It returns an empty note if there is none.
+func noteIn(data []byte) note {
 	if r, ok := parseRevocation(data); ok {
 		data = r.Holder
 	}
-	n, _ := parseNote(data)
-	return n.Owner
+	n, ok := parseNote(data)
+	if !ok {
+		return note{}
+	}
+	return n
 }
 
 // decode returns a description of the client that wrote data into its lock znode. It also reports

@@ -65,14 +65,14 @@ func contenders(nodes []*node) []*Contender {
 // semaphore returns the contenders of a semaphore: first the owners of leases, then the waiters.
 // A client acquires the guard lock, creates a lease, and releases the guard lock. While all
 // leases are taken, a Curator client waits after it has created its lease, but a kazoo client
-// waits before it creates one.
-func semaphore(leases, guard []*node) []*Contender {
+// waits before it creates one. maxLeases is the number of leases, or 0 if it is unknown.
+func semaphore(leases, guard []*node, maxLeases int) []*Contender {
 	list := contenders(leases)
 	if len(guard) > 0 && len(list) > 0 {
 		head, last := guard[0], list[len(list)-1]
 		if last.stat.EphemeralOwner == head.Stat.EphemeralOwner && last.stat.Czxid > head.Stat.Czxid {
 			guard = guard[1:]
-			if last.Kind == curatorSemaphore {
+			if last.Kind == curatorSemaphore && (maxLeases == 0 || len(list) > maxLeases) {
 				last.State = waits
 			}
 		}

@@ -34,7 +34,7 @@ type Queue struct {
 	Path       string       `json:"path"`
 	Missing    bool         `json:"missing,omitempty"`   // true if there is no znode at Path
 	State      string       `json:"state"`               // "held" or "free"
-	MaxLeases  int          `json:"maxLeases,omitempty"` // limit of a kazoo semaphore; 0 if unknown
+	MaxLeases  int          `json:"maxLeases,omitempty"` // number of leases of a semaphore; 0 if unknown
 	Contenders []*Contender `json:"contenders"`          // holders and waiters, in order of arrival
 	Ignored    []string     `json:"ignored,omitempty"`   // children that are not contenders
 	Warnings   []string     `json:"warnings,omitempty"`
@@ -53,7 +53,8 @@ type Contender struct {
 	Age     string      `json:"age,omitempty"`    // age of the contender's znode, such as "3m12s"
 	Who     string      `json:"who,omitempty"`    // client's description from its znode's data
 	Data    render.Data `json:"data"`
-	Nodes   []string    `json:"nodes"` // names of the contender's znodes; usually one
+	Leases  int         `json:"leases,omitempty"` // number of leases of the semaphore that the client assumes; 0 if unknown
+	Nodes   []string    `json:"nodes"`            // names of the contender's znodes; usually one
 
 	// Owner is the name of the owner if the lock belongs to an owner and not to a session. It is
 	// "unknown" if the note in the znode is unreadable. While the owner waits, Persistent is
@@ -86,6 +87,7 @@ func newContender(n *node) *Contender {
 		c.Who = "unreadable"
 	}
 	c.addOwner(n)
+	c.Leases = noteIn(n.Data).Leases
 	return c
 }
 
@@ -95,7 +97,7 @@ func (c *Contender) addOwner(n *node) {
 	if n.Owner == "" {
 		return
 	}
-	if c.Owner = ownerIn(n.Data); !zklock.OwnedBy(n.name(), c.Owner) {
+	if c.Owner = noteIn(n.Data).Owner; !zklock.OwnedBy(n.name(), c.Owner) {
 		c.Owner = "unknown"
 	}
 	if n.Permanent {
@@ -143,16 +145,17 @@ func newQueue(path string, c contents) *Queue {
 	switch {
 	case len(c.leases)+len(c.guard) == 0:
 		q.Contenders = append(q.Contenders, contenders(c.nodes)...)
-	case len(c.leases) == 0 && len(c.nodes) > 0: // a kazoo semaphore: its leases are children of path
-		q.Contenders = semaphore(c.nodes, c.guard)
+	case len(c.leases) == 0 && c.kazoo: // the leases of a kazoo semaphore are children of path
+		q.Contenders = semaphore(c.nodes, c.guard, c.maxLeases)
 	default:
-		q.Contenders = append(contenders(c.nodes), semaphore(c.leases, c.guard)...)
+		q.MaxLeases = recordedLeases(c.leases, c.guard)
+		q.Contenders = append(contenders(c.nodes), semaphore(c.leases, c.guard, q.MaxLeases)...)
 	}
 	for i, c := range q.Contenders {
 		c.Place = i + 1
 		q.State = "held"
 	}
-	q.Warnings = warnings(q.Contenders)
+	q.Warnings = append(warnings(q.Contenders), leaseWarnings(q.Contenders)...)
 	return q
 }
 

@@ -54,6 +54,7 @@ type contents struct {
 	leases    []*node  // znodes of the leases of a Curator semaphore
 	guard     []*node  // znodes of clients that wait for a lease of a semaphore
 	ignored   []string // names of children that are not contenders
+	kazoo     bool     // nodes contains leases of a kazoo semaphore
 	maxLeases int      // number of leases of a kazoo semaphore; 0 if unknown
 	missing   bool     // whether the path does not exist
 }
@@ -86,19 +87,12 @@ func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
 // readSemaphore reads the additional znodes of a Curator or kazoo semaphore into c. It does
 // nothing if dir is another kind of lock.
 func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) error {
-	if slices.Contains(c.ignored, "leases") && slices.Contains(c.ignored, "locks") {
-		c.ignored = slices.DeleteFunc(c.ignored, func(n string) bool { return n == "leases" || n == "locks" })
-		leases, err := r.readChildren(ctx, path.Join(dir, "leases"))
-		if err != nil {
+	if slices.Contains(c.ignored, "leases") {
+		if err := r.readLeases(ctx, dir, c); err != nil {
 			return err
 		}
-		guard, err := r.readChildren(ctx, path.Join(dir, "locks"))
-		if err != nil {
-			return err
-		}
-		c.leases, c.guard = leases.nodes, guard.nodes
 	}
-	if !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.Kind == kazooSemaphore }) {
+	if c.kazoo = slices.ContainsFunc(c.nodes, func(n *node) bool { return n.Kind == kazooSemaphore }); !c.kazoo {
 		return nil
 	}
 	folder, err := r.e.Nodes(ctx, []string{dir})
@@ -112,6 +106,27 @@ func (r *reader) readSemaphore(ctx context.Context, dir string, c *contents) err
 	guard, err := r.readChildren(ctx, dir+kazooGuard)
 	c.guard = append(c.guard, guard.nodes...)
 	return err
+}
+
+// readLeases reads the leases and the waiters of Curator's semaphore at dir. While nobody waits,
+// the server may have deleted the container of the waiters. Without it and without leases, dir
+// belongs to no semaphore.
+func (r *reader) readLeases(ctx context.Context, dir string, c *contents) error {
+	leases, err := r.readChildren(ctx, path.Join(dir, "leases"))
+	if err != nil {
+		return err
+	}
+	var guard contents
+	if slices.Contains(c.ignored, "locks") {
+		if guard, err = r.readChildren(ctx, path.Join(dir, "locks")); err != nil {
+			return err
+		}
+	} else if !slices.ContainsFunc(leases.nodes, func(n *node) bool { return n.Kind == curatorSemaphore }) {
+		return nil
+	}
+	c.ignored = slices.DeleteFunc(c.ignored, func(n string) bool { return n == "leases" || n == "locks" })
+	c.leases, c.guard = leases.nodes, guard.nodes
+	return nil
 }
 
 // readChildren reads the children of dir that belong to contenders. It skips znodes that are

@@ -115,7 +115,7 @@ func queueDirsBySession(all map[int64][]string, e TreeEnsemble) map[string][]str
 func (w Wait) addWaiter(q *Queue, own string) {
 	c := newContender(&node{Name: zklock.Name{Kind: "Curator mutex", Mode: w.Mode}, Node: Node{Stat: &zk.Stat{}}, path: path.Join(w.Path, "-")})
 	c.Session, c.State, c.waitsForAll, c.Place = own, waits, true, len(q.Contenders)+1
-	c.Data, _ = Note("", w.Held) // cannot fail, because a note contains only strings and numbers
+	c.Data, _ = Note("", w.Held, 0) // cannot fail, because a note contains only strings and numbers
 	q.Contenders = append(q.Contenders, c)
 }
 

@@ -1,0 +1,133 @@
+package lockcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/lockcmd/queue"
+	"github.com/zksh/zksh/lockcmd/zklock"
+)
+
+const semaphoreHelp = "With -c N, the path is a semaphore with N leases instead of a lock, so N clients can hold one at the same time. It is the " +
+	"same semaphore as Curator's InterProcessSemaphoreV2. All clients must use the same N: zksh records it in its lease, and " +
+	"rejects another N while clients of zksh hold leases, but Curator does not record it. A semaphore and a lock on the same " +
+	"path do not exclude each other."
+
+// hasLeases reports whether the command has the flag -c.
+func (k kind) hasLeases() bool { return k.command == lockKinds[0].command }
+
+// kindFor returns the kind of lock that the flags of a command of kind k request.
+func (f *lockFlags) kindFor(k kind) kind {
+	if f.counted {
+		k.label, k.mode, k.leases = "semaphore", zklock.Counted, f.leases
+	}
+	return k
+}
+
+// usage returns the command that acquires a lock of this kind, with the flag -c if it has one.
+func (k kind) usage() string {
+	if k.leases > 0 {
+		return fmt.Sprintf("%s -c %d", k.command, k.leases)
+	}
+	return k.command
+}
+
+// noun returns what the command acquires, for messages.
+func (k kind) noun() string {
+	if k.leases > 0 {
+		return "a lease of the semaphore"
+	}
+	return "the lock"
+}
+
+// checkLeases checks the flags that belong to -c.
+func (f *lockFlags) checkLeases() error {
+	switch {
+	case !f.counted:
+		return nil
+	case f.leases < 1:
+		return commands.Misuse("-c: invalid number of leases %d: must be at least 1", f.leases)
+	case f.owned:
+		return commands.Misuse("-c cannot be combined with --owner")
+	case f.family == string(zklock.Kazoo):
+		return commands.Misuse("-c cannot be combined with --as kazoo, because the znodes of kazoo's Semaphore have another layout: " +
+			"kazoo would not count the leases of zksh, and zksh would not count those of kazoo")
+	case f.family != string(zklock.Mutex):
+		return commands.Misuse("-c cannot be combined with --as %s, because a semaphore has only the znodes of Curator's InterProcessSemaphoreV2", f.family)
+	}
+	return nil
+}
+
+// semaphoreAcquirer returns a function that acquires a lease of s. With try set, that function
+// does not wait. It returns an error if clients of zksh hold leases of the semaphore under
+// another number of leases.
+func (o *shellLock) semaphoreAcquirer(s *zklock.Semaphore) func(context.Context, zklock.Mode, bool) (lease, error) {
+	return func(ctx context.Context, _ zklock.Mode, try bool) (lease, error) {
+		if err := o.checkOtherLeases(ctx, ""); err != nil {
+			return nil, err
+		}
+		acquire := s.Acquire
+		if try {
+			acquire = s.TryAcquire
+		}
+		l, err := acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.checkOtherLeases(ctx, path.Base(l.Node())); err != nil {
+			releasing, cancel := forRelease(ctx)
+			defer cancel()
+			return nil, errors.Join(err, l.Unlock(releasing))
+		}
+		return l, nil
+	}
+}
+
+// checkOtherLeases returns an error if clients of zksh hold leases under another number of
+// leases. own is the name of the znode of this shell's lease, or empty. Leases that are newer
+// than own do not count, because their owners have to check, too.
+func (o *shellLock) checkOtherLeases(ctx context.Context, own string) error {
+	q, err := o.readQueue(ctx)
+	if err != nil {
+		return err
+	}
+	mine := q.Contender(own)
+	var others []string
+	for _, c := range q.OtherLeases(o.kind.leases) {
+		if mine == nil || c.Place < mine.Place {
+			others = append(others, fmt.Sprintf("%s uses -c %d", c, c.Leases))
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: -c %d does not match the leases that other clients hold: %s; use the same number, or wait until they have released their leases",
+		o.path, o.kind.leases, strings.Join(others, ", "))
+}
+
+// readQueue reads the queue at the lock's path. It continues after a lost connection.
+func (o *shellLock) readQueue(ctx context.Context) (*queue.Queue, error) {
+	for {
+		q, err := queue.Read(ctx, ensemble{o.env.Session}, o.path)
+		if !errors.Is(err, zkconn.ConnectionLoss) || ctx.Err() != nil {
+			return q, err
+		}
+		select { // the server may be answering ConnectionLoss without an end
+		case <-time.After(readPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if err := ready(ctx, o.env.Session); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// readPause is the pause before a queue is read again after a lost connection.
+const readPause = 100 * time.Millisecond
