@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,12 +122,7 @@ func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, err
 	if mode, owned := strings.CutSuffix(mode, ownedSuffix); owned {
 		return o.acquireAsOwner(ctx, zklock.Family(family), mode, path)
 	}
-	lock := zklock.New(sessionPinner{o.Session}, path, zklock.Options{Family: zklock.Family(family), Notify: o.notify})
-	take := lock.Lock
-	if mode == "s" {
-		take = lock.RLock
-	}
-	lease, err := take(ctx)
+	lease, err := o.method(kind, path)(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -153,6 +149,20 @@ func (o *zkshClient) acquireAsOwner(ctx context.Context, family zklock.Family, m
 		return 0, fmt.Errorf("%s already holds %v", owner, own.Nodes)
 	}
 	return own.Token, nil
+}
+
+// method returns the method that acquires a lock of a kind.
+func (o *zkshClient) method(kind, path string) func(context.Context) (*zklock.Lease, error) {
+	if number, found := strings.CutPrefix(kind, "leases:"); found {
+		n, _ := strconv.Atoi(number) // without a number, acquiring fails
+		return zklock.NewSemaphore(sessionPinner{o.Session}, path, n, zklock.Options{Notify: o.notify}).Acquire
+	}
+	family, mode, _ := strings.Cut(kind, ".")
+	lock := zklock.New(sessionPinner{o.Session}, path, zklock.Options{Family: zklock.Family(family), Notify: o.notify})
+	if mode == "s" {
+		return lock.RLock
+	}
+	return lock.Lock
 }
 
 // check compares the token of the lock with the czxid of its znode.

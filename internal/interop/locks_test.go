@@ -40,6 +40,7 @@ func testAllLocks(t *testing.T, d *drivers, addr string) {
 	t.Run("Matrix", func(t *testing.T) { testMatrix(t, d, addr) })
 	t.Run("Revoke", func(t *testing.T) { testRevoke(t, d, addr) })
 	t.Run("Deadlock", func(t *testing.T) { testDeadlock(t, d, addr) })
+	t.Run("Semaphore", func(t *testing.T) { testSemaphore(t, d, addr) })
 }
 
 // A cell is a case of the matrix: a contender for a lock that a holder holds.

@@ -12,6 +12,8 @@ import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.ZooDefs;
@@ -88,6 +90,9 @@ public class Locks {
         }
 
         InterProcessLock lock(String kind, String path) throws Exception {
+            if (kind.startsWith("C-leases:")) {
+                return new Leases(zk, path, Integer.parseInt(kind.substring("C-leases:".length())));
+            }
             switch (kind) {
             case "C-mutex": return new Mutex(zk, path);
             case "C-write": return new InterProcessReadWriteLock(zk, path).writeLock();
@@ -108,6 +113,25 @@ public class Locks {
         Mutex(CuratorFramework zk, String path) { super(zk, path); }
 
         public String getLockPath() { return super.getLockPath(); }
+    }
+
+    /** A semaphore, with the methods of a lock: it takes one lease. */
+    static class Leases implements InterProcessLock {
+        final InterProcessSemaphoreV2 semaphore;
+        Lease lease;
+
+        Leases(CuratorFramework zk, String path, int n) { semaphore = new InterProcessSemaphoreV2(zk, path, n); }
+
+        public void acquire() throws Exception { lease = semaphore.acquire(); }
+
+        public boolean acquire(long time, TimeUnit unit) throws Exception {
+            lease = semaphore.acquire(time, unit);
+            return lease != null;
+        }
+
+        public void release() { semaphore.returnLease(lease); }
+
+        public boolean isAcquiredInThisProcess() { return lease != null; }
     }
 
     /** ZooKeeper's own recipe, with Curator's methods. */
