@@ -136,6 +136,8 @@ var expectedCounts = map[string]func(n int) counts{
 	"predecessor": func(n int) counts { return exactly(2*n+1, n) },
 	"curator":     func(n int) counts { return exactly(2*n+1, n) },
 	"zksh":        func(n int) counts { return counts{[2]int{2 * n, 2*n + 2}, [2]int{n, n}, false} },
+	// Two hand-offs, of the mutex and of the lease; a slow holder reads its own znode in each.
+	"semaphore":   func(n int) counts { return counts{[2]int{3 * n, 9 * n}, [2]int{n, 2 * n}, false} },
 	"shared":      func(n int) counts { return counts{[2]int{n + 1, 3*n + 1}, [2]int{n / 4, 2 * n}, false} },
 	"shared-herd": func(n int) counts { return counts{[2]int{n + 1, n*n/2 + 2*n}, [2]int{n, n*n/2 + 2*n}, false} },
 	// Each contender creates its znode within the measured period; with one waiter, the

@@ -37,6 +37,7 @@ var schemes = []scheme{
 	{name: "local", recipe: func(c *contender) recipe { return local{c} }},
 	{name: "curator", recipe: func(c *contender) recipe { return curator{c} }, formula: chainFormula},
 	{name: "zksh", recipe: func(c *contender) recipe { return &zkshLock{contender: c} }, formula: leaseFormula},
+	{name: "semaphore", recipe: func(c *contender) recipe { return &semaphore{zkshLock{contender: c}} }},
 }
 
 // A scene is one run of a scheme: n contenders queue for the lock, and then each of them acquires

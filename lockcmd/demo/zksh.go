@@ -18,13 +18,18 @@ type zkshLock struct {
 	waited bool // whether the contender had to wait; used only by onStatus
 }
 
-func (l *zkshLock) lock(ctx context.Context) (err error) {
+func (l *zkshLock) lock(ctx context.Context) error {
+	return l.acquire(ctx, zklock.New(l, l.folder, zklock.Options{Notify: l.onStatus}).Lock)
+}
+
+// acquire calls a method of package zklock that acquires a lease.
+func (l *zkshLock) acquire(ctx context.Context, method func(context.Context) (*zklock.Lease, error)) (err error) {
 	// Ask whether the server is standalone. The answer is cached, so this costs one request per
 	// connection, not one per lock.
 	if _, err := l.session.Standalone(ctx); err != nil {
 		return err
 	}
-	l.lease, err = zklock.New(l, l.folder, zklock.Options{Notify: l.onStatus}).Lock(ctx)
+	l.lease, err = method(ctx)
 	return err
 }
 
