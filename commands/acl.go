@@ -117,9 +117,9 @@ var getACLCommand = &Command{
 	},
 }
 
-// setACLCommand is the command setAcl. Although it sends a single request, it lacks the effect
-// OneRequest, so that the next line waits for its reply. Otherwise a server could check the next
-// write against the old ACL (PrepRequestProcessor, 3.8).
+// setACLCommand is the command setAcl. It does not have the effect OneRequest, so the next line is
+// sent only after the reply to setAcl. Otherwise a server could check the next write against the
+// old ACL (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
 	Name: "setAcl", Group: "Access", Effect: Writes | Destroys, Args: "[-s] [-v version] [-R] path acl [version]",
 	Summary: "write a znode's access control list",

@@ -31,9 +31,9 @@ type Command struct {
 	Params   []Param  // positional arguments, in order; required unless marked Optional
 	Effect   Effect   // all effects that a line with this command can have
 
-	// Except returns the effects listed in Effect that a command line with these flags and
-	// positional arguments lacks. It is nil if every line has all of the effects. For the common
-	// case that only the flags matter, use ByFlag.
+	// Except returns the effects to remove from Effect for one command line. fs and args are the
+	// flags and positional arguments of that line. If Except is nil, every line has all effects in
+	// Effect. ByFlag returns an Except function for effects that depend only on flags.
 	Except func(fs *pflag.FlagSet, args []string) Effect
 	// Flags declares the command's flags on an empty flag set. It returns the function that runs
 	// the command with the values of these flags. Flags is called once for each command line.

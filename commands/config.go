@@ -15,8 +15,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// configAnswer returns the result of the commands config and reconfig. config is the
-// ensemble's configuration. In text output, the text head precedes it.
+// configAnswer returns the result of the commands config and reconfig. Its text form consists of
+// head and config, the ensemble's configuration.
 func configAnswer(head, config string, stat *render.Stat) render.Answer {
 	return render.Answer{Words: head + config + "\n", Stat: stat, JSON: render.Facts{"config", config, "stat", stat}}
 }

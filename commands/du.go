@@ -131,7 +131,7 @@ func (b *largest) add(s subtreeSize, st *zktree.Step) {
 	b.candidates = append(b.candidates, &duItem{st.Path(), s})
 }
 
-// trim sorts the candidates, largest first, and keeps only the first most of them.
+// trim sorts the candidates, largest first, and discards all but the first b.most.
 func (b *largest) trim() {
 	slices.SortFunc(b.candidates, func(x, y *duItem) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(y.Znodes, x.Znodes), cmp.Compare(x.path, y.path))

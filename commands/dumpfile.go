@@ -54,9 +54,9 @@ func (s server) ACL(ctx context.Context, path string) (zkconn.Access, error) {
 const inFlag = "in"
 
 // withReader declares the flags --in and --max-size. It returns a function that executes a command
-// by calling run. The argument from reads from the file that --in names or, without --in, from the
-// session.
-func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, from reader, args []string) error) Run {
+// by calling run. The reader passed to run reads from the file named by --in, or from the session
+// if --in is not set.
+func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, r reader, args []string) error) Run {
 	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
 	FlagFile(fs, inFlag)
 	most := FlagMaxSize(fs)
@@ -128,8 +128,8 @@ func (f *fileReader) ACL(_ context.Context, path string) (zkconn.Access, error) 
 	return zkconn.Access{ACL: z.ACL, Stat: z.Stat}, nil
 }
 
-// printStat prints the stat of a znode in a file. Before the stat, it prints the znode's kind and
-// its time to live, which only files contain.
+// printStat prints a znode's kind, its time to live if it has one, and its stat. A server returns
+// only the stat.
 func (f *fileReader) printStat(env *Env, path string, human bool) error {
 	z, err := f.znode(path)
 	if err != nil {

@@ -30,9 +30,9 @@ const inherited = Writes | Asks
 // Has reports whether e and other have an effect in common.
 func (e Effect) Has(other Effect) bool { return e&other != 0 }
 
-// ByFlag returns a function for the field Command.Except. The map without contains the effects that
-// a command line lacks if it sets the flag with the given name. The returned function panics if the
-// command does not declare such a flag.
+// ByFlag returns a function for the field Command.Except. without maps the name of a flag to the
+// effects that a command line with that flag does not have. The returned function panics if the
+// command does not declare one of these flags.
 func ByFlag(without map[string]Effect) func(fs *pflag.FlagSet, args []string) Effect {
 	return func(fs *pflag.FlagSet, _ []string) (e Effect) {
 		for name, lacks := range without {

@@ -82,7 +82,7 @@ type finder struct {
 }
 
 // parseNewer parses newer, the value of the flag -newer, and sets the condition on mtime or mzxid.
-// If newer is a path, it reads the znode through from.
+// If newer is a path, parseNewer reads the stat of that znode from the given reader.
 func (f *finder) parseNewer(ctx context.Context, from reader, newer string) error {
 	if strings.HasPrefix(newer, "/") {
 		st, err := from.Exists(ctx, newer, false)

@@ -48,10 +48,10 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 	return append(append(flags, "--"), rest...), nil
 }
 
-// Position returns the position of the next word of a line, given the words after the command's
-// name. If flag is nil, the next word is the positional argument with this index. Otherwise it is
-// the value of flag. If flagsEnded is true, the line contains "--", so the next word cannot be a
-// flag.
+// Position determines what the next word of a command line can be. words are the words after the
+// command's name. If flag is not nil, the next word is the value of that flag. Otherwise, the next
+// word is a flag or the positional argument with the given index. If flagsEnded is true, words
+// contain "--", so the next word cannot be a flag.
 func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnded bool) {
 	fs := c.FlagSet()
 	for i := 0; i < len(words); i++ {

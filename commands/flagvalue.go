@@ -55,8 +55,8 @@ func FlagParam(f *pflag.Flag) Param {
 	return Param{Kind: Data}
 }
 
-// funcValue is a pflag.Value that the function set parses. kind is the type of the value in help
-// texts.
+// funcValue implements pflag.Value. The function set parses a value and stores it. kind is the type
+// of the value in help texts.
 type funcValue struct {
 	kind string
 	set  func(string) error

@@ -198,8 +198,8 @@ func (l Line) MapError(explain func(error) error) Line {
 	return l
 }
 
-// WrappedBy returns a line that calls around with a function that runs l. The new line cannot be
-// part of a transaction, and cannot be in flight together with other lines.
+// WrappedBy returns a line that calls the function around, which in turn runs l. The new line
+// cannot be part of a transaction, and cannot be in flight together with other lines.
 func (l Line) WrappedBy(around Wrapper) Line {
 	inner := l
 	l.redirected = inner.Has(Joins)

@@ -223,8 +223,8 @@ func (l *longItem) owner() string {
 	return render.Hex(l.stat.EphemeralOwner)
 }
 
-// age returns the time since the znode's data was last written. It returns "-" for znodes such as
-// /zookeeper, which the server itself created with the time 0.
+// age returns the time since the last write to the znode's data. It returns "-" if mtime is 0, as
+// for /zookeeper and other znodes that a server created itself.
 func (l *longItem) age() string {
 	if l.stat.Mtime == 0 {
 		return "-"

@@ -142,8 +142,7 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 	switch err := zkconn.Exec(ctx, env.Session, zkconn.Exists(path)); {
 	case errors.Is(err, zkconn.NoNode):
 		return errors.New(path + " does not exist.")
-	// NoAuth means that the znode exists, although newer servers do not return its stat in this
-	// case.
+	// Return other errors, but not NoAuth, which shows that the znode exists.
 	case ignore(err, zkconn.NoAuth) != nil:
 		return err
 	}
@@ -319,9 +318,8 @@ var delquotaCommand = &Command{
 	},
 }
 
-// remove removes one limit of the quota, where chosen is its index in limits. If chosen is
-// negative, remove deletes the whole quota, and then the ancestors of the quota's znodes that have
-// become empty.
+// remove removes the limit limits[chosen] from the quota. If chosen is negative, remove deletes the
+// whole quota, and then each ancestor of the quota's znodes that has become empty.
 func (n quotaNodes) remove(ctx context.Context, chosen int) error {
 	if chosen >= 0 {
 		q, err := n.read(ctx, n.limits())

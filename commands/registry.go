@@ -42,10 +42,10 @@ func (r *Registry) Find(name string) *Command { return r.byName[name] }
 // All returns all commands. The commands of a group are adjacent.
 func (r *Registry) All() []*Command { return r.list }
 
-// About searches the commands for a word. It returns in found the commands whose name contains the
-// word, or whose summary contains a word that begins with it. It returns in mentioned other
-// commands whose help contains such a word. A command that deletes whole subtrees is found only by
-// its summary.
+// About searches the commands for a word. found contains each command whose name contains the word,
+// or whose summary contains a word with that prefix. mentioned contains the other commands whose
+// help contains a word with that prefix. A command that deletes whole subtrees is found only by its
+// summary.
 func (r *Registry) About(word string) (found, mentioned []*Command) {
 	word = strings.ToLower(word)
 	separates := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }

@@ -69,8 +69,8 @@ func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
 	}
 }
 
-// items calls itemsOf for each step of the walk and yields the items that itemsOf yields. The
-// sequence ends early if itemsOf returns false.
+// items returns the items of all steps of the walk. itemsOf yields the items of a single step. If
+// itemsOf returns false, the sequence ends early.
 func (s *survey) items(verb string, itemsOf func(*zktree.Step, func(render.Item) bool) bool) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		for st := range s.steps(verb) {

@@ -53,7 +53,7 @@ var waitCommand = &Command{
 // errTimeUp is the error that wait returns when it reaches its time limit.
 var errTimeUp = errors.New("timed out")
 
-// condition is the condition for which the command wait waits. The default condition is that a
+// condition is the condition that the command wait waits for. By default, the condition is that a
 // znode exists.
 type condition struct {
 	path       string
@@ -67,8 +67,8 @@ type condition struct {
 // wait waits until the condition is met. If limit is given, wait waits at most that long.
 func (w *condition) wait(ctx context.Context, s *zkconn.Session, limit Duration) error {
 	once := limit.Given && limit.Value == 0
-	// Check the condition only once. The time limit then applies only if the server does not
-	// answer.
+	// With the limit 0, check the condition only once, and wait for the server as long as other
+	// commands do.
 	if once {
 		limit.Value = s.Info().Patience
 	}
@@ -163,8 +163,9 @@ func (w *condition) exists(ctx context.Context, p *zkconn.Pinned, wake chan<- zk
 	// ZooKeeper 3.8.4, 3.9.2 and later return NoAuth if the znode exists and the session has no
 	// permission to read it.
 	w.unreadable = errors.Is(err, zkconn.NoAuth)
-	// Servers before 3.8.4 and 3.9.2 set the watch even without permission to read the znode. From
-	// 3.8 on, however, they do not send its event to such a session.
+	// Servers before 3.8.4 and 3.9.2 set the watch even without read permission. From 3.8 on,
+	// however, they do not send the watch's event to such a session. Read the data to find out
+	// whether the session has the permission.
 	if err == nil && w.gone {
 		_, _, unread := p.Get(ctx, w.path, nil)
 		w.unreadable = errors.Is(unread, zkconn.NoAuth)

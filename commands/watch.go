@@ -110,8 +110,8 @@ func changes(path string, old, now *zk.Stat) []*nodeChange {
 }
 
 // follower reports the changes of a znode or a subtree. It has a separate session, so that the
-// events of its watches do not reach the rest of the shell. Only one goroutine uses its fields; the
-// user's command runs in another goroutine.
+// events of its watches do not reach the rest of the shell. A follower is not safe for concurrent
+// use.
 type follower struct {
 	env           *Env
 	path          string
@@ -219,8 +219,8 @@ func (f *follower) markDue(path string) {
 // meantime, by comparing the znodes with their known stats.
 func (f *follower) resync(ctx context.Context) error {
 	f.reconnected = false
-	// The server of this session may lag behind the server to which the shell's own session is
-	// connected.
+	// Wait until the server of this session has caught up, because it may lag behind the server of
+	// the shell's own session.
 	if !f.hasBaseline {
 		if err := zkconn.Exec(ctx, f.own, zkconn.Sync(f.path)); err != nil {
 			return err

@@ -106,8 +106,8 @@ func (r *Recall) Add(lines ...string) {
 func (r *Recall) Len() int { return len(r.lines) }
 
 // Older returns the nearest line before line i that begins with prefix and differs from line i. at
-// is the number of the returned line. If i is Len(), line i is prefix, the text that the user is
-// typing.
+// is the number of the returned line. If i is Len(), the user is typing a new line, and prefix is
+// its text.
 func (r *Recall) Older(i int, prefix string) (line string, at int, ok bool) {
 	return r.find(i, -1, func(l string) bool { return strings.HasPrefix(l, prefix) && l != r.lineAt(i, prefix) })
 }
@@ -124,7 +124,7 @@ func (r *Recall) Search(i int, text string) (line string, at int, ok bool) {
 	return r.find(i, -1, func(l string) bool { return strings.Contains(l, text) && l != r.lineAt(i, "") })
 }
 
-// lineAt returns line i. If i is Len(), the result is typed, the text that the user is typing.
+// lineAt returns line i. If i is Len(), it returns typed, the text that the user is typing.
 func (r *Recall) lineAt(i int, typed string) string {
 	if i < len(r.lines) {
 		return r.lines[i]

@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// addauthPattern and credentialPattern should not miss a password, even if they match a harmless
-// line. They match anywhere in the line, in upper and lower case, and through quotes, so that they
-// also find passwords in mistyped or pasted lines. They are compiled at their first use, so that
-// zksh starts faster.
+// addauthPattern and credentialPattern must not miss a password, even at the price of matching
+// harmless lines. They match anywhere in a line, ignore case, and allow for quotes, so that they
+// find passwords in mistyped or pasted lines. They are compiled at their first use, so that zksh
+// starts faster.
 var (
 	// addauthPattern matches the command addauth, and also the scheme after it if the scheme is
 	// digest. Any other word after addauth may be the password itself.
 	addauthPattern = lazyPattern(`(?i)addauth["']*(?:\s*[$"']*digest["']?(?:\s|$))?\s*`)
 
-	// credentialPattern matches the name of the superuser, an ACL entry such as
-	// digest:user:hash:perms, or "digest user:password" after a mistyped command name. It matches
-	// only the beginning of the latter two: they are credentials only if a colon follows.
+	// credentialPattern matches the superuser's name with its colon, the scheme of an ACL entry
+	// such as digest:user:hash:perms, or the word digest before user:password. The latter two
+	// precede a credential only if a colon follows the match.
 	credentialPattern = lazyPattern(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
 
 	// escapePattern matches an escape sequence in a word of the form $'…'. An escape sequence could
@@ -48,7 +48,7 @@ func Redacted(line string) string {
 		return line
 	}
 	at := secretAt(line)
-	// The line may contain another credential, written with escapes, before the one at index at.
+	// A credential written with escapes may precede the one at index at.
 	if at < 0 || strings.Contains(line[:at], `\`) {
 		return mask
 	}

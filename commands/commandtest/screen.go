@@ -1,5 +1,5 @@
-// Package commandtest helps tests of commands. Its Screen records the output of a command, and
-// its function Run runs a command line.
+// Package commandtest provides utilities for testing commands. Run runs a command line, and a
+// Screen records its output.
 //
 // This package is part of the program zksh and may change at any time.
 package commandtest

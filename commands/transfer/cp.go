@@ -226,8 +226,8 @@ func (c *copier) each(t zktree.Tree, visit func(*dump.Znode) error) error {
 	return nil
 }
 
-// filter reports whether to leave the znode z out of the copy. It counts these znodes. If z could
-// not be read, refusal is the reason; otherwise, it is nil.
+// filter reports whether to leave the znode z out of the copy, and counts the znodes that it leaves
+// out. refusal is the reason why z could not be read, or nil if it was read.
 func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
 	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
 		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)
@@ -266,8 +266,8 @@ func (c *copier) printRemarks() {
 	}
 }
 
-// printSequenceRemark prints the remark that sequence counters are not copied. It does so only if a
-// copied znode seems to have a sequence number.
+// printSequenceRemark prints the remark that sequence counters are not copied. It prints nothing
+// unless a copied znode seems to have a sequence number.
 func (c *copier) printSequenceRemark() {
 	if c.hasSequence {
 		c.env.Screen.Note(fmt.Sprintf("sequence counters start over in %s, so create -s may fail there if the next name already exists", c.dst.word))

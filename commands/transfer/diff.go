@@ -55,8 +55,8 @@ var diffCommand = &commands.Command{
 // if the subtrees differ.
 var errDiffer = &commands.StatusError{Status: commands.StatusFailed}
 
-// withDiffStatus sets the exit status of an error of diff to 2, which distinguishes an incomplete
-// comparison from a difference. An error that already has an exit status keeps it.
+// withDiffStatus sets the exit status of err to 2, unless err already has an exit status. Status 1
+// means that the subtrees differ, and status 2 that the comparison failed.
 func withDiffStatus(err error) error {
 	own := []error{context.Canceled, zkconn.ConnectionLoss, zkconn.SessionExpired, zkconn.AuthFailed, zkconn.ErrNotConnected}
 	if err == nil || peer.Unread(err) || errors.As(err, new(*commands.StatusError)) ||

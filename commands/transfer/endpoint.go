@@ -195,8 +195,8 @@ func shareServer(a, b *zkconn.Session) bool {
 	return a == b || zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
 }
 
-// lastZxid returns the last zxid of the endpoint's ensemble. The result is higher if other clients
-// write in the meantime.
+// lastZxid returns the last zxid of the endpoint's ensemble. Writes that other clients make during
+// the call can increase the result.
 func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 	if err := zkconn.Exec(ctx, s.session.Absolute(), zkconn.Sync("/")); err != nil {
 		return 0, s.wrap(err)
@@ -205,9 +205,10 @@ func (s *endpoint) lastZxid(ctx context.Context) (int64, error) {
 	return zxid, s.wrap(err)
 }
 
-// creationStat returns a stat whose czxid and ctime show when the znode at a server path was
-// created. No transaction created the root znode, so for the root it returns the stat of the first
-// child. It returns nil if there is no suitable znode.
+// creationStat returns a stat whose czxid and ctime identify the creation of a znode. path is the
+// path on the server, including the chroot. No transaction created the root znode, so for "/",
+// creationStat returns the stat of a child. It returns nil if there is no such znode, or if the
+// server rejects the request.
 func (s *endpoint) creationStat(ctx context.Context, path string) (*zk.Stat, error) {
 	c := s.session.Absolute()
 	if path == "/" {
@@ -315,9 +316,9 @@ func inOtherEnsemble(args []string, index int) bool {
 	return len(args) > index && commands.ParsePlace(args[index]).Spec != ""
 }
 
-// writesTo returns the exception for the field Command.Except of commands that write to their
-// second argument. If that argument names another ensemble, the command does not write to the
-// shell's own ensemble.
+// writesTo is the Command.Except of commands that write to their second argument. If that argument
+// names another ensemble, the line does not have the effect Writes, which concerns only the shell's
+// own ensemble.
 func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 	if inOtherEnsemble(args, 1) {
 		return commands.Writes

@@ -158,15 +158,16 @@ func (f *follower) mirrorAll(ctx context.Context) error {
 	return nil
 }
 
-// report prints the numbers of changes in done. If done is empty, it prints them only if always is
-// true. It prints rejected writes and unreadable znodes instead of returning them as errors,
-// because the next attempt may succeed.
+// report prints the numbers of changes in done. If they are all 0, report prints them only if
+// always is true. If err means that writes were rejected or znodes are unreadable, report prints
+// err and returns nil, because the next attempt may succeed. It returns other errors.
 func (f *follower) report(done zktree.Counts, err error, always bool) error {
 	refused, _ := errors.AsType[*zktree.WriteError](err)
 	switch {
 	case refused != nil && refused.Cause == nil, refused == nil && errors.As(err, new(*zktree.UnreadError)):
 		f.env.Screen.Alert(err.Error())
-		// If another client changed the destination first, compare everything again.
+		// If another client has changed the destination, make the next step compare everything
+		// again.
 		f.reconnected = errors.Is(err, zkconn.BadVersion) || errors.Is(err, zkconn.NoNode)
 	case err != nil:
 		return err

@@ -162,16 +162,16 @@ func (im *importer) run(ctx context.Context) (err error) {
 	return im.env.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
 }
 
-// openDump opens the dump in a file, or in standard input if name is "-". most limits the size of
-// the expanded file.
-func openDump(ctx context.Context, env *commands.Env, name string, most dump.Option) (*dump.Tree, error) {
+// openDump opens the dump in the file with the given name, or in standard input if name is "-".
+// maxSize limits the size of the expanded file.
+func openDump(ctx context.Context, env *commands.Env, name string, maxSize dump.Option) (*dump.Tree, error) {
 	if name != "-" {
-		return dump.Open(ctx, userfile.Home(name), most)
+		return dump.Open(ctx, userfile.Home(name), maxSize)
 	}
 	if env.Stdin == nil {
 		return nil, commands.Misuse("cannot read the file from standard input (-), because zksh reads its commands from there; specify a file")
 	}
-	return dump.Read(ctx, env.Stdin, most)
+	return dump.Read(ctx, env.Stdin, maxSize)
 }
 
 // checkTarget determines whether the target exists. It returns an error if the target exists but no
@@ -204,7 +204,7 @@ func (im *importer) confirm(ctx context.Context) (bool, error) {
 	return yes, err
 }
 
-// fewChanges is the largest number of changes and deletions for which import does not ask for
+// fewChanges is the largest number of changes and deletions that import makes without asking for
 // confirmation.
 const fewChanges = 10
 
@@ -259,14 +259,14 @@ func isPartial(err error) bool {
 	return ok && w.Cause != nil && w.Done.Created > 0
 }
 
-// unchanged returns the number of znodes in the file that already existed and did not change. done
-// contains the numbers of changes.
+// unchanged returns the number of znodes in the file that already existed and that the import did
+// not change. done counts the changes of the import.
 func (im *importer) unchanged(done zktree.Counts) int {
 	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
 }
 
-// summary returns a description of the changes, and of the znodes that could not be restored. verb
-// is the verb for new znodes, such as "created". done contains the numbers of changes.
+// summary describes the changes of the import, which done counts, and the znodes that could not be
+// restored. verb precedes the number of new znodes, as in "created 3 znodes".
 func (im *importer) summary(verb string, done zktree.Counts) string {
 	text := fmt.Sprintf("%s %s at and below %s", verb, zktree.Znodes(done.Created), im.to)
 	more := func(n int, format string) {

@@ -77,7 +77,7 @@ func (im *importer) countEdit(e zktree.Edit) {
 	}
 }
 
-// allowed returns only the differences that the flags of the command allow import to remove.
+// allowed yields the differences that import may resolve, given the command's flags.
 func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[zktree.Difference, error] {
 	return func(yield func(zktree.Difference, error) bool) {
 		for d, err := range all {

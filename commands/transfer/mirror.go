@@ -158,8 +158,8 @@ func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, erro
 	}, nil
 }
 
-// apply changes the destination to remove the given differences. Before it asks the user whether to
-// delete znodes, it calls endProgress.
+// apply resolves the given differences by changing the destination. It calls endProgress before it
+// asks the user whether to delete znodes.
 func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
 	return zktree.Write(ctx, m.dst.session.Client, m.dst.word, zktree.Overwrite, progress, func(w *zktree.Writer) error {
 		deletions, err := w.Apply(m.countSkipped(zktree.Plan(m.dst.Path, differences)))

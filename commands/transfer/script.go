@@ -18,20 +18,21 @@ import (
 // scriptLines returns the lines of a zksh script that carries out the given edits.
 func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		// Commands to print at the end, because they set ACLs that could prevent the script from
-		// creating descendants.
-		var last []string
+		// delayed contains the commands that set the ACLs of new znodes. Such an ACL could prevent
+		// the script from creating descendants, so the script creates all znodes first.
+		var delayed []string
 		for e, err := range all {
 			if err != nil {
 				yield("", err)
 				return
 			}
 			now, later := editLines(e)
-			// Edits that only set ACLs come after all other edits. Before the first of them, print
-			// the commands in last, children before parents.
-			if last = append(last, later...); e.Does == zktree.SetsACL {
-				slices.Reverse(last)
-				now, last = append(last, now...), nil
+			delayed = append(delayed, later...)
+			// Edits that only set ACLs come after all other edits. Before the first such edit,
+			// print the delayed commands, with those for children before those for their parents.
+			if e.Does == zktree.SetsACL {
+				slices.Reverse(delayed)
+				now, delayed = append(delayed, now...), nil
 			}
 			for _, line := range now {
 				if !yield(line, nil) {
@@ -39,7 +40,7 @@ func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 				}
 			}
 		}
-		for _, line := range slices.Backward(last) {
+		for _, line := range slices.Backward(delayed) {
 			if !yield(line, nil) {
 				return
 			}
@@ -47,8 +48,8 @@ func scriptLines(all iter.Seq2[zktree.Edit, error]) iter.Seq2[string, error] {
 	}
 }
 
-// editLines returns the commands that carry out an edit. The commands in later must come at the end
-// of the script.
+// editLines returns the commands that carry out an edit. The script must run the commands in later
+// after it has created all znodes.
 func editLines(e zktree.Edit) (now, later []string) {
 	path := commands.Quote(e.Path)
 	version := ""
@@ -73,8 +74,7 @@ func editLines(e zktree.Edit) (now, later []string) {
 }
 
 // createLines returns the commands that create a znode. If the znode's ACL might prevent the script
-// from creating descendants, later contains the command that sets this ACL at the end of the
-// script.
+// from creating descendants, later contains the command that sets this ACL.
 func createLines(z *dump.Znode, path string) (now, later []string) {
 	line := "create"
 	switch z.Kind {

@@ -9,9 +9,9 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// ToFile returns a Saver that writes to a new file, which the command import can read. For each
-// operation, the file contains one dump. isQueued reports whether a znode with this name belongs to
-// a lock queue, like Log.Queue.
+// ToFile returns a Saver that writes to a new file with the given name. The file contains one dump
+// for each operation, and the command import can read it. isQueued reports whether a znode with the
+// given name belongs to a lock queue.
 func ToFile(name string, isQueued func(name string) bool) (*Saver, error) {
 	if _, err := os.Lstat(name); err == nil {
 		return nil, fmt.Errorf("%s already exists; specify a new file with --undo", name)

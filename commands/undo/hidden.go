@@ -10,9 +10,9 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// compareHidden compares the znodes at and below root that were saved but cannot be read now,
-// perhaps because the operation changed their ACLs. It compares only their stats, which servers
-// return even for such znodes. A stat shows how often the znode was written.
+// compareHidden compares the saved znodes at and below root with their current state. The session
+// may have lost the permission to read them, perhaps because the operation changed their ACLs. Only
+// the versions of such znodes are compared.
 func (u *undoing) compareHidden(ctx context.Context, root string) error {
 	for was, err := range u.saved.Znodes(root) {
 		switch {

@@ -20,8 +20,9 @@ type lineOperations struct {
 	missing    int // number of earlier operations of the line that are no longer in the log
 }
 
-// lineOf returns the operations that undo, without a number, undoes together with e. They belong to
-// the same line as e, and were done on the ensemble of the current session.
+// lineOf returns the operations that undo without a number undoes together with e. These are the
+// operations of the same line that can still be undone in this session. all lists the operations in
+// the log, latest first.
 func (s *store) lineOf(env *commands.Env, e *entry, all []*entry) lineOperations {
 	if e.Line == "" {
 		return lineOperations{operations: []*entry{e}}
@@ -61,8 +62,8 @@ func (l lineOperations) confirm(ctx context.Context, env *commands.Env) error {
 // trimEvery is how many small operations of one line are saved between two trims of the undo log.
 const trimEvery = 64
 
-// trimAfter trims the undo log after an operation has been saved. To save time, it does so only
-// after some of the small operations of a line.
+// trimAfter trims the undo log after the operation saved has been added to it. To save time,
+// trimAfter does nothing after most of the small operations of a line.
 func (s *store) trimAfter(saved *entry) error {
 	if saved.Part > 1 && saved.Part%trimEvery != 0 && saved.Bytes < 1<<20 {
 		return nil
@@ -88,8 +89,8 @@ func (p *partCounter) count(line string, delta int) int {
 	return p.n
 }
 
-// undo undoes all operations of the line, with the settings in how. If it finds a conflict before
-// it has changed anything, it undoes none of them.
+// undo undoes all operations of the line. how contains the settings of the command undo. If undo
+// finds a conflict before it has changed anything, it changes nothing.
 func (l lineOperations) undo(ctx context.Context, how undoing) error {
 	each := make([]*undoing, len(l.operations))
 	for i, e := range l.operations {

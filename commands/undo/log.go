@@ -22,8 +22,8 @@ type Log struct {
 	// Queue reports whether a znode with this name belongs to a lock queue. Undo never restores
 	// such znodes, because the sessions that created them have ended.
 	Queue func(name string) bool
-	// Again is the command line, split into words, that undoes operations of this program. It is
-	// empty at the prompt.
+	// Again is the shell command that undoes operations of this program, split into words. It is
+	// empty at the prompt of zksh, where the user can type undo.
 	Again []string
 }
 
@@ -141,9 +141,10 @@ func (b *Origin) facts(here Origin) any {
 	}{b, b.same(here)}
 }
 
-// pick returns the operations to undo: the operation whose number is in args or, if args is empty,
-// those of one line. This is the latest line of the same Origin that is not undone yet and whose
-// operations were done on this ensemble.
+// pick returns the operations to undo. If args contains a number, pick returns the operation with
+// that number. Otherwise, it returns the operations of the latest line of this program's Origin
+// that can be undone on this ensemble. If there is none, the line may be of another Origin, subject
+// to confirmOthers.
 func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (lineOperations, error) {
 	s := &store{l.Dir}
 	if len(args) > 0 {

@@ -51,8 +51,8 @@ func deletedConflict(path string) conflict {
 	return conflict{path: path, what: path + " was deleted after the operation; create it, then run undo again", final: true}
 }
 
-// saveAndRun saves the data that the undo itself overwrites, and then calls destroy. It does so
-// even in a script, where other commands save nothing.
+// saveAndRun saves the data that the undo itself overwrites, and then calls destroy. It saves the
+// data even in a script, where other commands save nothing.
 func (u *undoing) saveAndRun(ctx context.Context, l commands.Loss, destroy commands.Destroy) error {
 	env := *u.env
 	if env.Saver == nil {
@@ -247,7 +247,7 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 }
 
 // aclEdits returns the edits that restore the ACLs of a batch of znodes. If the session can no
-// longer read an ACL, aclEdits cannot compare it; the write then fails if the ACL has changed.
+// longer read an ACL, the edit for that ACL fails if the ACL has changed since the operation.
 func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {

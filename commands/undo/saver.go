@@ -328,9 +328,9 @@ func (s *Saver) recordOutcome(ctx context.Context, env *commands.Env, e *entry, 
 	return errors.Join(failed, s.backend.update(e))
 }
 
-// markEnd records data that distinguishes the operation's own changes from later changes. If a
-// subtree was changed (LostParts), this is the ensemble's last zxid after all requests of the
-// operation. If ACLs were changed, it is the ACL of the root.
+// markEnd records the state after the operation, so that undo can detect later changes. For the
+// kind LostParts, this is the ensemble's last zxid after all requests of the operation. For an
+// operation that overwrote only ACLs, this is the ACL of the root.
 func (e *entry) markEnd(ctx context.Context, s *zkconn.Session) (err error) {
 	switch {
 	case e.Of == commands.LostParts:
@@ -363,9 +363,11 @@ func endZxid(ctx context.Context, s *zkconn.Session) (zxid int64, err error) {
 	return zxid, err
 }
 
-// aclsOnly reports whether an operation overwrites only ACLs. of is the part of the subtree that
-// the operation overwrites or deletes.
-func aclsOnly(of commands.Lost) bool { return of == commands.LostACL || of == commands.LostACLs }
+// aclsOnly reports whether an operation that overwrites or deletes the given part overwrites only
+// ACLs.
+func aclsOnly(part commands.Lost) bool {
+	return part == commands.LostACL || part == commands.LostACLs
+}
 
 func hashOf(data []byte) string {
 	sum := sha256.Sum256(data)

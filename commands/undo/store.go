@@ -55,7 +55,7 @@ type entry struct {
 	Partly  bool          `json:"partly,omitempty"` // whether the operation was undone except for znodes that had changed after it
 	By      *Origin       `json:"by,omitempty"`     // nil if an older version of zksh wrote the entry
 
-	// Line is the ID of the line typed at the prompt. Part numbers its operations, from 1.
+	// Line identifies a line typed at the prompt. Part numbers the operations of a line, from 1.
 	Line string `json:"line,omitempty"`
 	Part int    `json:"part,omitempty"`
 
@@ -64,7 +64,7 @@ type entry struct {
 	Ephemeral int `json:"ephemeral,omitempty"`
 	Queued    int `json:"queued,omitempty"`
 
-	// Seen is the zxid of the latest change of any of the saved znodes.
+	// Seen is the zxid of the latest change to any saved znode.
 	Seen int64 `json:"seen,omitempty"`
 	// Zxid is the server's last zxid after the operation. It is set only if Of is LostParts.
 	Zxid int64 `json:"zxid,omitempty"`
@@ -206,7 +206,7 @@ func (d *storeDraft) commit(e *entry) error {
 	}
 	return d.s.withLock(func() error {
 		err := d.f.Close()
-		// Write the entry first. trim may remove an entry without a dump, but not the reverse.
+		// Write the entry before the dump, because trim never removes a dump without an entry.
 		if err == nil {
 			err = d.s.write(e)
 		}
@@ -263,9 +263,9 @@ func ignoreNotExist(err error) error {
 	return err
 }
 
-// trim removes the oldest operations until the others are within the limits of the log. It also
-// removes files that killed shells have left. It never removes the operation whose number is
-// newest, or an operation whose entry or size cannot be read.
+// trim removes the oldest operations until the log is within its limits. It also removes files that
+// killed shells have left. It never removes the operation with the number newest, nor an operation
+// whose entry or size cannot be read.
 func (s *store) trim(newest int) error {
 	all, _, err := s.readAll()
 	if err != nil {

@@ -181,8 +181,9 @@ func (u *undoing) run(ctx context.Context) (err error) {
 	return err
 }
 
-// checkZxid returns an error if the ensemble's last zxid is older than the saved copy. Then this is
-// a different ensemble with the same server names, or it was restored from a backup.
+// checkZxid returns an error if the ensemble's last zxid is older than the saved copy. In this
+// case, the ensemble has been restored from a backup, or it is a different ensemble with the same
+// server names.
 func (u *undoing) checkZxid(ctx context.Context) error {
 	if err := zkconn.Exec(ctx, u.env.Session.Absolute(), zkconn.Sync("/")); err != nil {
 		return err
@@ -297,7 +298,8 @@ func (u *undoing) rejectConflicts() error {
 }
 
 // conflictError returns the error for an undo that changed nothing because of conflicts. changed is
-// the number of all conflicts. final is the number of those that --overwrite cannot resolve.
+// the number of znodes that have changed since the operation. final is the number of those that
+// cannot be restored even with --overwrite.
 func (u *undoing) conflictError(changed, final int) error {
 	all := max(u.restorable(), changed)
 	have := "have"

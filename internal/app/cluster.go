@@ -98,8 +98,8 @@ func (o *Options) Connection() zkconn.Config {
 
 // resolve returns the configuration of a session with the servers in spec. If spec is the name of a
 // cluster (@NAME), the settings of its section apply. If spec is a connect string, the settings
-// above all sections apply, but zksh does not use SASL. It is the value of the field Resolve of
-// zkconn.Config.
+// before the first section apply, but zksh does not use SASL. The method resolve is the value of
+// the field Resolve of zkconn.Config.
 func (o *Options) resolve(spec string) (zkconn.Config, error) {
 	to := *o
 	to.Sandbox = false

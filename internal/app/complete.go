@@ -105,8 +105,8 @@ func (t *typedLine) options() (own []string) {
 	return own
 }
 
-// program describes zksh itself as a command, for completion. text is the word at the cursor. If it
-// begins with @, the argument of that command is the name of a cluster; otherwise, it is a zksh
+// program describes zksh itself as a command, for completion. text is the word at the cursor. If
+// text begins with @, it is completed as the name of a cluster, and otherwise as the name of a zksh
 // command.
 func program(o *Options, text string) *commands.Command {
 	next := commands.Param{Name: "command", Kind: commands.CommandName}

@@ -37,9 +37,9 @@ func (p *page) usage() string {
 	return strings.TrimRight(p.name+" "+strings.Join(p.words, "|"), " ")
 }
 
-// Page returns the text of a page. The first element of words is the name of the page; if there is
-// no such page, found is false. The function table returns the commands that the program adds to
-// those of the shell.
+// Page returns the text of a page. words contains the name of the page and its arguments. If there
+// is no such page, found is false. table returns the program's commands, without those that are
+// built into the shell.
 func Page(words []string, version string, table func() [][]*commands.Command) (text string, found bool, err error) {
 	if len(words) == 0 || findPage(words[0]) == nil {
 		return "", false, nil

@@ -79,8 +79,8 @@ func (b *bench) measureAgainst(revision string) []*figure {
 	return all
 }
 
-// processor returns new samples whose field total is the processor time of the given samples.
-// Functions that compare total times can then compare processor times.
+// processor returns samples whose total time is the processor time of the given samples. The
+// function medianRatio can then compare processor times.
 func processor(runs []sample) []sample {
 	all := make([]sample, len(runs))
 	for i, s := range runs {

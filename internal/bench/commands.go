@@ -10,8 +10,9 @@ func (b *bench) measureCommands() (all []*figure) {
 	nested, flat := tree{"/nested", small, 20}, tree{"/flat", small, small}
 	wide, deep := tree{"/wide", large + 1, large}, tree{"/large", large, 20}
 
-	// both returns two jobs for one command: the first runs it in zksh, the second in zkCli. zkCli
-	// is slow, so its job runs only in every n-th round.
+	// both returns two jobs that run the same command: the first in zksh, the second in zkCli. The
+	// output must contain expect the given number of times. zkCli is slow, so its job runs only in
+	// every n-th round.
 	both := func(n int, expect string, times int, args ...string) []job {
 		ours := b.shell(b.zksh, args...)
 		ours.expect, ours.times = expect, times
@@ -19,12 +20,12 @@ func (b *bench) measureCommands() (all []*figure) {
 		theirs.path, theirs.every = b.cli, n
 		return []job{ours, theirs}
 	}
-	beside := func(what string, got [][]sample, goal time.Duration, faster float64, goalMB int64) *figure {
+	beside := func(what string, got [][]sample, goal time.Duration, faster float64, goalMiB int64) *figure {
 		f := (&figure{name: what}).time(median(times(got[0])), goal).add("fastest %s", duration(percentile(times(got[0]), 0)))
 		if theirs := median(times(got[1])); theirs > 0 {
 			f.atLeast(float64(theirs)/float64(median(times(got[0]))), faster, "zkCli.sh's "+duration(theirs))
 		}
-		return f.memory(got[0], goalMB)
+		return f.memory(got[0], goalMiB)
 	}
 	lists := func(t tree, every int) []job { return both(every, "\n"+t.root, t.nodes, "ls", "-R", t.root) }
 	deletes := func(t tree, every int) []job {

@@ -80,14 +80,14 @@ func (f *figure) rate(n int, took time.Duration, goal int) *figure {
 	return f
 }
 
-// memory appends to the row the highest peak memory of all runs. goalMB is the maximum, in MiB.
-func (f *figure) memory(runs []sample, goalMB int64) *figure {
+// memory appends to the row the highest peak memory of all runs. The goal is at most goalMiB.
+func (f *figure) memory(runs []sample, goalMiB int64) *figure {
 	var got int64
 	for _, s := range runs {
 		got = max(got, s.memory)
 	}
 	f.add("%.1f MiB", float64(got)/(1<<20))
-	return f.goal(fmt.Sprintf("≤ %d MiB", goalMB), got <= goalMB<<20)
+	return f.goal(fmt.Sprintf("≤ %d MiB", goalMiB), got <= goalMiB<<20)
 }
 
 func median[T int64 | float64 | time.Duration](v []T) T {

@@ -66,7 +66,7 @@ func main() {
 	for _, on := range chosen {
 		all = all && !*on
 	}
-	// Use less memory than the programs that are measured; helperArg explains why.
+	// Keep the memory of this process low: Linux never reports a lower peak for a child process.
 	debug.SetGCPercent(10)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -93,8 +93,8 @@ func main() {
 // A failure is an error that ends the whole measurement. The function check panics with it.
 type failure struct{ error }
 
-// check ends the whole measurement if err is not nil, because incomplete results have no value.
-// It does so by a panic, so that deferred functions still clean up.
+// check ends the whole measurement if err is not nil, because incomplete results have no value. It
+// panics, so that deferred functions still clean up.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
