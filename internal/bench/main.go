@@ -157,7 +157,7 @@ func (b *bench) serve(options ...zktest.Option) (stop func()) {
 	return stop
 }
 
-// size returns full, or the smaller number quick if the flag -quick is set.
+// size returns the size of a measurement: full, or quick if the flag -quick is set.
 func (b *bench) size(full, quick int) int {
 	if b.quick {
 		return quick

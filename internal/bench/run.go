@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// runLimit is the time after which a program is killed. No program should run nearly as long.
+// runLimit is the time after which a program is killed. It is much longer than any run should take.
 const runLimit = 10 * time.Minute
 
 // A job is a program to run and measure. Its output must contain an expected text.
 type job struct {
-	path string // path of the program, or empty if it is not installed
-	args []string
-	// An additional environment variable, or empty, and the text for standard input.
-	env, input    string
+	path          string // path of the program, or empty if it is not installed
+	args          []string
+	env           string // additional environment variable, or empty
+	input         string // text for standard input
 	expect        string // text that the program's output must contain
 	times         int    // number of times that the output must contain it
 	every         int    // run the job only in every n-th round; 0 means every round
@@ -56,8 +56,8 @@ type matchCounter struct {
 func (w *matchCounter) Write(p []byte) (int, error) {
 	const kept = 500
 	if w.text != "" {
-		// Search the bytes around the boundary between the previous write and this one. Only they
-		// need to be copied.
+		// The text may be split between the previous write and this one. Copy only the bytes around
+		// the boundary, and search them.
 		seam := append(bytes.Clone(w.tail[max(0, len(w.tail)-len(w.text)+1):]), p[:min(len(p), len(w.text)-1)]...)
 		found := bytes.Count(seam, []byte(w.text)) + bytes.Count(p, []byte(w.text))
 		if found > 0 && w.count == 0 {
@@ -110,7 +110,7 @@ func (b *bench) run(j job) sample {
 	return s
 }
 
-// runOnce runs the job once, between calls of its functions before and after.
+// runOnce calls j.before, runs the job j once, and calls j.after.
 func (b *bench) runOnce(j job) sample {
 	if j.before != nil {
 		j.before()
@@ -146,8 +146,8 @@ func (b *bench) byTurns(rounds int, jobs ...job) [][]sample {
 	return all
 }
 
-// shell returns a job that runs zksh or zkCli with the given arguments. path is the path of the
-// program. The job uses the current server.
+// shell returns a job that runs the program at path, which is zksh or zkCli, with the given
+// arguments. The program connects to the server at b.addr.
 func (b *bench) shell(path string, args ...string) job {
 	return job{path: path, args: append([]string{"-server", b.addr}, args...)}
 }

@@ -8,20 +8,21 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// inFlight is the maximum number of requests that the bare loop keeps in flight. It equals the
-// default window of zksh.
+// inFlight is the maximum number of requests that the bare loop over go-zookeeper keeps in flight.
+// It equals the default window of zksh.
 const inFlight = 64
 
-// measureScripts measures scripts. The server writes each transaction to disk before it replies.
+// measureScripts measures how fast zksh runs scripts, and the memory that it needs. The server
+// writes each transaction to disk before it replies.
 func (b *bench) measureScripts() []*figure {
 	defer b.serve(zktest.JavaProperty("zookeeper.forceSync", "yes"))()
 	all := b.pipedCreates(b.size(1000, 100), b.size(21, 1))
 	return append(all, b.mixedLines(b.size(100_000, 2000)))
 }
 
-// pipedCreates measures n create commands that are piped to a program. It runs them in zksh with
-// the default window, with -e, with a window of 1, and under a lock. For comparison, it runs a
-// bare loop with the same window, and zkCli.
+// pipedCreates measures n create commands that are piped to a program. zksh runs them with the
+// default window, with -e, with a window of 1, and while it holds a lock. The other programs are
+// zkCli, and a bare loop over go-zookeeper with the same window as zksh.
 func (b *bench) pipedCreates(n, rounds int) []*figure {
 	root := tree{"/piped", 1, 1}
 	script := func(path, before string, every int, options ...string) job {

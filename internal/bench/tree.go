@@ -14,15 +14,15 @@ import (
 	"github.com/zksh/zksh/internal/sandbox"
 )
 
-// helperArg is the first argument of a helper process, which runs this program to connect to a
-// server or to run a sandbox.
+// helperArg is the first argument of a helper process: this program, run as a client of a server or
+// as a sandbox.
 //
-// The main process uses helpers because it must not need much memory itself. It measures the peak
-// memory of its child processes. Linux never reports a lower peak for a child than its parent had
-// when it started the child.
+// Helpers keep the memory of the main process small. The main process measures the peak memory of
+// its child processes, and Linux never reports a lower peak for a child than its parent had when it
+// started the child.
 const helperArg = "helper"
 
-// A tree is a subtree of znodes to create. Each level is filled before the next one begins.
+// A tree is a subtree of znodes to create. Each level is full before the next level begins.
 type tree struct {
 	root  string
 	nodes int // number of znodes, including the root of the subtree
@@ -47,8 +47,8 @@ func (b *bench) remove(t tree) {
 // checkRemoved ends the whole measurement if the tree t still exists.
 func (b *bench) checkRemoved(t tree) { b.run(b.helper("gone", t, 0)) }
 
-// onFreshTree returns a copy of the job j that creates the tree t before each run. After each
-// run, it calls cleanUp(t), where cleanUp is b.remove or b.checkRemoved.
+// onFreshTree returns a copy of the job j that has a fresh tree t for each run. The copy creates t
+// before the run, and calls cleanUp(t) after it. cleanUp is b.remove or b.checkRemoved.
 func (b *bench) onFreshTree(t tree, j job, cleanUp func(tree)) job {
 	j.before, j.after = func() { b.make(t) }, func() { cleanUp(t) }
 	return j
@@ -107,8 +107,8 @@ func (t tree) make(conn *zk.Conn) {
 	}
 }
 
-// creates is the bare loop over go-zookeeper with which zksh is compared. It creates the children
-// of the root, keeps at most window requests in flight, and prints the paths in order.
+// creates is the bare loop over go-zookeeper that is compared with zksh. It creates the children of
+// the root, keeps at most window requests in flight, and prints the paths in order.
 func (t tree) creates(conn *zk.Conn, window int) {
 	type reply struct {
 		made string

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// bugsAsOf is the date on which knownBugs was made. Later releases and tickets are not in it.
+// bugsAsOf is the date of the list knownBugs, which contains no later releases or tickets.
 const bugsAsOf = "2026-11-26"
 
 // A release is the number of a ZooKeeper release, such as 3.8.4. The zero release is older than
@@ -58,9 +58,9 @@ func (b Bug) String() string {
 	return fmt.Sprintf("%s: %s; fixed in %s", strings.Join(b.Tickets, ", "), b.Effect, strings.Join(b.FixedIn, ", "))
 }
 
-// bugRange says which releases have a bug: those from since on that are older than the fix in
-// their release line. In a release line without a fix, all releases have the bug if a later
-// release line has a fix.
+// A bugRange is a bug and the range of releases that have it. The range begins with the release
+// since. In each release line, it ends before the first release with a fix. A line without a fix is
+// affected as a whole if a later line has a fix.
 type bugRange struct {
 	tickets     []int // numbers of the tickets in the project ZOOKEEPER
 	effect      string
@@ -118,7 +118,8 @@ func (b bugRange) affects(r release) bool {
 	return r.before(b.fixed[len(b.fixed)-1])
 }
 
-// in returns the bug as it concerns the release r, which it affects.
+// in describes the bug for the release r, which must have the bug. FixedIn contains only releases
+// later than r.
 func (b bugRange) in(r release) Bug {
 	bug := Bug{Effect: b.effect, BreaksLocks: b.breaksLocks}
 	for _, number := range b.tickets {
@@ -132,8 +133,8 @@ func (b bugRange) in(r release) Bug {
 	return bug
 }
 
-// BugsIn returns the known bugs of a version of ZooKeeper, those that break locks first. version
-// is its number, such as 3.8.4. For an unknown version, BugsIn returns none.
+// BugsIn returns the known bugs of a ZooKeeper version, such as 3.8.4. Bugs that break locks come
+// first. If the version is unknown, BugsIn returns nil.
 func BugsIn(version string) (bugs []Bug) {
 	r, known := parseRelease(version)
 	for _, b := range knownBugs {

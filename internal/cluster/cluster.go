@@ -1,8 +1,8 @@
-// Package cluster asks the servers of a ZooKeeper ensemble about themselves (FindServers), their
-// sessions (FindSession, LeaderSessions, Ephemerals, FindWatches) and the addresses of clients
-// (FindClients). It
-// uses four-letter commands, and is independent of locks. Start reading at Ensemble: all
-// requests to servers are made through it.
+// Package cluster reports the state of a ZooKeeper ensemble: its servers (FindServers), its
+// sessions (FindSession, LeaderSessions, Ephemerals, FindWatches) and the addresses of its clients
+// (FindClients). It uses four-letter commands, and does not depend on the packages for locks.
+//
+// Start reading at Ensemble, the interface through which all requests are made.
 package cluster
 
 import (

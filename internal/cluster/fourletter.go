@@ -158,8 +158,8 @@ func FindWatches(ctx context.Context, e Ensemble) *Watches {
 }
 
 // SumCounters returns the sums of some counters over all servers. names are the names of the
-// counters in the reply to mntr. If the sums are unknown, why is a message with the reason for
-// the user; otherwise, it is empty.
+// counters in the reply to mntr. If the sums are unknown, why is the reason, as a message for the
+// user. Otherwise, why is empty.
 func SumCounters(ctx context.Context, e Ensemble, names ...string) (sums map[string]int64, why string) {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()

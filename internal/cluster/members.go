@@ -24,9 +24,10 @@ func Members(ctx context.Context, e Ensemble) []string {
 	return addrs
 }
 
-// findMembers returns the addresses of all servers to ask: the servers in the connect string and
-// the other members in the ensemble's configuration. It also returns these members, which a
-// stand-alone server does not have. configured reports whether the configuration could be read.
+// findMembers returns the servers to ask. addrs contains the addresses in the connect string, and
+// those of other members in the ensemble's configuration. members contains all members in the
+// configuration; a stand-alone server has none. configured reports whether the configuration could
+// be read.
 func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []member, configured bool) {
 	addrs = e.Hosts()
 	reading, cancel := context.WithTimeout(ctx, clientsLimit) // Config may wait until the client is connected
@@ -54,8 +55,7 @@ func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []mem
 	return addrs, members, true
 }
 
-// resolved returns addr itself, followed by addresses with the same port and each IP address of
-// addr's host.
+// resolved returns addr itself, followed by each IP address of its host, with the same port.
 func resolved(ctx context.Context, addr string) []string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -70,7 +70,7 @@ func resolved(ctx context.Context, addr string) []string {
 }
 
 // parseMembers parses lines like server.1=zk1:2888:3888:participant;0.0.0.0:2181. If a line has no
-// address for clients, the client address consists of the member's host and the given port.
+// client address, parseMembers uses the member's host and the given port.
 func parseMembers(config, port string) (members []member) {
 	for l := range strings.Lines(config) {
 		key, value, _ := strings.Cut(strings.TrimSpace(l), "=")

@@ -103,8 +103,8 @@ func (s *Servers) deriveQuorum() {
 // leads reports whether a server with this role executes the writes of its ensemble.
 func leads(role string) bool { return role == "leader" || role == "standalone" }
 
-// maxProblem is the maximum width of an unexpected reply that becomes a Server's Problem, in
-// terminal columns. A longer reply is truncated.
+// maxProblem is the maximum width of an unexpected reply in the field Server.Problem, in terminal
+// columns. A longer reply is truncated.
 const maxProblem = 120
 
 // askServer asks one server about itself. why says which facts the server does not report, or is
@@ -191,8 +191,9 @@ func (s *Servers) FitText(w io.Writer, columns int) error {
 	return err
 }
 
-// bugLines lists the known bugs of each version that has any, below a line with the version and
-// the members that run it. Lines are wrapped to the given number of terminal columns.
+// bugLines lists the known bugs of the members, grouped by version. Each group begins with a line
+// that contains the version and the addresses of the members. Lines are wrapped to the given number
+// of terminal columns.
 func (s *Servers) bugLines(columns int) (lines []string) {
 	members, bugs, versions := map[string][]string{}, map[string][]Bug{}, []string{}
 	for _, v := range s.Servers {

@@ -43,8 +43,8 @@ type Coverage struct {
 	NotTold  []string `json:"notTold,omitempty"` // missing facts, each with the reason and often a remedy
 }
 
-// missing records that a fact is unknown, with the first of the given reasons. If reasons is empty,
-// it does nothing.
+// missing records that a fact is unknown, and the first of the reasons. If reasons is empty, the
+// fact is known, and missing does nothing.
 func (c *Coverage) missing(fact string, reasons []string) {
 	if len(reasons) > 0 {
 		c.NotTold = append(c.NotTold, fact+": "+reasons[0])

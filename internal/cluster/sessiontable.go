@@ -22,9 +22,10 @@ func (t *SessionTable) Has(session int64) bool { return t.sessions[session] }
 // LeaderSessions returns the leader's session table. A stand-alone server counts as a leader.
 //
 // The table contains every session that existed before the call and still exists. LeaderSessions
-// therefore fails if it cannot rule out that another server leads: if a server does not answer,
-// if not exactly one server is the leader, both before and after the leader was asked, or if the
-// table lacks the client's own session.
+// therefore returns an error if another server may be the leader. This is the case if
+//   - a server does not answer,
+//   - the servers do not report the same, single leader before and after the request, or
+//   - the table lacks the client's own session.
 func LeaderSessions(ctx context.Context, e Ensemble) (*SessionTable, error) {
 	ctx, cancel := context.WithTimeout(ctx, serversLimit)
 	defer cancel()

@@ -81,7 +81,7 @@ func (w builder) describe(k packageFormat, p program) (*nfpm.Info, error) {
 	info.RPM.Summary = summary
 	switch k.extension {
 	case ".deb":
-		// Debian's packages have no field for the licence. The file copyright contains it.
+		// Debian's packages have no field for the licence. The licence is in the file "copyright".
 		info.License = ""
 	case ".apk":
 		info.Version, info.Prerelease, info.VersionMetadata, info.Release = w.version.alpine(), "", "", "0"

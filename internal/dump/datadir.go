@@ -12,8 +12,8 @@ import (
 )
 
 // The data directory of a server contains snapshots and transaction logs, either directly or in its
-// subdirectory version-2. readDataDir loads the directory like FileTxnSnapLog, with which a server
-// starts: it reads the newest readable snapshot and applies the transactions after it.
+// subdirectory version-2. readDataDir loads the tree like a server that starts (class
+// FileTxnSnapLog): it reads the newest readable snapshot and applies the transactions after it.
 
 // versionDir is the subdirectory in which servers store snapshots and logs.
 const versionDir = "version-2"
@@ -37,8 +37,8 @@ func serverFiles(dir, kind string) (list []serverFile, err error) {
 }
 
 // findDataDir returns the directory that contains a server's snapshots: name itself or its
-// subdirectory. The result is is false if name is not a server's data directory.
-func findDataDir(name string) (dir string, is bool) {
+// subdirectory version-2. found is false if name is not a server's data directory.
+func findDataDir(name string) (dir string, found bool) {
 	for _, dir := range []string{name, filepath.Join(name, versionDir)} {
 		if list, err := serverFiles(dir, "snapshot"); err == nil && len(list) > 0 {
 			return dir, true
@@ -69,7 +69,7 @@ func readDataDir(ctx context.Context, dir string, options []Option) (*Tree, erro
 }
 
 // withLogs applies the logs that follow the snapshot s to the tree t, which was read from s. It
-// closes t unless it returns it.
+// closes t, unless there are no logs and it returns t itself.
 func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []Option) (_ *Tree, err error) {
 	logs, err := serverFiles(dir, "log")
 	if err != nil {

@@ -31,9 +31,8 @@ type header struct {
 	LeftOut limitedList[string] `json:"left_out,omitempty"`
 }
 
-// A limitedList is a list whose JSON form must not be longer than maxList. Without this limit, a
-// huge list would be accepted, because the lines of a file can be long to make room for a znode's
-// data.
+// A limitedList is a list with at most maxList bytes of JSON. The limit on the length of a line is
+// much higher, because a line may contain a znode's data.
 type limitedList[T any] []T
 
 // maxList is the maximum length of a limitedList in JSON, in bytes.

@@ -11,9 +11,9 @@ const (
 	maxSpool    = 16 << 30 // upper bound of the limit in the temporary file, in bytes
 )
 
-// checkSize returns an error if a tree of the given size is too large for its file. The user can
-// set the limit. Otherwise, it depends on the size of the file, and is at most maximum. where says
-// where the tree is stored, for the error message.
+// checkSize returns an error if the size of a tree exceeds the limit. By default, the limit depends
+// on the size of the file, and is at most maximum. The user can set another limit. where is a part
+// of the error message, such as "in memory".
 func (c *sourceFile) checkSize(size, maximum int64, where string) error {
 	limit := min(maximum, minSize+sizePerByte*c.bytes)
 	if c.maxSize > 0 {

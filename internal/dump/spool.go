@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// spoolMemory is the maximum size of the part of a spool that is in memory, in bytes.
+// spoolMemory is the maximum number of bytes that a spool keeps in memory.
 const spoolMemory = 1 << 20
 
-// A spool stores a sequence of bytes. The first bytes stay in memory; if there are many, they go to
-// a temporary file that only the user can read.
+// A spool stores a sequence of bytes. It keeps a short sequence in memory, and writes a longer one
+// to a temporary file that only the user can read.
 type spool struct {
 	size int64
 	buf  []byte   // bytes that are not in the file yet

@@ -160,8 +160,8 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 	st := d.Stat()
 	if known {
 		st.NumChildren = int32(t.children(i))
-		// A snapshot stores the number of created children. Servers show the number of created and
-		// deleted children.
+		// In a snapshot, Cversion is the number of created children. Servers show the number of
+		// created and deleted children.
 		if t.Form == Snapshot {
 			st.Cversion = 2*st.Cversion - st.NumChildren
 		}
@@ -196,7 +196,8 @@ const (
 	aclSize  = 40
 )
 
-// reserve counts memory that the tree will keep, in bytes. It fails if the total exceeds the limit.
+// reserve counts memory that the tree will keep, in bytes. It returns an error if the total exceeds
+// the limit.
 func (b *builder) reserve(bytes int) error {
 	b.held += int64(bytes)
 	return b.file.checkSize(b.held, maxMemory, "in memory")
@@ -349,8 +350,8 @@ func (b *builder) addMissingParents() error {
 	return nil
 }
 
-// index sets the field end of all nodes. It fails if two nodes have the same path or if a parent is
-// missing.
+// index sets the field end of each node to the end of the node's subtree. It returns an error if
+// two nodes have the same path or if a parent is missing.
 func (t *Tree) index() error {
 	var way []int
 	leave := func(until int, path string) {

@@ -59,8 +59,8 @@ func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
 }
 
 // Create returns a Writer that writes to a new file, or to a directory if the format is Dir. Only
-// the user can read it. The file is compressed if name ends in .gz. Close gives it its final name,
-// and replaces an existing file of that name.
+// the user can read the result, which has a temporary name until Close renames it to name. A file
+// is compressed if name ends in .gz, and replaces an existing file.
 func Create(name string, form Form, h Header) (*Writer, error) {
 	if form == Dir {
 		return createDir(name, h)

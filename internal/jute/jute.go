@@ -18,9 +18,9 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// ReadBehind reads n bytes and appends them to b. It allocates memory in steps: first for step
-// bytes, then for up to four times the data that has arrived. Therefore a wrong value of n cannot
-// make it allocate much more memory than there is data.
+// ReadBehind reads n bytes and appends them to b. A wrong value of n cannot make it allocate much
+// more memory than there is data: it starts with space for step more bytes, and enlarges a full
+// buffer at most fourfold.
 func ReadBehind(r io.Reader, b []byte, n, step int) ([]byte, error) {
 	for end := len(b) + n; len(b) < end; {
 		have := len(b)

@@ -20,9 +20,9 @@ func (q Quota) Get(key string) int64 {
 	return -1
 }
 
-// String formats a quota as servers have done since 3.7 (StatsTrack.toString): first count and
-// bytes, then the other keys in sorted order. Servers of version 3.4 can read it too, because of
-// the additional "=".
+// String formats a quota like servers since 3.7 (StatsTrack.toString): first count and bytes, then
+// the other keys in sorted order. The "=" before the first ";" allows servers of version 3.4 to
+// parse the text, too.
 func (q Quota) String() string {
 	s, sep := fmt.Sprintf("count=%d,bytes=%d", q.Get("count"), q.Get("bytes")), "=;"
 	for _, key := range slices.Sorted(maps.Keys(q)) {

@@ -159,9 +159,9 @@ func join(meetingFile *os.File, addr string, version sandbox.Version) *Place {
 // sandbox still exists.
 const watchPause = 200 * time.Millisecond
 
-// watch waits until the shell that runs the sandbox releases its lock on the meeting file. To
-// find out, watch acquires the lock, but never keeps it, so that a new shell can run the next
-// sandbox.
+// watch waits until the shell that runs the sandbox releases its lock on the meeting file. To test
+// this, watch tries to acquire the lock. If it succeeds, it releases the lock at once, so that a
+// new shell can run the next sandbox.
 func (p *Place) watch(ctx context.Context) {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()

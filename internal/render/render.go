@@ -219,14 +219,14 @@ type Stat zk.Stat
 // Hex formats a zxid or a session ID as zkCli does.
 func Hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
 
-// facts returns the names and values of a Stat's fields. It calls the function when to format a
-// time, given in milliseconds since 1970.
-func (s *Stat) facts(when func(ms int64) string) Facts {
+// facts returns the names and values of a Stat's fields. formatTime formats a time, which is given
+// in milliseconds since 1970.
+func (s *Stat) facts(formatTime func(ms int64) string) Facts {
 	return Facts{
 		"cZxid", Hex(s.Czxid),
-		"ctime", when(s.Ctime),
+		"ctime", formatTime(s.Ctime),
 		"mZxid", Hex(s.Mzxid),
-		"mtime", when(s.Mtime),
+		"mtime", formatTime(s.Mtime),
 		"pZxid", Hex(s.Pzxid),
 		"cversion", s.Cversion,
 		"dataVersion", s.Version,

@@ -11,9 +11,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// A safeWriter escapes every character that could control a terminal or be invisible on it:
-// control characters except newline and tab, characters for which Hidden returns true, and bytes
-// that are not UTF-8.
+// A safeWriter escapes every character that could control a terminal or be invisible on it: control
+// characters except newline and tab, characters that are Hidden, and bytes that are not UTF-8.
 type safeWriter struct {
 	w      io.Writer
 	json   bool   // use escapes of JSON
@@ -76,8 +75,9 @@ func Hidden(r rune) bool {
 // joiner is the zero-width joiner, which combines the two emoji on either side into one.
 const joiner = '\u200d'
 
-// joins reports whether a joiner between the character before and the text rest combines two emoji.
-// Everywhere else, a joiner is an invisible character that must be escaped.
+// joins reports whether a joiner combines two emoji. before is the character before the joiner, and
+// rest is the text after it. Everywhere else, a joiner is an invisible character that must be
+// escaped.
 func joins(before rune, rest []byte) bool {
 	after, _ := utf8.DecodeRune(rest)
 	return isEmojiPart(before) && isEmojiPart(after)

@@ -23,8 +23,8 @@ type Stream struct {
 	// End is called after the last item. It returns an error if items are missing. If End is
 	// nil, no items can be missing.
 	End func() error
-	// Failed returns the facts of an error of End, for JSON. If Failed is nil, the only fact is
-	// the message, named "error".
+	// Failed returns the facts that describe an error of End in JSON. If Failed is nil, the JSON
+	// contains only the error message, as "error".
 	Failed func(error) Facts
 }
 

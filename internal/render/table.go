@@ -153,8 +153,8 @@ type Lister interface {
 // gap is the number of spaces between two columns.
 const gap = 2
 
-// maxSearchedItems is the maximum length of a list for which arrange searches for the most
-// compact layout.
+// maxSearchedItems is the maximum length of a list that arrange lays out in as few rows as
+// possible.
 const maxSearchedItems = 2000
 
 // writeColumns prints a list in columns, in as few rows as possible. The items run down each
@@ -182,8 +182,8 @@ func writeColumns(w io.Writer, items []string, stat *Stat, width int) error {
 	return stat.Text(w)
 }
 
-// arrange returns the smallest number of rows for which the columns fit into width, and the
-// widths of the columns. For a long list, the number of rows may be larger than necessary.
+// arrange returns the smallest number of rows that makes the columns fit into width, and the widths
+// of the columns. For a long list, the number of rows may be larger than necessary.
 func arrange(cells []string, width int) (rows int, widths []int) {
 	lengths := make([]int, len(cells))
 	widest := 0
@@ -191,8 +191,8 @@ func arrange(cells []string, width int) (rows int, widths []int) {
 		lengths[i] = runewidth.StringWidth(c)
 		widest = max(widest, lengths[i])
 	}
-	// An upper limit on the number of rows, for which all columns are as wide as the widest cell.
-	// The list certainly fits then.
+	// most is the number of rows if all columns are as wide as the widest cell. The list never
+	// needs more rows.
 	most := (len(cells)-1)/max(1, (width+gap)/(widest+gap)) + 1
 	rows = 1
 	if len(cells) > maxSearchedItems {

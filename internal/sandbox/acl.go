@@ -91,8 +91,8 @@ func writeACL(e *jute.Encoder, list []acl) {
 }
 
 // fixACL converts the ACL of a request to the form that ZooKeeper stores. It checks every entry and
-// removes duplicates. An entry with the scheme auth is replaced by entries for the digest
-// identities of caller, the client.
+// removes duplicates. caller contains the identities of the client. An entry with the scheme auth
+// is replaced by an entry for each digest identity in caller.
 func fixACL(list []acl, caller []id) ([]acl, code) {
 	var fixed []acl
 	seen := make(map[acl]bool, len(list))

@@ -272,8 +272,8 @@ func (c *conn) drain() {
 	c.mu.Unlock()
 }
 
-// addIDs adds identities to those of the client, without duplicates. It returns false if there
-// are then more than maxIDs.
+// addIDs adds identities to those of the client, without duplicates. It returns false if the client
+// now has more than maxIDs identities.
 func (c *conn) addIDs(ids []id) bool {
 	for _, who := range ids {
 		if !slices.Contains(c.ids, who) {

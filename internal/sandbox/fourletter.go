@@ -264,8 +264,8 @@ func (s *distribution) add(n int) {
 	s.sum += n
 }
 
-// report calls write for the average, minimum, maximum, count and sum of the measurements, with
-// the keys that mntr uses for the given name.
+// report passes the average, minimum, maximum, count and sum of the measurements to write. Each key
+// is a prefix, such as "avg_", followed by name, as in the output of mntr.
 func (s distribution) report(name string, write func(key string, value any)) {
 	average := 0.0
 	if s.count > 0 {
@@ -278,8 +278,8 @@ func (s distribution) report(name string, write func(key string, value any)) {
 	write("sum_"+name, s.sum)
 }
 
-// watchCounts contains the name that the output of mntr uses for each type of watch event. The
-// value with that name is the number of watchers that were notified of such an event.
+// watchCounts contains the name of a statistic in the output of mntr, for each type of watch event.
+// The statistic summarizes how many watchers each event notified.
 var watchCounts = [...]string{
 	eventNodeCreated: "node_created_watch_count", eventNodeDeleted: "node_deleted_watch_count",
 	eventNodeDataChanged: "node_changed_watch_count", eventNodeChildrenChanged: "node_children_watch_count",

@@ -9,19 +9,18 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Servers other than ZooKeeper that speak its protocol, and that a sandbox can imitate.
+// Servers other than ZooKeeper that a sandbox can imitate. They speak ZooKeeper's protocol.
 const (
 	ClickHouse Version = "clickhouse"
 	RaftKeeper Version = "raftkeeper"
 )
 
-// Products returns the servers other than ZooKeeper that a sandbox can imitate. They speak
-// ZooKeeper's protocol.
+// Products returns the servers other than ZooKeeper that a sandbox can imitate.
 func Products() []Version { return []Version{ClickHouse, RaftKeeper} }
 
-// A product describes how a compatible server differs from ZooKeeper 3.4. In all other respects,
-// the sandbox behaves like ZooKeeper 3.4. The facts are from the source code of the products as of
-// November 2026.
+// A product describes how a server that speaks ZooKeeper's protocol differs from ZooKeeper 3.4. In
+// all other respects, the sandbox behaves like ZooKeeper 3.4. The facts are from the source code of
+// ClickHouse and RaftKeeper as of November 2026.
 type product struct {
 	name    string // name in the first line of srvr's output; see FourLetterCommand.cpp
 	release string // version in the first line of srvr's output
@@ -73,11 +72,11 @@ func (p product) knows(op int32) bool {
 }
 
 const (
-	// productMinTimeout is the minimum session timeout of both products
+	// productMinTimeout is the minimum session timeout of ClickHouse and RaftKeeper
 	// (DEFAULT_MIN_SESSION_TIMEOUT_MS).
 	productMinTimeout = 10 * time.Second
-	// rejected is the protocol version in the products' replies to connect requests that they
-	// reject (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
+	// rejected is the protocol version with which ClickHouse and RaftKeeper reject a connect
+	// request (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
 	rejected = 42
 
 	keeperPath     = "/keeper"
@@ -85,9 +84,9 @@ const (
 	apiVersion     = "2" // means WITH_MULTI_READ; see KeeperConstants.h and KeeperCommon.h
 )
 
-// systemNodes returns the paths of the znodes that exist before clients create any, and the data of
-// those that have data. Both products have the system node /keeper instead of /zookeeper. See
-// keeper_api_version_path.
+// systemNodes returns the paths of the znodes that exist before clients create any. data contains
+// the data of those that have data. Instead of /zookeeper, ClickHouse and RaftKeeper have the
+// system node /keeper. See keeper_api_version_path.
 func (v Version) systemNodes() (paths []string, data map[string]string) {
 	if _, ok := v.product(); ok {
 		return []string{keeperPath, apiVersionPath}, map[string]string{apiVersionPath: apiVersion}
@@ -99,24 +98,24 @@ func (v Version) systemNodes() (paths []string, data map[string]string) {
 	return paths, nil
 }
 
-// reserved reports whether clients must not create or delete the znode at path. The products
-// reserve /keeper and its descendants. See KeeperStorage in ClickHouse.
+// reserved reports whether clients must not create or delete the znode at path. ClickHouse and
+// RaftKeeper reserve /keeper and its descendants. See KeeperStorage in ClickHouse.
 func (v Version) reserved(path string) bool {
 	_, ok := v.product()
 	return ok && (path == keeperPath || strings.HasPrefix(path, keeperPath+"/"))
 }
 
 // SetLeaderless sets whether the server behaves like an ensemble member that knows no leader: it
-// rejects connect requests. ZooKeeper closes the connection without a reply. The products first
-// reply with protocol version 42.
+// rejects connect requests. ZooKeeper closes the connection without a reply. ClickHouse and
+// RaftKeeper first reply with protocol version 42.
 func (s *Server) SetLeaderless(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leaderless = on
 }
 
-// reject rejects a connect request. ZooKeeper closes the connection without a reply. The products
-// first reply with protocol version 42.
+// reject rejects a connect request. ZooKeeper closes the connection without a reply. ClickHouse
+// and RaftKeeper first reply with protocol version 42.
 //
 // In RaftKeeper's reply, the session id is that of the expired session, or -1 if there is no
 // leader, and the timeout is always -1. ClickHouse never resumes sessions, so it never reports
@@ -144,8 +143,7 @@ func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.
 	return closeAfterFlush
 }
 
-// noSession returns the session id that the product sends in a connect reply while it has no
-// leader.
+// noSession returns the session id in connect replies of the product v while it has no leader.
 func (v Version) noSession() int64 {
 	if v == RaftKeeper {
 		return -1
@@ -161,8 +159,8 @@ func (s *Server) endWithConnection(n *session) {
 	}
 }
 
-// writeReadError writes the result of a failed operation in a multiRead. In the products, such a
-// result has no body, and its header contains the opcode and the error. See
+// writeReadError writes the result of a failed operation in a multiRead. In ClickHouse and
+// RaftKeeper, such a result has no body, and its header contains the opcode and the error. See
 // ZooKeeperMultiResponse::writeImpl, and issue 58747 of ClickHouse.
 func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
 	if _, ok := s.opt.As.product(); ok {
@@ -172,8 +170,8 @@ func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
 	writeError(e, err)
 }
 
-// summary returns the output of the four-letter command srvr, without the first line, which
-// contains the version. See ServerStatCommand::run in the products.
+// summary returns the output of the four-letter command srvr, except the first line, which contains
+// the version. See ServerStatCommand::run in ClickHouse and RaftKeeper.
 func (p product) summary(s *Server) string {
 	zxid := fmt.Sprintf("0x%x", uint64(s.zxid))
 	if p.decimal {
@@ -183,8 +181,8 @@ func (p product) summary(s *Server) string {
 		s.stats.received, p.sent, s.stats.sent, len(s.conns), zxid, len(s.tree.nodes)-1)
 }
 
-// dump returns the output of the four-letter command dump, whose format is the same in both
-// products. See KeeperStorage::dumpSessionsAndEphemerals.
+// dump returns the output of the four-letter command dump. Its format is the same in ClickHouse and
+// RaftKeeper. See KeeperStorage::dumpSessionsAndEphemerals.
 func (p product) dump(s *Server) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Sessions dump (%d):\n", len(s.sessions))
@@ -196,8 +194,8 @@ func (p product) dump(s *Server) string {
 }
 
 // fixACL converts the ACL of a request to the form that the server stores. caller contains the
-// identities of the client. ZooKeeper rejects an empty ACL, but the products accept it. See
-// KeeperStorage::fixupACL.
+// identities of the client. ZooKeeper rejects an empty ACL, but ClickHouse and RaftKeeper accept
+// it. See KeeperStorage::fixupACL.
 func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
 	if _, ok := v.product(); ok && len(list) == 0 {
 		return nil, codeOK

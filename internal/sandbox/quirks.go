@@ -2,8 +2,8 @@ package sandbox
 
 import "github.com/zksh/zksh/internal/jute"
 
-// Quirks contains ways in which a sandbox deviates from ZooKeeper, to test clients. Each of them
-// occurs in some real server.
+// Quirks contains ways in which a sandbox deviates from ZooKeeper, to test clients. Each deviation
+// occurs in a real server.
 type Quirks struct {
 	// NewSessions gives a new session to a client that reconnects. Its old session ends together
 	// with the old connection.

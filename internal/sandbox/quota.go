@@ -103,7 +103,7 @@ func (t *tree) replaceStats(n *node, q jute.Quota) {
 }
 
 // checkQuota returns an error if a write that adds count nodes and bytes of data would exceed a
-// hard quota. It ignores soft quotas, for which ZooKeeper only logs a warning.
+// hard quota. It ignores soft quotas; if one is exceeded, ZooKeeper only logs a warning.
 func (t *tree) checkQuota(path string, count, bytes int64) code {
 	top, ok := t.quotaRoot(path)
 	if !ok {

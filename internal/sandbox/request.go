@@ -75,8 +75,7 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 		return finish(e), keepOpen
 	case jute.OpCloseSession:
 		s.closeSession(c.sess)
-		// The products send no reply: "We do not need send anything for close request to client"
-		// (sendResponse).
+		// ClickHouse and RaftKeeper do not reply to this request (see their function sendResponse).
 		if isProduct {
 			return nil, closeAfterFlush
 		}

@@ -124,9 +124,9 @@ func New(opt Options) *Server {
 	s.handler = s.handle
 	s.started = s.now()
 	// A client of an earlier sandbox on this port may try to resume its session, which this server
-	// does not know. The zxids of this server begin above all that the client has seen, so it
-	// learns that its session has expired. With a smaller zxid, the server would reject the client,
-	// which would then retry forever.
+	// does not know. Start with a zxid larger than any that the client has seen, so that it learns
+	// that its session has expired. With a smaller zxid, the server would close the connection, and
+	// the client would retry forever.
 	s.zxid = s.started.Unix() << 32
 	s.lastSession = 1<<56 | s.started.UnixMilli()&(1<<40-1)<<16
 	s.stats.lastReply, s.stats.minReply, s.stats.maxReply = -1, -1, -1
@@ -204,8 +204,8 @@ func (s *Server) startConn(nc net.Conn) error {
 	case s.paused:
 		return errPaused
 	case len(s.conns) >= 2*s.opt.MaxSessions+16:
-		// This limit is higher than MaxSessions, because some connections have no session. Examples
-		// are those that send four-letter commands, and the old connection of a session that was
+		// There can be more connections than sessions, because some connections have no session:
+		// those that send four-letter commands, and the old connection of a session that was
 		// resumed.
 		s.stats.rejected++
 		return fmt.Errorf("sandbox: connection refused: the limit of %d connections has been reached", len(s.conns))

@@ -31,7 +31,7 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	c.stats.received++
 	s.stats.received++
 	if lastZxid > s.zxid {
-		// The client was connected to another server, whose state was newer than that of this one.
+		// The client has already seen a newer state, on another server.
 		return closeNow
 	}
 	negotiated := min(max(time.Duration(timeout)*time.Millisecond, s.opt.MinTimeout), s.opt.MaxTimeout)
@@ -70,7 +70,7 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	e.Int(0, int32(resumed.timeout.Milliseconds()))
 	e.Long(resumed.id)
 	e.Buffer(resumed.passwd)
-	// The products' replies do not contain the read-only flag (SERVER_HANDSHAKE_LENGTH is 36).
+	// ClickHouse and RaftKeeper do not send the read-only flag (SERVER_HANDSHAKE_LENGTH is 36).
 	if !oldClient && !isProduct {
 		e.Bool(false)
 	}
@@ -87,8 +87,8 @@ func (s *Server) open(timeout time.Duration) *session {
 	s.zxid++
 	s.lastSession++
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
-	// ZooKeeper generates a random password. The password of a product consists of 16 zero bytes
-	// (sendHandshake).
+	// ZooKeeper generates a random password. In ClickHouse and RaftKeeper, the password is 16 zero
+	// bytes (see sendHandshake).
 	if _, isProduct := s.opt.As.product(); !isProduct {
 		_, _ = rand.Read(n.passwd) // rand.Read never fails
 	}

@@ -43,8 +43,8 @@ type node struct {
 	version      int32
 	aver         int32
 	creates      int32 // number of children ever created; ZooKeeper stores it as the node's cversion
-	// sets is the number of times that a child's data was set. Only products add it to the
-	// cversion.
+	// sets is the number of times that a child's data was set. It is always 0 in ZooKeeper;
+	// ClickHouse and RaftKeeper add it to the cversion.
 	sets int32
 }
 
@@ -80,7 +80,7 @@ type tree struct {
 	dataBytes int64
 	as        Version
 	watches   [2]watchTable
-	// notified summarizes the number of watchers that were notified at a time, by type of event.
+	// notified contains, for each type of event, statistics of how many watchers an event notified.
 	notified [eventNodeChildrenChanged + 1]distribution
 }
 
@@ -104,7 +104,8 @@ func newTree(as Version) *tree {
 	}
 	open := []acl{{perms: permAll, id: world}}
 	if _, ok := as.product(); ok {
-		// In the products, an empty ACL grants all permissions. See KeeperStorage::checkACL.
+		// In ClickHouse and RaftKeeper, an empty ACL grants all permissions. See
+		// KeeperStorage::checkACL.
 		open = nil
 	}
 	// As in ZooKeeper, the system nodes do not count as created children. In an empty tree, the
@@ -157,7 +158,7 @@ func (t *tree) find(path []byte) *node {
 }
 
 // create adds a node to the tree. The caller has checked that the parent exists and the node does
-// not. create does not fire watches; call afterCreate for this.
+// not. The caller must then call afterCreate, which fires the watches.
 func (t *tree) create(x *txn, zxid, now int64) *node {
 	parent := t.nodes[parentOf(x.path)]
 	n := &node{
@@ -196,7 +197,7 @@ func (t *tree) delete(path string, zxid int64) {
 		t.lastParent = nil
 	}
 	delete(t.reapable, path)
-	// Keep the set until the session ends, even if it is now empty.
+	// As in ZooKeeper, keep the session's set of paths until the session ends, even if it is empty.
 	delete(t.ephemerals[n.owner], path)
 	t.quotaDeleted(path, n)
 	t.account(path, -1, -len(n.data))
@@ -210,7 +211,8 @@ func (t *tree) delete(path string, zxid int64) {
 func (t *tree) setData(path string, n *node, data []byte, version int32, zxid, now int64) {
 	diff := len(data) - len(n.data)
 	n.data, n.version, n.mzxid, n.mtime = data, version, zxid, now
-	// The products increment the parent's cversion (KeeperStorageSetRequestProcessor).
+	// In ClickHouse and RaftKeeper, this increments the parent's cversion (see
+	// KeeperStorageSetRequestProcessor).
 	if _, ok := t.as.product(); ok {
 		if parent := t.nodes[parentOf(path)]; path != "/" {
 			parent.sets++

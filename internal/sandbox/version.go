@@ -8,7 +8,7 @@ import (
 )
 
 // A Version is the name of a server that a sandbox can imitate: a release line of ZooKeeper, such
-// as "3.8", or a product.
+// as "3.8", or another product that speaks its protocol.
 type Version string
 
 // DefaultVersion is the version that a sandbox imitates by default. Tests in package difftest

@@ -194,7 +194,7 @@ func (v Version) removal(typ int32) removal {
 // restore registers a client's watches again after a reconnect. since is the last zxid that the
 // client has seen. lists contains the paths of data, exists, child, persistent and recursive
 // watches. If a later change would have fired a watch, restore sends the event at once instead. As
-// in ZooKeeper, it does so even if the client may not read the node.
+// in ZooKeeper, it sends the event even if the client may not read the node.
 func (t *tree) restore(c *conn, since int64, lists [5][]string) {
 	for kind, paths := range lists {
 		for _, p := range paths {

@@ -105,8 +105,8 @@ func (c *Conn) Recv() (Frame, error) {
 	return f, d.Err()
 }
 
-// Call sends a request and waits for its reply. It returns all frames that arrived, of which the
-// last one is the reply. The others are watch events.
+// Call sends a request and waits for its reply. It returns all frames that arrived: watch
+// events, and finally the reply.
 func (c *Conn) Call(op int32, body []byte) ([]Frame, error) {
 	c.xid++
 	if err := c.Send(c.xid, op, body); err != nil {
