@@ -150,9 +150,9 @@ func run() int {
 	return sh.RunLines(ctx, name, in)
 }
 
-// limitMemory sets a soft memory limit of 192 MiB. Near that limit, the garbage collector runs more
-// often, so that garbage uses little memory in addition to a large reply. There is no limit if
-// GOMEMLIMIT is set, or for a sandbox, whose tree in memory may have any size.
+// limitMemory sets a soft memory limit of 192 MiB. Near the limit, the garbage collector runs more
+// often, so that garbage adds little to the memory that a large reply needs. limitMemory sets no
+// limit if GOMEMLIMIT is set, or for a sandbox, whose tree in memory may have any size.
 func limitMemory(sandbox bool) {
 	const limit = 192 << 20
 	if !sandbox && os.Getenv("GOMEMLIMIT") == "" {
@@ -186,10 +186,12 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 	return log
 }
 
-// saver returns the Saver that saves the old state of znodes for undo, or nil if none is needed.
-// With --undo, the Saver writes to the given file. Otherwise it writes to the undo log, at the
-// prompt and for a one-shot command whose standard error is a terminal. For such a command, the
-// function saved returns a remark about the saved state. Otherwise, saved is nil.
+// saver returns the Saver that saves the old state of znodes for undo, or nil if none is needed:
+//
+//   - With --undo, the Saver writes to the given file.
+//   - At the prompt, it writes to the undo log.
+//   - For a one-shot command whose standard error is a terminal, it writes to the undo log, too.
+//     Only then is saved set: it returns a remark about the saved state.
 func saver(opts app.Options, log undo.Log, interactive bool) (s commands.Saver, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:

@@ -142,8 +142,8 @@ func (h *interactive) readLines(ctx context.Context) {
 	}
 }
 
-// beginLine records that a line is running. If no server can be reached while it runs, the shell
-// does not print that separately, because the error of the line usually says so.
+// beginLine records that a line is running. Until endLine is called, the shell does not report that
+// no server can be reached, because the error of the line usually says so.
 func (s *Shell) beginLine() {
 	s.eventMu.Lock()
 	defer s.eventMu.Unlock()

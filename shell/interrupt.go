@@ -28,24 +28,25 @@ func (abandonedError) Error() string {
 // Unwrap returns ErrInterrupted, which determines the exit status of the shell.
 func (abandonedError) Unwrap() error { return exit.ErrInterrupted }
 
-// runInterruptible calls do, and cancels its context when Ctrl-C is pressed or the context of the
-// shell is done. It returns the error of do and reports whether Ctrl-C was pressed.
+// runInterruptible calls do, and cancels its context when Ctrl-C is pressed or shellCtx, the
+// context of the shell, is done. It returns the error of do and reports whether Ctrl-C was pressed.
 //
 // If do does not return within stopTimeout after its context was cancelled, runInterruptible may
-// abandon it: at the next Ctrl-C, or at once if the context of the shell is done. It then stores
-// the call in s.abandoned, so that shutDown can wait for it, and returns the reason as its error.
+// abandon the call: at the next Ctrl-C, or at once if shellCtx is done. It then stores the call in
+// s.abandoned, so that shutDown can wait for the call, and returns the reason as its error.
 //
 // Work is never abandoned while a program runs under a lock. The program has received the signal
 // too, and zksh must hold the lock until the program has terminated.
-func (s *Shell) runInterruptible(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
+func (s *Shell) runInterruptible(shellCtx context.Context, do func(context.Context) error) (interrupted bool, err error) {
 	s.takeInterrupt() // discard a Ctrl-C that was pressed earlier
-	return s.runLineInterruptible(shell, do)
+	return s.runLineInterruptible(shellCtx, do)
 }
 
-// runLineInterruptible is like runInterruptible, for a line that the editor has just read. A
-// Ctrl-C that was pressed after the end of the line also interrupts it.
-func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Context) error) (interrupted bool, err error) {
-	ctx, cancel := context.WithCancelCause(shell)
+// runLineInterruptible is like runInterruptible, but also handles a Ctrl-C that was pressed before
+// the call. It is used for a line that the editor has just read: a Ctrl-C after Enter interrupts
+// that line.
+func (s *Shell) runLineInterruptible(shellCtx context.Context, do func(context.Context) error) (interrupted bool, err error) {
+	ctx, cancel := context.WithCancelCause(shellCtx)
 	defer cancel(nil)
 	s.screen.noteInterrupt() // clears the record of an earlier interrupt
 	w := &work{ended: make(chan struct{})}
@@ -54,7 +55,7 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 		w.err = do(ctx)
 		close(w.ended)
 	}()
-	shellDone, timeout, mayAbandon := shell.Done(), (<-chan time.Time)(nil), false
+	shellDone, timeout, mayAbandon := shellCtx.Done(), (<-chan time.Time)(nil), false
 	for {
 		select {
 		case <-w.ended:
@@ -80,9 +81,9 @@ func (s *Shell) runLineInterruptible(shell context.Context, do func(context.Cont
 			switch {
 			case s.guarding(), s.screen.paging.Load():
 				timeout = time.After(stopTimeout)
-			case shell.Err() != nil:
+			case shellCtx.Err() != nil:
 				s.abandoned = w
-				return interrupted, context.Cause(shell)
+				return interrupted, context.Cause(shellCtx)
 			default:
 				s.takeInterrupt() // discard a Ctrl-C that was pressed before the message below
 				mayAbandon = true

@@ -65,7 +65,9 @@ const (
 	maxNames      = 500_000 // maximum number of names in all entries
 )
 
-// newNodeCache returns an empty cache that sends its requests to source.
+// newNodeCache returns an empty cache that sends its requests to source. The cache calls changed
+// when the completions may have changed. It defers guard in each of its goroutines, to handle
+// panics.
 func newNodeCache(source nodeSource, changed, guard func()) *nodeCache {
 	c := &nodeCache{source: source, changed: changed, guard: guard, entries: map[string]*nodeEntry{}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -98,8 +100,8 @@ func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 }
 
 // hasChildren reports whether a znode has children, without waiting for the server. known is false
-// while a request for this is in flight. The request does not read the names of the children,
-// because there may be many.
+// while an answer of the server is outstanding. The request does not read the names of the
+// children, because there may be many.
 func (c *nodeCache) hasChildren(path string) (yes, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

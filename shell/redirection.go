@@ -262,9 +262,8 @@ func (o *redirection) Progress(verb string) (update func(done, total int), end f
 	return o.Screen.Progress(verb)
 }
 
-// Region returns a region that draws nothing, because redirected answers do not go to a terminal.
-// But remarks are not redirected. If the answers go to a file, the region for remarks is therefore
-// a real one.
+// Region returns a region that draws nothing, with one exception. If the answers go to a file,
+// remarks still go to the terminal, so they get a normal region.
 func (o *redirection) Region(on commands.Stream) commands.Region {
 	if o.program != "" || on == commands.Answers {
 		return noRegion{}

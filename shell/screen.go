@@ -194,8 +194,9 @@ func (f commandScreen) Note(text string) {
 	}
 }
 
-// Alert prints a message on standard error. It uses tty.Quietly. Otherwise, after stty tostop, the
-// write would stop zksh while a command under a lock has the terminal, and the lock would be lost.
+// Alert prints a message on standard error. It uses tty.Quietly, because after stty tostop, a
+// background process that writes to the terminal is stopped. zksh is in the background while a
+// command under a lock has the terminal. If zksh were stopped, the lock would be lost.
 func (f commandScreen) Alert(text string) {
 	_ = tty.Quietly(func() error { // a failed write cannot be reported
 		if !f.s.screen.isMuted() {
@@ -256,9 +257,9 @@ func (f commandScreen) Progress(verb string) (update func(done, total int), end 
 // Region returns a new region of the terminal.
 func (f commandScreen) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
 
-// watchEvents prints events and notices in the interactive shell as they arrive. It uses
-// tty.Quietly. Otherwise, after stty tostop, a write would stop zksh while a command under a lock
-// has the terminal.
+// watchEvents prints events and notices in the interactive shell as they arrive. It prints events
+// with tty.Quietly for the same reason as Alert: zksh must not be stopped while a command under a
+// lock has the terminal.
 func (s *Shell) watchEvents(ctx context.Context) {
 	for {
 		select {

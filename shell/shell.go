@@ -42,9 +42,9 @@ type Config struct {
 	Format   render.Format
 	Version  string
 
-	// IsOption reports whether word is an option of the program. It is called for a word that was
-	// typed after a command, and that must be typed before the command if it is an option. If
-	// IsOption is nil, no word is an option.
+	// IsOption reports whether word is an option of the program, which must be typed before the
+	// command. It is called for an unknown flag after a command. If IsOption is nil, no word is an
+	// option.
 	IsOption func(word string) bool
 
 	Out, Err Output

@@ -301,8 +301,9 @@ func (e *entry) createPermanent(data []byte) func(path string) any {
 	}
 }
 
-// checkExpire returns an error if the server does not support znodes with a TTL. It sends a
-// transaction that contains such a create, and a check that always fails.
+// checkExpire returns an error if the server does not support the TTL that Options.Expire
+// requires. It creates a znode with a TTL in a transaction that always fails, so the znode
+// never exists.
 func (e *entry) checkExpire(ctx context.Context) error {
 	if e.l.opt.Expire == 0 {
 		return nil

@@ -83,8 +83,9 @@ func (e *entry) queue(ctx context.Context, wait bool) error {
 	return e.withdrawAfter(ctx, err)
 }
 
-// secure makes sure that the lock, which was just granted, lasts: by a lease or, for an Owned,
-// by persistent znodes.
+// secure completes the acquisition of a lock that was just granted. For a Lock, it makes
+// sure that the lease is long enough. For an Owned, it replaces our own znodes with
+// persistent znodes.
 func (e *entry) secure(ctx context.Context) error {
 	if e.l.owner != "" {
 		return e.makePermanent(ctx)
@@ -92,8 +93,8 @@ func (e *entry) secure(ctx context.Context) error {
 	return retry(ctx, e.s, func() error { return placeLost(e.clock.secure(ctx, e.createSent, e.node())) })
 }
 
-// checkNotOwned returns errOwned if the owner of an Owned already holds the lock. It spares the
-// owner a place in the queue; the lists after the create show the same.
+// checkNotOwned returns errOwned if the owner already holds the lock. It avoids an
+// unnecessary create; waitUntilFree makes the same check after the create.
 func (e *entry) checkNotOwned(ctx context.Context) error {
 	children, err := e.syncAndList(ctx)
 	switch {
@@ -159,9 +160,10 @@ func placeLost(err error) error {
 	return err
 }
 
-// blockers returns the paths of the znodes ahead that this entry watches: the nearest one and,
-// for an Owned, the nearest one of the same owner. When that one becomes permanent, the owner
-// holds the lock, and this entry need not wait any longer.
+// blockers returns the paths of the znodes that a waiter watches. The first is the nearest
+// znode ahead. For an Owned, there may be a second: the nearest znode ahead that belongs to
+// the same owner. When that znode becomes persistent, the owner holds the lock, and the
+// waiter can stop waiting.
 func (e *entry) blockers(ahead []string) []string {
 	nodes := []string{e.l.child(ahead[len(ahead)-1])}
 	for _, name := range slices.Backward(ahead) {
@@ -175,9 +177,10 @@ func (e *entry) blockers(ahead []string) []string {
 	return nodes
 }
 
-// waitForChange waits for an event of one of the blockers, the nearest contender ahead first, or
-// of our own znodes. It returns the event of the blocker, or 0 if the wait ended for another
-// reason.
+// waitForChange waits until one of the znodes in blockers or one of our own znodes changes.
+// The first blocker is the nearest contender ahead; place is our place in the queue, to be
+// reported. waitForChange returns the event of a blocker, or 0 if the wait ended for
+// another reason.
 func (e *entry) waitForChange(ctx context.Context, blockers []string, place int) (zk.EventType, error) {
 	wake := make(chan zk.EventType, 1) // a separate channel, so that events of other znodes do not count
 	var again <-chan time.Time

@@ -126,8 +126,9 @@ func (e *entry) withdrawInBackground(whenGone func(byThisLock bool)) {
 	})
 }
 
-// leftoverError returns an error which says that a znode could not be deleted because of err. It
-// returns nil if err is nil, or if no znode can have been created.
+// leftoverError returns an error for the user if a znode could not be deleted. err is the
+// reason, or nil. leftoverError returns nil if err is nil, or if no znode can have been
+// created.
 func (e *entry) leftoverError(err error) error {
 	node := e.node()
 	switch {
@@ -139,10 +140,11 @@ func (e *entry) leftoverError(err error) error {
 	return fmt.Errorf("cannot delete %s, which remains until the session ends: %w", node, err)
 }
 
-// sweep deletes the entry's znodes, and finds them first if their names are not known. A create
-// that is still in flight reaches the server before the requests of sweep, so it is not missed.
-// sweep returns when the znodes are certainly gone, when they cannot be deleted, or when ctx or
-// the session ends. byThisLock reports whether this lock deleted them.
+// sweep deletes the entry's znodes, and finds them first if their names are not known. A
+// create that is still in flight reaches the server before the requests of sweep, so sweep
+// finds its znodes. sweep returns when the znodes are certainly gone, when they cannot be
+// deleted, or when ctx or the session ends. byThisLock reports whether this lock deleted
+// them.
 func (e *entry) sweep(ctx context.Context) (byThisLock bool, err error) {
 	if len(e.names) == 0 {
 		children, err := e.syncAndList(ctx)

@@ -46,17 +46,18 @@ type proof struct {
 
 func newProof(timeout time.Duration) proof { return proof{timeout: timeout} }
 
-// pause returns w, the wait of a round between the answer to its first sync and its second
-// sync. The wait leaves time for the ping of a leader that has just resumed after a pause.
+// pause returns w, the wait in a round between the answer to its first sync and its second
+// sync. If a pause of the leader has delayed a ping, the leader sends that ping during the
+// wait.
 func (p *proof) pause() time.Duration { return p.timeout / 16 }
 
-// gap returns D, the time between the end of a round and the beginning of the next. D is at
-// least half a tick, because no session timeout is shorter than two ticks. The leader therefore
-// sends a ping in that time.
+// gap returns D, the time between the end of a round and the beginning of the next. The
+// leader pings its followers every half tick. D is at least half a tick, because no session
+// timeout is shorter than two ticks.
 func (p *proof) gap() time.Duration { return p.timeout / 4 }
 
-// minAge returns D + w. A proof that begins now may rely only on an answer that arrived at least
-// this long ago. In a round, this is the answer to the first sync of the previous round.
+// minAge returns D + w, the minimum time between an earlier answer and a proof that builds
+// on that answer. A round builds on the answer to the first sync of the previous round.
 func (p *proof) minAge() time.Duration { return p.gap() + p.pause() }
 
 // attach records the current connection. begun is the time at which its connect request was
@@ -81,20 +82,25 @@ func (p *proof) endWithConnection(begun time.Time) {
 	}
 }
 
-// startShort starts a short proof, for a lock on an old connection, where a round would take too
-// long. The proof is a sync and a check without a wait. It proves sent, the send time of a
-// request whose answer is at least minAge old when the sync is sent. The transaction that
-// created the lock's znode can take the place of the sync.
+// startShort starts a short proof: a sync and a check without a wait. A lock on an old
+// connection needs a short proof, because a round would take too long. After the proof, the
+// leader is known to count the session timeout from sent or later.
 //
-// Unlike a round, a short proof is wrong if the leader has just resumed after a long pause.
+// sent is the send time of an earlier request, whose answer must be at least minAge old
+// when the sync is sent. The transaction that created the lock's znode can take the place
+// of the sync.
+//
+// Unlike a round, a short proof can be wrong if the leader has just resumed after a long
+// pause.
 func (p *proof) startShort(sent time.Time) {
 	p.toProve, p.stage, p.due = sent, shortSync, time.Time{}
 }
 
-// reanchor lets the first round after a short proof begin sooner. The round then proves sent,
-// the send time of a request that was answered at the time answered, before the lock was
-// requested. The round begins minAge after answered. If that is not sooner, reanchor has no
-// effect.
+// reanchor lets the first round after a short proof begin sooner, if an earlier request
+// allows that. sent is the send time of the request, and answered the time of its answer,
+// before the lock was requested. The round then begins minAge after answered. It proves
+// that the leader counts the session timeout from sent or later. reanchor has no effect if
+// the round would not begin sooner or would not extend the lease.
 func (p *proof) reanchor(sent, answered time.Time) {
 	due := answered.Add(p.minAge())
 	if p.stage == firstSync && sent.After(p.proven) && due.Before(p.due) {
@@ -129,8 +135,9 @@ func (p *proof) done(sent, now time.Time) {
 	}
 }
 
-// failed records that a probe was answered with an error, on a connection that still exists. The
-// next round tries again to prove the same time.
+// failed records that a probe was answered with an error, on a connection that still
+// exists. A round starts again with its first sync; a short proof repeats the probe. The
+// time to prove stays the same.
 func (p *proof) failed(now time.Time) {
 	if p.stage > shortCheck {
 		p.stage = firstSync
@@ -163,9 +170,9 @@ func (p *proof) left(now time.Time) time.Duration {
 	return p.duration() - leaseAge(p.proven, now)
 }
 
-// longEnough reports whether the lease lasts until rounds can extend it, with enough time
-// left to terminate a command. A lock with a shorter lease needs a short proof before it is
-// reported as held.
+// longEnough reports whether the lease lasts until the first rounds can extend it, with
+// enough time left to terminate a command. If not, the lock needs a short proof before it
+// is reported as held.
 func (p *proof) longEnough(now time.Time) bool {
 	return p.left(now) > p.minAge()+2*p.pause()+p.timeout/6
 }

@@ -67,12 +67,14 @@ type Session interface {
 	// answer is the czxid.
 	CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error)
 
-	// Multi carries out all operations in one transaction, or none of them. They are of
-	// the types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest,
-	// *zk.CheckVersionRequest and, for [Options.Expire], *zk.CreateTTLRequest; version -1 matches any version, also in a check. The error
-	// is the error of the operation that failed. A single delete may be sent as an
-	// ordinary delete request. A single check must be sent as a transaction, because only
-	// a transaction needs a quorum.
+	// Multi carries out all operations in one transaction, or none of them. They are of the
+	// types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest,
+	// *zk.CheckVersionRequest and, for [Options.Expire], *zk.CreateTTLRequest. Version -1
+	// matches any version, also in a check. The error is the error of the operation that
+	// failed.
+	//
+	// A single delete may be sent as an ordinary delete request. A single check must be
+	// sent as a transaction, because only a transaction needs a quorum.
 	Multi(ctx context.Context, ops ...any) error
 
 	// Children returns the names of a znode's children. If wake is not nil and Children
@@ -87,9 +89,8 @@ type Session interface {
 
 	// Get returns a znode's data and Stat. If wake is not nil and Get succeeds, it also
 	// sets a watch: the client sends the type of the znode's next event
-	// (zk.EventNodeDataChanged or zk.EventNodeDeleted) to wake, once. It does so without
-	// blocking: if wake is full, the event is dropped. One channel can serve several
-	// znodes.
+	// (zk.EventNodeDataChanged or zk.EventNodeDeleted) to wake, once. The client does
+	// not wait: if wake is full, it drops the event. One channel can serve several znodes.
 	//
 	// A watch outlives its connection: after a reconnect, the client registers it again,
 	// and the server reports a change that was made in the meantime. Events are sent to
@@ -102,7 +103,7 @@ type Session interface {
 	Exists(ctx context.Context, path string) (*zk.Stat, error)
 
 	// Unwatch makes the client forget all watches that were set for this path and this
-	// channel. The server may keep them: the client drops an event that has no channel.
+	// channel. The watches may remain on the server, because the client drops their events.
 	Unwatch(path string, wake chan<- zk.EventType)
 }
 
@@ -140,9 +141,9 @@ type SessionState struct {
 	// Timeout.
 	Sent time.Time
 
-	// Came is a time by which the answer to the request of Sent had certainly arrived. It
-	// equals the argument of State if Sent equals Begun, and is zero without a
-	// connection.
+	// Came is a time at which the answer to the request that was sent at Sent had certainly
+	// arrived. If Sent equals Begun, Came is asOf, the argument of State. Came is zero
+	// without a connection.
 	Came time.Time
 
 	// EndsWithConnection reports whether the session is known to end when its connection
@@ -215,9 +216,10 @@ func isStandalone(ctx context.Context, s Session) (bool, error) {
 	return false, nil
 }
 
-// createParent creates a parent of a lock, as a container if s is a ContainerCreator. A nil acl
-// means that the container gets the ACL of the znode above it. Other sessions cannot read that
-// ACL: for them, createParent creates a persistent znode with the fallback ACL.
+// createParent creates a parent of a lock. If s is a ContainerCreator, the parent is a
+// container with the given ACL or, if acl is nil, with the ACL of the znode above it.
+// Otherwise the parent is a persistent znode with the ACL fallback, because s cannot read
+// the ACL of the znode above it.
 func createParent(ctx context.Context, s Session, path string, acl, fallback []zk.ACL) error {
 	if c, ok := s.(ContainerCreator); ok {
 		return c.CreateContainer(ctx, path, acl)

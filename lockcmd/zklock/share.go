@@ -55,8 +55,9 @@ func (h *hold) recordShared() {
 	h.set(h.status().State, func(st *Status) { st.Mode, st.Node, h.nodes = Shared, e.node(), e.nodes() })
 }
 
-// renamed returns the names of znodes that have the given prefixes and the sequence numbers of
-// our own znodes. ok is false if one of these numbers does not determine the order of the queue.
+// renamed returns new names for our own znodes: the given prefixes, followed by the
+// sequence numbers of the znodes. ok is false if a sequence number does not show the place
+// in the queue, because the counter of the server has overflowed.
 func (e *entry) renamed(prefixes []string) (names []string, ok bool) {
 	for i, prefix := range prefixes {
 		n, ok := ParseName(e.names[i])
@@ -68,10 +69,12 @@ func (e *entry) renamed(prefixes []string) (names []string, ok bool) {
 	return names, true
 }
 
-// replaceOps returns the operations of a transaction that replaces our own znodes by znodes with
-// these names. create returns the request for one of them. Before it deletes a znode, the
-// transaction writes to it: waiters see this event first, and list again (see The hand-off).
-// data and version are those of the writes.
+// replaceOps returns the operations of a transaction that replaces our own znodes with
+// znodes of the given names. create returns the request that creates the znode at path.
+//
+// Before the transaction deletes a znode, it sets the data of the znode, if the znode has
+// the given version. This event makes waiters list the contenders again. Without it, they
+// could take the deletion for a release (see The hand-off).
 func (e *entry) replaceOps(names []string, create func(path string) any, data []byte, version int32) (ops []any) {
 	for _, name := range names {
 		ops = append(ops, create(e.l.child(name)))

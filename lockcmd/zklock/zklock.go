@@ -180,8 +180,8 @@ func (l *Lock) attempt(ctx context.Context, mode Mode, wait bool) (*entry, error
 	return e, e.queue(ctx, wait)
 }
 
-// maxUnlisted is the number of successive attempts after which joinQueue gives up if no list
-// of contenders contained the znode that the attempt had created.
+// maxUnlisted is the maximum number of successive attempts whose znode appears in no list
+// of contenders. joinQueue then gives up.
 const maxUnlisted = 3
 
 func (l *Lock) notify(s Status) {

@@ -56,8 +56,8 @@ func (e *cutError) Error() string {
 func (e *cutError) Unwrap() error { return e.cause }
 
 // An endedError is the failure of a line that ends the script because no server can be reached. The
-// batch does not try the later lines. That would take long, and a later line could succeed although
-// the lines before it have failed.
+// batch does not try the later lines, because that would take a long time. Besides, a later line
+// could succeed although the lines before it have failed.
 type endedError struct {
 	err  error
 	from int // number of the first line that was not run
@@ -70,9 +70,12 @@ func (e *endedError) Error() string {
 // Unwrap returns the failure of the line.
 func (e *endedError) Unwrap() error { return e.err }
 
-// asEndedError wraps err, the error of a line, in an endedError if it ends the script, and
-// otherwise returns err unchanged. If the error for the unreachable server is itself wrapped in
-// another error, the line may have sent some of its requests. Such a line counts as run.
+// asEndedError wraps err, the error of a line, in an endedError if all later requests will fail,
+// too, because no server can be reached. Otherwise it returns err unchanged. line is the number of
+// the line.
+//
+// If err is not itself the NoServerError, but wraps it, the line may have sent some of its
+// requests. The line then counts as run.
 func asEndedError(line int, err error) error {
 	none, is := errors.AsType[*zkconn.NoServerError](err)
 	if !is || !none.Final {

@@ -62,8 +62,8 @@ func (r *printer) await(p *pendingLine) {
 	}
 }
 
-// flush writes the buffered output, and releases the places of its lines in the window. Answers
-// that are ready at the same time share one write.
+// flush writes the buffered output, and then frees the places of the printed lines in the window.
+// Answers that are ready at the same time share one write.
 func (r *printer) flush() {
 	if err := r.w.b.shell.Flush(); err != nil {
 		r.w.b.fail("", err)
@@ -102,8 +102,8 @@ func (r *printer) printFrom(p *pendingLine) {
 	}
 }
 
-// show prints the output of lines, and stops the batch if their failure ends it. The output may
-// remain in the buffer until flush.
+// show prints the output of lines. If the lines failed and the batch must not continue after that
+// failure, show stops the batch. The output may remain in the buffer until flush.
 func (r *printer) show(lines []*pendingLine) { r.endIf(r.print(lines)) }
 
 // endIf stops the batch if err is an error after which the batch must not continue.
@@ -166,10 +166,11 @@ func (r *printer) print(lines []*pendingLine) error {
 // an earlier throttled line. First, it waits for all later lines in flight and defers their output.
 //
 // An overloaded server answers a request with Throttled, but may execute later requests. If the
-// request is sent again, it is therefore executed after those later requests. runAgain does so only
-// if the line commutes with every later line that may have taken effect. Otherwise the line fails.
-// Later lines that failed may have failed because of the throttled line, so they run again, too,
-// under the same condition. From then on, each line waits for the answer to the previous one.
+// request is sent again, it is therefore executed after those later requests. runAgain sends it
+// again only if the line commutes with every later line that may have taken effect. Otherwise the
+// line fails. Later lines that failed may have failed because of the throttled line, so they run
+// again, too, under the same condition. From then on, each line waits for the answer to the
+// previous one.
 func (r *printer) runAgain(p *pendingLine) {
 	for range r.w.startOneByOne() - len(r.deferred) { // the other lines are in the channel, or soon will be
 		r.deferred = append(r.deferred, <-r.w.pending)

@@ -38,8 +38,8 @@ type Transcript struct {
 	answered     bool // whether the stream has been printed
 }
 
-// A destination is the place to which a part of the output goes. As bits can be combined, it can
-// also be a set of such places.
+// A destination is a place to which output goes. Destinations are bits, so a value can also be a
+// set of places.
 type destination uint8
 
 const (
@@ -110,7 +110,7 @@ func (t *Transcript) Alert(text string) {
 	}
 }
 
-// buffer adds p to the buffered parts if the transcript buffers parts for that destination. It
+// buffer adds p to the buffered parts, if the transcript buffers parts for the destination of p. It
 // reports whether it has added p.
 func (t *Transcript) buffer(p part) bool {
 	t.mu.Lock()
@@ -122,10 +122,11 @@ func (t *Transcript) buffer(p part) bool {
 	return true
 }
 
-// printsDirectly reports whether a stream is the JSON answer of the line and can be printed at
-// once. If so, it makes the stream end with the error of the command, in case the command fails.
-// Later failures, such as a lost lock, are reported only on standard error. A Raw stream cannot
-// contain an error, so it cannot be printed at once.
+// printsDirectly reports whether the stream v is the JSON answer of the line and can be printed at
+// once. A Raw stream cannot be printed at once, because it cannot contain an error.
+//
+// If printsDirectly returns true and the command fails, the stream ends with the error of the
+// command. Later failures, such as a lost lock, are reported only on standard error.
 func (t *Transcript) printsDirectly(v *render.Stream) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,12 +150,12 @@ func readStream(v *render.Stream) (render.Value, error) {
 	return render.Answer{JSON: json.RawMessage(bytes.TrimSpace(b.Bytes()))}, nil
 }
 
-// reset discards all buffered parts. From then on, the transcript buffers the parts for the
-// destinations in keeps.
-func (t *Transcript) reset(keeps destination) {
+// reset discards all buffered parts. From then on, the transcript buffers only the parts whose
+// destination is in the set buffered.
+func (t *Transcript) reset(buffered destination) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.parts, t.answered, t.buffered = nil, false, keeps
+	t.parts, t.answered, t.buffered = nil, false, buffered
 }
 
 // Play sends the buffered parts to out, in order. It skips the parts of a JSON answer, because

@@ -78,8 +78,9 @@ func (w *window) accepts(p *pendingLine, size int) bool {
 		!(p.line.Has(commands.Destroys) && w.b.env.Saver != nil)
 }
 
-// continuesUnfenced reports whether the script continues after a line fails because its lock was
-// lost (-k). Its lines must then not be in flight together.
+// continuesUnfenced reports whether writes depend on a lock, although the script continues after
+// the lock is lost (-k). It also returns true if this is not known. Lines of such a script must not
+// be in flight together.
 func (w *window) continuesUnfenced() bool {
 	if !w.b.opts.KeepGoing {
 		return false
@@ -150,7 +151,7 @@ func (w *window) start(ctx context.Context, p *pendingLine, alone bool) (sent, d
 	p.trip, p.ended, p.err = trip, ended, nil
 	p.out.reset(toOutput | toJSON | toNote | toAlert)
 	env := p.out.Env(w.b.env, p.line, p.priorErr)
-	w.goReuse(func() { // ends when the command has ended, for which the printer waits
+	w.goReuse(func() { // ends with the command; the printer waits for that
 		defer close(ended)
 		p.err = asEndedError(p.number, run(trip.Context(ctx), env, p.line))
 		trip.Hold(env.Session)

@@ -20,9 +20,8 @@ import (
 	"github.com/zksh/zksh/shell/line"
 )
 
-// ErrInterrupted, ErrQuitKey and ErrTerminated are causes with which the context of a line can be
-// cancelled; SignalCause returns the cause for a signal. ErrQuit is the error of a line that ends
-// the shell.
+// ErrInterrupted, ErrQuitKey and ErrTerminated are cancellation causes for the context of a line;
+// see SignalCause. ErrQuit is the error of a line that ends the shell.
 var (
 	ErrInterrupted = line.ErrInterrupted
 	ErrQuitKey     = fmt.Errorf("%w by Ctrl-\\", ErrInterrupted)
@@ -30,7 +29,7 @@ var (
 	ErrQuit        = errors.New("quit")
 )
 
-// SignalCause returns the cause with which to cancel a context because of the signal sig.
+// SignalCause returns the cancellation cause of a context that the signal sig cancels.
 func SignalCause(sig os.Signal) error {
 	switch sig {
 	case os.Interrupt:

@@ -17,9 +17,13 @@ const (
 	keyBackTab = "\x1b[Z"
 )
 
-// An action is the effect of a key. Most actions edit the line. Each of these edits has an order,
-// which is a byte sequence that makes go-prompt run the edit. All other actions are performed by
-// promptEditor.press. A key without an action is text, or has no effect.
+// An action is the effect of a key. There are two kinds of actions:
+//
+//   - An edit changes the line. Each edit has an order, which is a byte sequence. When go-prompt
+//     reads the order, it runs the edit.
+//   - All other actions are performed by promptEditor.press.
+//
+// A key without an action is text, or has no effect.
 type action struct {
 	order string // byte sequence that makes go-prompt run edit; no key of a terminal sends it
 	edit  func(e *promptEditor, b *prompt.Buffer)
@@ -70,7 +74,7 @@ var (
 	doNewer     = edits((*promptEditor).newer)
 	doSearch    = edits((*promptEditor).showFound)
 
-	// No key has these actions. The promptEditor itself requests them.
+	// The promptEditor itself requests these actions; no key triggers them.
 	doContinue = edits((*promptEditor).continueLine)
 	doComplete = edits((*promptEditor).complete)
 	doAccept   = edits((*promptEditor).accept)
@@ -104,8 +108,8 @@ var keyActions = map[string]*action{
 	truncatedMark: doReject,
 }
 
-// bindings returns the key bindings that make go-prompt run an edit when it receives the order of
-// the action.
+// bindings returns the key bindings for go-prompt. Each binding maps the order of an action to the
+// edit that the action performs.
 func (e *promptEditor) bindings() []prompt.ASCIICodeBind {
 	var all []prompt.ASCIICodeBind
 	for _, a := range actions {

@@ -15,7 +15,7 @@ import (
 // A completion holds the current proposals for the word before the cursor, and the state of the
 // menu that shows them.
 type completion struct {
-	before, after string // text around the cursor for which the proposals were computed
+	before, after string // text before and after the cursor when the proposals were computed
 	proposals     Proposals
 	menu          []prompt.Suggest // entries of the menu, or empty if the menu is not shown
 	selected      int              // index of the selected entry, or -1 if none is selected
@@ -108,8 +108,8 @@ func (e *promptEditor) currentView(d prompt.Document) view {
 	return v
 }
 
-// accept replaces the line with the result of selectedText. This corrects the line in which
-// go-prompt has inserted the selected proposal in its own way.
+// accept replaces the line with the result of selectedText. It thereby corrects the text that
+// go-prompt has inserted for the selected proposal.
 func (e *promptEditor) accept(b *prompt.Buffer) {
 	if e.completion.selected >= 0 {
 		text, cursor := e.completion.selectedText()

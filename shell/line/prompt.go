@@ -38,7 +38,7 @@ type promptEditor struct {
 	mu     sync.Mutex // guards the fields below; suggest and the edits lock it during Input
 	closed bool
 
-	// Keys that the user has typed, and orders and effects that are still pending.
+	// Typed keys, and orders for go-prompt, that have not been handled yet.
 	keys           keyBuffer
 	afterQuestion  keyBuffer // text that was typed before a question, saved until the question is answered
 	typedAheadRead bool      // whether the text that was typed before raw mode has been read
@@ -227,8 +227,8 @@ func (e *promptEditor) end() error {
 	return err
 }
 
-// requestExit makes Input return as soon as possible, with the reason x, if it is still reading r.
-// If r is nil, it does so for any line.
+// requestExit makes Input return as soon as possible, with the reason x, if Input is still reading
+// the line r. If r is nil, it may be reading any line.
 func (e *promptEditor) requestExit(r *reading, x *exit) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

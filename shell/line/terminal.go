@@ -83,8 +83,8 @@ func (t *terminal) restore() error {
 	return errors.Join(tty.UnlessGone(pasteErr), err)
 }
 
-// release restores the initial modes, so that raw can no longer change them. It does so even if the
-// terminal is not in raw mode, because a program may have changed the modes.
+// release restores the initial modes, and makes later calls of raw fail. It restores the modes even
+// if the terminal is not in raw mode, because a program may have changed them.
 func (t *terminal) release() error {
 	t.mu.Lock()
 	t.closed = true
@@ -109,9 +109,9 @@ func (t *terminal) wake() error {
 	return err
 }
 
-// wait waits for typed text and returns it. It returns an empty string after a call of wake, and
-// also after the timeout, in which case timedOut is true. timeout is in milliseconds; -1 means no
-// timeout. The error is ErrHungUp if the terminal is gone.
+// wait waits for typed text and returns it. It returns an empty string after a call of wake or
+// after the timeout; timedOut reports whether it was the timeout. timeout is in milliseconds; -1
+// means no timeout. The error is ErrHungUp if the terminal is gone.
 func (t *terminal) wait(timeout int) (typed string, timedOut bool, err error) {
 	fds := []unix.PollFd{
 		{Fd: int32(t.in.Fd()), Events: unix.POLLIN},

@@ -52,7 +52,8 @@ type promptWriter struct {
 	err           error // error of the last write
 }
 
-// A stage is one of the stages in which go-prompt draws a line and its menu.
+// A stage is a phase of a drawing: go-prompt draws the line, then the menu, and then a preview of
+// the selected entry.
 type stage int
 
 const (

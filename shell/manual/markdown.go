@@ -68,7 +68,7 @@ func readBlocks(lines []string) (blocks []block) {
 	return blocks
 }
 
-// block parses the block that begins with the given line, which is the next one.
+// block parses the next block. line is the first line of the block.
 func (r *reader) block(line string) block {
 	switch {
 	case headingLine().MatchString(line):
