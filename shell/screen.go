@@ -277,7 +277,8 @@ func (s *Shell) watchEvents(ctx context.Context) {
 			s.eventMu.Unlock()
 			s.screen.refresh() // the prompt shows the state of the connection
 		case text := <-s.cfg.Notices:
-			s.screen.complain(text)
+			// complain reports no error: nobody could read the report.
+			_ = tty.Quietly(func() error { s.screen.complain(text); return nil })
 		case <-ctx.Done():
 			return
 		}
