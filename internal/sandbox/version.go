@@ -16,8 +16,9 @@ type Version string
 const DefaultVersion Version = "3.8"
 
 // releaseLines lists ZooKeeper's release lines, oldest first, each with the release that a sandbox
-// imitates. For the release line 3.8, this is Debian's package of 3.8.0, which includes fixes of
-// later releases. It sends no event to a client without permission to read the znode.
+// imitates. For 3.8, this is Debian's package of 3.8.0, which includes fixes of later releases.
+// With one of these fixes, the server sends no event to a client without permission to read the
+// znode.
 var releaseLines = []struct {
 	line    Version
 	release string
@@ -51,9 +52,9 @@ func Versions() []Version {
 	return list
 }
 
-// index returns the position of v in releaseLines, or -1 if v is unknown, so that two versions can
-// be compared. For a product, it returns 0, the position of the oldest release line, because
-// products resemble that one.
+// index returns the position of v in releaseLines, so that callers can compare two versions. It
+// returns -1 for an unknown version. It returns 0 for a product, because the products behave like
+// the oldest release line.
 func (v Version) index() int {
 	if _, ok := v.product(); ok {
 		return 0
@@ -66,7 +67,8 @@ func (v Version) index() int {
 	return -1
 }
 
-// A trait is a difference between ZooKeeper versions other than their sets of opcodes.
+// A trait is a behavior that some versions of ZooKeeper have and others do not. Support for an
+// opcode is not a trait; see opSince.
 type trait int
 
 const (
@@ -100,8 +102,8 @@ var opSince = map[int32]Version{
 // has reports whether servers of version v have the trait t.
 func (v Version) has(t trait) bool { return v.index() >= since[t].index() }
 
-// knows reports whether servers of version v know an opcode as a request, or as an operation in a
-// multi.
+// knows reports whether servers of version v support requests, or operations in a multi, with the
+// opcode op.
 func (v Version) knows(op int32) bool {
 	if p, ok := v.product(); ok {
 		return p.knows(op)

@@ -72,9 +72,9 @@ func (w *watchTable) remove(path string, c *conn, modes watchModes) bool {
 }
 
 // check executes a checkWatches request for watches on path with one of the modes. Like ZooKeeper,
-// it returns codeOK if any client has such a watch, not only the one that sent the request. If the
-// path does not begin with "/", it returns codeMarshalling, which is a side effect of ZooKeeper's
-// search.
+// it returns codeOK if any client has such a watch, even if the client that sent the request has
+// none. If path does not begin with "/", ZooKeeper's search may fail, so check returns
+// codeMarshalling.
 func (w *watchTable) check(path string, modes watchModes) code {
 	watched := false
 	for _, m := range w.paths[path] {
@@ -183,8 +183,8 @@ func (v Version) removal(typ int32) removal {
 	case v.has(persistentTypes):
 	case typ > 3:
 		return removal{}
-	// This version has no watch types for single modes: a type selects the watches of all modes in
-	// its tables.
+	// In this version, a request cannot select the watches of a single mode, so it selects all
+	// modes.
 	default:
 		r.modes = anyMode
 	}
@@ -192,9 +192,10 @@ func (v Version) removal(typ int32) removal {
 }
 
 // restore registers a client's watches again after a reconnect. since is the last zxid that the
-// client has seen. lists contains the paths of data, exists, child, persistent and recursive
-// watches. If a later change would have fired a watch, restore sends the event at once instead. As
-// in ZooKeeper, it sends the event even if the client may not read the node.
+// client has seen. lists contains one list of paths for each kind of watch: data, exists, child,
+// persistent and recursive. If a change after since would have fired a one-shot watch, restore
+// sends the event and does not register the watch. As in ZooKeeper, the client receives
+// this event even if it may not read the node.
 func (t *tree) restore(c *conn, since int64, lists [5][]string) {
 	for kind, paths := range lists {
 		for _, p := range paths {

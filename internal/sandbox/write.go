@@ -183,9 +183,9 @@ func (b *batch) create(r *request) (txn, code) {
 		return txn{}, err
 	}
 	x := txn{op: jute.OpCreate, path: path, data: bytes.Clone(r.data), acl: list, creates: parent.creates + 1}
-	// The type of the node depends on the opcode. Opcodes 19 (createContainer) and 21 (createTTL)
-	// determine it, whatever the mode. With opcodes 1 and 15, the mode determines it, but the mode
-	// for a container creates a plain node.
+	// The requests createContainer and createTTL determine the type of the node, whatever their
+	// mode. In the other create requests, the mode determines the type, except that the mode for a
+	// container creates a plain node.
 	switch {
 	case r.op == jute.OpCreateContainer:
 		x.owner = ownerContainer
@@ -202,8 +202,7 @@ func (b *batch) create(r *request) (txn, code) {
 }
 
 // checkMode checks the mode and the time to live in a create request. It rejects a createTTL
-// request (opcode 21) with a mode that has no time to live, because some of these requests crash
-// ZooKeeper.
+// request whose mode has no time to live, because ZooKeeper crashes on some of these requests.
 func (b *batch) checkMode(r *request) code {
 	switch {
 	case r.flags < modePersistent || r.flags > modeTTLSequential, r.flags < modeTTL && r.op == jute.OpCreateTTL:
@@ -288,8 +287,8 @@ func (b *batch) setACL(r *request) (txn, code) {
 }
 
 // apply executes an operation that has passed its checks, and encodes the reply to a request with
-// opcode op. The Stat of a new node is encoded before the quotas are updated, because the node
-// may contain the counters of the quota that applies to it.
+// opcode op. It encodes the Stat of a new node before it updates the quota counters, because the
+// new node itself may contain these counters.
 func (t *tree) apply(e *jute.Encoder, op int32, x *txn, zxid, now int64) {
 	n := t.nodes[x.path]
 	switch x.op {

@@ -103,9 +103,9 @@ func (a *effectiveSettings) readProperties(name string, data []byte) error {
 	return nil
 }
 
-// meansTLS reports whether a property shows that the user wants TLS. Properties for servers do not,
-// and neither do passwords and types of stores, which have no meaning without the location of a
-// store.
+// meansTLS reports whether a property shows that the user wants TLS. Properties of servers do not
+// show it. Neither do the password and the type of a store, because they have no meaning without
+// the location of the store.
 func meansTLS(key string) bool {
 	switch strings.TrimPrefix(key, "zookeeper.ssl.") {
 	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol", "enabledProtocols", "ciphersuites":
@@ -136,8 +136,8 @@ func suggestion(key string) string {
 }
 
 // readBool parses true or false, in upper or lower case, and stores the result in *to. Any other
-// word is an error. Java reads it as false, so a typing error there can silently disable
-// protection.
+// word is an error. Java reads such a word as false, so a typo could silently disable a security
+// check.
 func readBool(v string, to *bool) error {
 	switch {
 	case strings.EqualFold(v, "true"):
@@ -150,7 +150,7 @@ func readBool(v string, to *bool) error {
 	return nil
 }
 
-// readNegated parses a boolean property that means the opposite of the field in *to.
+// readNegated parses a boolean property, and stores the opposite of its value in *to.
 func readNegated(v string, to *bool) error {
 	err := readBool(v, to)
 	if err == nil {

@@ -25,7 +25,7 @@ func (e *Error) Error() string { return e.Problem }
 // Unwrap returns the underlying error, or nil if zksh itself found the problem.
 func (e *Error) Unwrap() error { return e.cause }
 
-// The TLS alerts (RFC 8446) for which alertMessage has an explanation.
+// The TLS alerts (RFC 8446) that alertMessage explains.
 const (
 	handshakeFailure       tls.AlertError = 40
 	badCertificate         tls.AlertError = 42
@@ -109,8 +109,8 @@ func (c *Conn) alertMessage(a tls.AlertError) string {
 
 func alertText(a tls.AlertError) string { return strings.TrimPrefix(a.Error(), "tls: ") }
 
-// alert returns the TLS alert of the server that an error contains. crypto/tls wraps the alert in
-// an unexported type, so alert recognizes it by its text.
+// alert returns the TLS alert from the server that caused err. It returns false if err has another
+// cause. crypto/tls wraps the alert in an unexported type, so alert recognizes it by its text.
 func alert(err error) (tls.AlertError, bool) {
 	op, ok := errors.AsType[*net.OpError](err)
 	if !ok || op.Op != "remote error" {

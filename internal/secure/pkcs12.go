@@ -40,8 +40,9 @@ const maxRounds = 3_000_000
 const maxDepth = 32
 
 // boundRounds returns an error if it would take too long to derive the keys of a file. left points
-// to the number of hash iterations that are still allowed. An octet string may be a salt, so
-// boundRounds assumes that every integer after one is a number of iterations.
+// to the number of hash iterations that are still allowed. In the file, each number of iterations
+// directly follows a salt, which is an octet string. So boundRounds counts every integer that
+// directly follows an octet string.
 func boundRounds(der []byte, left *int, depth int) error {
 	if depth > maxDepth {
 		return errors.New("the elements of the PKCS12 store are nested too deeply")

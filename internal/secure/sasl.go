@@ -64,8 +64,8 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	return nil
 }
 
-// ErrRefused means that the server rejected a token. The function that is passed to Authenticate
-// returns an error that wraps it.
+// ErrRefused means that the server rejected a token. The function send of Authenticate then returns
+// an error that wraps ErrRefused.
 var ErrRefused = errors.New("refused")
 
 // respond returns the response to the server's challenge, and the proof that the server must then
@@ -86,7 +86,7 @@ func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err erro
 	return answer, proof, nil
 }
 
-// digests returns the values by which the client and the server prove to each other that they
+// digests returns the hashes with which the client and the server prove to each other that they
 // know the password.
 func (s *SASL) digests(realm, nonce, cnonce, uri string) (response, proof string) {
 	start := md5.Sum([]byte(latin1(s.user) + ":" + latin1(realm) + ":" + latin1(s.password)))

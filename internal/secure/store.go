@@ -55,9 +55,9 @@ func readStore(data []byte, password string) (entries, error) {
 	return readPKCS12(data, password)
 }
 
-// readPEM reads the certificates and the first private key of a PEM file, in any order. It
-// returns each certificate both as part of the chain and as trusted, because the file may be a
-// key store or a trust store.
+// readPEM reads the certificates and the first private key of a PEM file, in any order. The file
+// may be a key store or a trust store, so readPEM adds each certificate to both lists, chain and
+// trusted.
 func readPEM(data []byte, password string) (entries, error) {
 	var e entries
 	for {

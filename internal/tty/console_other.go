@@ -8,6 +8,6 @@ import "os"
 // sequences by default.
 func TakeEscapes(*os.File) error { return nil }
 
-// AwaitKey returns at once. Only on a Windows console must the caller wait for a key before it
-// reads, because nothing may be printed there during a read.
+// AwaitKey returns at once. On a Windows console, it waits for a key, because zksh must not print
+// anything there during a read.
 func AwaitKey(*os.File) error { return nil }

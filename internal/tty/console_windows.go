@@ -39,17 +39,18 @@ type inputRecord struct {
 
 const keyEvent = 1
 
-// startsLine reports whether an event of a Windows console may begin a typed line. Every key
-// press may, except for Shift, Ctrl, Alt, a lock key or a Windows key. An event of the Alt key
-// may only if it enters a character that was composed while Alt was held.
+// startsLine reports whether an event of a Windows console may begin a typed line. A press of any
+// key may begin a line, except for Shift, Ctrl, Alt, a lock key or a Windows key. An event of the
+// Alt key may begin a line only if it enters a character, which the user composed while holding
+// Alt.
 func (r *inputRecord) startsLine() bool {
 	modifiers := []uint16{0x10, 0x11, 0x12, 0x14, 0x5b, 0x5c, 0x90, 0x91}
 	return r.kind == keyEvent && (r.char != 0 && r.key == 0x12 || r.down != 0 && !slices.Contains(modifiers, r.key))
 }
 
-// AwaitKey waits until the user presses a key at a Windows console, and does not consume the
-// key. The caller begins to read only after that, because nothing may be printed during a
-// read: the console remembers the position at which the read began.
+// AwaitKey waits until the user presses a key at a Windows console, and does not consume the key.
+// The caller starts its read after that, because zksh must not print anything during a read: the
+// console remembers the position at which the read began.
 func AwaitKey(f *os.File) error {
 	console := windows.Handle(f.Fd())
 	for {

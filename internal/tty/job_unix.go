@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunJob runs a program until it ends, and then restores the modes of the terminal.
-// exec.CommandContext must have created cmd.
+// RunJob runs a program until it ends, and then restores the modes of the terminal. cmd must come
+// from exec.CommandContext.
 //
 // If the job of zksh is in the foreground, the program joins that job, and receives the same
 // signals from keys such as Ctrl-C. Otherwise, the program becomes a separate job. When the context
-// ends, all processes of that job are terminated: by TERM at once, and by KILL after cmd.WaitDelay.
+// ends, RunJob terminates all processes of the separate job: with TERM at once, and with KILL after
+// cmd.WaitDelay.
 func RunJob(cmd *exec.Cmd) error {
 	ours := inForeground()
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
@@ -49,8 +50,8 @@ func ExitStatus(cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// EndedByKey reports whether a program was terminated by the signal of a key such as Ctrl-C. The
-// terminal sends such a signal to all processes of the foreground job.
+// EndedByKey reports whether a program was terminated by a signal that a key such as Ctrl-C sends.
+// The terminal sends such a signal to all processes of the foreground job.
 func EndedByKey(cmd *exec.Cmd) bool {
 	end, ok := waitStatus(cmd)
 	return ok && end.Signaled() && (end.Signal() == unix.SIGINT || end.Signal() == unix.SIGQUIT)

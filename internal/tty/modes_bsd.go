@@ -15,9 +15,9 @@ const (
 	setTermios = unix.TIOCSETA
 )
 
-// Quietly calls change, which may change the terminal even while another job is in the
-// foreground. Normally, the system would stop this process with the signal SIGTTOU. Quietly
-// makes the process ignore that signal from then on, because Go cannot undo this.
+// Quietly calls change, and lets it change the terminal even while another job is in the
+// foreground. Normally, the system would stop this process with the signal SIGTTOU. After a call of
+// Quietly, the process ignores SIGTTOU until it ends, because Go cannot undo signal.Ignore.
 func Quietly(change func() error) error {
 	signal.Ignore(syscall.SIGTTOU)
 	return change()

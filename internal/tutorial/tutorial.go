@@ -1,6 +1,7 @@
 // Package tutorial implements the tutorial command, which explains zksh to new users in ten
-// steps, on a sandbox. The user can type any line. A step is done when the state of the server,
-// or the command that the user typed, shows it.
+// steps, on a sandbox. The user can type any line. After each line, the tutorial decides from
+// the server's state, or from the command that the user typed, whether the current step is
+// done.
 //
 // Begin reading with Guide; the steps are in steps.go. partner.go contains Ben, a second
 // client that contends for a lock.

@@ -94,8 +94,8 @@ func (b *blocks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// truncatedError returns errSnappy if err means that the data ended within the length of a block.
-// Otherwise, it returns err unchanged.
+// truncatedError returns errSnappy if err means that the data ended in the middle of the length of
+// a block. Otherwise, it returns err unchanged.
 func truncatedError(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errSnappy
@@ -103,8 +103,8 @@ func truncatedError(err error) error {
 	return err
 }
 
-// maxRatio is an upper limit on the compression ratio of a block. The format can encode 64 bytes in
-// 3.
+// maxRatio is an upper limit on the compression ratio of a block. At best, snappy encodes 64 bytes
+// in 3 bytes.
 const maxRatio = 22
 
 // decodeBlock decompresses one snappy block. It uses the memory of dst if that is large enough.

@@ -20,9 +20,9 @@ func Unlock(*os.File) error { return nil }
 
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename renames the file from to the name to, and replaces an existing file with that name.
-// The third parameter is used only on Windows.
-func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
+// rename renames the file oldName to newName, and replaces an existing file newName. The third
+// parameter is used only on Windows.
+func rename(oldName, newName string, _ []byte) error { return os.Rename(oldName, newName) }
 
 // SyncDir does nothing. On systems such as Linux and macOS, it makes sure that the names in a
 // directory are on the disk.

@@ -41,9 +41,9 @@ func owner(info os.FileInfo) (uid uint32, other bool) {
 	return stat.Uid, int(stat.Uid) != os.Geteuid()
 }
 
-// rename renames the file from to the name to, and replaces an existing file with that name.
-// The third parameter is used only on Windows.
-func rename(from, to string, _ []byte) error { return os.Rename(from, to) }
+// rename renames the file oldName to newName, and replaces an existing file newName. The third
+// parameter is used only on Windows.
+func rename(oldName, newName string, _ []byte) error { return os.Rename(oldName, newName) }
 
 // SyncDir makes sure that the names of the files in a directory are on the disk. On Unix,
 // File.Sync guarantees this only for the contents of a file.

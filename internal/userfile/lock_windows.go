@@ -37,18 +37,19 @@ func Unlock(f *os.File) error {
 // who can read a file.
 func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
 
-// rename renames the file from to the name to. Windows cannot replace a file that another process
-// has open, such as a file that several shells share. In that case, rename overwrites the open file
-// with data, the new contents, so that the file is incomplete for a moment.
-func rename(from, to string, data []byte) error {
-	err := os.Rename(from, to)
+// rename renames the file oldName to newName, and replaces an existing file newName. Windows cannot
+// replace a file that another process has open, such as a file that several shells share. In that
+// case, rename overwrites the open file with data, the new contents, so that the file is incomplete
+// for a moment.
+func rename(oldName, newName string, data []byte) error {
+	err := os.Rename(oldName, newName)
 	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) && !errors.Is(err, windows.ERROR_SHARING_VIOLATION) {
 		return err
 	}
-	if err := os.WriteFile(to, data, 0o600); err != nil {
+	if err := os.WriteFile(newName, data, 0o600); err != nil {
 		return err
 	}
-	return os.Remove(from)
+	return os.Remove(oldName)
 }
 
 // SyncDir does nothing. On Unix, it makes sure that the names in a directory are on the disk; on

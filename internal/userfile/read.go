@@ -15,8 +15,8 @@ const (
 )
 
 // OpenToRead opens a file for reading. If the file is a FIFO, it waits up to three seconds for
-// another program to open the FIFO for writing. With process substitution, the writer already
-// exists.
+// another program to open the FIFO for writing. This is enough for process substitution, where the
+// shell has already started the writer.
 func OpenToRead(name string) (*os.File, error) {
 	return openPatiently(name, "writing", "writer", openPatience, func() (*os.File, error) { return os.Open(name) })
 }
@@ -27,8 +27,8 @@ func OpenToWrite(name string, flag int, mode os.FileMode) (*os.File, error) {
 	return openPatiently(name, "reading", "reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
 }
 
-// openPatiently opens a file by calling open. If the file is a FIFO, it waits until another program
-// opens the other end, and fails when patience has passed. use and program are words for the error
+// openPatiently opens a file by calling open. If the file is a FIFO, it waits for another program
+// to open the other end, but no longer than patience. use and program are words for the error
 // message.
 func openPatiently(name, use, program string, patience time.Duration, open func() (*os.File, error)) (*os.File, error) {
 	if info, err := os.Stat(name); err != nil || info.Mode().Type() != os.ModeNamedPipe {
@@ -68,8 +68,8 @@ func ReadSmallFile(name string, maxSize int64) ([]byte, error) {
 	return ReadSmall(f, maxSize)
 }
 
-// ReadSmall reads an open file of at most maxSize bytes. It fails if a pipe or a device does not
-// end within half a minute.
+// ReadSmall reads an open file of at most maxSize bytes. If the file is a pipe or a device, it
+// fails unless the end of the data comes within half a minute.
 func ReadSmall(f *os.File, maxSize int64) ([]byte, error) { return readSmall(f, maxSize, readPatience) }
 
 func readSmall(f *os.File, maxSize int64, patience time.Duration) ([]byte, error) {

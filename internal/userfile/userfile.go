@@ -102,8 +102,8 @@ func checkOwner(path string, info os.FileInfo) error {
 	return nil
 }
 
-// Limits for LockSoon. Every holder releases the lock after a moment. If it does not, it is
-// probably suspended, and this shell must not wait for it.
+// Limits for LockSoon. Normally, a process holds the lock only for a moment. A process that holds
+// it for longer is probably suspended, and this shell must not wait for it.
 const (
 	lockPatience = 3 * time.Second
 	lockRetry    = 2 * time.Millisecond

@@ -8,10 +8,10 @@ import (
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
-// await returns the link's connection, and waits for one if there is none. It gives up when all
-// servers in the list have been tried in vain or, if patient is true, only when ctx ends. It also
-// fails if a new session begins, so that no request that was made for one session runs in the next.
-// path is the path that errors contain.
+// await returns the link's connection, and waits for one if there is none. If patient is true, it
+// waits until ctx ends. Otherwise, it fails when all servers in the list have been tried in vain.
+// It also fails if a new session begins, because the caller's request was made for the old session.
+// path is the path for error messages.
 func (l *link) await(ctx context.Context, path string, patient bool) (*wire.Conn, error) {
 	now := l.wire.Status()
 	return l.awaitFrom(ctx, now, now.Epoch, path, patient)
@@ -29,7 +29,7 @@ func (l *link) awaitFrom(ctx context.Context, now wire.Status, epoch wire.Epoch,
 		l.awaiting.Add(1)
 		defer l.awaiting.Add(-1)
 		l.wire.Expedite()
-		// After the loss of an earlier connection, wait for a server to come back.
+		// If there was a connection before, wait up to now.Patience for a server to come back.
 		if once && !now.LastSent.IsZero() {
 			timer := time.NewTimer(now.Patience)
 			defer timer.Stop()

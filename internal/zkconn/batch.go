@@ -39,8 +39,8 @@ func (b *batch[T]) Ready() bool { return len(b.call.done) > 0 }
 // Slowed reports whether the server throttled a request of this batch at least once.
 func (b *batch[T]) Slowed() bool { return b.slowed }
 
-// read decodes r, the answer to the request with index i, with the help of a, and returns the
-// result. If failure is not nil, there is no answer, and read returns failure.
+// read uses a to decode r, the answer to the request with index i, and returns the result. If
+// failure is not nil, there is no answer, and read returns failure.
 func (b *batch[T]) read(a *answer, i int, r *reply, failure error) (v T, err error) {
 	switch {
 	case failure != nil:
@@ -92,8 +92,9 @@ type Pending[T any] struct{ batch[T] }
 // Unknown.
 func (p *Pending[T]) Outcome() Outcome { return p.fate.of(p.op.size()) }
 
-// Answered reports whether Wait returned an answer to this request itself: a value, the server's
-// refusal, or the error for a request that is too large.
+// Answered reports whether Wait returned a value, the server's refusal of this request, or the
+// error for a request that is too large. It is false if Wait failed for another reason, such as a
+// lost connection or the Fence.
 func (p *Pending[T]) Answered() bool { return p.answered }
 
 // Wait waits for the answer and returns the result. If ctx ends first, the error says whether the

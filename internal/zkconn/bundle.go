@@ -28,8 +28,8 @@ type partAnswer struct {
 	events  int  // number of events received before the answer
 }
 
-// partOf returns a part for the operation o. o.changes must not be nil, which means that a multi
-// can contain the operation.
+// partOf returns a part for the operation o. A multi must be able to contain the operation, which
+// means that o.changes is not nil.
 func partOf[T any](o Op[T]) *part {
 	return &part{
 		alone:  reread(o, func(a *answer) *answer { return a }),
@@ -57,7 +57,7 @@ func (p *part) end(result partAnswer) {
 
 // bundle returns an operation that carries out all parts or none, as one multi. Its result contains
 // one answer for each part. If the server rejects one of the parts, the error is an *UndoneError.
-// The operation has the same effect on the link's records as the single parts.
+// The operation updates the link's records as if each part had been sent alone.
 func bundle(parts []*part) Op[[]*answer] {
 	var all []Change
 	for _, p := range parts {
@@ -98,8 +98,8 @@ func splitAnswer(a *answer, parts []*part) []*answer {
 			}
 			switch _, err := c.result(a, code); {
 			case errors.Is(err, runtimeInconsistency):
-				// RuntimeInconsistency means that another part failed. Return this error only if
-				// the error of that part is not found.
+				// RuntimeInconsistency means that another part failed. Save this error in case the
+				// loop does not find that part.
 				a.err = cmp.Or(a.err, err)
 			case err != nil:
 				a.err = &UndoneError{i, err}

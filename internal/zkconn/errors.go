@@ -128,9 +128,10 @@ func (e *LostError) Unwrap() []error { return []error{ConnectionLoss, e.Cause} }
 type NoServerError struct {
 	Attempts []wire.Attempt // failed attempts to connect, in order, one for each address
 
-	// Final means that all later requests fail with the same error, even if a server comes back, so
-	// that no request runs after others were skipped. It is set only with Config.WaitOnce: if no
-	// server was ever reached, or after a request has waited in vain for the session timeout.
+	// Final means that all later requests fail with the same error, even if a server comes back.
+	// Otherwise, zksh could send a request after it has skipped earlier ones. Final is set only
+	// with Config.WaitOnce: if no server was ever reached, or if a request has waited in vain for
+	// the session timeout.
 	Final  bool
 	Waited time.Duration // time spent waiting for a server to come back; 0 if none was ever reached
 }
@@ -241,15 +242,15 @@ var refusals = map[Code]struct {
 	requestTooLarge:         {"TooLarge", "The request is too large: ", nil},
 }
 
-// inconclusive is the set of codes after which it is unknown whether a request took effect. It does
-// not apply to the codes of the single operations in the answer to a multi, because ZooKeeper has
-// then rolled back the multi.
+// inconclusive is the set of codes after which it is unknown whether a request took effect. The set
+// does not apply to the codes of single operations in the answer to a multi. There, any error means
+// that ZooKeeper has rolled back the whole multi.
 var inconclusive = map[Code]bool{
 	systemError: true, runtimeInconsistency: true, dataInconsistency: true, ConnectionLoss: true,
 	operationTimeout: true, apiError: true, requestTimeout: true,
 }
 
-// names contains the one-word names of codes whose name in refusals is a sentence.
+// names contains one-word names for the codes whose name in refusals is a sentence.
 var names = map[Code]string{
 	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", SessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
 	LocalSession: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", sessionNoAuth: "SessionClosedRequireSaslAuth",

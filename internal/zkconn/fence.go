@@ -19,7 +19,8 @@ type Fence interface {
 	// failed. code is NoNode if the znode does not exist, or NoAuth if it is unreadable.
 	// Refused must not wait for a server.
 	Refused(at Ensemble, node string, code Code) error
-	// For returns the Fence for the writes of s, which is another session of this program.
+	// For returns a Fence for s, a second session of this program. It makes the writes through s
+	// depend on the same znodes.
 	For(s *Session) Fence
 }
 
@@ -61,8 +62,8 @@ type guard struct {
 // currentGuard returns the guard for writes through s. If s has no Fence, the guard has no nodes.
 func currentGuard(ctx context.Context, s Sender, l *link) (g guard, err error) {
 	if g.fence, g.at = s.fencedBy(), (Ensemble{l}); g.fence != nil {
-		// If a new session begins now, the sender's connection is already closed, so no write is
-		// sent.
+		// If a new session has just begun, Nodes is called for that session. But the sender's
+		// connection belongs to the old session and is closed, so no write is sent.
 		g.nodes, err = g.fence.Nodes(untripped(ctx), g.at.Epoch())
 	}
 	return g, err

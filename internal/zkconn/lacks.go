@@ -20,9 +20,9 @@ import (
 // because the ensemble may be restarting. zksh never repeats a write to find that out, because
 // the write may have taken effect. It sends a harmless request of the same kind instead.
 
-// A hangUp is the cause of the error of a failed trial, which is a request that the server may not
-// support. The server closed the connection because of the request. Or it answered only pings, so
-// that zksh closed the connection.
+// A hangUp wraps the error of a failed trial, which is a request that the server may not support.
+// Either the server closed the connection because of the trial, or zksh closed it because the
+// server answered only pings.
 type hangUp struct {
 	l     *link
 	op    int32  // opcode of the trial

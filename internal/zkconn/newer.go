@@ -39,7 +39,7 @@ func hint(code Code, op int32) string {
 	switch {
 	case code == marshallingError && op == jute.OpAddWatch:
 		return "the server uses WatchManagerOptimized, which does not support persistent watches"
-	// Servers reject a multi that contains an unknown create with marshallingError.
+	// A create that the server does not know makes a multi fail with marshallingError.
 	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL):
 	case code != Unimplemented || !known:
 		return ""

@@ -56,7 +56,7 @@ func (o *Op[T]) frame(e *jute.Encoder, root chroot) {
 	binary.BigEndian.PutUint32(e.B[start:], uint32(len(e.B)-start-4))
 }
 
-// size returns the number of changes for the Outcome of o: 1 unless o is a multi.
+// size returns the number of changes that the Outcome of o counts: 1 unless o is a multi.
 func (o *Op[T]) size() int { return max(1, len(o.changes)) }
 
 // destroys returns the number of changes of o that delete a znode, or replace its data or ACL.
@@ -95,8 +95,8 @@ func destroys(code int32) bool {
 	return code == jute.OpDelete || code == jute.OpSetData || code == jute.OpSetACL
 }
 
-// trialOp returns an opcode newer than ZooKeeper 3.4: that of the operation or of one of its
-// changes. It returns 0 if all of them are older.
+// trialOp returns the opcode of the first change of o that ZooKeeper 3.4 does not support, or of o
+// itself if it has no changes. It returns 0 if ZooKeeper 3.4 supports all of o.
 func (o *Op[T]) trialOp() int32 {
 	newest := o.newest().code
 	if _, is := newer[newest]; is {

@@ -50,7 +50,7 @@ func Join(path, name string) string { return strings.TrimSuffix(path, "/") + "/"
 // if there is no chroot.
 type chroot string
 
-// server converts a path as the user writes it to the server's path, by adding the chroot.
+// server adds the chroot to a path that the user wrote, and returns the path on the server.
 func (c chroot) server(path string) string {
 	if path == "/" && c != "" {
 		return string(c)
@@ -58,8 +58,8 @@ func (c chroot) server(path string) string {
 	return string(c) + path
 }
 
-// client converts a server's path to a path as the user writes it, by removing the chroot. A path
-// outside the chroot is returned unchanged.
+// client removes the chroot from a path on the server, and returns the path that the user sees. It
+// returns a path outside the chroot unchanged.
 func (c chroot) client(path string) string {
 	switch {
 	case c == "" || !c.holds(path):
@@ -70,7 +70,8 @@ func (c chroot) client(path string) string {
 	return path[len(c):]
 }
 
-// clients converts each of the server's paths in place, as client does, and returns the slice.
+// clients replaces each path on the server with the path that client returns for it. It changes and
+// returns the given slice.
 func (c chroot) clients(paths []string) []string {
 	for i, p := range paths {
 		paths[i] = c.client(p)

@@ -36,8 +36,8 @@ var _ interface {
 	zklock.ContainerCreator
 } = (*Pinned)(nil)
 
-// An Ensemble is the ensemble that a Session is connected to until the next call of Connect.
-// After Connect, the Session's Ensemble is a different value, even if the servers are the same.
+// An Ensemble is the ensemble that a Session is connected to. Each call of Connect gives the
+// Session a new Ensemble value, even if the servers are the same.
 type Ensemble struct{ l *link }
 
 // Ensemble returns the current ensemble.
@@ -222,9 +222,9 @@ func (p *Pinned) Version(ctx context.Context) (wire.Version, error) {
 	return to.Version(ctx)
 }
 
-// Masked reports whether the server has hidden the password hash of the ACL entry a. It does so
-// for clients without admin permission on the znode. If such an entry were written to an ACL, it
-// would match no client.
+// Masked reports whether the server has hidden the password hash of the ACL entry a, because the
+// client has no admin permission on the znode. If such an entry were written to an ACL, it would
+// match no client.
 func Masked(a zk.ACL) bool { return a.Scheme == "digest" && strings.HasSuffix(a.ID, ":x") }
 
 // Sync waits until the server has caught up with the leader.
@@ -258,15 +258,16 @@ func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 	}
 }
 
-// Guard makes the session leave a server that stops answering, until release is called. The holder
-// of a lock needs this, because it must release the lock in time. zksh notices a silent server only
-// while a request or a ping is unanswered, so the caller must send requests often. Leaving a server
-// is like a connection loss: Changed is closed, and requests in flight have an unknown outcome.
+// Guard guards the session until release is called: if the server stops answering, the session
+// leaves that server. The holder of a lock needs this, because it must release the lock in time.
+// zksh notices a silent server only while a request or a ping is unanswered, so the caller must
+// send requests often. Leaving a server is like a connection loss: Changed is closed, and requests
+// in flight have an unknown outcome.
 func (p *Pinned) Guard() (release func()) { return p.l.wire.Guard() }
 
-// State returns a snapshot of the session and its connection, see zklock.SessionState. The fields
-// Sent and Came are about requests that were answered before the given moment. EndsWithConnection
-// is known only after a call of CreateAndList or Standalone.
+// State returns a snapshot of the session and its connection; see zklock.SessionState. The fields
+// Sent and Came describe the latest request that was answered before the given moment.
+// EndsWithConnection is known only after a call of CreateAndList or Standalone.
 func (p *Pinned) State(moment time.Time) zklock.SessionState {
 	now := p.l.wire.Status()
 	st := zklock.SessionState{ID: p.id, Timeout: p.timeout, Changed: now.Changed}

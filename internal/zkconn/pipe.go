@@ -22,7 +22,7 @@ type Pipe struct {
 }
 
 // Pipe returns a Pipe on the current connection. If there is no connection, it waits for one. path
-// is the path that errors contain.
+// is the path for error messages.
 func (c Client) Pipe(ctx context.Context, path string) (*Pipe, error) {
 	to, err := c.connection(ctx, path)
 	if err != nil {

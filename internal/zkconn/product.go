@@ -10,11 +10,12 @@ import (
 )
 
 // ClickHouse Keeper ends each session together with its connection, and deletes the session's
-// ephemeral znodes. zksh recognizes it by the first line of its answer to srvr. It also recognizes
-// it by a znode that only Keeper has, if ZooKeeper's configuration znode does not exist.
+// ephemeral znodes. zksh recognizes Keeper by the first line of its answer to srvr. A server that
+// does not answer srvr counts as Keeper if it has Keeper's znode but not ZooKeeper's configuration
+// znode.
 const (
 	clickHouseKeeper = "ClickHouse Keeper"   // in the answer to srvr
-	keeperVersion    = "/keeper/api_version" // path of a znode that only Keeper has
+	keeperVersion    = "/keeper/api_version" // path of a znode that ZooKeeper does not have
 )
 
 // Standalone reports whether the current server is standalone, which means that its configuration

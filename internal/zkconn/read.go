@@ -162,9 +162,9 @@ func GetAllChildrenNumber(path string) Op[int] {
 	return request(jute.OpGetAllChildrenNumber, path, func(a *answer) int { return int(a.Int()) }, nil)
 }
 
-// GetEphemerals reads the paths of the session's ephemeral znodes that begin with prefix. It
-// returns them sorted. If there is a chroot, it drops the paths outside the chroot, which the
-// server sends for siblings whose names begin with the chroot's name.
+// GetEphemerals reads the paths of the session's ephemeral znodes that begin with prefix, and
+// returns them sorted. With a chroot such as /app, the server also returns paths outside the chroot
+// that begin with the same characters, such as /app2/a. GetEphemerals drops these paths.
 func GetEphemerals(prefix string) Op[[]string] {
 	return request(jute.OpGetEphemerals, prefix, func(a *answer) []string {
 		paths := slices.DeleteFunc(a.Strings(), func(p string) bool { return !a.root.holds(p) })
@@ -173,7 +173,8 @@ func GetEphemerals(prefix string) Op[[]string] {
 	}, nil)
 }
 
-// Identity is an identity that a session has because of a credential or of its client's address.
+// An Identity is one of a session's identities, which come from credentials and from the client's
+// address.
 type Identity struct {
 	Scheme string `json:"scheme"`
 	User   string `json:"user"`
@@ -196,8 +197,9 @@ func WhoAmI() Op[[]Identity] {
 	}
 }
 
-// Zxid reads the zxid of the latest transaction that the server has applied, or had applied a
-// moment ago. It sends an exists for the root of the ensemble, whatever the chroot.
+// Zxid reads the zxid of the latest transaction that the server has applied. The result may be
+// slightly out of date. The request is an exists for the root of the ensemble, even if there is a
+// chroot.
 func Zxid() Op[int64] {
 	o := reading(jute.OpExists, "/", func(a *answer) int64 { return a.zxid })
 	o.encode = func(e *jute.Encoder, _ chroot) { e.String("/"); e.Bool(false) }

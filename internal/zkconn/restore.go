@@ -37,10 +37,10 @@ func (l *link) setWatches(to target, zxid int64) []*wire.Request {
 		laterModes())
 }
 
-// watchRequests returns the requests that register watches again: those for which the function
-// selects returns true. op is the opcode of the requests: setWatches, or setWatches2, which
-// supports persistent watches and needs ZooKeeper 3.6. The function following may be nil.
-// Otherwise, it returns the requests that must come after these.
+// watchRequests returns the requests that register some of the watches again: those for which the
+// function selects returns true. op is the opcode of the requests: setWatches, or setWatches2,
+// which supports persistent watches and needs ZooKeeper 3.6. The function following returns the
+// requests that must be sent after these. It may be nil.
 func (l *link) watchRequests(to target, zxid int64, op int32, selects func(watchKey, watch) bool, following func() []*wire.Request) (requests []*wire.Request) {
 	var paths [watchKinds][]string
 	for at, w := range l.watches {

@@ -21,7 +21,7 @@ type target struct {
 // Session, a Pinned, an Epoch or a Transaction.
 type Sender interface {
 	// connection returns the connection on which to send requests, and waits for one if there is
-	// none. path is the path that errors contain.
+	// none. path is the path for error messages.
 	connection(ctx context.Context, path string) (target, error)
 	// fencedBy returns the Fence that writes depend on, or nil if there is none.
 	fencedBy() Fence
@@ -81,8 +81,8 @@ func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 		}
 	}
 	p := dispatch(ctx, to, o, g)
-	// Do not repeat a throttled request if later requests may be in flight. It would run after
-	// them, so the caller must decide about that.
+	// If later requests may be in flight, do not repeat a throttled request, because it would run
+	// after them. The caller decides whether to repeat it.
 	if trip != nil && !trip.Alone {
 		p.repeats = false
 	}
@@ -104,7 +104,7 @@ func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[
 	return p
 }
 
-// begin sends the operation o on the connection to, and returns without waiting for the answer.
+// begin sends the operation o to the target, and returns without waiting for the answer.
 func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := bind(ctx, to, o)
 	if p.repeats = true; o.err == nil {
@@ -113,8 +113,8 @@ func begin[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	return p
 }
 
-// send passes the calls to the connection, in the given order. A write while writes are disabled,
-// or a call that is too large, is not sent and ends with an error.
+// send passes the calls to the connection, in the given order. It does not send a call that is too
+// large, or a write if writes are disabled. Such a call ends with an error.
 func (to target) send(calls ...*call) {
 	requests := make([]*wire.Request, 0, len(calls))
 	for _, c := range calls {
@@ -129,15 +129,15 @@ func (to target) send(calls ...*call) {
 	to.Send(requests...)
 }
 
-// bind turns the operation o into a request for the connection to, but does not send it yet.
+// bind turns the operation o into a request for the target, but does not send it yet.
 func bind[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := &Pending[T]{batch[T]{op: o}}
 	p.call = newCall(ctx, to, &p.op)
 	return p
 }
 
-// newCall turns the operation o into a call for the connection to. If ctx ends before the call has
-// been sent, it is not sent any more.
+// newCall turns the operation o into a call for the target. If ctx ends before the call has been
+// sent, the call is not sent at all.
 func newCall[T any](ctx context.Context, to target, o *Op[T]) *call {
 	c := &call{to: to, path: o.path, write: o.write, done: make(chan reply, 1)}
 	c.Request = wire.Request{Context: ctx, Op: o.code, End: c.end}
@@ -241,8 +241,8 @@ func (c *call) received(r reply) (reply, error) {
 	return r, r.err
 }
 
-// end ends the call. It converts from, a Reply of package wire, to a reply, and sends that reply to
-// the channel done.
+// end ends the call. It converts the wire.Reply to a reply, and sends that reply to the channel
+// done.
 func (c *call) end(from wire.Reply) {
 	r := reply{Reply: from, cut: from.Err != nil}
 	switch cause := from.Err; {

@@ -294,9 +294,9 @@ func (s *Session) FourLetter(ctx context.Context, addr, command string) (string,
 // such as quotas.
 func (s *Session) Absolute() Client { return Client{s: s, absolute: true} }
 
-// ServerPath converts a path of the user to the server's path, by adding the chroot.
+// ServerPath adds the chroot to a path that the user wrote, and returns the path on the server.
 func (s *Session) ServerPath(path string) string { return s.current().root.server(path) }
 
-// ClientPath converts a server's path to a path of the user, by removing the chroot. It does not
-// change a path outside the chroot.
+// ClientPath removes the chroot from a path on the server, and returns the path that the user sees.
+// It returns a path outside the chroot unchanged.
 func (s *Session) ClientPath(path string) string { return s.current().root.client(path) }

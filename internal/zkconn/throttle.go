@@ -21,8 +21,8 @@ const (
 	maxPause   = time.Second
 )
 
-// pauses contains the length of the next pause before a throttled request is sent again. The pauses
-// grow from one to the next.
+// pauses contains the length of the next pause before a throttled request is sent again. Each pause
+// is twice as long as the previous one, up to maxPause.
 type pauses struct{ next time.Duration }
 
 // wait waits for the next pause, and reports whether to send the request again. It returns false if

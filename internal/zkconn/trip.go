@@ -53,8 +53,8 @@ func (t *Trip) begun() {
 	}
 }
 
-// holds returns the memory class of the request (type Held), which says whether its answer may be
-// skipped if memory is short.
+// holds returns the Held value of the request, which says whether zksh may skip the answer if
+// memory is short.
 func (t *Trip) holds() wire.Held {
 	if t.Alone {
 		return wire.HeldAlways

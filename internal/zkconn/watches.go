@@ -147,12 +147,12 @@ func channelWatcher(wake chan<- zk.EventType) watcher {
 	}
 }
 
-// drop makes the watch with the key at stop sending events to the channel wake. The watch itself
+// drop makes the watch with the given key stop sending events to the channel wake. The watch itself
 // stays on the server until it fires.
-func (w watchTable) drop(at watchKey, wake chan<- zk.EventType) {
-	if now, ok := w[at]; ok {
+func (w watchTable) drop(key watchKey, wake chan<- zk.EventType) {
+	if now, ok := w[key]; ok {
 		now.wakes = slices.DeleteFunc(now.wakes, func(c chan<- zk.EventType) bool { return c == wake })
-		w[at] = now
+		w[key] = now
 	}
 }
 
@@ -188,8 +188,8 @@ var removedEvents = map[watchKind]EventType{
 }
 
 // forgetWatches drops the watches of type t on path from the link's records. For each kind whose
-// events were shown to the user, it adds an event that reports the removal. The server has also
-// removed the watches with channels, so these receive an event, too.
+// events were shown to the user, it adds an event that reports the removal. It also sends an event
+// to the channels of the dropped watches, because the server has removed those watches, too.
 func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,10 +202,10 @@ func (l *link) forgetWatches(path string, t WatcherType, state KeeperState) {
 	}
 }
 
-// addMode records a persistent watch of the given kind on path. If there is a persistent watch of
-// the other mode on the path, servers before 3.9 replace it, and later servers keep both. zksh does
-// not distinguish these cases. After a reconnect, it registers both watches again in the same
-// order, with the same result.
+// addMode records a persistent watch of the given kind on path. If the path already has a
+// persistent watch of the other kind, servers before 3.9 replace it, and later servers keep both.
+// zksh records both in either case. After a reconnect, it registers both again in the same order,
+// with the same result.
 func (w watchTable) addMode(kind watchKind, path string) {
 	for _, k := range []watchKind{persistentWatch, recursiveWatch} {
 		if other, ok := w[watchKey{k, path}]; ok {

@@ -28,9 +28,9 @@ func (a *answers) add(sent, came time.Time, timeout time.Duration) {
 	*a = append(old, struct{ sent, came time.Time }{sent, came})
 }
 
-// AnsweredBy returns the send time of the latest recorded request that had been answered before the
-// given moment, and the latest time at which its answer can have arrived. If there is no such
-// request, it returns the send time of the connect request, and the moment itself.
+// AnsweredBy returns two times of the latest recorded request that had been answered before the
+// given moment: when the request was sent, and when its answer had arrived at the latest. If there
+// is no such request, it returns the send time of the connect request, and the moment itself.
 func (k *Conn) AnsweredBy(moment time.Time) (sent, came time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

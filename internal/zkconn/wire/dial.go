@@ -89,8 +89,8 @@ func (l *Link) attemptFailed(addr string, cause error) {
 func (l *Link) passFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// Waiting requests give up when passes increases. Increase it at most about once a second, even
-	// if the pauses between passes are shorter.
+	// Waiting requests give up when l.passes increases. So it must increase at most about once a
+	// second, even if the pauses between passes are shorter.
 	if now := time.Now(); now.Sub(l.counted) >= longPause-pauseJitter {
 		l.passes, l.counted = l.passes+1, now
 	}

@@ -20,10 +20,10 @@ import (
 // the server that the session has left (SessionMoved). So requests in flight to that server have
 // an unknown outcome, as after any connection loss.
 
-// Guard makes the Link leave a server that stops answering, until release is called. The Link
-// notices this only while a request or a ping is unanswered. Leaving a server is like a
-// connection loss: the next connection is to any server of the list, perhaps the same one, but
-// never to a read-only server.
+// Guard guards the Link until release is called: if the server stops answering, the Link leaves
+// that server. The Link notices this only while a request or a ping is unanswered. Leaving a server
+// is like a connection loss: the next connection is to any server of the list, perhaps the same
+// one, but never to a read-only server.
 func (l *Link) Guard() (release func()) {
 	l.guards.Add(1)
 	l.hosts.expedite()
@@ -34,11 +34,12 @@ func (l *Link) Guard() (release func()) {
 func (l *Link) Guarded() bool { return l.guards.Load() > 0 }
 
 // Limits on the grace period, which is the time after which an unanswered request or ping is
-// overdue. It is several usual round trips, and at least leastGrace, to allow for a busy server or
-// a garbage collection.
+// overdue. The grace period is several times the usual round-trip time, and at least leastGrace, to
+// allow for a busy server or a garbage collection.
 //
-// A lease is extended when 5/16 of the session timeout remains, and terminating a command takes 1/8
-// of it. Two of the longest grace periods and a few round trips must fit into the difference.
+// The holder of a lock extends its lease when 5/16 of the session timeout remains. Terminating the
+// holder's command takes 1/8 of the timeout. Two of the longest grace periods and a few round trips
+// must fit into the difference.
 const (
 	leastGrace  = 300 * time.Millisecond
 	extraGrace  = 200 * time.Millisecond
@@ -48,16 +49,16 @@ const (
 	sampleShare = 8  // a new sample has the weight 1/8 in the smoothed round-trip time
 )
 
-// grace returns how long a server may be silent before the Link connects to another one. After
-// that, the Link waits for the same time again before it moves the session to that server.
+// grace returns how long a server may be silent before the Link connects to another one. The Link
+// then waits for the same duration again before it moves the session to the other server.
 func (l *Link) grace(timeout time.Duration) time.Duration {
 	trips := graceTrips * time.Duration(l.rtt.Load())
 	return min(max(trips+extraGrace, leastGrace), timeout/gracePart)
 }
 
-// sample includes took, the duration of a round trip or of a silence, in the smoothed round-trip
-// time. As a result, the Link waits longer for a server that is often slow. If two goroutines call
-// sample at the same time, one of the values may be lost.
+// sample adds the duration of a round trip or of a silence to the smoothed round-trip time. As a
+// result, the Link waits longer for a server that is often slow. If two goroutines call sample at
+// the same time, one of the values may be lost.
 func (l *Link) sample(took time.Duration) {
 	usual := l.rtt.Load()
 	if usual == 0 {
@@ -80,8 +81,9 @@ func (e arrivalReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sending records when the server's silence begins, if no earlier request or ping is unanswered.
-// It must be called before a request or ping is counted as sent. The caller must hold mu.
+// sending records the beginning of the server's silence, unless an earlier request or ping is still
+// unanswered. It must be called before a request or ping is counted as sent. The caller must hold
+// mu.
 func (k *Conn) sending(now time.Time) {
 	if !k.waiting() {
 		k.silentSince = now
@@ -116,8 +118,8 @@ func (k *Conn) timeUntilOverdue() time.Duration {
 	return time.Until(k.silentSince.Add(k.l.grace(k.timeout)))
 }
 
-// silent reports whether an answer is overdue. If so, since is the time since which the server has
-// been silent.
+// silent reports whether an answer is overdue. If so, since is the time when the server's silence
+// began.
 func (k *Conn) silent() (since time.Time, overdue bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,8 +133,8 @@ func (k *Conn) silent() (since time.Time, overdue bool) {
 }
 
 // failover tries one server after another until data arrives on this connection, the session has
-// moved, or this connection is dead. It runs in the goroutine of the alarm, which ends at the
-// latest when the connection or a running attach ends.
+// moved, or this connection is dead. It runs in the goroutine of the alarm, which ends when the
+// connection has ended and no attach is running any more.
 func (k *Conn) failover() {
 	k.l.moving <- struct{}{}
 	defer func() { <-k.l.moving }()
@@ -168,9 +170,9 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 		return false
 	}
 	if addr == k.Server {
-		// A server that is only paused answers on neither connection. A new connection helps only
-		// if the network path is broken. Otherwise, it would lose the requests in flight, so wait
-		// longer.
+		// If the current server is only paused, it does not answer on a new connection either, and
+		// the requests in flight would be lost. A new connection helps only if the network path is
+		// broken. So wait longer.
 		grace = time.Until(since.Add(2 * k.timeout / gracePart))
 	}
 	k.pause(grace)
@@ -191,8 +193,9 @@ func (k *Conn) moveTo(addr string, since time.Time, grace time.Duration) bool {
 	return true
 }
 
-// freeze stops the sending of requests and returns true. If data has arrived after the time since,
-// or if the connection has ended, it does nothing and returns false.
+// freeze stops the sending of requests and returns true. since is the time when the server's
+// silence began. If data has arrived after that, or if the connection has ended, freeze does
+// nothing and returns false.
 func (k *Conn) freeze(since time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
