@@ -166,7 +166,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 					return err
 				}
 				if f.owned {
-					return t.lockForOwner(ctx, env, k, &f, args[0])
+					return t.lockForOwner(ctx, env, f.kindFor(k), &f, args[0])
 				}
 				if env.Mode == commands.OneShot && len(args) == 1 {
 					return commands.Misuse("zksh would exit immediately and release the lock; add the command to run under it: zksh %s PATH -- COMMAND", k.command)

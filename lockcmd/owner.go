@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -60,20 +61,27 @@ func validateOwner(name string) error {
 }
 
 // lockForOwner acquires a lock for an owner.
-func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string) error {
-	if err := prepareRequest(ctx, env, k, f, path); err != nil {
+func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *lockFlags, dir string) error {
+	if err := prepareRequest(ctx, env, k, f, dir); err != nil {
 		return err
 	}
-	if o := t.find(env, path); o != nil && o.currentStatus().State != zklock.Lost {
-		return &commands.FinalError{Err: fmt.Errorf("this shell itself holds or waits for the lock %s, so %s would wait for this shell; run: unlock %s", path, f.owner, path)}
+	if o := t.find(env, dir); o != nil && o.currentStatus().State != zklock.Lost {
+		return &commands.FinalError{Err: fmt.Errorf("this shell itself holds or waits for the lock %s, so %s would wait for this shell; run: unlock %s", dir, f.owner, dir)}
 	}
-	note, err := queue.OwnerNote(f.owner, f.note)
+	note, err := queue.OwnerNote(f.owner, f.note, k.leases)
 	if err != nil {
 		return err
 	}
 	var status latestStatus
 	at := env.Session.Ensemble()
-	lock := zklock.NewOwned(conn{at}, path, f.owner, zklock.Options{Family: zklock.Family(f.family), Data: note, ACL: f.acl, Expire: f.expire.Value, Notify: status.set})
+	opt := zklock.Options{Family: zklock.Family(f.family), Data: note, ACL: f.acl, Expire: f.expire.Value, Notify: status.set}
+	lock := zklock.NewOwned(conn{at}, dir, f.owner, opt)
+	if k.leases > 0 {
+		if err := checkOtherLeases(ctx, env, dir, k.leases, ""); err != nil {
+			return &commands.FinalError{Err: err}
+		}
+		lock = zklock.NewOwnedLease(conn{at}, dir, f.owner, k.leases, opt)
+	}
 	a := newAttempt(ctx, k, func() {})
 	defer a.cancel(nil)
 	waiting := a.ctx
@@ -82,18 +90,26 @@ func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *
 		waiting, cancel = context.WithTimeoutCause(waiting, f.limit.Value, f.timeoutErr)
 		defer cancel()
 	}
-	end := showWait(env, path, status.get)
+	end := showWait(env, dir, status.get)
 	own, err := ownerAcquirer(lock, k.mode, f.try)(waiting)
 	end()
 	if err != nil {
 		removing, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
 		defer cancel()
 		if lock.Drain(removing) != nil {
-			env.Screen.Note("lock " + path + ": zksh is removing its place in the queue in the background")
+			env.Screen.Note("lock " + dir + ": zksh is removing its place in the queue in the background")
 		}
-		return ownerError(path, f.owner, err, acquireError(waiting, env, path, status.get().Ahead, a, f, err))
+		return ownerError(dir, f.owner, err, acquireError(waiting, env, dir, status.get().Ahead, a, f, err))
 	}
-	got := ownerLock{key{at, env.Session.ServerPath(path)}, path, f.owner, modeLabel(k, own.Mode), own.Nodes[0], own.Token}
+	if k.leases > 0 && !own.Before {
+		if err := checkOtherLeases(ctx, env, dir, k.leases, path.Base(own.Nodes[0])); err != nil {
+			releasing, cancel := forRelease(ctx)
+			defer cancel()
+			_, unlockErr := lock.Unlock(releasing)
+			return &commands.FinalError{Err: errors.Join(err, unlockErr)}
+		}
+	}
+	got := ownerLock{key{at, env.Session.ServerPath(dir)}, dir, f.owner, modeLabel(k, own.Mode), own.Nodes[0], own.Token}
 	t.recordOwner(got)
 	fence := t.fenceOfOwner(ctx, env, own)
 	if f.export {
@@ -103,7 +119,7 @@ func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *
 		return err
 	}
 	if env.Mode == commands.ByHand {
-		env.Screen.Note(fmt.Sprintf("%s holds the lock until you run: unlock --owner %s %s", f.owner, commands.Quote(f.owner), path))
+		env.Screen.Note(fmt.Sprintf("%s holds the lock until you run: unlock --owner %s %s", f.owner, commands.Quote(f.owner), dir))
 	}
 	return nil
 }
@@ -125,7 +141,7 @@ func ownerAcquirer(lock *zklock.Owned, mode zklock.Mode, try bool) func(context.
 // modeLabel returns the mode in which an owner holds a lock, as it is shown to users. The owner
 // may have acquired it with another command than k.
 func modeLabel(k kind, mode zklock.Mode) string {
-	if mode == k.mode {
+	if mode == k.mode || k.leases > 0 {
 		return k.label
 	}
 	return lockKinds[slices.IndexFunc(lockKinds, func(other kind) bool { return other.mode == mode })].label
@@ -225,7 +241,8 @@ func (t *Table) forgetOwner(k key, owner string) {
 	t.ownerLocks = slices.DeleteFunc(t.ownerLocks, func(o ownerLock) bool { return o.key == k && o.owner == owner })
 }
 
-// unlockForOwner releases the lock that an owner holds on path.
+// unlockForOwner releases the lock that an owner holds on path, and its lease of the semaphore
+// there.
 func (t *Table) unlockForOwner(ctx context.Context, env *commands.Env, owner, path string) error {
 	if err := errors.Join(validateOwner(owner), zkconn.ValidatePath(path, false)); err != nil {
 		return err
@@ -237,6 +254,11 @@ func (t *Table) unlockForOwner(ctx context.Context, env *commands.Env, owner, pa
 	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Timeout)
 	defer cancel()
 	released, err := zklock.NewOwned(conn{at}, path, owner, zklock.Options{}).Unlock(ctx)
+	if err == nil {
+		var lease bool
+		lease, err = zklock.NewOwnedLease(conn{at}, path, owner, 1, zklock.Options{}).Unlock(ctx) // the number of leases makes no difference here
+		released = released || lease
+	}
 	switch {
 	case errors.Is(err, zklock.ErrUnconfirmed):
 		return &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%s: %w; to release the lock of %s, run the same command again", path, err, owner)}

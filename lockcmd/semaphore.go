@@ -53,8 +53,6 @@ func (f *lockFlags) checkLeases() error {
 		return nil
 	case f.leases < 1:
 		return commands.Misuse("-c: invalid number of leases %d: must be at least 1", f.leases)
-	case f.owned:
-		return commands.Misuse("-c cannot be combined with --owner")
 	case f.family == string(zklock.Kazoo):
 		return commands.Misuse("-c cannot be combined with --as kazoo, because the znodes of kazoo's Semaphore have another layout: " +
 			"kazoo would not count the leases of zksh, and zksh would not count those of kazoo")
@@ -69,7 +67,7 @@ func (f *lockFlags) checkLeases() error {
 // another number of leases.
 func (o *shellLock) semaphoreAcquirer(s *zklock.Semaphore) func(context.Context, zklock.Mode, bool) (lease, error) {
 	return func(ctx context.Context, _ zklock.Mode, try bool) (lease, error) {
-		if err := o.checkOtherLeases(ctx, ""); err != nil {
+		if err := checkOtherLeases(ctx, o.env, o.path, o.kind.leases, ""); err != nil {
 			return nil, err
 		}
 		acquire := s.Acquire
@@ -80,7 +78,7 @@ func (o *shellLock) semaphoreAcquirer(s *zklock.Semaphore) func(context.Context,
 		if err != nil {
 			return nil, err
 		}
-		if err := o.checkOtherLeases(ctx, path.Base(l.Node())); err != nil {
+		if err := checkOtherLeases(ctx, o.env, o.path, o.kind.leases, path.Base(l.Node())); err != nil {
 			releasing, cancel := forRelease(ctx)
 			defer cancel()
 			return nil, errors.Join(err, l.Unlock(releasing))
@@ -89,17 +87,17 @@ func (o *shellLock) semaphoreAcquirer(s *zklock.Semaphore) func(context.Context,
 	}
 }
 
-// checkOtherLeases returns an error if clients of zksh hold leases under another number of
-// leases. own is the name of the znode of this shell's lease, or empty. Leases that are newer
-// than own do not count, because their owners have to check, too.
-func (o *shellLock) checkOtherLeases(ctx context.Context, own string) error {
-	q, err := o.readQueue(ctx)
+// checkOtherLeases returns an error if clients of zksh hold leases of the semaphore at dir under
+// another number of leases than the given one. own is the name of the znode of this shell's lease,
+// or empty. Leases that are newer than own do not count, because their owners have to check, too.
+func checkOtherLeases(ctx context.Context, env *commands.Env, dir string, leases int, own string) error {
+	q, err := readQueue(ctx, env, dir)
 	if err != nil {
 		return err
 	}
 	mine := q.Contender(own)
 	var others []string
-	for _, c := range q.OtherLeases(o.kind.leases) {
+	for _, c := range q.OtherLeases(leases) {
 		if mine == nil || c.Place < mine.Place {
 			others = append(others, fmt.Sprintf("%s uses -c %d", c, c.Leases))
 		}
@@ -108,13 +106,13 @@ func (o *shellLock) checkOtherLeases(ctx context.Context, own string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: -c %d does not match the leases that other clients hold: %s; use the same number, or wait until they have released their leases",
-		o.path, o.kind.leases, strings.Join(others, ", "))
+		dir, leases, strings.Join(others, ", "))
 }
 
-// readQueue reads the queue at the lock's path. It continues after a lost connection.
-func (o *shellLock) readQueue(ctx context.Context) (*queue.Queue, error) {
+// readQueue reads the queue at dir. It continues after a lost connection.
+func readQueue(ctx context.Context, env *commands.Env, dir string) (*queue.Queue, error) {
 	for {
-		q, err := queue.Read(ctx, ensemble{o.env.Session}, o.path)
+		q, err := queue.Read(ctx, ensemble{env.Session}, dir)
 		if !errors.Is(err, zkconn.ConnectionLoss) || ctx.Err() != nil {
 			return q, err
 		}
@@ -123,7 +121,7 @@ func (o *shellLock) readQueue(ctx context.Context) (*queue.Queue, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		if err := ready(ctx, o.env.Session); err != nil {
+		if err := ready(ctx, env.Session); err != nil {
 			return nil, err
 		}
 	}

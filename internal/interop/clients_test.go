@@ -120,7 +120,18 @@ func (p sessionPinner) Session(ctx context.Context) (zklock.Session, error) {
 func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, error) {
 	family, mode, _ := strings.Cut(kind, ".")
 	if mode, owned := strings.CutSuffix(mode, ownedSuffix); owned {
-		return o.acquireAsOwner(ctx, zklock.Family(family), mode, path)
+		return o.acquireAsOwner(ctx, mode, func(owner string) *zklock.Owned {
+			return zklock.NewOwned(sessionPinner{o.Session}, path, owner, zklock.Options{Family: zklock.Family(family), Notify: o.notify})
+		})
+	}
+	if number, owned := strings.CutPrefix(kind, "ownedleases:"); owned {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return 0, err
+		}
+		return o.acquireAsOwner(ctx, mode, func(owner string) *zklock.Owned {
+			return zklock.NewOwnedLease(sessionPinner{o.Session}, path, owner, n, zklock.Options{})
+		})
 	}
 	lease, err := o.method(kind, path)(ctx)
 	if err != nil {
@@ -133,9 +144,9 @@ func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, err
 // ownedSuffix ends the kinds of zksh's locks that belong to an owner. Each client is an owner.
 const ownedSuffix = "o"
 
-func (o *zkshClient) acquireAsOwner(ctx context.Context, family zklock.Family, mode, path string) (int64, error) {
+func (o *zkshClient) acquireAsOwner(ctx context.Context, mode string, lockOf func(owner string) *zklock.Owned) (int64, error) {
 	owner := fmt.Sprintf("owner %#x", o.Info().ID)
-	lock := zklock.NewOwned(sessionPinner{o.Session}, path, owner, zklock.Options{Family: family, Notify: o.notify})
+	lock := lockOf(owner)
 	take := lock.Lock
 	if mode == "s" {
 		take = lock.RLock

@@ -23,6 +23,9 @@ func testSemaphore(t *testing.T, d *drivers, addr string) {
 			for range 10 {
 				kinds = append(kinds, fmt.Sprint("C-leases:", n), fmt.Sprint("leases:", n))
 			}
+			for range 3 {
+				kinds = append(kinds, fmt.Sprint("ownedleases:", n))
+			}
 			path := fmt.Sprint("/semaphore-", n)
 			c := &leaseCounter{n: n, full: make(chan struct{})}
 			c.contendAll(t, d, addr, path, kinds)

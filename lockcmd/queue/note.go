@@ -54,10 +54,11 @@ func Note(text string, held []string, leases int) ([]byte, error) {
 	return json.Marshal(n)
 }
 
-// OwnerNote returns the data to store in a lock znode that belongs to an owner.
-func OwnerNote(owner, text string) ([]byte, error) {
+// OwnerNote returns the data to store in a lock znode that belongs to an owner. text and leases
+// have the same meaning as for Note.
+func OwnerNote(owner, text string, leases int) ([]byte, error) {
 	n := ownNote(text)
-	n.Owner = owner
+	n.Owner, n.Leases = owner, leases
 	return json.Marshal(n)
 }
 

@@ -76,7 +76,12 @@ func (o *Owned) TryRLock(ctx context.Context) (Ownership, error) {
 }
 
 // Drain is like [Lock.Drain].
-func (o *Owned) Drain(ctx context.Context) error { return o.l.Drain(ctx) }
+func (o *Owned) Drain(ctx context.Context) error {
+	if o.l.semaphore != nil {
+		return o.l.semaphore.Drain(ctx)
+	}
+	return o.l.Drain(ctx)
+}
 
 // errOwned ends an attempt, because the owner turned out to hold the lock already.
 var errOwned = errors.New("the owner already holds the lock")
@@ -86,6 +91,9 @@ func (o *Owned) acquire(ctx context.Context, mode Mode, wait bool) (Ownership, e
 		return Ownership{}, err
 	}
 	defer func() { <-o.l.turn }()
+	if o.l.semaphore != nil {
+		mode = Counted
+	}
 	o.l.created = nil
 	for {
 		e, err := o.l.joinQueue(ctx, mode, wait)

@@ -113,6 +113,9 @@ var errMutexLost = fmt.Errorf("the semaphore's mutex was lost: %w", errPlaceLost
 // attempt makes one attempt to acquire a lease. The entry is nil if it never existed. If attempt
 // fails, it deletes all znodes, in the background if they cannot be deleted at once.
 func (s *Semaphore) attempt(ctx context.Context, wait bool) (*entry, error) {
+	if err := s.checkNotOwned(ctx); err != nil {
+		return nil, err
+	}
 	mutex, err := s.takeMutex(ctx, wait)
 	if err != nil {
 		return nil, err
@@ -138,21 +141,29 @@ func (s *Semaphore) takeMutex(ctx context.Context, wait bool) (*Lease, error) {
 			return kept, nil
 		}
 	}
-	if wait {
+	switch {
+	case wait && s.leases.owner == "":
 		return s.mutex.Lock(ctx)
+	case wait:
+		return s.lockMutexUnless(ctx, s.waitUntilOwned)
 	}
 	mutex, err := s.mutex.TryLock(ctx)
 	if !errors.Is(err, ErrBusy) {
 		return mutex, err
 	}
-	// Another contender has the mutex, perhaps only for a moment.
+	return s.lockMutexUnless(ctx, s.waitUntilTaken) // another contender has the mutex, perhaps only for a moment
+}
+
+// lockMutexUnless waits for the mutex, but only until wait returns. It then returns the error of
+// wait.
+func (s *Semaphore) lockMutexUnless(ctx context.Context, wait func(context.Context) error) (*Lease, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	var counting sync.WaitGroup
-	counting.Go(func() { cancel(s.waitUntilTaken(ctx)) })
-	mutex, err = s.mutex.Lock(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() { cancel(wait(ctx)) })
+	mutex, err := s.mutex.Lock(ctx)
 	cancel(nil)
-	counting.Wait()
-	if why := context.Cause(ctx); err != nil && errors.Is(why, ErrBusy) {
+	waiting.Wait()
+	if why := context.Cause(ctx); err != nil && (errors.Is(why, ErrBusy) || errors.Is(why, errOwned)) {
 		err = why
 	}
 	return mutex, err
@@ -198,6 +209,9 @@ func (s *Semaphore) join(ctx context.Context, e *entry, mutex *Lease, wait bool)
 		return errMutexLost
 	}
 	children, err := e.createZnodes(underMutex)
+	if err == nil {
+		err = e.checkExpire(underMutex)
+	}
 	if err == nil {
 		err = e.waitForLease(underMutex, children, wait)
 	}
@@ -295,7 +309,10 @@ func (e *entry) isLease(children []string) (bool, error) {
 		return false, errPlaceLost
 	}
 	e.listed = true
-	return len(children) <= e.l.semaphore.n, nil
+	if len(e.l.permanentAmong(children)) > 0 {
+		return false, errOwned
+	}
+	return len(children) <= e.l.semaphore.n && !e.ownerAhead(children), nil
 }
 
 // notifyHolder reports to the owner that it waits for the first of the leases. children is the

@@ -1,0 +1,89 @@
+package zklock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// NewOwnedLease returns a lease, for an owner, of the semaphore with n leases on a path. The
+// semaphore is the same as that of [NewSemaphore]. It sends nothing to the server. All methods of
+// the result that acquire acquire the lease, in the mode Counted.
+func NewOwnedLease(conn Conn, path, owner string, n int, opt Options) *Owned {
+	l := NewSemaphore(conn, path, n, opt).leases
+	l.owner = ownerHash(owner)
+	return &Owned{l}
+}
+
+// checkNotOwned returns errOwned if the leases belong to an owner that already holds one.
+func (s *Semaphore) checkNotOwned(ctx context.Context) error {
+	if s.leases.owner == "" {
+		return nil
+	}
+	for {
+		session, err := s.leases.conn.Session(ctx)
+		if err != nil {
+			return err
+		}
+		err = newEntry(s.leases, session, Counted).checkNotOwned(ctx)
+		if err == nil || errors.Is(err, errOwned) || ctx.Err() != nil || !ended(session) {
+			return err
+		}
+	}
+}
+
+// waitUntilOwned waits until the owner of the leases holds one, and returns errOwned then. Another
+// process of the owner may have the mutex.
+func (s *Semaphore) waitUntilOwned(ctx context.Context) error {
+	for {
+		session, err := s.leases.conn.Session(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.waitUntilOwnedIn(ctx, session); err != nil && !ended(session) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// waitUntilOwnedIn is waitUntilOwned for one session. It returns nil after a change of the leases
+// that does not concern the owner.
+func (s *Semaphore) waitUntilOwnedIn(ctx context.Context, session Session) error {
+	wake := make(chan zk.EventType, 1)
+	defer session.Unwatch(s.leases.path, wake)
+	var children []string
+	err := retry(ctx, session, func() (err error) {
+		children, err = session.Children(ctx, s.leases.path, wake)
+		return err
+	})
+	var again <-chan time.Time
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		again = time.After(recheckInterval)
+	case err != nil:
+		return err
+	case len(s.leases.permanentAmong(children)) > 0:
+		return errOwned
+	}
+	select {
+	case <-wake:
+	case <-again:
+	case <-session.Ended():
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// ownerAhead reports whether another attempt of the same owner, which may be about to hold a
+// lease, is ahead of this entry.
+func (e *entry) ownerAhead(children []string) bool {
+	own, _ := ParseName(e.names[0])
+	return e.l.owner != "" && slices.ContainsFunc(children, func(name string) bool {
+		n, _ := ParseName(name)
+		return n.Owner == e.l.owner && n.Number < own.Number
+	})
+}
