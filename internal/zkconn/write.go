@@ -142,8 +142,9 @@ func (c Change) encode(e *jute.Encoder, root chroot) {
 	c.rest(e)
 }
 
-// readAnswer reads the server's answer to the change. It returns the server's path of the created
-// znode, or an empty string if the change does not create one.
+// readAnswer reads the server's answer to the change. For a create, it returns the path of the new
+// znode on the server, not relative to the chroot. For any other change, it returns an empty
+// string.
 func (c Change) readAnswer(a *answer) string {
 	switch {
 	case jute.Creates(c.code):
@@ -155,8 +156,8 @@ func (c Change) readAnswer(a *answer) string {
 }
 
 // recordEphemerals updates the link's record of the session's ephemeral znodes after a successful
-// change. made is the server's path of the created znode, or empty if the change created none. The
-// caller must hold mu.
+// change. made is the path of the created znode on the server, not relative to the chroot. It is
+// empty if the change created none. The caller must hold mu.
 func (c Change) recordEphemerals(l *link, root chroot, made string) {
 	switch {
 	case c.code == jute.OpDelete:
@@ -201,8 +202,8 @@ func changesFor[T any](list []T, toChange func(T) Change) []Change {
 	return changes
 }
 
-// changing returns the operation that carries out the changes, but without its function encode,
-// which alone and Multi add.
+// changing returns the operation that carries out the changes. The caller must set the function
+// encode of the operation.
 func changing(code int32, changes ...Change) Op[Written] {
 	o := Op[Written]{code: code, path: changes[0].path, write: jute.Writes(code), changes: changes}
 	for _, c := range changes {
@@ -226,10 +227,11 @@ func changing(code int32, changes ...Change) Op[Written] {
 	return o
 }
 
-// results reads the results of the changes from the answer a. For a create, the result is the
-// server's path of the new znode; for any other change, it is "". If a multi was rolled back,
-// results sets the error of the change that failed. In such an answer, the changes before the
-// failed one have the code OK, and those after it have RuntimeInconsistency.
+// results reads the results of the changes from the answer a. For a create, the result is the path
+// of the new znode on the server, not relative to the chroot. For any other change, it is "". If a
+// multi was rolled back, results sets a.err to the error of the change that failed. In such an
+// answer, the changes before the failed one have the code OK, and those after it have
+// RuntimeInconsistency.
 func results(a *answer, code int32, changes []Change) []string {
 	made := make([]string, len(changes))
 	for i, c := range changes {
@@ -250,9 +252,9 @@ func results(a *answer, code int32, changes []Change) []string {
 }
 
 // result reads the result of one change of a multi. The caller has already read the header of the
-// result, which contains op: the opcode, or opError. result returns the server's path of the
-// created znode, or the refusal of the change. The refusal has the code RuntimeInconsistency if
-// another change of the multi failed.
+// result. op is the opcode in the header, or opError. For a create, made is the path of the new
+// znode on the server. If the server rejected the change, err is the reason. It has the code
+// RuntimeInconsistency if another change of the multi failed.
 func (c Change) result(a *answer, op int32) (made string, err error) {
 	switch op {
 	case opError:

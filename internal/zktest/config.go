@@ -22,8 +22,9 @@ type config struct {
 	readOnly bool
 	secure   bool // whether the server also has a TLS port
 
-	// view returns a copy of other with the ports through which the member self must connect to it.
-	// If view is nil, self connects directly to other's own ports.
+	// view returns a copy of the member other with the ports that the member self must connect
+	// to, such as those of proxies. If view is nil, self connects directly to other's own
+	// ports.
 	view func(self, other member) member
 }
 

@@ -87,8 +87,8 @@ func childName(n, tail int) string {
 
 type endless struct {
 	mode string
-	// children is the encoded list of children that every znode has. It is empty if the method
-	// answer creates the list instead.
+	// children is the encoded list of children, which is the same for all znodes. In modes with
+	// longer replies, the method answer generates these replies instead.
 	children []byte
 }
 
@@ -127,8 +127,8 @@ func (s *endless) serveClient(c net.Conn) {
 	}
 }
 
-// answerFourLetter answers any four-letter command with the output of srvr. If err, the error of
-// reading the command, is not nil, it does nothing.
+// answerFourLetter answers any four-letter command with the output of srvr. err is the error from
+// reading the command. If err is not nil, answerFourLetter does nothing.
 func (s *endless) answerFourLetter(c net.Conn, err error) {
 	if err != nil {
 		return
@@ -151,8 +151,8 @@ func (s *endless) answerFourLetter(c net.Conn, err error) {
 }
 
 // answer replies to a request. It never builds a long reply in memory, because tests measure the
-// peak memory of programs that they start. The kernel never reports a lower peak for a program than
-// the test process had when it started the program.
+// peak memory of programs that they start. The peak that the kernel reports for a program is at
+// least the memory of the test process when it started the program.
 func (s *endless) answer(w *bufio.Writer, request []byte) error {
 	const most = 45 << 20 // length of most of the long replies, in bytes
 	d := jute.NewDecoder(request)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Ensemble starts an ensemble with the given number of members. It returns the servers once all
-// of them serve clients. The servers end with the test, like a server that Start starts.
+// Ensemble starts an ensemble with the given number of members. It returns the servers once all of
+// them serve clients. Like Start, it kills the servers when the test ends.
 func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	tb.Helper()
 	c := newConfig(opts)

@@ -139,7 +139,7 @@ func (in *instance) start() error {
 		return err
 	}
 	deadline := time.Now().Add(startLimit)
-	// The server opens its TLS port a little later than the other one.
+	// The server opens its TLS port a little later than its port without TLS.
 	for !serves(in.addr) || in.secure != "" && !listens(in.secure) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the server did not start serving within %s", startLimit)

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxFrame is the maximum length of a frame that the proxy recognizes, in bytes. No frame of
-	// ZooKeeper is that long. A four-letter command seems to be a longer frame, because its first
-	// bytes form a larger number.
+	// maxFrame is the maximum length of a frame that the proxy recognizes, in bytes.
+	// ZooKeeper's frames are shorter. The first bytes of a four-letter command, read as a
+	// length, form a larger number.
 	maxFrame = 64 << 20
 	// queueLength is the maximum number of delayed frames in each direction of a link.
 	queueLength = 4096
@@ -119,8 +119,8 @@ type chunk struct {
 	due    time.Time // earliest time at which the chunk may be forwarded
 }
 
-// forward copies data from src to dst. It drops the chunks for which accept returns false. It
-// starts two goroutines, which end when src is closed or the link is cut.
+// forward copies data from src to dst, without the chunks that accept rejects by returning false.
+// It starts two goroutines, which end when src is closed or the link is cut.
 func (l *link) forward(wg *sync.WaitGroup, src, dst *net.TCPConn, accept func(chunk) bool) {
 	queue := make(chan chunk, queueLength)
 	wg.Go(func() {

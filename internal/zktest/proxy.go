@@ -82,8 +82,9 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Reset changes how the proxy cuts connections that clients open from now on. It sends a TCP
-// reset to the client, as if the server had exited before it read all data.
+// Reset makes the proxy send a TCP reset to a client when it cuts the client's connection, as if
+// the server had exited before it read all data. It affects only connections that clients open
+// after the call.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,8 +202,8 @@ func (p *Proxy) Requests() []int32 {
 	return arrived
 }
 
-// Delay makes the proxy deliver each frame, in either direction, after the delay d. Frames do not
-// wait for each other, so the latency increases, but the bandwidth remains.
+// Delay makes the proxy deliver each frame, in either direction, after the delay d. The delays of
+// several frames overlap, so the bandwidth is not reduced.
 func (p *Proxy) Delay(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

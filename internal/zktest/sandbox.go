@@ -14,8 +14,8 @@ type Box struct {
 	addr string
 }
 
-// Sandbox starts a sandbox server, which ends with the test tb. Its tick and session timeouts are
-// those of a server that Start starts.
+// Sandbox starts a sandbox server, which ends with the test tb. It has the same tick and the same
+// limits of session timeouts as a server that Start returns.
 //
 // By default, it does not delete empty containers. The default of MinTimeout is 500 ms even for
 // products such as ClickHouse. Their actual minimum of 10 s would make tests slow.

@@ -19,14 +19,14 @@ type Split struct {
 }
 
 // A route leads from one member of the ensemble to the quorum port or the election port of another.
-// The numbers of members begin with 0.
+// Members are numbered from 0.
 type route struct {
 	from, to int
 	election bool
 }
 
 // StartSplit starts an ensemble of three servers with ZooKeeper's default ticks. It returns once
-// all of them serve clients. The servers end with the test, like a server that Start starts.
+// all of them serve clients. Like Start, it kills the servers when the test ends.
 func StartSplit(tb testing.TB, opts ...Option) *Split {
 	tb.Helper()
 	s := &Split{tb: tb, routes: map[route]*Proxy{}}
@@ -44,10 +44,11 @@ func StartSplit(tb testing.TB, opts ...Option) *Split {
 func (s *Split) viaProxies(self, other member) member {
 	from, to := self.id-1, other.id-1
 	other.quorum = s.startRoute(route{from, to, false}, other.quorum, func([]byte) {})
-	// Of two members, only the one with the larger id opens the connection for elections. The other
-	// member asks for that connection by sending its own address. Replace this address with that of
-	// the proxy in the other direction, so that the connection uses a proxy, too. Both addresses
-	// have the same length, because all ports have five digits.
+	// Of any two members, only the one with the larger id opens the connection for elections.
+	// The other one sends its own address, and asks for a connection to that address. Replace
+	// the address with that of the proxy from other to self. Otherwise, the connection would
+	// bypass the proxies. Both addresses have the same length, because all ports have five
+	// digits.
 	own := []byte(loopback(self.election))
 	other.election = s.startRoute(route{from, to, true}, other.election, func(sent []byte) {
 		if i := bytes.Index(sent, own); i >= 0 {
@@ -73,7 +74,7 @@ func (s *Split) proxy(r route) *Proxy {
 	return s.routes[r]
 }
 
-// Addr returns the address at which clients reach member i. The first member has number 0.
+// Addr returns the address at which clients reach member i. Members are numbered from 0.
 func (s *Split) Addr(i int) string { return s.servers[i].Addr() }
 
 // Leader returns the number of the member that currently claims to be the leader. Just after the

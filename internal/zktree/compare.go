@@ -64,8 +64,10 @@ func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	}
 }
 
-// nextDifference compares the znodes at the earlier of the paths of the two cursors. It returns
-// them, reports whether they differ, and advances each cursor that was at this path.
+// nextDifference takes the next znode from the cursor whose path comes first, or from both cursors
+// if their paths are equal. It advances these cursors. d contains the znodes, and differs reports
+// whether they differ. A znode of one tree does not differ if it is below an unreadable znode of
+// the other tree.
 func nextDifference(a, b *cursor) (d Difference, differs bool) {
 	order := a.compare(b)
 	if order <= 0 {

@@ -45,8 +45,8 @@ func Stats(ctx context.Context, c zkconn.Client, root string) (map[string]*zk.St
 }
 
 // CountEphemerals returns the number of ephemeral znodes in a subtree. hidden is the number of
-// znodes whose Stat the session may not read. It requests the Stats of leaves only, because
-// ephemeral znodes cannot have children.
+// znodes whose Stat the session may not read. CountEphemerals requests only the Stats of leaves,
+// because ephemeral znodes cannot have children.
 func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress Progress) (found, hidden int, err error) {
 	src, err := OnServer(ctx, c, root, false)
 	if err != nil {

@@ -250,9 +250,9 @@ func (j *subtreeJob) handleBatch(batch []target, _ zkconn.Written, err error) er
 	return single.drain()
 }
 
-// singleDeletes returns the flights for requests that delete one znode each. If an overloaded
-// server rejects a delete at first, the delete of the parent can overtake it and fail because the
-// parent is not empty. In that case, the delete of the parent is sent again.
+// singleDeletes returns a queue for requests that delete one znode each. If an overloaded server
+// rejects the delete of a child, zksh sends that delete again. Meanwhile, the delete of the parent
+// fails because the parent is not empty. In that case, the delete of the parent is sent again, too.
 func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	var f *flights[target, zkconn.Written]
 	f = newFlights(j.ctx, writeGrace, singleWindow, func(t target, _ zkconn.Written, refusal error) error {
@@ -271,8 +271,7 @@ func (j *subtreeJob) singleDeletes() *flights[target, zkconn.Written] {
 	return f
 }
 
-// addOutcome counts, in the result, changes that were sent but neither confirmed nor rejected by
-// the server.
+// addOutcome counts changes that were sent but neither confirmed nor rejected by the server.
 func (j *subtreeJob) addOutcome(outcome zkconn.Outcome) {
 	j.result.Outcome = j.result.Outcome.Plus(outcome)
 }

@@ -14,9 +14,9 @@ const noGrace gracePeriod = 0 // grace period for reads, whose results are not n
 
 var writeGrace = gracePeriod(time.Second) // grace period for writes, whose results must be counted; tests use a longer one
 
-// flights keeps several requests in flight on a pipe. It handles the replies, including rejections,
-// in the order of the requests. If the server is overloaded, it halves the number of requests in
-// flight.
+// flights is a queue of requests in flight on a zkconn.Pipe. A J describes one request, and a T is
+// its result. flights handles the replies, including rejections, in the order of the requests. If
+// the server is overloaded, it halves the maximum number of requests in flight.
 type flights[J, T any] struct {
 	ctx     context.Context // context of the pipe, which sends no more requests after the context has ended
 	waiting context.Context // context for waiting for replies; ends a grace period after ctx

@@ -49,8 +49,8 @@ func (e Edit) acl() []zk.ACL {
 // MissingError returns the error for an edit whose znode does not exist and cannot be created.
 func (e Edit) MissingError() error { return fmt.Errorf("%s: %s", e.Path, e.Why) }
 
-// Changes reports whether the edit counts its znode as changed. If two edits change the data and
-// the ACL of the same znode, only one of them counts.
+// Changes reports whether the edit counts as a change of an existing znode. If two edits change the
+// data and the ACL of the same znode, only the edit of the data counts.
 func (e Edit) Changes() bool {
 	return e.Does == Sets || (e.Does == Opens || e.Does == SetsACL) && !e.Also
 }
@@ -59,8 +59,8 @@ func (e Edit) Changes() bool {
 // and ephemeral znodes unchanged. An edit fails if its znode has changed since it was read.
 //
 // Parents are created before their children, and children are deleted before their parents. ACLs
-// are set last, because they may deny the session access. Only an ACL that newly permits the
-// creation of children is set first.
+// are set last, because they may deny the session access. But an ACL that newly permits the session
+// to create children is set before these children are created.
 func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit, error] {
 	return func(yield func(Edit, error) bool) {
 		p := &planner{tree: Tree{Root: root}}
@@ -83,8 +83,8 @@ func Plan(root string, differences iter.Seq2[Difference, error]) iter.Seq2[Edit,
 	}
 }
 
-// A planner turns differences into edits. It holds back edits that must come after those of later
-// znodes.
+// A planner turns differences into edits. It holds back deletions, which must come after those of
+// the children, and most edits of ACLs, which come last.
 type planner struct {
 	tree    Tree
 	deleted []Edit // pending deletions, parents before their children

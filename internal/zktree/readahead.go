@@ -5,8 +5,8 @@ import "container/heap"
 // readAhead limits the memory for answers about znodes that a walk has not visited yet.
 //
 // The size of an answer is unknown before the answer arrives, so readAhead estimates it from
-// earlier answers about znodes of the same depth. For the first znodes of a depth, it uses the
-// estimate of the depth above, and only a few of these znodes are requested.
+// earlier answers about znodes at the same depth. At a new depth, readAhead starts with the
+// estimate for the depth above, and allows only a few requests at first.
 type readAhead struct {
 	limit    int // maximum memory, in bytes
 	buffered int // size of the arrived answers about znodes not visited yet, in bytes
@@ -38,8 +38,8 @@ func (a *readAhead) statsAt(depth int) *depthStats {
 	return &a.byDepth[depth]
 }
 
-// allowed returns how many more znodes of a depth may be requested. Each depth leaves part of the
-// memory to the depths below it.
+// allowed returns how many more znodes at a depth may be requested. It reserves part of the memory
+// for greater depths.
 func (a *readAhead) allowed(depth int) int {
 	l := a.statsAt(depth)
 	n := max(initialAsk, l.answered) - (l.asked - l.answered)

@@ -253,8 +253,8 @@ func (f *folderAnswer) Ready() bool {
 // Slowed implements Answer.
 func (f *folderAnswer) Slowed() bool { return f.access.Slowed() || f.names != nil && f.names.Slowed() }
 
-// Wait implements Answer. It does not use the parameter room, because the entries may already be in
-// other memory. A later answer can use it.
+// Wait implements Answer. It does not use room itself, because Ready may already have stored the
+// entries in other memory. Instead, it saves room for a later folderAnswer.
 func (f *folderAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
 	f.s.spare = append(f.s.spare, room)
 	if f.askNames(ctx); f.err != nil || f.names == nil {

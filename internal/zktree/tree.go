@@ -11,8 +11,8 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Tree is a root path and a sequence of the znodes at and below it. The sequence has the order
-// and the errors of the function Nodes.
+// A Tree is a root path and a sequence of the znodes at and below it. The sequence orders znodes
+// and reports errors like the function Nodes.
 type Tree struct {
 	Root  string
 	Nodes iter.Seq2[*dump.Znode, error]
@@ -49,8 +49,8 @@ func (t Tree) At(below string) string {
 	return strings.TrimSuffix(t.Root, "/") + below
 }
 
-// OrEmpty returns a tree like t that is empty if the root does not exist. Otherwise, a missing root
-// is an error.
+// OrEmpty returns a tree like t that is empty, instead of ending with an error, if the root does
+// not exist.
 func (t Tree) OrEmpty() Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, err := range t.Nodes {
@@ -61,9 +61,9 @@ func (t Tree) OrEmpty() Tree {
 	}}
 }
 
-// Without returns the tree without the znodes for which drop returns true. The parameter refusal of
-// drop is the reason why the znode is unreadable, or nil if it is readable. If drop returns an
-// error, the tree ends with that error.
+// Without returns a tree like t, but leaves out each znode z if drop returns true. refusal is the
+// reason why z is unreadable, or nil if z is readable. If drop returns an error, the tree ends with
+// that error.
 func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tree {
 	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
 		for z, refusal := range t.Nodes {

@@ -356,10 +356,10 @@ func (w *Walk) receive() error {
 	return nil
 }
 
-// learn converts an entry to a znodeInfo. The entry is for the root, or for the child with the
-// given index of the folder up. learn returns vanished if the znode no longer exists, or nil if the
-// entry contains no information.
-func (w *Walk) learn(up *folder, index int, path string, e Entry) (*znodeInfo, error) {
+// learn converts the entry e to a znodeInfo. The entry is for the child of parent with the given
+// index, or for the root if parent is nil. learn returns vanished if the znode no longer exists, or
+// nil if the entry contains no information.
+func (w *Walk) learn(parent *folder, index int, path string, e Entry) (*znodeInfo, error) {
 	if errors.Is(e.Err, zkconn.NoNode) {
 		w.total--
 		return vanished, nil
@@ -374,10 +374,10 @@ func (w *Walk) learn(up *folder, index int, path string, e Entry) (*znodeInfo, e
 	// Names are sorted as in zkCli, which compares UTF-16 code units. Valid names contain only
 	// characters of the Basic Multilingual Plane, for which comparing bytes has the same result.
 	slices.Sort(e.Names)
-	f := &folder{parent: up, index: index, path: path, names: e.Names, stat: e.Stat}
-	if up != nil {
-		f.depth = up.depth + 1
-		f.paths, f.namesCost = up.paths, up.namesCost
+	f := &folder{parent: parent, index: index, path: path, names: e.Names, stat: e.Stat}
+	if parent != nil {
+		f.depth = parent.depth + 1
+		f.paths, f.namesCost = parent.paths, parent.namesCost
 	}
 	for _, name := range e.Names {
 		k.cost += nameOverhead + len(name)

@@ -25,13 +25,13 @@ const (
 	Overwrite               // replace the data and the ACL of the existing znode
 )
 
-// writeBytes is the maximum size of a multi, in bytes. It is well below a server's frame limit of 1
-// MiB. A larger edit is sent in a multi of its own.
+// writeBytes is the maximum size of a multi, in bytes. It is well below a server's frame limit of
+// 1 MiB. A larger edit is sent in a multi of its own.
 const writeBytes = 256 << 10
 
 // A Writer applies edits to a subtree on a server, in the order of the calls of Do. It sends them
 // in multis, which are atomic, with several in flight. If the server rejects a multi, the Writer
-// sends its edits one by one, so that only the impossible edits fail.
+// sends its edits one by one, so that one invalid edit does not prevent the others.
 type Writer struct {
 	ctx        context.Context
 	p          *zkconn.Pipe
@@ -125,8 +125,8 @@ func Write(ctx context.Context, c zkconn.Client, root string, onExisting Policy,
 
 // Do applies edits in order, and may delay them until Close. It creates persistent znodes in place
 // of ephemeral ones. If the ACL of a new znode might not permit the session to create children, Do
-// adds the session's identity to the ACL until Close. If Do returns an error, the caller must pass
-// it to Close, which also reports rejections by the server.
+// temporarily adds the session's identity to the ACL. Close removes the identity. If Do returns an
+// error, the caller must pass it to Close, which also reports rejections by the server.
 func (w *Writer) Do(edits ...Edit) error {
 	for _, e := range edits {
 		err := error(nil)
@@ -183,7 +183,7 @@ func (w *Writer) change(t Edit) zkconn.Change {
 	return zkconn.Creation(t.Path, t.Znode.Data, acl, mode)
 }
 
-// addsIdentity reports whether an edit adds the session's identity to a new ACL until Close.
+// addsIdentity reports whether the Writer temporarily adds the session's identity to a new ACL.
 func (w *Writer) addsIdentity(t Edit) bool {
 	return t.Does == Creates && !w.unauthenticated && ShutsOut(t.Znode)
 }
@@ -226,7 +226,7 @@ func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
 	return zkconn.Add(w.p, zkconn.Multi(changes))
 }
 
-// handleMulti handles the reply to a multi. If the multi was rejected, it sends the edits singly.
+// handleMulti handles the reply to a multi. It sends the edits of a rejected multi one by one.
 func (w *Writer) handleMulti(batch []Edit, _ zkconn.Written, refusal error) error {
 	if refusal == nil {
 		w.countDone(batch...)
@@ -365,7 +365,7 @@ func (w *Writer) addOutcome(outcome zkconn.Outcome) {
 	w.result.Outcome = w.result.Outcome.Plus(outcome)
 }
 
-// writeDeferredData writes the data for which the session had no permission under the old ACLs.
+// writeDeferredData writes the data that the session was not permitted to write under the old ACLs.
 func (w *Writer) writeDeferredData() error {
 	w.retrying = true
 	return w.sendSingly(w.deferredData)

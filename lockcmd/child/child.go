@@ -1,6 +1,6 @@
-// Package child runs a program while zksh holds a lock. The program runs in its own process
-// group, in the foreground of the terminal if zksh was there. If the lock is about to be
-// lost, the package terminates the program in time. Begin reading at Run.
+// Package child runs a program while zksh holds a lock. The program runs in its own process group.
+// If zksh is in the foreground of the terminal, it hands the foreground to the program. If the lock
+// is about to be lost, the package terminates the program in time. Begin reading at Run.
 //
 // This package is part of the program zksh and may change at any time.
 package child
@@ -53,8 +53,8 @@ var (
 //
 // The parent of the program is a keeper: another process of the zksh executable, whose main
 // must begin with a call of Keeper. If zksh dies, the keeper terminates the program in the
-// same way. If zksh is suspended, the keeper does so Grace before the end of the lease, as
-// last reported by Left.
+// same way. If zksh is suspended, the keeper terminates the program Grace before the end of
+// the lease, as last reported by Left.
 //
 // The processes that Run can terminate depend on the system:
 //
@@ -130,8 +130,8 @@ func newStartError(name string, err error) *StartError {
 	return &StartError{name, err}
 }
 
-// open returns the program's standard files. In place of nil, it opens the null device. closeFiles
-// closes the files that open itself has opened.
+// open returns the program's standard files, with the null device in place of nil. closeFiles
+// closes the null device if open has opened it.
 func (s *Spec) open() (files []*os.File, closeFiles func(), err error) {
 	files = []*os.File{s.In, s.Out, s.Err}
 	closeFiles = func() {}

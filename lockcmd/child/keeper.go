@@ -72,8 +72,9 @@ type keeper struct {
 	killErr  error // first error from an attempt to kill a process; nil if there is none
 }
 
-// run starts the program and supervises it. It returns when the program has ended and zksh has
-// received the report of that. If zksh is gone, it does not wait for that.
+// run starts the program and supervises it. It returns when the end of the program has been
+// reported and the pipe of orders is closed. zksh closes the pipe after it has received the report.
+// If zksh dies, the kernel closes the pipe. If the program cannot be started, run returns at once.
 func (k *keeper) run() {
 	k.dropSignals()
 	first, ok := <-k.orders
@@ -218,8 +219,8 @@ func (k *keeper) handleChange(c change) {
 	}
 }
 
-// handleZkshGone terminates the program after zksh has died. It must do so before the lease ends
-// and another client can get the lock.
+// handleZkshGone terminates the program after zksh has died. The program must end before the lease
+// ends, because another client can then get the lock.
 func (k *keeper) handleZkshGone() {
 	k.orders = nil
 	if k.reported {
@@ -248,8 +249,8 @@ func (k *keeper) terminate(due moment) {
 	k.timer.Reset(0)
 }
 
-// checkClocks terminates or kills the group if it is time to do so, and sets the timer for the
-// next check.
+// checkClocks terminates the group if only Grace is left of the lease, and kills all processes if
+// the time killAt has passed. It also sets the timer for the next check.
 func (k *keeper) checkClocks() {
 	from := k.now()
 	if k.killAt == nil && k.leaseEnd != nil && k.leaseEnd.left(from) <= k.Grace {
@@ -299,8 +300,8 @@ const (
 	// sweepLimit is the maximum time to wait until killed processes have vanished. They run
 	// no more code, but may be waiting for a disk.
 	sweepLimit = 200 * time.Millisecond
-	// settleLimit is the maximum time to wait for the last processes of a group that is
-	// about to end.
+	// settleLimit is the maximum time to wait for the remaining processes of a group to end by
+	// themselves.
 	settleLimit = 100 * time.Millisecond
 	// groupInterval is the time between two counts of the processes in a group, while the
 	// keeper waits for the group to end.

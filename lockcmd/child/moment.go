@@ -2,8 +2,8 @@ package child
 
 import "time"
 
-// A moment is a point in time on two clocks. The monotonic clock stops while the machine is
-// asleep, and the wall clock may be set. A deadline has passed as soon as it has passed on
+// A moment is a point in time on two clocks. The monotonic clock stops while the machine is asleep,
+// and an administrator can change the wall clock. A deadline has passed as soon as it has passed on
 // either clock.
 type moment struct{ monotonic, wall time.Time }
 

@@ -304,8 +304,8 @@ func (c *child) setOverdueTimer() {
 // itself.
 const keeperHeadStart = 50 * time.Millisecond
 
-// killOverdue kills the program if the keeper should have done so but has not, for example
-// because the keeper was stopped.
+// killOverdue kills the program if the keeper has not killed it in time, for example because the
+// keeper was stopped.
 func (c *child) killOverdue() {
 	if c.killAt.left(now()) > -keeperHeadStart {
 		c.setOverdueTimer()

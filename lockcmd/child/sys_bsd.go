@@ -30,7 +30,7 @@ func removeCgroup(string)                   {}
 func killCgroup(string) error               { return nil }
 
 // Escape returns an error that explains how processes can continue without the lock. On macOS and
-// the BSDs, a process can do so if it leaves the process group or changes to another user.
+// the BSDs, a process continues if it leaves the process group or changes to another user.
 func Escape(string) (likely bool, err error) {
 	return false, errors.New("on this system, zksh cannot terminate processes that leave the command's process group")
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// executable returns the path of the zksh executable, with which Run starts the keeper. The path is
-// valid for the executable of this process even if another file has replaced it meanwhile.
+// executable returns the path of the zksh executable, with which Run starts the keeper. The path
+// refers to the executable of this process, even if an update has replaced the file.
 func executable() (string, error) {
 	const self = "/proc/self/exe"
 	if _, err := os.Lstat(self); err != nil {
@@ -31,9 +31,10 @@ func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// Escape returns an error that explains how processes of the named program can continue
-// without the lock, or nil if none can. likely reports whether the program is known to do so.
-// No process can do so if zksh may signal all processes or create a control group.
+// Escape returns an error that explains how processes of the named program can continue without the
+// lock. It returns nil if zksh may signal all processes or create a control group, because no
+// process can then continue. likely reports whether the program is known to run as another user, so
+// that it would continue itself.
 func Escape(name string) (likely bool, err error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

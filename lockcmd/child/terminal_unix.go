@@ -69,8 +69,8 @@ func (t *terminal) giveTo(group int) error {
 	return nil
 }
 
-// takeBack puts the process group of zksh into the foreground of the terminal. It does so even
-// if the program has given the terminal to another group.
+// takeBack puts the process group of zksh into the foreground of the terminal, even if the program
+// has given the terminal to another group.
 func (t *terminal) takeBack() error {
 	if t == nil || !t.given {
 		return nil

@@ -36,8 +36,8 @@ var (
 	errGaveUp = errors.New("gave up")
 )
 
-// Values for the boolean parameters of create and list. With numbered, create adds a sequence
-// number to the znode's name. With watched, list sets a watch.
+// Names for the boolean arguments of create and list. create(ctx, name, numbered) adds a sequence
+// number to the znode's name. list(ctx, watched) sets a watch.
 const (
 	numbered, fixed    = true, false
 	watched, unwatched = true, false
@@ -136,8 +136,8 @@ func (c *contender) waitForWatch(ctx context.Context) error {
 }
 
 // waitForPoll waits for the poll interval before the next attempt to acquire the lock. The first
-// wait is shorter and random, because real clients do not start at the same moment. The starter
-// does not wait at all.
+// wait is shorter and random, because real clients do not start at the same moment. Contender 0,
+// which gets the lock first, does not wait at all.
 func (c *contender) waitForPoll(ctx context.Context) error {
 	switch first := c.beginWait(); {
 	case c.number == 0:

@@ -77,9 +77,10 @@ func (h *hosts) offer(addr string) {
 // answered but granted no session, and when a server closed the connection because of a request.
 func (h *hosts) reset() { h.connected(time.Time{}) }
 
-// Next implements zk.HostProvider. It pauses between passes itself, because go-zookeeper's own
-// pause, which retry requests, always takes one second. go-zookeeper notices during that pause that
-// it was closed, so Next returns true for retry once the Link's context has ended.
+// Next implements zk.HostProvider. It returns the next address to try. Next itself pauses between
+// passes over the servers, and returns false for retry, because go-zookeeper's own pause always
+// takes one second. Once the Link's context has ended, Next returns true for retry: go-zookeeper
+// notices only during its pause that it was closed.
 func (h *hosts) Next() (server string, retry bool) {
 	h.mu.Lock()
 	if len(h.pass) == 0 {
@@ -133,7 +134,7 @@ const lookupTimeout = 5 * time.Second
 
 // expand resolves all names in the list concurrently, and returns the addresses. If it cannot
 // resolve a name, it returns the name itself, so that the dialer reports the reason. limit is the
-// time limit.
+// time limit for the lookup.
 func (h *hosts) expand(ctx context.Context, limit time.Duration) []string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

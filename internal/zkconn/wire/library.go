@@ -17,7 +17,8 @@ import (
 // in which session.
 const xidBase = 0x40000000
 
-// A socket is the net.Conn through which go-zookeeper uses a Conn.
+// A socket is a net.Conn that go-zookeeper uses like a TCP connection. go-zookeeper thereby shares
+// a Conn with zksh's own requests.
 type socket struct {
 	net.Conn
 	k *Conn
@@ -36,8 +37,8 @@ func (s socket) SetReadDeadline(t time.Time) error {
 // deadline would abort the writes of other goroutines.
 func (s socket) SetWriteDeadline(time.Time) error { return nil }
 
-// Write sends one frame of go-zookeeper. It sends zksh's connect request in place of
-// go-zookeeper's.
+// Write sends the frame p from go-zookeeper. If p is go-zookeeper's connect request, Write sends
+// zksh's own connect request instead.
 func (s socket) Write(p []byte) (int, error) {
 	k := s.k
 	k.wmu.Lock()
@@ -96,8 +97,8 @@ func (s socket) Read(p []byte) (int, error) {
 // Close closes the connection.
 func (s socket) Close() error { return s.k.Close() }
 
-// expected reports whether go-zookeeper has sent a request with the given xid that is unanswered.
-// From then on, the request counts as answered.
+// expected reports whether xid belongs to an unanswered request of go-zookeeper. If so, it marks
+// the request as answered.
 func (k *Conn) expected(xid int32) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -53,16 +53,18 @@ type Handler interface {
 	Expired()
 	// Failed is called when the Link has ended without Close. The Link's lock is held.
 	Failed(e Ending)
-	// Unreachable is called when no server of the list can be reached, only once until the
-	// next connection. tried contains the failed attempts. The Link's lock is held.
+	// Unreachable is called when all servers of the list have been tried without success. It is
+	// called at most once between two connections. tried contains the failed attempts. The
+	// Link's lock is held.
 	Unreachable(tried []Attempt)
 
 	// Event is called for each watch event. typ is the number of the event type in the
 	// protocol. If Event returns an error, the Link ends.
 	Event(typ int32, path string, zxid int64) error
-	// HungUp is called when a server has closed the connection because of a trial with the opcode
-	// op, or has not answered the trial. accident reports whether the server may nevertheless
-	// support such requests. See trial.go.
+	// HungUp is called when a trial, which is a request that the server may not know, was the
+	// probable cause of a lost connection. The server has closed the connection, or has not
+	// answered the trial. op is the opcode of the trial. accident reports whether the server
+	// may support the opcode nevertheless. See trial.go.
 	HungUp(op int32, server string, cause error) (accident bool)
 	// Passed is called when a server has answered a trial with anything but Unimplemented. op
 	// is the opcode of the trial.
@@ -200,13 +202,13 @@ func (l *Link) Tie() { l.tied.Store(true) }
 // Tied reports whether the ensemble is known to end each session together with its connection.
 func (l *Link) Tied() bool { return l.tied.Load() }
 
-// usualMinimum is longer than the shortest session timeout that a server grants by default: 4 s
-// for ZooKeeper, 10 s for ClickHouse Keeper.
+// usualMinimum is an upper bound on the minimum session timeout of servers with default settings:
+// 4 s for ZooKeeper, 10 s for ClickHouse Keeper.
 const usualMinimum = 20 * time.Second
 
-// bounded returns how long zksh waits for a server that granted the given session timeout: the
-// timeout itself, but at most the requested timeout, or usualMinimum if that is longer. The limit
-// is needed because a server can grant a timeout of 24 days.
+// bounded returns how long zksh waits for a server that granted the given session timeout. The
+// result is at most the requested timeout or usualMinimum, whichever is longer, because a server
+// can grant a timeout of 24 days.
 func (l *Link) bounded(timeout time.Duration) time.Duration {
 	return min(timeout, max(l.cfg.Timeout, usualMinimum))
 }

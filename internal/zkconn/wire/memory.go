@@ -9,9 +9,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Limits for the memory of a server's replies, in bytes. ZooKeeper limits the size of requests
-// but not of replies: a list of a million children has 44 MB. A larger Config.MaxRequest raises
-// the first two limits, as jute.maxbuffer does for the Java client.
+// Limits on the memory for replies, in bytes. ZooKeeper limits the size of requests but not of
+// replies: a list of a million children can take 44 MB. A larger Config.MaxRequest raises MaxReply
+// and maxData, as jute.maxbuffer does in the Java client.
 const (
 	MaxReply  = 48 << 20  // size of one reply
 	maxData   = 16 << 20  // size of a reply with the data of one znode
@@ -53,7 +53,7 @@ func (m *Memory) hasRoom(n int) bool {
 	return false
 }
 
-// Held says whether zksh may skip the reply to a request if memory is short.
+// Held determines whether zksh may skip the reply to a request when memory is short.
 type Held int
 
 // The values of type Held.

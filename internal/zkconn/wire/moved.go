@@ -33,11 +33,10 @@ func movedAway(op int32, r Reply) bool {
 	}
 }
 
-// moved ends the connection because the answer r to the pending request req has the code
-// SessionMoved. A single request gets that code as its reply. If req consists of several requests,
-// which are always reads, all of them fail with the connection, because some answers are still
-// missing. The connection ends before the caller gets the reply, so that nothing else is sent on
-// it.
+// moved ends the connection after the answer r to the pending request req has reported
+// SessionMoved. A single request ends with that code. A Request that consists of several reads
+// still lacks some answers, so all of its reads fail with the connection. The connection ends
+// before req.End is called, so that the caller can send nothing else on it.
 func (k *Conn) moved(req *Request, r Reply) error {
 	if req.parts == nil {
 		k.mu.Lock()

@@ -154,9 +154,9 @@ func (k *Conn) answered(xid int32, r Reply) error {
 }
 
 // sessionOver ends the session and the connection after a server has answered req with the code
-// SessionExpired. The server would close the connection, or answer every request with that code.
-// left is the number of answers to req that are missing. If none are missing, req is no longer
-// pending, so sessionOver ends it itself. Otherwise, die does.
+// SessionExpired. From then on, the server would answer every request with that code, or close the
+// connection. left is the number of missing answers to req. If left is 0, req is no longer pending,
+// and sessionOver calls req.End with r. Otherwise, die calls req.End.
 func (k *Conn) sessionOver(req *Request, left int, r Reply) error {
 	why := Fault{Text: "the server reported that the session has expired"}
 	current := k.l.current(k) // there can be no newer connection before this goroutine returns

@@ -20,8 +20,9 @@ type Request struct {
 	Newer   int32           // opcode of this request that is newer than ZooKeeper 3.4 (see trial.go); 0 if there is none
 	Held    Held
 
-	// Answered is called for each answer, with the index of its frame among the Frames. It
-	// runs in the receiving goroutine, before any later frame is read. It may be nil.
+	// Answered is called for each answer r. index is the position of the answered frame in
+	// Frames. Answered runs in the receiving goroutine, before any later frame is read. It may
+	// be nil.
 	Answered func(index int, r Reply)
 	// End is called with the final Reply. It must not block or call the Link. If the Reply
 	// has an error, End must not call the Conn either.
@@ -135,9 +136,10 @@ func (k *Conn) Withdraw(r *Request, cause error) {
 	k.flush()
 }
 
-// drain repeatedly sends all queued requests with one write, until the queue is empty. If a write
-// fails, it closes the connection, which also ends the reading. But if the server has closed the
-// connection, drain leaves this end open, because earlier answers can still be read.
+// drain sends the queued requests until the queue is empty. Each write contains all requests that
+// can be sent at that time. If a write fails because the server has closed the connection, drain
+// just returns, because earlier answers can still be read. After any other error, drain closes the
+// connection, which also ends the reading.
 func (k *Conn) drain() {
 	for {
 		k.wmu.Lock()

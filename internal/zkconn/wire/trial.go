@@ -14,8 +14,9 @@ import (
 // answered. If the connection ends in between, no other request is lost, and it is clear which
 // request was the cause.
 
-// sendable returns how many requests can be sent now, counted from the front of the queue: those
-// before the next trial, or the trial alone. The caller must hold mu.
+// sendable returns how many requests at the front of the queue can be sent now. A trial is sent
+// alone: after all earlier requests have been answered, and before any later request. The caller
+// must hold mu.
 func (k *Conn) sendable() int {
 	if k.trial != nil {
 		return 0
@@ -66,9 +67,10 @@ func (k *Conn) Passed(op int32) bool {
 	return k.passed[op]
 }
 
-// lostTrial returns the trial if it is the probable reason why the connection ended, and nil
-// otherwise. The trial must be the only request without an answer. In addition, the server must
-// have closed the connection, or answered only pings until zksh closed it. The caller must hold mu.
+// lostTrial returns the trial if the trial probably caused the end of the connection, and nil
+// otherwise. A trial is the probable cause if no other request is unanswered, and the server closed
+// the connection or answered only pings. cause is the error that ended the connection. The caller
+// must hold mu.
 func (k *Conn) lostTrial(cause error) *Request {
 	fault, _ := errors.AsType[Fault](cause)
 	hungUp := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) || peer.Cut(cause) || fault.Silent
