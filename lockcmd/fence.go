@@ -34,7 +34,7 @@ type fence struct {
 
 	mu         sync.Mutex   // guards the fields below
 	known      bool         // whether knownFor and inEnsemble are set
-	knownFor   zkconn.Epoch // the session for which inEnsemble was computed
+	knownFor   zkconn.Epoch // session whose ensemble inEnsemble refers to
 	inEnsemble []string     // znodes of those enclosing locks that are in the ensemble of knownFor
 	dropped    []string     // one znode of each lock that the fence ignores
 }
@@ -43,16 +43,17 @@ func newFence(t *Table, s *zkconn.Session, continueAfterLoss bool, enclosing []f
 	return &fence{table: t, session: s, continueAfterLoss: continueAfterLoss, enclosing: enclosing, identifying: make(chan struct{}, 1)}
 }
 
-// Fence makes every write of session s depend on the locks of this shell and on the enclosing
-// locks. If continueAfterLoss is set and a lock is lost, the session may write without that lock
-// as soon as the loss has been reported.
+// Fence makes the server reject all writes of session s if a lock of this shell, or an enclosing
+// lock, is lost. Enclosing locks are locks that parent processes hold. If continueAfterLoss is
+// set, the session may write without the lost lock as soon as the loss has been reported.
 func (t *Table) Fence(s *zkconn.Session, continueAfterLoss bool) {
 	t.fence = newFence(t, s, continueAfterLoss, parseFence(os.Getenv(fenceName)))
 	s.SetFence(t.fence)
 }
 
-// For implements zkconn.Fence. It returns the fence for s, another session of this program. That
-// fence treats the locks of this shell as enclosing locks.
+// For implements zkconn.Fence. It returns a fence for s, another session of this program. That
+// fence handles the locks of this shell like those of parent processes, because s may belong to
+// another ensemble.
 func (f *fence) For(s *zkconn.Session) zkconn.Fence {
 	enclosing := f.allLocks()
 	f.table.mu.Lock()
@@ -139,7 +140,7 @@ func (o *shellLock) nodesOf(k key, leases ...*heldLease) (nodes []string) {
 	return nodes
 }
 
-// isDropped reports whether the fence ignores the lock to which the znode belongs. The caller must
+// isDropped reports whether the fence ignores the lock that has the given znode. The caller must
 // hold f.mu.
 func (f *fence) isDropped(node string) bool {
 	return slices.ContainsFunc(f.dropped, func(off string) bool {
@@ -147,7 +148,7 @@ func (f *fence) isDropped(node string) bool {
 	})
 }
 
-// drop makes the fence ignore the lock to which the znode belongs from now on.
+// drop makes the fence ignore the lock that has the given znode, from now on.
 func (f *fence) drop(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,8 +157,9 @@ func (f *fence) drop(node string) {
 	}
 }
 
-// Refused implements zkconn.Fence. node is the znode of a lock. The server rejected a write because
-// its check of node failed with the given error code. Refused returns the error for that write.
+// Refused implements zkconn.Fence. It returns the error for a write that was rejected because the
+// check of node, the znode of a lock, failed with the given code. The session belongs to the
+// ensemble at.
 func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error {
 	which, out := "the enclosing lock", ""
 	t := f.table

@@ -64,7 +64,7 @@ func withoutValues(ctx context.Context) (context.Context, func()) {
 }
 
 // identify returns the znodes of those enclosing locks that are in the ensemble of this session.
-// It groups the locks by the servers that they name, and examines one group at a time.
+// It groups the locks by the servers that they name, and examines each group separately.
 func (f *fence) identify(ctx context.Context, epoch zkconn.Epoch) (nodes []string, err error) {
 	f.mu.Lock()
 	enclosing := slices.DeleteFunc(slices.Clone(f.enclosing), func(p fencedLock) bool { return p.parseErr == nil && f.isDropped(p.node) })
@@ -139,16 +139,16 @@ func (f *fence) sameEnsemble(ctx context.Context, epoch zkconn.Epoch, locks []fe
 	return false, unknownEnsembleError(missing[0], why)
 }
 
-// unknownEnsembleError returns the error for a write that zksh rejects because it might go to
-// the ensemble of the enclosing lock p.
+// unknownEnsembleError returns the error for a write that zksh does not send, because it cannot
+// find out whether the session is in the ensemble of the enclosing lock p. why is the reason.
 func unknownEnsembleError(p fencedLock, why error) error {
 	return &zkconn.FencedError{Err: lockLost(fmt.Errorf("nothing was written: zksh cannot tell whether this is "+
 		"the ensemble of the enclosing lock (%s): %w; to write without the check, use --no-fence", p.address(), why))}
 }
 
-// findMarks searches the locks' own ensemble for a znode that still has its mark, one for each
-// lock. It first uses the connections of this program, and then a new session. missing contains the
-// locks for which it found no such znode, and why is the reason.
+// findMarks queries the locks' own ensemble. For each lock, it searches for a znode that still has
+// the mark recorded for it. It first uses the connections of this program, and then a new session.
+// missing contains the locks without such a znode. If there are any, why is the reason.
 func (f *fence) findMarks(ctx context.Context, locks []fencedLock) (missing []fencedLock, why error) {
 	missing = slices.Clone(locks)
 	search := func(at zkconn.Ensemble) error {

@@ -187,9 +187,9 @@ func readStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock) (map
 	return stats, nil
 }
 
-// withMarks returns a copy of locks, and adds the missing marks of the locks that this program
-// holds. It reads these marks in the session that holds the lock. If that session has ended, the
-// lock remains without marks.
+// withMarks returns a copy of locks, completed with the missing marks of those locks that this
+// program holds. It reads the marks in the session that holds the lock. If that session has ended,
+// the lock still has no marks afterwards.
 func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 	locks = slices.Clone(locks)
 	in := map[zkconn.Epoch][]fencedLock{}
@@ -215,9 +215,9 @@ func withMarks(ctx context.Context, locks []fencedLock) ([]fencedLock, error) {
 	return locks, errors.Join(errs...)
 }
 
-// unreadHolder returns the session of this program that holds the lock p, if the marks of p must
-// still be read in that session. Otherwise, present is false: either no session of this program
-// holds p, or the marks are already known.
+// unreadHolder returns the session in which the marks of p must still be read: the session of this
+// program that holds the lock. If p already has marks, or no session of this program holds the
+// lock, present is false.
 func (p fencedLock) unreadHolder() (epoch zkconn.Epoch, present bool) {
 	if p.session == 0 || p.marks != nil {
 		return epoch, false

@@ -34,7 +34,7 @@ type lifecycle struct {
 	notices         []string      // notices for the user that decide has not returned yet
 }
 
-// A lease contains the methods of a zklock.Lease that the lock commands use.
+// A lease is the part of a zklock.Lease that the lock commands use.
 type lease interface {
 	Node() string
 	Nodes() []string
@@ -101,12 +101,12 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 	return a
 }
 
-// newCommand returns a command to run under a lock. It limits the grace period to an eighth of the
-// session timeout.
+// newCommand returns a command to run under a lock. It limits the grace period to at most an
+// eighth of the session timeout.
 //
-// The lease of a healthy lock can have as little as 5/16 of the timeout left before it is renewed.
-// This remaining time, minus the grace period and killMargin, is how long the servers may be
-// unavailable before zksh must terminate the command. With a timeout of 10 s, this is about 1.5 s.
+// A healthy lock renews its lease with at least 5/16 of the timeout left. The limit lets the
+// command survive a short outage of the servers at that moment. With a timeout of 10 s, the outage
+// may last about 1.7 s: 3.1 s, minus 1.25 s for the grace period and 0.2 s for killMargin.
 func newCommand(name string, grace, timeout time.Duration) *command {
 	return &command{name: name, grace: max(0, min(grace, timeout/8, timeout/4-killMargin)), wake: make(chan struct{}, 1)}
 }

@@ -234,8 +234,8 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	return o.guard(ctx, a.command, spec)
 }
 
-// prepareRequest waits for a session, and sets the time limit of f. It returns an error if a
-// request for the lock on path would wait for a parent process.
+// prepareRequest waits for a session, and sets f.limit, the time limit of the request. It returns
+// an error if the request would have to wait for a lock that a parent process holds.
 func prepareRequest(ctx context.Context, env *commands.Env, k kind, f *lockFlags, path string) error {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return err

@@ -36,7 +36,7 @@ var _ queue.WatchableEnsemble = (*follower)(nil)
 const redrawEvery = time.Second
 
 // followQueue shows a queue and its changes until ctx ends. It continues after reconnects and in
-// new sessions. The user does not see the events of its watches. With stats, it also collects
+// new sessions. It does not print the events of its own watches. With stats, it also collects
 // statistics. A terminal shows them all the time; other output shows them only at the end.
 func followQueue(ctx context.Context, env *commands.Env, path string, stats bool) error {
 	f := &follower{ensemble: ensemble{env.Session}, env: env, path: path,

@@ -24,8 +24,8 @@ const ownerHelp = "With --owner, the lock belongs to the owner, which can be any
 	"same name and path, on any machine. While the owner waits, its place in the queue belongs to zksh; if zksh dies, the place is " +
 	"gone. An owner never gets two places: if it already holds the lock, the command prints the same answer again. See help reboots."
 
-// ownerLock is a lock that this shell has acquired for an owner. The shell does not know whether
-// the owner still holds it.
+// ownerLock is a lock that this shell has acquired for an owner. Any process can release it for
+// the owner, so the shell does not know whether the owner still holds it.
 type ownerLock struct {
 	key         key
 	path, owner string // as the user typed them
@@ -138,8 +138,8 @@ func ownerAcquirer(lock *zklock.Owned, mode zklock.Mode, try bool) func(context.
 	return lock.Lock
 }
 
-// modeLabel returns the mode in which an owner holds a lock, as it is shown to users. The owner
-// may have acquired it with another command than k.
+// modeLabel returns the label that users see for the mode in which an owner holds a lock. The
+// owner may have acquired the lock with a command other than k.
 func modeLabel(k kind, mode zklock.Mode) string {
 	if mode == k.mode || k.leases > 0 {
 		return k.label
@@ -147,9 +147,9 @@ func modeLabel(k kind, mode zklock.Mode) string {
 	return lockKinds[slices.IndexFunc(lockKinds, func(other kind) bool { return other.mode == mode })].label
 }
 
-// ownerError returns the error to report for a request of an owner that failed with err. other is
-// the error to report if err is about no owner.
-func ownerError(path, owner string, err, other error) error {
+// ownerError returns the error to report for an owner's request that failed with err. If err is
+// not specific to owners, ownerError returns fallback.
+func ownerError(path, owner string, err, fallback error) error {
 	release := "unlock --owner " + commands.Quote(owner) + " " + path
 	switch {
 	case errors.Is(err, zklock.ErrUnconfirmed):
@@ -161,13 +161,13 @@ func ownerError(path, owner string, err, other error) error {
 	case errors.Is(err, zklock.ErrOverflow):
 		err = fmt.Errorf("%s: %w", path, err)
 	default:
-		return other
+		return fallback
 	}
 	return &commands.FinalError{Err: err}
 }
 
-// answer returns the answer of a command that acquired the lock for an owner. It is the same each
-// time the owner asks.
+// answer returns the answer of a command that acquired the lock for an owner. If the owner already
+// held the lock, the answer is the same as before.
 func (l ownerLock) answer(own zklock.Ownership) lockLine {
 	line := lockLine{"locked", l.path, "mode", l.label, "node", l.node, "token", render.Hex(l.token), "owner", l.owner,
 		"since", render.Time(own.Since), "until", "unlock"}
@@ -234,7 +234,7 @@ func (t *Table) recordOwner(l ownerLock) {
 	t.ownerLocks = append(t.ownerLocks, l)
 }
 
-// forgetOwner removes the record of a lock that an owner does not hold any more.
+// forgetOwner removes the record of a lock that the owner no longer holds.
 func (t *Table) forgetOwner(k key, owner string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

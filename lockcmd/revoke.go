@@ -52,9 +52,9 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 }
 
 // requestRelease asks the owner of the znode node to release its lock, by writing a request into
-// the znode's data. The write fails if the data changes meanwhile. The fence does not apply to this
-// write, because a user who has lost a lock may need it to get the lock again. The write itself
-// takes no lock away.
+// the znode's data. The write fails if the data changes meanwhile. The fence does not apply to
+// this write, because a user who has lost a lock may need it to get the lock again. The write
+// alone does not release the lock.
 func requestRelease(ctx context.Context, env *commands.Env, node string) error {
 	n, err := zkconn.Do(ctx, env.Session, zkconn.GetData(node))
 	if err != nil {
@@ -73,11 +73,11 @@ func requestRelease(ctx context.Context, env *commands.Env, node string) error {
 	return env.Screen.Print(nodeAnswer("asked for the release of", "asked", node, queue.Who(n.Data)))
 }
 
-// nodeAnswer returns the answer of revoke and unlock --force. what says what the command did, node
-// is the znode, and who describes the client that owns the znode. key is the name of the znode's
-// field in JSON.
-func nodeAnswer(what, key, node, who string) render.Answer {
-	words := what + " " + node
+// nodeAnswer returns the answer of revoke and unlock --force. action describes the completed
+// action, node is the znode, and who describes the client that owns the znode. key is the name of
+// the JSON field that contains node.
+func nodeAnswer(action, key, node, who string) render.Answer {
+	words := action + " " + node
 	if who != "" {
 		words += " (" + who + ")"
 	}

@@ -81,9 +81,9 @@ func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, erro
 	return zkconn.Do(ctx, env.Session, zkconn.WhoAmI())
 }
 
-// whichSession returns the session that the user means by target. If target is a path, this is
-// the owner of the ephemeral znode. If target is a session id, it is that session. Otherwise,
-// target is the address of a client, and whichSession returns it as client.
+// whichSession finds out which session the user means by target. If target is the path of an
+// ephemeral znode, id is the session that owns the znode. If target is a session id, id is that
+// session. Otherwise, client is target, the address of a client.
 func whichSession(ctx context.Context, env *commands.Env, target string) (id int64, client string, err error) {
 	if strings.HasPrefix(target, "/") {
 		stat, err := zkconn.Do(ctx, env.Session, zkconn.Exists(target))

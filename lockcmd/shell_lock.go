@@ -141,8 +141,9 @@ func (o *shellLock) guard(ctx context.Context, c *command, spec child.Spec) erro
 }
 
 // watch waits until judge decides that the command must terminate, because the lease is about to
-// end or another client asked for the lock. It then sends the command's deadline to stop, and
-// sends it again whenever it becomes earlier. watch returns when over is closed.
+// end or another client asked for the lock. It then sends the deadline of the command to the
+// channel stop. If the deadline becomes earlier, watch sends it again. watch returns when over is
+// closed.
 func (o *shellLock) watch(c *command, stop chan time.Time, over <-chan struct{}) {
 	var sent time.Time
 	for {
@@ -209,8 +210,8 @@ func environment(path string, l *heldLease) []string {
 	}
 }
 
-// Limits on the time to wait until the servers confirm a release. The default is the session
-// timeout. When the time is over, the removal continues in the background until the session
+// Limits on the time to wait until the servers confirm a release. Normally, the limit is the
+// session timeout. After the limit, the removal continues in the background until the session
 // ends.
 const (
 	longestRelease  = 2 * time.Minute       // limit even if the session timeout is longer

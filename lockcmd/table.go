@@ -101,12 +101,12 @@ func (t *Table) all() []*shellLock {
 	return slices.SortedFunc(maps.Values(t.locks), func(a, b *shellLock) int { return cmp.Compare(b.newestSeq(), a.newestSeq()) })
 }
 
-// yield releases a lock because another client asked for it. If the shell exits meanwhile, the
-// release has less time.
+// yield releases a lock because another client asked for it. If the shell exits during the
+// release, the release gets less time.
 //
-// An interactive user has already seen a notice of the request. In a script, lines that were
-// already sent may rely on the lock. The fence therefore continues to check its znodes until
-// Lost has reported the release.
+// An interactive user has already seen a notice of the request. In a script, commands that have
+// already begun may rely on the lock. The fence therefore continues to check the lock's znodes
+// until Lost has reported the release.
 func (t *Table) yield(o *shellLock) {
 	gone := revoked.stopError(o.path)
 	d := &yieldedLock{stay: o.key.stay}

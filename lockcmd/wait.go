@@ -21,7 +21,7 @@ import (
 var errTimeUp = errors.New("timed out")
 
 // acquireError returns the error to report after the attempt a to acquire a lock failed with err.
-// ctx is the context of the request. ahead is the contender for which the attempt waited, or nil if
+// ctx is the context of the request. ahead is the contender that the attempt waited for, or nil if
 // it is unknown.
 func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zklock.Ahead, a *attempt, f *lockFlags, err error) error {
 	switch {
@@ -74,8 +74,9 @@ func busyError(path string, f *lockFlags, err error) error {
 	return &commands.FinalError{Err: &commands.StatusError{Status: f.status, Err: err, Code: "NotLocked"}}
 }
 
-// describeBlocker names the contender ahead in the queue and, if it does not hold the lock, the
-// holder, too. It returns an empty string if zksh cannot find out quickly.
+// describeBlocker describes the contender ahead in the queue. If ahead does not hold the lock,
+// describeBlocker also names the holder. If ahead is nil, it names only the holder. It omits a
+// holder that zksh cannot find quickly.
 func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connected bool) string {
 	if ahead == nil {
 		if who := describeHolder(env, dir, ""); who != "" {
@@ -92,12 +93,12 @@ func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connect
 	return text
 }
 
-// describeHolder describes the first contender in the queue at dir that belongs to another session.
-// It returns an empty string if zksh cannot find out within a second.
+// describeHolder describes the first contender in the queue at dir that belongs to another
+// session. It returns an empty string if zksh cannot find out within a second.
 //
 // ahead is the name of the znode ahead in the queue, or empty. If ahead is not empty,
-// describeHolder names the first contender only if that one holds the lock and the contender ahead
-// does not.
+// describeHolder returns an empty string unless the first contender holds the lock and the
+// contender ahead does not.
 func describeHolder(env *commands.Env, dir, ahead string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -122,8 +123,8 @@ func describeHolder(env *commands.Env, dir, ahead string) string {
 const redrawPause = 200 * time.Millisecond
 
 // noConnectionDelay is how long the connection must be lost before zksh shows this to a user who
-// waits for a lock. The delay is useful if a server rejects the client: it first closes the
-// connection, and zksh learns the reason only a little later.
+// waits for a lock. When a server rejects the client, it first closes the connection, and zksh
+// learns the reason a little later. The delay gives zksh time to report that reason instead.
 const noConnectionDelay = time.Second
 
 // showWait shows a line on the terminal that says which lock zksh waits for, and updates it
@@ -210,7 +211,8 @@ func waitInBackground(ctx context.Context, o *shellLock, a *attempt, f *lockFlag
 			st := o.currentStatus()
 			return o.env.Screen.Print(queuedLine(o.path, a.kind.label, st.Node, st.Place))
 		case <-ended:
-			// Wait only for got, because a lock that was granted before the cancellation is kept.
+			// From now on, wait only for got. The attempt may still succeed if the lock was
+			// granted before the cancellation.
 			placed, ended = nil, nil
 			o.apply(func() { o.cancelAttempt(context.Cause(ctx)) })
 		}

@@ -25,8 +25,8 @@ type warnings struct {
 	probes sync.WaitGroup // questions to servers that have not been answered yet
 }
 
-// first reports whether the warning with this name has not been printed in the session before,
-// and records it as printed.
+// first reports whether the named warning has not yet been printed in the session, and records it
+// as printed.
 func (w *warnings) first(session int64, name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -45,7 +45,7 @@ const (
 )
 
 // warnOfBugs warns the user if the server has known bugs that break locks. It asks the server for
-// its version only if standard error is a terminal, and never makes the lock wait for the answer.
+// its version only if standard error is a terminal. The lock never waits for the answer.
 func (o *shellLock) warnOfBugs() {
 	if !o.atTerminal() {
 		return
@@ -99,10 +99,10 @@ func sequenceWarning(dir, node string) string {
 		"the other clients may hold the lock at once. To start again at 0, delete the path while no client uses the lock: delete %s", dir, reached, commands.Quote(dir))
 }
 
-// warnOfElection warns the user that the servers will soon have to elect a leader, because the
-// zxid counts almost as many transactions of the current leader as it can. A standalone server
-// never elects a leader, and other products count differently. A standalone server of ZooKeeper
-// 3.4 cannot be distinguished from an ensemble.
+// warnOfElection warns the user that the servers must soon elect a new leader, because the
+// transaction counter in the zxid is almost full. It does not warn about a standalone server,
+// which never elects a leader, or about other products, which count differently. A standalone
+// server of ZooKeeper 3.4 looks like an ensemble, so the warning may be wrong for such a server.
 func (o *shellLock) warnOfElection(ctx context.Context, zxid int64) {
 	s, err := o.key.stay.Pin(ctx)
 	if err != nil {

@@ -196,7 +196,7 @@ func (c *recording) frame(lines []string) {
 
 func (c *recording) output(text string) { c.write([]any{time.Since(c.started).Seconds(), "o", text}) }
 
-// close records the final text and closes the file. The function end writes that text.
+// close calls end to write the final text, records that text, and closes the file.
 func (c *recording) close(end func(w io.Writer) error) error {
 	if c == nil {
 		return nil

@@ -31,8 +31,8 @@ func newTimeline(sc *scene) *timeline {
 func (b *timeline) add(e event) {
 	b.lanes[e.Contender] = append(b.lanes[e.Contender], laneEvent{e.at, e.Event})
 	b.total[e.Event]++
-	// Forget earlier wake-ups in vain, because the measurement begins when the starter releases the
-	// lock.
+	// The measurement begins when the starter, contender 0, releases the lock. Do not count
+	// contenders that were woken in vain before.
 	if e.Contender == 0 && e.Event == releases {
 		b.total[vain] = 0
 	}

@@ -4,7 +4,8 @@ import "context"
 
 // predecessor is a recipe in which each client watches the znode directly before its own, so that
 // a release wakes only one client. If the predecessor's znode is deleted before the watch is set,
-// the client lists the folder again. With --classic, it gives up instead, as in the article.
+// the client lists the folder again. With --classic, the client gives up instead, to reproduce a
+// flaw of the published recipe.
 type predecessor struct{ *contender }
 
 func (l predecessor) lock(ctx context.Context) error {

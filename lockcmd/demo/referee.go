@@ -22,7 +22,7 @@ const (
 	gaveUp   state = "gave up" // the predecessor's znode was deleted before it could be watched
 )
 
-// A refereeState is the referee's knowledge about one contender.
+// A refereeState is the referee's record of one contender.
 type refereeState struct {
 	state   state
 	ticket  int  // sequence number of the contender's znode, or noTicket if unknown

@@ -200,8 +200,8 @@ func (st *runner) createFolderIn(ctx context.Context, p *zkconn.Pinned, path str
 	return err
 }
 
-// cleanUp closes the contenders' sessions and deletes the root znode. It does so even if the
-// context of the command has been canceled.
+// cleanUp closes the contenders' sessions and deletes the root znode, even if the context of the
+// command has been canceled.
 func (st *runner) cleanUp() error {
 	closing := forEach(st.slots, (*sessionSlot).close)
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTimeout)

@@ -196,7 +196,8 @@ func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
 	if slices.Contains(servers, shell.Addr) {
 		ours++
 	}
-	// The shell's own session has also sent pings: about three per session timeout.
+	// A changed LastContact shows that the shell's own session may have sent pings. It sends about
+	// three per session timeout.
 	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) {
 		pings = 1 + int(3*time.Since(begun)/shell.Timeout)
 	}

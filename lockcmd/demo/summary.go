@@ -32,8 +32,8 @@ type result struct {
 	formulaFits    bool   // whether lockdemo's counts fit the formula
 }
 
-// result returns the cost of the scene. t is the measured traffic, and a is the comparison of that
-// traffic with the servers' counters.
+// result returns the cost of the scene. t is the measured traffic, and a compares that traffic
+// with the servers' counters.
 func (sc *scene) result(t traffic, a audit) *result {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -68,7 +68,8 @@ func quantile(times []time.Duration, percent int) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
 
-// witnessesText says whether the servers' counters and the formula confirm the counted requests.
+// witnessesText says whether the servers' counters and the formula agree with the counted
+// requests.
 func (r *result) witnessesText() string {
 	s := r.audit.String()
 	switch {

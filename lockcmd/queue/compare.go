@@ -152,8 +152,8 @@ func (d *Difference) add(value, server string) {
 	d.Values[i].Servers = append(d.Values[i].Servers, server)
 }
 
-// Confirm removes the differences that an earlier comparison does not contain in the same form.
-// Such a difference appears while the queue changes between the readings of two members.
+// Confirm removes the differences that an earlier comparison did not find with the same values.
+// Most of these are not real: the queue changed after one member was read and before the next.
 func (c *Comparison) Confirm(earlier *Comparison) {
 	c.Differences = slices.DeleteFunc(c.Differences, func(d Difference) bool {
 		return !slices.ContainsFunc(earlier.Differences, d.equal)

@@ -58,8 +58,9 @@ type Step struct {
 const recheckPause = 2 * time.Second
 
 // FindDeadlocks searches the queues below root for problems that do not end without intervention.
-// To avoid false alarms, it reports only problems whose znodes it sees again in a second search,
-// after recheckPause. All these znodes existed together in between, so the deadlock was real.
+// To avoid false alarms, it searches twice, recheckPause apart. It reports a problem only if all
+// its znodes exist both times. Between the searches, these znodes all existed at the same time, so
+// the problem was real.
 func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks, error) {
 	s, err := LookAll(ctx, e, root)
 	if err != nil {
@@ -103,7 +104,8 @@ func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks
 	return d, nil
 }
 
-// suspects returns the possible orphans of the survey.
+// suspects returns the contenders in the survey that may be orphans, in the form of the function
+// suspects. If zksh cannot find orphans, the method records the reason.
 func (d *Deadlocks) suspects(ctx context.Context, e TreeEnsemble, s *Survey) map[string]string {
 	if s.NoClients != "" {
 		d.NotTold = append(d.NotTold, "holders without a connection, and orphans: "+s.NoClients)
@@ -117,24 +119,24 @@ func (d *Deadlocks) suspects(ctx context.Context, e TreeEnsemble, s *Survey) map
 	return suspects(s.Queues, table)
 }
 
-// missOrphans records that orphans cannot be found, unless why is nil.
+// missOrphans records why zksh cannot find orphans. If why is nil, it does nothing.
 func (d *Deadlocks) missOrphans(why error) {
 	if why != nil {
 		d.NotTold = append(d.NotTold, "orphans: "+why.Error())
 	}
 }
 
-// add adds the findings that were seen twice, beginning with the orphans, because they can be the
-// cause of the others. first contains the findings of the first search,
-// again is the second search, and still contains its findings.
-func (d *Deadlocks) add(first []*Finding, again *Survey, still []*Finding) {
-	for _, f := range still {
+// add adds the findings that were seen twice, beginning with the orphans, because orphans can
+// cause the other problems. first contains the findings of the first search. again is the survey
+// of the second search, and second contains its findings.
+func (d *Deadlocks) add(first []*Finding, again *Survey, second []*Finding) {
+	for _, f := range second {
 		if f.Kind == orphanFound { // confirmOrphans reports only those that it saw twice
 			d.Findings = append(d.Findings, f)
 		}
 	}
 	for _, f := range first {
-		if again.hasAll(f) && (!f.transient() || slices.ContainsFunc(still, f.same)) {
+		if again.hasAll(f) && (!f.transient() || slices.ContainsFunc(second, f.same)) {
 			d.Findings = append(d.Findings, f)
 		}
 	}
@@ -223,11 +225,12 @@ func (s *Survey) findings(e TreeEnsemble, w *cluster.Watches) (list []*Finding) 
 	return list
 }
 
-// expireMargin is how late a server may delete a znode that has expired. By default, it looks once
-// a minute.
+// expireMargin is the time that zksh allows a server to delete an expired znode. By default, a
+// server searches for expired znodes once a minute.
 const expireMargin = 5 * time.Minute
 
-// overdue returns a finding if c belongs to an owner and should have expired, or nil.
+// overdue returns a finding if an owner holds the lock through c, and c should have expired.
+// Otherwise, it returns nil.
 func (q *Queue) overdue(c *Contender) *Finding {
 	expire := c.nodes[0].Expire
 	if expire == 0 || !c.statKnown() || q.now(0).Sub(time.UnixMilli(c.stat.Mtime)) < expire+expireMargin {

@@ -57,7 +57,7 @@ type edge struct {
 	blocked position
 	blocker position
 	// runsCommand means that blocker belongs to a command that runs while blocked holds its lock.
-	// The command has its own session. The note in its znode lists the held lock.
+	// The command has its own session. Its znode contains a note with the name of the held lock.
 	runsCommand bool
 }
 
@@ -116,9 +116,10 @@ func (g *graph) edges(session string, visit func(edge) bool) {
 }
 
 // shortestCycle returns a shortest cycle that contains the session start, or nil if there is none.
-// It considers only other sessions for which include returns true.
+// It considers only sessions that include accepts. include must accept start.
 func (g *graph) shortestCycle(start string, include func(session string) bool) []edge {
-	// The breadth-first search reached each session first by this edge.
+	// reachedBy contains, for each session found so far, the edge through which the breadth-first
+	// search first reached it.
 	reachedBy := map[string]edge{}
 	for level := []string{start}; len(level) > 0; {
 		var next []string

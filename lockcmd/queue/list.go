@@ -104,9 +104,8 @@ func (q *Queue) lines(columns int) []string {
 }
 
 // fit shortens the table step by step until it fits into the given number of columns. It first
-// shortens znode names, and then removes CLIENT and SESSION. After these columns, it removes MODE,
-// because a shortened znode name still shows the mode. It removes WHO just before AGE, near the
-// end.
+// shortens znode names, and then removes CLIENT and SESSION. Next, it removes MODE, because a
+// shortened znode name still shows the mode. WHO and AGE are the last columns that it removes.
 func (q *Queue) fit(g render.Grid, columns int) render.Grid {
 	if g.Width() > columns {
 		g.Header[colPlace] = "#"

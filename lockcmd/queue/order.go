@@ -22,11 +22,11 @@ func sortByArrival(nodes []*node) []*node {
 	return nodes
 }
 
-// sameContender reports whether znode b belongs to the same client as a, the znode before it. For
-// one lock, zksh creates several znodes in one transaction, so that clients of different lock
-// recipes see it.
+// sameContender reports whether znode b belongs to the same contender as a, the znode before it.
+// For one lock, zksh can create several znodes in a single transaction, so that clients of
+// different lock recipes respect the lock.
 func sameContender(a, b *node) bool {
-	// The Stats are unreadable, so only the names can be compared.
+	// Without permission to read the Stats, compare only the names.
 	if a.Stat.Czxid == 0 {
 		return zklock.SameOwner(a.path, b.path)
 	}

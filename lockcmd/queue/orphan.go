@@ -59,8 +59,8 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // suspects returns the contenders that may be orphans: they have no connection, and the leader's
-// table does not contain their sessions. The keys of the map are their identities, the values
-// the paths of their queues. The queues must have been read before the table.
+// table does not contain their sessions. The map contains the path of each contender's queue, by
+// the contender's identity. The queues must have been read before the table.
 func suspects(queues []*Queue, table *cluster.SessionTable) map[string]string {
 	found := map[string]string{}
 	for _, q := range queues {
@@ -73,9 +73,9 @@ func suspects(queues []*Queue, table *cluster.SessionTable) map[string]string {
 	return found
 }
 
-// confirmOrphans reads the queues again by calling read, and marks the orphans among the
-// suspected contenders in the queues that read returned last. If it cannot check the suspected
-// contenders, why says so.
+// confirmOrphans calls read to read the queues again, and marks the suspected contenders that
+// really are orphans. It may call read twice; the marks are in the queues of the last call. If the
+// suspected contenders cannot be checked, why is the reason.
 func confirmOrphans(ctx context.Context, e Ensemble, path string, suspected map[string]string, read func() ([]*Queue, error)) (why, err error) {
 	if err := e.Sync(ctx, path); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func confirmOrphans(ctx context.Context, e Ensemble, path string, suspected map[
 	return nil, nil
 }
 
-// orphan describes the contender c of the queue, which is an orphan.
+// orphan returns a description of the orphan c, a contender in the queue.
 func (q *Queue) orphan(e Ensemble, c *Contender, table *cluster.SessionTable) *Orphan {
 	o := &Orphan{
 		Problem: fmt.Sprintf("%s in the queue of %s belongs to session %s, which no longer exists, so no server deletes the znode", c.Nodes[0], q.Path, c.Session),

@@ -118,7 +118,8 @@ func (c *Contender) statKnown() bool { return c.stat.Czxid != 0 }
 // containers and TTL znodes, ZooKeeper stores special values in this field.
 func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint64(owner)>>56 != 0xff }
 
-// addNode adds another znode of the same client, which queues in several families of recipes.
+// addNode adds another znode of the contender. A lock of the family zklock.All has one znode for
+// each family of names.
 func (c *Contender) addNode(n *node) {
 	c.Nodes, c.nodes = append(c.Nodes, n.name()), append(c.nodes, n)
 	c.groups = append(c.groups, groupOf(n.Kind))

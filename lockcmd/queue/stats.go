@@ -68,7 +68,7 @@ func newCounter(ctx context.Context, e Ensemble, path string) *counter {
 	return c
 }
 
-// add counts changes of the queue. zksh saw them at the time at.
+// add counts changes of the queue that zksh saw at the given time.
 func (c *counter) add(changes []Change, at time.Time) {
 	for _, ch := range changes {
 		node := ch.Nodes[0]

@@ -45,19 +45,19 @@ type Survey struct {
 }
 
 // maxOwnerWalk is the maximum number of znodes below a path in which LookAll searches for the
-// locks of owners. No server lists persistent znodes, so it must walk the tree. For this number,
-// the walk takes about a tenth of a second.
+// locks of owners. The znodes of such locks are persistent. No server lists them, so LookAll must
+// walk the tree. A walk over this many znodes takes about 0.1 s.
 const maxOwnerWalk = 20_000
 
-// noOwners begins a remark about Survey.NoOwners.
+// noOwners is the text that precedes the reason Survey.NoOwners in a remark.
 const noOwners = "locks that an owner holds may be missing if nobody waits for them: "
 
 // nodeBatch is the maximum number of znodes that readNodes reads with one call of Nodes.
 const nodeBatch = 2000
 
 // LookAll finds and reads all queues below root, and adds the addresses of the clients. It
-// considers a znode a queue if it has an ephemeral child, or the persistent child of an owner, whose name fits a
-// known lock recipe.
+// considers a znode a queue if the name of a child fits a known lock recipe, and the child is
+// ephemeral or belongs to an owner.
 func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) {
 	s := &Survey{Path: root}
 	dirs, err := s.find(ctx, e)
@@ -128,8 +128,8 @@ func (s *Survey) find(ctx context.Context, e TreeEnsemble) ([]string, error) {
 	return queueDirs(paths), err
 }
 
-// addOwnerDirs walks the tree, and adds the paths of the queues in which an owner holds the lock
-// to set. If the tree is too large, it sets s.NoOwners instead.
+// addOwnerDirs walks the tree. It adds to set the paths of the queues in which an owner holds the
+// lock. If the tree is too large, it sets s.NoOwners instead.
 func (s *Survey) addOwnerDirs(ctx context.Context, e TreeEnsemble, set map[string]bool) error {
 	n := 0 // number of znodes so far
 	dirs := map[string]bool{}
@@ -177,7 +177,8 @@ func walkForQueues(ctx context.Context, e TreeEnsemble, root string, set map[str
 }
 
 // addQueueDirs adds the paths of queues below root to set. nodes contains the server paths of
-// ephemeral znodes. If the name of one fits a lock recipe, its parent is a queue.
+// ephemeral znodes. If the name of such a znode fits a lock recipe, the parent of the znode is a
+// queue.
 func addQueueDirs(set map[string]bool, e TreeEnsemble, root string, nodes []string) {
 	top := strings.TrimSuffix(e.ServerPath(root), "/")
 	for _, p := range nodes {

@@ -43,8 +43,7 @@ func (w Wait) Deadlock(ctx context.Context, e TreeEnsemble) (string, error) {
 		return "", err
 	}
 	cycle := newGraph(queues, e.ServerPath).shortestCycle(own, func(string) bool { return true })
-	// If shorten removes this session, the remaining sessions are in a deadlock that does not
-	// involve it.
+	// If shorten removes this session, the deadlock does not involve this client.
 	if cycle == nil || shorten(cycle)[0].blocked.session() != own {
 		return "", nil
 	}
@@ -127,8 +126,8 @@ func (w Wait) describe(cycle []edge) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: this zksh holds %s and %s for %s", deadlockLabel(cycle), cycle[len(cycle)-1].blocked.q.Path, verb, cycle[0].blocked.q.Path)
-	// ahead is the contender that blocks the previous contender in the cycle. runs mentions a
-	// command that runs under the lock of ahead.
+	// ahead is the contender that blocks the previous contender in the cycle. If ahead runs a
+	// command under its lock, runs is the text about that command.
 	ahead, runs := cycle[0].blocker, ""
 	for _, e := range cycle[1:] {
 		if e.runsCommand {
@@ -146,8 +145,8 @@ func (w Wait) describe(cycle []edge) string {
 }
 
 // deadlockLabel returns "deadlock" if all waiters are zksh processes. Otherwise, it returns
-// "possible deadlock", because other clients may use one session for several threads, of which
-// only one is blocked.
+// "possible deadlock": several threads of another client may share one session, so the client may
+// continue although one thread is blocked.
 func deadlockLabel(cycle []edge) string {
 	if slices.ContainsFunc(cycle, func(e edge) bool { return !e.blocked.c.waitsForAll }) {
 		return "possible deadlock"

@@ -10,9 +10,9 @@ import (
 )
 
 // A leaseClock computes how long the leader is certain to keep a session, and with it the locks
-// of the session. It extends this time with requests, called probes; doc.go explains why they
-// are a proof. Its methods are safe for concurrent use, but only one goroutine at a time may
-// send probes.
+// of the session. It sends requests, called probes, to extend this time; doc.go explains what
+// the probes prove. The methods are safe for concurrent use, but only one goroutine at a time
+// may send probes.
 type leaseClock struct {
 	s Session
 
@@ -26,7 +26,7 @@ func newLeaseClock(s Session) *leaseClock {
 	return &leaseClock{s: s, proof: newProof(s.State(time.Now()).Timeout)}
 }
 
-// refresh updates the proof with the current state of the session. It returns the time at which
+// refresh updates the lease from the current state of the session. It returns the time at which
 // the current connection began, or the zero time if there is no connection. On a standalone
 // server, every answered request extends the lease. If the server ends sessions with their
 // connections, a lost connection ends the lease.
@@ -63,8 +63,7 @@ func (c *leaseClock) end() time.Time {
 	return c.proof.until()
 }
 
-// longEnough reports whether the lease lasts long enough for the probes of a held lock to extend
-// it in time.
+// longEnough reports whether the probes of a held lock can extend the lease before it ends.
 func (c *leaseClock) longEnough() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +108,7 @@ func (c *leaseClock) checkStandalone(ctx context.Context) (begun time.Time, err 
 }
 
 // runDue sends the next probe if it is due. node is the path of the lock's znode. If runDue
-// returns an error, the probe has proven nothing.
+// returns an error, the probe does not extend the lease.
 func (c *leaseClock) runDue(ctx context.Context, node string) error {
 	begun, err := c.checkStandalone(ctx)
 	sent := time.Now()
@@ -124,7 +123,7 @@ func (c *leaseClock) runDue(ctx context.Context, node string) error {
 		err = c.s.Sync(ctx, node)
 	default:
 		err = c.s.Multi(ctx, &zk.CheckVersionRequest{Path: node, Version: -1})
-		// This error proves as much as OK: the leader processed the check, and a quorum
+		// ErrNoAuth proves as much as success: the leader processed the check, and a quorum
 		// committed the result.
 		if errors.Is(err, zk.ErrNoAuth) {
 			err = nil
@@ -155,10 +154,10 @@ func (c *leaseClock) recordAnswer(connBegun, sent time.Time, err error) bool {
 	return true
 }
 
-// secure makes sure that the lease is long enough before the lock is reported as held. If it is
-// too short, secure extends it with a short proof (see stage). It repeats the proof only if the
-// lease has already ended when the answers arrive. createSent is the time at which the create
-// request for the lock's znode was sent, or zero if that was long ago.
+// secure makes sure that the lease is long enough before the lock is reported as held. If the
+// lease is too short, secure extends it with a short proof (see stage). If the lease has ended
+// by the time the answers arrive, secure repeats the proof. createSent is the time at which the
+// create request for the lock's znode was sent, or zero if that was long ago.
 func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node string) error {
 	if c.refresh(); c.longEnough() {
 		return nil
@@ -171,7 +170,7 @@ func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node stri
 		createSent = time.Time{}
 		for c.stage() <= shortCheck {
 			select {
-			// There is no wait, unless the server has rejected the previous probe.
+			// Do not wait, unless the server has rejected the previous probe.
 			case <-time.After(min(c.untilDue(), c.proof.pause())):
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -187,10 +186,11 @@ func (c *leaseClock) secure(ctx context.Context, createSent time.Time, node stri
 	return nil
 }
 
-// startShort prepares a short proof (see stage) and returns the time at which the proof begins.
-// On a connection on which nothing has been proven yet, a check alone is enough: it proves the
-// time of the connect request. startShort adds a sync only if an older answer on this connection
-// allows a proof of a later time.
+// startShort prepares a short proof (see stage), and returns the time at which the proof
+// begins. On a new connection, a check alone proves the send time of the connect request. If a
+// later request was answered long enough ago, a sync and a check prove the send time of that
+// request instead. On an old connection, the create request that was sent at createSent takes
+// the place of the sync.
 func (c *leaseClock) startShort(createSent time.Time) (from time.Time) {
 	now := time.Now()
 	fresh := c.stage() == shortCheck
@@ -209,7 +209,8 @@ func (c *leaseClock) startShort(createSent time.Time) (from time.Time) {
 	return from
 }
 
-// reanchor calls proof.reanchor with the newest answer that had arrived at the time asOf.
+// reanchor makes the next round begin earlier, if possible (see proof.reanchor). The round then
+// relies on the newest answer that had arrived at the time asOf.
 func (c *leaseClock) reanchor(asOf time.Time) {
 	st := c.s.State(asOf)
 	c.mu.Lock()
@@ -223,9 +224,9 @@ func (c *leaseClock) stage() stage {
 	return c.proof.stage
 }
 
-// leaseAge returns the time since proven, the time from which a lease counts. The monotonic
-// clock stops while the machine is suspended, and the wall clock may be set. To be safe,
-// leaseAge measures the time with both clocks and returns the longer result.
+// leaseAge returns the age of a lease that counts from the time proven. The monotonic clock
+// stops while the machine is suspended, and the wall clock may be set. To be safe, leaseAge
+// measures the age with both clocks and returns the greater result.
 func leaseAge(proven, now time.Time) time.Duration {
 	return max(now.Sub(proven), now.Round(0).Sub(proven.Round(0)))
 }

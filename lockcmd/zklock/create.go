@@ -11,7 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// createZnodes creates our own znodes, and missing parents. It returns the children of the
+// createZnodes creates our own znodes and any missing parents. It returns the children of the
 // lock's path, listed right after the creation.
 func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
 	var reqs []*zk.CreateRequest
@@ -59,10 +59,10 @@ func (e *entry) setZnodes(paths []string, czxid int64) {
 	}
 }
 
-// findCreated finds out whether our own znodes were created, after the answer to the create,
-// or to the list that follows it, was lost. It sends a sync first, because the next server
-// may lag behind the one that created them. want is the number of own znodes that the create
-// should have created.
+// findCreated finds out whether our own znodes exist, after a lost connection left the result
+// of the create, or of the list that follows, unknown. It sends a sync first, because the next
+// server may lag behind the one that created the znodes. want is the expected number of own
+// znodes.
 func (e *entry) findCreated(ctx context.Context, want int) (children []string, err error) {
 	children, err = e.syncAndList(ctx)
 	if errors.Is(err, zk.ErrNoNode) {

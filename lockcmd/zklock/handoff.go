@@ -47,12 +47,12 @@ package zklock
 
 import "github.com/go-zookeeper/zk"
 
-// plainMutexes contains the kinds of znodes (Name.Kind) for which a deletion, as the first
-// event, shows that the owner no longer holds the lock. Znodes of other kinds can be replaced
-// with a shared znode of the same number, without an earlier event that shows this.
+// plainMutexes contains kinds of znodes (see Name.Kind). If the first event of such a znode is
+// its deletion, its owner no longer holds the lock. A znode of any other kind may instead have
+// been replaced with a shared znode of the same number. No earlier event shows the difference.
 var plainMutexes = map[string]bool{"Curator mutex": true, "go-zookeeper lock": true, "kazoo lock": true}
 
-// mayHandOff reports whether e holds the lock as soon as the znode ahead is deleted, so that it
+// mayHandOff reports whether e holds the lock as soon as the znode ahead is deleted. If so, e
 // need not list the contenders again. ahead contains the names of all conflicting znodes ahead.
 func (e *entry) mayHandOff(ahead []string) bool {
 	if len(ahead) > 1 {
@@ -63,9 +63,9 @@ func (e *entry) mayHandOff(ahead []string) bool {
 	return plainMutexes[n.Kind] && trusted(own.Number)
 }
 
-// undisturbed reports whether the last list of contenders is still reliable: event is the
-// deletion of the znode ahead, the connection is the one on which the list was requested, and no
-// event of our own znode has arrived since.
+// undisturbed reports whether the last list of contenders is still reliable. This is the case
+// if event is the deletion of the znode ahead, the list was requested on the current
+// connection, and no event of our own znode has arrived since.
 func (e *entry) undisturbed(event zk.EventType) bool {
 	select {
 	case <-e.ownEvents:

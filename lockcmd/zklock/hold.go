@@ -161,7 +161,7 @@ func (h *hold) monitor(ctx context.Context) {
 }
 
 // startProbe sends the next probe of the lease in a goroutine. It returns a channel that
-// receives the result, at the latest soon after ctx ends.
+// receives the result. If ctx ends first, the result arrives soon afterwards.
 func (h *hold) startProbe(ctx context.Context) chan error {
 	done, node := make(chan error, 1), h.e.node()
 	go func() { done <- h.e.clock.runDue(ctx, node) }() // monitor waits for this goroutine
@@ -188,7 +188,8 @@ func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
 	case errors.Is(err, zk.ErrNoNode):
 		h.lose(errRemoved)
 		if len(h.e.names) > 1 {
-			// Delete the remaining znodes, because only some clients respect them.
+			// The remaining znodes no longer protect the lock, because only some clients wait
+			// for them. Delete them.
 			h.e.withdrawInBackground(func(bool) {})
 		}
 	case err == nil:
@@ -236,7 +237,7 @@ func (h *hold) disconnectError() error {
 	return nil
 }
 
-// reacquire counts another lease for the same owner. It returns false if the lock is lost. While
+// reacquire counts one more lease of the held lock. It returns false if the lock is lost. While
 // the lock is presumed lost, reacquire waits until it is known to be held or lost.
 func (h *hold) reacquire(ctx context.Context, mode Mode) (bool, error) {
 	for {

@@ -52,7 +52,7 @@ type Name struct {
 	GUID   string // text before the marker, which identifies the client; may be empty
 	Number int64  // sequence number; negative after an overflow; NoNumber if there is none
 
-	// For the znodes of an Owned:
+	// The fields below are set only for znodes of an owned lock; see [Owned].
 	Owner     string        // hash of the owner's name; see [OwnedBy]
 	Permanent bool          // the owner holds the lock; the znode of a waiting owner is ephemeral
 	Expire    time.Duration // Options.Expire of a permanent znode; 0 if it does not expire
@@ -71,9 +71,9 @@ type marker struct {
 	family Family // family that creates such names; noFamily if this package only recognizes them
 }
 
-// ParseName searches markers in order. If one marker is a suffix of another, the longer one
-// comes first. The names are those of Curator 5.4, kazoo 2.8, go-zookeeper 1.0, ZooKeeper's
-// recipes, HBase 2 and Accumulo.
+// markers contains the markers of all known names, in the order in which ParseName searches for
+// them. If one marker is a suffix of another, the longer one comes first. The names are those
+// of Curator 5.4, kazoo 2.8, go-zookeeper 1.0, ZooKeeper's recipes, HBase 2 and Accumulo.
 var markers = []marker{
 	{"-read-lock-", "Curator mutex, shared", Shared, Mutex},
 	{"__lock__", "kazoo lock", Exclusive, Kazoo},
@@ -235,27 +235,29 @@ func ownerHash(owner string) string {
 	return hex.EncodeToString(sum[:7])
 }
 
-// OwnedBy reports whether a child of a lock is a znode of an Owned of this owner. Its name
-// contains only a hash, so different owners can match, but this never happens by chance.
+// OwnedBy reports whether a child of a lock is a znode of this owner's lock; see [Owned]. The
+// name of the znode contains only a hash of the owner. Two owners with the same hash are
+// possible, but practically never occur by chance.
 func OwnedBy(name, owner string) bool {
 	n, ok := ParseName(path.Base(name))
 	return ok && n.Owner == ownerHash(owner)
 }
 
-// The znode names of an Owned contain UUIDs of version 8: the first 12 digits, and the two after
-// the version, are the hash of the owner. The first digit of the fourth group shows what the
-// owner does. The other 16 digits are random while the owner waits. Once it holds the lock, they
-// are the fencing token, because the czxid of the persistent znode is not the token.
+// The znode names of an owned lock contain UUIDs of version 8. The first 12 digits, and the two
+// after the version, are the hash of the owner. The first digit of the fourth group is one of
+// the digits below. The other 16 digits are random while the owner waits. Once the owner holds
+// the lock, they are the fencing token, which differs from the czxid of the persistent znode.
 const (
 	digitWaiting = '8' // the znode is ephemeral
 	digitHolding = '9' // the znode is persistent
 )
 
-// expireMark precedes the expiry of an owner's lock in a znode name, in milliseconds and in
-// hexadecimal. Servers do not show the TTL of a znode.
+// expireMark precedes the expiry of an owner's lock in a znode name: a number of milliseconds,
+// in hexadecimal. The name contains the expiry because servers do not show the TTL of a znode.
 const expireMark = "x"
 
-// waitingGUID returns the GUID for an attempt of an Owned. random is a random UUID.
+// waitingGUID returns the GUID for an owner's attempt to acquire a lock. random is a random
+// UUID.
 func waitingGUID(owner, random string) string {
 	digits := strings.ReplaceAll(random, "-", "")
 	return ownedGUID(owner, digitWaiting, digits[15:16]+digits[17:])
@@ -270,12 +272,14 @@ func permanentGUID(owner string, token int64, expire time.Duration) string {
 	return guid
 }
 
-// ownedGUID returns a UUID with the hash of the owner, what the owner does, and 16 other digits.
-func ownedGUID(owner string, does rune, rest string) string {
-	return fmt.Sprintf("%s-%s-8%s%s-%c%s-%s", owner[:8], owner[8:12], owner[12:], rest[:1], does, rest[1:4], rest[4:])
+// ownedGUID returns a UUID that contains the hash of the owner, a state (digitWaiting or
+// digitHolding), and the 16 digits of rest.
+func ownedGUID(owner string, state rune, rest string) string {
+	return fmt.Sprintf("%s-%s-8%s%s-%c%s-%s", owner[:8], owner[8:12], owner[12:], rest[:1], state, rest[1:4], rest[4:])
 }
 
-// parseOwner adds the owner to the Name of a znode of an Owned. It does nothing for other znodes.
+// parseOwner sets the fields of n about the owner, if the name belongs to a znode of an owned
+// lock.
 func (n *Name) parseOwner(f Family) {
 	digits, expire, expires := strings.Cut(strings.TrimPrefix(n.GUID, "_c_"), expireMark)
 	if f != Kazoo { // go-zookeeper's GUIDs are random digits without dashes

@@ -98,8 +98,8 @@ func (e *entry) rivals(children []string) []rank {
 }
 
 // conflictsWith reports whether this entry must wait for a contender with this name if it is
-// ahead. For an Owned, contenders of the same owner conflict even if both are shared: only the
-// first of them may become permanent, so that the owner never has two places.
+// ahead. In an owned lock, contenders of the same owner conflict even if both are shared. Only
+// the first of them may acquire the lock, so that the owner never has two places in the queue.
 func (e *entry) conflictsWith(n Name) bool {
 	return Conflicts(e.mode, n.Mode) || e.l.owner != "" && n.Owner == e.l.owner
 }

@@ -55,10 +55,10 @@ func NewOwned(conn Conn, path, owner string, opt Options) *Owned {
 }
 
 // Lock acquires the lock for the owner. It waits until ctx ends, across lost connections and
-// sessions. If the owner already holds the lock in either mode, Lock returns it; with
-// Options.Expire, it thereby renews it. If Lock fails with ErrUnconfirmed, it is not known
-// whether the owner holds the lock: ask again, or call Unlock. After all other errors, this
-// request has changed nothing.
+// sessions. If the owner already holds the lock, Lock returns it and restarts its expiry, if it
+// has one. If the owner holds the lock only in shared mode, Lock returns ErrUpgrade. After
+// ErrUnconfirmed, it is not known whether the owner holds the lock: call Lock again, or call
+// Unlock. After all other errors, this request has changed nothing.
 func (o *Owned) Lock(ctx context.Context) (Ownership, error) { return o.acquire(ctx, Exclusive, true) }
 
 // TryLock is like Lock, but returns ErrBusy if the owner would have to wait.
@@ -66,11 +66,11 @@ func (o *Owned) TryLock(ctx context.Context) (Ownership, error) {
 	return o.acquire(ctx, Exclusive, false)
 }
 
-// RLock is like Lock, but acquires the lock shared: others can hold it shared at the same
-// time.
+// RLock is like Lock, but acquires the lock in shared mode: others can hold it in that mode at
+// the same time. If the owner already holds the lock in either mode, RLock returns it.
 func (o *Owned) RLock(ctx context.Context) (Ownership, error) { return o.acquire(ctx, Shared, true) }
 
-// TryRLock is like TryLock, but acquires the lock shared, as RLock does.
+// TryRLock is like TryLock, but acquires the lock in shared mode, as RLock does.
 func (o *Owned) TryRLock(ctx context.Context) (Ownership, error) {
 	return o.acquire(ctx, Shared, false)
 }
@@ -118,9 +118,9 @@ func (o *Owned) acquire(ctx context.Context, mode Mode, wait bool) (Ownership, e
 	}
 }
 
-// heldAfter is like Held, and sets the field Before. e is the attempt that acquired the lock, or
-// nil if the owner held it already. A lock that was acquired is returned even if ctx has ended
-// since, if a server answers within one session timeout.
+// heldAfter is like Held, and also sets the field Before. e is the attempt that acquired the
+// lock, or nil if the owner already held it. If e acquired the lock but ctx has ended since,
+// heldAfter still waits up to one session timeout for the answer of a server.
 func (o *Owned) heldAfter(ctx context.Context, e *entry) (own Ownership, held bool, err error) {
 	own, held, err = o.Held(ctx)
 	if e != nil && ctx.Err() != nil {
@@ -138,7 +138,7 @@ func (o *Owned) heldAfter(ctx context.Context, e *entry) (own Ownership, held bo
 }
 
 // renew restarts the expiry of a lock that the owner already holds. It returns an error if the
-// lock does not satisfy the request, or errPlaceLost if the lock was released meanwhile.
+// held lock does not satisfy the request, or errPlaceLost if the lock was released meanwhile.
 func (o *Owned) renew(ctx context.Context, own Ownership, mode Mode) error {
 	switch want := o.l.opt.Expire; {
 	case mode == Exclusive && own.Mode == Shared:
@@ -162,8 +162,8 @@ func (o *Owned) renew(ctx context.Context, own Ownership, mode Mode) error {
 	})
 }
 
-// inSession calls f with the current session, and repeats it after connection errors, in the
-// next session if the session has ended.
+// inSession calls f with the current session. After a connection error, it calls f again, in
+// the next session if the session has ended.
 func (o *Owned) inSession(ctx context.Context, f func(Session) error) error {
 	for {
 		s, err := o.l.conn.Session(ctx)
@@ -260,9 +260,9 @@ func (l *Lock) permanentAmong(children []string) (names []string) {
 	return names
 }
 
-// makePermanent replaces the znodes of a granted attempt by persistent znodes. The znodes still
-// exist when the transaction takes effect, or it fails. So no other client can have got the lock
-// since it was granted.
+// makePermanent replaces the znodes of a granted attempt with persistent znodes, in one
+// transaction. The transaction fails if the old znodes no longer exist. Therefore, no other
+// client can have acquired the lock in the meantime.
 func (e *entry) makePermanent(ctx context.Context) error {
 	names, ok := e.renamed(prefixes(e.l.opt.Family, e.mode, permanentGUID(e.l.owner, e.czxid, e.l.opt.Expire)))
 	if !ok {
@@ -299,7 +299,8 @@ func (e *entry) makePermanent(ctx context.Context) error {
 	return err
 }
 
-// createPermanent returns a function that returns the request for a persistent znode.
+// createPermanent returns a function that returns the request to create a persistent znode at a
+// path.
 func (e *entry) createPermanent(data []byte) func(path string) any {
 	return func(path string) any {
 		if ttl := e.l.opt.Expire; ttl > 0 {
