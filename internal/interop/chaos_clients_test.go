@@ -99,6 +99,8 @@ func (z *chaosClient) lockCommand() []string {
 	switch {
 	case z.oracle.path == "/alone":
 		return []string{"lock", "--as", "all"} // excludes Curator's and kazoo's
+	case z.oracle.path == "/one":
+		return []string{"lock", "-c", "1"} // a semaphore with one lease is an exclusive lock
 	case z.mode == shared:
 		return []string{"rlock"}
 	}

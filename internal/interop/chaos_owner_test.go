@@ -17,7 +17,7 @@ import (
 // releases the lock. A command that fails or is killed is repeated: it may have taken effect.
 func (z *chaosClient) holdAsOwner(final bool) (held bool) {
 	in := logEntry{section: z.section(), mode: z.mode}
-	answer, ok := z.repeat("lock", "--owner", z.name, "--as", "all", z.oracle.path)
+	answer, ok := z.repeat(append(z.lockCommand(), "--owner", z.name, z.oracle.path)...)
 	if !ok {
 		return false
 	}
@@ -83,7 +83,7 @@ func (z *chaosClient) repeatLines(script string, args ...string) (answer string,
 // wantOnePlace checks that the owner has no other znodes in the queue than node and those of the
 // same request for other families.
 func (z *chaosClient) wantOnePlace(node string) {
-	answer, ok := z.repeatLines("sync " + z.oracle.path + "\nls " + z.oracle.path + "\n")
+	answer, ok := z.repeatLines("sync " + path.Dir(node) + "\nls " + path.Dir(node) + "\n")
 	_, list, found := strings.Cut(answer, "[")
 	if !ok || !found {
 		z.chaos.t.Errorf("%s: ls answers %q", z.name, answer)

@@ -4,6 +4,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -50,8 +51,8 @@ type chaos struct {
 	faults map[string]int
 }
 
-// Locks are safe under faults. Clients of all kinds compete for an exclusive lock and a
-// read-write lock on an ensemble of three servers. The test kills and isolates servers; it
+// Locks are safe under faults. Clients of all kinds compete for an exclusive lock, a read-write
+// lock and a semaphore on an ensemble of three servers. The test kills and isolates servers; it
 // cuts off, stops, terminates and kills clients. No two clients are in the critical section
 // together, no command outlives its zksh, and every exit status is correct. After the
 // repairs, every client gets the lock, and nothing is left in the queues.
@@ -94,6 +95,12 @@ func TestChaos(t *testing.T) {
 	for i := range 3 {
 		c.join(both, shared, fmt.Sprint("reader-", i), seed).trip = (*chaosClient).oneShot
 	}
+
+	one := c.newLock("/one")
+	for i := range 3 {
+		c.join(one, exclusive, fmt.Sprint("lease-", i), seed).trip = (*chaosClient).oneShot
+	}
+	c.join(one, exclusive, "lease-owner", seed).trip = (*chaosClient).holdAsOwner
 
 	var running sync.WaitGroup
 	for _, z := range c.clients {
@@ -165,15 +172,12 @@ func (c *chaos) wantNothingLeft() {
 	for _, o := range c.locks {
 		late := time.Now().Add(zktest.Patience)
 		for {
-			list, err := zkconn.Do(zktest.Within(c.t), s, zkconn.List(o.path))
-			if err != nil {
-				c.t.Fatal(err)
-			}
-			if len(list.Names) == 0 {
+			left := c.contenders(s, o.path)
+			if len(left) == 0 {
 				break
 			}
 			if time.Now().After(late) {
-				c.t.Errorf("%s: left behind: %q", o.path, list.Names)
+				c.t.Errorf("%s: left behind: %q", o.path, left)
 				break
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -184,6 +188,22 @@ func (c *chaos) wantNothingLeft() {
 			c.t.Errorf("commands of %s that are left: %q", z.name, left)
 		}
 	}
+}
+
+// contenders returns the names of the znodes of a lock or a semaphore that belong to clients.
+func (c *chaos) contenders(s *zkconn.Session, dir string) (names []string) {
+	list, err := zkconn.Do(zktest.Within(c.t), s, zkconn.List(dir))
+	if err != nil && !errors.Is(err, zkconn.NoNode) {
+		c.t.Fatal(err)
+	}
+	for _, name := range list.Names {
+		if name == "leases" || name == "locks" {
+			names = append(names, c.contenders(s, dir+"/"+name)...)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // judge checks the logs of the oracles, and compares them with the results of the trips.
