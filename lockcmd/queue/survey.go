@@ -47,7 +47,7 @@ type Survey struct {
 // maxOwnerWalk is the maximum number of znodes below a path in which LookAll searches for the
 // locks of owners. The znodes of such locks are persistent. No server lists them, so LookAll must
 // walk the tree. A walk over this many znodes takes about 0.1 s.
-const maxOwnerWalk = 20_000
+var maxOwnerWalk = 20_000 // tests change it
 
 // noOwners is the text that precedes the reason Survey.NoOwners in a remark.
 const noOwners = "locks that an owner holds may be missing if nobody waits for them: "
