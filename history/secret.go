@@ -18,9 +18,9 @@ var (
 	// digest. Any other word after addauth may be the password itself.
 	addauthPattern = lazyPattern(`(?i)addauth["']*(?:\s*[$"']*digest["']?(?:\s|$))?\s*`)
 
-	// credentialPattern matches the superuser's name with its colon, the scheme of an ACL entry
-	// such as digest:user:hash:perms, or the word digest before user:password. The latter two
-	// precede a credential only if a colon follows the match.
+	// credentialPattern matches the text before a credential: "super:", the scheme of an ACL entry
+	// such as digest:user:hash:perms, or the word digest in "digest user:password". After the
+	// latter two, the text is a credential only if it contains a colon.
 	credentialPattern = lazyPattern(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
 
 	// escapePattern matches an escape sequence in a word of the form $'…'. An escape sequence could

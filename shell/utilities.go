@@ -125,7 +125,8 @@ func callRepeatedly(ctx context.Context, count int, interval time.Duration, do f
 	}
 }
 
-// An inPlaceScreen is a Screen that collects answers, so that repeat can draw them in a region.
+// An inPlaceScreen collects the answers of a command. The repeat command then draws them in one
+// region of the terminal, in place of the answers of the run before.
 type inPlaceScreen struct {
 	commands.Screen
 	region  commands.Region

@@ -103,9 +103,8 @@ func (a *effectiveSettings) readProperties(name string, data []byte) error {
 	return nil
 }
 
-// meansTLS reports whether a property shows that the user wants TLS. Properties of servers do not
-// show it. Neither do the password and the type of a store, because they have no meaning without
-// the location of the store.
+// meansTLS reports whether a user who sets this property wants TLS. Settings of servers do not
+// count, and neither do the password and the type of a store, which have no effect alone.
 func meansTLS(key string) bool {
 	switch strings.TrimPrefix(key, "zookeeper.ssl.") {
 	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol", "enabledProtocols", "ciphersuites":

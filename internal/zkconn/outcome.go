@@ -27,8 +27,8 @@ func (o Outcome) Plus(p Outcome) Outcome {
 	return Outcome{o.Done + p.Done, o.Rejected + p.Rejected, o.NotSent + p.NotSent, o.Unknown + p.Unknown}
 }
 
-// share returns the Outcome of n changes of a request. o is the Outcome of all changes of the
-// request, which have the same fate.
+// share returns the Outcome of n of the changes in a request. o is the Outcome of the whole
+// request, whose changes all succeed or all fail.
 func (o Outcome) share(n int) Outcome {
 	switch {
 	case o.Done > 0:

@@ -2,7 +2,7 @@ package zklock
 
 import "time"
 
-// A probe is a kind of request that a client sends to prove that the leader keeps its
+// A probe is a kind of request. The answers to probes prove that the leader has not ended the
 // session.
 type probe int
 

@@ -69,8 +69,8 @@ type Handler interface {
 	// Passed is called when a server has answered a trial with anything but Unimplemented. op
 	// is the opcode of the trial.
 	Passed(op int32)
-	// Relies reports whether something depends on the session or waits for a connection, so
-	// that a connection is needed without delay.
+	// Relies reports whether the link must reconnect without delay, because a caller depends on
+	// the session or waits for a connection.
 	Relies() bool
 }
 
