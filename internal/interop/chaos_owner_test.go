@@ -4,6 +4,8 @@ package interop
 
 import (
 	"bytes"
+	"context"
+	"os/exec"
 	"path"
 	"strings"
 	"syscall"
@@ -91,6 +93,32 @@ func (z *chaosClient) wantOnePlace(node string) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(list), "]"), ", ") {
 		if zklock.OwnedBy(name, z.name) && !zklock.SameOwner(name, path.Base(node)) {
 			z.chaos.t.Errorf("%s holds %s, and also has %s", z.name, node, name)
+		}
+	}
+}
+
+// wantNoOrphans searches for orphans until the faults are repaired. There are none: the servers
+// delete the znodes of each session that ends.
+func (c *chaos) wantNoOrphans() {
+	searches := 0
+	for server := 0; ; server = (server + 1) % 3 {
+		select {
+		case <-c.repaired:
+			c.t.Logf("%d searches for orphans", searches)
+			return
+		case <-time.After(2 * time.Second):
+		}
+		for _, args := range [][]string{{"locks", "--deadlocks", "/"}, {"locks", c.locks[server%len(c.locks)].path}} {
+			ctx, cancel := context.WithTimeout(c.t.Context(), zktest.Patience)
+			cmd := exec.CommandContext(ctx, "zksh", append([]string{"-server", c.split.Addr(server), "-o", "json"}, args...)...)
+			out, err := cmd.Output() // fails if the server is isolated or killed, or if there are other findings
+			cancel()
+			if strings.Contains(string(out), `"orphan"`) {
+				c.t.Errorf("%q: %v\n%s", args, err, out)
+			}
+			if len(out) > 0 {
+				searches++
+			}
 		}
 	}
 }

@@ -106,6 +106,7 @@ func TestChaos(t *testing.T) {
 	for _, z := range c.clients {
 		running.Go(z.run)
 	}
+	running.Go(c.wantNoOrphans)
 	c.repairs.Go(func() { c.breakClients(rand.New(rand.NewPCG(seed, 1))) })
 	c.breakServers(rand.New(rand.NewPCG(seed, 2)))
 	c.repairs.Wait()
