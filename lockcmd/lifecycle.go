@@ -255,7 +255,8 @@ func (l *lifecycle) attemptGranted(granted lease, seq int, now time.Time) (*held
 // the command may run. The caller must call judge again within the duration recheck.
 //
 // A decision to terminate is final. Its deadline can only become earlier, for example because the
-// machine was asleep while timers stood still.
+// machine was asleep while timers stood still. While zksh is stopped, the keeper of package child
+// applies the same rule (keeper.checkClocks).
 //
 // judge asks the lease for its state, because lifecycle.status may be out of date or belong to an
 // earlier lease.

@@ -35,7 +35,7 @@ func startAll(t *testing.T, txn *zkconn.Transaction, requests ...func(context.Co
 			a.text, a.err = do(trip.Context(txn.Context(zktest.Within(t))))
 		}()
 		select {
-		case <-trip.Sent:
+		case <-trip.Queued:
 		case <-a.ended:
 			t.Fatal(a.err)
 		}

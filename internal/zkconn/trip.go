@@ -10,8 +10,8 @@ import (
 // requests in between makes the request with the Trip's Context. On a nil Trip, the methods that
 // record the progress of the request do nothing.
 type Trip struct {
-	Sent  chan struct{} // closed once the request is in the send queue, after all earlier requests
-	Alone bool          // whether no other request is sent before the answer, so that a throttled request may be sent again
+	Queued chan struct{} // closed once the request is in the send queue, after all earlier requests
+	Alone  bool          // whether no other request is sent before the answer, so that a throttled request may be sent again
 
 	// The caller may read the following fields after it has received the answer, or has stopped
 	// waiting for it.
@@ -26,7 +26,7 @@ type Trip struct {
 }
 
 // NewTrip returns a Trip for one request.
-func NewTrip() *Trip { return &Trip{Sent: make(chan struct{})} }
+func NewTrip() *Trip { return &Trip{Queued: make(chan struct{})} }
 
 type tripKey struct{}
 
@@ -49,7 +49,7 @@ func untripped(ctx context.Context) context.Context {
 
 func (t *Trip) begun() {
 	if t != nil {
-		close(t.Sent)
+		close(t.Queued)
 	}
 }
 

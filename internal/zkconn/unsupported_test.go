@@ -154,7 +154,7 @@ func TestNothingIsLostAroundAHangUp(t *testing.T) {
 		err := zkconn.Exec(trip.Context(zktest.Within(t)), s, zkconn.WhoAmI())
 		who <- err
 	}()
-	<-trip.Sent
+	<-trip.Queued
 	behind := zkconn.Add(p, zkconn.Create("/q/behind", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 	for i, one := range before {
 		if _, err := one.Wait(zktest.Within(t)); err != nil {
@@ -320,7 +320,7 @@ func TestUnansweredTrial(t *testing.T) {
 		err := zkconn.Exec(trip.Context(ctx), s, zkconn.WhoAmI())
 		who <- err
 	}()
-	<-trip.Sent
+	<-trip.Queued
 	listed := make(chan error, 1)
 	go func() { // ends when the answer arrives
 		err := zkconn.Exec(zktest.Within(t), s, zkconn.List("/"))

@@ -1,6 +1,7 @@
 // Package child runs a program while zksh holds a lock. The program runs in its own process group.
-// If zksh is in the foreground of the terminal, it hands the foreground to the program. If the lock
-// is about to be lost, the package terminates the program in time. Begin reading at Run.
+// If zksh is in the foreground of the terminal, it hands the foreground to the program. The caller
+// of Run decides when the program must terminate. If zksh itself is stopped or dies, the keeper, a
+// small process, makes the same decision (keeper.go). Begin reading at Run.
 //
 // This package is part of the program zksh and may change at any time.
 package child

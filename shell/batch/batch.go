@@ -9,6 +9,10 @@
 // replaces the window: it collects single writes that have already been read, and sends them as
 // one transaction.
 //
+// If the connection is lost, wire.Conn.die decides which requests count as sent. Lines without an
+// answer are not sent again: the printer joins them into one cutError (cut.go), which says what
+// may have happened, and the script continues on the next connection.
+//
 // A batch uses the shell through the interface Shell, and learns from commands.Effect how a line
 // may run. Transactions are also used by the interactive shell. Begin reading at Batch.take.
 //

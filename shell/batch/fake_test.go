@@ -144,7 +144,7 @@ func fakeShellOf(session *zkconn.Session) *fakeShell {
 	s.env = &commands.Env{Session: session, Screen: s, Format: render.Text, Mode: commands.Batch}
 	s.register(fakes...)
 	s.register(fake("hang", commands.OneRequest, func(trip *zkconn.Trip) error { // waits for Ctrl-C
-		close(trip.Sent)
+		close(trip.Queued)
 		time.Sleep(50 * time.Millisecond)
 		s.interrupt()
 		trip.Outcome.Unknown, trip.Cut = 1, true
@@ -156,35 +156,35 @@ func fakeShellOf(session *zkconn.Session) *fakeShell {
 // fakes are commands that behave like requests. They print their first argument as the answer.
 var fakes = []*commands.Command{
 	fake("slow", commands.OneRequest, func(trip *zkconn.Trip) error { // answered after the next lines
-		close(trip.Sent)
+		close(trip.Queued)
 		time.Sleep(50 * time.Millisecond)
 		trip.Outcome.Done = 1
 		return nil
 	}),
 	fake("fast", commands.OneRequest, func(trip *zkconn.Trip) error {
-		close(trip.Sent)
+		close(trip.Queued)
 		trip.Outcome.Done = 1
 		return nil
 	}),
 	fake("fail", commands.OneRequest, func(trip *zkconn.Trip) error {
-		close(trip.Sent)
+		close(trip.Queued)
 		trip.Outcome.Rejected = 1
 		return &zkconn.Error{Code: zkconn.NoNode, Path: "/x"}
 	}),
 	fake("cut", commands.OneRequest, func(trip *zkconn.Trip) error { // sent, but the connection is lost
-		close(trip.Sent)
+		close(trip.Queued)
 		time.Sleep(20 * time.Millisecond)
 		trip.Outcome.Unknown, trip.Cut = 1, true
 		return errors.New("cut")
 	}),
 	fake("unsent", commands.OneRequest, func(trip *zkconn.Trip) error {
-		close(trip.Sent)
+		close(trip.Queued)
 		time.Sleep(20 * time.Millisecond)
 		trip.Outcome.NotSent, trip.Cut = 1, true
 		return errors.New("not sent")
 	}),
 	fake("busy", commands.OneRequest, func(trip *zkconn.Trip) error { // throttled unless it runs alone
-		close(trip.Sent)
+		close(trip.Queued)
 		if !trip.Alone {
 			time.Sleep(50 * time.Millisecond) // until the next lines have been sent
 			trip.Outcome.Rejected = 1

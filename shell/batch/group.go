@@ -30,7 +30,7 @@ func (g *group) begin(p *pendingLine) bool {
 	}
 	await(g.w.start(g.txn.Context(g.w.ctx), p, false))
 	g.lines = append(g.lines, p)
-	if len(g.lines) == maxGroup || !isClosed(p.trip.Sent) {
+	if len(g.lines) == maxGroup || !isClosed(p.trip.Queued) {
 		return g.flush()
 	}
 	return true

@@ -36,7 +36,7 @@ func isClosed(c <-chan struct{}) bool {
 
 // handedOver reports whether the request of the line has been handed to the connection, or the
 // command has ended without a request.
-func (p *pendingLine) handedOver() bool { return isClosed(p.trip.Sent) || isClosed(p.ended) }
+func (p *pendingLine) handedOver() bool { return isClosed(p.trip.Queued) || isClosed(p.ended) }
 
 // sent reports whether a server may have received the request. It is valid only after the line has
 // ended.

@@ -235,7 +235,7 @@ func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, 
 		j.err = run(trip.Context(open.txn.Context(ctx)), &own, l)
 	}()
 	select {
-	case <-trip.Sent:
+	case <-trip.Queued:
 		open.lines = append(open.lines, j)
 		return env.Screen.Print(render.Answer{JSON: render.Facts{"joined", open.txn.Len()}})
 	case <-j.ended:

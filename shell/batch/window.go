@@ -156,7 +156,7 @@ func (w *window) start(ctx context.Context, p *pendingLine, alone bool) (sent, d
 		p.err = asEndedError(p.number, run(trip.Context(ctx), env, p.line))
 		trip.Hold(env.Session)
 	})
-	return trip.Sent, ended
+	return trip.Queued, ended
 }
 
 // goReuse calls do in a goroutine. It reuses an idle goroutine that has run an earlier line,
