@@ -60,7 +60,7 @@ deps: ## install the programs that the tests need, with apt-get, as root: ZooKee
 	.ci/archive-classes
 
 check: lint ## run lint, the tests with -short, and the scripts on the sandbox, without a server or the race detector; about a minute
-	go test -short -count=1 -vet=off -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG))") ./lockcmd
+	go test -short -count=1 -vet=off -p 8 -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG))") ./lockcmd # -p 8: most of these tests wait
 	go test -short -count=1 -vet=off -timeout 5m -run '^TestScriptsOnSandbox$$' ./internal/e2e
 
 test: deps ## run deps, lint and every test
