@@ -57,6 +57,7 @@ type Name struct {
 	Permanent bool          // the owner holds the lock; the znode of a waiting owner is ephemeral
 	Expire    time.Duration // Options.Expire of a permanent znode; 0 if it does not expire
 	token     int64         // fencing token of a permanent znode
+	family    Family
 }
 
 // NoNumber is the value of Name.Number for a name without a sequence number.
@@ -291,6 +292,7 @@ func (n *Name) parseOwner(f Family) {
 	if !isHex(digits, 32) || digits[12] != '8' || digits[16] != digitWaiting && digits[16] != digitHolding {
 		return
 	}
+	n.family = f
 	n.Owner, n.Permanent = digits[:12]+digits[13:15], digits[16] == digitHolding
 	if n.Permanent {
 		n.token, _ = strconv.ParseInt(digits[15:16]+digits[17:], 16, 64) // a token is never negative

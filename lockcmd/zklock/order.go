@@ -101,7 +101,7 @@ func (e *entry) rivals(children []string) []rank {
 // ahead. In an owned lock, contenders of the same owner conflict even if both are shared. Only
 // the first of them may acquire the lock, so that the owner never has two places in the queue.
 func (e *entry) conflictsWith(n Name) bool {
-	return Conflicts(e.mode, n.Mode) || e.l.owner != "" && n.Owner == e.l.owner
+	return Conflicts(e.mode, n.Mode) || e.l.ownedBySame(n)
 }
 
 // czxidOf reads the czxid of a child from the server. If the child has been deleted meanwhile,

@@ -15,6 +15,7 @@ import (
 var (
 	ErrOverflow = errors.New("the sequence numbers of the lock's path have overflowed; delete the path once the lock is free")
 	ErrExpire   = errors.New("the owner holds the lock with another expiry; unlock it first")
+	ErrFamily   = errors.New("the owner holds the lock with znodes of another family; unlock it first")
 )
 
 // An Owned is a lock on a path that belongs to a name, the owner, and not to a session. It
@@ -40,6 +41,7 @@ type Ownership struct {
 	Nodes  []string // paths of the lock's persistent znodes; a lock of family All has several
 	Token  int64    // fencing token: the czxid of the znode with which the owner waited; the same whenever the owner asks
 	Mode   Mode
+	Family Family        // family of the znodes
 	Since  time.Time     // when the owner got the lock, by the server's clock
 	Expire time.Duration // time after the last request of the owner at which the lock is released; 0 if it does not expire
 	Data   []byte        // data of the first znode
@@ -137,31 +139,6 @@ func (o *Owned) heldAfter(ctx context.Context, e *entry) (own Ownership, held bo
 	return own, held, err
 }
 
-// renew restarts the expiry of a lock that the owner already holds. It returns an error if the
-// held lock does not satisfy the request, or errPlaceLost if the lock was released meanwhile.
-func (o *Owned) renew(ctx context.Context, own Ownership, mode Mode) error {
-	switch want := o.l.opt.Expire; {
-	case mode == Exclusive && own.Mode == Shared:
-		return ErrUpgrade
-	case want > 0 && want != own.Expire:
-		return ErrExpire
-	case own.Expire == 0:
-		return nil
-	}
-	return o.inSession(ctx, func(s Session) error {
-		for _, node := range own.Nodes { // a znode expires when it has not been modified for this time
-			data, st, err := s.Get(ctx, node, nil)
-			if err == nil {
-				err = s.Multi(ctx, &zk.SetDataRequest{Path: node, Data: data, Version: st.Version})
-			}
-			if err != nil {
-				return placeLost(err)
-			}
-		}
-		return nil
-	})
-}
-
 // inSession calls f with the current session. After a connection error, it calls f again, in
 // the next session if the session has ended.
 func (o *Owned) inSession(ctx context.Context, f func(Session) error) error {
@@ -192,7 +169,7 @@ func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) 
 			return fmt.Errorf("cannot read %s: %w", nodes[0], err)
 		}
 		n, _ := ParseName(path.Base(nodes[0]))
-		own, held = Ownership{Nodes: nodes, Token: n.token, Mode: n.Mode, Since: time.UnixMilli(st.Ctime), Expire: n.Expire, Data: data}, true
+		own, held = Ownership{Nodes: nodes, Token: n.token, Mode: n.Mode, Family: familyOf(nodes), Since: time.UnixMilli(st.Ctime), Expire: n.Expire, Data: data}, true
 		return nil
 	})
 	return own, held, err
@@ -245,6 +222,12 @@ func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 	return released, err
 }
 
+// ownedBySame reports whether a znode with this name belongs to the same owner, and to a lock or a
+// lease as l does.
+func (l *Lock) ownedBySame(n Name) bool {
+	return l.owner != "" && n.Owner == l.owner && (n.Mode == Counted) == (l.semaphore != nil)
+}
+
 // permanentAmong returns the children that are persistent znodes of the owner, in the order of
 // their sequence numbers.
 func (l *Lock) permanentAmong(children []string) (names []string) {
@@ -252,7 +235,7 @@ func (l *Lock) permanentAmong(children []string) (names []string) {
 		return nil
 	}
 	for _, name := range children {
-		if n, ok := ParseName(name); ok && n.Owner == l.owner && n.Permanent {
+		if n, ok := ParseName(name); ok && n.Permanent && l.ownedBySame(n) {
 			names = append(names, name)
 		}
 	}

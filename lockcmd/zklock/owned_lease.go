@@ -82,8 +82,8 @@ func (s *Semaphore) waitUntilOwnedIn(ctx context.Context, session Session) error
 // lease, is ahead of this entry.
 func (e *entry) ownerAhead(children []string) bool {
 	own, _ := ParseName(e.names[0])
-	return e.l.owner != "" && slices.ContainsFunc(children, func(name string) bool {
+	return slices.ContainsFunc(children, func(name string) bool {
 		n, _ := ParseName(name)
-		return n.Owner == e.l.owner && n.Number < own.Number
+		return e.l.ownedBySame(n) && n.Number < own.Number
 	})
 }

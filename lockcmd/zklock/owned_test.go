@@ -293,3 +293,88 @@ func TestOwnedBy(t *testing.T) {
 	}
 	s.unlockOwned("web-1")
 }
+
+// A lock that an owner holds in another way than it asks for does not satisfy the request.
+func TestOwnedFamily(t *testing.T) {
+	t.Parallel()
+	s := sharedScene(t)
+	defer s.finish()
+	for _, held := range zklock.Families() {
+		_, err := s.owned("web-1", zklock.Options{Family: held}).Lock(zktest.Within(t))
+		must(t, err)
+		for _, asked := range zklock.Families() {
+			_, err := s.owned("web-1", zklock.Options{Family: asked}).Lock(zktest.Within(t))
+			if want := map[bool]error{true: nil, false: zklock.ErrFamily}[asked == held]; !errors.Is(err, want) {
+				t.Errorf("it holds %s and asks for %s: %v", held, asked, err)
+			}
+		}
+		s.unlockOwned("web-1")
+	}
+}
+
+// A lock that has lost one of its znodes does not exclude all clients any more, so it is acquired
+// again.
+func TestOwnedLosesOneZnode(t *testing.T) {
+	t.Parallel()
+	s := sharedScene(t)
+	defer s.finish()
+	opt := zklock.Options{Family: zklock.All}
+	first, err := s.owned("web-1", opt).Lock(zktest.Within(t))
+	must(t, err)
+	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(first.Nodes[1], -1)))
+	again, err := s.owned("web-1", opt).Lock(zktest.Within(t))
+	must(t, err)
+	if again.Before || again.Token <= first.Token || len(again.Nodes) != len(first.Nodes) {
+		t.Errorf("it got %+v after %+v", again, first)
+	}
+	s.unlockOwned("web-1")
+}
+
+// A request that comes after the expiry acquires the lock anew: the server may be about to delete
+// the znode. This server looks for expired znodes once an hour.
+func TestLateRenewal(t *testing.T) {
+	t.Parallel()
+	s := sharedScene(t)
+	defer s.finish()
+	opt := zklock.Options{Expire: time.Second}
+	first, err := s.owned("web-1", opt).Lock(zktest.Within(t))
+	must(t, err)
+	var renewing sync.WaitGroup
+	for range 6 {
+		o := s.owned("web-1", opt)
+		renewing.Go(func() {
+			if again, err := o.Lock(zktest.Within(t)); err != nil || again.Token != first.Token {
+				t.Errorf("in time: %+v, %v", again, err)
+			}
+		})
+	}
+	renewing.Wait()
+	time.Sleep(opt.Expire + 100*time.Millisecond)
+	again, err := s.owned("web-1", opt).Lock(zktest.Within(t))
+	must(t, err)
+	if again.Before || again.Token <= first.Token {
+		t.Errorf("late: it got %+v after %+v", again, first)
+	}
+	if got := s.places("web-1"); len(got) != 1 {
+		t.Errorf("it has %q", got)
+	}
+	s.unlockOwned("web-1")
+}
+
+// A lock and a lease whose znodes have the same parent are different.
+func TestOwnedLockBelowLeases(t *testing.T) {
+	t.Parallel()
+	s := sharedScene(t)
+	s.takeOwned("web-1", 1)
+	below := zklock.NewOwned(open(t, s.addr, longTimeout), s.path+"/leases", "web-1", zklock.Options{})
+	own, err := below.Lock(zktest.Within(t))
+	must(t, err)
+	if own.Before || own.Mode != zklock.Exclusive {
+		t.Errorf("it got %+v", own)
+	}
+	if released, err := below.Unlock(zktest.Within(t)); !released || err != nil || len(s.leasesOf("web-1")) != 1 {
+		t.Errorf("released %t, %v; leases %q", released, err, s.leasesOf("web-1"))
+	}
+	s.returnOwned("web-1")
+	s.checkNothingLeft()
+}

@@ -167,7 +167,7 @@ func placeLost(err error) error {
 func (e *entry) blockers(ahead []string) []string {
 	nodes := []string{e.l.child(ahead[len(ahead)-1])}
 	for _, name := range slices.Backward(ahead) {
-		if n, _ := ParseName(name); e.l.owner != "" && n.Owner == e.l.owner {
+		if n, _ := ParseName(name); e.l.ownedBySame(n) {
 			if node := e.l.child(name); node != nodes[0] {
 				nodes = append(nodes, node)
 			}
