@@ -105,8 +105,6 @@ func (l lockRows) Table() render.Grid {
 	for _, r := range l {
 		state := r.State
 		switch {
-		case r.Owner != "":
-			state = "owned by " + r.Owner
 		case r.Place > 0:
 			state += " at place " + strconv.Itoa(r.Place)
 		case r.State == string(zklock.Suspended):

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
@@ -20,9 +22,10 @@ import (
 )
 
 const ownerHelp = "With --owner, the lock belongs to the owner, which can be any name, and not to this shell. The owner keeps it when zksh exits, " +
-	"the connection is lost or the machine reboots: there is no lease, so the lock is held until somebody runs unlock --owner with the " +
-	"same name and path, on any machine. While the owner waits, its place in the queue belongs to zksh; if zksh dies, the place is " +
-	"gone. An owner never gets two places: if it already holds the lock, the command prints the same answer again. See help reboots."
+	"the connection is lost or the machine reboots: the lock is held until somebody runs unlock --owner with the same name and path, " +
+	"on any machine, or until --expire has passed. While the owner waits, its place in the queue belongs to zksh; if zksh is killed, " +
+	"the place is gone after the session timeout. An owner never gets two places: if it already holds the lock, the same command " +
+	"prints the same answer again. See help reboots."
 
 // ownerLock is a lock that this shell has acquired for an owner. Any process can release it for
 // the owner, so the shell does not know whether the owner still holds it.
@@ -46,26 +49,42 @@ func (f *lockFlags) checkOwner(argv []string) error {
 			"instead, run the command after zksh: zksh lock --owner NAME PATH && COMMAND")
 	case f.background || f.revocable || f.grace.Given:
 		return commands.Misuse("-b, -t and --revocable cannot be combined with --owner, because zksh does not hold the lock")
-	case f.expire.Given && f.expire.Value < time.Second:
-		return commands.Misuse("--expire: invalid duration %s: must be at least 1s", f.expire.Value)
+	case f.expire.Given && (f.expire.Value < time.Second || f.expire.Value > maxExpire):
+		return commands.Misuse("--expire: invalid duration %s: must be between 1s and %dh", f.expire.Value, maxExpire/time.Hour)
 	}
 	return validateOwner(f.owner)
 }
 
+// maxExpire is the longest TTL that servers accept, in whole hours. They store it in 40 bits, in
+// milliseconds (EphemeralType.TTL).
+const maxExpire = (1<<40 - 1) * time.Millisecond / time.Hour * time.Hour
+
 // validateOwner returns an error if name cannot be the name of an owner.
 func validateOwner(name string) error {
-	if name == "" || strings.ContainsFunc(name, unicode.IsControl) {
+	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return commands.Misuse("--owner: invalid name %q: must be text without control characters, and not empty", name)
 	}
 	return nil
 }
 
-// lockForOwner acquires a lock for an owner.
+// lockForOwner acquires a lock for an owner. With --export, a failure prints a command that makes
+// eval fail, and prevents writes of zksh.
 func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *lockFlags, dir string) error {
+	err := t.acquireForOwner(ctx, env, k, f, dir)
+	if err != nil && f.export {
+		err = errors.Join(err, env.Screen.Print(fenceExport{Fence: "the lock " + dir + " is not held", failed: true}))
+	}
+	return err
+}
+
+func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, f *lockFlags, dir string) error {
 	if err := prepareRequest(ctx, env, k, f, dir); err != nil {
 		return err
 	}
-	if o := t.find(env, dir); o != nil && o.currentStatus().State != zklock.Lost {
+	if err := checkFence(ctx, env); err != nil {
+		return &commands.FinalError{Err: err}
+	}
+	if o := t.find(env, dir); k.leases == 0 && o != nil && o.currentStatus().State != zklock.Lost {
 		return &commands.FinalError{Err: fmt.Errorf("this shell itself holds or waits for the lock %s, so %s would wait for this shell; run: unlock %s", dir, f.owner, dir)}
 	}
 	note, err := queue.OwnerNote(f.owner, f.note, k.leases)
@@ -77,9 +96,6 @@ func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *
 	opt := zklock.Options{Family: zklock.Family(f.family), Data: note, ACL: f.acl, Expire: f.expire.Value, Notify: status.set}
 	lock := zklock.NewOwned(conn{at}, dir, f.owner, opt)
 	if k.leases > 0 {
-		if err := checkOtherLeases(ctx, env, dir, k.leases, ""); err != nil {
-			return &commands.FinalError{Err: err}
-		}
 		lock = zklock.NewOwnedLease(conn{at}, dir, f.owner, k.leases, opt)
 	}
 	a := newAttempt(ctx, k, func() {})
@@ -91,7 +107,10 @@ func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *
 		defer cancel()
 	}
 	end := showWait(env, dir, status.get)
-	own, err := ownerAcquirer(lock, k.mode, f.try)(waiting)
+	var own zklock.Ownership
+	if err = checkRecipe(waiting, env, dir, k.leases, ""); err == nil {
+		own, err = ownerAcquirer(lock, k.mode, f.try)(waiting)
+	}
 	end()
 	if err != nil {
 		removing, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
@@ -102,18 +121,18 @@ func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *
 		return ownerError(dir, f.owner, err, acquireError(waiting, env, dir, status.get().Ahead, a, f, err))
 	}
 	if k.leases > 0 && !own.Before {
-		if err := checkOtherLeases(ctx, env, dir, k.leases, path.Base(own.Nodes[0])); err != nil {
+		if err := checkRecipe(ctx, env, dir, k.leases, path.Base(own.Nodes[0])); err != nil {
 			releasing, cancel := forRelease(ctx)
 			defer cancel()
 			_, unlockErr := lock.Unlock(releasing)
 			return &commands.FinalError{Err: errors.Join(err, unlockErr)}
 		}
 	}
-	got := ownerLock{key{at, env.Session.ServerPath(dir)}, dir, f.owner, modeLabel(k, own.Mode), own.Nodes[0], own.Token}
+	got := ownerLock{key{at, env.Session.ServerPath(dir)}, dir, f.owner, modeLabel(k, own), own.Nodes[0], own.Token}
 	t.recordOwner(got)
 	fence := t.fenceOfOwner(ctx, env, own)
 	if f.export {
-		return env.Screen.Print(fenceExport{fence})
+		return env.Screen.Print(fenceExport{Fence: fence})
 	}
 	if err := env.Screen.Print(got.answer(own)); err != nil {
 		return err
@@ -138,13 +157,16 @@ func ownerAcquirer(lock *zklock.Owned, mode zklock.Mode, try bool) func(context.
 	return lock.Lock
 }
 
-// modeLabel returns the label that users see for the mode in which an owner holds a lock. The
-// owner may have acquired the lock with a command other than k.
-func modeLabel(k kind, mode zklock.Mode) string {
-	if mode == k.mode || k.leases > 0 {
+// modeLabel returns the mode in which an owner holds a lock, as it is shown to users. A request for
+// the read lock can have returned the write lock that the owner already held.
+func modeLabel(k kind, own zklock.Ownership) string {
+	switch {
+	case own.Mode == k.mode:
 		return k.label
+	case own.Family == zklock.RW:
+		return "write"
 	}
-	return lockKinds[slices.IndexFunc(lockKinds, func(other kind) bool { return other.mode == mode })].label
+	return "lock"
 }
 
 // ownerError returns the error to report for an owner's request that failed with err. If err is
@@ -158,6 +180,10 @@ func ownerError(path, owner string, err, fallback error) error {
 		err = fmt.Errorf("%s: %s holds the read lock, which cannot become a write lock; first run: %s", path, owner, release)
 	case errors.Is(err, zklock.ErrExpire):
 		err = fmt.Errorf("%s: %s already holds the lock with another --expire, or without it; to change that, first run: %s", path, owner, release)
+	case errors.Is(err, zklock.ErrFamily):
+		err = fmt.Errorf("%s: %s already holds the lock, which it acquired with another command or another --as; to change that, first run: %s", path, owner, release)
+	case errors.Is(err, zkconn.Unimplemented) || errors.Is(err, zkconn.MarshallingError):
+		err = fmt.Errorf("%s: --expire needs ZooKeeper 3.5.3 or later, with extendedTypesEnabled=true", path)
 	case errors.Is(err, zklock.ErrOverflow):
 		err = fmt.Errorf("%s: %w", path, err)
 	default:
@@ -170,14 +196,15 @@ func ownerError(path, owner string, err, fallback error) error {
 // held the lock, the answer is the same as before.
 func (l ownerLock) answer(own zklock.Ownership) lockLine {
 	line := lockLine{"locked", l.path, "mode", l.label, "node", l.node, "token", render.Hex(l.token), "owner", l.owner,
-		"since", render.Time(own.Since), "until", "unlock"}
+		"since", render.Time(own.Since)}
 	if own.Expire > 0 {
-		line = append(line, "expire", queue.FormatExpire(own.Expire))
+		return append(line, "until", "expiry", "expire", queue.FormatExpire(own.Expire))
 	}
-	return line
+	return append(line, "until", "unlock")
 }
 
-// fenceOfOwner returns the value of ZK_LOCK_FENCE for the lock of an owner.
+// fenceOfOwner returns the value of ZK_LOCK_FENCE for a process that depends on the lock of an owner
+// and on the locks that this process depends on.
 func (t *Table) fenceOfOwner(ctx context.Context, env *commands.Env, own zklock.Ownership) string {
 	ctx, cancel := context.WithTimeout(ctx, marksTimeout)
 	defer cancel()
@@ -190,21 +217,28 @@ func (t *Table) fenceOfOwner(ctx context.Context, env *commands.Env, own zklock.
 	if err != nil {
 		env.Screen.Note(fmt.Sprintf("lock %s: cannot read the znodes that identify the ensemble: %v; with ZK_LOCK_FENCE, zksh can write only if it uses the same server names", own.Nodes[0], err))
 	}
-	var lines []string
+	lines := strings.FieldsFunc(os.Getenv(fenceName), func(r rune) bool { return r == '\n' })
 	for _, l := range locks {
 		lines = append(lines, l.String())
 	}
-	return strings.Join(lines, "\n")
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
 }
 
 // fenceExport is the answer of lock --owner --export.
 type fenceExport struct {
-	Fence string `json:"fence"` // value of ZK_LOCK_FENCE
+	Fence  string `json:"fence"` // value of ZK_LOCK_FENCE; if the lock is not held, a value that prevents all writes
+	failed bool
 }
 
-// Text implements render.Value. It writes a command for a POSIX shell.
+// Text implements render.Value. It writes a command for a POSIX shell, which fails if the lock is
+// not held.
 func (e fenceExport) Text(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "export %s='%s'\n", fenceName, strings.ReplaceAll(e.Fence, "'", `'\''`))
+	end := ""
+	if e.failed {
+		end = "; false"
+	}
+	_, err := fmt.Fprintf(w, "export %s='%s'%s\n", fenceName, strings.ReplaceAll(e.Fence, "'", `'\''`), end)
 	return err
 }
 
@@ -224,78 +258,4 @@ func (l *latestStatus) get() zklock.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.st
-}
-
-// recordOwner records a lock that this shell has acquired for an owner, for the command locks.
-func (t *Table) recordOwner(l ownerLock) {
-	t.forgetOwner(l.key, l.owner)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ownerLocks = append(t.ownerLocks, l)
-}
-
-// forgetOwner removes the record of a lock that the owner no longer holds.
-func (t *Table) forgetOwner(k key, owner string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ownerLocks = slices.DeleteFunc(t.ownerLocks, func(o ownerLock) bool { return o.key == k && o.owner == owner })
-}
-
-// unlockForOwner releases the lock that an owner holds on path, and its lease of the semaphore
-// there.
-func (t *Table) unlockForOwner(ctx context.Context, env *commands.Env, owner, path string) error {
-	if err := errors.Join(validateOwner(owner), zkconn.ValidatePath(path, false)); err != nil {
-		return err
-	}
-	if err := ready(ctx, env.Session); err != nil {
-		return err
-	}
-	at := env.Session.Ensemble()
-	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Timeout)
-	defer cancel()
-	released, err := zklock.NewOwned(conn{at}, path, owner, zklock.Options{}).Unlock(ctx)
-	if err == nil {
-		var lease bool
-		lease, err = zklock.NewOwnedLease(conn{at}, path, owner, 1, zklock.Options{}).Unlock(ctx) // the number of leases makes no difference here
-		released = released || lease
-	}
-	switch {
-	case errors.Is(err, zklock.ErrUnconfirmed):
-		return &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%s: %w; to release the lock of %s, run the same command again", path, err, owner)}
-	case errors.Is(err, zklock.ErrLost):
-		t.forgetOwner(key{at, env.Session.ServerPath(path)}, owner)
-		return lockLost(fmt.Errorf("%s: another client removed the znode of %s just now, so the lock may have been free before", path, owner))
-	case err != nil:
-		return fmt.Errorf("cannot release the lock %s of %s: %w", path, owner, err)
-	}
-	t.forgetOwner(key{at, env.Session.ServerPath(path)}, owner)
-	return env.Screen.Print(ownerUnlocked{path, owner, released})
-}
-
-// ownerUnlocked is the answer of unlock --owner.
-type ownerUnlocked struct {
-	Path     string `json:"unlocked"`
-	Owner    string `json:"owner"`
-	Released bool   `json:"released"` // false if the owner held nothing
-}
-
-// Text implements render.Value.
-func (u ownerUnlocked) Text(w io.Writer) error {
-	if !u.Released {
-		_, err := fmt.Fprintf(w, "%s does not hold the lock %s\n", u.Owner, u.Path)
-		return err
-	}
-	return lockLine{"unlocked", u.Path, "owner", u.Owner}.Text(w)
-}
-
-// ownerRows returns the rows for the locks that this shell has acquired for owners.
-func (t *Table) ownerRows() (rows lockRows) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, l := range t.ownerLocks {
-		if !l.key.stay.Closed() {
-			rows = append(rows, lockRow{Path: l.path, Mode: l.label, State: "owned", Node: l.node, Token: render.Hex(l.token), Owner: l.owner})
-		}
-	}
-	return rows
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
@@ -47,6 +48,10 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	node, err := q.Find(which[0])
 	if err != nil {
 		return err
+	}
+	if c := q.Contender(path.Base(node)); c != nil && c.Persistent && c.Owner != "" {
+		return fmt.Errorf("the lock %s belongs to the owner %s, and no process would read the request; to release the lock, run: unlock --owner %s %s",
+			dir, c.Owner, commands.Quote(c.Owner), dir)
 	}
 	return requestRelease(ctx, env, node)
 }

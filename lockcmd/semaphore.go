@@ -67,7 +67,7 @@ func (f *lockFlags) checkLeases() error {
 // another number of leases.
 func (o *shellLock) semaphoreAcquirer(s *zklock.Semaphore) func(context.Context, zklock.Mode, bool) (lease, error) {
 	return func(ctx context.Context, _ zklock.Mode, try bool) (lease, error) {
-		if err := checkOtherLeases(ctx, o.env, o.path, o.kind.leases, ""); err != nil {
+		if err := checkRecipe(ctx, o.env, o.path, o.kind.leases, ""); err != nil {
 			return nil, err
 		}
 		acquire := s.Acquire
@@ -78,7 +78,7 @@ func (o *shellLock) semaphoreAcquirer(s *zklock.Semaphore) func(context.Context,
 		if err != nil {
 			return nil, err
 		}
-		if err := checkOtherLeases(ctx, o.env, o.path, o.kind.leases, path.Base(l.Node())); err != nil {
+		if err := checkRecipe(ctx, o.env, o.path, o.kind.leases, path.Base(l.Node())); err != nil {
 			releasing, cancel := forRelease(ctx)
 			defer cancel()
 			return nil, errors.Join(err, l.Unlock(releasing))
@@ -87,25 +87,37 @@ func (o *shellLock) semaphoreAcquirer(s *zklock.Semaphore) func(context.Context,
 	}
 }
 
-// checkOtherLeases returns an error if clients of zksh hold leases of the semaphore at dir under
-// another number of leases than the given one. own is the name of the znode of this shell's lease,
-// or empty. Leases that are newer than own do not count, because their owners have to check, too.
-func checkOtherLeases(ctx context.Context, env *commands.Env, dir string, leases int, own string) error {
+// checkRecipe returns an error if the queue at dir belongs to another recipe than the request: to a
+// lock instead of a semaphore, to a semaphore instead of a lock, or to a semaphore of which clients
+// of zksh hold leases under another number of leases. leases is the number of leases of the
+// request, or 0 for a lock. own is the name of the znode of the request, or empty. Contenders that
+// are newer than own do not count, because their owners have to check, too.
+func checkRecipe(ctx context.Context, env *commands.Env, dir string, leases int, own string) error {
 	q, err := readQueue(ctx, env, dir)
 	if err != nil {
 		return err
 	}
 	mine := q.Contender(own)
+	older := func(c *queue.Contender) bool { return mine == nil || c.Place < mine.Place }
 	var others []string
+	for _, c := range q.Contenders {
+		switch {
+		case c == mine || !c.Holds() || !older(c) || q.OfSemaphore(c) == (leases > 0):
+		case leases > 0:
+			return fmt.Errorf("%s is a lock, not a semaphore: %s holds it; use another path, because a lock and a semaphore do not exclude each other", dir, c)
+		default:
+			return fmt.Errorf("%s is a semaphore, not a lock: %s holds a lease; use -c, or another path, because a lock and a semaphore do not exclude each other", dir, c)
+		}
+	}
 	for _, c := range q.OtherLeases(leases) {
-		if mine == nil || c.Place < mine.Place {
+		if leases > 0 && older(c) {
 			others = append(others, fmt.Sprintf("%s uses -c %d", c, c.Leases))
 		}
 	}
 	if len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: -c %d does not match the leases that other clients hold: %s; use the same number, or wait until they have released their leases",
+	return fmt.Errorf("%s: -c %d does not match the leases that clients hold: %s; use the same number, or wait until they have released their leases",
 		dir, leases, strings.Join(others, ", "))
 }
 

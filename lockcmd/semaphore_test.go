@@ -33,7 +33,7 @@ func TestOtherNumberOfLeases(t *testing.T) {
 		}
 		check := func(when string, err error) {
 			t.Helper()
-			if err == nil || !strings.Contains(err.Error(), "-c 3 does not match the leases that other clients hold: h pid 7 (") || !strings.Contains(err.Error(), "uses -c 2") {
+			if err == nil || !strings.Contains(err.Error(), "-c 3 does not match the leases that clients hold: h pid 7 (") || !strings.Contains(err.Error(), "uses -c 2") {
 				t.Errorf("%s: %v", when, err)
 			}
 			if got := b.queue(); len(got.Contenders) != 1 {

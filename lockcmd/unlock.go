@@ -74,6 +74,9 @@ func (t *Table) selectLock(env *commands.Env, args []string) (*shellLock, error)
 		if o := t.find(env, args[0]); o != nil {
 			return o, nil
 		}
+		if owner := t.ownerAt(key{env.Session.Ensemble(), env.Session.ServerPath(args[0])}); owner != "" {
+			return nil, fmt.Errorf("this shell acquired the lock %s for %s; to release it, run: unlock --owner %s %s", args[0], owner, commands.Quote(owner), args[0])
+		}
 		return nil, fmt.Errorf("this shell does not hold the lock %s; to see who does, run: locks %s", args[0], args[0])
 	}
 	all := t.all()

@@ -80,14 +80,14 @@ func busyError(path string, f *lockFlags, err error) error {
 func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connected bool) string {
 	if ahead == nil {
 		if who := describeHolder(env, dir, ""); who != "" {
-			return "held by " + who
+			return "held by " + strings.TrimPrefix(who, "owned by ")
 		}
 		return ""
 	}
 	text := "waiting behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
 	if connected {
 		if who := describeHolder(env, dir, path.Base(ahead.Node)); who != "" {
-			text += "; the lock is held by " + who
+			text += "; the lock is held by " + strings.TrimPrefix(who, "owned by ")
 		}
 	}
 	return text

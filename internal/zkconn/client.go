@@ -64,7 +64,7 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 		}
 	}
 	err := Exec(ctx, c, o)
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == marshallingError && t >= PersistentWatches {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == MarshallingError && t >= PersistentWatches {
 		e.hint = "removewatches -p and -r need ZooKeeper 3.9 or later"
 	}
 	if local && errors.Is(err, ConnectionLoss) {

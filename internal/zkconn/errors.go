@@ -168,7 +168,7 @@ const (
 	runtimeInconsistency    Code = -2
 	dataInconsistency       Code = -3
 	ConnectionLoss          Code = -4
-	marshallingError        Code = wire.MarshallingError
+	MarshallingError        Code = wire.MarshallingError
 	Unimplemented           Code = wire.Unimplemented
 	operationTimeout        Code = -7
 	badArguments            Code = -8
@@ -210,7 +210,7 @@ var refusals = map[Code]struct {
 	runtimeInconsistency: {name: "RuntimeInconsistency"},
 	dataInconsistency:    {name: "DataInconsistency"},
 	ConnectionLoss:       {"ConnectionLoss", "", zk.ErrConnectionClosed},
-	marshallingError:     {name: "MarshallingError"},
+	MarshallingError:     {name: "MarshallingError"},
 	Unimplemented:        {name: "Unimplemented"},
 	operationTimeout:     {"OperationTimeout", "", zk.ErrConnectionClosed}, // as after a connection loss, the outcome is unknown
 	badArguments:         {"BadArguments", "Arguments are not valid : ", nil},

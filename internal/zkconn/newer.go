@@ -37,10 +37,10 @@ var newer = map[int32]newRequest{
 func hint(code Code, op int32) string {
 	need, known := newer[op]
 	switch {
-	case code == marshallingError && op == jute.OpAddWatch:
+	case code == MarshallingError && op == jute.OpAddWatch:
 		return "the server uses WatchManagerOptimized, which does not support persistent watches"
-	// A create that the server does not know makes a multi fail with marshallingError.
-	case code == marshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL):
+	// A create that the server does not know makes a multi fail with MarshallingError.
+	case code == MarshallingError && (op == jute.OpCreateContainer || op == jute.OpCreateTTL):
 	case code != Unimplemented || !known:
 		return ""
 	}

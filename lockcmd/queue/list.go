@@ -39,11 +39,19 @@ func (q *Queue) Remarks() []string {
 	}
 	switch {
 	case q.MaxLeases > 0:
-		lines = append(lines, fmt.Sprintf("the semaphore has %d leases", q.MaxLeases))
+		lines = append(lines, "the semaphore has "+countLeases(q.MaxLeases))
 	case slices.ContainsFunc(q.Contenders, func(c *Contender) bool { return c.Kind == curatorSemaphore }):
 		lines = append(lines, "the number of the semaphore's leases is unknown, because Curator does not record it")
 	}
 	return lines
+}
+
+// countLeases returns the number n of leases in words.
+func countLeases(n int) string {
+	if n == 1 {
+		return "1 lease"
+	}
+	return strconv.Itoa(n) + " leases"
 }
 
 // Text implements render.Value. It writes the table of contenders, or "free" if there are none.

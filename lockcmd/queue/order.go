@@ -46,6 +46,8 @@ func contenders(nodes []*node) []*Contender {
 		}
 		c := newContender(n)
 		switch {
+		case n.Owner != "" && !n.Permanent: // an owner holds a lock only with a persistent znode
+			c.State = waits
 		case n.Mode == zklock.Counted:
 			c.State = holds
 		case n.Mode == zklock.Exclusive && some, n.Mode == zklock.Shared && exclusive:

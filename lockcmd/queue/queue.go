@@ -109,6 +109,9 @@ func (c *Contender) addOwner(n *node) {
 	}
 }
 
+// Holds reports whether the contender holds the lock or a lease.
+func (c *Contender) Holds() bool { return c.State == holds }
+
 // statKnown reports whether the server returned the Stat of the contender's znode. From ZooKeeper
 // 3.8.4 and 3.9.2 on, a server does not return it to clients without permission to read the
 // znode.

@@ -2,9 +2,12 @@ package queue
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 // recordedLeases returns the number of leases of a semaphore. zksh records it in its notes, and
@@ -29,6 +32,12 @@ func leaseNumbers[T any](list []T, number func(T) int) (numbers []int) {
 	}
 	slices.Sort(numbers)
 	return slices.Compact(numbers)
+}
+
+// OfSemaphore reports whether a contender of the queue has or wants a lease of a semaphore, and
+// not the lock at the path itself.
+func (q *Queue) OfSemaphore(c *Contender) bool {
+	return c.Mode == zklock.Counted || path.Dir(c.nodes[0].path) != q.Path
 }
 
 // OtherLeases returns the holders whose notes say that the semaphore does not have n leases.

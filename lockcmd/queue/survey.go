@@ -300,7 +300,11 @@ func (s *Survey) Text(w io.Writer) error { return s.FitText(w, 0) }
 // FitText implements render.Fitter. It writes the same text as Text, shortened to fit columns.
 func (s *Survey) FitText(w io.Writer, columns int) error {
 	if len(s.Queues) == 0 {
-		_, err := fmt.Fprintf(w, "no queues below %s\n", render.Safe(s.Path))
+		found := "no queues"
+		if s.NoOwners != "" {
+			found = "found no queues"
+		}
+		_, err := fmt.Fprintf(w, "%s below %s\n", found, render.Safe(s.Path))
 		return err
 	}
 	for i, q := range s.Queues {
