@@ -163,7 +163,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				f.owned, f.counted = fs.Changed("owner"), fs.Changed("count")
 				if err := f.check(args[1:]); err != nil {
-					return err
+					return f.exportFailure(env, err)
 				}
 				if f.owned {
 					return t.lockForOwner(ctx, env, f.kindFor(k), &f, args[0])

@@ -67,12 +67,16 @@ func validateOwner(name string) error {
 	return nil
 }
 
-// lockForOwner acquires a lock for an owner. With --export, a failure prints a command that makes
-// eval fail, and prevents writes of zksh.
+// lockForOwner acquires a lock for an owner.
 func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *lockFlags, dir string) error {
-	err := t.acquireForOwner(ctx, env, k, f, dir)
+	return f.exportFailure(env, t.acquireForOwner(ctx, env, k, f, dir))
+}
+
+// exportFailure returns err. If the command has the flag --export and err is not nil, it first
+// prints a command that makes eval fail, and prevents writes of zksh.
+func (f *lockFlags) exportFailure(env *commands.Env, err error) error {
 	if err != nil && f.export {
-		err = errors.Join(err, env.Screen.Print(fenceExport{Fence: "the lock " + dir + " is not held", failed: true}))
+		err = errors.Join(err, env.Screen.Print(fenceExport{Fence: "the lock is not held", failed: true}))
 	}
 	return err
 }
@@ -124,8 +128,10 @@ func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, 
 		if err := checkRecipe(ctx, env, dir, k.leases, path.Base(own.Nodes[0])); err != nil {
 			releasing, cancel := forRelease(ctx)
 			defer cancel()
-			_, unlockErr := lock.Unlock(releasing)
-			return &commands.FinalError{Err: errors.Join(err, unlockErr)}
+			if _, failed := lock.Unlock(releasing); failed != nil {
+				err = &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%w; %s may still hold a lease: %w; to release it, run: unlock --owner %s %s", err, f.owner, failed, commands.Quote(f.owner), dir)}
+			}
+			return &commands.FinalError{Err: err}
 		}
 	}
 	got := ownerLock{key{at, env.Session.ServerPath(dir)}, dir, f.owner, modeLabel(k, own), own.Nodes[0], own.Token}
@@ -174,8 +180,8 @@ func modeLabel(k kind, own zklock.Ownership) string {
 func ownerError(path, owner string, err, fallback error) error {
 	release := "unlock --owner " + commands.Quote(owner) + " " + path
 	switch {
-	case errors.Is(err, zklock.ErrUnconfirmed):
-		err = &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%s: it is not known whether %s holds the lock: %w; to find out, run: locks %s", path, owner, err, path)}
+	case errors.Is(err, zklock.ErrUnknown):
+		err = &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%s: %s: %w; to find out, run: locks %s", path, owner, err, path)}
 	case errors.Is(err, zklock.ErrUpgrade):
 		err = fmt.Errorf("%s: %s holds the read lock, which cannot become a write lock; first run: %s", path, owner, release)
 	case errors.Is(err, zklock.ErrExpire):
@@ -195,8 +201,10 @@ func ownerError(path, owner string, err, fallback error) error {
 // answer returns the answer of a command that acquired the lock for an owner. If the owner already
 // held the lock, the answer is the same as before.
 func (l ownerLock) answer(own zklock.Ownership) lockLine {
-	line := lockLine{"locked", l.path, "mode", l.label, "node", l.node, "token", render.Hex(l.token), "owner", l.owner,
-		"since", render.Time(own.Since)}
+	line := lockLine{"locked", l.path, "mode", l.label, "node", l.node, "token", render.Hex(l.token), "owner", l.owner}
+	if !own.Since.IsZero() { // otherwise, zksh may not read the znode
+		line = append(line, "since", render.Time(own.Since))
+	}
 	if own.Expire > 0 {
 		return append(line, "until", "expiry", "expire", queue.FormatExpire(own.Expire))
 	}

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 // Errors that the methods of Owned return, in addition to those of Lock and Session.
 var (
+	ErrUnknown  = errors.New("it is not known whether the owner holds the lock")
 	ErrOverflow = errors.New("the sequence numbers of the lock's path have overflowed; delete the path once the lock is free")
 	ErrExpire   = errors.New("the owner holds the lock with another expiry; unlock it first")
 	ErrFamily   = errors.New("the owner holds the lock with znodes of another family; unlock it first")
@@ -42,7 +44,7 @@ type Ownership struct {
 	Token  int64    // fencing token: the czxid of the znode with which the owner waited; the same whenever the owner asks
 	Mode   Mode
 	Family Family        // family of the znodes
-	Since  time.Time     // when the owner got the lock, by the server's clock
+	Since  time.Time     // zero without permission to read the znode: when the owner got the lock, by the server's clock
 	Expire time.Duration // time after the last request of the owner at which the lock is released; 0 if it does not expire
 	Data   []byte        // data of the first znode
 	Before bool          // the owner held the lock before this request
@@ -58,9 +60,10 @@ func NewOwned(conn Conn, path, owner string, opt Options) *Owned {
 
 // Lock acquires the lock for the owner. It waits until ctx ends, across lost connections and
 // sessions. If the owner already holds the lock, Lock returns it and restarts its expiry, if it
-// has one. If the owner holds the lock only in shared mode, Lock returns ErrUpgrade. After
-// ErrUnconfirmed, it is not known whether the owner holds the lock: call Lock again, or call
-// Unlock. After all other errors, this request has changed nothing.
+// has one. If the owner holds it in another way than requested, Lock returns ErrUpgrade, ErrFamily
+// or ErrExpire. After ErrUnknown, it is not known whether the owner holds the lock: call Lock
+// again, or call Unlock. After any other error, the owner does not hold the lock because of this
+// call. A lock that had expired, or had lost one of its znodes, may have been released.
 func (o *Owned) Lock(ctx context.Context) (Ownership, error) { return o.acquire(ctx, Exclusive, true) }
 
 // TryLock is like Lock, but returns ErrBusy if the owner would have to wait.
@@ -96,10 +99,14 @@ func (o *Owned) acquire(ctx context.Context, mode Mode, wait bool) (Ownership, e
 	if o.l.semaphore != nil {
 		mode = Counted
 	}
-	o.l.created = nil
+	o.l.created, o.l.unsettled = nil, false
 	for {
 		e, err := o.l.joinQueue(ctx, mode, wait)
-		if err != nil && !errors.Is(err, errOwned) {
+		switch {
+		case err == nil || errors.Is(err, errOwned):
+		case o.l.unsettled:
+			return Ownership{}, fmt.Errorf("%w: %w", ErrUnknown, err)
+		default:
 			return Ownership{}, err
 		}
 		own, held, err := o.heldAfter(ctx, e)
@@ -131,7 +138,7 @@ func (o *Owned) heldAfter(ctx context.Context, e *entry) (own Ownership, held bo
 		own, held, err = o.Held(ctx)
 	}
 	if err != nil && e != nil {
-		err = fmt.Errorf("%w: the owner got the lock, but %w", ErrUnconfirmed, err)
+		err = fmt.Errorf("%w: it got the lock, but %w", ErrUnknown, err)
 	}
 	if held {
 		own.Before = !slices.Contains(o.l.created, path.Base(own.Nodes[0]))
@@ -147,7 +154,7 @@ func (o *Owned) inSession(ctx context.Context, f func(Session) error) error {
 		if err != nil {
 			return err
 		}
-		if err = retry(ctx, s, func() error { return f(s) }); !ended(s) || ctx.Err() != nil {
+		if err = retry(ctx, s, func() error { return f(s) }); err == nil || !ended(s) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -165,11 +172,14 @@ func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) 
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // released since the list
 			return nil
-		case err != nil:
-			return fmt.Errorf("cannot read %s: %w", nodes[0], err)
+		case err != nil && !errors.Is(err, zk.ErrNoAuth):
+			return err
 		}
 		n, _ := ParseName(path.Base(nodes[0]))
-		own, held = Ownership{Nodes: nodes, Token: n.token, Mode: n.Mode, Family: familyOf(nodes), Since: time.UnixMilli(st.Ctime), Expire: n.Expire, Data: data}, true
+		own, held = Ownership{Nodes: nodes, Token: n.token, Mode: n.Mode, Family: familyOf(nodes), Expire: n.Expire, Data: data}, true
+		if err == nil {
+			own.Since = time.UnixMilli(st.Ctime)
+		}
 		return nil
 	})
 	return own, held, err
@@ -177,29 +187,43 @@ func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) 
 
 // nodes returns the paths of the owner's persistent znodes.
 func (o *Owned) nodes(ctx context.Context, s Session) (nodes []string, err error) {
-	if err = s.Sync(ctx, o.l.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, err
-	}
-	children, err := s.Children(ctx, o.l.path, nil)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, err
-	}
+	children, err := o.list(ctx, s)
 	for _, name := range o.l.permanentAmong(children) {
 		nodes = append(nodes, o.l.child(name))
 	}
-	return nodes, nil
+	return nodes, err
+}
+
+// list lists the contenders after the server has caught up with the leader. If the path does not
+// exist, there are none.
+func (o *Owned) list(ctx context.Context, s Session) (children []string, err error) {
+	if err = s.Sync(ctx, o.l.path); err == nil || errors.Is(err, zk.ErrNoNode) {
+		children, err = s.Children(ctx, o.l.path, nil)
+	}
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return children, err
 }
 
 // Unlock releases the lock if the owner holds it, whichever process acquired it. released is
 // false if the owner held nothing. The error is ErrLost if another client deleted the lock's
 // znode at the same moment. Unlock does not affect processes that wait for the owner.
 func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
-	sent := false // a delete was sent, and its outcome is not known
+	var mine []string // the znodes to delete; the owner may have acquired the lock again since they were listed
+	sent := false     // a delete was sent, and its outcome is not known
 	err = o.inSession(ctx, func(s Session) error {
 		nodes, err := o.nodes(ctx, s)
-		if err != nil || len(nodes) == 0 {
-			released = sent
+		if err != nil {
 			return err
+		}
+		if mine == nil {
+			mine = nodes
+		}
+		nodes = slices.DeleteFunc(nodes, func(node string) bool { return !slices.Contains(mine, node) })
+		if len(nodes) == 0 {
+			released = sent
+			return nil
 		}
 		var ops []any
 		for _, node := range nodes {
@@ -211,7 +235,7 @@ func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 		case errors.Is(err, zk.ErrNoNode) && sent:
 			err = zk.ErrConnectionClosed // look again: an earlier delete may have taken effect
 		case errors.Is(err, zk.ErrNoNode):
-			return ErrLost
+			return cmp.Or(deleteEach(ctx, s, ops), ErrLost)
 		}
 		released = err == nil
 		return err
@@ -220,6 +244,16 @@ func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 		return false, fmt.Errorf("%w: %w", ErrUnconfirmed, err)
 	}
 	return released, err
+}
+
+// deleteEach carries out deletes one by one. Missing znodes are not an error.
+func deleteEach(ctx context.Context, s Session, deletes []any) error {
+	for _, op := range deletes {
+		if err := s.Multi(ctx, op); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
 }
 
 // ownedBySame reports whether a znode with this name belongs to the same owner, and to a lock or a
@@ -251,7 +285,6 @@ func (e *entry) makePermanent(ctx context.Context) error {
 	if !ok {
 		return ErrOverflow
 	}
-	e.replacements = names
 	e.l.created = append(e.l.created, names[0])
 	data, version := e.l.opt.Data, int32(0)
 	err := retry(ctx, e.s, func() error {
@@ -267,19 +300,46 @@ func (e *entry) makePermanent(ctx context.Context) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
-		return errors.Join(context.Cause(ctx), e.undoReplacement())
-	case ended(e.s): // the next attempt finds the znode if the transaction took effect
-		return err
-	case errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists):
-		children, err := e.syncAndList(ctx)
-		if err == nil && !slices.Contains(children, names[0]) {
-			e.replacements, err = nil, errPlaceLost
-		}
-		return placeLost(err)
+	case ctx.Err() != nil || ended(e.s) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists):
+		return e.settle(names[0], err)
 	}
-	e.replacements = nil // rejected: no earlier request took effect
-	return err
+	return err // rejected: no earlier request took effect
+}
+
+// settle finds out whether the transaction of makePermanent, which failed with err, has taken
+// effect, and returns nil if so: the owner then holds the lock, even if it no longer wants to
+// wait. Otherwise, settle makes sure that the transaction cannot take effect any more, and returns
+// an error. permanent is the name of the first znode that the transaction creates. Another request
+// of the owner may already rely on this znode, so settle never deletes it. settle waits at most for
+// one session timeout, also if the caller's context has ended.
+func (e *entry) settle(permanent string, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), e.s.State(time.Now()).Timeout)
+	defer cancel()
+	e.l.unsettled = true
+	if !ended(e.s) { // without its ephemeral znodes, the transaction fails
+		var deletes []any
+		for _, node := range e.nodes() {
+			deletes = append(deletes, &zk.DeleteRequest{Path: node, Version: -1})
+		}
+		failed := retry(ctx, e.s, func() error { return e.s.Multi(ctx, deletes...) })
+		switch {
+		case failed == nil:
+			e.names, e.mayExist, e.l.unsettled = nil, false, false
+			return placeLost(err)
+		case !errors.Is(failed, zk.ErrNoNode) && !ended(e.s):
+			return errors.Join(err, failed)
+		}
+	}
+	var children []string
+	o := &Owned{e.l}
+	if failed := o.inSession(ctx, func(s Session) (err error) { children, err = o.list(ctx, s); return err }); failed != nil {
+		return errors.Join(err, failed)
+	}
+	e.l.unsettled = false
+	if slices.Contains(children, permanent) {
+		return nil
+	}
+	return placeLost(err)
 }
 
 // createPermanent returns a function that returns the request to create a persistent znode at a
@@ -307,29 +367,4 @@ func (e *entry) checkExpire(ctx context.Context) error {
 		return nil
 	}
 	return placeLost(err)
-}
-
-// undoReplacement deletes the znodes of an attempt that was canceled while the outcome of the
-// transaction in makePermanent was unknown. It waits at most for one session timeout, although
-// the caller's context has ended, because a persistent znode would remain forever.
-func (e *entry) undoReplacement() error {
-	ctx, cancel := context.WithTimeout(context.Background(), e.s.State(time.Now()).Timeout)
-	defer cancel()
-	_, err := e.remove(ctx)
-	if err != nil && ended(e.s) { // the ephemeral znodes are gone, so the transaction cannot take effect any more
-		o := &Owned{e.l}
-		err = o.inSession(ctx, func(s Session) error {
-			for _, name := range e.replacements {
-				if err := s.Multi(ctx, &zk.DeleteRequest{Path: e.l.child(name), Version: -1}); err != nil && !errors.Is(err, zk.ErrNoNode) {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
-	}
-	e.names, e.replacements, e.mayExist = nil, nil, false
-	return nil
 }

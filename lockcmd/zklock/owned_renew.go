@@ -15,7 +15,7 @@ import (
 func (o *Owned) renew(ctx context.Context, own Ownership, mode Mode) error {
 	switch {
 	case own.Family == noFamily: // some of its znodes have expired, or another client has deleted them
-		return o.giveUp(ctx, own)
+		return o.giveUp(ctx, own, nil)
 	case own.Family != o.l.opt.Family:
 		return ErrFamily
 	case mode == Exclusive && own.Mode == Shared:
@@ -25,54 +25,90 @@ func (o *Owned) renew(ctx context.Context, own Ownership, mode Mode) error {
 	case own.Expire == 0:
 		return nil
 	}
-	late, err := o.extend(ctx, own)
-	if err == nil && late {
-		return o.giveUp(ctx, own)
+	expired, err := o.extend(ctx, own)
+	if err == nil && expired != nil {
+		return o.giveUp(ctx, own, expired)
 	}
 	return err
 }
 
 // extend writes to the znodes of a lock, which expire when nobody has written to them for the
-// time own.Expire. late reports whether they had expired before: the server may have begun to
-// delete them, and does not check again whether somebody has written to them.
-func (o *Owned) extend(ctx context.Context, own Ownership) (late bool, err error) {
-	var before int64 // Mtime of the first znode before the first write
+// time own.Expire. If they had already expired, the server may have begun to delete them, and does
+// not check again whether somebody has written to them. extend then returns their versions.
+func (o *Owned) extend(ctx context.Context, own Ownership) (expired map[string]int32, err error) {
 	err = o.inSession(ctx, func(s Session) error {
 		for {
 			var ops []any
+			var before int64 // time of the last write to the first znode
+			versions := map[string]int32{}
 			for i, node := range own.Nodes {
 				data, st, err := s.Get(ctx, node, nil)
 				if err != nil {
 					return placeLost(err)
 				}
-				if i == 0 && before == 0 {
+				if i == 0 {
 					before = st.Mtime
 				}
+				versions[node] = st.Version
 				ops = append(ops, &zk.SetDataRequest{Path: node, Data: data, Version: st.Version})
 			}
-			err := s.Multi(ctx, ops...)
-			if errors.Is(err, zk.ErrBadVersion) { // another request of the owner was faster
-				continue
-			}
+			late := func(now int64) bool { return time.Duration(now-before)*time.Millisecond > own.Expire }
+			now, err := o.leaderTime(ctx, s)
 			if err != nil {
 				return placeLost(err)
 			}
+			if late(now) {
+				expired = versions
+				return nil
+			}
+			err = s.Multi(ctx, ops...)
+			switch {
+			case errors.Is(err, zk.ErrBadVersion): // another request of the owner was faster
+				continue
+			case err != nil:
+				return placeLost(err)
+			}
 			st, err := s.Exists(ctx, own.Nodes[0])
-			if err == nil {
-				late = time.Duration(st.Mtime-before)*time.Millisecond > own.Expire
+			if err == nil && late(st.Mtime) {
+				for node := range versions {
+					versions[node]++ // by the write
+				}
+				expired = versions
 			}
 			return placeLost(err)
 		}
 	})
-	return late, err
+	return expired, err
+}
+
+// leaderTime returns the time of the leader's clock, in milliseconds since 1970: it creates a
+// znode, reads when it was created, and deletes it. The name of the znode belongs to no recipe.
+func (o *Owned) leaderTime(ctx context.Context, s Session) (int64, error) {
+	req := &zk.CreateRequest{Path: o.l.child("renewal-"), Acl: o.l.opt.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence}
+	paths, _, _, err := s.CreateAndList(ctx, []*zk.CreateRequest{req}, o.l.path)
+	if len(paths) == 0 {
+		return 0, err
+	}
+	st, err := s.Exists(ctx, paths[0])
+	if err := cmp.Or(err, s.Multi(ctx, &zk.DeleteRequest{Path: paths[0], Version: -1})); err != nil {
+		return 0, err
+	}
+	return st.Ctime, nil
 }
 
 // giveUp deletes the znodes of a lock that does not exclude all other clients any more, and
-// returns errPlaceLost, so that the owner joins the queue again.
-func (o *Owned) giveUp(ctx context.Context, own Ownership) error {
+// returns errPlaceLost, so that the owner joins the queue again. If versions is not nil, giveUp
+// deletes only znodes that have these versions: another request of the owner may have renewed the
+// lock.
+func (o *Owned) giveUp(ctx context.Context, own Ownership, versions map[string]int32) error {
 	err := o.inSession(ctx, func(s Session) error {
 		for _, node := range own.Nodes {
-			if err := s.Multi(ctx, &zk.DeleteRequest{Path: node, Version: -1}); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			version := int32(-1)
+			if versions != nil {
+				version = versions[node]
+			}
+			err := s.Multi(ctx, &zk.DeleteRequest{Path: node, Version: version})
+			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
 				return err
 			}
 		}

@@ -103,6 +103,7 @@ func (e *entry) checkNotOwned(ctx context.Context) error {
 	case len(e.l.permanentAmong(children)) > 0:
 		return errOwned
 	}
+	e.l.unsettled = false // the session of an unsettled transaction has ended, and the list is newer
 	return nil
 }
 

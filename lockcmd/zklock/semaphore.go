@@ -88,9 +88,6 @@ func (s *Semaphore) Drain(ctx context.Context) error {
 }
 
 func (s *Semaphore) acquire(ctx context.Context, wait bool) (*Lease, error) {
-	if s.n < 1 {
-		return nil, fmt.Errorf("a semaphore must have at least one lease, not %d", s.n)
-	}
 	return s.leases.acquire(ctx, Counted, wait)
 }
 
@@ -113,6 +110,9 @@ var errMutexLost = fmt.Errorf("the semaphore's mutex was lost: %w", errPlaceLost
 // attempt makes one attempt to acquire a lease. The entry is nil if it never existed. If attempt
 // fails, it deletes all znodes, in the background if they cannot be deleted at once.
 func (s *Semaphore) attempt(ctx context.Context, wait bool) (*entry, error) {
+	if s.n < 1 {
+		return nil, fmt.Errorf("a semaphore must have at least one lease, not %d", s.n)
+	}
 	if err := s.checkNotOwned(ctx); err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ type Lock struct {
 
 	parents   []zk.ACL   // ACL of created parents; nil means a copy of the ACL of the znode above
 	owner     string     // hash of the owner's name; only for Owned
+	unsettled bool       // whether a transaction of the current call may still create persistent znodes; only for Owned, guarded by turn
 	semaphore *Semaphore // the semaphore whose leases these are; nil for a lock
 	created   []string   // names of the persistent znodes that the current call may have created; only for Owned, guarded by turn
 
@@ -72,6 +73,7 @@ type Lock struct {
 
 // New returns a lock on a path. It sends nothing to the server.
 func New(conn Conn, path string, opt Options) *Lock {
+	opt.Expire = opt.Expire.Truncate(time.Millisecond)
 	l := &Lock{conn: conn, path: path, opt: opt, parents: opt.ACL, turn: make(chan struct{}, 1)}
 	if opt.Family == noFamily {
 		l.opt.Family = Mutex
