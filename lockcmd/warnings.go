@@ -86,14 +86,13 @@ func (o *shellLock) warnOfCounters(l lease) {
 // to the maximum or has reached it. Otherwise, it returns an empty string.
 func sequenceWarning(dir, node string) string {
 	n, ok := zklock.ParseName(path.Base(node))
+	full := n.Number < 0 || n.Number == math.MaxInt32
+	if !ok || n.Number == zklock.NoNumber || !full && n.Number <= highSequence {
+		return ""
+	}
 	reached := fmt.Sprintf("have reached %d of at most %d", n.Number, math.MaxInt32)
-	switch {
-	case !ok || n.Number == zklock.NoNumber:
-		return ""
-	case n.Number < 0 || n.Number == math.MaxInt32:
+	if full {
 		reached = fmt.Sprintf("have reached their maximum, %d", math.MaxInt32)
-	case n.Number <= highSequence:
-		return ""
 	}
 	return fmt.Sprintf("lock %s: the sequence numbers of its znodes %s. At the maximum, they stop growing: zksh still keeps the order, but two of "+
 		"the other clients may hold the lock at once. To start again at 0, delete the path while no client uses the lock: delete %s", dir, reached, commands.Quote(dir))
