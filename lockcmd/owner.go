@@ -126,12 +126,7 @@ func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, 
 	}
 	if k.leases > 0 && !own.Before {
 		if err := checkRecipe(ctx, env, dir, k.leases, path.Base(own.Nodes[0])); err != nil {
-			releasing, cancel := forRelease(ctx)
-			defer cancel()
-			if _, failed := lock.Unlock(releasing); failed != nil {
-				err = &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%w; %s may still hold a lease: %w; to release it, run: unlock --owner %s %s", err, f.owner, failed, commands.Quote(f.owner), dir)}
-			}
-			return &commands.FinalError{Err: err}
+			return &commands.FinalError{Err: giveBack(ctx, lock, f.owner, dir, err)}
 		}
 	}
 	got := ownerLock{key{at, env.Session.ServerPath(dir)}, dir, f.owner, modeLabel(k, own), own.Nodes[0], own.Token}
@@ -147,6 +142,22 @@ func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, 
 		env.Screen.Note(fmt.Sprintf("%s holds the lock until you run: unlock --owner %s %s", f.owner, commands.Quote(f.owner), dir))
 	}
 	return nil
+}
+
+// giveBack releases a lease that an owner has just acquired if err, the result of checkRecipe, says
+// that it must not keep it. If that is unknown, the owner keeps the lease, because another process
+// of the owner may rely on it. giveBack returns the error to report.
+func giveBack(ctx context.Context, lock *zklock.Owned, owner, dir string, err error) error {
+	if errors.As(err, new(recipeError)) {
+		releasing, cancel := forRelease(ctx)
+		defer cancel()
+		_, failed := lock.Unlock(releasing)
+		if failed == nil {
+			return err
+		}
+		err = fmt.Errorf("%w; the release failed: %w", err, failed)
+	}
+	return &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%w; %s holds a lease of %s; to release it, run: unlock --owner %s %s", err, owner, dir, commands.Quote(owner), dir)}
 }
 
 // ownerAcquirer returns the method of lock that acquires it in a mode. With try set, that method

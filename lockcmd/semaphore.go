@@ -91,7 +91,8 @@ func (o *shellLock) semaphoreAcquirer(s *zklock.Semaphore) func(context.Context,
 // lock instead of a semaphore, to a semaphore instead of a lock, or to a semaphore of which clients
 // of zksh hold leases under another number of leases. leases is the number of leases of the
 // request, or 0 for a lock. own is the name of the znode of the request, or empty. Contenders that
-// are newer than own do not count, because their owners have to check, too.
+// are newer than own do not count, because their owners have to check, too. The error is a
+// recipeError unless the queue cannot be read.
 func checkRecipe(ctx context.Context, env *commands.Env, dir string, leases int, own string) error {
 	q, err := readQueue(ctx, env, dir)
 	if err != nil {
@@ -104,9 +105,9 @@ func checkRecipe(ctx context.Context, env *commands.Env, dir string, leases int,
 		switch {
 		case c == mine || !c.Holds() || !older(c) || q.OfSemaphore(c) == (leases > 0):
 		case leases > 0:
-			return fmt.Errorf("%s is a lock, not a semaphore: %s holds it; use another path, because a lock and a semaphore do not exclude each other", dir, c)
+			return mismatch("%s is a lock, not a semaphore: %s holds it; use another path, because a lock and a semaphore do not exclude each other", dir, c)
 		default:
-			return fmt.Errorf("%s is a semaphore, not a lock: %s holds a lease; use -c, or another path, because a lock and a semaphore do not exclude each other", dir, c)
+			return mismatch("%s is a semaphore, not a lock: %s holds a lease; use -c, or another path, because a lock and a semaphore do not exclude each other", dir, c)
 		}
 	}
 	for _, c := range q.OtherLeases(leases) {
@@ -117,9 +118,14 @@ func checkRecipe(ctx context.Context, env *commands.Env, dir string, leases int,
 	if len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: -c %d does not match the leases that clients hold: %s; use the same number, or wait until they have released their leases",
+	return mismatch("%s: -c %d does not match the leases that clients hold: %s; use the same number, or wait until they have released their leases",
 		dir, leases, strings.Join(others, ", "))
 }
+
+// A recipeError says that the queue at a path belongs to another recipe than the request.
+type recipeError struct{ error }
+
+func mismatch(format string, args ...any) error { return recipeError{fmt.Errorf(format, args...)} }
 
 // readQueue reads the queue at dir. It continues after a lost connection.
 func readQueue(ctx context.Context, env *commands.Env, dir string) (*queue.Queue, error) {

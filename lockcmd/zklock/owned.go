@@ -1,7 +1,6 @@
 package zklock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,6 +110,8 @@ func (o *Owned) acquire(ctx context.Context, mode Mode, wait bool) (Ownership, e
 		}
 		own, held, err := o.heldAfter(ctx, e)
 		switch {
+		case err != nil && o.l.unsettled && !errors.Is(err, ErrUnknown):
+			return Ownership{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 		case err != nil:
 			return Ownership{}, err
 		case !held: // the lock was released meanwhile
@@ -212,6 +213,7 @@ func (o *Owned) list(ctx context.Context, s Session) (children []string, err err
 func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 	var mine []string // the znodes to delete; the owner may have acquired the lock again since they were listed
 	sent := false     // a delete was sent, and its outcome is not known
+	lost := false     // another client has deleted a znode
 	err = o.inSession(ctx, func(s Session) error {
 		nodes, err := o.nodes(ctx, s)
 		if err != nil {
@@ -235,13 +237,17 @@ func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 		case errors.Is(err, zk.ErrNoNode) && sent:
 			err = zk.ErrConnectionClosed // look again: an earlier delete may have taken effect
 		case errors.Is(err, zk.ErrNoNode):
-			return cmp.Or(deleteEach(ctx, s, ops), ErrLost)
+			lost, sent = true, true
+			return deleteEach(ctx, s, ops)
 		}
 		released = err == nil
 		return err
 	})
-	if err != nil && sent {
+	switch {
+	case err != nil && sent:
 		return false, fmt.Errorf("%w: %w", ErrUnconfirmed, err)
+	case err == nil && lost:
+		return false, ErrLost
 	}
 	return released, err
 }

@@ -39,20 +39,22 @@ func (o *Owned) extend(ctx context.Context, own Ownership) (expired map[string]i
 	err = o.inSession(ctx, func(s Session) error {
 		for {
 			var ops []any
-			var before int64 // time of the last write to the first znode
+			var before int64 // time of the last write to the znode that expires first
 			versions := map[string]int32{}
 			for i, node := range own.Nodes {
 				data, st, err := s.Get(ctx, node, nil)
 				if err != nil {
 					return placeLost(err)
 				}
-				if i == 0 {
+				if i == 0 || st.Mtime < before {
 					before = st.Mtime
 				}
 				versions[node] = st.Version
 				ops = append(ops, &zk.SetDataRequest{Path: node, Data: data, Version: st.Version})
 			}
-			late := func(now int64) bool { return time.Duration(now-before)*time.Millisecond > own.Expire }
+			// The leader compares the times a little later than it writes them.
+			margin := min(time.Second, own.Expire/10)
+			late := func(now int64) bool { return time.Duration(now-before)*time.Millisecond > own.Expire-margin }
 			now, err := o.leaderTime(ctx, s)
 			if err != nil {
 				return placeLost(err)
@@ -82,10 +84,13 @@ func (o *Owned) extend(ctx context.Context, own Ownership) (expired map[string]i
 }
 
 // leaderTime returns the time of the leader's clock, in milliseconds since 1970: it creates a
-// znode, reads when it was created, and deletes it. The name of the znode belongs to no recipe.
+// znode, reads when it was created, and deletes it. The znode is no contender for zksh, Curator and
+// kazoo. go-zookeeper takes every child of a lock for a contender, and can parse this name. Leases
+// have another parent, because every child of theirs counts as a lease.
 func (o *Owned) leaderTime(ctx context.Context, s Session) (int64, error) {
-	req := &zk.CreateRequest{Path: o.l.child("renewal-"), Acl: o.l.opt.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence}
-	paths, _, _, err := s.CreateAndList(ctx, []*zk.CreateRequest{req}, o.l.path)
+	dir := o.l.publicPath()
+	req := &zk.CreateRequest{Path: path.Join(dir, "renewal__"), Acl: o.l.opt.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence}
+	paths, _, _, err := s.CreateAndList(ctx, []*zk.CreateRequest{req}, dir)
 	if len(paths) == 0 {
 		return 0, err
 	}
@@ -117,8 +122,9 @@ func (o *Owned) giveUp(ctx context.Context, own Ownership, versions map[string]i
 	return cmp.Or(err, errPlaceLost)
 }
 
-// familyOf returns the family of a lock that consists of these znodes. If they are only a part of
-// the znodes of a lock, it returns noFamily.
+// familyOf returns the family of a lock that consists of these znodes. If one of the znodes of
+// family All is missing, it returns noFamily. If only one is left, it returns the family of that
+// znode.
 func familyOf(nodes []string) Family {
 	families := map[Family]bool{}
 	for _, node := range nodes {

@@ -180,6 +180,8 @@ func (s *Semaphore) waitUntilTaken(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case len(s.leases.permanentAmong(children)) > 0:
+			return errOwned
 		case len(children) >= s.n:
 			return allTaken(s.n)
 		case err != nil && !errors.Is(err, zk.ErrNoNode) && !ended(session):
