@@ -84,7 +84,7 @@ func (o *Owned) extend(ctx context.Context, own Ownership) (expired map[string]i
 }
 
 // leaderTime returns the time of the leader's clock, in milliseconds since 1970: it creates a
-// znode, reads when it was created, and deletes it. The znode is no contender for zksh, Curator and
+// znode, reads when it was created, and deletes it. The znode is not a contender for zksh, Curator and
 // kazoo. go-zookeeper takes every child of a lock for a contender, and can parse this name. Leases
 // have another parent, because every child of theirs counts as a lease.
 func (o *Owned) leaderTime(ctx context.Context, s Session) (int64, error) {
