@@ -134,7 +134,7 @@ func TestLockdemoPipe(t *testing.T) {
 	t.Parallel()
 	out := zksh(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr(), "-o", "json", "lockdemo", "-n", "5")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if last := lines[len(lines)-1]; strings.Count(last, `"exclusion":true,"agree":true}`) != 9 || !strings.HasPrefix(last, `{"summary":[{"scheme":"`) {
+	if last := lines[len(lines)-1]; strings.Count(last, `"exclusion":true,"agree":true}`) != 10 || !strings.HasPrefix(last, `{"summary":[{"scheme":"`) {
 		t.Errorf("%s", last)
 	}
 	object := regexp.MustCompile(`^\{"event":"[a-z ]+","scheme":"[a-z-]+","n":5,"contender":\d,"ms":[0-9.]+\}$`)
