@@ -40,7 +40,7 @@ PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsM
 ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|TestHostileLogsFillNoMemory|TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
 
 .DEFAULT_GOAL := help
-.PHONY: build dist dist-check run deps check test long rest full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
+.PHONY: build dist dist-check run deps check short scripts test long rest full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -59,8 +59,13 @@ deps: ## install the programs that the tests need, with apt-get, as root: ZooKee
 	.ci/install-zookeeper
 	.ci/archive-classes
 
-check: lint ## run lint, the tests with -short, and the scripts on the sandbox, without a server or the race detector; about a minute
-	go test -short -count=1 -vet=off -p 8 -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG))") ./lockcmd # -p 8: most of these tests wait
+check: ## run lint, the tests with -short, and the scripts on the sandbox, without a server or the race detector; about a minute
+	@$(MAKE) --no-print-directory -j3 lint short scripts
+
+short: # -p 8: most of these tests wait
+	go test -short -count=1 -vet=off -p 8 -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG))") ./lockcmd
+
+scripts:
 	go test -short -count=1 -vet=off -timeout 5m -run '^TestScriptsOnSandbox$$' ./internal/e2e
 
 test: deps ## run deps, lint and every test
