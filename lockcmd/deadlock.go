@@ -30,12 +30,7 @@ type deadlockSearch struct {
 // search searches for a deadlock again and again, until it has reported one or ctx ends.
 func (d deadlockSearch) search(ctx context.Context) {
 	for pause := firstSearchPause; ; pause = min(2*pause, maxSearchPause) {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		if d.report(ctx, "") {
+		if queue.Pause(ctx, pause) != nil || d.report(ctx, "") {
 			return
 		}
 	}

@@ -79,7 +79,7 @@ func (f *fence) allLocks() []fencedLock {
 	for k, o := range f.table.locks {
 		servers, cluster := k.stay.Servers(), k.stay.Cluster()
 		for _, l := range o.leases {
-			for _, node := range o.nodesOf(k, l) {
+			for _, node := range o.nodesOf(l) {
 				locks = append(locks, fencedLock{hosts: servers.Hosts, node: node, cluster: cluster, home: k.stay, session: l.SessionID()})
 			}
 		}
@@ -96,7 +96,13 @@ func (f *fence) envValue(ctx context.Context) (string, error) {
 	if f == nil {
 		return "", nil
 	}
-	locks, err := withMarks(ctx, f.allLocks())
+	return fenceValue(ctx, f.allLocks())
+}
+
+// fenceValue returns the value of ZK_LOCK_FENCE for the given locks. Its error is like that of
+// envValue.
+func fenceValue(ctx context.Context, locks []fencedLock) (string, error) {
+	locks, err := withMarks(ctx, locks)
 	var lines []string
 	for _, p := range locks {
 		lines = append(lines, p.String())
@@ -115,7 +121,7 @@ func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error)
 	t.mu.Lock()
 	for k, o := range t.locks {
 		if k.stay == epoch.Ensemble {
-			nodes = append(nodes, o.nodesOf(k, o.leases...)...)
+			nodes = append(nodes, o.nodesOf(o.leases...)...)
 		}
 	}
 	for _, d := range t.yielded {
@@ -129,12 +135,11 @@ func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error)
 	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(nodes, f.isDropped)))), nil
 }
 
-// nodesOf returns the paths of the znodes of the given leases. The path of their lock is in k. All
-// paths include the chroot.
-func (o *shellLock) nodesOf(k key, leases ...*heldLease) (nodes []string) {
+// nodesOf returns the server paths of the znodes of the given leases.
+func (o *shellLock) nodesOf(leases ...*heldLease) (nodes []string) {
 	for _, l := range leases {
 		for _, node := range l.Nodes() {
-			nodes = append(nodes, o.serverPath(k, node))
+			nodes = append(nodes, o.serverPath(node))
 		}
 	}
 	return nodes
@@ -165,7 +170,7 @@ func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error
 	t := f.table
 	t.mu.Lock()
 	for k, o := range t.locks {
-		if k.stay == at && slices.Contains(o.nodesOf(k, o.leases...), node) {
+		if k.stay == at && slices.Contains(o.nodesOf(o.leases...), node) {
 			which = "the lock on " + o.path
 			o.lossReported = o.lossReported || code == zkconn.NoNode
 			if o.env.Mode == commands.ByHand {

@@ -29,9 +29,9 @@ func heldByParents() []string {
 // The caller must hold t.mu.
 func (t *Table) heldNodesLocked() []string {
 	nodes := heldByParents()
-	for k, o := range t.locks {
+	for _, o := range t.locks {
 		if node := o.status.Node; len(o.leases) > 0 && node != "" && !o.closed() {
-			nodes = append(nodes, o.serverPath(k, node))
+			nodes = append(nodes, o.serverPath(node))
 		}
 	}
 	slices.Sort(nodes)
@@ -45,9 +45,9 @@ func (t *Table) heldNodes() []string {
 	return t.heldNodesLocked()
 }
 
-// serverPath returns the server path of a znode of the lock, whose own server path is in k.
-func (o *shellLock) serverPath(k key, node string) string {
-	return path.Join(k.path, strings.TrimPrefix(node, o.path))
+// serverPath returns the server path of a znode of the lock.
+func (o *shellLock) serverPath(node string) string {
+	return path.Join(o.key.path, strings.TrimPrefix(node, o.path))
 }
 
 // checkSelfDeadlock returns an error if the lock at dir, requested as kind k, would have to wait

@@ -220,11 +220,7 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	l, err := o.acquire(a, f)
 	end()
 	if err != nil {
-		removing, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
-		defer cancel()
-		if o.drain(removing) != nil {
-			env.Screen.Note("lock " + o.path + ": zksh is removing its place in the queue in the background")
-		}
+		awaitWithdrawal(env, o.path, o.drain)
 		_ = commands.CleanUp(ctx, t.notifier.finish) // print pending notices before the error
 		return err
 	}
@@ -232,6 +228,24 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 		return env.Screen.Print(l.answer(o.path))
 	}
 	return o.guard(ctx, a.command, spec)
+}
+
+// awaitWithdrawal waits a moment until a failed attempt has left the queue at path. If that takes
+// longer, it tells the user.
+func awaitWithdrawal(env *commands.Env, path string, drain func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
+	defer cancel()
+	if drain(ctx) != nil {
+		env.Screen.Note("lock " + path + ": zksh is removing its place in the queue in the background")
+	}
+}
+
+// limited returns a context like ctx that ends when f.limit has passed, if there is a limit.
+func (f *lockFlags) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !f.limit.Given {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, f.limit.Value, f.timeoutErr)
 }
 
 // prepareRequest waits for a session, and sets f.limit, the time limit of the request. It returns

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,7 +84,7 @@ func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, 
 	if err := prepareRequest(ctx, env, k, f, dir); err != nil {
 		return err
 	}
-	if err := checkFence(ctx, env); err != nil {
+	if err := env.Session.CheckFence(ctx); err != nil { // the requests for an owner do not depend on the fence
 		return &commands.FinalError{Err: err}
 	}
 	if o := t.find(env, dir); k.leases == 0 && o != nil && o.currentStatus().State != zklock.Lost {
@@ -104,24 +103,16 @@ func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, 
 	}
 	a := newAttempt(ctx, k, func() {})
 	defer a.cancel(nil)
-	waiting := a.ctx
-	if f.limit.Given {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(waiting, f.limit.Value, f.timeoutErr)
-		defer cancel()
-	}
+	waiting, cancel := f.limited(a.ctx)
+	defer cancel()
 	end := showWait(env, dir, status.get)
 	var own zklock.Ownership
 	if err = checkRecipe(waiting, env, dir, k.leases, ""); err == nil {
-		own, err = ownerAcquirer(lock, k.mode, f.try)(waiting)
+		own, err = acquireIn(waiting, lock, k.mode, f.try)
 	}
 	end()
 	if err != nil {
-		removing, cancel := context.WithTimeout(context.Background(), withdrawTimeout)
-		defer cancel()
-		if lock.Drain(removing) != nil {
-			env.Screen.Note("lock " + dir + ": zksh is removing its place in the queue in the background")
-		}
+		awaitWithdrawal(env, dir, lock.Drain)
 		return ownerError(dir, f.owner, err, acquireError(waiting, env, dir, status.get().Ahead, a, f, err))
 	}
 	if k.leases > 0 && !own.Before {
@@ -158,20 +149,6 @@ func giveBack(ctx context.Context, lock *zklock.Owned, owner, dir string, err er
 		err = fmt.Errorf("%w; the release failed: %w", err, failed)
 	}
 	return &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%w; %s holds a lease of %s; to release it, run: unlock --owner %s %s", err, owner, dir, commands.Quote(owner), dir)}
-}
-
-// ownerAcquirer returns the method of lock that acquires it in a mode. With try set, that method
-// does not wait.
-func ownerAcquirer(lock *zklock.Owned, mode zklock.Mode, try bool) func(context.Context) (zklock.Ownership, error) {
-	switch {
-	case try && mode == zklock.Shared:
-		return lock.TryRLock
-	case try:
-		return lock.TryLock
-	case mode == zklock.Shared:
-		return lock.RLock
-	}
-	return lock.Lock
 }
 
 // modeLabel returns the mode in which an owner holds a lock, as it is shown to users. A request for
@@ -228,20 +205,15 @@ func (t *Table) fenceOfOwner(ctx context.Context, env *commands.Env, own zklock.
 	ctx, cancel := context.WithTimeout(ctx, marksTimeout)
 	defer cancel()
 	home := env.Session.Ensemble()
-	var locks []fencedLock
+	locks := parseFence(os.Getenv(fenceName))
 	for _, node := range own.Nodes {
 		locks = append(locks, fencedLock{hosts: home.Servers().Hosts, node: env.Session.ServerPath(node), cluster: home.Cluster(), home: home, session: env.Session.Info().ID})
 	}
-	locks, err := withMarks(ctx, locks)
+	value, err := fenceValue(ctx, locks)
 	if err != nil {
 		env.Screen.Note(fmt.Sprintf("lock %s: cannot read the znodes that identify the ensemble: %v; with ZK_LOCK_FENCE, zksh can write only if it uses the same server names", own.Nodes[0], err))
 	}
-	lines := strings.FieldsFunc(os.Getenv(fenceName), func(r rune) bool { return r == '\n' })
-	for _, l := range locks {
-		lines = append(lines, l.String())
-	}
-	slices.Sort(lines)
-	return strings.Join(slices.Compact(lines), "\n")
+	return value
 }
 
 // fenceExport is the answer of lock --owner --export.

@@ -40,7 +40,7 @@ func (t *Table) unlockForOwner(ctx context.Context, env *commands.Env, owner, pa
 	if err := ready(ctx, env.Session); err != nil {
 		return err
 	}
-	if err := checkFence(ctx, env); err != nil {
+	if err := env.Session.CheckFence(ctx); err != nil { // the requests for an owner do not depend on the fence
 		return err
 	}
 	at := env.Session.Ensemble()
@@ -138,20 +138,3 @@ func (t *Table) ownerRows() (rows lockRows) {
 	}
 	return rows
 }
-
-// checkFence returns an error if a lock on which the writes of this shell depend is lost. The
-// requests of the lock recipes do not depend on the fence, but those for an owner leave a znode
-// behind, or delete one.
-func checkFence(ctx context.Context, env *commands.Env) error {
-	if fenced, err := env.Session.Fenced(ctx); err != nil || !fenced {
-		return err
-	}
-	err := zkconn.Exec(ctx, env.Session, zkconn.Check(noZnode, -1))
-	if errors.Is(err, zkconn.NoNode) && !errors.As(err, new(*zkconn.FencedError)) {
-		return nil
-	}
-	return err
-}
-
-// noZnode is the path of a znode that does not exist: only servers create znodes below /zookeeper.
-const noZnode = "/zookeeper/none"

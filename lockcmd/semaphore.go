@@ -134,10 +134,8 @@ func readQueue(ctx context.Context, env *commands.Env, dir string) (*queue.Queue
 		if !errors.Is(err, zkconn.ConnectionLoss) || ctx.Err() != nil {
 			return q, err
 		}
-		select { // the server may be answering ConnectionLoss without an end
-		case <-time.After(readPause):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := queue.Pause(ctx, readPause); err != nil { // the server may be answering ConnectionLoss without an end
+			return nil, err
 		}
 		if err := ready(ctx, env.Session); err != nil {
 			return nil, err

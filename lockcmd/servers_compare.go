@@ -52,10 +52,8 @@ func compareMembers(ctx context.Context, s *zkconn.Session, path string) (*queue
 	if len(first.Differences) == 0 {
 		return first, nil
 	}
-	select {
-	case <-time.After(comparePause):
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := queue.Pause(ctx, comparePause); err != nil {
+		return nil, err
 	}
 	second := queue.CompareMembers(path, readMembers(ctx, members, path))
 	if ctx.Err() != nil {

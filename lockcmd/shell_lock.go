@@ -78,11 +78,8 @@ func (o *shellLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) 
 	ctx := a.ctx
 	d := deadlockSearch{o.table, o.env, o.path, o.closed, f.background}
 	predicted := !f.try && o.currentStatus().State == asking && o.env.Mode == commands.ByHand && d.predict(ctx, a.kind.mode)
-	if f.limit.Given {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, f.limit.Value, f.timeoutErr)
-		defer cancel()
-	}
+	ctx, cancelLimit := f.limited(ctx)
+	defer cancelLimit()
 	searchCtx, stopSearch := context.WithCancel(ctx)
 	var search sync.WaitGroup
 	if !f.try && !predicted {
@@ -279,23 +276,31 @@ func (o *shellLock) setRecipe(opt zklock.Options) {
 		return
 	}
 	lock := zklock.New(conn{o.key.stay}, o.path, opt)
-	o.acquireLease, o.drain = leaseAcquirer(lock), lock.Drain
+	o.drain = lock.Drain
+	o.acquireLease = func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
+		return acquireIn(ctx, lock, mode, try)
+	}
 }
 
-// leaseAcquirer returns a function that acquires the lock l in a given mode. If the argument try
-// is true, the function does not wait for the lock.
-func leaseAcquirer(l *zklock.Lock) func(context.Context, zklock.Mode, bool) (lease, error) {
-	return func(ctx context.Context, mode zklock.Mode, try bool) (lease, error) {
-		switch {
-		case try && mode == zklock.Shared:
-			return l.TryRLock(ctx)
-		case try:
-			return l.TryLock(ctx)
-		case mode == zklock.Shared:
-			return l.RLock(ctx)
-		}
-		return l.Lock(ctx)
+// A recipe is a lock of package zklock that is acquired as a T.
+type recipe[T any] interface {
+	Lock(ctx context.Context) (T, error)
+	TryLock(ctx context.Context) (T, error)
+	RLock(ctx context.Context) (T, error)
+	TryRLock(ctx context.Context) (T, error)
+}
+
+// acquireIn acquires a lock in a mode. If try is true, it does not wait for the lock.
+func acquireIn[T any](ctx context.Context, l recipe[T], mode zklock.Mode, try bool) (T, error) {
+	switch {
+	case try && mode == zklock.Shared:
+		return l.TryRLock(ctx)
+	case try:
+		return l.TryLock(ctx)
+	case mode == zklock.Shared:
+		return l.RLock(ctx)
 	}
+	return l.Lock(ctx)
 }
 
 // A conn provides a zklock.Lock with the sessions of one ensemble. The lock stays in that

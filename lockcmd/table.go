@@ -112,7 +112,7 @@ func (t *Table) yield(o *shellLock) {
 	d := &yieldedLock{stay: o.key.stay}
 	o.apply(func() {
 		if o.env.Mode == commands.Batch {
-			d.nodes = o.nodesOf(o.key, o.leases...)
+			d.nodes = o.nodesOf(o.leases...)
 		}
 		t.yielded = append(t.yielded, d)
 	})
@@ -197,7 +197,7 @@ func (t *Table) Lost() error {
 		if o.markLossReported() {
 			err := lossOf(o.path, o.status)
 			if o.status.State == zklock.Lost {
-				err = fmt.Errorf("%w%s", err, t.fence.continueWithout(o.nodesOf(o.key, o.leases...)...))
+				err = fmt.Errorf("%w%s", err, t.fence.continueWithout(o.nodesOf(o.leases...)...))
 			}
 			errs = append(errs, err)
 		}

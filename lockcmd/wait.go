@@ -80,18 +80,21 @@ func busyError(path string, f *lockFlags, err error) error {
 func describeBlocker(env *commands.Env, dir string, ahead *zklock.Ahead, connected bool) string {
 	if ahead == nil {
 		if who := describeHolder(env, dir, ""); who != "" {
-			return "held by " + strings.TrimPrefix(who, "owned by ")
+			return heldBy(who)
 		}
 		return ""
 	}
 	text := "waiting behind " + queue.Describe(ahead.Data, ahead.Since, ahead.Node)
 	if connected {
 		if who := describeHolder(env, dir, path.Base(ahead.Node)); who != "" {
-			text += "; the lock is held by " + strings.TrimPrefix(who, "owned by ")
+			text += "; the lock is " + heldBy(who)
 		}
 	}
 	return text
 }
+
+// heldBy returns a clause that names the holder of a lock. who is the result of describeHolder.
+func heldBy(who string) string { return "held by " + strings.TrimPrefix(who, "owned by ") }
 
 // describeHolder describes the first contender in the queue at dir that belongs to another
 // session. It returns an empty string if zksh cannot find out within a second.

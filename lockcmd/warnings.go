@@ -12,6 +12,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -50,23 +51,15 @@ func (o *shellLock) warnOfBugs() {
 	if !o.atTerminal() {
 		return
 	}
-	o.table.probe(func(ctx context.Context) {
-		s, err := o.key.stay.Pin(ctx)
-		if err != nil {
-			return
-		}
-		v, err := s.Version(ctx)
-		if err != nil || !v.ZooKeeper() {
-			return
-		}
+	o.probeZooKeeper(func(_ context.Context, s *zkconn.Pinned, version string) {
 		var bugs []string
-		for _, b := range cluster.BugsIn(v.Number) {
+		for _, b := range cluster.BugsIn(version) {
 			if b.BreaksLocks {
 				bugs = append(bugs, b.String())
 			}
 		}
 		if len(bugs) > 0 && o.table.warnings.first(s.ID(), "bugs") {
-			o.warn(fmt.Sprintf("the server runs ZooKeeper %s, which can break locks: %s. Upgrade the servers; see help servers", v.Number, strings.Join(bugs, ". ")))
+			o.warn(fmt.Sprintf("the server runs ZooKeeper %s, which can break locks: %s. Upgrade the servers; see help servers", version, strings.Join(bugs, ". ")))
 		}
 	})
 }
@@ -78,7 +71,7 @@ func (o *shellLock) warnOfCounters(l lease) {
 		o.warn(text)
 	}
 	if uint32(l.Token()) > highCounter && o.atTerminal() {
-		o.table.probe(func(ctx context.Context) { o.warnOfElection(ctx, l.Token()) })
+		o.warnOfElection(l.Token())
 	}
 }
 
@@ -102,20 +95,28 @@ func sequenceWarning(dir, node string) string {
 // transaction counter in the zxid is almost full. It does not warn about a standalone server,
 // which never elects a leader, or about other products, which count differently. A standalone
 // server of ZooKeeper 3.4 looks like an ensemble, so the warning may be wrong for such a server.
-func (o *shellLock) warnOfElection(ctx context.Context, zxid int64) {
-	s, err := o.key.stay.Pin(ctx)
-	if err != nil {
-		return
-	}
-	v, err := s.Version(ctx)
-	if err != nil || !v.ZooKeeper() {
-		return
-	}
-	if alone, err := s.Standalone(ctx); err != nil || alone || !o.table.warnings.first(s.ID(), "zxid") {
-		return
-	}
-	o.warn(fmt.Sprintf("the leader has used %.0f %% of its transaction ids (zxid %s). When the lower half of the zxid reaches 0xffffffff, the servers elect "+
-		"a new leader, and all clients are disconnected for a moment. To choose that moment yourself, restart the leader", 100*float64(uint32(zxid))/math.MaxUint32, render.Hex(zxid)))
+func (o *shellLock) warnOfElection(zxid int64) {
+	o.probeZooKeeper(func(ctx context.Context, s *zkconn.Pinned, _ string) {
+		if alone, err := s.Standalone(ctx); err != nil || alone || !o.table.warnings.first(s.ID(), "zxid") {
+			return
+		}
+		o.warn(fmt.Sprintf("the leader has used %.0f %% of its transaction ids (zxid %s). When the lower half of the zxid reaches 0xffffffff, the servers elect "+
+			"a new leader, and all clients are disconnected for a moment. To choose that moment yourself, restart the leader", 100*float64(uint32(zxid))/math.MaxUint32, render.Hex(zxid)))
+	})
+}
+
+// probeZooKeeper calls ask like probe, with the current session and the version of its server. It
+// does not call ask if the server belongs to another product or its version cannot be read.
+func (o *shellLock) probeZooKeeper(ask func(ctx context.Context, s *zkconn.Pinned, version string)) {
+	o.table.probe(func(ctx context.Context) {
+		s, err := o.key.stay.Pin(ctx)
+		if err != nil {
+			return
+		}
+		if v, err := s.Version(ctx); err == nil && v.ZooKeeper() {
+			ask(ctx, s, v.Number)
+		}
+	})
 }
 
 // warn prints a warning, unless the shell is quiet.

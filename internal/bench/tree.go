@@ -29,10 +29,10 @@ type tree struct {
 	fan   int // maximum number of children of a znode
 }
 
-// helper returns a job that runs a helper process. verb, such as "make", is what the helper does
-// with the tree t; runHelper lists all verbs.
-func (b *bench) helper(verb string, t tree, n int) job {
-	return job{path: b.self, args: []string{helperArg, verb, b.addr, t.root, strconv.Itoa(n), strconv.Itoa(t.fan)}}
+// helper returns a job that starts this program as a helper process, which runs one of the commands
+// of runHelper, such as "make", on the tree t.
+func (b *bench) helper(command string, t tree, n int) job {
+	return job{path: b.self, args: []string{helperArg, command, b.addr, t.root, strconv.Itoa(n), strconv.Itoa(t.fan)}}
 }
 
 // make creates the znodes of the tree t, which must not exist yet.
@@ -55,7 +55,7 @@ func (b *bench) onFreshTree(t tree, j job, cleanUp func(tree)) job {
 }
 
 // runHelper is the main function of a helper process. Its arguments are either the word sandbox,
-// or VERB SERVER ROOT N FAN, with the number N and the maximum number of children FAN. Verbs:
+// or COMMAND SERVER ROOT N FAN, with the number N and the maximum number of children FAN. Commands:
 //
 //	make    create a tree of N znodes
 //	gone    fail if the tree exists
@@ -67,7 +67,7 @@ func runHelper(args []string) {
 		return
 	}
 	if len(args) != 5 {
-		check(fmt.Errorf("helper: invalid arguments %q: want JOB SERVER ROOT N FAN", args))
+		check(fmt.Errorf("helper: invalid arguments %q: want COMMAND SERVER ROOT N FAN", args))
 	}
 	t := tree{args[2], must(strconv.Atoi(args[3])), must(strconv.Atoi(args[4]))}
 	conn, _, err := zk.Connect([]string{args[1]}, 10*time.Second, zk.WithLogInfo(false))

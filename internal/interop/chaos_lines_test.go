@@ -177,19 +177,8 @@ func (z *chaosClient) lockByLine(t *trip, c *lineSession, final bool) (held bool
 	if !ok {
 		return false
 	}
-	in := logEntry{section: s, mode: z.mode}
-	var err error
-	for word := range strings.FieldsSeq(answer) {
-		key, value, _ := strings.Cut(word, "=")
-		switch key {
-		case "node":
-			in.number, err = sequenceNumber(value)
-		case "token":
-			in.token = value
-		}
-	}
-	if err != nil || in.token == "" || !strings.HasPrefix(answer, "locked ") {
-		z.chaos.t.Errorf("%s: lock answers %q", z.name, answer)
+	in, _, ok := z.entryOf(s, answer)
+	if !ok {
 		return false
 	}
 	alive := func() bool {

@@ -18,12 +18,30 @@ import (
 // holdAsOwner takes the lock as an owner, stays in the section without a running zksh, and
 // releases the lock. A command that fails or is killed is repeated: it may have taken effect.
 func (z *chaosClient) holdAsOwner(final bool) (held bool) {
-	in := logEntry{section: z.section(), mode: z.mode}
+	s := z.section()
 	answer, ok := z.repeat(append(z.lockCommand(), "--owner", z.name, z.oracle.path)...)
 	if !ok {
 		return false
 	}
-	node := ""
+	in, node, ok := z.entryOf(s, answer)
+	if !ok {
+		return false
+	}
+	if err := z.stayInSection(in, z.sectionLength(final), func() bool { return true }); err != nil {
+		z.chaos.t.Error(err)
+	}
+	z.wantOnePlace(node)
+	answer, ok = z.repeat("unlock", "--owner", z.name, z.oracle.path)
+	if ok && !strings.HasPrefix(answer, "unlocked ") && !strings.Contains(answer, "does not hold") { // an earlier try may have released it
+		z.chaos.t.Errorf("%s: unlock answers %q", z.name, answer)
+	}
+	return ok
+}
+
+// entryOf returns the log entry for a section of the client, and the lock's znode. Both are in the
+// answer of the command that acquired the lock.
+func (z *chaosClient) entryOf(s section, answer string) (in logEntry, node string, ok bool) {
+	in = logEntry{section: s, mode: z.mode}
 	var err error
 	for word := range strings.FieldsSeq(answer) {
 		key, value, _ := strings.Cut(word, "=")
@@ -37,17 +55,9 @@ func (z *chaosClient) holdAsOwner(final bool) (held bool) {
 	}
 	if err != nil || in.token == "" || !strings.HasPrefix(answer, "locked ") {
 		z.chaos.t.Errorf("%s: lock answers %q", z.name, answer)
-		return false
+		return in, node, false
 	}
-	if err := z.stayInSection(in, z.sectionLength(final), func() bool { return true }); err != nil {
-		z.chaos.t.Error(err)
-	}
-	z.wantOnePlace(node)
-	answer, ok = z.repeat("unlock", "--owner", z.name, z.oracle.path)
-	if ok && !strings.HasPrefix(answer, "unlocked ") && !strings.Contains(answer, "does not hold") { // an earlier try may have released it
-		z.chaos.t.Errorf("%s: unlock answers %q", z.name, answer)
-	}
-	return ok
+	return in, node, true
 }
 
 // repeat runs a command of zksh until it succeeds, and returns its output.

@@ -30,7 +30,7 @@ type Member struct {
 	Znodes  int    `json:"znodes"`            // number of znodes: the lock path itself, and its children
 	Problem string `json:"problem,omitempty"` // why the member could not be read
 
-	facts map[string][]fact // by path; nil if the member could not be read
+	facts map[string]facts // by path; nil if the member could not be read
 }
 
 // A Difference is a property of a znode in which the members differ.
@@ -46,8 +46,8 @@ type Value struct {
 	Servers []string `json:"servers"`
 }
 
-// A fact is one property of a znode.
-type fact struct{ field, value string }
+// facts are the properties of an existing znode that a server reported: values by field.
+type facts map[string]string
 
 // existsField is the name of the property whose value is "yes" or "no".
 const existsField = "exists"
@@ -69,7 +69,7 @@ func ReadMember(ctx context.Context, e Ensemble, server, dir string) (*Member, e
 	if err != nil {
 		return nil, err
 	}
-	m := &Member{Server: server, facts: map[string][]fact{}}
+	m := &Member{Server: server, facts: map[string]facts{}}
 	for p, n := range nodes {
 		if n.Stat != nil {
 			m.facts[p] = n.facts()
@@ -79,20 +79,20 @@ func ReadMember(ctx context.Context, e Ensemble, server, dir string) (*Member, e
 	return m, nil
 }
 
-// facts returns the properties of an existing znode that the server reported.
-func (n Node) facts() []fact {
-	list := []fact{{existsField, "yes"}}
+// facts returns the properties of n, which must exist.
+func (n Node) facts() facts {
+	known := facts{existsField: "yes"}
 	if n.Stat.Czxid != 0 {
 		owner := "none"
 		if isSession(n.Stat.EphemeralOwner) {
 			owner = render.Hex(n.Stat.EphemeralOwner)
 		}
-		list = append(list, fact{"czxid", render.Hex(n.Stat.Czxid)}, fact{"ephemeralOwner", owner})
+		known["czxid"], known["ephemeralOwner"] = render.Hex(n.Stat.Czxid), owner
 	}
 	if !n.Hidden {
-		list = append(list, fact{"data", fmt.Sprintf("%d bytes, SHA-256 %x", len(n.Data), sha256.Sum256(n.Data))})
+		known["data"] = fmt.Sprintf("%d bytes, SHA-256 %x", len(n.Data), sha256.Sum256(n.Data))
 	}
-	return list
+	return known
 }
 
 // CompareMembers compares the state of the queue at dir between the members that could be read.
@@ -111,9 +111,12 @@ func CompareMembers(dir string, members []*Member) *Comparison {
 	slices.SortFunc(c.Differences, func(a, b Difference) int {
 		return cmp.Or(strings.Compare(a.Node, b.Node), cmp.Compare(slices.Index(fields, a.Field), slices.Index(fields, b.Field)))
 	})
-	c.Agree = len(c.Differences) == 0 && c.unread() == 0
+	c.updateAgree()
 	return c
 }
+
+// updateAgree sets c.Agree.
+func (c *Comparison) updateAgree() { c.Agree = len(c.Differences) == 0 && c.unread() == 0 }
 
 // fields lists the properties of znodes in the order in which differences are shown.
 var fields = []string{existsField, "czxid", "ephemeralOwner", "data"}
@@ -127,10 +130,10 @@ func differences(p string, members []*Member) (list []Difference) {
 			if m.facts == nil {
 				continue
 			}
-			i := slices.IndexFunc(m.facts[p], func(f fact) bool { return f.field == field })
+			value, known := m.facts[p][field]
 			switch {
-			case i >= 0:
-				d.add(m.facts[p][i].value, m.Server)
+			case known:
+				d.add(value, m.Server)
 			case field == existsField:
 				d.add("no", m.Server)
 			}
@@ -158,7 +161,7 @@ func (c *Comparison) Confirm(earlier *Comparison) {
 	c.Differences = slices.DeleteFunc(c.Differences, func(d Difference) bool {
 		return !slices.ContainsFunc(earlier.Differences, d.equal)
 	})
-	c.Agree = len(c.Differences) == 0 && c.unread() == 0
+	c.updateAgree()
 }
 
 func (d Difference) equal(other Difference) bool {

@@ -82,7 +82,7 @@ func FindDeadlocks(ctx context.Context, e TreeEnsemble, root string) (*Deadlocks
 	if len(first)+len(suspected) == 0 {
 		return d, nil
 	}
-	if err := pause(ctx, recheckPause); err != nil {
+	if err := Pause(ctx, recheckPause); err != nil {
 		return nil, err
 	}
 	again := &Survey{Path: root}

@@ -38,7 +38,7 @@ func LookTwice(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	if len(suspected) == 0 {
 		return q, nil
 	}
-	if err := pause(ctx, recheckPause); err != nil {
+	if err := Pause(ctx, recheckPause); err != nil {
 		return nil, err
 	}
 	_, err = confirmOrphans(ctx, e, path, suspected, func() ([]*Queue, error) {
@@ -48,8 +48,8 @@ func LookTwice(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	return q, err
 }
 
-// pause waits for the duration d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits for the duration d. If ctx ends before, it returns the cause.
+func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil

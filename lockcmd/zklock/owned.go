@@ -43,7 +43,7 @@ type Ownership struct {
 	Token  int64    // fencing token: the czxid of the znode with which the owner waited; the same whenever the owner asks
 	Mode   Mode
 	Family Family        // family of the znodes
-	Since  time.Time     // zero without permission to read the znode: when the owner got the lock, by the server's clock
+	Since  time.Time     // when the owner got the lock, by the server's clock; zero without permission to read the znode
 	Expire time.Duration // time after the last request of the owner at which the lock is released; 0 if it does not expire
 	Data   []byte        // data of the first znode
 	Before bool          // the owner held the lock before this request
@@ -100,15 +100,12 @@ func (o *Owned) acquire(ctx context.Context, mode Mode, wait bool) (Ownership, e
 	}
 	o.l.created, o.l.unsettled = nil, false
 	for {
+		var own Ownership
+		var held bool
 		e, err := o.l.joinQueue(ctx, mode, wait)
-		switch {
-		case err == nil || errors.Is(err, errOwned):
-		case o.l.unsettled:
-			return Ownership{}, fmt.Errorf("%w: %w", ErrUnknown, err)
-		default:
-			return Ownership{}, err
+		if err == nil || errors.Is(err, errOwned) {
+			own, held, err = o.heldAfter(ctx, e)
 		}
-		own, held, err := o.heldAfter(ctx, e)
 		switch {
 		case err != nil && o.l.unsettled && !errors.Is(err, ErrUnknown):
 			return Ownership{}, fmt.Errorf("%w: %w", ErrUnknown, err)
@@ -149,9 +146,9 @@ func (o *Owned) heldAfter(ctx context.Context, e *entry) (own Ownership, held bo
 
 // inSession calls f with the current session. After a connection error, it calls f again, in
 // the next session if the session has ended.
-func (o *Owned) inSession(ctx context.Context, f func(Session) error) error {
+func (l *Lock) inSession(ctx context.Context, f func(Session) error) error {
 	for {
-		s, err := o.l.conn.Session(ctx)
+		s, err := l.conn.Session(ctx)
 		if err != nil {
 			return err
 		}
@@ -163,9 +160,9 @@ func (o *Owned) inSession(ctx context.Context, f func(Session) error) error {
 
 // Held returns the lock if the owner holds it. A waiting owner does not hold it.
 func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) {
-	err = o.inSession(ctx, func(s Session) error {
+	err = o.l.inSession(ctx, func(s Session) error {
 		own, held = Ownership{}, false
-		nodes, err := o.nodes(ctx, s)
+		nodes, err := o.l.permanentNodes(ctx, s)
 		if err != nil || len(nodes) == 0 {
 			return err
 		}
@@ -186,20 +183,35 @@ func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) 
 	return own, held, err
 }
 
-// nodes returns the paths of the owner's persistent znodes.
-func (o *Owned) nodes(ctx context.Context, s Session) (nodes []string, err error) {
-	children, err := o.list(ctx, s)
-	for _, name := range o.l.permanentAmong(children) {
-		nodes = append(nodes, o.l.child(name))
+// checkNotOwned returns errOwned if the owner already holds the lock. It avoids an unnecessary
+// create: an attempt makes the same check again after the create.
+func (l *Lock) checkNotOwned(ctx context.Context) error {
+	var nodes []string
+	err := l.inSession(ctx, func(s Session) (err error) { nodes, err = l.permanentNodes(ctx, s); return err })
+	switch {
+	case err != nil:
+		return err
+	case len(nodes) > 0:
+		return errOwned
+	}
+	l.unsettled = false // the session of an unsettled transaction has ended, and the list is newer
+	return nil
+}
+
+// permanentNodes returns the paths of the owner's persistent znodes.
+func (l *Lock) permanentNodes(ctx context.Context, s Session) (nodes []string, err error) {
+	children, err := l.list(ctx, s)
+	for _, name := range l.permanentAmong(children) {
+		nodes = append(nodes, l.child(name))
 	}
 	return nodes, err
 }
 
 // list lists the contenders after the server has caught up with the leader. If the path does not
 // exist, there are none.
-func (o *Owned) list(ctx context.Context, s Session) (children []string, err error) {
-	if err = s.Sync(ctx, o.l.path); err == nil || errors.Is(err, zk.ErrNoNode) {
-		children, err = s.Children(ctx, o.l.path, nil)
+func (l *Lock) list(ctx context.Context, s Session) (children []string, err error) {
+	if err = s.Sync(ctx, l.path); err == nil || errors.Is(err, zk.ErrNoNode) {
+		children, err = s.Children(ctx, l.path, nil)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		err = nil
@@ -214,8 +226,8 @@ func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 	var mine []string // the znodes to delete; the owner may have acquired the lock again since they were listed
 	sent := false     // a delete was sent, and its outcome is not known
 	lost := false     // another client has deleted a znode
-	err = o.inSession(ctx, func(s Session) error {
-		nodes, err := o.nodes(ctx, s)
+	err = o.l.inSession(ctx, func(s Session) error {
+		nodes, err := o.l.permanentNodes(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -227,10 +239,7 @@ func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 			released = sent
 			return nil
 		}
-		var ops []any
-		for _, node := range nodes {
-			ops = append(ops, &zk.DeleteRequest{Path: node, Version: -1})
-		}
+		ops := deletes(nodes, nil)
 		err = s.Multi(ctx, ops...)
 		sent = sent || transient(err) || ctx.Err() != nil
 		switch {
@@ -252,10 +261,24 @@ func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 	return released, err
 }
 
-// deleteEach carries out deletes one by one. Missing znodes are not an error.
+// deletes returns the requests to delete znodes, each only if it has its version in versions. A
+// znode that is not in versions is deleted in any version.
+func deletes(nodes []string, versions map[string]int32) (ops []any) {
+	for _, node := range nodes {
+		version, ok := versions[node]
+		if !ok {
+			version = -1
+		}
+		ops = append(ops, &zk.DeleteRequest{Path: node, Version: version})
+	}
+	return ops
+}
+
+// deleteEach carries out deletes one by one. A znode that is missing or has another version is not
+// an error.
 func deleteEach(ctx context.Context, s Session, deletes []any) error {
 	for _, op := range deletes {
-		if err := s.Multi(ctx, op); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := s.Multi(ctx, op); err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
 			return err
 		}
 	}
@@ -323,11 +346,7 @@ func (e *entry) settle(permanent string, err error) error {
 	defer cancel()
 	e.l.unsettled = true
 	if !ended(e.s) { // without its ephemeral znodes, the transaction fails
-		var deletes []any
-		for _, node := range e.nodes() {
-			deletes = append(deletes, &zk.DeleteRequest{Path: node, Version: -1})
-		}
-		failed := retry(ctx, e.s, func() error { return e.s.Multi(ctx, deletes...) })
+		failed := retry(ctx, e.s, func() error { return e.s.Multi(ctx, deletes(e.nodes(), nil)...) })
 		switch {
 		case failed == nil:
 			e.names, e.mayExist, e.l.unsettled = nil, false, false
@@ -337,8 +356,7 @@ func (e *entry) settle(permanent string, err error) error {
 		}
 	}
 	var children []string
-	o := &Owned{e.l}
-	if failed := o.inSession(ctx, func(s Session) (err error) { children, err = o.list(ctx, s); return err }); failed != nil {
+	if failed := e.l.inSession(ctx, func(s Session) (err error) { children, err = e.l.list(ctx, s); return err }); failed != nil {
 		return errors.Join(err, failed)
 	}
 	e.l.unsettled = false

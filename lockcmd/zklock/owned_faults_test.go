@@ -167,8 +167,7 @@ func TestFaultsWhileOwnedIsAcquired(t *testing.T) {
 					if n := len(s.places("web-1")); n > 0 && n != len(s.holds("web-1").Nodes) {
 						t.Errorf("request %d: %q", at, s.places("web-1"))
 					}
-					_, err = s.owned("web-1", zklock.Options{Family: family}).Lock(zktest.Within(t))
-					must(t, err)
+					s.lockOwned("web-1", zklock.Options{Family: family})
 					s.holds("web-1")
 					s.unlockOwned("web-1")
 					if n := s.places("web-1"); len(n) > 0 {
@@ -192,8 +191,7 @@ func TestFaultsWhileOwnedIsReleased(t *testing.T) {
 			s := sharedScene(t)
 			defer s.finish()
 			for at := 1; ; at++ {
-				_, err := s.owned("web-1", zklock.Options{Family: zklock.All}).Lock(zktest.Within(t))
-				must(t, err)
+				s.lockOwned("web-1", zklock.Options{Family: zklock.All})
 				ctx, c, o := s.faultyOwned("web-1", zklock.All, f, at)
 				released, err := o.Unlock(ctx)
 				held := len(s.places("web-1")) > 0

@@ -18,47 +18,23 @@ func NewOwnedLease(conn Conn, path, owner string, n int, opt Options) *Owned {
 	return &Owned{l}
 }
 
-// checkNotOwned returns errOwned if the leases belong to an owner that already holds one.
-func (s *Semaphore) checkNotOwned(ctx context.Context) error {
-	if s.leases.owner == "" {
-		return nil
-	}
-	for {
-		session, err := s.leases.conn.Session(ctx)
-		if err != nil {
-			return err
-		}
-		err = newEntry(s.leases, session, Counted).checkNotOwned(ctx)
-		if err == nil || errors.Is(err, errOwned) || ctx.Err() != nil || !ended(session) {
-			return err
-		}
-	}
-}
-
 // waitUntilOwned waits until the owner of the leases holds one, and returns errOwned then. Another
 // process of the owner may have the mutex.
 func (s *Semaphore) waitUntilOwned(ctx context.Context) error {
 	for {
-		session, err := s.leases.conn.Session(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.waitUntilOwnedIn(ctx, session); err != nil && !ended(session) || ctx.Err() != nil {
+		err := s.leases.inSession(ctx, func(session Session) error { return s.waitForChange(ctx, session) })
+		if err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// waitUntilOwnedIn is waitUntilOwned for one session. It returns nil after a change of the leases
-// that does not concern the owner.
-func (s *Semaphore) waitUntilOwnedIn(ctx context.Context, session Session) error {
+// waitForChange waits until the list of leases changes or the session ends. It returns errOwned
+// instead of waiting if the owner holds a lease.
+func (s *Semaphore) waitForChange(ctx context.Context, session Session) error {
 	wake := make(chan zk.EventType, 1)
 	defer session.Unwatch(s.leases.path, wake)
-	var children []string
-	err := retry(ctx, session, func() (err error) {
-		children, err = session.Children(ctx, s.leases.path, wake)
-		return err
-	})
+	children, err := session.Children(ctx, s.leases.path, wake)
 	var again <-chan time.Time
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

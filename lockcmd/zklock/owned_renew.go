@@ -36,7 +36,7 @@ func (o *Owned) renew(ctx context.Context, own Ownership, mode Mode) error {
 // time own.Expire. If they had already expired, the server may have begun to delete them, and does
 // not check again whether somebody has written to them. extend then returns their versions.
 func (o *Owned) extend(ctx context.Context, own Ownership) (expired map[string]int32, err error) {
-	err = o.inSession(ctx, func(s Session) error {
+	err = o.l.inSession(ctx, func(s Session) error {
 		for {
 			var ops []any
 			var before int64 // time of the last write to the znode that expires first
@@ -84,9 +84,9 @@ func (o *Owned) extend(ctx context.Context, own Ownership) (expired map[string]i
 }
 
 // leaderTime returns the time of the leader's clock, in milliseconds since 1970: it creates a
-// znode, reads when it was created, and deletes it. The znode is not a contender for zksh, Curator and
-// kazoo. go-zookeeper takes every child of a lock for a contender, and can parse this name. Leases
-// have another parent, because every child of theirs counts as a lease.
+// znode, reads when it was created, and deletes it. The znode is not a contender for zksh, Curator
+// and kazoo. go-zookeeper takes every child of a lock for a contender, and can parse this name. For
+// leases, the znode has another parent, because every child of theirs counts as a lease.
 func (o *Owned) leaderTime(ctx context.Context, s Session) (int64, error) {
 	dir := o.l.publicPath()
 	req := &zk.CreateRequest{Path: path.Join(dir, "renewal__"), Acl: o.l.opt.ACL, Flags: zk.FlagEphemeral | zk.FlagSequence}
@@ -106,19 +106,7 @@ func (o *Owned) leaderTime(ctx context.Context, s Session) (int64, error) {
 // deletes only znodes that have these versions: another request of the owner may have renewed the
 // lock.
 func (o *Owned) giveUp(ctx context.Context, own Ownership, versions map[string]int32) error {
-	err := o.inSession(ctx, func(s Session) error {
-		for _, node := range own.Nodes {
-			version := int32(-1)
-			if versions != nil {
-				version = versions[node]
-			}
-			err := s.Multi(ctx, &zk.DeleteRequest{Path: node, Version: version})
-			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
-				return err
-			}
-		}
-		return nil
-	})
+	err := o.l.inSession(ctx, func(s Session) error { return deleteEach(ctx, s, deletes(own.Nodes, versions)) })
 	return cmp.Or(err, errPlaceLost)
 }
 

@@ -42,6 +42,27 @@ func (s *scene) places(owner string) []string {
 	return slices.DeleteFunc(s.children(), func(name string) bool { return !zklock.OwnedBy(name, owner) })
 }
 
+// lockOwned acquires the lock for an owner.
+func (s *scene) lockOwned(owner string, opt zklock.Options) zklock.Ownership {
+	s.Helper()
+	own, err := s.owned(owner, opt).Lock(zktest.Within(s.T))
+	must(s.T, err)
+	return own
+}
+
+// awaitOwned starts to acquire the lock for an owner, and returns when the owner waits. The result
+// of the request is sent to granted.
+func (s *scene) awaitOwned(owner string, opt zklock.Options) (granted <-chan error) {
+	s.Helper()
+	done := make(chan error, 1)
+	go func() { // ends when the holder releases the lock, or with the test's patience
+		_, err := s.owned(owner, opt).Lock(zktest.Within(s.T))
+		done <- err
+	}()
+	zktest.Eventually(s.T, "the owner waits", func() bool { return len(s.places(owner)) > 0 })
+	return done
+}
+
 // unlockOwned releases the lock of an owner.
 func (s *scene) unlockOwned(owner string) {
 	s.Helper()
@@ -71,8 +92,7 @@ func TestOwnedLockOutlivesItsSession(t *testing.T) {
 			if again := s.holds("web-1"); again.Token != got.Token {
 				t.Errorf("token %#x became %#x", got.Token, again.Token)
 			}
-			again, err := s.owned("web-1", zklock.Options{Family: family}).Lock(zktest.Within(t))
-			must(t, err)
+			again := s.lockOwned("web-1", zklock.Options{Family: family})
 			if !again.Before || again.Token != got.Token {
 				t.Errorf("asked again, it got %+v, want token %#x", again, got.Token)
 			}
@@ -107,8 +127,7 @@ func TestOwnedModes(t *testing.T) {
 	s.unlockOwned("b")
 	writer.a.release(writer.awaitLease())
 
-	got, err := s.owned("a", opt).Lock(zktest.Within(t))
-	must(t, err)
+	got := s.lockOwned("a", opt)
 	shared, err := s.owned("a", opt).RLock(zktest.Within(t))
 	must(t, err)
 	if !shared.Before || shared.Mode != zklock.Exclusive || shared.Token != got.Token {
@@ -128,12 +147,7 @@ func TestHandOffBehindOwned(t *testing.T) {
 			defer s.finish()
 			holder := s.simpleActor()
 			lease := holder.take(zklock.Exclusive)
-			granted := make(chan error, 1)
-			go func() { // ends when the holder releases the lock, or with the test's patience
-				_, err := s.owned("web-1", zklock.Options{Family: family}).Lock(zktest.Within(t))
-				granted <- err
-			}()
-			zktest.Eventually(t, "the owner waits", func() bool { return len(s.places("web-1")) > 0 })
+			granted := s.awaitOwned("web-1", zklock.Options{Family: family})
 			behind := s.simpleActor().queue(zklock.Exclusive)
 			holder.release(lease)
 			must(t, <-granted)
@@ -203,8 +217,7 @@ func TestExpiry(t *testing.T) {
 	defer s.finish()
 	const expire = 3 * time.Second
 	opt := zklock.Options{Expire: expire}
-	got, err := s.owned("web-1", opt).Lock(zktest.Within(t))
-	must(t, err)
+	got := s.lockOwned("web-1", opt)
 	if got.Expire != expire {
 		t.Errorf("it expires after %s", got.Expire)
 	}
@@ -214,8 +227,7 @@ func TestExpiry(t *testing.T) {
 	waiting := s.simpleActor().queue(zklock.Exclusive)
 	for range 4 { // for longer than the expiry
 		time.Sleep(expire / 3)
-		again, err := s.owned("web-1", opt).Lock(zktest.Within(t))
-		must(t, err)
+		again := s.lockOwned("web-1", opt)
 		if again.Token != got.Token {
 			t.Errorf("renewed, it has the token %#x, not %#x", again.Token, got.Token)
 		}
@@ -254,12 +266,7 @@ func TestOwnedKeepsTheRequestToRelease(t *testing.T) {
 	defer s.finish()
 	holder := s.simpleActor()
 	lease := holder.take(zklock.Exclusive)
-	granted := make(chan error, 1)
-	go func() { // ends when the holder releases the lock, or with the test's patience
-		_, err := s.owned("web-1", zklock.Options{Data: []byte("note")}).Lock(zktest.Within(t))
-		granted <- err
-	}()
-	zktest.Eventually(t, "the owner waits", func() bool { return len(s.places("web-1")) > 0 })
+	granted := s.awaitOwned("web-1", zklock.Options{Data: []byte("note")})
 	const request = zklock.RevokeMessage + " please"
 	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetData(path.Join(s.path, s.places("web-1")[0]), []byte(request), -1)))
 	holder.release(lease)
@@ -283,8 +290,7 @@ func TestOwnedBy(t *testing.T) {
 		}
 	}
 	holder.release(lease)
-	_, err := s.owned("web-1", zklock.Options{Family: zklock.All}).Lock(zktest.Within(t))
-	must(t, err)
+	s.lockOwned("web-1", zklock.Options{Family: zklock.All})
 	for _, name := range s.children() {
 		n, ok := zklock.ParseName(name)
 		if !ok || !n.Permanent || !zklock.OwnedBy(name, "web-1") || zklock.OwnedBy(name, "web-2") {
@@ -300,8 +306,7 @@ func TestOwnedFamily(t *testing.T) {
 	s := sharedScene(t)
 	defer s.finish()
 	for _, held := range zklock.Families() {
-		_, err := s.owned("web-1", zklock.Options{Family: held}).Lock(zktest.Within(t))
-		must(t, err)
+		s.lockOwned("web-1", zklock.Options{Family: held})
 		for _, asked := range zklock.Families() {
 			_, err := s.owned("web-1", zklock.Options{Family: asked}).Lock(zktest.Within(t))
 			if want := map[bool]error{true: nil, false: zklock.ErrFamily}[asked == held]; !errors.Is(err, want) {
@@ -319,11 +324,9 @@ func TestOwnedLosesOneZnode(t *testing.T) {
 	s := sharedScene(t)
 	defer s.finish()
 	opt := zklock.Options{Family: zklock.All}
-	first, err := s.owned("web-1", opt).Lock(zktest.Within(t))
-	must(t, err)
+	first := s.lockOwned("web-1", opt)
 	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(first.Nodes[1], -1)))
-	again, err := s.owned("web-1", opt).Lock(zktest.Within(t))
-	must(t, err)
+	again := s.lockOwned("web-1", opt)
 	if again.Before || again.Token <= first.Token || len(again.Nodes) != len(first.Nodes) {
 		t.Errorf("it got %+v after %+v", again, first)
 	}
@@ -337,8 +340,7 @@ func TestLateRenewal(t *testing.T) {
 	s := sharedScene(t)
 	defer s.finish()
 	opt := zklock.Options{Expire: time.Second}
-	first, err := s.owned("web-1", opt).Lock(zktest.Within(t))
-	must(t, err)
+	first := s.lockOwned("web-1", opt)
 	var renewing sync.WaitGroup
 	for range 6 {
 		o := s.owned("web-1", opt)
@@ -350,8 +352,7 @@ func TestLateRenewal(t *testing.T) {
 	}
 	renewing.Wait()
 	time.Sleep(opt.Expire + 100*time.Millisecond)
-	again, err := s.owned("web-1", opt).Lock(zktest.Within(t))
-	must(t, err)
+	again := s.lockOwned("web-1", opt)
 	if again.Before || again.Token <= first.Token {
 		t.Errorf("late: it got %+v after %+v", again, first)
 	}

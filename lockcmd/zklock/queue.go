@@ -65,11 +65,6 @@ func (e *entry) nodes() []string {
 // queue creates the entry's own znodes and waits until no conflicting contender is ahead of
 // them. If it fails, it deletes them, in the background if they cannot be deleted at once.
 func (e *entry) queue(ctx context.Context, wait bool) error {
-	if e.l.owner != "" {
-		if err := e.checkNotOwned(ctx); err != nil {
-			return err
-		}
-	}
 	children, err := e.createZnodes(ctx)
 	if err == nil {
 		err = e.checkExpire(ctx)
@@ -91,20 +86,6 @@ func (e *entry) secure(ctx context.Context) error {
 		return e.makePermanent(ctx)
 	}
 	return retry(ctx, e.s, func() error { return placeLost(e.clock.secure(ctx, e.createSent, e.node())) })
-}
-
-// checkNotOwned returns errOwned if the owner already holds the lock. It avoids an
-// unnecessary create; waitUntilFree makes the same check after the create.
-func (e *entry) checkNotOwned(ctx context.Context) error {
-	children, err := e.syncAndList(ctx)
-	switch {
-	case err != nil && !errors.Is(err, zk.ErrNoNode):
-		return err
-	case len(e.l.permanentAmong(children)) > 0:
-		return errOwned
-	}
-	e.l.unsettled = false // the session of an unsettled transaction has ended, and the list is newer
-	return nil
 }
 
 // waitUntilFree waits until no conflicting contender is ahead. children is the first list of

@@ -113,9 +113,6 @@ func (s *Semaphore) attempt(ctx context.Context, wait bool) (*entry, error) {
 	if s.n < 1 {
 		return nil, fmt.Errorf("a semaphore must have at least one lease, not %d", s.n)
 	}
-	if err := s.checkNotOwned(ctx); err != nil {
-		return nil, err
-	}
 	mutex, err := s.takeMutex(ctx, wait)
 	if err != nil {
 		return nil, err

@@ -171,6 +171,11 @@ func (l *Lock) joinQueue(ctx context.Context, mode Mode, wait bool) (*entry, err
 // attempt makes one attempt to acquire the lock, in the current session. The entry is nil if the
 // attempt failed before it had one.
 func (l *Lock) attempt(ctx context.Context, mode Mode, wait bool) (*entry, error) {
+	if l.owner != "" {
+		if err := l.checkNotOwned(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if l.semaphore != nil {
 		return l.semaphore.attempt(ctx, wait)
 	}
