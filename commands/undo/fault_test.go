@@ -211,9 +211,7 @@ func (d *fullDraft) abort() error        { return nil }
 func TestNoPlace(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(file, nil, 0o600))
 	h := newTestShell(t, addr, t.TempDir())
 	before := h.plant()
 	for name, shelf := range map[string]backend{

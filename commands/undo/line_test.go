@@ -10,6 +10,7 @@ import (
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // oneLine runs commands as operations of a single typed line.
@@ -68,9 +69,7 @@ func TestUndoOfALineThatHasChanged(t *testing.T) {
 	}
 	now := func(path string) string {
 		node, err := zkconn.Do(t.Context(), h.env.Session, zkconn.GetData(path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		return string(node.Data)
 	}
 	h.fails("undo", "nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2")
@@ -90,12 +89,8 @@ func TestManyOperationsOfALine(t *testing.T) {
 	add := func(line string, part int) {
 		t.Helper()
 		d, err := s.begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.commit(&entry{Command: "delete", Path: "/a", Line: line, Part: part}); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
+		zktest.Must(t, d.commit(&entry{Command: "delete", Path: "/a", Line: line, Part: part}))
 	}
 	for i := range maxOperations {
 		add(fmt.Sprint(i), 1)
@@ -111,9 +106,7 @@ func TestManyOperationsOfALine(t *testing.T) {
 	h := newSandboxShell(t)
 	h.do("create /a 1", "create /b 1", "create /c 1")
 	h.oneLine("a", "set /a 2", "set /b 2", "set /c 2")
-	if err := h.store.discard(1); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, h.store.discard(1))
 	h.do("undo")
 	if want := "not restored: 1 earlier operation of this line, which the log no longer contains"; h.screen.Notes() != want {
 		t.Errorf("%q, want %q", h.screen.Notes(), want)

@@ -9,35 +9,26 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // undo ignores files that another user could have put into the store, and FIFOs, and then makes the
 // folder private.
 func TestPlantedInTheStore(t *testing.T) {
 	h := newSandboxShell(t)
-	if err := os.Chmod(h.store.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.Chmod(h.store.dir, 0o777))
 	for _, name := range []string{"3.json", "4.dump"} {
-		if err := syscall.Mkfifo(filepath.Join(h.store.dir, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, syscall.Mkfifo(filepath.Join(h.store.dir, name), 0o600))
 	}
 	for _, name := range []string{"9223372036854775807.json", "4.json"} {
-		if err := os.WriteFile(filepath.Join(h.store.dir, name), []byte(`{"znodes":1,"command":"set","path":"/"}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(filepath.Join(h.store.dir, name), []byte(`{"znodes":1,"command":"set","path":"/"}`), 0o600))
 	}
 	h.fails("undo 3", "not a regular file")
 	h.do("undo -l", "create /a one")
 	e, err := h.store.entry(4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	e.Servers, e.Of, e.Path = h.env.Session.Servers().Hosts, "data", "/a"
-	if err := h.store.write(e); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, h.store.write(e))
 	h.fails("undo 4", "not a regular file")
 	h.do("set /a two", "undo 5")
 	for _, name := range []string{"3.json", "4.dump"} { // not removed: each may belong to the only copy of a subtree

@@ -68,9 +68,7 @@ func newWorld(t *testing.T) *world {
 	w.admin.env = &commands.Env{Screen: w.admin.screen, Mode: commands.ByHand,
 		Session: zksession.Open(t, zkconn.Config{Servers: server, Timeout: 20 * time.Second})}
 	w.admin.do("addauth digest admin:all", "addauth digest u:p")
-	if err := os.WriteFile(filepath.Join(w.files, plainFile), []byte("plain"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(filepath.Join(w.files, plainFile), []byte("plain"), 0o600))
 	return w
 }
 
@@ -93,9 +91,7 @@ func (w *world) plant(rt *rapid.T, root string) (paths []string, hidden map[stri
 		if path == root {
 			acl = zk.WorldACL(31)
 		}
-		if err := w.admin.create(path, data, acl); err != nil {
-			rt.Fatal(err)
-		}
+		zktest.Must(rt, w.admin.create(path, data, acl))
 		paths = append(paths, path)
 		hidden[path] = &acl[0] == &hiddenACL[0] || hidden[path[:strings.LastIndexByte(path, '/')]]
 	}
@@ -125,9 +121,7 @@ func fill(line string, at map[string]string) []string {
 // can be cut before or after any request, and the line can run at the prompt or in a script.
 func TestUndoBringsBack(t *testing.T) {
 	editor := filepath.Join(t.TempDir(), "editor")
-	if err := os.WriteFile(editor, []byte("#!/bin/sh\nprintf edited > \"$1\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(editor, []byte("#!/bin/sh\nprintf edited > \"$1\"\n"), 0o700))
 	t.Setenv("VISUAL", editor)
 	for i := range *worlds {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -158,9 +152,7 @@ func (w *world) oneCase(rt *rapid.T) {
 	shell := *w.shell
 	if script {
 		saver, err := ToFile(saved, lockcmd.InQueue)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		zktest.Must(rt, err)
 		env := *w.shell.env
 		env.Saver, env.Mode = saver, commands.Batch
 		shell.env = &env
@@ -208,9 +200,7 @@ func (w *world) oneCase(rt *rapid.T) {
 func (w *world) versions(rt *rapid.T, root string) string {
 	var b strings.Builder
 	for z, err := range subtree(w.t.Context(), w.admin.env, root, "").Nodes {
-		if err != nil {
-			rt.Fatal(err)
-		}
+		zktest.Must(rt, err)
 		if !strings.HasPrefix(z.Path, root+"/n") {
 			fmt.Fprintln(&b, z.Path, z.Stat.Version, z.Stat.Aversion)
 		}
@@ -221,9 +211,7 @@ func (w *world) versions(rt *rapid.T, root string) string {
 // lastNumber returns the number of the newest operation in the shell's store, or 0.
 func (w *world) lastNumber() int {
 	all, err := w.shell.store.numbers(entryFile)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	zktest.Must(w.t, err)
 	if len(all) == 0 {
 		return 0
 	}
@@ -245,9 +233,7 @@ func (w *world) arm(rt *rapid.T) <-chan struct{} {
 // disarm reports whether the connection was cut, and waits for the next one.
 func (w *world) disarm(cut <-chan struct{}) bool {
 	w.proxy.CutBeforeRequest(-77) // no request has this type
-	if err := w.shell.env.Session.WaitReady(zktest.Within(w.t)); err != nil {
-		w.t.Fatal(err)
-	}
+	zktest.Must(w.t, w.shell.env.Session.WaitReady(zktest.Within(w.t)))
 	select {
 	case <-cut:
 		return true

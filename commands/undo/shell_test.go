@@ -103,9 +103,7 @@ func (h *testShell) tree(root string) map[string]string {
 	h.t.Helper()
 	all := map[string]string{}
 	for z, err := range subtree(h.t.Context(), h.env, root, "").OrEmpty().Nodes {
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		zktest.Must(h.t, err)
 		all[z.Path] = fmt.Sprintf("%q %v %v %v", z.Data, z.Data == nil, z.ACL, z.Kind)
 	}
 	return all
@@ -121,9 +119,7 @@ func (h *testShell) wantTree(root string, want map[string]string) {
 func (h *testShell) operations() int {
 	h.t.Helper()
 	all, err := h.store.list()
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	zktest.Must(h.t, err)
 	return len(all)
 }
 
@@ -190,9 +186,7 @@ func TestSavedCopyIsLatest(t *testing.T) {
 	h.env.Saver = saver
 	overtake := func(path string) func() {
 		return func() {
-			if err := zkconn.Exec(t.Context(), other, zkconn.SetData(path, []byte("theirs"), -1)); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(t.Context(), other, zkconn.SetData(path, []byte("theirs"), -1)))
 		}
 	}
 	saver.before = overtake("/a")

@@ -24,16 +24,12 @@ import (
 func saveOperation(t *testing.T, s *store, bytes int) *entry {
 	t.Helper()
 	d, err := s.begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if _, err := d.Write(make([]byte, bytes)); err != nil {
 		t.Fatal(err)
 	}
 	e := &entry{Command: "delete", Path: "/a", Time: time.Now()}
-	if err := d.commit(e); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, d.commit(e))
 	return e
 }
 
@@ -41,9 +37,7 @@ func saveOperation(t *testing.T, s *store, bytes int) *entry {
 func (s *store) files(t *testing.T) (names []string) {
 	t.Helper()
 	all, err := os.ReadDir(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for _, f := range all {
 		if f.Name() != "lock" {
 			names = append(names, f.Name())
@@ -58,9 +52,7 @@ func (s *store) files(t *testing.T) (names []string) {
 func (s *store) wantNumbers(t *testing.T, want ...int) {
 	t.Helper()
 	list, err := s.list()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	var got []int
 	for _, e := range list {
 		got = append(got, e.N)
@@ -84,9 +76,7 @@ func TestStoreIsBounded(t *testing.T) {
 	s = &store{t.TempDir()}
 	for range 4 {
 		e := saveOperation(t, s, 1)
-		if err := os.Truncate(s.file(e.N, dumpFile), 60<<20); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.Truncate(s.file(e.N, dumpFile), 60<<20))
 	}
 	saveOperation(t, s, 1)
 	s.wantNumbers(t, 5, 4, 3, 2, 1)
@@ -94,18 +84,14 @@ func TestStoreIsBounded(t *testing.T) {
 	s.wantNumbers(t, 6, 5, 4, 3, 2)
 
 	d, err := s.begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if _, err := d.Write(make([]byte, maxOperation)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Write([]byte{0}); !errors.Is(err, errTooLarge) {
 		t.Errorf("%v", err)
 	}
-	if err := d.abort(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, d.abort())
 	s.wantNumbers(t, 6, 5, 4, 3, 2)
 }
 
@@ -115,18 +101,14 @@ func TestStoreIsShared(t *testing.T) {
 	dir := t.TempDir()
 	a, b := &store{dir}, &store{dir}
 	slow, err := a.begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if e := saveOperation(t, b, 1); e.N != 2 {
 		t.Errorf("number %d", e.N)
 	}
 	if _, err := slow.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := slow.commit(&entry{Command: "set", Path: "/"}); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, slow.commit(&entry{Command: "set", Path: "/"}))
 	a.wantNumbers(t, 2, 1)
 
 	var all sync.WaitGroup
@@ -157,9 +139,7 @@ func TestStoreAfterKill(t *testing.T) {
 	for name, text := range map[string]string{
 		"2.part": "half a dump", "3.dump": "a dump without an entry", "4.json": "{", "5.json.123": "{}", "x.json": "{}", "-3.dump": "x",
 	} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600))
 	}
 	s.wantNumbers(t, 1)
 	if _, err := s.entry(4); err == nil || !strings.Contains(err.Error(), "4.json is damaged") {
@@ -174,15 +154,9 @@ func TestStoreAfterKill(t *testing.T) {
 	}
 	// update does not write the entry of an operation that another shell has removed.
 	e, err := s.entry(5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(s.remove(5), s.remove(5)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.update(e); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
+	zktest.Must(t, errors.Join(s.remove(5), s.remove(5)))
+	zktest.Must(t, s.update(e))
 	s.wantNumbers(t, 1)
 }
 
@@ -192,28 +166,18 @@ func TestStoreOfOthers(t *testing.T) {
 	h.do("create /a one", "set /a two")
 	dump := h.store.file(1, dumpFile)
 	data, err := os.ReadFile(dump)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(dump, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(dump, data, 0o600))
 	h.fails("undo", dump)
-	if err := os.Remove(dump); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.Remove(dump))
 	h.fails("undo 1", dump)
 	h.fails("undo", "nothing left to undo")
 	if runtime.GOOS == "windows" {
 		return // on Windows, symbolic links need other permissions
 	}
-	if err := os.Remove(filepath.Join(h.store.dir, "lock")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(h.store.dir, "lock")); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.Remove(filepath.Join(h.store.dir, "lock")))
+	zktest.Must(t, os.Symlink("/etc/passwd", filepath.Join(h.store.dir, "lock")))
 	h.fails("set /a three", "not run")
 	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "lock is a symbolic link") {
 		t.Errorf("asked %q", h.asked)
@@ -284,13 +248,9 @@ func TestToFile(t *testing.T) {
 	h := newSandboxShell(t)
 	lost := filepath.Join(t.TempDir(), "lost")
 	saver, err := ToFile(lost, lockcmd.InQueue)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() { // Windows does not remove open files
-		if err := saver.backend.(*fileBackend).f.Close(); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, saver.backend.(*fileBackend).f.Close())
 	})
 	h.env.Mode, h.env.Saver = commands.Batch, saver
 	h.do("create /t", "create /t/a one", "create /t/b two", "create /t/b/c deep", "create -e /e", "create /read-0000000001")
@@ -316,9 +276,7 @@ func TestToFile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	tree, err := dump.Open(t.Context(), lost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer tree.Close()
 	if _, is := tree.Has("/read-0000000001"); is {
 		t.Error("a place in a lock's queue is there")
@@ -338,13 +296,9 @@ func TestOtherEnsembleOfTheSameName(t *testing.T) {
 	next.yes = true
 	for n := 1; n <= 2; n++ {
 		e, err := next.store.entry(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		e.Servers = next.env.Session.Servers().Hosts
-		if err := next.store.write(e); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, next.store.write(e))
 	}
 	for _, line := range []string{"undo", "undo -n", "undo -s", "undo 1"} {
 		next.fails(line, "to restore the saved znodes anyway, use import -R with the file")

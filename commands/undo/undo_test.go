@@ -26,9 +26,7 @@ func TestDamagedEntryIsKept(t *testing.T) {
 	h.do("create /u", "create /u/a x", "create /b one", "set /b two", "deleteall /u")
 	damagedFile := h.store.file(2, entryFile)
 	for _, content := range []string{"x", "", "null", "{}"} {
-		if err := os.WriteFile(damagedFile, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(damagedFile, []byte(content), 0o600))
 		h.do("set /b three", "undo -l")
 		if _, err := os.Stat(h.store.file(2, dumpFile)); err != nil {
 			t.Fatalf("with the entry %q: %v", content, err)
@@ -72,9 +70,7 @@ func TestStoreIsNoLink(t *testing.T) {
 	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two")
 	real, link := h.store.dir, filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(real, link); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.Symlink(real, link))
 	h.store = &store{link}
 	h.env.Saver = h.log().Saver()
 	for _, line := range []string{"undo", "undo 1", "undo -l"} {
@@ -270,9 +266,7 @@ func TestEntriesOfOlderVersions(t *testing.T) {
 	h.do("create /a one", "set /a two")
 	e := h.last()
 	e.By = nil
-	if err := h.store.write(e); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, h.store.write(e))
 	h.fails("undo", "nothing was undone")
 	if len(h.asked) != 1 || !strings.Contains(h.asked[0], "operation 1 (set /a), 0s ago, by an older version of zksh. Undo it?") {
 		t.Errorf("asked %q", h.asked)
@@ -298,9 +292,7 @@ func TestListSaysWho(t *testing.T) {
 		h.do(fmt.Sprintf("set /a %d", i))
 		e := h.last()
 		e.By = &by
-		if err := h.store.write(e); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, h.store.write(e))
 	}
 	h.do("undo -l")
 	var who []string

@@ -177,9 +177,7 @@ func (z *chaosClient) runTrip(t *trip, script string, args []string) {
 	_ = cmd.Wait() // mismatch checks the status later
 	z.finishTrip(t, cmd)
 	text, err := os.ReadFile(errs.Name())
-	if err != nil {
-		z.chaos.t.Error(err)
-	}
+	zktest.Check(z.chaos.t, err)
 	t.errs = string(text)
 }
 

@@ -77,16 +77,12 @@ func (c *chaos) bindHolderTo(server int, d time.Duration) {
 	if !z.faulty.CompareAndSwap(false, true) {
 		return
 	}
-	if err := os.WriteFile(z.holdFile(), nil, 0o600); err != nil {
-		c.t.Error(err)
-	}
+	zktest.Check(c.t, os.WriteFile(z.holdFile(), nil, 0o600))
 	z.proxies[server].Requests() // discard earlier requests
 	c.repairs.Go(func() {
 		defer z.faulty.Store(false)
 		z.refuse([]*zktest.Proxy{z.proxies[(server+1)%3], z.proxies[(server+2)%3]}, d)
-		if err := os.Remove(z.holdFile()); err != nil {
-			c.t.Error(err)
-		}
+		zktest.Check(c.t, os.Remove(z.holdFile()))
 	})
 	for end := time.Now().Add(chaosTimeout / 2); len(z.proxies[server].Requests()) == 0 && time.Now().Before(end); {
 		c.pause(10 * time.Millisecond) // until the client has connected to the server

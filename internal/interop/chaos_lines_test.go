@@ -186,9 +186,7 @@ func (z *chaosClient) lockByLine(t *trip, c *lineSession, final bool) (held bool
 		defer z.mu.Unlock()
 		return !t.killed && c.notices.safe()
 	}
-	if err := z.stayInSection(in, z.sectionLength(final), alive); err != nil {
-		z.chaos.t.Error(err)
-	}
+	zktest.Check(z.chaos.t, z.stayInSection(in, z.sectionLength(final), alive))
 	answer, ok = c.ask("unlock", z.oracle.path)
 	if ok && !strings.HasPrefix(answer, "unlocked ") {
 		z.chaos.t.Errorf("%s: unlock answers %q", z.name, answer)

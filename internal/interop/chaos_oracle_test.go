@@ -82,9 +82,7 @@ func (o *oracle) log() string { return filepath.Join(o.dir, "log") }
 // readLog returns the entries of the log so far.
 func (o *oracle) readLog(t *testing.T) (all []logEntry) {
 	text, err := os.ReadFile(o.log())
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for line := range strings.Lines(string(text)) {
 		var s logEntry
 		var number string // decimal with leading zeros, which Sscan would read as octal
@@ -181,9 +179,7 @@ func token(t *testing.T, s logEntry) int64 {
 		return 0 // the zero logEntry
 	}
 	n, err := strconv.ParseInt(s.token, 0, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return n
 }
 
@@ -199,9 +195,7 @@ const markName = "CHAOS_CLIENT"
 func survivors(t *testing.T, who string) (left []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for _, file := range all {
 		dir := filepath.Dir(file)
 		env, err := os.ReadFile(file)
@@ -211,9 +205,7 @@ func survivors(t *testing.T, who string) (left []string) {
 		text := "\x00" + string(env)
 		if strings.Contains(text, "\x00ZK_LOCK_NODE=") && strings.Contains(text, "\x00"+markName+"="+who+"\x00") {
 			pid, err := strconv.Atoi(filepath.Base(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			if !zktest.Runs(pid) {
 				continue // the process has been killed
 			}
@@ -271,18 +263,14 @@ func TestOracle(t *testing.T) {
 		o := newOracle(t, "/l")
 		theirs := logEntry{section{"theirs", 1}, foreign, 4, "-", "begin", 0}
 		for _, s := range []logEntry{theirs, {section{"ours", 1}, exclusive, 5, "0x5", "begin", 0}, theirs} {
-			if err := o.record(s); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, o.record(s))
 		}
 		if v := o.judge(t); len(v.overlaps) > 0 || !v.late[theirs.section] {
 			t.Errorf("late: %v, and blamed: %q", v.late, v.overlaps)
 		}
 		theirs.number = 6
 		for _, s := range []logEntry{theirs, {section{"ours", 1}, exclusive, 5, "0x5", "beat", 0}} {
-			if err := o.record(s); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, o.record(s))
 		}
 		if v := o.judge(t); len(v.overlaps) != 1 || !v.late[section{"ours", 1}] {
 			t.Errorf("a zksh that stays too long is not seen: %q", v.overlaps)
@@ -300,9 +288,7 @@ func TestOracle(t *testing.T) {
 		}
 		for _, l := range left {
 			pid, err := strconv.Atoi(strings.Fields(l)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			_ = syscall.Kill(pid, syscall.SIGKILL) // fails if the process has ended
 		}
 		zktest.Eventually(t, "all are gone", func() bool { return len(survivors(t, o.dir+"/killed")) == 0 })
@@ -314,21 +300,15 @@ func (o *oracle) start(t *testing.T, name string, m mode, number int) *exec.Cmd 
 	cmd := exec.Command("sh", o.witnessArgs(t, section{name, 1}, m, 100*time.Millisecond, 0, false)...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("ZK_LOCK_NODE=%s/x-lock-%010d", o.path, number), fmt.Sprintf("ZK_LOCK_TOKEN=%#x", number),
 		markName+"="+o.dir+"/"+name)
-	if err := os.WriteFile(o.holdFile(name), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(o.holdFile(name), nil, 0o600))
+	zktest.Must(t, cmd.Start())
 	return cmd
 }
 
 // witnessArgs returns the arguments of sh that run witness.sh.
 func (o *oracle) witnessArgs(t *testing.T, s section, m mode, during time.Duration, status int, stubborn bool) []string {
 	script, err := filepath.Abs("testdata/witness.sh")
-	if err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, err)
 	term := "heed"
 	if stubborn {
 		term = "ignore"
@@ -348,12 +328,8 @@ func (o *oracle) wantEnds(t *testing.T, cmds ...*exec.Cmd) {
 	for _, name := range names {
 		err = errors.Join(err, os.Remove(name))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for _, cmd := range cmds {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, cmd.Wait())
 	}
 }

@@ -27,9 +27,7 @@ func (z *chaosClient) holdAsOwner(final bool) (held bool) {
 	if !ok {
 		return false
 	}
-	if err := z.stayInSection(in, z.sectionLength(final), func() bool { return true }); err != nil {
-		z.chaos.t.Error(err)
-	}
+	zktest.Check(z.chaos.t, z.stayInSection(in, z.sectionLength(final), func() bool { return true }))
 	z.wantOnePlace(node)
 	answer, ok = z.repeat("unlock", "--owner", z.name, z.oracle.path)
 	if ok && !strings.HasPrefix(answer, "unlocked ") && !strings.Contains(answer, "does not hold") { // an earlier try may have released it

@@ -123,9 +123,7 @@ func TestChaos(t *testing.T) {
 func (c *chaos) newLock(path string) *oracle {
 	o := newOracle(c.t, path)
 	s := zksession.Open(c.t, zkconn.Config{Servers: c.split.Addr(0), Timeout: chaosTimeout})
-	if err := zkconn.Exec(zktest.Within(c.t), s, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-		c.t.Fatal(err)
-	}
+	zktest.Must(c.t, zkconn.Exec(zktest.Within(c.t), s, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 	c.locks = append(c.locks, o)
 	return o
 }
@@ -167,9 +165,7 @@ func (c *chaos) waitForClients(running *sync.WaitGroup) {
 // some znodes disappear only when their sessions expire.
 func (c *chaos) wantNothingLeft() {
 	s := zksession.Open(c.t, zkconn.Config{Servers: c.split.Addr(0), Timeout: chaosTimeout})
-	if err := zkconn.Exec(zktest.Within(c.t), s, zkconn.Sync("/")); err != nil {
-		c.t.Fatal(err)
-	}
+	zktest.Must(c.t, zkconn.Exec(zktest.Within(c.t), s, zkconn.Sync("/")))
 	for _, o := range c.locks {
 		late := time.Now().Add(zktest.Patience)
 		for {

@@ -85,12 +85,8 @@ func contendAll(t *testing.T, d *drivers, addr, path string, j *judge) {
 	}
 	members.Wait()
 	watcher, err := openOurs(ctx, t, addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := watcher.checkEmpty(ctx, path); err != nil {
-		t.Error(err)
-	}
+	zktest.Must(t, err)
+	zktest.Check(t, watcher.checkEmpty(ctx, path))
 }
 
 // A judge tracks the holders of a lock, from after each acquire until before each release.

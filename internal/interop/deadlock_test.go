@@ -40,9 +40,7 @@ func testDeadlock(t *testing.T, d *drivers, addr string) {
 				}
 			}
 			watcher, err := openOurs(ctx, t, addr, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			waitInCycle(ctx, t, clients, kinds, root, watcher)
 		})
 	}

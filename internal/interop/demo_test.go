@@ -27,9 +27,7 @@ func TestDemoCurator(t *testing.T) {
 	var clients []client
 	for range n + 1 {
 		c, err := drivers.open(ctx, t, p.Addr(), "C-mutex")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		clients = append(clients, c)
 	}
 	const path = "/demo-curator"
@@ -48,13 +46,9 @@ func TestDemoCurator(t *testing.T) {
 	}
 	countRequests(p) // discard the requests so far: all clients have queued
 	for _, c := range clients {
-		if err := c.release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, c.release(ctx))
 		if c != clients[n] {
-			if err := <-got; err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, <-got)
 		}
 	}
 	cost, all := countRequests(p), 0
@@ -69,16 +63,12 @@ func TestDemoCurator(t *testing.T) {
 	screen := &commandtest.Screen{Format: render.JSON}
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr(), Timeout: sessionTimeout})
 	env := &commands.Env{Session: s, Screen: screen}
-	if err := commandtest.Run(ctx, demo.Command(), env, "curator", "--yes", "-n", fmt.Sprint(n)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, commandtest.Run(ctx, demo.Command(), env, "curator", "--yes", "-n", fmt.Sprint(n)))
 	lines := bytes.Split(bytes.TrimSpace([]byte(screen.Printed())), []byte("\n"))
 	var answer struct {
 		Summary []struct{ Requests, Notifications int }
 	}
-	if err := json.Unmarshal(lines[len(lines)-1], &answer); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, json.Unmarshal(lines[len(lines)-1], &answer))
 	if r := answer.Summary[0]; r.Requests != all || r.Notifications != n {
 		t.Errorf("lockdemo: %+v; Curator: %d requests, %d notifications", r, all, n)
 	}

@@ -46,9 +46,7 @@ type remote struct {
 func startDriver(t *testing.T, args []string) *driver {
 	t.Helper()
 	d, err := newDriver(t, args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return d
 }
 
@@ -91,9 +89,7 @@ func (d *driver) ended() bool {
 
 // stop closes the program's input, which makes the program exit.
 func (d *driver) stop() {
-	if err := d.in.Close(); err != nil {
-		d.t.Error(err)
-	}
+	zktest.Check(d.t, d.in.Close())
 	late := time.AfterFunc(zktest.Patience, func() { _ = d.cmd.Process.Kill() }) // Wait reports it
 	defer late.Stop()
 	<-d.done
@@ -142,9 +138,7 @@ func (d *driver) client(ctx context.Context, t *testing.T, name, addr string) (*
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
-		if err := r.want(ctx, "ok", "close"); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, r.want(ctx, "ok", "close"))
 	})
 	return r, nil
 }

@@ -64,9 +64,7 @@ func (c counter) read(t *testing.T) (number, writes int) {
 	if err == nil {
 		number, err = strconv.Atoi(string(node.Data))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return number, int(node.Stat.Version)
 }
 
@@ -146,9 +144,7 @@ func newFenceTest(t *testing.T, addr string, expire func(string, int64), option 
 	c.expire = func(node string, session int64) { expire(c.chroot+node, session) }
 	for _, path := range []string{"", "/n"} {
 		s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
-		if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create(c.chroot+path, []byte("0"), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Create(c.chroot+path, []byte("0"), zkconn.OpenACL(), zkconn.CreateMode{})))
 	}
 	c.counter = counter{zksession.Open(t, zkconn.Config{Servers: addr + c.chroot, Timeout: zktest.Patience})}
 	for i := range c.rivals {
@@ -262,9 +258,7 @@ func (z *rival) mark() string { return z.test.dir + "/" + z.name }
 // processes returns the processes of the script, and zksh with its keeper as guards.
 func (z *rival) processes() (script, guards []int) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		z.test.t.Error(err)
-	}
+	zktest.Check(z.test.t, err)
 	for _, file := range all {
 		env, _ := os.ReadFile(file)
 		text := "\x00" + string(env)
@@ -314,9 +308,7 @@ func (z *rival) injectFault(kind string, r *rand.Rand) {
 	}
 	z.test.faults[kind]++
 	if kind == "ended" {
-		if err := os.WriteFile(stem+".hold", nil, 0o600); err != nil {
-			z.test.t.Error(err)
-		}
+		zktest.Check(z.test.t, os.WriteFile(stem+".hold", nil, 0o600))
 	}
 	time.Sleep(randomDuration(r, 0, 200*time.Millisecond)) // so that the script is at a random point
 	_, before := z.test.read(z.test.t)
@@ -355,9 +347,7 @@ func (z *rival) injectFault(kind string, r *rand.Rand) {
 		signalAll(guards, syscall.SIGSTOP)
 		z.test.expire(words[0], int64(session))
 		z.test.await(another)
-		if err := os.Remove(stem + ".hold"); err != nil {
-			z.test.t.Error(err)
-		}
+		zktest.Check(z.test.t, os.Remove(stem+".hold"))
 		z.test.await(func() bool { return fileExists(stem + ".wrote") })
 		signalAll(guards, syscall.SIGCONT)
 	}

@@ -192,8 +192,6 @@ func TestZkCli(t *testing.T) {
 	const zkCli = "/usr/share/zookeeper/bin/zkCli.sh"
 	zktest.Need(t, exists(zkCli), "zookeeper")
 	script, err := os.ReadFile("testdata/zkcli.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	compare(t, 60, normalizeCli, string(script), zkCli, "-server", "ADDR")
 }

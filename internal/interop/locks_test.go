@@ -53,9 +53,7 @@ type matrix map[cell]string
 
 func readMatrix(t *testing.T) matrix {
 	text, err := os.ReadFile("testdata/locks.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	var kinds []string
 	var rows [][]string
 	for line := range strings.Lines(string(text)) {
@@ -288,13 +286,9 @@ func testRevoke(t *testing.T, d *drivers, addr string) {
 			asked <- s
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	curator, err := d.curator.client(ctx, t, fmt.Sprint("c", d.names.Add(1)), addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Run("Ours", func(t *testing.T) { revokeOurs(t, us, curator, asked) })
 	t.Run("Curator", func(t *testing.T) { revokeCurator(t, us, curator) })
 }
@@ -305,9 +299,7 @@ func revokeOurs(t *testing.T, us *zkshClient, curator *remote, asked <-chan zklo
 	if _, err := us.acquire(ctx, "mutex.x", "/revoke-ours"); err != nil {
 		t.Fatal(err)
 	}
-	if err := curator.revoke(ctx, us.lease.Node()); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, curator.revoke(ctx, us.lease.Node()))
 	select {
 	case s := <-asked:
 		if string(s.Revoke) != zklock.RevokeMessage || s.State != zklock.Held || s.Node != us.lease.Node() {
@@ -316,9 +308,7 @@ func revokeOurs(t *testing.T, us *zkshClient, curator *remote, asked <-chan zklo
 	case <-time.After(heldWithin):
 		t.Error("we do not notice that Curator asks us")
 	}
-	if err := us.release(ctx); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, us.release(ctx))
 }
 
 func revokeCurator(t *testing.T, us *zkshClient, curator *remote) {
@@ -332,15 +322,11 @@ func revokeCurator(t *testing.T, us *zkshClient, curator *remote) {
 	if err != nil || len(list.Names) != 1 {
 		t.Fatalf("children %q, %v", list.Names, err)
 	}
-	if err := zkconn.Exec(ctx, us, zkconn.SetData(path+"/"+list.Names[0], []byte(zklock.RevokeMessage), -1)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(ctx, us, zkconn.SetData(path+"/"+list.Names[0], []byte(zklock.RevokeMessage), -1)))
 	select {
 	case <-curator.revoked:
 	case <-time.After(heldWithin):
 		t.Error("Curator does not notice that we ask it")
 	}
-	if err := curator.release(ctx); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, curator.release(ctx))
 }

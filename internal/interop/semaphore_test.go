@@ -61,9 +61,7 @@ func (c *leaseCounter) contendAll(t *testing.T, d *drivers, addr, path string, k
 	var contending sync.WaitGroup
 	for _, kind := range slices.Sorted(slices.Values(kinds)) {
 		client, err := d.open(ctx, t, addr, kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		contending.Go(func() {
 			for range semaphoreRounds {
 				if err := c.round(ctx, client, kind, path); err != nil {
@@ -75,9 +73,7 @@ func (c *leaseCounter) contendAll(t *testing.T, d *drivers, addr, path string, k
 	}
 	contending.Wait()
 	watcher, err := openOurs(ctx, t, addr, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for _, folder := range strings.Fields("leases locks") {
 		if err := watcher.checkEmpty(ctx, path+"/"+folder); err != nil {
 			t.Errorf("%s: %v", folder, err)

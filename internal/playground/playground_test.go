@@ -3,19 +3,17 @@ package playground
 import (
 	"strings"
 	"testing"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // The first shell runs the sandbox. The second one joins it and is notified when it ends.
 func TestJoin(t *testing.T) {
 	dir := t.TempDir()
 	first, err := Open(dir, "", "", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	second, err := Open(dir, "", "", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if _, err := Open(dir, "", "3.4", false); err == nil || !strings.Contains(err.Error(), "another terminal is already running a sandbox that acts as 3.8") {
 		t.Errorf("joining one that answers otherwise: %v", err)
 	}
@@ -28,13 +26,9 @@ func TestJoin(t *testing.T) {
 	if err := second.Pause(true); err != errJoined {
 		t.Errorf("pausing another's: %v", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, first.Close())
 	<-second.Ended()
-	if err := second.Close(); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, second.Close())
 }
 
 // Other shells do not join the sandbox of a single command, which ends with that command. The
@@ -42,23 +36,17 @@ func TestJoin(t *testing.T) {
 func TestBriefSandboxIsNotJoined(t *testing.T) {
 	dir := t.TempDir()
 	brief, err := Open(dir, "", "", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer brief.Close()
 	lasting, err := Open(dir, "", "", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer lasting.Close()
 	if brief.Joined() || lasting.Joined() || Running(dir) != lasting.Addr {
 		t.Errorf("the brief one joined: %t, the lasting one: %t; the one that is offered is at %q, not %s",
 			brief.Joined(), lasting.Joined(), Running(dir), lasting.Addr)
 	}
 	another, err := Open(dir, "", "", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer another.Close()
 	if !another.Joined() || another.Addr != lasting.Addr {
 		t.Errorf("a command joined: %t, at %s", another.Joined(), another.Addr)

@@ -9,27 +9,23 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // Open rejects a meeting file that is not a regular file, and does not change what is in its
 // place.
 func TestMeetingFileIsRefused(t *testing.T) {
 	precious := filepath.Join(t.TempDir(), "precious")
-	if err := os.WriteFile(precious, []byte("data"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(precious, []byte("data"), 0o600))
 	for want, make := range map[string]func(path string) error{
 		"is a symbolic link":    func(path string) error { return os.Symlink(precious, path) },
 		"is not a regular file": func(path string) error { return unix.Mkfifo(path, 0o600) },
 		"is a directory":        func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, "zksh"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := make(filepath.Join(dir, "zksh", "sandbox")); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.Mkdir(filepath.Join(dir, "zksh"), 0o700))
+		zktest.Must(t, make(filepath.Join(dir, "zksh", "sandbox")))
 		for _, listen := range []string{"", "127.0.0.1:0"} {
 			p, err := Open(dir, listen, "", false)
 			if err == nil || !strings.Contains(err.Error(), "sandbox: ") || !strings.Contains(err.Error(), want) {

@@ -56,9 +56,7 @@ func (b batch) names(t *testing.T) []string {
 	var names []string
 	for _, dir := range []string{"", "v34/"} {
 		files, err := filepath.Glob(filepath.Join(recordings, dir, "*.log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		for _, f := range files {
 			name := dir + strings.TrimSuffix(filepath.Base(f), ".log")
 			if regexp.MustCompile(b.cases).MatchString(name) {
@@ -83,9 +81,7 @@ type batchServer struct {
 func newBatchServer(t *testing.T, b batch) *batchServer {
 	w := &batchServer{batch: b, server: zktest.Start(t, b.options...)}
 	conn, _, err := zk.Connect([]string{w.server.Addr()}, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(noLogger{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(conn.Close)
 	w.conn = conn
 	pairs := []string{
@@ -138,9 +134,7 @@ func znodes(paths ...string) func(*testing.T, *zk.Conn) {
 // deleteZnode deletes a znode that did not exist in the recorded run.
 func deleteZnode(path string) func(*testing.T, *zk.Conn) {
 	return func(t *testing.T, c *zk.Conn) {
-		if err := c.Delete(path, -1); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, c.Delete(path, -1))
 	}
 }
 

@@ -23,9 +23,7 @@ const (
 // server, and compares answers, errors and events.
 func TestHundred(t *testing.T) {
 	script, err := os.ReadFile(hundredScript)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if n := bytes.Count(script, []byte("\n")); n != 100 {
 		t.Errorf("%d commands, want 100", n)
 	}

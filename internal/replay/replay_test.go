@@ -31,9 +31,7 @@ const recordedAddr = "127.0.0.1:21811"
 
 func TestRecordings(t *testing.T) {
 	rows, err := readTable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	s := &suite{rows: rows}
 	t.Run("batch", func(t *testing.T) {
 		for _, b := range batches {
@@ -44,9 +42,7 @@ func TestRecordings(t *testing.T) {
 		}
 	})
 	if *update {
-		if err := writeTable(s.rows); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, writeTable(s.rows))
 	}
 }
 
@@ -59,9 +55,7 @@ func TestBatches(t *testing.T) {
 		}
 	}
 	rows, err := readTable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for name := range rows {
 		if in[name] == 0 {
 			t.Errorf("%s has a row for %s, which is no case", tableFile, name)
@@ -74,9 +68,7 @@ func TestBatches(t *testing.T) {
 	}
 	for _, dir := range []string{"", "v34/"} {
 		files, err := filepath.Glob(filepath.Join(recordings, dir, "*.log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		for _, f := range files {
 			if name := dir + strings.TrimSuffix(filepath.Base(f), ".log"); in[name] == 0 {
 				t.Errorf("%s is in no batch", name)
@@ -99,9 +91,7 @@ func (s *suite) run(t *testing.T, b batch) {
 	for _, name := range b.names(t) {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			r, err := load(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			w.prepare(t, name)
 			s.mu.Lock()
 			old := s.rows[name]
@@ -270,9 +260,7 @@ func (s *suite) start(t *testing.T, w *batchServer, r *recording) *process {
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // fails if zksh has ended, which it has unless the test failed
 	return p
 }
@@ -311,9 +299,7 @@ func (p *process) openSockets(t *testing.T) []string {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	var open []string
 	for _, f := range files {
 		// Readlink fails for a file that has been closed meanwhile.

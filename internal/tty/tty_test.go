@@ -61,9 +61,7 @@ func runJob() error {
 func open(t *testing.T) (keyboard, terminal *os.File) {
 	t.Helper()
 	keyboard, terminal, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() { _, _ = keyboard.Close(), terminal.Close() }) // errors: a test may have closed one of them
 	return keyboard, terminal
 }
@@ -71,9 +69,7 @@ func open(t *testing.T) (keyboard, terminal *os.File) {
 func file(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -81,9 +77,7 @@ func file(t *testing.T) *os.File {
 func TestSize(t *testing.T) {
 	_, terminal := open(t)
 	for _, size := range [][2]uint16{{80, 24}, {1, 1}, {0, 0}, {80, 0}, {0, 24}} {
-		if err := pty.Setsize(terminal, &pty.Winsize{Cols: size[0], Rows: size[1]}); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, pty.Setsize(terminal, &pty.Winsize{Cols: size[0], Rows: size[1]}))
 		want := size
 		if size[0]*size[1] == 0 {
 			want = [2]uint16{}
@@ -104,9 +98,7 @@ func TestSize(t *testing.T) {
 func echoes(t *testing.T, terminal *os.File) bool {
 	t.Helper()
 	m, err := GetModes(terminal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return m.Lflag&unix.ECHO != 0
 }
 
@@ -147,18 +139,10 @@ func TestModesOfTheGone(t *testing.T) {
 	keyboard, terminal := open(t)
 	putBack := KeepModes(terminal)
 	modes, err := GetModes(terminal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := keyboard.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(SetModes(terminal, modes), putBack()); err != nil {
-		t.Error(err)
-	}
-	if err := terminal.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
+	zktest.Must(t, keyboard.Close())
+	zktest.Check(t, errors.Join(SetModes(terminal, modes), putBack()))
+	zktest.Must(t, terminal.Close())
 	if err := UnlessGone(syscall.EBADF); err == nil {
 		t.Error("a file that is not open counts as gone")
 	}
@@ -169,9 +153,7 @@ func TestJobs(t *testing.T) {
 	cmd := exec.CommandContext(zktest.Within(t), os.Args[0]) // if a step stops the program, the test times out
 	cmd.Env = append(os.Environ(), roleVariable+"=shell")
 	terminal, err := pty.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer terminal.Close()
 	out, _ := io.ReadAll(terminal) // on Linux, reading ends with an error instead of io.EOF
 	if err := cmd.Wait(); err != nil || strings.TrimSpace(string(out)) != "all is well" {

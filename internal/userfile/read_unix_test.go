@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // Errors about a FIFO without another end, or whose writer writes nothing, name the FIFO.
@@ -17,9 +19,7 @@ func TestFIFOs(t *testing.T) {
 	var last string
 	for _, flag := range []int{os.O_RDONLY, os.O_WRONLY} {
 		name := filepath.Join(t.TempDir(), "fifo") // not the previous one, which a goroutine is still opening
-		if err := syscall.Mkfifo(name, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, syscall.Mkfifo(name, 0o600))
 		f, err := openPatiently(name, "using", "user", soon, func() (*os.File, error) { return os.OpenFile(name, flag, 0) })
 		if err == nil || err.Error() != name+" is a FIFO, and no program opened it for using within 50ms: start the user first, or use a regular file" {
 			t.Fatalf("%v, %v", f, err)
@@ -28,14 +28,10 @@ func TestFIFOs(t *testing.T) {
 	}
 	name := last
 	w, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer w.Close()
 	f, err := OpenToRead(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer f.Close()
 	if _, err := w.WriteString("ab"); err != nil {
 		t.Fatal(err)
@@ -48,20 +44,14 @@ func TestFIFOs(t *testing.T) {
 // A FIFO that is written and closed is read like a file. Process substitution relies on this.
 func TestWrittenFIFO(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, syscall.Mkfifo(name, 0o600))
 	wrote := make(chan error, 1)
 	go func() { wrote <- os.WriteFile(name, []byte("text"), 0) }() // ends when the FIFO is read
 	f, err := OpenToRead(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer f.Close()
 	if b, err := ReadSmall(f, 4); err != nil || string(b) != "text" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if err := <-wrote; err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, <-wrote)
 }

@@ -12,9 +12,7 @@ import (
 func rawSession(t *testing.T, addr string, s rawzk.Session) (*rawzk.Conn, error) {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() { _ = nc.Close() })
 	s.Timeout = 10000
 	return rawzk.Connect(nc, s, 0)
@@ -26,24 +24,18 @@ func TestFaultyReconnects(t *testing.T) {
 	} {
 		box := Faulty(t, mode)
 		c, err := rawSession(t, box.Addr(), rawzk.Session{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		if _, err := c.Call(jute.OpCreate, rawzk.Create("/e", nil, rawzk.Open, 1)); err != nil {
 			t.Fatal(err)
 		}
 		box.Cut()
 		again, err := rawSession(t, box.Addr(), c.Session)
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		if same := again.Session.ID == c.Session.ID; same != want.same || (again.Session.Timeout == -1) != (mode == "expired") {
 			t.Errorf("%s: %x after %x, timeout %d", mode, again.Session.ID, c.Session.ID, again.Session.Timeout)
 		}
 		other, err := rawSession(t, box.Addr(), rawzk.Session{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		frames, err := other.Call(jute.OpExists, rawzk.PathWatch("/e", false))
 		if err != nil || (frames[0].Err == 0) != want.there {
 			t.Errorf("%s: the ephemeral znode: %v, %v", mode, frames, err)
@@ -55,20 +47,14 @@ func TestFaultyAnswers(t *testing.T) {
 	exists, multi := rawzk.PathWatch("/", false), rawzk.Multi(rawzk.Op{Op: jute.OpCheck, Body: rawzk.PathInt("/", -1)})
 	for mode, want := range map[string]string{"code:-4": "-4", "hangop:3": "hung up", "hangop:4,5": "0", "moved": "0 -118", "ignore:3": "ignored"} {
 		c, err := rawSession(t, Faulty(t, mode).Addr(), rawzk.Session{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		Must(t, err)
 		op, body := int32(jute.OpExists), exists
 		if mode == "moved" {
 			op, body = jute.OpMulti, multi
 		}
 		got := ""
-		if err := c.Send(7, op, body); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Ping(); err != nil {
-			t.Fatal(err)
-		}
+		Must(t, c.Send(7, op, body))
+		Must(t, c.Ping())
 		switch f, err := c.Recv(); {
 		case err != nil:
 			got = "hung up"
@@ -87,15 +73,9 @@ func TestFaultyAnswers(t *testing.T) {
 		}
 	}
 	c, err := rawSession(t, Faulty(t, "pings").Addr(), rawzk.Session{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Send(7, jute.OpExists, exists); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Ping(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
+	Must(t, c.Send(7, jute.OpExists, exists))
+	Must(t, c.Ping())
 	if f, err := c.Recv(); err != nil || f.Xid != jute.XidPing {
 		t.Errorf("pings: %v, %v", f, err)
 	}

@@ -47,9 +47,7 @@ func TestPortsDifferBetweenProcesses(t *testing.T) {
 func TestPortInUseIsSkipped(t *testing.T) {
 	var b portBlocks
 	first, err := b.free()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	defer b.listeners[0].Close()
 	stranger, err := net.Listen("tcp", loopback(first+1))
 	if err != nil {
@@ -64,16 +62,12 @@ func TestPortInUseIsSkipped(t *testing.T) {
 // listenAgain succeeds although a copy of the closed listener holds the port for a moment.
 func TestListenAgain(t *testing.T) {
 	ln, err := listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	held, err := ln.(*net.TCPListener).File()
 	if err != nil {
 		t.Skip(err) // Windows does not support it
 	}
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, ln.Close())
 	if again, err := net.Listen("tcp", ln.Addr().String()); err == nil {
 		_ = again.Close()
 		t.Error("the port is free at once: nothing is proven")
@@ -81,10 +75,6 @@ func TestListenAgain(t *testing.T) {
 	released := make(chan error)
 	time.AfterFunc(20*time.Millisecond, func() { released <- held.Close() })
 	again, err := listenAgain(ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(again.Close(), <-released); err != nil {
-		t.Error(err)
-	}
+	Must(t, err)
+	Check(t, errors.Join(again.Close(), <-released))
 }

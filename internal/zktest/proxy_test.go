@@ -188,9 +188,7 @@ func TestProxyClosesBothSides(t *testing.T) {
 	p := NewProxy(t, target)
 	c := dialOnly(t, p.Addr())
 	c.write([]byte{0, 0, 0, 9, 1, 2}) // an incomplete frame
-	if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, c.conn.(*net.TCPConn).CloseWrite())
 	got, err := io.ReadAll(c.conn)
 	if string(got) != "bye" || err != nil {
 		t.Errorf("read %q, %v", got, err)
@@ -202,9 +200,7 @@ func TestProxyClosesBothSides(t *testing.T) {
 // Settings can be changed while data flow, and frames stay complete and in order.
 func TestProxyUnderLoad(t *testing.T) {
 	echo, err := listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer echo.Close()

@@ -44,9 +44,7 @@ func dialRaw(tb testing.TB, addr string, readOnly bool) *rawClient {
 func dialOnly(tb testing.TB, addr string) *rawClient {
 	tb.Helper()
 	conn, err := net.DialTimeout("tcp", addr, 5*time.Second)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, err)
 	tb.Cleanup(func() { conn.Close() })
 	return &rawClient{tb: tb, conn: conn}
 }
@@ -155,9 +153,7 @@ func ask(tb testing.TB, addr, word string, limit time.Duration) (string, error) 
 	tb.Helper()
 	c := dialOnly(tb, addr)
 	c.write([]byte(word))
-	if err := c.conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, c.conn.SetReadDeadline(time.Now().Add(limit)))
 	answer, err := io.ReadAll(c.conn)
 	return string(answer), err
 }

@@ -122,21 +122,15 @@ func TestServerDiesWithItsTest(t *testing.T) {
 	cmd.Env = append(os.Environ(), mark+"=1", "TMPDIR="+t.TempDir())
 	cmd.SysProcAttr = dieWithParent()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
+	Must(t, cmd.Start())
 	var addr string
 	for lines := bufio.NewScanner(out); addr == "" && lines.Scan(); {
 		if rest, found := strings.CutPrefix(lines.Text(), "addr "); found {
 			addr = rest
 		}
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	Must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // always fails, because the process was killed
 	if addr == "" {
 		t.Fatal("the other test binary started no server")

@@ -52,9 +52,7 @@ func (s *Split) directConnection() string {
 	ours, theirs := map[string]bool{}, map[string]bool{}
 	for _, p := range s.routes {
 		addr, err := net.ResolveTCPAddr("tcp", p.target)
-		if err != nil {
-			s.tb.Fatal(err)
-		}
+		Must(s.tb, err)
 		theirs[procNetAddr(addr)] = true
 		p.mu.Lock()
 		for l := range p.links {

@@ -69,14 +69,10 @@ func TestWalkOfABusySource(t *testing.T) {
 			return nil, nil
 		}}
 		w, err := Begin(t.Context(), src, "/r", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		smallest := src.Batch(Want{})
 		for s, err := range w.Steps() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			if s.Kind == Enter && s.Depth > 0 && s.Name < "n4000" {
 				smallest = min(smallest, src.last)
 			}

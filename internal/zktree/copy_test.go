@@ -55,18 +55,12 @@ func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 func writeAll(t *testing.T, s *zkconn.Session, exists Policy, all []*dump.Znode) Counts {
 	t.Helper()
 	w, err := NewWriter(t.Context(), s.Client, "/", exists, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for _, z := range all {
-		if err := w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}))
 	}
 	done, err := w.Close(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return done
 }
 
@@ -74,9 +68,7 @@ func writeAll(t *testing.T, s *zkconn.Session, exists Policy, all []*dump.Znode)
 func serverTree(t *testing.T, s *zkconn.Session, root string) Tree {
 	t.Helper()
 	src, err := OnServer(t.Context(), s.Client, root, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return Tree{root, Nodes(t.Context(), src, root, nil)}
 }
 
@@ -95,9 +87,7 @@ func memoryTree(root string, all []*dump.Znode) Tree {
 func differences(t *testing.T, a, b Tree) (all []string) {
 	t.Helper()
 	for d, err := range Compare(a, b) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		all = append(all, fmt.Sprintf("%q %t %t %d %v", d.Below, d.A != nil, d.B != nil, d.Aspect, d.Err))
 	}
 	return all
@@ -142,9 +132,7 @@ func TestCopy(t *testing.T) {
 func version(t *testing.T, name string) sandbox.Version {
 	t.Helper()
 	v, err := sandbox.ParseVersion(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return v
 }
 

@@ -35,9 +35,7 @@ func TestWriterCut(t *testing.T) {
 		s := zksession.Open(t, zkconn.Config{Servers: proxy.Addr(), Timeout: 10 * time.Second})
 		prepare(proxy)
 		w, err := NewWriter(t.Context(), s.Client, root, Refuse, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		for _, z := range all {
 			if err = w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}); err != nil {
 				break
@@ -75,18 +73,14 @@ func TestWriterRefusals(t *testing.T) {
 	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 	create(t, s, "/r", "/r/there")
 	w, err := NewWriter(t.Context(), s.Client, "/r", Skip, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	bad := []zk.ACL{{Perms: 31, Scheme: "none", ID: "x"}}
 	for _, path := range []string{"/r/a", "/r/bad", "/r/bad/below", "/r/there", "/r/z"} {
 		acl := anyone
 		if path == "/r/bad" {
 			acl = bad
 		}
-		if err := w.Do(Edit{Does: Creates, Path: path, Znode: &dump.Znode{ACL: acl}}); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, w.Do(Edit{Does: Creates, Path: path, Znode: &dump.Znode{ACL: acl}}))
 	}
 	done, err := w.Close(nil)
 	so, _ := errors.AsType[*WriteError](err)

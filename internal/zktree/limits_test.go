@@ -17,13 +17,9 @@ func TestEndlessTree(t *testing.T) {
 			s := zksession.Open(t, zkconn.Config{Servers: zktest.Endless(t, mode), Timeout: zktest.Patience})
 			for _, o := range []Options{{}, {Stat: true}, {Access: true}} {
 				src, err := OnServer(t.Context(), s.Client, "/", false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, err)
 				w, err := Begin(t.Context(), src, "/", o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, err)
 				for s, now := range w.Steps() {
 					if err = now; s != nil && s.Kind == Enter && len(s.Path()) > 2<<20 {
 						t.Fatalf("it came to a path of %d bytes", len(s.Path()))

@@ -34,13 +34,9 @@ func open(t *testing.T, root string) *zkconn.Session {
 func begin(t *testing.T, s *zkconn.Session, root string, watch bool, o Options) *Walk {
 	t.Helper()
 	src, err := OnServer(t.Context(), s.Client, root, watch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	w, err := Begin(t.Context(), src, root, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return w
 }
 
@@ -49,9 +45,7 @@ func walkAll(t *testing.T, w *Walk) (all []string, unreadable int) {
 	t.Helper()
 	all = []string{w.root}
 	for s, err := range w.Steps() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		if s.Kind != Enter {
 			continue
 		}
@@ -83,9 +77,7 @@ func TestWalkOrder(t *testing.T) {
 	}
 	var got []string
 	for s, err := range begin(t, s, "/order", false, Options{Stat: true, Depth: 1}).Steps() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		if s.Kind == Enter {
 			got = append(got, fmt.Sprintf("%s %d", s.Path(), s.Stat.NumChildren))
 		}
@@ -98,9 +90,7 @@ func TestWalkOrder(t *testing.T) {
 func TestBeginMissing(t *testing.T) {
 	s := open(t, "/missing")
 	src, err := OnServer(t.Context(), s.Client, "/missing", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if _, err := Begin(t.Context(), src, "/missing/none", Options{}); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("got %v, want NoNode", err)
 	}
@@ -146,9 +136,7 @@ func TestWalkPassesWhatIsShut(t *testing.T) {
 	s := open(t, "/shut")
 	create(t, s, "/shut/a", "/shut/a/in", "/shut/b", "/shut/b/in", "/shut/c")
 	for _, path := range []string{"/shut/a", "/shut/c"} {
-		if err := zkconn.Exec(t.Context(), s, zkconn.SetACL(path, zk.WorldACL(zk.PermAll&^zk.PermRead), -1)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetACL(path, zk.WorldACL(zk.PermAll&^zk.PermRead), -1)))
 	}
 	want := strings.Fields("/shut /shut/a /shut/b /shut/c /shut/b/in")
 	for _, o := range []Options{{}, {Stat: true}} {
@@ -184,9 +172,7 @@ func TestDeleteWhileNodesAppear(t *testing.T) {
 	_, err := Delete(t.Context(), s.Client, "/appear", 100, nil)
 	stop()
 	wg.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if err := zkconn.Exec(t.Context(), s, zkconn.Exists("/appear")); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("the root is still there: %v", err)
 	}
@@ -196,9 +182,7 @@ func TestDeleteNamesWhatRemains(t *testing.T) {
 	s := open(t, "/denied")
 	create(t, s, "/denied/a", "/denied/b", "/denied/b/c", "/denied/b/d")
 	readOnly := zk.WorldACL(zk.PermRead | zk.PermAdmin)
-	if err := zkconn.Exec(t.Context(), s, zkconn.SetACL("/denied/b", readOnly, -1)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetACL("/denied/b", readOnly, -1)))
 	for _, batch := range []int{DefaultBatch, 0} {
 		n, err := Delete(t.Context(), s.Client, "/denied", batch, nil)
 		var partial *PartialError
@@ -214,9 +198,7 @@ func TestDeleteNamesWhatRemains(t *testing.T) {
 			t.Errorf("deleted %d: %v", n, err)
 		}
 	}
-	if err := zkconn.Exec(t.Context(), s, zkconn.SetACL("/denied/b", zkconn.OpenACL(), -1)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetACL("/denied/b", zkconn.OpenACL(), -1)))
 	if _, err := Delete(t.Context(), s.Client, "/denied", 1, nil); err != nil {
 		t.Error(err)
 	}
@@ -241,9 +223,7 @@ func TestDeleteStopsBetweenBatches(t *testing.T) {
 		t.Errorf("deleted %d: %v", n, err)
 	}
 	list, err := zkconn.Do(t.Context(), s, zkconn.List("/stop"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if len(list.Names)+n != 5000 {
 		t.Errorf("%d deleted, %d left", n, len(list.Names))
 	}
@@ -352,19 +332,13 @@ func nested() [][]string {
 func create(t *testing.T, s *zkconn.Session, paths ...string) {
 	t.Helper()
 	p, err := s.Pipe(t.Context(), "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	pending := newFlights(t.Context(), noGrace, singleWindow, func(_ string, _ zkconn.Written, err error) error { return err }) // err names the path
 	defer pending.close()
 	for _, path := range paths {
-		if err := pending.add(path, zkconn.Add(p, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{}))); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, pending.add(path, zkconn.Add(p, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{}))))
 	}
-	if err := pending.drain(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, pending.drain())
 }
 
 func TestCountEphemerals(t *testing.T) {
@@ -372,9 +346,7 @@ func TestCountEphemerals(t *testing.T) {
 	s := open(t, "/counted")
 	create(t, s, "/counted/a")
 	for i := range 7 {
-		if err := zkconn.Exec(ctx, s, zkconn.Create(fmt.Sprintf("/counted/a/e%d", i), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(ctx, s, zkconn.Create(fmt.Sprintf("/counted/a/e%d", i), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
 	}
 	for root, want := range map[string]int{"/counted": 7, "/counted/a": 7, "/counted/a/e1": 1} {
 		if got, hidden, err := CountEphemerals(ctx, s.Client, root, nil); got != want || hidden != 0 || err != nil {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // fakeSource is a Source whose children are computed by a function. It counts requests.
@@ -98,9 +99,7 @@ func TestWalkOfRandomTrees(t *testing.T) {
 		depth := rapid.IntRange(0, 4).Draw(t, "depth")
 		o := Options{Depth: depth, Stat: rapid.Bool().Draw(t, "stat")}
 		w, err := Begin(context.Background(), src, "/", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		w.ahead.limit = rapid.SampledFrom([]int{0, 1000, 10_000, readAheadBytes}).Draw(t, "memory")
 		var got, want []string
 		open := []string{}
@@ -176,14 +175,10 @@ func TestWalkKeepsLittle(t *testing.T) {
 	for name, src := range map[string]*fakeSource{"wide": endlessTree(1000, 1000), "narrow": endlessTree(2, 1000), "two levels": endlessTree(1000, 2)} {
 		for _, stat := range []bool{false, true} {
 			w, err := Begin(t.Context(), src, "/top", Options{Stat: stat})
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			steps, kept := 0, 0
 			for s, err := range w.Steps() {
-				if err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, err)
 				kept = max(kept, w.ahead.buffered)
 				if steps++; steps == 300_000 || s.Depth > 500 {
 					break
@@ -205,14 +200,10 @@ func TestWalkKeepsLittle(t *testing.T) {
 func TestWalkEndsWithTheLoop(t *testing.T) {
 	src := endlessTree(100, 3)
 	w, err := Begin(t.Context(), src, "/top", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	asked := 0
 	for s, err := range w.Steps() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		if s.Kind == Enter && s.Depth == 2 {
 			asked = src.batches
 			break

@@ -22,14 +22,10 @@ func installForNobody(t *testing.T) (self, becomesRoot string) {
 	dir := t.TempDir()
 	install := func(from, name string, mode os.FileMode) string {
 		in, err := os.Open(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		defer in.Close()
 		out, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		_, err = io.Copy(out, in)
 		if err = errors.Join(err, out.Chmod(mode), out.Close()); err != nil {
 			t.Fatal(err)
@@ -37,13 +33,9 @@ func installForNobody(t *testing.T) (self, becomesRoot string) {
 		return out.Name()
 	}
 	setpriv, err := exec.LookPath("setpriv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for up := dir; up != os.TempDir(); up = filepath.Dir(up) {
-		if err := os.Chmod(up, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.Chmod(up, 0o755))
 	}
 	return install("/proc/self/exe", "zksh", 0o755), install(setpriv, "becomes-root", 0o755|os.ModeSetuid)
 }
@@ -62,9 +54,7 @@ func TestEscape(t *testing.T) {
 	self, becomesRoot := installForNobody(t)
 	h := startHolder(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, asNobody(self))
 	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(h.stderr(), "cannot terminate") })
-	if err := h.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, h.cmd.Wait())
 	if got := h.stderr(); !strings.Contains(got, ErrEscaped.Error()) {
 		t.Errorf("it said %q", got)
 	}
@@ -73,9 +63,7 @@ func TestEscape(t *testing.T) {
 		cmd.Env = append(os.Environ(), escapeVariable+"="+name)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		if text := "likely " + strconv.FormatBool(want) + ": "; !strings.Contains(string(out), text) {
 			t.Errorf("%s: %s; want %s", name, out, text)
 		}
@@ -98,22 +86,16 @@ func TestCgroup(t *testing.T) {
 	}
 	t.Cleanup(func() { zktest.Eventually(t, "the group's end", func() bool { return os.Remove(group) == nil }) })
 	for _, name := range []string{"", "cgroup.procs"} {
-		if err := os.Chown(filepath.Join(group, name), nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.Chown(filepath.Join(group, name), nobody, nobody))
 	}
 	dir, err := os.Open(group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer dir.Close()
 	h := startHolder(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, func(cmd *exec.Cmd) {
 		asNobody(self)(cmd)
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
 	})
-	if err := h.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, h.cmd.Wait())
 	waitForAllGone(t, h.pids)
 	if got := h.stderr(); !strings.Contains(got, ErrOverdue.Error()) {
 		t.Errorf("it said %q", got)
@@ -147,9 +129,7 @@ func TestNoCgroupStays(t *testing.T) {
 		"the holder": func(h *holder) { h.signal(syscall.SIGKILL) },
 		"the keeper": func(h *holder) {
 			p, _ := readProcess(h.pids[0])
-			if err := syscall.Kill(p.parent, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, syscall.Kill(p.parent, syscall.SIGKILL))
 		},
 	} {
 		h := startHolder(t, scriptVariable+`='echo $$; exec sleep 1000' `+inner+` & wait`, 1, nil)
@@ -167,13 +147,9 @@ func TestNoCgroupStays(t *testing.T) {
 func cgroupOf(t *testing.T, pid int) string {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	box, err := cgroupDir(string(groups), string(mounts))
 	if err != nil || !strings.HasPrefix(filepath.Base(box), cgroupPrefix) || !strings.HasPrefix(filepath.Base(filepath.Dir(box)), cgroupPrefix) {
 		t.Skipf("SKIPPED: %s is no control group within one (%v)", box, err)

@@ -34,9 +34,7 @@ func openConsole(t *testing.T, text string, piped bool) *console {
 	c := &console{t: t, cmd: helper(t, text)}
 	if piped {
 		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		defer null.Close()
 		c.cmd.Stdout = null
 	}

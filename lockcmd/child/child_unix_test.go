@@ -42,9 +42,7 @@ func newScript(t *testing.T, text string) *script {
 	t.Helper()
 	t.Cleanup(func() { goleak.VerifyNone(t) })
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() { out.Close() })
 	s := &script{t: t, stop: make(chan time.Time, 1), ended: make(chan struct{})}
 	s.spec = Spec{Argv: []string{"sh", "-c", text}, Out: out, Err: out, Grace: time.Hour, Alert: s.alert, Signals: Listen()}
@@ -94,9 +92,7 @@ func (s *script) wait() int {
 func (s *script) printed() string {
 	s.t.Helper()
 	b, err := os.ReadFile(s.spec.Out.Name())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	zktest.Must(s.t, err)
 	return string(b)
 }
 
@@ -113,9 +109,7 @@ func (s *script) waitForPIDs(n int) []int {
 	var pids []int
 	for _, l := range s.waitForLines(n) {
 		pid, err := strconv.Atoi(l)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		zktest.Must(s.t, err)
 		pids = append(pids, pid)
 		s.t.Cleanup(func() {
 			if zktest.Runs(pid) { // the test has failed
@@ -150,9 +144,7 @@ func TestSignalBeforeTheStart(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
 		s := newScript(t, "echo started")
 		for _, sig := range []syscall.Signal{syscall.SIGUSR1, sig} {
-			if err := syscall.Kill(os.Getpid(), sig); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, syscall.Kill(os.Getpid(), sig))
 		}
 		zktest.Eventually(t, "the signals", func() bool { return len(s.spec.Signals.signals) == 2 })
 		status, err := Run(s.spec, s.stop)
@@ -168,9 +160,7 @@ func TestSignalBeforeTheStart(t *testing.T) {
 // SIGUSR1 before the start is dropped, and the program starts.
 func TestUserSignalBeforeTheStart(t *testing.T) {
 	s := newScript(t, "exit 4")
-	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, syscall.Kill(os.Getpid(), syscall.SIGUSR1))
 	zktest.Eventually(t, "the signal", func() bool { return len(s.spec.Signals.signals) == 1 })
 	if got := s.start().wait(); got != 4 {
 		t.Errorf("status %d", got)
@@ -181,9 +171,7 @@ func TestChildThatCannotRun(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	for name, notFound := range map[string]bool{
@@ -212,9 +200,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 	} {
 		s := newScript(t, strings.ReplaceAll(text, "SIG", name)).start()
 		s.waitForLines(1)
-		if err := syscall.Kill(os.Getpid(), sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, syscall.Kill(os.Getpid(), sig))
 		if got := s.wait(); got != 9 || strings.Count(s.printed(), "got") != 2 {
 			t.Errorf("%s: status %d, printed %q", name, got, s.printed())
 		}
@@ -227,9 +213,7 @@ func TestIgnoredSignalStaysIgnored(t *testing.T) {
 	s := newScript(t, "trap 'exit 9' HUP; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done").start()
 	s.waitForLines(1)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
-		if err := syscall.Kill(os.Getpid(), sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, syscall.Kill(os.Getpid(), sig))
 	}
 	if got := s.wait(); got != 3 {
 		t.Errorf("status %d", got)
@@ -333,9 +317,7 @@ func TestStoppedChildGoesOn(t *testing.T) {
 func TestSuspendIsRefused(t *testing.T) {
 	s := newScript(t, "echo ready; exec sleep 1000").start()
 	s.waitForLines(1)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGTSTP); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, syscall.Kill(os.Getpid(), syscall.SIGTSTP))
 	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "not suspended") })
 	s.stop <- time.Now()
 	s.wait()
@@ -346,23 +328,17 @@ func TestDeathKillsTheChild(t *testing.T) {
 		t.Skip("only Linux can do that")
 	}
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer out.Close()
 	cmd := helper(t, "echo $$; exec sleep 1000")
 	cmd.Stdout = out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	s := &script{t: t, spec: Spec{Out: out}}
 	pid := s.waitForPIDs(1)[0]
 	if !zktest.Runs(pid) {
 		t.Fatal("the child is not there")
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Process.Kill())
 	if err := cmd.Wait(); err == nil {
 		t.Error("the helper ended by itself")
 	}

@@ -50,9 +50,7 @@ func startHolder(t *testing.T, text string, pids int, change func(*exec.Cmd)) *h
 	dir := t.TempDir()
 	open := func(name string) *os.File {
 		f, err := os.Create(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -62,9 +60,7 @@ func startHolder(t *testing.T, text string, pids int, change func(*exec.Cmd)) *h
 	if change != nil {
 		change(h.cmd)
 	}
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, h.cmd.Start())
 	t.Cleanup(func() {
 		_ = h.cmd.Process.Kill() // has ended, or the test has failed
 		_ = h.cmd.Wait()         // any status; fails if it was waited for
@@ -78,17 +74,13 @@ func startHolder(t *testing.T, text string, pids int, change func(*exec.Cmd)) *h
 func (h *holder) stderr() string {
 	h.t.Helper()
 	b, err := os.ReadFile(h.errs)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	zktest.Must(h.t, err)
 	return string(b)
 }
 
 func (h *holder) signal(sig syscall.Signal) {
 	h.t.Helper()
-	if err := h.cmd.Process.Signal(sig); err != nil {
-		h.t.Fatal(err)
-	}
+	zktest.Must(h.t, h.cmd.Process.Signal(sig))
 }
 
 // waitForAllGone waits until all processes have ended.
@@ -126,9 +118,7 @@ func TestStoppedHolder(t *testing.T) {
 	h.signal(syscall.SIGSTOP)
 	waitForAllGone(t, h.pids)
 	h.signal(syscall.SIGCONT)
-	if err := h.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, h.cmd.Wait())
 	if got := h.stderr(); !strings.Contains(got, "helper: status 137, "+ErrOverdue.Error()) {
 		t.Errorf("it said %q", got)
 	}
@@ -164,18 +154,12 @@ func TestKilledKeeper(t *testing.T) {
 	s := newScript(t, "trap 'echo heard' USR1; sleep 1000 & echo $!; echo $$; echo $PPID; while :; do wait $!; done")
 	s.wantErr = true
 	pids := s.start().waitForLines(3)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, syscall.Kill(os.Getpid(), syscall.SIGUSR1))
 	s.waitForLines(4) // zksh passes on the signal only once it knows the program
 	keeper, err := strconv.Atoi(pids[2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	members := s.waitForPIDs(2)
-	if err := syscall.Kill(keeper, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, syscall.Kill(keeper, syscall.SIGKILL))
 	if got := s.wait(); got != 137 || !errors.Is(s.err, errKeeper) {
 		t.Errorf("status %d, %v", got, s.err)
 	}
@@ -188,9 +172,7 @@ func TestStoppedKeeper(t *testing.T) {
 	keeper := s.waitForPIDs(1)[0]
 	// The second time, the keeper has just been continued for the first order.
 	for _, due := range []time.Time{farDeadline(), time.Now()} {
-		if err := syscall.Kill(keeper, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, syscall.Kill(keeper, syscall.SIGSTOP))
 		s.stop <- due
 	}
 	if got := s.wait(); got != 137 {
@@ -201,23 +183,15 @@ func TestStoppedKeeper(t *testing.T) {
 // dismissKeeper continues a stopped keeper instead of waiting for ever.
 func TestDismissWakes(t *testing.T) {
 	ordersEnd, orders, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	reports, reportsEnd, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	c := &child{keeper: exec.Command("cat")} // cat also ends when its input ends
 	c.keeper.Stdin, c.keeper.Stdout, c.orders.file = ordersEnd, reportsEnd, orders
-	if err := c.keeper.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, c.keeper.Start())
 	ordersEnd.Close()
 	reportsEnd.Close()
-	if err := c.keeper.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, c.keeper.Process.Signal(syscall.SIGSTOP))
 	done := make(chan struct{})
 	go func() { // ends with the keeper
 		defer close(done)
@@ -243,9 +217,7 @@ func TestWaitGroup(t *testing.T) {
 		t.Fatal("the lock is not kept")
 	default:
 	}
-	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(goOn, nil, 0o600))
 	if got := s.wait(); got != 3 || zktest.Runs(pid) || strings.Contains(s.alertText(), "without the lock") {
 		t.Errorf("status %d, alive: %t, alerts %q", got, zktest.Runs(pid), s.alertText())
 	}
@@ -279,13 +251,9 @@ func TestWaitGroupObeys(t *testing.T) {
 func TestKillAfterSleep(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer r.Close()
 	defer w.Close()
 	slept := time.Duration(0)
@@ -310,14 +278,10 @@ func TestKillAfterSleep(t *testing.T) {
 func TestStopKeyComesBack(t *testing.T) {
 	caught := func() bool {
 		status, err := os.ReadFile("/proc/self/status")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		_, mask, _ := strings.Cut(string(status), "\nSigCgt:")
 		set, err := strconv.ParseUint(strings.Fields(mask)[0], 16, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		return set&(1<<(syscall.SIGTSTP-1)) != 0
 	}
 	for i := range 2 {

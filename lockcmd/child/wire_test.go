@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // slowMessage is a message whose encoding takes longer than writeTimeout.
@@ -21,22 +23,16 @@ func (slowMessage) MarshalText() ([]byte, error) {
 // If the pipe is full, write fails after writeTimeout.
 func TestMessageWriter(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer r.Close()
 	m := messageWriter{file: w}
 	defer w.Close()
-	if err := m.write(slowMessage{}); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, m.write(slowMessage{}))
 	if got := <-readMessages[string](r); got != "slow" {
 		t.Errorf("received %q", got)
 	}
 	silent, unread, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer silent.Close()
 	full := messageWriter{file: unread}
 	defer unread.Close()

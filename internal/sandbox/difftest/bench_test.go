@@ -17,9 +17,7 @@ func BenchmarkSequential(b *testing.B) {
 		s := sandbox.New(sandbox.Options{MaxTreeBytes: 8 << 30})
 		defer s.Close()
 		addr, err := s.Listen("127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
+		zktest.Must(b, err)
 		sequential(b, addr.String())
 	})
 	b.Run("real", func(b *testing.B) { sequential(b, zktest.Start(b, zktest.Heap(1024)).Addr()) })
@@ -27,14 +25,10 @@ func BenchmarkSequential(b *testing.B) {
 
 func sequential(b *testing.B, addr string) {
 	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, err)
 	defer nc.Close()
 	c, err := rawzk.Connect(nc, rawzk.Session{Timeout: 30000}, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, err)
 	call := func(op int32, body []byte) {
 		if frames, err := c.Call(op, body); err != nil || frames[len(frames)-1].Err != 0 {
 			b.Fatal(err, frames)
