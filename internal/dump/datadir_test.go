@@ -32,9 +32,7 @@ func copyFiles(t *testing.T, from, to, kind string) (copied []string) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, filepath.Base(f)), data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		copied = append(copied, filepath.Join(to, filepath.Base(f)))
 	}
 	return copied
@@ -53,9 +51,7 @@ func TestDataDir(t *testing.T) {
 	must := func(errs ...error) {
 		t.Helper()
 		for _, err := range errs {
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 		}
 	}
 	create := func(path, data string, mode zkconn.CreateMode) error {
@@ -86,15 +82,11 @@ func TestDataDir(t *testing.T) {
 	same := func(name string) {
 		t.Helper()
 		tree, err := dump.Open(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		defer tree.Close()
 		var got []*dump.Znode
 		for z, err := range tree.Znodes("/") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			if z.Kind != dump.Persistent {
 				z.Kind, z.TTL = dump.KindOf(z.Stat), 0
 			}

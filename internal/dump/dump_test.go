@@ -55,17 +55,11 @@ func written(t testing.TB, form Form, znodes []*Znode) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := NewWriter(&b, form, Header{Root: znodes[0].Path, Server: "zk1:2181", Zxid: 0x100000002, Time: time.UnixMilli(1700000001000)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for _, z := range znodes {
-		if err := w.Write(z); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, w.Write(z))
 	}
-	if err := w.Close(Trailer{Zxid: 0x100000009}); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, w.Close(Trailer{Zxid: 0x100000009}))
 	return b.Bytes()
 }
 
@@ -74,9 +68,7 @@ func all(t testing.TB, tree *Tree) []*Znode {
 	t.Helper()
 	var znodes []*Znode
 	for z, err := range tree.Znodes(tree.Root()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		znodes = append(znodes, z)
 	}
 	return znodes
@@ -90,13 +82,9 @@ func differences(want, got []*Znode) string {
 func read(t testing.TB, b []byte) *Tree {
 	t.Helper()
 	tree, err := Read(t.Context(), bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() {
-		if err := tree.Close(); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, tree.Close())
 	})
 	return tree
 }
@@ -157,15 +145,11 @@ func TestLinesBehindEachOther(t *testing.T) {
 	other := written(t, Lines, []*Znode{{Path: "/b/c"}})
 	all := slices.Concat(one, two, other)
 	tree, err := Read(t.Context(), bytes.NewReader(all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer tree.Close()
 	var got []string
 	for z, err := range tree.Znodes("/") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		got = append(got, z.Path+"="+string(z.Data))
 	}
 	if want := []string{"/=", "/a=a", "/a/x=old", "/a/x/y=", "/b=", "/b/c="}; !slices.Equal(got, want) || countMadeUp(tree) != 2 {
@@ -184,42 +168,28 @@ func TestCreate(t *testing.T) {
 	for _, name := range []string{"plain.json", "packed.json.gz"} {
 		name = filepath.Join(dir, name)
 		w, err := Create(name, Lines, Header{Root: "/app"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		for _, z := range sample() {
-			if err := w.Write(z); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, w.Write(z))
 		}
 		if _, err := os.Stat(name); !os.IsNotExist(err) {
 			t.Errorf("half of a dump has its name: %v", err)
 		}
-		if err := w.Close(Trailer{}); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, w.Close(Trailer{}))
 		info, err := os.Stat(name)
 		if err != nil || !zktest.Private(info) {
 			t.Errorf("%v, %v", info, err)
 		}
 		tree, err := Open(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		if diff := differences(sample(), all(t, tree)); diff != "" {
 			t.Error(diff)
 		}
-		if err := tree.Close(); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, tree.Close())
 	}
 	w, err := Create(filepath.Join(dir, "never"), Lines, Header{Root: "/app"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Abort(); err != nil {
-		t.Error(err)
-	}
+	zktest.Must(t, err)
+	zktest.Check(t, w.Abort())
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
 		t.Errorf("%v, %v", left, err)
 	}

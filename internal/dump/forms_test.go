@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // For every format that zksh writes, Open returns the znodes that were written.
@@ -20,18 +22,12 @@ func TestForms(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "dump")
 		var want []*Znode
 		w, err := Create(file, form, Header{Root: "/app"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		for _, z := range sample() {
-			if err := w.Write(z); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, w.Write(z))
 			want = append(want, withoutLosses(form, z))
 		}
-		if err := w.Close(Trailer{}); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, w.Close(Trailer{}))
 		tree, err := Open(t.Context(), file)
 		if err != nil {
 			t.Fatalf("%s: %v", form, err)
@@ -39,9 +35,7 @@ func TestForms(t *testing.T) {
 		if diff := differences(want, all(t, tree)); diff != "" || tree.Form != form || tree.Header.Root != "/app" {
 			t.Errorf("%s, %q of %q: %s", form, tree.Form, tree.Header.Root, diff)
 		}
-		if err := tree.Close(); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, tree.Close())
 	}
 }
 
@@ -67,9 +61,7 @@ func TestOthersRead(t *testing.T) {
 			Perms      int32
 		} `json:"acls"`
 	}
-	if err := json.Unmarshal(written(t, Zoocreep, sample()), &creeper); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, json.Unmarshal(written(t, Zoocreep, sample()), &creeper))
 	for _, z := range sample() {
 		c := creeper[z.Path]
 		var acl []zk.ACL
@@ -182,24 +174,16 @@ func TestRefused(t *testing.T) {
 func TestChangedDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	w, err := Create(dir, Dir, Header{Root: "/a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(&Znode{Path: "/a", Data: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(Trailer{}); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
+	zktest.Must(t, w.Write(&Znode{Path: "/a", Data: []byte("x")}))
+	zktest.Must(t, w.Close(Trailer{}))
 	content := filepath.Join(dir, "data", "a", "content")
 	for _, change := range []func() error{
 		func() error { return os.WriteFile(content, []byte("y"), 0o600) },
 		func() error { return os.Remove(content) },
 		func() error { return os.Symlink("/etc/passwd", content) },
 	} {
-		if err := change(); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, change())
 		if _, err := Open(t.Context(), dir); err == nil {
 			t.Error("a changed folder was read")
 		}

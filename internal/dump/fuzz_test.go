@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // small returns a few znodes of sample.
@@ -135,9 +136,7 @@ func FuzzRead(f *testing.F) {
 			if n != tree.Len() {
 				t.Errorf("%d of %d znodes", n, tree.Len())
 			}
-			if err := tree.Close(); err != nil {
-				t.Error(err)
-			}
+			zktest.Check(t, tree.Close())
 		})
 	})
 }
@@ -148,9 +147,7 @@ func FuzzLog(f *testing.F) {
 	f.Add(append([]byte("ZKLG\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00"), 0, 0, 0, 0, 0, 0, 0, 1, 0x03, 0xff, 0xff, 0xff, 'x'))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		file := filepath.Join(t.TempDir(), "log.1")
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(file, b, 0o600))
 		bounded(t, func() {
 			l, err := OpenLog(t.Context(), file)
 			if err != nil {
@@ -161,9 +158,7 @@ func FuzzLog(f *testing.F) {
 					t.Errorf("%v, %v", txn, err)
 				}
 			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
+			zktest.Check(t, l.Close())
 		})
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // repeated returns a reader of n copies of text, which are not in memory.
@@ -44,9 +45,7 @@ func gzipped(t *testing.T, parts ...io.Reader) []byte {
 	if _, err := io.Copy(w, io.MultiReader(parts...)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -129,12 +128,8 @@ func TestSmallFilesFillNoDisk(t *testing.T) {
 		t.Errorf("%d bytes: %v", len(b), err)
 	}
 	tree, err := Read(t.Context(), bytes.NewReader(b), MaxSize(100<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tree.Close(); err != nil {
-		t.Error(err)
-	}
+	zktest.Must(t, err)
+	zktest.Check(t, tree.Close())
 }
 
 // peak calls do and returns about the maximum of the memory in use meanwhile.
@@ -208,9 +203,7 @@ func (a *afterWriter) Write(p []byte) (int, error) {
 // Lacks reports the znodes that could not be read at the export, of all concatenated dumps.
 func TestLacks(t *testing.T) {
 	whole := written(t, Lines, []*Znode{{Path: "/a"}})
-	if err := read(t, whole).Lacks(); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, read(t, whole).Lacks())
 	for missed, want := range map[int]string{1: "1 znode and its descendants could", 2: "2 znodes and their descendants could"} {
 		part := withChecksum(headLine + `{"path":"/a","kind":"persistent","data":null,"acl":null,"stat":null}` + "\n" +
 			fmt.Sprintf(`{"end":{"znodes":1,"unread":["NoAuth: /a/b"],"missed":%d}}`, missed) + "\n")

@@ -29,9 +29,7 @@ func fill(t *testing.T, s *zkconn.Session) {
 		if acl == nil {
 			acl = zkconn.OpenACL()
 		}
-		if err := zkconn.Exec(t.Context(), s, zkconn.Create(path, data, acl, mode)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.Create(path, data, acl, mode)))
 	}
 	make("/t", nil, nil, zkconn.CreateMode{})
 	for i, name := range oddNames {
@@ -48,34 +46,22 @@ func fill(t *testing.T, s *zkconn.Session) {
 		{Perms: zk.PermAll, Scheme: "digest", ID: "u:aW52YWxpZA=="},
 	}, zkconn.CreateMode{})
 	for range 3 { // raise the version counters
-		if err := zkconn.Exec(t.Context(), s, zkconn.SetData("/t/plain", []byte("new"), -1)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetData("/t/plain", []byte("new"), -1)))
 		make("/t/plain/gone", nil, nil, zkconn.CreateMode{})
-		if err := zkconn.Exec(t.Context(), s, zkconn.Delete("/t/plain/gone", -1)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.Delete("/t/plain/gone", -1)))
 	}
-	if err := zkconn.Exec(t.Context(), s, zkconn.SetACL("/t/plain", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetACL("/t/plain", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)))
 }
 
 // readServer returns a znode and its descendants as the server shows them.
 func readServer(t *testing.T, s *zkconn.Session, path string) (all []*dump.Znode) {
 	t.Helper()
 	node, err := zkconn.Do(t.Context(), s, zkconn.GetData(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	access, err := zkconn.Do(t.Context(), s, zkconn.GetACL(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	list, err := zkconn.Do(t.Context(), s, zkconn.List(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	all = append(all, &dump.Znode{Path: path, Kind: dump.KindOf(node.Stat), Data: node.Data, ACL: access.ACL, Stat: node.Stat})
 	slices.Sort(list.Names)
 	for _, name := range list.Names {
@@ -105,16 +91,12 @@ func TestSnapshots(t *testing.T) {
 			}
 			slices.SortFunc(files, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 			tree, err := dump.Open(t.Context(), files[len(files)-1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			defer tree.Close()
 			kinds := map[string]string{}
 			var got []*dump.Znode
 			for z, err := range tree.Znodes("/") {
-				if err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, err)
 				if z.Kind != dump.Persistent {
 					kinds[z.Path] = z.Kind.String() + z.TTL.String()
 					z.Kind, z.TTL = dump.KindOf(z.Stat), 0

@@ -90,9 +90,7 @@ func TestLog(t *testing.T) {
 	other := zksession.Open(t, zkconn.Config{Servers: server.Addr(), Timeout: 20 * time.Second})
 	do(zkconn.Do(t.Context(), other, zkconn.Create("/mine", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
 	do(nil, other.Close(t.Context()))
-	if err := errors.Join(did...); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, errors.Join(did...))
 	// Close may return before a busy server has closed the session.
 	zktest.Eventually(t, "the session has ended", func() bool {
 		err := zkconn.Exec(t.Context(), s, zkconn.Exists("/mine"))
@@ -105,9 +103,7 @@ func TestLog(t *testing.T) {
 		t.Fatalf("%v %v", files, err)
 	}
 	all, err := readLog(t, files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	var got []string
 	for _, txn := range all {
 		if got = append(got, describe(txn)); txn.Time.Before(before) || txn.Time.After(time.Now().Add(time.Minute)) || txn.Zxid == 0 || txn.Session == 0 {
@@ -129,15 +125,11 @@ func TestLog(t *testing.T) {
 func damageLog(t *testing.T, name string, all []*dump.Txn) {
 	t.Helper()
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	whole = append(bytes.TrimRight(whole, "\x00"), 0, 0, 0)
 	file := filepath.Join(t.TempDir(), "log.1")
 	try := func(b []byte) ([]*dump.Txn, error) {
-		if err := os.WriteFile(file, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(file, b, 0o600))
 		return readLog(t, file)
 	}
 	torn, changed := 0, 0

@@ -1,6 +1,6 @@
 // Package peer classifies errors about the other end of a connection or pipe: a refused connection,
 // a lost connection, and a pipe that nobody reads. Each operating system has its own error numbers
-// for these.
+// for these. Printable makes text from the other end safe to print.
 package peer
 
 import (

@@ -8,6 +8,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"pgregory.net/rapid"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 func TestColumns(t *testing.T) {
@@ -35,9 +37,7 @@ func TestColumnsFit(t *testing.T) {
 		items := rapid.SliceOfN(rapid.StringMatching(`[a-z中😀]{1,30}`), 1, 60).Draw(t, "items")
 		width := rapid.IntRange(1, 100).Draw(t, "width")
 		var b strings.Builder
-		if err := writeColumns(&b, items, nil, width); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, writeColumns(&b, items, nil, width))
 		if got := len(strings.Fields(b.String())); got != len(items) {
 			t.Errorf("%d names of %d", got, len(items))
 		}
@@ -56,9 +56,7 @@ func TestManyColumns(t *testing.T) {
 		items = append(items, fmt.Sprintf("node-%06d", i))
 	}
 	var b strings.Builder
-	if err := writeColumns(&b, items, nil, 80); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, writeColumns(&b, items, nil, 80))
 	if got := strings.Count(b.String(), "\n"); got != 16667 { // six columns of 13
 		t.Errorf("%d rows", got)
 	}

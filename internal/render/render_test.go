@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 func TestSafe(t *testing.T) {
@@ -49,9 +51,7 @@ func TestSafePrinter(t *testing.T) {
 	for pad := range 5 {
 		long := strings.Repeat("x", pad) + strings.Repeat("中\x1b", 1<<15) + "\xe4\n"
 		var b strings.Builder
-		if err := (&Printer{W: &b, Format: Text, Safe: true}).Print(text(long)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, (&Printer{W: &b, Format: Text, Safe: true}).Print(text(long)))
 		want := strings.Repeat("x", pad) + strings.Repeat(`中\x1b`, 1<<15) + `\xe4` + "\n"
 		if b.String() != want {
 			t.Errorf("with %d bytes before: %d bytes printed, want %d", pad, b.Len(), len(want))
@@ -127,9 +127,7 @@ func TestJavaDate(t *testing.T) {
 		{"America/Sao_Paulo", "Fri Nov 20 12:29:21 GMT-03:00 2026"},
 	} {
 		loc, err := time.LoadLocation(c.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		time.Local = loc
 		if got := javaDate(1795188561000); got != c.want {
 			t.Errorf("%s: %s, want %s", c.zone, got, c.want)
@@ -140,9 +138,7 @@ func TestJavaDate(t *testing.T) {
 func TestStat(t *testing.T) {
 	s := &Stat{Czxid: 9, Mzxid: 10, Pzxid: -1, Cversion: -1, Version: 3, EphemeralOwner: 0x100001255200005, DataLength: 11}
 	var b strings.Builder
-	if err := s.Text(&b); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, s.Text(&b))
 	for _, want := range []string{"cZxid = 0x9\n", "pZxid = 0xffffffffffffffff\n", "cversion = -1\n", "ephemeralOwner = 0x100001255200005\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q lacks %q", b.String(), want)
@@ -164,9 +160,7 @@ func (grid) Table() Grid {
 // library does by default.
 func TestTableKeepsData(t *testing.T) {
 	var b strings.Builder
-	if err := (&Printer{W: &b, Format: Table}).Print(grid{}); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, (&Printer{W: &b, Format: Table}).Print(grid{}))
 	want := "dataLength  myValue_x   \n 1          a\\tb        \n日本        line\\nnext  \n"
 	if b.String() != want {
 		t.Errorf("got\n%q\nwant\n%q", b.String(), want)
