@@ -10,8 +10,9 @@ OUTAGES    ?= 40
 MINUTES    ?= 10
 # DECODERS lists the fuzz tests of the code that decodes the data of servers and files. The
 # target hostile runs them.
-DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn/wire:FuzzFrame internal/zkconn/wire:FuzzVersion internal/zkconn:FuzzAnswer \
+DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn/wire:FuzzFrame internal/zkconn/wire:FuzzVersion internal/zkconn:FuzzAnswer internal/trace:FuzzDecode \
               internal/dump:FuzzRead internal/dump:FuzzLog internal/unpack:FuzzAll internal/secure:FuzzStore internal/secure:FuzzProperties \
+              internal/secure/kerberos:FuzzConfig internal/secure/kerberos:FuzzCache internal/secure/kerberos:FuzzKeytab internal/secure/kerberos:FuzzTokens \
               internal/secure:FuzzJAAS internal/secure:FuzzChallenge internal/secure:FuzzRecords internal/cluster:FuzzAnswers lockcmd/queue:FuzzNote \
               lockcmd:FuzzPosts lockcmd/zklock:FuzzParseName
 # SYSTEMS lists the operating systems and architectures for which the target cross vets the code.
@@ -55,7 +56,7 @@ dist-check: ## build the release files from two copies of the source, the second
 run: build ## build zksh, and start it on the sandbox, an in-memory server
 	bin/zksh --sandbox || :
 
-deps: ## install the programs that the tests need, with apt-get, as root: ZooKeeper, java, tmux, kazoo, Curator, zsh, fish, groff
+deps: ## install the programs that the tests need, with apt-get, as root: ZooKeeper, java, tmux, kazoo, Curator, a KDC, zsh, fish, groff
 	.ci/install-zookeeper
 	.ci/archive-classes
 
@@ -81,6 +82,7 @@ rest:
 
 full: deps ## run the long tests at full size, and TestScripts and TestDiff under the race detector; takes minutes
 	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
+	go test -count=1 -timeout 20m -parallel 16 -run '^TestRandomKeys$$' ./shell/line -keys 20000
 	go test -race -count=1 -timeout 20m -run '^TestScripts$$' ./internal/e2e
 	go test -race -count=1 -timeout 20m -run '^TestDiff$$' ./internal/sandbox/difftest
 	go test -race -count=1 -timeout 20m -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s

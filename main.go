@@ -26,6 +26,7 @@ import (
 	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/playground"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/trace"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/tutorial"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -48,7 +49,7 @@ func main() {
 
 // run runs the program and returns its exit status. It is separate from main, because os.Exit does
 // not run deferred functions.
-func run() int {
+func run() (status int) {
 	if len(os.Args) > 1 && os.Args[1] == app.CompleteWord {
 		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), inactiveCommands())) // completion has no way to report an error
 		return commands.StatusOK
@@ -94,8 +95,24 @@ func run() int {
 		}
 		addr, opts.Server = sandbox.Addr, sandbox.Addr
 	}
+	if err := prepare(ctx, &opts, interrupts); err != nil {
+		return fail(err)
+	}
 	connection := opts.Connection()
 	connection.WaitOnce = !interactive && len(opts.Command) == 0
+	if opts.Trace != "" {
+		file, err := trace.ToFile(opts.Trace, opts.Format)
+		if err != nil {
+			return fail(fmt.Errorf("--trace: %w", err))
+		}
+		connection.Tracer = file
+		defer func() {
+			if err := file.Close(); err != nil {
+				printError(fmt.Errorf("--trace: %w", err))
+				status = max(status, commands.StatusFailed)
+			}
+		}()
+	}
 	session, err := zkconn.Open(connection)
 	if err != nil {
 		return fail(err)
@@ -117,6 +134,7 @@ func run() int {
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
 		StopAtError: opts.StopAtError, KeepGoing: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
+		TraceFile: opts.Trace, NoHints: opts.NoHints, NoBell: opts.NoBell, Sandbox: addr,
 	}
 	if cfg.Saver, cfg.Saved, err = saver(opts, log, interactive); err != nil {
 		return fail(err)
@@ -148,6 +166,25 @@ func run() int {
 		return sh.RunEditor(ctx, sh.Editor(os.Stdin, os.Stdout, os.Getenv))
 	}
 	return sh.RunLines(ctx, name, in)
+}
+
+// prepare calls opts.Prepare. A signal in interrupts, like the end of ctx,
+// cancels it. interrupts may be nil.
+func prepare(ctx context.Context, opts *app.Options, interrupts <-chan os.Signal) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() { // returns after a signal, or when ctx is cancelled
+		defer close(done)
+		select {
+		case sig := <-interrupts:
+			cancel(exit.SignalCause(sig))
+		case <-ctx.Done():
+		}
+	}()
+	err := opts.Prepare(ctx)
+	cancel(nil)
+	<-done
+	return err
 }
 
 // limitMemory sets a soft memory limit of 192 MiB. Near the limit, the garbage collector runs more
@@ -183,6 +220,9 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 	log.By = undo.OnCommandLine(tty.Session(), tty.Name(os.Stderr))
 	options := os.Args[1 : len(os.Args)-len(opts.Command)] // the server and credentials, which undo needs too
 	log.Again = append(append([]string{"zksh"}, options...), "undo")
+	for i, word := range log.Again {
+		log.Again[i] = zkconn.HidePassword(word)
+	}
 	return log
 }
 

@@ -121,51 +121,82 @@ var getACLCommand = &Command{
 // sent only after the reply to setAcl. Otherwise a server could check the next write against the
 // old ACL (PrepRequestProcessor, 3.8).
 var setACLCommand = &Command{
-	Name: "setAcl", Group: "Access", Effect: Writes | Destroys, Args: "[-s] [-v version] [-R] path acl [version]",
+	Name: "setAcl", Group: "Access", Effect: Writes | Destroys,
+	Args:    "[-s] [-v version] [-R] [-y] [-a entry] [-x entry] path [acl] [version]",
 	Summary: "write a znode's access control list",
 	Help: aclHelp +
 		" With a version, setAcl writes the ACL only if the version matches the znode's current aclVersion.\n\n" +
-		"With -R, setAcl changes the entire subtree, and changes each znode after its children.",
-	Examples: []string{"setAcl /app auth::cdrwa,world:anyone:r", "setAcl -R /app world:anyone:cdrwa"},
-	Params:   []Param{pathParam, {Name: "acl", Kind: ACL}, {Name: "version", Kind: Data, Optional: true}},
+		"With -a, setAcl adds an entry to the present ACL. If the ACL already has an entry with this scheme and id, the " +
+		"new permissions replace the old ones, as with setfacl -m. An entry auth::PERMS replaces the entries of all users " +
+		"that this session added with addauth digest. With -x, setAcl removes an entry: scheme:id removes it whatever its " +
+		"permissions are, scheme:id:perms only if it has exactly these, and digest:USER needs no hash. Both flags accept " +
+		"several entries, separated by commas. Together, they make one change: setAcl first removes, then adds. If the ACL " +
+		"has changed since setAcl read it, setAcl fails and writes nothing.\n\n" +
+		"With -R, setAcl changes the entire subtree, and changes each znode after its children.\n\n" +
+		"At the prompt, setAcl asks before it takes the permission to change the ACL away from your own session. With -y, " +
+		"it does not ask.",
+	Limits: []string{
+		"An ACL cannot be empty, so -x does not remove the last entry.",
+		"-R cannot be combined with -a or -x. To change a subtree, run: find PATH -- setAcl -a ENTRY {}.",
+		"If the new ACL has an entry of a scheme other than world, digest, ip, sasl and x509 with admin permission, setAcl does not ask. " +
+			"Before ZooKeeper 3.7, the same is true for ip, sasl and x509.",
+	},
+	Examples: []string{"setAcl /app auth::cdrwa,world:anyone:r", "setAcl -a ip:10.0.0.0/8:r /app", "setAcl -x world:anyone -a auth::cdrwa /app", "setAcl -R /app world:anyone:cdrwa"},
+	Params:   []Param{pathParam, {Name: "acl", Kind: ACL, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the aclVersion equals this `version`")
 		recurse := fs.BoolP("recursive", "R", false, "change the entire subtree")
+		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
+		edit := aclEditFlags(fs)
 		return func(ctx context.Context, env *Env, args []string) error {
 			v, err := versionArg(fs, args, 2, version)
 			if err != nil {
 				return err
 			}
-			acl, err := ParseACL(args[1])
-			if err != nil {
-				return Misuse("%s", err)
+			var acl, added []zk.ACL // added contains the entries that the line spells out
+			switch {
+			case edit.given() && *recurse:
+				return Misuse("-R cannot be combined with -a or -x; for a subtree, run: find PATH -- setAcl -a ENTRY {}")
+			case edit.given() && len(args) > 1:
+				return Misuse("unexpected word %q: with -a and -x, setAcl changes the ACL that the znode has", maskEntry(args[1]))
+			case edit.given():
+				added, acl, v, err = edit.read(ctx, env, args[0], v)
+			case len(args) < 2:
+				return Misuse("missing acl")
+			default:
+				if acl, err = ParseACL(args[1]); err != nil {
+					return Misuse("%s", err)
+				}
+				added = acl
 			}
-			if err := askLockOut(ctx, env, args[0], acl, v); err != nil {
+			if err == nil && !*sure {
+				err = askLockOut(ctx, env, args[0], acl, v)
+			}
+			if err != nil {
 				return err
 			}
-			if *recurse {
-				n := 0
-				loss := Loss{Command: "setAcl -R", Path: args[0], Of: LostACLs, Version: v}
-				err := env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
-					update, end := env.Screen.Progress("changed")
-					defer end()
-					n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
-					return err
-				})
-				if err == nil {
-					noteNoHash(env, acl)
-				}
-				return env.answer(err, done("setAcl", args[0], "changed", n))
-			}
 			var st *zk.Stat
+			n := 0
 			loss := Loss{Command: "setAcl", Path: args[0], Of: LostACL, Version: v}
+			if *recurse {
+				loss.Command, loss.Of = "setAcl -R", LostACLs
+			}
 			err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
-				st, err = zkconn.Do(ctx, env.Session, zkconn.SetACL(args[0], acl, version))
+				if !*recurse {
+					st, err = zkconn.Do(ctx, env.Session, zkconn.SetACL(args[0], acl, version))
+					return err
+				}
+				update, end := env.Screen.Progress("changed")
+				defer end()
+				n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
 				return err
 			})
 			if err == nil {
-				noteNoHash(env, acl)
+				noteNoHash(env, added)
+			}
+			if *recurse {
+				return env.answer(err, done("setAcl", args[0], "changed", n))
 			}
 			return env.answer(err, writeAnswer("setAcl", args[0], st, *stat))
 		}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 func TestParseACL(t *testing.T) {
@@ -98,4 +100,101 @@ func perms(p int32) string {
 		}
 	}
 	return s
+}
+
+// Entries are replaced by scheme and id, and removed by name. A name may omit the permissions, and
+// the hash of a digest.
+func TestACLEdit(t *testing.T) {
+	const hash = "digest:ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM="
+	for _, c := range []struct{ present, add, remove, want string }{
+		{"world:anyone:cdrwa", "ip:::1:r", "", "world:anyone:cdrwa,ip:::1:r"},
+		{"world:anyone:cdrwa,ip:::1:r", "world:anyone:r", "", "ip:::1:r,world:anyone:r"},
+		{"world:anyone:r", "ip:1.2.3.4:r,ip:1.2.3.4:w", "", "world:anyone:r,ip:1.2.3.4:w"},
+		{hash + ":r,world:anyone:r", "auth::rw", "", "world:anyone:r,auth::rw"},
+		{"digest:bob:x:r", "auth::rw", "", "digest:bob:x:r,auth::rw"},
+		{hash + ":r,ip:::1:r", "", hash, "ip:::1:r"},
+		{hash + ":rw,ip:::1:r", "", hash + ":wr", "ip:::1:r"},
+		{hash + ":r,ip:::1:r", "", "digest:ann", "ip:::1:r"},
+		{hash + ":r,ip:::1:r", "", "digest:ann:r", "ip:::1:r"},
+		{hash + ":r,ip:::1:r", "", "ip:::1", hash + ":r"},
+		{"world:anyone:r", "ip:::1:r", "world:anyone", "ip:::1:r"},
+		{"world:anyone:r,ip:::1:r,ip:::2:r", "", "ip:::1,ip:::2:r", "world:anyone:r"},
+		{"world:anyone:r", "", "world:anyone", "cannot be empty"},
+		{"world:anyone:r," + hash + ":r", "", "world:anyone:rw", `no entry "world:…"; its entries are world:anyone:r, digest:ann:…:r`},
+		{"world:anyone:r", "", "digest:ann", `no entry "digest:…"`},
+		{"ip:::1:r,world:anyone:r", "", "ip:::1,ip:::1", `no entry "ip:…"`},
+		{"world:anyone:r", "", "anyone", `no entry "anyone"`},
+		{"world:anyone:r", "", "", `no entry ""`},
+	} {
+		present, err := ParseACL(c.present)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var added []zk.ACL
+		if c.add != "" {
+			if added, err = ParseACL(c.add); err != nil {
+				t.Fatal(err)
+			}
+		}
+		remove := []string{c.remove}
+		if c.remove == "" && c.add != "" {
+			remove = nil
+		}
+		got, err := aclEdit{remove: &remove}.apply("/a", present, added, []string{strings.TrimPrefix(hash, "digest:")})
+		text, _ := FormatACL(got)
+		if err == nil && text != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %s, %v", c, text, err)
+		}
+	}
+	commas := []zk.ACL{{Scheme: "x509", ID: "CN=a,O=b", Perms: zk.PermRead}, {Scheme: "world", ID: "anyone", Perms: zk.PermRead}}
+	if got, err := (aclEdit{remove: &[]string{"x509:CN=a,O=b"}}).apply("/a", commas, nil, nil); err != nil || len(got) != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// An ACL admits a session unless no entry with admin permission can match its identities.
+func TestAdmits(t *testing.T) {
+	told := []zkconn.Identity{{Scheme: "ip", User: "10.0.0.1"}, {Scheme: "x509", User: "CN=ann"}}
+	for _, c := range []struct {
+		acl  string
+		ids  identities
+		want bool
+	}{
+		{"world:anyone:cdrw", identities{}, false},
+		{"world:anyone:a", identities{known: true}, true},
+		{"digest:ann:h:a", identities{digests: []string{"ann:h"}}, true},
+		{"digest:ann:h:cdrw", identities{digests: []string{"ann:h"}}, false},
+		{"digest:bob:h:a", identities{digests: []string{"ann:h"}}, false},
+		{"digest:bob:h:a", identities{digests: []string{"super:h"}}, true},
+		{"ip:10.9.9.9:a", identities{}, true},
+		{"ip:10.9.9.9:a", identities{told: told, known: true}, false},
+		{"ip:10.0.0.0/24:a", identities{told: told, known: true}, true},
+		{"x509:CN=bob:a,sasl:bob:a", identities{told: told, known: true}, false},
+		{"x509:CN=bob:a,x509:CN=ann:a", identities{told: told, known: true}, true},
+		{"x509:CN=bob:a", identities{told: []zkconn.Identity{{Scheme: "super"}}, known: true}, true},
+		{"sasl:bob:a", identities{told: []zkconn.Identity{{Scheme: "sasl", User: "super"}}, known: true}, true},
+		{"unknown:bob:a", identities{told: told, known: true}, true},
+	} {
+		acl, err := ParseACL(c.acl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.ids.admits(acl); got != c.want {
+			t.Errorf("%s, %v: %v", c.acl, c.ids, got)
+		}
+	}
+}
+
+func TestInNetwork(t *testing.T) {
+	for _, c := range []struct {
+		address, network string
+		want             bool
+	}{
+		{"10.0.0.1", "10.0.0.1", true}, {"10.0.0.1", "10.0.0.2", false}, {"10.1.2.3", "10.0.0.0/8", true}, {"11.1.2.3", "10.0.0.0/8", false},
+		{"0:0:0:0:0:0:0:1", "::1", true}, {"::1", "10.0.0.0/8", false}, {"unknown", "10.0.0.1", true}, {"10.0.0.1", "10.0.0", true},
+	} {
+		if got := inNetwork(c.address, c.network); got != c.want {
+			t.Errorf("inNetwork(%s, %s) = %v", c.address, c.network, got)
+		}
+	}
 }

@@ -2,8 +2,11 @@ package commands
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -34,6 +37,64 @@ var addauthCommand = &Command{
 		}
 		return env.answer(env.Session.AddAuth(ctx, args[0], auth), render.Answer{JSON: render.Facts{"done", "addauth"}})
 	}),
+}
+
+var digestCommand = &Command{
+	Name: "digest", Group: "Access", Effect: Offline, Args: "user",
+	Summary: "print the digest of a user and a password, for ACLs",
+	Help: "digest asks for the password twice, hides what you type, and prints user:hash. It needs no server. To grant " +
+		"that user access to a znode, use the result in an ACL: setAcl /app digest:USER:HASH:cdrwa.\n\n" +
+		"If standard input is not a terminal, digest reads the password from there: zksh digest ann < FILE. It ignores " +
+		"the line break at the end.",
+	Limits: []string{
+		"A script cannot contain digest, because its password must not be in the script. Run zksh digest instead.",
+		"The hash has no salt. Anybody who may read it, for example with getAcl, can try out passwords, so use a long random password.",
+	},
+	Examples: []string{"digest ann", "digest backup"},
+	// The kind Secret keeps a password that was typed behind the user out of error messages.
+	Params: []Param{{Name: "user", Kind: Secret}},
+	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
+		user := args[0]
+		if user == "" || strings.Contains(user, ":") {
+			return Misuse("the user must not be empty or contain a colon; digest asks for the password separately")
+		}
+		password, err := readPassword(ctx, env, user)
+		if err != nil {
+			return err
+		}
+		digest := zkconn.Digest(user + ":" + password)
+		return env.Screen.Print(render.Answer{Words: digest + "\n", Grid: oneColumn("digest", []string{digest}), JSON: render.Facts{"user", user, "digest", digest}})
+	}),
+}
+
+// readPassword asks the user twice for a new password. If standard input of a single command is
+// not a terminal, readPassword reads the password from there instead.
+func readPassword(ctx context.Context, env *Env, user string) (password string, err error) {
+	if env.Mode == ByHand || env.Mode == OneShot && env.Streams.In != nil && tty.Is(env.Streams.In) {
+		password, err = env.Screen.AskSecret(ctx, "password of "+user+" (not shown): ")
+		if err == nil && password != "" {
+			var again string
+			again, err = env.Screen.AskSecret(ctx, "the same password again: ")
+			if err == nil && again != password {
+				err = errors.New("the two passwords differ; run digest again")
+			}
+		}
+	} else if env.Stdin == nil {
+		err = Misuse("a script cannot contain the password; run digest as a single command: zksh digest USER < FILE")
+	} else {
+		var data []byte
+		data, err = LoadFile(ctx, env, "-")
+		password = strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case password == "":
+		return "", errors.New("the password is empty")
+	case strings.ContainsAny(password, "\r\n"):
+		return "", errors.New("the password has more than one line; standard input must contain only the password")
+	}
+	return password, nil
 }
 
 var whoamiCommand = &Command{

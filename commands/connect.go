@@ -16,7 +16,7 @@ var connectCommand = &Command{
 		"connect starts a new session on the same servers.\n\n" +
 		"connect closes the old session first. Its watches and credentials are not carried over. zksh's TLS options " +
 		"still apply, unless you connect to a cluster, which has its own TLS settings.\n\n" +
-		"Over TLS, connect prints the protocol, the cipher, the server's name and the expiry date of its certificate.",
+		"Over TLS, connect prints the protocol, the cipher, the server's name and the expiry date of its certificate. With Kerberos, it prints your principal, the server's, and the end of the ticket.",
 	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
 	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
@@ -26,7 +26,7 @@ var connectCommand = &Command{
 				return Misuse("%s", err)
 			}
 		}
-		if err := CleanUp(ctx, func(ctx context.Context) error { return env.Session.Connect(ctx, spec) }); err != nil {
+		if err := env.Session.Connect(ctx, spec); err != nil {
 			return err
 		}
 		for _, remark := range env.Session.Secure().Remarks {
@@ -35,15 +35,20 @@ var connectCommand = &Command{
 		if err := env.Session.Ready(ctx); err != nil {
 			return err
 		}
-		NoteTLS(env)
+		NoteConnection(env)
 		return env.Screen.Print(connectionAnswer(env.Session, "connect"))
 	}),
 }
 
-// NoteTLS prints the negotiated TLS parameters as a remark if the session's connection uses TLS.
-func NoteTLS(env *Env) {
-	if agreed := env.Session.Info().Agreed; agreed != nil {
-		env.Screen.Note(agreed.String())
+// NoteConnection prints remarks about the session's connection: the negotiated TLS parameters, if
+// it uses TLS, and the identity of the client, if it uses Kerberos.
+func NoteConnection(env *Env) {
+	info := env.Session.Info()
+	if info.Agreed != nil {
+		env.Screen.Note(info.Agreed.String())
+	}
+	if info.Identity != nil {
+		env.Screen.Note(info.Identity.String())
 	}
 }
 
@@ -65,6 +70,9 @@ func connectionAnswer(s *zkconn.Session, cmd string) render.Answer {
 	facts := render.Facts{"done", cmd, "server", s.Servers().Spec, "state", string(s.State())}
 	if agreed := s.Info().Agreed; agreed != nil {
 		facts = append(facts, "tls", agreed)
+	}
+	if id := s.Info().Identity; id != nil {
+		facts = append(facts, "kerberos", id)
 	}
 	return render.Answer{JSON: facts}
 }

@@ -1,8 +1,6 @@
 package commands
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestDeleteQuestion(t *testing.T) {
 	for want, got := range map[string]string{

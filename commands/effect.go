@@ -1,8 +1,6 @@
 package commands
 
-import (
-	"github.com/spf13/pflag"
-)
+import "github.com/spf13/pflag"
 
 // Effect is a set of flags that describe what a command line does. They determine which lines of a
 // script can be in flight together, whether the shell may run a line, and what undo saves.

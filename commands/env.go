@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -68,6 +69,11 @@ func (s Streams) Attach(cmd *exec.Cmd) {
 		cmd.Stderr = s.Err
 	}
 	cmd.WaitDelay = programGrace
+}
+
+// OnTerminal reports whether a user can read a question on s.Err and answer it on s.In.
+func (s Streams) OnTerminal() bool {
+	return s.In != nil && s.Err != nil && tty.Is(s.In) && tty.Is(s.Err)
 }
 
 // Mode is the way in which the shell gets its command lines.

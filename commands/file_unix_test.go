@@ -11,21 +11,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 func TestSaveFile(t *testing.T) {
 	dir := t.TempDir()
 	target, link, fresh := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "fresh")
-	if err := os.WriteFile(target, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(target, []byte("before"), 0o600))
+	zktest.Must(t, os.Symlink(target, link))
 	for _, name := range []string{link, fresh} {
-		if err := SaveFile(name, []byte("after")); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, SaveFile(name, []byte("after")))
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link was replaced: %v %v", info, err)
@@ -48,17 +44,13 @@ func TestSaveFile(t *testing.T) {
 
 func TestSaveFileIntoFIFO(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, syscall.Mkfifo(name, 0o600))
 	got := make(chan []byte)
 	go func() { // ends at the end of the file
 		b, _ := os.ReadFile(name)
 		got <- b
 	}()
-	if err := SaveFile(name, []byte("data")); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, SaveFile(name, []byte("data")))
 	if b := <-got; string(b) != "data" {
 		t.Errorf("read %q", b)
 	}

@@ -104,7 +104,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err 
 		return nil, false, pflag.ErrHelp
 	}
 	if strings.HasPrefix(w, "--") {
-		return nil, false, unknownFlag{w, nearestFlag(fs, w)}
+		return nil, false, newUnknownFlag(fs, w)
 	}
 	for j := 1; j < len(w); j++ { // short flags joined in one word, such as -se
 		f := fs.ShorthandLookup(w[j : j+1])
@@ -112,7 +112,7 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err 
 		case f == nil && w[j] == '=':
 			return nil, false, fmt.Errorf("flag %s takes no value", w[:j])
 		case f == nil:
-			return nil, false, unknownFlag{w, nearestFlag(fs, w)}
+			return nil, false, newUnknownFlag(fs, w)
 		case isSwitch(f):
 			out = append(out, "--"+f.Name)
 			continue
@@ -125,8 +125,14 @@ func canonical(fs *pflag.FlagSet, w string) (out []string, needsValue bool, err 
 }
 
 // unknownFlag is the error for a word that looks like a flag but is not a flag of the command.
+// word does not include a value after =, because the value may be secret, such as that of --proxy.
 // nearest is a flag with a similar name, or empty if there is none.
 type unknownFlag struct{ word, nearest string }
+
+func newUnknownFlag(fs *pflag.FlagSet, word string) unknownFlag {
+	name, _, _ := strings.Cut(word, "=")
+	return unknownFlag{name, nearestFlag(fs, word)}
+}
 
 func (e unknownFlag) Error() string {
 	s := "unknown flag " + e.word
@@ -159,3 +165,37 @@ func isSwitch(f *pflag.Flag) bool { return f.NoOptDefVal != "" }
 
 // DryRun is the name of the flag that makes a command only print the changes that it would make.
 const DryRun = "dry-run"
+
+// versionArg returns the znode version that a command line requires. The version is the positional
+// argument with the given index, as in ZooKeeper 3.4, or else the value of the flag -v.
+func versionArg(fs *pflag.FlagSet, args []string, index int, flag *int64) (int32, error) {
+	if index >= len(args) {
+		return int32(*flag), nil
+	}
+	if fs.Changed("version") {
+		return 0, Misuse("unexpected word %q: the version is already given with -v", args[index])
+	}
+	v, err := strconv.ParseInt(args[index], 10, 32)
+	if err != nil {
+		return 0, Misuse("unexpected word %q: a version must be a whole number; quote a value that contains spaces", args[index])
+	}
+	return int32(v), nil
+}
+
+// watchArg reports whether a command line asks for a watch. The line can do so with a flag or, as
+// in ZooKeeper 3.4, with the positional argument at the given index. For the positional argument,
+// watchArg prints a reminder to use the flag.
+func watchArg(env *Env, args []string, index int, flag bool, old, now string) (bool, error) {
+	if index >= len(args) {
+		return flag, nil
+	}
+	switch args[index] {
+	case "watch", "true", "1":
+		env.Screen.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
+		return true, nil
+	}
+	if strings.HasPrefix(args[index], ">") || strings.HasPrefix(args[index], "|") {
+		return false, Misuse("unexpected word %q after the path", args[index]) // the shell adds to the error why the word is unexpected
+	}
+	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[index])
+}

@@ -79,7 +79,7 @@ func TestReorderErrors(t *testing.T) {
 		"-sx":        "unknown flag -sx",
 		"--statt":    "unknown flag --statt; did you mean --stat?",
 		"--s":        "unknown flag --s; did you mean -s?",
-		"--xyzzy=5":  "unknown flag --xyzzy=5",
+		"--xyzzy=5":  "unknown flag --xyzzy",
 		"-s=1":       "flag -s takes no value",
 		"--stat=1":   "flag --stat takes no value",
 		"--force=":   "flag --force takes no value",
@@ -91,7 +91,7 @@ func TestReorderErrors(t *testing.T) {
 		"/a -h":      pflag.ErrHelp.Error(),
 		"-t 5 -s -h": pflag.ErrHelp.Error(),
 		"-sh":        "unknown flag -sh",
-		"--=x":       "unknown flag --=x",
+		"--=x":       "unknown flag --",
 	} {
 		if got, err := Reorder(sampleSet(), words(line), false); err == nil || err.Error() != want {
 			t.Errorf("%s: %q, %v; want %s", line, got, err, want)

@@ -13,6 +13,7 @@ const (
 	flagWords = "words"
 	flagFile  = "file"
 	flagLine  = "line"
+	flagACL   = "acl"
 )
 
 // FlagWords declares which words the flag with this name accepts, so that they can be completed.
@@ -25,6 +26,7 @@ func FlagWords(fs *pflag.FlagSet, name string, words ...string) {
 var (
 	fileFlag = map[string][]string{flagFile: nil}
 	lineFlag = map[string][]string{flagLine: nil}
+	aclFlag  = map[string][]string{flagACL: nil}
 )
 
 // FlagFile declares that the value of the named flag is a file on this machine, so that it can be
@@ -51,6 +53,9 @@ func FlagParam(f *pflag.Flag) Param {
 	}
 	if _, is := f.Annotations[flagLine]; is {
 		return Param{Kind: WholeLine}
+	}
+	if _, is := f.Annotations[flagACL]; is {
+		return Param{Kind: ACL}
 	}
 	return Param{Kind: Data}
 }

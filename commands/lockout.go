@@ -6,29 +6,86 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// lockedOut reports whether an ACL certainly prevents a session from changing that ACL again.
-// digests are the session's digest identities. If the ACL has entries with other schemes, only the
-// server knows whether they match, so lockedOut returns false.
-func lockedOut(acl []zk.ACL, digests []string) bool {
-	super := slices.ContainsFunc(digests, func(id string) bool { return strings.HasPrefix(id, "super:") })
-	return !super && !slices.ContainsFunc(acl, func(e zk.ACL) bool {
-		return e.Perms&zk.PermAdmin != 0 && (e.Scheme != "digest" || slices.Contains(digests, e.ID))
-	})
+// identities are the identities of a session that zksh knows.
+type identities struct {
+	digests []string          // ACL ids of the digest credentials
+	told    []zkconn.Identity // answer of whoami
+	known   bool              // whether the server has answered whoami
 }
+
+// admits reports whether an ACL may permit the session to change that ACL. It returns false only if
+// the ACL certainly does not permit it.
+func (ids identities) admits(acl []zk.ACL) bool {
+	super := slices.ContainsFunc(ids.digests, func(id string) bool { return strings.HasPrefix(id, "super:") }) ||
+		slices.ContainsFunc(ids.told, func(i zkconn.Identity) bool { return i.Scheme == "super" || i.Scheme == "sasl" && i.User == "super" })
+	return super || slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.Perms&zk.PermAdmin != 0 && ids.mayMatch(e) })
+}
+
+// mayMatch reports whether an ACL entry may match one of the identities.
+func (ids identities) mayMatch(e zk.ACL) bool {
+	switch e.Scheme {
+	case "digest":
+		return slices.Contains(ids.digests, e.ID)
+	case "ip", "sasl", "x509":
+		return !ids.known || slices.ContainsFunc(ids.told, func(i zkconn.Identity) bool {
+			return i.Scheme == e.Scheme && (i.User == e.ID || e.Scheme == "ip" && inNetwork(i.User, e.ID))
+		})
+	}
+	return true // everybody, the session itself, or a scheme that only the server can evaluate
+}
+
+// inNetwork reports whether an address may belong to a network, which is an address with or without
+// the number of its leading bits. It returns true if it cannot parse one of them.
+func inNetwork(address, network string) bool {
+	addr, err := netip.ParseAddr(address)
+	if err != nil {
+		return true
+	}
+	if single, err := netip.ParseAddr(network); err == nil {
+		return single == addr
+	}
+	prefix, err := netip.ParsePrefix(network)
+	return err != nil || prefix.Contains(addr)
+}
+
+// identify asks the server for the identities of the session, in a session of its own: servers
+// before 3.7 close the connection on which they are asked.
+func identify(ctx context.Context, env *Env) (ids identities) {
+	ids.digests = env.Session.Digests()
+	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
+	defer cancel()
+	own, err := env.Session.Second()
+	if err != nil {
+		return ids
+	}
+	ids.told, err = zkconn.Do(ctx, own, zkconn.WhoAmI())
+	ids.known = err == nil
+	_ = CleanUp(ctx, own.Close) // the session expires even if it cannot be closed
+	return ids
+}
+
+// identifyTimeout is the time limit of identify. Without the answer, setAcl asks less often.
+const identifyTimeout = 3 * time.Second
 
 // askLockOut asks the user for confirmation before a command writes an ACL that the user could not
 // change again. It does not ask if the server would reject the write anyway.
 func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, version int32) error {
-	digests := env.Session.Digests()
-	if env.Mode != ByHand || !lockedOut(acl, digests) {
+	certain := identities{digests: env.Session.Digests(), known: true}
+	if env.Mode != ByHand || certain.admits(acl) {
+		return nil
+	}
+	ids := identify(ctx, env)
+	if ids.admits(acl) {
 		return nil
 	}
 	access, err := zkconn.Do(ctx, env.Session, zkconn.GetACL(path))
@@ -39,7 +96,7 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 		return nil
 	case err != nil:
 		return err
-	case version != -1 && access.Stat.Aversion != version, lockedOut(access.ACL, digests):
+	case version != -1 && access.Stat.Aversion != version, !ids.admits(access.ACL):
 		return nil
 	}
 	return env.AskToContinue(ctx, fmt.Sprintf("with this ACL, you will not be able to change the ACL of %s again, and undo cannot restore it", path))

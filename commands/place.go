@@ -1,8 +1,6 @@
 package commands
 
-import (
-	"strings"
-)
+import "strings"
 
 // Place is a parsed argument of the kind PlaceWord. It names a path in the shell's ensemble (only
 // Path is set), a path in another ensemble (Spec and Path), or the subtree at Path in a file (File

@@ -1,8 +1,6 @@
 package commands
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestQuotaForms(t *testing.T) {
 	for in, want := range map[string]string{

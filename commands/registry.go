@@ -157,7 +157,7 @@ func distance(a, b string) int {
 func All() []*Command {
 	return []*Command{
 		lsCommand, ls2Command, getCommand, statCommand, existsCommand, createCommand, setCommand, editCommand, deleteCommand,
-		treeCommand, findCommand, duCommand, deleteallCommand, rmrCommand, getAllChildrenNumberCommand, getACLCommand, setACLCommand, addauthCommand,
+		treeCommand, findCommand, duCommand, deleteallCommand, rmrCommand, getAllChildrenNumberCommand, getACLCommand, setACLCommand, addauthCommand, digestCommand,
 		setquotaCommand, listquotaCommand, delquotaCommand, addWatchCommand, removewatchesCommand, waitCommand, watchCommand, getEphemeralsCommand,
 		connectCommand, closeCommand, syncCommand, whoamiCommand, versionCommand, configCommand, reconfigCommand,
 	}

@@ -1,8 +1,6 @@
 package commands
 
-import (
-	"context"
-)
+import "context"
 
 // Saver saves the data that commands are about to overwrite or delete, so that undo or import can
 // restore it.

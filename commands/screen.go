@@ -2,6 +2,9 @@ package commands
 
 import (
 	"context"
+	"io"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/render"
 )
@@ -24,12 +27,21 @@ type Screen interface {
 	// Lend lets a program use the terminal while do runs. Ctrl-C reaches the program during that
 	// time, and events are printed only after do returns.
 	Lend(do func() error) error
+	// ShowKeys makes the terminal echo typed keys, for a program that the command runs, until
+	// hideAgain is called. Unlike Lend, it changes neither events nor Ctrl-C.
+	ShowKeys() (hideAgain func())
 	// Progress begins to show the progress of a long operation, if there is a terminal and the
 	// shell is not quiet. The operation calls update as it proceeds; end removes the progress
 	// from the screen.
 	Progress(verb string) (update func(done, total int), end func())
 	// Region returns a new Region of the terminal, whose contents are redrawn in place.
 	Region(on Stream) Region
+	// Tee also writes everything that appears on the screen to w, until end is called. w must
+	// not call methods of the Screen.
+	Tee(w io.Writer) (end func())
+	// Bell rings the bell of the terminal, if standard error is one and the user has not turned
+	// the bell off.
+	Bell()
 }
 
 // Region is a group of lines on the terminal that are redrawn in place. Other output appears above
@@ -41,6 +53,8 @@ type Region interface {
 	// Draw replaces the lines that the previous Draw printed. It escapes control characters and
 	// cuts lines that are wider than the terminal.
 	Draw(lines ...string) error
+	// Paint is like Draw, for lines with colors.
+	Paint(lines ...render.Line) error
 	// Close ends the region. If keep is true, the lines stay on the screen.
 	Close(keep bool) error
 }
@@ -53,3 +67,26 @@ const (
 	Answers Stream = iota // standard output
 	Remarks               // standard error
 )
+
+// done returns the result of a command for which zkCli prints nothing. Its text form is empty. Its
+// JSON form contains the command's name, the path, and the additional keys and values in more.
+func done(name, path string, more ...any) render.Answer {
+	return render.Answer{JSON: append(render.Facts{"done", name, "path", path}, more...)}
+}
+
+// statIfWanted returns a znode's stat in printable form if wanted is true, or nil otherwise.
+func statIfWanted(wanted bool, st *zk.Stat) *render.Stat {
+	if !wanted {
+		return nil
+	}
+	return (*render.Stat)(st)
+}
+
+// oneColumn returns a table with one column and one row for each item.
+func oneColumn(header string, items []string) render.Grid {
+	g := render.Grid{Header: []string{header}}
+	for _, i := range items {
+		g.Rows = append(g.Rows, []string{i})
+	}
+	return g
+}

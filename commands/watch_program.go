@@ -22,7 +22,12 @@ func (f *follower) start(ctx context.Context, c *nodeChange, data []byte) {
 	ran := make(chan error, 1)
 	f.exited = ran
 	// This goroutine ends when the command exits. The method step waits for that.
-	go func() { ran <- f.exitError(ctx, cmd, tty.RunJob(cmd)) }()
+	go func() {
+		hideKeys := f.env.Screen.ShowKeys()
+		err := tty.RunJob(cmd)
+		hideKeys()
+		ran <- f.exitError(ctx, cmd, err)
+	}()
 }
 
 // exitError returns the error with which watch ends after the user's command has exited, or nil if

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -13,11 +14,12 @@ import (
 )
 
 const (
-	maxBytes = 4 << 20  // size of the file, in bytes, above which it is trimmed
+	maxBytes = 16 << 20 // size of the file, in bytes, above which it is trimmed
 	maxLine  = 64 << 10 // maximum length of a saved line, in bytes; a longer one is probably pasted
 )
 
-// A File is a history file with one command line per line, oldest first. Several shells can share a
+// A File is a history file with one command line per line, oldest first. See entryText for the
+// format. Several shells can share a
 // file, so each access takes an advisory lock on it. Another shell may trim the file by replacing
 // it, so each access also checks that the open file is still the one at the path.
 type File struct {
@@ -45,19 +47,22 @@ func Open(path string, maxLines int) (*File, error) {
 }
 
 // Append adds a line to the file. It skips a line that is empty, begins with a space, contains
-// credentials, is longer than 64 KiB, or is the same as the last line of the file.
-func (h *File) Append(line string) error {
-	if strings.ContainsAny(line, "\r\n") {
+// credentials, is longer than 64 KiB, or repeats the last line of the file in the same place and
+// with the same exit status.
+func (h *File) Append(e Entry) error {
+	if strings.ContainsAny(e.Line, "\r\n") {
 		return errors.New("history: cannot save a line that contains a line break")
 	}
-	if line == "" || len(line) > maxLine || isPrivate(line) {
+	if e.Line == "" || len(e.Line) > maxLine || isPrivate(e.Line) {
 		return nil
 	}
 	return h.locked(func() error {
-		if line == h.last {
+		text := entryText(e)
+		last, written := parseEntry(h.last), parseEntry(text)
+		if last.Time = written.Time; last == written {
 			return nil
 		}
-		if err := h.write(line + "\n"); err != nil {
+		if err := h.write(text + "\n"); err != nil {
 			return err
 		}
 		if h.lines <= 2*h.maxLines && h.bytesRead <= maxBytes {
@@ -73,18 +78,51 @@ func (h *File) Append(line string) error {
 	})
 }
 
-// Lines returns the newest lines, oldest first. It returns at most the number of lines that was
+// Entries returns the newest lines, oldest first. It returns at most the number of lines that was
 // passed to Open.
-func (h *File) Lines() ([]string, error) {
-	var lines []string
+func (h *File) Entries() ([]Entry, error) {
+	var entries []Entry
 	err := h.locked(func() error {
 		kept, err := h.newest()
+		entries = make([]Entry, 0, bytes.Count(kept, []byte("\n"))+1)
 		for line := range strings.Lines(string(kept)) {
-			lines = append(lines, strings.TrimSuffix(line, "\n"))
+			entries = append(entries, parseEntry(strings.TrimSuffix(line, "\n")))
 		}
 		return err
 	})
-	return lines, err
+	return entries, err
+}
+
+// entryText returns the text of an entry in the file: #, the time, the exit status and the place,
+// separated by spaces, then a tab and the line. Older versions of zksh stored only the line. No
+// such line begins with #, because zksh does not store comments.
+func entryText(e Entry) string {
+	place := strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return '?'
+		}
+		return r
+	}, e.Place)
+	if hasSecret(place) {
+		place = ""
+	}
+	return fmt.Sprintf("#%d %d %s\t%s", e.Time, e.Status, place, e.Line)
+}
+
+// parseEntry parses a line of the file. If the line does not have the form of entryText, it
+// contains only the command line.
+func parseEntry(text string) Entry {
+	if rest, ok := strings.CutPrefix(text, "#"); ok {
+		head, line, tab := strings.Cut(rest, "\t")
+		when, head, _ := strings.Cut(head, " ")
+		status, place, space := strings.Cut(head, " ")
+		t, timeErr := strconv.ParseInt(when, 10, 64)
+		n, statusErr := strconv.Atoi(status)
+		if tab && space && timeErr == nil && statusErr == nil {
+			return Entry{Line: line, Place: place, Time: t, Status: n}
+		}
+	}
+	return Entry{Line: text, Status: UnknownStatus}
 }
 
 // Close closes the file. Later calls fail with os.ErrClosed.

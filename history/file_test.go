@@ -23,18 +23,27 @@ func mustOpen(t *testing.T, path string, max int) *File {
 func mustAppend(t *testing.T, f *File, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
-		if err := f.Append(line); err != nil {
+		if err := f.Append(Entry{Line: line}); err != nil {
 			t.Fatalf("Append(%q): %v", line, err)
 		}
 	}
 }
 
-// checkLines checks the lines that f.Lines returns.
+// checkLines checks the lines that f.Entries returns.
 func checkLines(t *testing.T, f *File, want ...string) {
 	t.Helper()
-	if got, err := f.Lines(); err != nil || !slices.Equal(got, want) {
+	if got, err := linesOf(f); err != nil || !slices.Equal(got, want) {
 		t.Fatalf("%d lines %.200q, %v; want %d lines %.200q", len(got), got, err, len(want), want)
 	}
+}
+
+// linesOf returns the text of the entries of f.
+func linesOf(f *File) (lines []string, err error) {
+	entries, err := f.Entries()
+	for _, e := range entries {
+		lines = append(lines, e.Line)
+	}
+	return lines, err
 }
 
 func content(t *testing.T, path string) string {
@@ -53,7 +62,7 @@ func TestFileKeepsLines(t *testing.T) {
 	mustAppend(t, f, "ls /", "ls /", "", " ls /private", "addauth digest u:p", "ls /", "get /é\xff", "ls /", strings.Repeat("x", maxLine+1))
 	checkLines(t, f, "ls /", "get /é\xff", "ls /")
 	for _, line := range []string{"a\nb", "a\r", "addauth digest u:p\n"} {
-		if err := f.Append(line); err == nil || strings.Contains(err.Error(), "u:p") {
+		if err := f.Append(Entry{Line: line}); err == nil || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("Append(%q) = %v", line, err)
 		}
 	}
@@ -69,11 +78,11 @@ func TestFileKeepsLines(t *testing.T) {
 	if err := errors.Join(f.Close(), f.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := f.Append("ls /"); !errors.Is(err, os.ErrClosed) {
+	if err := f.Append(Entry{Line: "ls /"}); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Append after Close: %v", err)
 	}
-	if _, err := f.Lines(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("Lines after Close: %v", err)
+	if _, err := f.Entries(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Entries after Close: %v", err)
 	}
 }
 
@@ -107,7 +116,7 @@ func TestFileOfLongLinesIsTrimmed(t *testing.T) {
 			t.Fatalf("%v, %v", info, err)
 		}
 	}
-	got, err := f.Lines()
+	got, err := linesOf(f)
 	if err != nil || len(got) < maxBytes/2/maxLine || !slices.Equal(got, all[len(all)-len(got):]) {
 		t.Fatalf("%d lines, %v", len(got), err)
 	}
@@ -133,5 +142,45 @@ func TestForeignFile(t *testing.T) {
 		if n := len(content(t, path)); n > maxBytes {
 			t.Errorf("%d bytes in the file", n)
 		}
+	}
+}
+
+// Old files contain only lines. New entries follow them in the same file, and all are read.
+func TestEntries(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	old := "get /a\n#not an entry\n#1 2 \n#x 0 p\tl\n# 1\t2\n"
+	if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := mustOpen(t, path, 100)
+	added := []Entry{
+		{"get /a", "@prod", 1764153000, 0},
+		{"get /a", "zk1:2181,zk2:2181/app one", 1764153001, 1},
+		{"set /a 'x\ty'", "", 1764153002, UnknownStatus},
+		{"ls /", "odd\tpl\nace", 1764153003, 0},
+		{"ls /b", "digest:super:secret@host:2181", 1764153004, 64},
+	}
+	for _, e := range added {
+		if err := f.Append(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := added[4]
+	again.Time++
+	if err := f.Append(again); err != nil { // only the time differs from that of the last entry
+		t.Fatal(err)
+	}
+	added[3].Place, added[4].Place = "odd?pl?ace", ""
+	var want []Entry
+	for line := range strings.Lines(old) {
+		want = append(want, Entry{Line: strings.TrimSuffix(line, "\n"), Status: UnknownStatus})
+	}
+	want = append(want, added...)
+	got, err := mustOpen(t, path, 100).Entries()
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if text := content(t, path); !strings.HasPrefix(text, old+"#1764153000 0 @prod\tget /a\n") || strings.Contains(text, "secret") {
+		t.Errorf("the file is %q", text)
 	}
 }

@@ -66,7 +66,7 @@ func retryLock(do func() error) error {
 func allLines(t *testing.T, f *File) (lines []string) {
 	t.Helper()
 	err := retryLock(func() (err error) {
-		lines, err = f.Lines()
+		lines, err = linesOf(f)
 		return err
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func appendChild(path, id, keep string) error {
 			}
 			defer f.Close()
 		}
-		if err := retryLock(func() error { return f.Append(childLine(id, n)) }); err != nil {
+		if err := retryLock(func() error { return f.Append(Entry{Line: childLine(id, n), Place: id}) }); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func TestManyShellsAppend(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			lines, err := mustOpen(t, path, keep).Lines()
+			lines, err := linesOf(mustOpen(t, path, keep))
 			if err != nil || len(lines) != keep {
 				t.Fatalf("%d lines, %v; want %d", len(lines), err, keep)
 			}
@@ -180,19 +180,19 @@ func fullChild(path string) error {
 		return err
 	}
 	room := limit
-	limit.Cur = 25
+	limit.Cur = 40
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
 	for n := range 5 {
-		if err := f.Append(fmt.Sprintf("get /node%d", n)); (err != nil) != (n >= 2) {
+		if err := f.Append(Entry{Line: fmt.Sprintf("get /node%d", n)}); (err != nil) != (n >= 2) {
 			return fmt.Errorf("line %d: %v", n, err)
 		}
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &room); err != nil {
 		return err
 	}
-	return f.Append("ls /")
+	return f.Append(Entry{Line: "ls /"})
 }
 
 func TestFullDisk(t *testing.T) {
@@ -200,7 +200,7 @@ func TestFullDisk(t *testing.T) {
 	if err := childCommand("full", path).Run(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := content(t, path), "get /node0\nget /node1\nls /\n"; got != want {
+	if got, want := content(t, path), "#0 0 \tget /node0\n#0 0 \tget /node1\n#0 0 \tls /\n"; got != want {
 		t.Errorf("the file holds %q; want %q", got, want)
 	}
 }
@@ -283,7 +283,7 @@ func TestLockWaitsOnlySoLong(t *testing.T) {
 	if err := userfile.LockSoon(g.f); err != nil {
 		t.Fatal(err)
 	}
-	err := f.Append("ls /")
+	err := f.Append(Entry{Line: "ls /"})
 	if err == nil || !strings.Contains(err.Error(), "another process has held it") {
 		t.Errorf("Append: %v", err)
 	}
@@ -314,10 +314,10 @@ func TestFileIsReplacedUnderneath(t *testing.T) {
 	if err := os.Symlink(path+"2", path); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Append("two"); err == nil || !strings.Contains(err.Error(), "is a symbolic link") {
+	if err := f.Append(Entry{Line: "two"}); err == nil || !strings.Contains(err.Error(), "is a symbolic link") {
 		t.Errorf("Append through a symbolic link: %v", err)
 	}
-	if got := content(t, path+"2"); got != "one\n" {
+	if got := content(t, path+"2"); got != "#0 0 \tone\n" {
 		t.Errorf("the file behind the link holds %q", got)
 	}
 }

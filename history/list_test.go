@@ -12,7 +12,7 @@ func TestList(t *testing.T) {
 		t.Error("a new list is not empty")
 	}
 	for i, line := range []string{"ls /", " addauth digest u:p", "redo 0"} {
-		if n := l.Add(line); n != i {
+		if n := l.Add(Entry{Line: line}); n != i {
 			t.Errorf("line %d has number %d", i, n)
 		}
 	}
@@ -20,8 +20,8 @@ func TestList(t *testing.T) {
 		t.Error("Replace is wrong about which lines there are")
 	}
 	for i, want := range []string{"ls /", " addauth digest u:p", "ls /"} {
-		if got, ok := l.Get(i); !ok || got != want {
-			t.Errorf("line %d is %q, %v; want %q", i, got, ok, want)
+		if got, ok := l.Get(i); !ok || got.Line != want {
+			t.Errorf("line %d is %q, %v; want %q", i, got.Line, ok, want)
 		}
 	}
 	for _, i := range []int{-1, 3} {
@@ -29,8 +29,11 @@ func TestList(t *testing.T) {
 			t.Errorf("there is a line %d", i)
 		}
 	}
-	all := []Entry{{0, "ls /"}, {1, " addauth digest u:p"}, {2, "ls /"}}
-	for n, want := range map[int][]Entry{-1: nil, 0: nil, 1: all[2:], 2: all[1:], 3: all, 11: all} {
+	if e := l.Finish(2, 1); e != (Entry{Line: "ls /", Status: 1}) || l.Finish(3, 1) != (Entry{}) {
+		t.Errorf("finished %+v", e)
+	}
+	all := []Numbered{{0, Entry{Line: "ls /"}}, {1, Entry{Line: " addauth digest u:p"}}, {2, Entry{Line: "ls /", Status: 1}}}
+	for n, want := range map[int][]Numbered{-1: nil, 0: nil, 1: all[2:], 2: all[1:], 3: all, 11: all} {
 		if got := l.Last(n); !reflect.DeepEqual(got, want) {
 			t.Errorf("Last(%d) = %v; want %v", n, got, want)
 		}
@@ -44,7 +47,7 @@ func TestList(t *testing.T) {
 func TestListIsBounded(t *testing.T) {
 	var many List
 	for i := range maxListLines + 5 {
-		if n := many.Add("x"); n != i {
+		if n := many.Add(Entry{Line: "x"}); n != i {
 			t.Fatalf("line %d got number %d", i, n)
 		}
 	}
@@ -64,13 +67,13 @@ func TestListIsBounded(t *testing.T) {
 	var big List
 	huge := strings.Repeat("x", maxListBytes/2)
 	for range 5 {
-		big.Add(huge)
+		big.Add(Entry{Line: huge})
 	}
 	if big.bytes > maxListBytes || big.Len() != 5 {
 		t.Errorf("%d bytes are kept of %d lines", big.bytes, big.Len())
 	}
-	big.Add(strings.Repeat("y", 2*maxListBytes))
-	if line, ok := big.Get(5); !ok || len(line) != 2*maxListBytes {
+	big.Add(Entry{Line: strings.Repeat("y", 2*maxListBytes)})
+	if line, ok := big.Get(5); !ok || len(line.Line) != 2*maxListBytes {
 		t.Error("the newest line must be kept, whatever its length")
 	}
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -9,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// addauthPattern and credentialPattern must not miss a password, even at the price of matching
-// harmless lines. They match anywhere in a line, ignore case, and allow for quotes, so that they
-// find passwords in mistyped or pasted lines. They are compiled at their first use, so that zksh
-// starts faster.
+// addauthPattern, credentialPattern, digestPattern and proxyPattern must not miss a password, even at
+// the price of matching harmless lines. They match anywhere in a line, ignore case, and allow for
+// quotes, so that they find passwords in mistyped or pasted lines. They are compiled at their first
+// use, so that zksh starts faster.
 var (
 	// addauthPattern matches the command addauth, and also the scheme after it if the scheme is
 	// digest. Any other word after addauth may be the password itself.
@@ -22,6 +23,14 @@ var (
 	// such as digest:user:hash:perms, or the word digest in "digest user:password". After the
 	// latter two, the text is a credential only if it contains a colon.
 	credentialPattern = lazyPattern(`(?i)(super:)|(?:digest|auth):|(?:^|[\s"'])digest[\s"']+`)
+
+	// digestPattern matches the command digest with its user. A word behind the user may be the
+	// password, which the command reads separately.
+	digestPattern = lazyPattern(`(?i)(?:^|[\s"'])digest["']*\s+[^\s|>]\S*\s+`)
+
+	// proxyPattern matches the option --proxy and the URL of a SOCKS5 proxy, up to the @ that ends the
+	// user and the password. The group is the text before them.
+	proxyPattern = lazyPattern(`(?is)(socks5h?:/*|-proxy["']*[=\s"']+)[^@]*@`)
 
 	// escapePattern matches an escape sequence in a word of the form $'…'. An escape sequence could
 	// hide a credential.
@@ -35,8 +44,8 @@ func lazyPattern(p string) func() *regexp.Regexp {
 
 const mask = "***" // shown in place of credentials
 
-// hasSecret reports whether a line may contain credentials: an argument of addauth, or an ACL entry
-// with a password or its hash. If in doubt, it returns true.
+// hasSecret reports whether a line may contain credentials: an argument of addauth, an ACL entry
+// with a password or its hash, or the URL of a proxy with a password. If in doubt, it returns true.
 func hasSecret(line string) bool {
 	return secretAt(line) >= 0 || strings.Contains(line, "$'") && secretAt(unescape(line)) >= 0
 }
@@ -59,7 +68,7 @@ func Redacted(line string) string {
 func secretAt(line string) int {
 	// Avoid the regular expressions if possible: they are slow on a line of several megabytes.
 	lower := strings.ToLower(line)
-	if !strings.Contains(lower, "auth") && !strings.Contains(lower, "digest") && !strings.Contains(lower, "super:") {
+	if !slices.ContainsFunc([]string{"auth", "digest", "super:", "socks5", "-proxy"}, func(s string) bool { return strings.Contains(lower, s) }) {
 		return -1
 	}
 	at := len(line)
@@ -70,6 +79,12 @@ func secretAt(line string) int {
 	m := credentialPattern().FindStringSubmatchIndex(line)
 	if m != nil && (m[2] >= 0 || strings.Contains(line[m[1]:], ":")) {
 		at = min(at, m[1])
+	}
+	if m := digestPattern().FindStringIndex(line); m != nil && !strings.HasPrefix(line[m[1]:], "|") && !strings.HasPrefix(line[m[1]:], ">") {
+		at = min(at, m[1])
+	}
+	if m := proxyPattern().FindStringSubmatchIndex(line); m != nil {
+		at = min(at, m[3])
 	}
 	if at == len(line) {
 		return -1

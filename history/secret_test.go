@@ -32,6 +32,10 @@ func TestRedacted(t *testing.T) {
 		`$'\x61ddauth' x hunter2`:              mask,
 		`addauth digest $'u:p\'q'`:             `addauth digest ***`,
 		`setAcl /a digest:u:h:r addauth x u:p`: `setAcl /a digest:***`,
+		// digest with a password that belongs to its question.
+		`digest ann hunter2`:        `digest ann ***`,
+		` "digest" 'ann' hunter2 |`: ` "digest" 'ann' ***`,
+		`time digest -- ann pw`:     `time digest -- ***`,
 		// ACL entries.
 		`create /a d digest:u:h:cdrwa`:              `create /a d digest:***`,
 		`create -e /a "" "digest:u v:h:cdrwa"`:      `create -e /a "" "digest:***`,
@@ -44,6 +48,13 @@ func TestRedacted(t *testing.T) {
 		`setAcl /a $'d\151gest:u:h:r'`:              mask,
 		`setAcl /a $'\u0064\U00000069gest:u:h:r'`:   mask,
 		`setAcl /a $'\\\x64igest:u:h:r'`:            mask,
+		// URLs of proxies.
+		`ls / --proxy=socks5://u:p@h:1`: `ls / --proxy=***`,
+		`ls / -proxy SOCKS5H://u:p q@h`: `ls / -proxy ***`,
+		`ls / --proxy "http://u:p@h"`:   `ls / --proxy "***`,
+		`--proxy 'u:p@h' ls /`:          `--proxy '***`,
+		`connect socks5:u:p@h`:          `connect socks5:***`,
+		`connect $'s\x6fcks5://u:p@h'`:  mask,
 	} {
 		if !hasSecret(line) || !isPrivate(line) {
 			t.Errorf("%s is not a secret", line)
@@ -58,7 +69,9 @@ func TestNotSecret(t *testing.T) {
 	for _, line := range []string{
 		"", "ls /", "ls /digest", "set /digest a:b", "set /auth http://h/", "help addauth", "addauth",
 		"setAcl /a world:anyone:cdrwa", "setAcl /a ip:10.0.0.1:r,sasl:bob:r", "get /a auth:",
+		"ls / --proxy=socks5://h:1", "ls /socks5 -w", "set /mail -proxyuser@h", "set /a a@socks5",
 		`set /a {"author":"me","digests":"a:b"}`, `set /a $'\x00\n\q'`, `set /a a\digest`, "connect h:2181/supervisor",
+		"digest ann", "digest ann ", "help digest", "digest ann | cat", "digest ann > file", "help digest | less",
 	} {
 		if hasSecret(line) || isPrivate(line) {
 			t.Errorf("%s is a secret", line)
@@ -103,7 +116,7 @@ func TestNoPasswordOnDisk(t *testing.T) {
 		// A line without a password is saved, which shows that the file is in use.
 		plain := "get /" + rapid.StringMatching(`[a-z]{8}`).Draw(t, "node")
 		for _, line := range []string{line, plain} {
-			if err := f.Append(line); err != nil {
+			if err := f.Append(Entry{Line: line}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -38,9 +38,7 @@ func (b *fixture) newUser() *user {
 func (p *user) lock(kind int, name string) {
 	p.t.Helper()
 	f := &lockFlags{family: string(lockKinds[kind].family), background: true}
-	if err := p.table.lockAndRun(zktest.Within(p.t), &p.Env, lockKinds[kind], f, p.fix.root+name, nil); err != nil {
-		p.t.Fatal(err)
-	}
+	zktest.Must(p.t, p.table.lockAndRun(zktest.Within(p.t), &p.Env, lockKinds[kind], f, p.fix.root+name, nil))
 }
 
 // expectDeadlock waits until the shell has reported a deadlock, exactly once: that it "waits"

@@ -59,9 +59,7 @@ func TestNoDeadlockInTraffic(t *testing.T) {
 		for n := 0; n < trafficSearches || time.Since(start) < *trafficTime; n++ {
 			before := acquired.Load()
 			d, err := queue.FindDeadlocks(zktest.Within(t), ensemble{b.Session}, b.root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			for _, f := range d.Findings {
 				t.Errorf("search %d: %s: %s %+v", n, f.Kind, f.Problem, f.Chain)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"time"
@@ -108,6 +109,16 @@ func (e ensemble) Hosts() []string {
 		hosts[0], hosts[i] = hosts[i], hosts[0]
 	}
 	return hosts
+}
+
+// Dial implements cluster.Ensemble.
+func (e ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return e.s.Ensemble().Dial(ctx, network, addr)
+}
+
+// LookupHost implements cluster.Ensemble.
+func (e ensemble) LookupHost(ctx context.Context, host string) ([]string, error) {
+	return e.s.Ensemble().LookupHost(ctx, host)
 }
 
 // ServerPath implements queue.TreeEnsemble.

@@ -114,7 +114,7 @@ func invalidLineError(p fencedLock) error {
 // would have seen them in the same ensemble. Without this proof, sameEnsemble returns an error.
 func (f *fence) sameEnsemble(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock, noMarks error) (bool, error) {
 	ours, hosts := epoch.Servers().Hosts, locks[0].hosts
-	if zkconn.Overlap(ours, hosts) || zkconn.Overlap(addresses(ctx, ours), addresses(ctx, hosts)) {
+	if zkconn.Overlap(ours, hosts) || zkconn.Overlap(addresses(ctx, epoch.LookupHost, ours), addresses(ctx, epoch.LookupHost, hosts)) {
 		return true, nil
 	}
 	stats, err := readLatestStats(ctx, epoch, locks)
@@ -170,7 +170,7 @@ func (f *fence) findMarks(ctx context.Context, locks []fencedLock) (missing []fe
 		}
 	}
 	for _, spec := range slices.Compact([]string{cmp.Or(locks[0].cluster, locks[0].servers()), locks[0].servers()}) {
-		other, err := f.session.Elsewhere(spec)
+		other, err := f.session.Elsewhere(ctx, spec)
 		if err == nil {
 			err = search(other.Ensemble())
 			_ = commands.CleanUp(ctx, other.Close) // if this fails, the server expires the session
@@ -199,9 +199,9 @@ func readLatestStats(ctx context.Context, epoch zkconn.Epoch, locks []fencedLock
 // in time, zksh identifies the ensemble by the marks of its znodes instead.
 const lookupTimeout = 2 * time.Second
 
-// addresses resolves hosts and returns their numeric addresses as host:port. It skips hosts that
+// addresses resolves hosts with the function lookup, and returns their numeric addresses as host:port. It skips hosts that
 // cannot be resolved.
-func addresses(ctx context.Context, hosts []string) (all []string) {
+func addresses(ctx context.Context, lookup func(context.Context, string) ([]string, error), hosts []string) (all []string) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	for _, h := range hosts {
@@ -209,7 +209,7 @@ func addresses(ctx context.Context, hosts []string) (all []string) {
 		if err != nil {
 			continue
 		}
-		numbers, err := net.DefaultResolver.LookupHost(ctx, host)
+		numbers, err := lookup(ctx, host)
 		if err != nil {
 			continue
 		}

@@ -40,9 +40,7 @@ func write(t *testing.T, s *zkconn.Session, node, refusal string) {
 	err := zkconn.Exec(zktest.Within(t), s, zkconn.SetData(node, []byte("written"), -1))
 	switch {
 	case refusal == "":
-		if err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, err)
 	case !errors.As(err, new(*zkconn.FencedError)) || !strings.Contains(err.Error(), refusal) || statusOf(err) != commands.StatusLockLost:
 		t.Errorf("%v, want %q", err, refusal)
 	case refusal == fenceUnknown && !strings.Contains(err.Error(), "to write without the check, use --no-fence"):
@@ -54,9 +52,7 @@ func write(t *testing.T, s *zkconn.Session, node, refusal string) {
 func (b *fixture) removeAll(node string) {
 	b.t.Helper()
 	list, err := zkconn.Do(zktest.Within(b.t), b, zkconn.List(node))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	zktest.Must(b.t, err)
 	for _, name := range list.Names {
 		b.removeAll(zkconn.Join(node, name))
 	}
@@ -148,25 +144,19 @@ func TestFenceOfAnotherEnsemble(t *testing.T) {
 		lines := strings.ReplaceAll(hand.fenceVariable(), addr, proxy.Addr())
 		twin := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 		for _, node := range []string{b.root, b.root + "/locks", b.root + "/locks/total"} { // the same paths in the other ensemble
-			if err := zkconn.Exec(zktest.Within(t), twin, zkconn.Create(node, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), twin, zkconn.Create(node, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 		}
 		write(t, openBelow(t, twin.addr, lines), twin.root, "")
 		write(t, openBelow(t, twin.addr, withoutMarks(lines)), twin.root, fenceUnknown)
 
 		s := openBelow(t, zktest.NewProxy(t, addr).Addr(), lines)
 		write(t, s, b.root, "")
-		if err := s.Connect(zktest.Within(t), twin.addr); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Connect(zktest.Within(t), twin.addr))
 		write(t, s, twin.root, "")
 		b.deleteNode(hand.znodes()[0])
 		write(t, s, twin.root, "")
 		write(t, openBelow(t, twin.addr, lines), twin.root, "")
-		if err := s.Connect(zktest.Within(t), zktest.NewProxy(t, addr).Addr()); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Connect(zktest.Within(t), zktest.NewProxy(t, addr).Addr()))
 		write(t, s, b.root, fenceGone)
 
 		proxy.Refuse(true)
@@ -208,10 +198,8 @@ func TestFenceOfOtherSessions(t *testing.T) {
 		p.lock(exclusive, "/l")
 		elsewhere := func(spec string) *zkconn.Session {
 			t.Helper()
-			s, err := p.Session.Elsewhere(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s, err := p.Session.Elsewhere(t.Context(), spec)
+			zktest.Must(t, err)
 			t.Cleanup(func() { _ = s.Close(context.Background()) })
 			return s
 		}
@@ -237,9 +225,7 @@ func TestFenceAfterTheSession(t *testing.T) {
 	holder.lock(exclusive, "/l")
 	lines := holder.fenceVariable()
 	b.deleteNode(holder.znodes()[0])
-	if err := zkconn.Exec(zktest.Within(t), twin, zkconn.Create(b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), twin, zkconn.Create(b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 	road := zktest.NewProxy(t, twin.addr)
 	s := openBelow(t, road.Addr(), lines)
 	write(t, s, b.root, "")
@@ -261,9 +247,7 @@ func TestFenceAfterTheSession(t *testing.T) {
 func forward(t *testing.T, from, to string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	var mu sync.Mutex
 	var open []net.Conn
 	var passing sync.WaitGroup
@@ -312,9 +296,7 @@ func TestFenceAsksOnce(t *testing.T) {
 		strings.ReplaceAll(holder.fenceVariable(), b.addr, proxy.Addr()): {jute.OpMulti, jute.OpMulti},
 	} {
 		s := openBelow(t, proxy.Addr(), lines)
-		if err := s.Ready(zktest.Within(t)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Ready(zktest.Within(t)))
 		proxy.Requests()
 		write(t, s, b.root, "")
 		write(t, s, b.root, "")
@@ -359,9 +341,7 @@ func TestFenceByAnotherMember(t *testing.T) {
 	old := split.Leader()
 	b := newFixture(t, split.Addr((old+1)%3))
 	stale := zksession.Open(t, zkconn.Config{Servers: split.Addr(old), Timeout: usualTimeout / 2})
-	if err := stale.Ready(zktest.Within(t)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, stale.Ready(zktest.Within(t)))
 	holder := b.newFencedUser(commands.ByHand, false)
 	holder.lock(exclusive, "/l")
 	lines := holder.fenceVariable()

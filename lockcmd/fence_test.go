@@ -31,9 +31,7 @@ func (p *user) write(refusal string, or ...string) {
 	err := zkconn.Exec(zktest.Within(p.t), p.Session, zkconn.SetData(p.fix.root, []byte("written"), -1))
 	switch {
 	case refusal == "":
-		if err != nil {
-			p.t.Error(err)
-		}
+		zktest.Check(p.t, err)
 	case !errors.As(err, new(*zkconn.FencedError)) ||
 		!slices.ContainsFunc(append(or, refusal), func(s string) bool { return strings.Contains(err.Error(), s) }):
 		p.t.Errorf("%v, want %q", err, refusal)
@@ -44,9 +42,7 @@ func (p *user) write(refusal string, or ...string) {
 func (p *user) znodes() (nodes []string) {
 	p.t.Helper()
 	nodes, err := p.table.fence.Nodes(zktest.Within(p.t), p.Session.Ensemble().Epoch())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	zktest.Must(p.t, err)
 	return nodes
 }
 
@@ -54,17 +50,13 @@ func (p *user) znodes() (nodes []string) {
 func (p *user) fenceVariable() string {
 	p.t.Helper()
 	lines, err := p.table.fence.envValue(zktest.Within(p.t))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	zktest.Must(p.t, err)
 	return lines
 }
 
 func (b *fixture) deleteNode(node string) {
 	b.t.Helper()
-	if err := zkconn.Exec(zktest.Within(b.t), b, zkconn.Delete(node, -1)); err != nil {
-		b.t.Fatal(err)
-	}
+	zktest.Must(b.t, zkconn.Exec(zktest.Within(b.t), b, zkconn.Delete(node, -1)))
 }
 
 // After a lock is lost, the shell cannot write, whether it knows of the loss or not, until the
@@ -113,9 +105,7 @@ func TestFenceOfAllFamilies(t *testing.T) {
 	for i, name := range []string{"/1", "/2", "/3"} {
 		p := b.newFencedUser(commands.ByHand, false)
 		f := &lockFlags{family: string(zklock.All), background: true}
-		if err := p.table.lockAndRun(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+name, nil); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.table.lockAndRun(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+name, nil))
 		nodes := p.znodes()
 		if len(nodes) != 3 {
 			t.Fatalf("checked: %q", nodes)
@@ -170,14 +160,10 @@ func TestFenceOfARevokedLock(t *testing.T) {
 	for _, mode := range []commands.Mode{commands.Batch, commands.ByHand} {
 		p := b.newFencedUser(mode, false)
 		f := &lockFlags{family: string(zklock.Mutex), background: true, revocable: true}
-		if err := p.table.lockAndRun(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+"/l", nil); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.table.lockAndRun(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+"/l", nil))
 		node := p.znodes()[0]
 		st := newTestEnv(b.Session, render.Text)
-		if err := requestRelease(zktest.Within(t), &st.Env, node); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, requestRelease(zktest.Within(t), &st.Env, node))
 		zktest.Eventually(t, "it is released", func() bool {
 			held, _ := p.table.Held()
 			return held == 0
@@ -227,15 +213,11 @@ func TestFenceOfEnclosingLocks(t *testing.T) {
 		late.write("the enclosing lock is lost") // the other lock identifies the ensemble
 
 		other := zktest.Sandbox(t, sandbox.Options{})
-		if err := byName.Session.Connect(zktest.Within(t), other.Addr()); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, byName.Session.Connect(zktest.Within(t), other.Addr()))
 		if err := zkconn.Exec(zktest.Within(t), byName.Session, zkconn.Create(b.root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
 			t.Errorf("in another ensemble: %v", err)
 		}
-		if err := byName.Session.Connect(zktest.Within(t), addr); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, byName.Session.Connect(zktest.Within(t), addr))
 		byName.write("the enclosing lock is lost")
 	})
 }

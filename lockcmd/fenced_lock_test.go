@@ -1,6 +1,7 @@
 package lockcmd
 
 import (
+	"context"
 	"path"
 	"slices"
 	"strings"
@@ -30,14 +31,10 @@ func TestFenceWithInvalidLine(t *testing.T) {
 		if err := zkconn.Exec(zktest.Within(t), s, zkconn.GetData(b.root)); err != nil {
 			t.Errorf("%q: read: %v", line, err)
 		}
-		other, err := s.Elsewhere(b.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other, err := s.Elsewhere(t.Context(), b.addr)
+		zktest.Must(t, err)
 		write(t, other, b.root, refusal)
-		if err := other.Close(zktest.Within(t)); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, other.Close(zktest.Within(t)))
 		f := newFence(New(), s, false, parseFence(line))
 		if lines, err := f.envValue(zktest.Within(t)); lines != line || err != nil {
 			t.Errorf("a program below finds %q, %v", lines, err)
@@ -76,7 +73,7 @@ func TestFenceOfACluster(t *testing.T) {
 	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	other := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	var asked []string
-	resolve := func(spec string) (zkconn.Config, error) {
+	resolve := func(_ context.Context, spec string) (zkconn.Config, error) {
 		asked = append(asked, spec)
 		if spec == "@prod" {
 			return zkconn.Config{Servers: b.addr, Timeout: usualTimeout, Cluster: spec}, nil

@@ -72,16 +72,12 @@ func (b *fixture) addContenders(names ...string) {
 
 func (b *fixture) create(s *zkconn.Session, name, data string, acl []zk.ACL, ephemeral bool) {
 	b.t.Helper()
-	if err := zkconn.Exec(zktest.Within(b.t), s, zkconn.Create(b.root+name, []byte(data), acl, zkconn.CreateMode{Ephemeral: ephemeral})); err != nil {
-		b.t.Fatal(err)
-	}
+	zktest.Must(b.t, zkconn.Exec(zktest.Within(b.t), s, zkconn.Create(b.root+name, []byte(data), acl, zkconn.CreateMode{Ephemeral: ephemeral})))
 }
 
 func (b *fixture) remove(name string) {
 	b.t.Helper()
-	if err := zkconn.Exec(zktest.Within(b.t), b, zkconn.Delete(b.root+"/"+name, -1)); err != nil {
-		b.t.Fatal(err)
-	}
+	zktest.Must(b.t, zkconn.Exec(zktest.Within(b.t), b, zkconn.Delete(b.root+"/"+name, -1)))
 }
 
 // testEnv is an Env whose Screen records the output.

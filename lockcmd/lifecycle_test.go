@@ -176,9 +176,7 @@ func TestRevokedAndStuck(t *testing.T) {
 		s := newSimulation(t, false)
 		close(s.grant)
 		_, err := s.o.acquire(s.begin(t.Context(), false), &lockFlags{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		s.releaseErr = errors.New("no permission")
 		s.revoke()
 		synctest.Wait()
@@ -296,9 +294,7 @@ func TestBackgroundNoticeFits(t *testing.T) {
 	close(s.grant)
 	a := s.begin(t.Context(), false)
 	l, err := s.o.acquire(a, &lockFlags{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	l.lease = longNameLease{l.lease}
 	announce(s.o, a, l, nil)
 	zktest.Eventually(t, "the notice", func() bool { return strings.Contains(s.screen.Alerts(), "locked /l") })

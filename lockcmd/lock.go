@@ -227,6 +227,7 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	if a.command == nil {
 		return env.Screen.Print(l.answer(o.path))
 	}
+	defer env.Screen.ShowKeys()()
 	return o.guard(ctx, a.command, spec)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 )
@@ -27,6 +28,7 @@ type follower struct {
 	wake    chan zk.EventType // receives an event when a watched znode changes
 	dirs    []string          // paths whose children are watched
 	holders []string          // znodes whose data is watched while they exist
+	unmark  <-chan time.Time  // receives when the picture no longer marks the latest change
 }
 
 var _ queue.WatchableEnsemble = (*follower)(nil)
@@ -113,6 +115,10 @@ func (f *follower) waitForChange(ctx context.Context, tick <-chan time.Time) err
 		select {
 		case <-f.wake:
 			return nil
+		case <-f.unmark:
+			if err := f.draw(f.session.Connected()); err != nil {
+				return err
+			}
 		case <-tick:
 			connected := f.session.Connected()
 			if columns, _ := f.live.Size(); columns > 0 && connected {
@@ -185,6 +191,9 @@ func (f *follower) update(ctx context.Context) error {
 		return err
 	}
 	if columns, _ := f.live.Size(); columns > 0 {
+		if len(changes) > 0 {
+			f.unmark = time.After(queue.MarkTime)
+		}
 		return f.draw(true)
 	}
 	for _, c := range changes {
@@ -202,8 +211,13 @@ func (f *follower) draw(connected bool) error {
 		return nil
 	}
 	lines := f.queue.Picture(columns, rows, connected, f.stats)
+	return f.live.Paint(withTime(lines)...)
+}
+
+// withTime adds the time of day to the first line.
+func withTime(lines []render.Line) []render.Line {
 	if len(lines) > 0 {
-		lines[0] += "  " + time.Now().Format(time.TimeOnly)
+		lines[0] = append(lines[0], render.Span{Text: "  " + time.Now().Format(time.TimeOnly)})
 	}
-	return f.live.Draw(lines...)
+	return lines
 }

@@ -17,10 +17,8 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
-	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -38,12 +36,20 @@ var errStopFollow = errors.New("enough")
 // startFollow starts locks -f on path. It has a terminal if columns is positive.
 func startFollow(t *testing.T, s *zkconn.Session, path string, format render.Format, columns int) *followTest {
 	t.Helper()
+	return startFollowing(t, s, format, columns, 6, func(ctx context.Context, env *commands.Env) error {
+		return followQueue(ctx, env, path, false)
+	})
+}
+
+// startFollowing starts a command that follows queues.
+func startFollowing(t *testing.T, s *zkconn.Session, format render.Format, columns, rows int, follow func(context.Context, *commands.Env) error) *followTest {
+	t.Helper()
 	f := &followTest{t: t, s: s, ended: make(chan error, 1)}
-	f.screen = &commandtest.Screen{Format: format, Columns: columns, Rows: 6}
+	f.screen = &commandtest.Screen{Format: format, Columns: columns, Rows: rows}
 	env := &commands.Env{Session: s, Screen: f.screen}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	f.cancel = cancel
-	go func() { f.ended <- followQueue(ctx, env, path, false) }() // stop waits for it
+	go func() { f.ended <- follow(ctx, env) }() // stop waits for it
 	t.Cleanup(func() { cancel(errStopFollow) })
 	return f
 }
@@ -132,63 +138,6 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%q", first)
 		}
 	})
-}
-
-// The statistics are printed at the end. The servers' counters cover only this queue, because
-// nothing else happens on them.
-func TestFollowStats(t *testing.T) {
-	usually := finalStatsTimeout
-	defer func() { finalStatsTimeout = usually }()
-	finalStatsTimeout = zktest.Patience // a busy server may answer late
-	onBoth(t, func(t *testing.T, addr string) {
-		b := newFixture(t, addr)
-		b.addContenders(uuid+"-lock-0000000001", uuid+"-lock-0000000002")
-		for range 3 {
-			if err := zkconn.Exec(zktest.Within(t), open(t, addr, usualTimeout), zkconn.Exists(b.root+"/"+uuid+"-lock-0000000001").Watch(true)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		screen := &commandtest.Screen{Format: render.JSON}
-		env := &commands.Env{Session: open(t, addr, usualTimeout), Screen: screen}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- followQueue(ctx, env, b.root, true) }() // ends with ctx, received below
-		zktest.Eventually(t, "the waiter", func() bool { return strings.Contains(screen.Printed(), `"event":"waits"`) })
-		b.remove(uuid + "-lock-0000000001")
-		zktest.Eventually(t, "the hand-over", func() bool { return strings.Contains(screen.Printed(), `"event":"got"`) })
-		cancel(errStopFollow)
-		if err := <-ended; !errors.Is(err, errStopFollow) {
-			t.Error(err)
-		}
-		lines := strings.Split(strings.TrimSpace(screen.Printed()), "\n")
-		var s queue.Stats
-		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &s); err != nil {
-			t.Fatal(err)
-		}
-		// The three sessions above and the follower itself.
-		if s.HandOvers != 1 || s.Releases != 1 || s.Notified == nil || s.Notified.Deleted != 4 || s.Notified.Children < 1 {
-			t.Errorf("%+v %+v", s, s.Notified)
-		}
-	})
-}
-
-// On a terminal, the statistics are part of the final picture, once.
-func TestFollowStatsOnATerminal(t *testing.T) {
-	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	b.addContenders(uuid + "-lock-0000000001")
-	screen := &commandtest.Screen{Columns: 80, Rows: 10}
-	env := &commands.Env{Session: open(t, b.addr, usualTimeout), Screen: screen}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- followQueue(ctx, env, b.root, true) }() // ends with ctx, received below
-	zktest.Eventually(t, "the holder", func() bool { return len(screen.Drawn()) > 0 })
-	cancel(errStopFollow)
-	if err := <-ended; !errors.Is(err, errStopFollow) {
-		t.Error(err)
-	}
-	if kept := strings.Join(screen.Kept(), "\n"); strings.Count(kept, "hand-overs: 0, releases: 0") != 1 || screen.Printed() != "" {
-		t.Errorf("%q, printed %q", kept, screen.Printed())
-	}
 }
 
 // A path that is created later is followed from then on, also after it is deleted and created

@@ -3,13 +3,9 @@ package lockcmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/zksh/zksh/lockcmd/queue"
-	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 // A notifier prints notices for the user, in order. Its notify method never blocks. Otherwise,
@@ -50,20 +46,6 @@ func (c *notifier) finish(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.New("zksh could not print some messages, because standard error is blocked")
 	}
-}
-
-// waitLine returns the line that the terminal shows while zksh waits for a lock: the place in
-// the queue, the contender ahead and the time waited so far. If disconnected is true, the line
-// says that there is no connection. If the place is unknown, waitLine returns an empty string.
-func waitLine(path string, s zklock.Status, waited time.Duration, disconnected bool) string {
-	line := fmt.Sprintf("waiting for %s, %s: ", path, waited.Round(time.Second))
-	switch {
-	case disconnected:
-		return line + "no connection"
-	case s.State != zklock.Queued || s.Ahead == nil:
-		return ""
-	}
-	return line + fmt.Sprintf("place %d in the queue, behind %s", s.Place, queue.Describe(s.Ahead.Data, s.Ahead.Since, s.Ahead.Node))
 }
 
 // seconds formats a duration for people, rounded to a tenth of a second.

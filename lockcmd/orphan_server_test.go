@@ -57,18 +57,12 @@ func TestOrphanOnFollowers(t *testing.T) {
 		s.Stop()
 		for _, pattern := range []string{filepath.Join(s.Logs(), "log.*"), filepath.Join(s.Snapshots(), "snapshot.*")} {
 			files, err := filepath.Glob(pattern)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			for _, f := range files {
-				if err := os.Remove(f); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, os.Remove(f))
 			}
 		}
-		if err := os.WriteFile(filepath.Join(s.Snapshots(), "snapshot.1000000ff"), orphanSnapshot(zxid, queue, queue+"/"+node), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(filepath.Join(s.Snapshots(), "snapshot.1000000ff"), orphanSnapshot(zxid, queue, queue+"/"+node), 0o600))
 	}
 	var starting sync.WaitGroup
 	for _, s := range servers {
@@ -116,9 +110,7 @@ func TestOrphanOnFollowers(t *testing.T) {
 	if err := zkconn.Exec(ctx, s, zkconn.Create(queue+"/"+node, nil, zkconn.OpenACL(), zkconn.CreateMode{})); !errors.Is(err, zkconn.NodeExists) {
 		t.Error(err)
 	}
-	if err := zkconn.Exec(ctx, s, zkconn.Delete(queue+"/"+node, -1)); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, zkconn.Exec(ctx, s, zkconn.Delete(queue+"/"+node, -1)))
 	if got := runCommand(t, s, render.Text, 0, "servers", "--compare", queue).Printed(); got != "3 of 3 members agree on "+queue+" (1 znode)\n" {
 		t.Error(got)
 	}

@@ -78,9 +78,7 @@ func TestNoOrphan(t *testing.T) {
 			t.Error(err, st.Printed(), st.Notes())
 		}
 		cancel()
-		if err := <-traffic; err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, <-traffic)
 		if cut == 0 {
 			t.Error("the waiter was always connected")
 		}

@@ -20,9 +20,7 @@ import (
 func (b *fixture) queue() *queue.Queue {
 	b.t.Helper()
 	q, err := queue.Look(zktest.Within(b.t), ensemble{b.Session}, b.root)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	zktest.Must(b.t, err)
 	return q
 }
 
@@ -68,17 +66,13 @@ func TestAllFamiliesAreOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string) {
 		b := newFixture(t, addr)
 		p, err := b.Ensemble().Pin(zktest.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		for range 2 {
 			var reqs []any
 			for _, name := range []string{uuid + "-lock-", uuid + "-__WRIT__", hex32 + "__lock__"} {
 				reqs = append(reqs, &zk.CreateRequest{Path: b.root + "/" + name, Acl: zkconn.OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence})
 			}
-			if err := p.Multi(zktest.Within(t), reqs...); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, p.Multi(zktest.Within(t), reqs...))
 		}
 		b.addContenders(hex32+"__lock__0000000009", guid+"-lock-0000000010")
 		q := b.queue()
@@ -130,9 +124,7 @@ func TestUnreadableData(t *testing.T) {
 
 func oneHolderHidden(t *testing.T, b *fixture, waiters int) {
 	other := open(t, b.addr, usualTimeout)
-	if err := other.AddAuth(zktest.Within(t), "digest", []byte("a:b")); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, other.AddAuth(zktest.Within(t), "digest", []byte("a:b")))
 	private := []zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}
 	b.create(other, "/"+uuid+"-lock-0000000001", "secret", private, true)
 	want := "lock holds 1"
@@ -158,9 +150,7 @@ func oneHolderHidden(t *testing.T, b *fixture, waiters int) {
 func BenchmarkQueue1000(b *testing.B) {
 	fix := newFixture(b, zktest.Shared(b).Addr())
 	pipe, err := fix.Pipe(zktest.Within(b), fix.root)
-	if err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, err)
 	var made []*zkconn.Pending[zkconn.Written]
 	for i := range 1000 {
 		made = append(made, zkconn.Add(pipe, zkconn.Create(fmt.Sprintf("%s/%s-lock-%010d", fix.root, uuid, i), []byte(`{"host":"web1","pid":1}`), zkconn.OpenACL(), zkconn.CreateMode{})))
@@ -175,8 +165,6 @@ func BenchmarkQueue1000(b *testing.B) {
 		if len(q.Contenders) != 1000 {
 			b.Fatal(len(q.Contenders))
 		}
-		if err := q.Text(io.Discard); err != nil {
-			b.Fatal(err)
-		}
+		zktest.Must(b, q.Text(io.Discard))
 	}
 }

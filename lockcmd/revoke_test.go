@@ -19,16 +19,12 @@ func TestRevokeLease(t *testing.T) {
 		lease := "leases/" + uuid + "-lease-0000000001"
 		b.addContenders(lease)
 		st := newTestEnv(b.Session, render.Text)
-		if err := revoke(zktest.Within(t), &st.Env, []string{b.root}); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, revoke(zktest.Within(t), &st.Env, []string{b.root}))
 		node, err := zkconn.Do(zktest.Within(t), b, zkconn.GetData(b.root+"/"+lease))
 		if string(node.Data) != "__REVOKE__" || err != nil {
 			t.Errorf("%q, %v", node.Data, err)
 		}
-		if err := New().force(zktest.Within(t), &st.Env, b.root, "1"); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, New().force(zktest.Within(t), &st.Env, b.root, "1"))
 		want := "asked for the release of " + b.root + "/" + lease + "\nremoved " + b.root + "/" + lease + " (release requested)\n"
 		if st.Printed() != want || !b.queue().Free() {
 			t.Errorf("%q, want %q", st.Printed(), want)
@@ -43,12 +39,8 @@ func TestRevokeHolderOfAllFamilies(t *testing.T) {
 	table := New()
 	var lock lockFlags
 	lock.family = "all"
-	if err := table.lockAndRun(zktest.Within(t), &st.Env, lockKinds[0], &lock, b.root, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := revoke(zktest.Within(t), &st.Env, []string{b.root}); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, table.lockAndRun(zktest.Within(t), &st.Env, lockKinds[0], &lock, b.root, nil))
+	zktest.Must(t, revoke(zktest.Within(t), &st.Env, []string{b.root}))
 	zktest.Eventually(t, "the holder is told", func() bool { return strings.Contains(st.Alerts(), "asks you to release it") })
 	if _, err := table.Release(zktest.Within(t)); err != nil {
 		t.Error(err)

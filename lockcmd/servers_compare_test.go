@@ -17,9 +17,7 @@ import (
 func TestCompareServers(t *testing.T) {
 	servers := zktest.Ensemble(t, 3)
 	b := newFixture(t, servers[0].Addr())
-	if err := b.AddAuth(zktest.Within(t), "digest", []byte("u:p")); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, b.AddAuth(zktest.Within(t), "digest", []byte("u:p")))
 	b.create(b.Session, "/"+uuid+"-lock-0000000001", "private", zk.AuthACL(zk.PermAll), true)
 	b.addContenders(uuid2 + "-lock-0000000002")
 	want := "3 of 3 members agree on " + b.root + " (3 znodes)\n"

@@ -17,9 +17,7 @@ func facts(t *testing.T, s *zkconn.Session, words ...string) map[string]string {
 	t.Helper()
 	st := runCommand(t, s, render.JSON, 0, append([]string{"session"}, words...)...)
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(st.Printed()), &all); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, json.Unmarshal([]byte(st.Printed()), &all))
 	texts := map[string]string{}
 	for name, value := range all {
 		texts[name] = strings.Trim(string(value), `"`)
@@ -38,12 +36,8 @@ func TestSessionArguments(t *testing.T) {
 		proxy := zktest.NewProxy(t, addr)
 		other := open(t, proxy.Addr()+b.root, usualTimeout)
 		second := "/l/" + guid + "-lock-0000000002"
-		if err := zkconn.Exec(zktest.Within(t), other, zkconn.Create(second, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
-			t.Fatal(err)
-		}
-		if err := zkconn.Exec(zktest.Within(t), other, zkconn.Exists(first).Watch(true)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Create(second, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Exists(first).Watch(true)))
 		id := render.Hex(other.Info().ID)
 		f := facts(t, b.Session, b.root+second)
 		for name, want := range map[string]string{"session": "^" + id + "$", "state": "^connected$", "client": `^127\.0\.0\.1:\d+$`, "server": "^" + addr + "$",

@@ -69,6 +69,10 @@ func (o *shellLock) onStatus(s zklock.Status) {
 	})
 }
 
+// bellAfter is how long a user must have waited for a lock, so that zksh rings the bell when the lock
+// is granted. Tests change it.
+var bellAfter = 10 * time.Second
+
 // acquire acquires the lock and returns its new lease. If the attempt was canceled before the
 // lease arrived, or the lease must not be kept for another reason, acquire releases the lease
 // and returns an error.
@@ -99,6 +103,10 @@ func (o *shellLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) 
 	switch {
 	case err == nil:
 		o.warnOfCounters(l)
+		o.table.watchTicket(o, a.command != nil)
+		if l.State().Waited > bellAfter {
+			o.env.Screen.Bell()
+		}
 		return l, nil
 	case a.ctx.Err() != nil:
 		err = &commands.FinalError{Err: canceledError(o.path, a)}

@@ -47,6 +47,7 @@ type Table struct {
 	yielded        []*yieldedLock
 	ending         bool // set by Release; no new background work may start
 	backgroundWork sync.WaitGroup
+	tickets        ticketWatch
 }
 
 // A yieldedLock is a lock that zksh released at another client's request. It stays in
@@ -217,6 +218,7 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	t.mu.Lock()
 	t.ending = true
 	t.mu.Unlock()
+	t.tickets.end()
 	for _, o := range t.all() {
 		var a *attempt
 		o.apply(func() {

@@ -236,3 +236,17 @@ func announce(o *shellLock, a *attempt, l *heldLease, err error) {
 
 // errWithdrawn is the cause with which unlock cancels an attempt to acquire a lock.
 var errWithdrawn = errors.New("canceled by unlock")
+
+// waitLine returns the line that the terminal shows while zksh waits for a lock: the place in
+// the queue, the contender ahead and the time waited so far. If disconnected is true, the line
+// says that there is no connection. If the place is unknown, waitLine returns an empty string.
+func waitLine(path string, s zklock.Status, waited time.Duration, disconnected bool) string {
+	line := fmt.Sprintf("waiting for %s, %s: ", path, waited.Round(time.Second))
+	switch {
+	case disconnected:
+		return line + "no connection"
+	case s.State != zklock.Queued || s.Ahead == nil:
+		return ""
+	}
+	return line + fmt.Sprintf("place %d in the queue, behind %s", s.Place, queue.Describe(s.Ahead.Data, s.Ahead.Since, s.Ahead.Node))
+}

@@ -148,9 +148,7 @@ type versionPort struct {
 func newVersionPort(t *testing.T, target string) *versionPort {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	p := &versionPort{addr: ln.Addr().String(), answer: make(chan struct{})}
 	var serving sync.WaitGroup
 	var open sync.Map

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/history"
@@ -45,18 +48,23 @@ func (s *Shell) builtins() []*commands.Command {
 			}),
 		},
 		{
-			Name: "history", Group: group, Effect: commands.Offline | commands.Apart, Args: "[count]",
+			Name: "history", Group: group, Effect: commands.Offline | commands.Apart, Args: "[-l] [count]",
 			Summary: "print the most recent lines of the history",
-			Help: "history prints the last COUNT lines (default: 11), each with its number. To run a line again, pass its " +
-				"number to redo. Credentials are not shown.",
-			Examples: []string{"history 50", "history"},
+			Help: "history prints the last COUNT lines of this shell (default: 11), each with its number. To run a line " +
+				"again, pass its number to redo. Credentials are not shown.\n\n" +
+				"With -l, it also prints when each line was typed, its exit status, and for which cluster or servers it was typed.",
+			Examples: []string{"history 50", "history -l", "history"},
 			Params:   []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
-			Flags:    commands.NoFlags(s.history),
+			Flags: func(fs *pflag.FlagSet) commands.Run {
+				long := fs.BoolP("long", "l", false, "also print the time, the exit status and the cluster")
+				return func(_ context.Context, env *commands.Env, args []string) error { return s.history(env, args, *long) }
+			},
 		},
 		{
 			Name: "redo", Group: group, Effect: commands.Offline | commands.Apart | commands.Quotas, Args: "cmdno",
-			Summary:  "run a line from the history again",
-			Help:     "redo prints the line and runs it. The line itself is added to the history, not the redo command.",
+			Summary: "run a line from the history again",
+			Help: "redo prints the line and runs it. The line itself is added to the history, not the redo command. If the " +
+				"line was typed for another cluster and may write, redo asks before it runs the line.",
 			Examples: []string{"redo 3", "redo 12"},
 			Params:   []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
 			Flags:    commands.NoFlags(s.redo),
@@ -70,6 +78,7 @@ func (s *Shell) builtins() []*commands.Command {
 			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
 			Flags:    commands.NoFlags(s.printwatches),
 		},
+		s.traceCommand(),
 		{
 			Name: "quit", Aliases: []string{"exit"}, Group: group, Effect: commands.Offline | commands.Apart,
 			Summary:  "close the session and exit",
@@ -83,7 +92,21 @@ func (s *Shell) builtins() []*commands.Command {
 // The line with the history command itself is one of them.
 const defaultHistoryLines = 11
 
-func (s *Shell) history(_ context.Context, env *commands.Env, args []string) error {
+// A listedLine is a line of the history in the JSON answer of the history command.
+type listedLine struct {
+	Number int    `json:"number"`
+	Line   string `json:"line"`
+	*lineDetails
+}
+
+// lineDetails is the part of a listedLine that is printed only with -l.
+type lineDetails struct {
+	Time   string `json:"time"`
+	Status *int   `json:"status"` // nil if the line has not finished, and for the lines of a script
+	Place  string `json:"place"`
+}
+
+func (s *Shell) history(env *commands.Env, args []string, long bool) error {
 	count := defaultHistoryLines
 	if len(args) > 0 {
 		var err error
@@ -91,15 +114,30 @@ func (s *Shell) history(_ context.Context, env *commands.Env, args []string) err
 			return commands.Misuse("invalid number of lines %q: must be at least 1", args[0])
 		}
 	}
-	last := s.lines.Last(count)
 	var words strings.Builder
 	g := render.Grid{Header: []string{"number", "line"}}
-	for i := range last {
-		last[i].Line = history.Redacted(last[i].Line)
-		fmt.Fprintf(&words, "%d - %s\n", last[i].Number, last[i].Line)
-		g.Rows = append(g.Rows, []string{strconv.Itoa(last[i].Number), last[i].Line})
+	if long {
+		g.Header = []string{"number", "time", "status", "place", "line"}
 	}
-	return env.Screen.Print(render.Answer{Words: words.String(), Grid: g, JSON: last})
+	var list []listedLine
+	for _, e := range s.lines.Last(count) {
+		l := listedLine{Number: e.Number, Line: history.Redacted(e.Line)}
+		row := []string{strconv.Itoa(e.Number), l.Line}
+		if long {
+			typed, status := time.Unix(e.Time, 0), "-"
+			l.lineDetails = &lineDetails{Time: typed.Format(time.RFC3339), Place: e.Place}
+			if e.Status != history.UnknownStatus {
+				l.Status, status = &e.Status, strconv.Itoa(e.Status)
+			}
+			when := typed.Format(time.DateTime)
+			fmt.Fprintf(&words, "%d - %s %s %s  %s\n", e.Number, when, status, render.Safe(e.Place), l.Line)
+			row = []string{row[0], when, status, e.Place, l.Line}
+		} else {
+			fmt.Fprintf(&words, "%d - %s\n", e.Number, l.Line)
+		}
+		list, g.Rows = append(list, l), append(g.Rows, row)
+	}
+	return env.Screen.Print(render.Answer{Words: words.String(), Grid: g, JSON: list})
 }
 
 func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) error {
@@ -107,7 +145,8 @@ func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) erro
 	if err != nil {
 		return commands.Misuse("%q is not a line number", args[0])
 	}
-	line, ok := s.lines.Get(n)
+	e, ok := s.lines.Get(n)
+	line := e.Line
 	if !ok || n >= s.number {
 		return errors.New("Command index out of range")
 	}
@@ -117,6 +156,9 @@ func (s *Shell) redo(ctx context.Context, env *commands.Env, args []string) erro
 	}
 	s.lines.Replace(s.number, line)
 	s.policy.redoing(line)
+	if err := s.confirmElsewhere(ctx, env, n, e); err != nil {
+		return err
+	}
 	_, err = s.runText(ctx, env, line)
 	return err
 }

@@ -258,7 +258,7 @@ func aclEntries(p *partial) choices {
 	pairs := []string{
 		"world:anyone:", "everybody",
 		"auth::", "all users that this session is authenticated as",
-		"digest:", "user:hash, with the hash that getAcl prints",
+		"digest:", "user:hash, which the command digest prints",
 		"ip:", "an address, or a network such as 10.0.0.0/8",
 		"sasl:", "a Kerberos principal", "x509:", "the subject of a certificate",
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/history"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/shell/line"
@@ -64,7 +65,7 @@ func newCompletion(t *testing.T, n *fakeNodes, lines ...string) *completer {
 		Flags: commands.NoFlags(nil),
 	}}}})
 	for _, l := range lines {
-		s.lines.Add(l)
+		s.lines.Add(history.Entry{Line: l})
 	}
 	s.completer.nodes = newNodeCache(n, func() {}, func() {})
 	t.Cleanup(s.completer.nodes.close)
@@ -92,14 +93,14 @@ func TestComplete(t *testing.T) {
 		"/with blank": {"child one", "child two"},
 	}), "ls /", "addauth digest user:secret", "get /app")
 	for before, want := range map[string]string{
-		"":                               "ls|ls2|get|stat|exists|create|set|edit|delete|tree|find|du|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|setquota|listquota|delquota|addWatch|removewatches|wait|watch|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|begin|check|commit|abort|help|echo|history|redo|printwatches|quit|exit|cd|pwd|time|repeat|source|clear",
+		"":                               "ls|ls2|get|stat|exists|create|set|edit|delete|tree|find|du|deleteall|rmr|getAllChildrenNumber|getAcl|setAcl|addauth|digest|setquota|listquota|delquota|addWatch|removewatches|wait|watch|getEphemerals|connect|close|sync|whoami|version|config|reconfig|traffic|begin|check|commit|abort|help|echo|history|redo|printwatches|trace|quit|exit|cd|pwd|time|repeat|source|clear",
 		"cre":                            "create",
 		"  exi":                          "  exists|  exit",
 		"create":                         "", // already complete
 		"bogus /":                        "",
 		"help ge":                        "help get|help getAllChildrenNumber|help getAcl|help getEphemerals",
 		"help tre":                       "help tree|help trees", // a command and a topic
-		"help -t tr":                     "help -t transactions|help -t trees|help -t troubleshooting",
+		"help -t tr":                     "help -t trace|help -t transactions|help -t trees|help -t troubleshooting",
 		"help -t trees ":                 "",
 		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -f|get -d|get --charset|get --in|get --max-size",
 		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -f|get -s -d|get -s --charset|get -s --in|get -s --max-size",

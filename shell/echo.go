@@ -7,19 +7,21 @@ import (
 	"github.com/zksh/zksh/internal/render"
 )
 
-// A keyEcho turns off the echo of the terminal while a region is drawn, such as a progress display.
-// Otherwise the terminal would print each typed key at the cursor, in the middle of the region. The
-// line editor shows the keys later, when it reads them.
+// A keyEcho turns off the echo of the terminal while a command runs. Otherwise the terminal would
+// print each typed key at the cursor, in the middle of the output. The line editor shows the keys
+// later, when it reads them.
 type keyEcho struct {
 	in        *os.File                                      // the terminal, or nil if there is none
 	turnOff   func(*os.File) (show func() error, err error) // turns the echo off, and returns a function that turns it on again
 	turnOn    func() error                                  // turns the echo on again; nil while the echo is on
+	running   bool                                          // whether a command runs that does not lend the terminal to a program
 	notEchoed bool                                          // whether the echo was off at the last interrupt
 }
 
-// setHidden turns the echo off if hidden is true, and on otherwise. The echo stays on if the
-// terminal cannot turn it off.
+// setHidden turns the echo off if hidden is true or a command runs, and on otherwise. The echo stays
+// on if the terminal cannot turn it off.
 func (k *keyEcho) setHidden(hidden bool) {
+	hidden = hidden || k.running
 	switch {
 	case k.in == nil || hidden == (k.turnOn != nil):
 	case hidden:
@@ -39,12 +41,29 @@ func (s *screen) noteInterrupt() {
 	s.echo.notEchoed = s.echo.turnOn != nil
 }
 
-// restoreEcho turns the echo of the terminal on again. It is called before another program uses
-// the terminal.
-func (s *screen) restoreEcho() {
+// hideKeys turns the echo off while a command runs, unless the terminal is dumb, so that zksh could
+// not show the keys later.
+func (s *screen) hideKeys(running bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.echo.running = running && !s.out.Dumb
 	s.echo.setHidden(false)
+}
+
+// restoreEcho turns the echo of the terminal on again. It is called before another program uses
+// the terminal. It returns a function that turns the echo off again if a command still runs.
+func (s *screen) restoreEcho() (hideAgain func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	running := s.echo.running
+	s.echo.running = false
+	s.echo.setHidden(false)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.echo.running = running
+		s.echo.setHidden(false)
+	}
 }
 
 // answerColumns is the minimum width, in columns, of the space for the user's answer after a

@@ -43,12 +43,8 @@ func TestCompletesFromAFolder(t *testing.T) {
 func TestCompletesFilesAndValues(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"data", "date 文", ".hidden", "sub/inner"} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		zktest.Must(t, os.WriteFile(name, nil, 0o644))
 	}
 	c := newCompletion(t, newNodes(map[string][]string{"/": {"f"}}))
 	for before, want := range map[string]string{

@@ -84,7 +84,7 @@ var topics = map[string]string{
 	"locks":         "lock revoke rlock unlock wlock",
 	"queues":        "session",
 	"scripts":       "echo source",
-	"security":      "addauth getAcl setAcl whoami",
+	"security":      "addauth digest getAcl setAcl whoami",
 	"transactions":  "abort begin check commit",
 	"trees":         "cp deleteall diff du find getAllChildrenNumber mirror mv rmr tree",
 	"waiting":       "addWatch printwatches removewatches wait watch",

@@ -31,16 +31,20 @@ type interactive struct {
 // variables TERM and NO_COLOR with getenv. If there is a history file, the user can recall the
 // lines in it.
 func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor {
-	var earlier []string
+	var earlier []history.Entry
 	if s.cfg.History != nil {
 		var err error
-		if earlier, err = s.cfg.History.Lines(); err != nil {
+		if earlier, err = s.cfg.History.Entries(); err != nil {
 			s.report("", err)
 		}
 	}
 	s.recall.Add(earlier...)
 	s.screen.echo = keyEcho{in: in, turnOff: tty.HideKeys}
-	return line.New(in, out, getenv, line.Assistant{Open: syntax.OpenQuote, Complete: s.completer.complete, Recall: s.recall}, s.cfg.Interrupts)
+	assistant := line.Assistant{Open: syntax.OpenQuote, Complete: s.completer.complete, Recall: s.recall, Recallable: s.recallable}
+	if !s.cfg.NoHints {
+		assistant.Suggest, assistant.Paint = s.suggest, s.completer.paint
+	}
+	return line.New(in, out, getenv, assistant, s.cfg.Interrupts)
 }
 
 // RunEditor runs the lines that a person types, until the person quits, input ends or ctx is done.
@@ -62,7 +66,7 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	var watching sync.WaitGroup
 	watching.Go(func() { // ends when stop is called below
 		defer s.restoreTerminalOnPanic()
-		s.noteTLS(ctx)
+		s.noteConnection(ctx)
 		s.watchEvents(ctx)
 	})
 	h.readLines(ctx)
@@ -112,18 +116,24 @@ func (h *interactive) readLines(ctx context.Context) {
 			continue
 		}
 		text = syntax.OnOneLine(text) // the history stores one line per command
-		h.remember(text)
+		entry, number := h.s.entry(text), h.s.lines.Len()
 		var cmd string
 		h.s.beginLine()
+		h.s.screen.hideKeys(true)
 		interrupted, err := h.s.runLineInterruptible(ctx, func(ctx context.Context) (err error) {
 			cmd, err = h.s.runLine(ctx, text)
 			return err
 		})
+		h.s.screen.hideKeys(false)
 		if errors.Is(err, exit.ErrQuit) {
+			entry.Status = commands.StatusOK
+			h.remember(entry)
 			return
 		}
 		if h.s.abandoned != nil {
 			h.status = exit.Status(err)
+			entry.Status = h.status
+			h.remember(entry)
 			return
 		}
 		h.s.completer.nodes.expireAll()
@@ -132,7 +142,11 @@ func (h *interactive) readLines(ctx context.Context) {
 		}
 		err = errors.Join(err, h.s.showEvents())
 		h.s.warnAboutCertificates()
+		h.s.warnAboutTicket()
 		h.status = exit.Status(err)
+		entry.Status = h.status
+		h.s.lines.Finish(number, h.status)
+		h.remember(entry)
 		h.s.report(cmd, err)
 		if after := h.s.cfg.AfterLine; after != nil {
 			_, err := h.s.runInterruptible(ctx, func(ctx context.Context) error { return after(ctx, h.s.env, cmd, err) })
@@ -169,13 +183,13 @@ func (s *Shell) reportUnreached(lineErr error) {
 }
 
 // remember adds a line to those that the user can recall, and appends it to the history file.
-func (h *interactive) remember(line string) {
+func (h *interactive) remember(e history.Entry) {
 	s := h.s
-	s.recall.Add(line)
-	if s.cfg.History == nil || strings.ContainsAny(line, "\r\n") {
+	s.recall.Add(e)
+	if s.cfg.History == nil || strings.ContainsAny(e.Line, "\r\n") {
 		return
 	}
-	if err := s.cfg.History.Append(line); err != nil {
+	if err := s.cfg.History.Append(e); err != nil {
 		s.report("", fmt.Errorf("the history is no longer saved: %w", err))
 		s.cfg.History = nil
 	}
@@ -211,7 +225,7 @@ func (h *interactive) prompt() line.Prompt {
 	return line.Prompt{
 		Text:  fmt.Sprintf("[zk: %s(%s%s%s)%s%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, insecure, locks, txn, folder, s.lines.Len()),
 		Color: s.colorOf(cluster),
-		Alert: state != zkconn.StateConnected || insecure != "",
+		Alert: state != zkconn.StateConnected || insecure != "", Status: h.status,
 	}
 }
 

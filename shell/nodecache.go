@@ -99,6 +99,23 @@ func (c *nodeCache) children(path, prefix string) (names []string, known bool) {
 	return e.names[first : first+n], e.answered && !e.inFlight
 }
 
+// has reports whether the cache knows that a znode exists. It sends no request.
+func (c *nodeCache) has(path string) bool {
+	path = strings.TrimSuffix(path, "/")
+	if path == "" { // the root always exists
+		return true
+	}
+	at := strings.LastIndexByte(path, '/')
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entries[path[:max(at, 1)]]
+	if e == nil || c.epoch != c.source.Epoch() {
+		return false
+	}
+	_, found := slices.BinarySearch(e.names, path[at+1:])
+	return found
+}
+
 // hasChildren reports whether a znode has children, without waiting for the server. known is false
 // while an answer of the server is outstanding. The request does not read the names of the
 // children, because there may be many.

@@ -34,18 +34,14 @@ func TestPanicRestoresTheTerminal(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			master, slave, err := pty.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			defer master.Close()
 			before := modes(t, slave)
 			cmd := exec.Command(os.Args[0], "-test.run=^TestPanicRestoresTheTerminal$")
 			cmd.Env = append(os.Environ(), panicVariable+"="+where, "TERM=xterm", "NO_COLOR=")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, cmd.Start())
 			late := time.AfterFunc(zktest.Patience, func() { _ = cmd.Process.Kill() })
 			defer late.Stop()
 			shown := make(chan string, 1)

@@ -50,12 +50,12 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 		words[i] = commands.Word{Text: a}
 		quotedArgs[i] = commands.Quote(a)
 	}
-	s.number = s.lines.Add(strings.Join(quotedArgs, " "))
+	s.number = s.lines.Add(s.entry(strings.Join(quotedArgs, " ")))
 	out := batch.NewTranscript(s.env, words[0].Text, 0)
 	l, err := s.readWords(words)
 	if err == nil {
 		if !l.Has(commands.Offline) {
-			s.noteTLS(ctx)
+			s.noteConnection(ctx)
 		}
 		err = s.transactions.Run(ctx, out.Env(s.env, l, nil), words[0].Text, l)
 	}

@@ -282,5 +282,8 @@ func (noRegion) Size() (columns, rows int) { return 0, 0 }
 // Draw does nothing.
 func (noRegion) Draw(...string) error { return nil }
 
+// Paint does nothing.
+func (noRegion) Paint(...render.Line) error { return nil }
+
 // Close does nothing.
 func (noRegion) Close(bool) error { return nil }

@@ -51,6 +51,15 @@ func (r *region) Size() (columns, rows int) {
 // Draw replaces the lines of the region. It escapes control characters, and cuts the lines to the
 // size of the window.
 func (r *region) Draw(lines ...string) error {
+	painted := make([]render.Line, len(lines))
+	for i, l := range lines {
+		painted[i] = render.PlainLine(l)
+	}
+	return r.Paint(painted...)
+}
+
+// Paint is like Draw, for lines with colors.
+func (r *region) Paint(lines ...render.Line) error {
 	columns, rows := r.Size()
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -59,7 +68,7 @@ func (r *region) Draw(lines ...string) error {
 	}
 	r.lines = nil
 	for _, l := range lines[:min(len(lines), max(rows-1, 1))] {
-		r.lines = append(r.lines, render.Cut(render.Safe(l), columns-r.margin))
+		r.lines = append(r.lines, l.Terminal(columns-r.margin, !r.to.Plain))
 	}
 	if !slices.Contains(r.s.regions, r) {
 		r.s.regions = append(r.s.regions, r)
@@ -106,6 +115,10 @@ func (p *picture) top() string {
 	return fmt.Sprintf("\r\x1b[%dA", up)
 }
 
+// Control sequences around the output that replaces a picture (DEC private mode 2026). Terminals
+// that know them show all of it at once, so that nothing flickers. Others ignore them.
+const beginUpdate, endUpdate = "\x1b[?2026h", "\x1b[?2026l"
+
 // redraw draws the current lines of all regions over the old ones. It overwrites line by line,
 // because clearing first would make the screen flicker, and some terminals copy a cleared screen
 // into their scrollback. If the lines do not fit into the window, redraw omits the topmost ones,
@@ -128,8 +141,8 @@ func (s *screen) redraw() error {
 	}
 	text, end := strings.Join(lines, "\n"), ""
 	if s.picture.lines > 0 {
-		text = s.picture.top() + strings.Join(lines, "\x1b[K\n") + "\x1b[K"
-		end = "\x1b[J"
+		text = beginUpdate + s.picture.top() + strings.Join(lines, "\x1b[K\n") + "\x1b[K"
+		end = "\x1b[J" + endUpdate
 	}
 	if now.block {
 		text += "\n"
@@ -151,11 +164,16 @@ func (s *screen) erase() {
 // returns a function that draws the regions again, below the printed text. The caller must hold mu
 // during both calls.
 func (s *screen) hideRegions(out Output) (putBack func()) {
-	if !out.TTY {
+	if !out.TTY || s.picture.lines == 0 {
 		return func() {}
 	}
+	to := s.picture.to
+	_, _ = io.WriteString(to, beginUpdate) // ignore errors here, because the next Draw reports a failed write
 	s.erase()
-	return func() { _ = s.redraw() } // ignore the error, because the next Draw reports a failed write
+	return func() {
+		_ = s.redraw()
+		_, _ = io.WriteString(to, endUpdate)
+	}
 }
 
 const (

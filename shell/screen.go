@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,13 @@ type screen struct {
 	answers   answers // buffering writer to which out.W refers
 	printer   render.Printer
 	editor    line.Editor // prints events and remarks above the line being typed; nil unless interactive
+	asker     line.Editor // asks for secrets in a one-shot command; nil until it is needed
 	pager     *pager      // shows long answers; nil unless interactive and configured
 	manuals   *pager      // shows help and manual pages, or nil if they are not paged
 	paging    atomic.Bool // whether a pager or another program has the terminal and handles Ctrl-C
 	streaming atomic.Bool // whether a streamed answer is being printed
+	recorder  io.Writer   // also receives everything that is written to the terminal, or nil
+	silent    bool        // whether the bell never rings
 	muted     bool        // whether the shell has abandoned its commands and drops their output
 
 	regions []*region // regions that have been drawn, from top to bottom
@@ -112,7 +116,7 @@ func (s *screen) event(v render.Value) error {
 	defer s.mu.Unlock()
 	defer s.hideRegions(s.out)()
 	if s.editor != nil {
-		return s.editor.Notify(b.String())
+		return s.notify(b.String())
 	}
 	_, err := s.out.W.Write(b.Bytes())
 	return err
@@ -132,7 +136,7 @@ func (s *screen) refresh() {
 // write, because it cannot report the failure anywhere else.
 func (s *screen) complain(text string) {
 	text, fresh := strings.CutPrefix(text, "\n")
-	text = batch.OneLine(text)
+	text = zkconn.HidePassword(batch.OneLine(text))
 	if s.err.TTY {
 		text = render.Wrap(render.Safe(text), s.err.columns(), "")
 	}
@@ -144,10 +148,16 @@ func (s *screen) complain(text string) {
 	s.answers.flush()
 	defer s.hideRegions(s.err)()
 	if s.editor != nil && s.err.TTY {
-		_ = s.editor.Notify(text + "\n")
+		_ = s.notify(text + "\n")
 		return
 	}
 	_, _ = io.WriteString(s.err.W, text+"\n")
+}
+
+// notify prints text above the line being typed. The caller must hold mu.
+func (s *screen) notify(text string) error {
+	s.record([]byte(text))
+	return s.editor.Notify(text)
 }
 
 // errMuted is returned to a command that prints after the shell has abandoned it.
@@ -212,14 +222,26 @@ var errNotInteractive = errors.New("cannot ask for input outside the interactive
 // AskSecret asks for a secret and does not show the typed answer. At the end of input, it returns
 // an empty string.
 func (f commandScreen) AskSecret(ctx context.Context, question string) (string, error) {
-	if f.s.screen.editor == nil || f.s.screen.isMuted() {
+	editor := f.s.screen.secretEditor(f.s.policy.mode(), f.s.cfg.Streams)
+	if editor == nil || f.s.screen.isMuted() {
 		return "", errNotInteractive
 	}
-	answer, err := f.s.screen.editor.AskUnseen(ctx, render.Safe(question))
+	defer f.s.screen.restoreEcho()() // the editor sets the modes of the terminal
+	answer, err := editor.AskUnseen(ctx, render.Safe(question))
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return answer, err
+}
+
+// secretEditor returns the editor that asks for secrets: the one of the prompt or, for a one-shot
+// command on a terminal, a plain one. It returns nil if there is nobody to ask.
+func (s *screen) secretEditor(mode commands.Mode, streams commands.Streams) line.Editor {
+	if s.editor == nil && s.asker == nil && mode == commands.OneShot && streams.OnTerminal() {
+		dumb := func(string) string { return "" } // the plain editor leaves the modes of the terminal alone until it asks
+		s.asker = line.New(streams.In, streams.Err, dumb, line.Assistant{}, nil)
+	}
+	return cmp.Or(s.editor, s.asker)
 }
 
 // Lend calls run, which runs a program on the terminal. Until run returns, events are deferred, and
@@ -227,17 +249,21 @@ func (f commandScreen) AskSecret(ctx context.Context, question string) (string, 
 func (f commandScreen) Lend(run func() error) error {
 	f.s.terminalLent.Store(true)
 	defer f.s.terminalLent.Store(false)
-	f.s.screen.restoreEcho()
+	defer f.s.screen.restoreEcho()()
 	f.s.screen.paging.Store(true)
 	defer f.s.screen.paging.Store(false)
 	return run()
 }
+
+// ShowKeys turns the echo of the terminal on until hideAgain is called.
+func (f commandScreen) ShowKeys() (hideAgain func()) { return f.s.screen.restoreEcho() }
 
 // Ask asks a question and reports whether the answer is y or yes.
 func (f commandScreen) Ask(ctx context.Context, question string) (bool, error) {
 	if f.s.screen.editor == nil || f.s.screen.isMuted() {
 		return false, errNotInteractive
 	}
+	defer f.s.screen.restoreEcho()() // the editor sets the modes of the terminal
 	answer, err := f.s.screen.editor.Ask(ctx, f.s.screen.wrapQuestion(render.Safe(question)))
 	if errors.Is(err, io.EOF) {
 		return false, nil
@@ -256,6 +282,30 @@ func (f commandScreen) Progress(verb string) (update func(done, total int), end 
 
 // Region returns a new region of the terminal.
 func (f commandScreen) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
+
+// Tee also writes to w what the screen writes to standard output and, if it is a terminal, to
+// standard error. Keys that the terminal echoes are not part of it.
+func (f commandScreen) Tee(w io.Writer) (end func()) {
+	s := f.s.screen
+	set := func(w io.Writer) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.answers.flush()
+		s.recorder = w
+	}
+	set(w)
+	return func() { set(nil) }
+}
+
+// Bell rings the bell of the terminal.
+func (f commandScreen) Bell() {
+	s := f.s.screen
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err.TTY && !s.silent && !s.muted {
+		_, _ = io.WriteString(s.err.W, "\a") // a failed write cannot be reported
+	}
+}
 
 // watchEvents prints events and notices in the interactive shell as they arrive. It prints events
 // with tty.Quietly for the same reason as Alert: zksh must not be stopped while a command under a

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/shell/exit"
 )
 
@@ -36,8 +37,15 @@ func plain(text string) render.Answer { return render.Answer{Words: text, JSON: 
 func (p *testScreen) writes(want string, do func() error) {
 	p.t.Helper()
 	p.term.Reset()
-	if err := do(); err != nil || p.term.String() != want {
-		p.t.Errorf("%q, %v; want %q", p.term.String(), err, want)
+	err := do()
+	// Updates begin and end with the output of the call.
+	got := strings.NewReplacer(beginUpdate, "", endUpdate, "").Replace(p.term.String())
+	if err != nil || got != want {
+		p.t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if updates := strings.Count(p.term.String(), beginUpdate); updates != strings.Count(p.term.String(), endUpdate) ||
+		updates > 0 && (!strings.HasPrefix(p.term.String(), beginUpdate) || !strings.HasSuffix(p.term.String(), endUpdate)) {
+		p.t.Errorf("updates in %q", p.term.String())
 	}
 }
 
@@ -186,7 +194,7 @@ func TestProgress(t *testing.T) {
 			end()
 			time.Sleep(time.Second)
 			update(9, 10) // a late update draws nothing
-			want := "deleted 5 of 10 (50 %), 9/s" + "\rdeleted 7 of 10 (70 %), 10/s\x1b[K\x1b[J" + "\r\x1b[J"
+			want := "deleted 5 of 10 (50 %), 9/s" + beginUpdate + "\rdeleted 7 of 10 (70 %), 10/s\x1b[K\x1b[J" + endUpdate + "\r\x1b[J"
 			if quiet {
 				want = ""
 			}
@@ -194,6 +202,42 @@ func TestProgress(t *testing.T) {
 				t.Errorf("quiet %v: %q, want %q", quiet, term.String(), want)
 			}
 		})
+	}
+}
+
+// A recorder receives everything that is written to the terminal, and nothing else.
+func TestTee(t *testing.T) {
+	var term, recorded, file strings.Builder
+	terminal := Output{W: &term, TTY: true, Size: func() (int, int) { return 80, 24 }}
+	s := New(Config{Out: terminal, Err: terminal})
+	do := func() {
+		r := s.env.Screen.Region(commands.Answers)
+		if err := errors.Join(r.Draw("a"), s.screen.answer(plain("answer\n")), r.Paint(render.Line{{Text: "b", Style: render.Red}}), r.Close(true)); err != nil {
+			t.Error(err)
+		}
+		s.env.Screen.Alert("remark")
+		s.env.Screen.Bell()
+	}
+	do()
+	term.Reset()
+	end := s.env.Screen.Tee(&recorded)
+	do()
+	end()
+	if shown := term.String(); recorded.String() != shown || !strings.Contains(shown, "\x1b[31mb\x1b[0m") || !strings.HasSuffix(shown, "remark\n\a") {
+		t.Errorf("recorded %q, shown %q", recorded.String(), shown)
+	}
+	s.env.Screen.Alert("later")
+	if strings.Contains(recorded.String(), "later") {
+		t.Error("recorded after the end")
+	}
+	// Without colors or a bell, and with errors in a file.
+	terminal.Plain = true
+	s = New(Config{Out: terminal, Err: Output{W: &file}, NoBell: true})
+	recorded.Reset()
+	s.env.Screen.Tee(&recorded)
+	do()
+	if text := recorded.String(); strings.Contains(text, "[31m") || strings.Contains(text, "remark") || file.String() != "remark\n" {
+		t.Errorf("recorded %q, in the file %q", text, file.String())
 	}
 }
 
@@ -232,24 +276,16 @@ func TestKeysDoNotShowInPictures(t *testing.T) {
 	live, block := p.region(commands.Remarks), p.region(commands.Answers)
 	ended("\nend\n")
 	for range 2 {
-		if err := errors.Join(live.Draw("wait"), p.answer(plain("x\n")), live.Draw("wait")); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, errors.Join(live.Draw("wait"), p.answer(plain("x\n")), live.Draw("wait")))
 	}
 	want("hide")
-	if err := errors.Join(block.Draw("block"), live.Close(false)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, errors.Join(block.Draw("block"), live.Close(false)))
 	want()
 	p.noteInterrupt()
-	if err := block.Close(true); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, block.Close(true))
 	want("show")
 	p.writes("end\n", func() error { p.complain("\nend"); return nil }) // the key was not echoed, so no newline is needed
-	if err := live.Draw("wait"); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, live.Draw("wait"))
 	p.restoreEcho()
 	want("hide", "show")
 }

@@ -16,7 +16,7 @@ import (
 func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 	b := s.newBatch(name)
 	s.setPolicy(script{b})
-	s.noteTLS(ctx)
+	s.noteConnection(ctx)
 	return s.shutDown(b.Run(ctx, r))
 }
 
@@ -47,7 +47,7 @@ var _ batch.Shell = scriptHost{}
 
 // Read adds the line to the history, parses it, and also returns the name of its command.
 func (h scriptHost) Read(line string) (cmd string, l commands.Line, err error) {
-	h.s.number = h.s.lines.Add(line)
+	h.s.number = h.s.lines.Add(h.s.entry(line))
 	return h.s.read(line)
 }
 

@@ -54,9 +54,14 @@ type Config struct {
 	StopAtError bool // -e: stop a script at the first line that fails
 	KeepGoing   bool // -k: continue a script after a lock is lost or not acquired
 	Quiet       bool // -q: no banner, remarks or progress
+	NoBell      bool // whether the bell of the terminal never rings
 	Verbose     bool // print the negotiated TLS parameters
 	Window      int  // maximum number of script lines in flight; values below 2 mean 1
 
+	TraceFile string // file to which the session's traffic is written already, or empty if there is none
+
+	Sandbox    string           // connect string of the sandbox, or empty if there is none
+	NoHints    bool             // whether the editor shows no suggestions and no colors
 	History    *history.File    // file for the lines that a person types, or nil if they are not saved
 	Interrupts <-chan os.Signal // receives Ctrl-C and Ctrl-\ of the user at the prompt; may be nil
 
@@ -118,7 +123,9 @@ type Shell struct {
 	transactions *batch.Transactions
 	abandoned    *work // work that did not stop after it was cancelled, or nil; once it is set, the shell exits
 
+	tracing      tracing         // state of the trace command
 	certsChecked zkconn.Ensemble // ensemble whose certificates have been checked
+	ticketWarned time.Time       // end of the Kerberos ticket of which the user has been warned
 
 	eventMu      sync.Mutex   // held while events are printed, so that they stay in order
 	watches      atomic.Int32 // setting of printwatches, an eventForm
@@ -129,7 +136,11 @@ type Shell struct {
 // New returns a Shell with the given configuration. The Shell does nothing until one of its Run
 // methods or Wait is called.
 func New(cfg Config) *Shell {
-	to := &screen{answers: answers{w: cfg.Out.W}, err: cfg.Err}
+	to := &screen{err: cfg.Err, silent: cfg.NoBell}
+	to.answers.w = tee{cfg.Out.W, to}
+	if cfg.Err.TTY {
+		to.err.W = tee{cfg.Err.W, to}
+	}
 	cfg.Out.W = &to.answers
 	to.out, to.printer = cfg.Out, render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}
 	s := &Shell{cfg: cfg, screen: to, policy: oneShot{cfg.IsOption, cfg.NoServerHint}, recall: new(history.Recall)}
@@ -167,31 +178,9 @@ func (s *Shell) Wait(ctx context.Context, timeout time.Duration) int {
 	return commands.StatusOK
 }
 
-// noteTLS waits for the connection and prints the negotiated TLS parameters, if Config.Verbose is
-// set. A failure to connect is reported by the first command that needs the connection, not by
-// noteTLS.
-func (s *Shell) noteTLS(ctx context.Context) {
-	if s.cfg.Verbose && s.cfg.Session.Ready(ctx) == nil {
-		commands.NoteTLS(s.env)
-	}
-}
-
-// warnAboutCertificates prints a warning for each server certificate that expires soon. It checks
-// the certificates only once after each connect to an ensemble.
-func (s *Shell) warnAboutCertificates() {
-	agreed, now := s.cfg.Session.Info().Agreed, s.cfg.Session.Ensemble()
-	if agreed == nil || now == s.certsChecked {
-		return
-	}
-	s.certsChecked = now
-	for _, w := range agreed.Warnings(time.Now()) {
-		s.env.Screen.Note("warning: " + w)
-	}
-}
-
 // runLine adds a line to the history, runs it, and returns the name of its command.
 func (s *Shell) runLine(ctx context.Context, line string) (string, error) {
-	s.number = s.lines.Add(line)
+	s.number = s.lines.Add(s.entry(line))
 	env := *s.env
 	env.Line = rand.Text()
 	return s.runText(ctx, &env, line)
@@ -362,7 +351,7 @@ func (s *Shell) shutDown(status int) int {
 	if s.abandoned == nil { // an abandoned command may still use the transaction
 		dropped = s.transactions.Drop()
 	}
-	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.policy.closed())
+	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.endTrace(ctx), s.policy.closed())
 	s.report("", err)
 	if status == commands.StatusOK {
 		status = exit.Status(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/shell/exit"
 )
 
@@ -34,13 +35,9 @@ func TestJavaDecode(t *testing.T) {
 
 func TestPromptCountsLocks(t *testing.T) {
 	session, err := zkconn.Open(zkconn.Config{Servers: "127.0.0.1:1", Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer func() {
-		if err := session.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, session.Close(context.Background()))
 	}()
 	held := 0
 	s := New(Config{Session: session, Commands: [][]*commands.Command{commands.All()}, Locks: fakeLocks{func() int { return held }}})

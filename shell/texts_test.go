@@ -17,6 +17,7 @@ import (
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/tutorial"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd"
 	"github.com/zksh/zksh/shell"
 )
@@ -25,13 +26,9 @@ import (
 func every(t *testing.T) *shell.Shell {
 	t.Helper()
 	session, err := zkconn.Open(zkconn.Config{Servers: "127.0.0.1:1", Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() {
-		if err := session.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, session.Close(context.Background()))
 	})
 	return shell.New(shell.Config{Session: session, Commands: [][]*commands.Command{
 		commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), lockcmd.New().Commands(), app.SandboxCommand(nil), tutorial.New("").Commands(),

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,12 +34,20 @@ func (s *Shell) utilityCommands() []*commands.Command {
 			Wrap:     func(*pflag.FlagSet) commands.Wrapper { return timed },
 		},
 		{
-			Name: "repeat", Group: group, Effect: commands.Offline | commands.Quotas, Args: "[-n count] [-i time] [-k] command",
+			Name: "repeat", Group: group, Effect: commands.Offline | commands.Quotas, Args: "[-n count] [-i time] [-k] [-u | -c] command",
 			Summary: "run a command repeatedly",
 			Help: "On a terminal, each result replaces the previous one. repeat stops when you press Ctrl-C or when the " +
 				"command fails. After a failure, repeat exits with the exit status of the command. With -k, repeat prints the error and " +
-				"continues; when it stops, it exits with the exit status of the first failure.",
-			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app", "repeat -k exists /app/ready"},
+				"continues; when it stops, it exits with the exit status of the first failure.\n\n" +
+				"With -u, repeat continues while the command fails, and stops with exit status 0 when it succeeds. With -c, " +
+				"repeat stops with exit status 0 when the output differs from that of the previous run; with -k, an error " +
+				"counts as output. If repeat has run the command as often as -n allows and neither has happened, its exit " +
+				"status is 75.",
+			Limits: []string{
+				"repeat -u stops if the command line is wrong, because the command can never succeed.",
+				"repeat -c does not notice a change that is undone between two runs; use watch for znodes.",
+			},
+			Examples: []string{"repeat -i 5s get /app/leader", "repeat -n 10 stat /app", "repeat -u exists /app/ready", "repeat -c -n 60 get /app/leader"},
 			Params:   line,
 			Wrap:     s.repeat,
 		},
@@ -73,42 +83,69 @@ func (s *Shell) repeat(fs *pflag.FlagSet) commands.Wrapper {
 	every := commands.Duration{Value: time.Second}
 	fs.VarP(&every, "interval", "i", "wait this `duration` between runs")
 	keepGoing := fs.BoolP("keep-going", "k", false, "continue when the command fails")
+	untilOK := fs.BoolP("until-ok", "u", false, "continue when the command fails, and stop when it succeeds")
+	untilChanged := fs.BoolP("until-changed", "c", false, "stop when the output changes")
 	return func(ctx context.Context, env *commands.Env, do commands.Do) error {
-		if *times < 0 || fs.Changed("count") && *times == 0 {
+		switch {
+		case *times < 0 || fs.Changed("count") && *times == 0:
 			return commands.Misuse("-n: invalid number %d: must be at least 1", *times)
+		case *untilOK && *untilChanged:
+			return commands.Misuse("-u cannot be combined with -c")
 		}
 		show := &inPlaceScreen{Screen: env.Screen, region: env.Screen.Region(commands.Answers)}
 		columns, _ := show.region.Size()
-		if columns > 0 {
+		onTerminal, format := columns > 0, env.Format
+		if onTerminal || *untilChanged {
 			own := *env
 			own.Screen = show
 			show.printer = s.screen.printer.To(&show.text)
-			show.printer.Safe = false // the region escapes control characters
+			show.printer.Safe = false // the text is printed again, which escapes control characters
 			env = &own
 		}
-		var failed error // error of the first run that failed, if repeat continued after it
+		var failed error  // error of the first run that failed, if repeat continued after it
+		var last []string // lines of the previous run
 		err := callRepeatedly(ctx, *times, every.Value, func(n int) error {
 			show.text.Reset()
 			err := do(ctx, env)
-			if err != nil && (!*keepGoing || ctx.Err() != nil) {
-				return err
-			}
 			lines := strings.Split(strings.TrimSuffix(show.text.String(), "\n"), "\n")
-			switch {
-			case err != nil && columns > 0:
-				lines = s.policy.wording("repeat", err)
-			case err != nil:
-				s.report("repeat", err)
+			if !onTerminal && *untilChanged {
+				if err := show.printText(format); err != nil {
+					return err
+				}
 			}
-			if err != nil && failed == nil {
-				failed = &commands.StatusError{Status: exit.Status(err)}
+			if err != nil {
+				if ctx.Err() != nil || !*keepGoing && !*untilOK || *untilOK && exit.Status(err) == commands.StatusUsage {
+					return err
+				}
+				failed = cmp.Or[error](failed, &commands.StatusError{Status: exit.Status(err)})
+				if lines = s.policy.wording("repeat", err); !onTerminal {
+					s.report("repeat", err)
+				}
 			}
 			head := fmt.Sprintf("every %s, run %d, %s", every.Value, n, time.Now().Format(time.TimeOnly))
-			return show.region.Draw(append([]string{head}, lines...)...)
+			if err := show.region.Draw(append([]string{head}, lines...)...); err != nil {
+				return err
+			}
+			if *untilOK && err == nil || *untilChanged && n > 1 && !slices.Equal(lines, last) {
+				return errUntil
+			}
+			last = lines
+			return nil
 		})
+		switch {
+		case err == errUntil:
+			err, failed = nil, nil
+		case err == nil && *untilOK:
+			err = &commands.StatusError{Status: commands.StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("the command still failed in run %d", *times)}
+		case err == nil && *untilChanged:
+			err = &commands.StatusError{Status: commands.StatusTimeUp, Code: "TimeUp", Err: fmt.Errorf("the output had not changed by run %d", *times)}
+		}
 		return errors.Join(cmp.Or(err, failed), show.region.Close(true))
 	}
 }
+
+// errUntil ends the repeat command because the condition of -u or -c is met.
+var errUntil = errors.New("the condition is met")
 
 // callRepeatedly calls do count times, or without limit if count is 0, and waits for interval
 // between two calls. It stops at the first error.
@@ -126,7 +163,7 @@ func callRepeatedly(ctx context.Context, count int, interval time.Duration, do f
 }
 
 // An inPlaceScreen collects the answers of a command. The repeat command then draws them in one
-// region of the terminal, in place of the answers of the run before.
+// region of the terminal, in place of the answers of the run before, or prints them.
 type inPlaceScreen struct {
 	commands.Screen
 	region  commands.Region
@@ -136,6 +173,17 @@ type inPlaceScreen struct {
 
 // Print adds a value to the collected text.
 func (p *inPlaceScreen) Print(v render.Value) error { return p.printer.Print(v) }
+
+// printText prints the collected text as answers, because there is no terminal to draw it on.
+func (p *inPlaceScreen) printText(format render.Format) (err error) {
+	if format != render.JSON {
+		return p.Screen.Print(render.Answer{Words: p.text.String()})
+	}
+	for value := range bytes.Lines(p.text.Bytes()) {
+		err = errors.Join(err, p.Screen.Print(render.Answer{JSON: json.RawMessage(bytes.Clone(value))}))
+	}
+	return err
+}
 
 // Region returns a region that draws nothing, because repeat draws the collected text itself.
 func (p *inPlaceScreen) Region(commands.Stream) commands.Region { return noRegion{} }

@@ -7,6 +7,7 @@ package commandtest
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 
@@ -26,6 +27,8 @@ type Screen struct {
 	out    strings.Builder // results, as Print formats them
 	notes  []string
 	alerts []string
+	tee    io.Writer
+	bells  int
 	drawn  [][]string // lines passed to each Draw, oldest first
 	kept   []string   // last lines of the region that was most recently closed with keep
 }
@@ -36,7 +39,11 @@ var _ commands.Screen = (*Screen)(nil)
 func (s *Screen) Print(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := render.Printer{W: &s.out, Format: s.Format, Width: func() int { return s.Columns }}
+	var w io.Writer = &s.out
+	if s.tee != nil {
+		w = io.MultiWriter(&s.out, s.tee)
+	}
+	p := render.Printer{W: w, Format: s.Format, Width: func() int { return s.Columns }}
 	if p.Format == "" {
 		p.Format = render.Text
 	}
@@ -68,6 +75,9 @@ func (s *Screen) Ask(_ context.Context, question string) (bool, error) {
 // Lend implements commands.Screen.
 func (s *Screen) Lend(do func() error) error { return do() }
 
+// ShowKeys implements commands.Screen. It does nothing.
+func (s *Screen) ShowKeys() (hideAgain func()) { return func() {} }
+
 // AskSecret implements commands.Screen. It always returns an error.
 func (s *Screen) AskSecret(context.Context, string) (string, error) {
 	return "", errors.New("cannot ask for input outside the interactive shell")
@@ -80,6 +90,32 @@ func (s *Screen) Progress(string) (update func(done, total int), end func()) {
 
 // Region implements commands.Screen.
 func (s *Screen) Region(commands.Stream) commands.Region { return &region{s: s} }
+
+// Tee implements commands.Screen. Only the results that Print prints are also written to w.
+func (s *Screen) Tee(w io.Writer) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tee = w
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tee = nil
+	}
+}
+
+// Bell implements commands.Screen. It counts the calls.
+func (s *Screen) Bell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bells++
+}
+
+// Bells returns how often Bell was called.
+func (s *Screen) Bells() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bells
+}
 
 // Printed returns all results that have been printed so far.
 func (s *Screen) Printed() string {
@@ -135,6 +171,15 @@ func (r *region) Draw(lines ...string) error {
 	r.last = lines
 	r.s.drawn = append(r.s.drawn, lines)
 	return nil
+}
+
+// Paint implements commands.Region. It records the text of the lines.
+func (r *region) Paint(lines ...render.Line) error {
+	text := make([]string, len(lines))
+	for i, l := range lines {
+		text[i] = l.Text()
+	}
+	return r.Draw(text...)
 }
 
 // Close implements commands.Region.

@@ -86,7 +86,7 @@ func (ss *endpoints) connect(ctx context.Context, s *endpoint) error {
 			return commands.Misuse("%s", err)
 		}
 	}
-	other, err := main.Elsewhere(s.Spec)
+	other, err := main.Elsewhere(ctx, s.Spec)
 	if err != nil {
 		return err
 	}
@@ -190,9 +190,10 @@ func sameEnsemble(ctx context.Context, src, dst *endpoint) (from, to string, sam
 	return from, to, same, err
 }
 
-// shareServer reports whether the connect strings of two sessions have a server in common.
+// shareServer reports whether the connect strings of two sessions have a server in common. Behind
+// different proxies, the same name can stand for different servers.
 func shareServer(a, b *zkconn.Session) bool {
-	return a == b || zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
+	return a == b || a.SameProxy(b) && zkconn.Overlap(a.Servers().Hosts, b.Servers().Hosts)
 }
 
 // lastZxid returns the last zxid of the endpoint's ensemble. Writes that other clients make during

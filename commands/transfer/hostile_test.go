@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -32,9 +33,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 	if err == nil {
 		err = w.Close(dump.Trailer{Missed: 1, Unread: []string{"NoAuth: /a/b"}})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for _, line := range []string{"import -R --prune " + file, "import -R --prune -n " + file, "mirror file:" + file + " /a", "mirror -n file:" + file + " /a",
 		"diff --script /a file:" + file, "diff /a file:" + file} {
 		status, answers, remarks := run(t.Context(), s, line)
@@ -59,9 +58,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 func TestSameEnsembleByAnotherName(t *testing.T) {
 	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	alias := "localhost:" + port
 	s := open(t, addr)
 	putTree(t, s, publicTree(1, "/a"))
@@ -122,7 +119,7 @@ func TestWritesOfTheSameServers(t *testing.T) {
 	for writes, want := range map[zkconn.Writes]string{zkconn.WritesNever: "writes are disabled", zkconn.WritesAsk: "require confirmation"} {
 		for _, line := range []string{"cp /a ADDR:/c", "mirror /a ADDR:/b", "mv ADDR:/a ADDR:/c"} {
 			s := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: 10 * time.Second, Cluster: "@here", Writes: writes,
-				Resolve: func(string) (zkconn.Config, error) {
+				Resolve: func(context.Context, string) (zkconn.Config, error) {
 					return zkconn.Config{Servers: addr, Timeout: 10 * time.Second}, nil
 				}})
 			status, _, remarks := run(t.Context(), s, strings.ReplaceAll(line, "ADDR", addr))

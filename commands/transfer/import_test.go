@@ -146,12 +146,8 @@ func TestExportWhileItChanges(t *testing.T) {
 	for range 50 {
 		must(t, addr, "export -R /t "+file)
 		tree, err := dump.Open(t.Context(), file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tree.Close(); err != nil {
-			t.Error(err)
-		}
+		zktest.Must(t, err)
+		zktest.Check(t, tree.Close())
 	}
 	stop()
 	<-done

@@ -41,9 +41,7 @@ func TestMirrorFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 20 {
-			if err := zkconn.Exec(t.Context(), s, zkconn.SetData(root, []byte(fmt.Sprint(i)), -1)); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetData(root, []byte(fmt.Sprint(i)), -1)))
 		}
 		zktest.Eventually(t, fmt.Sprint("round ", round), same)
 	}
@@ -85,9 +83,7 @@ func TestMirrorOfARoot(t *testing.T) {
 	defer wg.Wait()
 	defer stop()
 	for _, path := range []string{"/first", "/zookeeper/quota/first", "/zookeeper/quota/first/zookeeper_limits", "/last"} {
-		if err := zkconn.Exec(t.Context(), s, zkconn.Create(path, []byte("count=9,bytes=-1"), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.Create(path, []byte("count=9,bytes=-1"), zkconn.OpenACL(), zkconn.CreateMode{})))
 		if strings.HasPrefix(path, "/zookeeper") {
 			continue
 		}

@@ -133,9 +133,7 @@ func TestMoveInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		env := &commands.Env{Session: s, Screen: &interruptingScreen{cancel: cancel, left: n}, Mode: commands.Batch}
 		l, err := mv.Read(env, []commands.Word{{Text: root}, {Text: there + ":" + to}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		err = l.Run(ctx, env)
 		ended = ctx.Err() == nil
 		cancel()
@@ -151,9 +149,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 	for n := range 40 {
 		root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
 		for _, path := range []string{root, root + "/a", root + "/a/b", root + "/c"} {
-			if err := zkconn.Exec(t.Context(), s, zkconn.Create(path, nil, anyone, zkconn.CreateMode{})); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.Create(path, nil, anyone, zkconn.CreateMode{})))
 		}
 		written := map[string]string{}
 		var wg sync.WaitGroup

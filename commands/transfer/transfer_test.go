@@ -115,13 +115,9 @@ func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 func putTree(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
 	t.Helper()
 	w, err := zktree.NewWriter(t.Context(), s.Client, "/", zktree.Refuse, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	for _, z := range all {
-		if err := w.Do(zktree.Edit{Does: zktree.Creates, Path: z.Path, Znode: z}); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, w.Do(zktree.Edit{Does: zktree.Creates, Path: z.Path, Znode: z}))
 	}
 	if _, err := w.Close(nil); err != nil {
 		t.Fatal(err)

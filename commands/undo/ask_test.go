@@ -1,12 +1,18 @@
 package undo
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/sandbox"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
+	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
 // zksh does not ask about unsaved data if the server would reject the command anyway.
@@ -59,6 +65,56 @@ func TestLockOut(t *testing.T) {
 	if len(h.asked) != 0 {
 		t.Errorf("asked %q", h.asked)
 	}
+}
+
+// The question knows the identities that the server reports: addresses match networks, and an entry
+// for somebody else does not count. -a and -x are asked about as well, and -y asks nothing. Servers
+// before 3.7 report no identities, so zksh does not ask if an entry for an address might match.
+func TestLockOutByIdentity(t *testing.T) {
+	addrs := []string{zktest.Shared(t).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{As: "3.6"}).Addr()}
+	for _, addr := range addrs {
+		reports := newTestShell(t, addr, t.TempDir()).try("whoami") == nil
+		h := newTestShell(t, addr, t.TempDir())
+		root := "/identity"
+		h.do("create " + root)
+		n := 0
+		for line, asks := range map[string]bool{
+			"setAcl %s ip:127.0.0.0/8:cdrwa":                          false,
+			"setAcl %s ip:10.0.0.0/8:cdrwa":                           reports,
+			"setAcl -a world:anyone:cdrw %s":                          true,
+			"setAcl -x world:anyone -a digest:bob:secret:cdrwa %s":    true,
+			"setAcl -y -x world:anyone -a digest:bob:secret:cdrwa %s": false,
+			"setAcl -R %s ip:10.0.0.1:a,digest:bob:secret:r":          reports,
+			"setAcl -x world:anyone -a ip:127.0.0.1:a %s":             false,
+		} {
+			n++
+			path := fmt.Sprintf("%s/%d", root, n)
+			h.do("create " + path)
+			line = fmt.Sprintf(line, path)
+			h.asked = nil
+			err := h.try(line)
+			if asks != (len(h.asked) == 1) || asks != (err != nil) {
+				t.Errorf("%s: asked %q, %v", line, h.asked, err)
+			}
+		}
+	}
+}
+
+// setAcl -a and -x write only if the ACL is still the one that they read, and undo restores it.
+func TestEntriesAreNotOverwritten(t *testing.T) {
+	h := newSandboxShell(t)
+	h.do("create /a")
+	before := h.tree("/a")
+	h.do("setAcl -a ip:10.0.0.1:r /a", "undo")
+	h.wantTree("/a", before)
+	h.do("setAcl -a ip:10.0.0.1:r /a")
+	h.do("setAcl -x ip:10.0.0.1 /a", "undo")
+	other := zksession.Open(t, zkconn.Config{Servers: h.env.Session.Servers().Spec, Timeout: 20 * time.Second})
+	h.screen.Answer = func(string) (bool, error) {
+		return true, zkconn.Exec(t.Context(), other, zkconn.SetACL("/a", []zk.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}, -1))
+	}
+	h.fails("setAcl -x world:anyone /a", "version No is not valid : /a")
+	h.wantTree("/a", before)
 }
 
 // A digest entry without a password hash causes a remark, but no question, in scripts too.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -61,7 +62,10 @@ func (o *Options) useCluster(name string) error {
 		return o.unknownCluster(name)
 	}
 	o.Cluster, o.Server, o.Timeout, o.Writes = c.name, c.Server, c.Timeout, c.Writes
-	o.AuthFile, o.Secure, o.MaxRequest = c.AuthFile, c.Secure, c.MaxRequest
+	o.AuthFile, o.AuthCommand, o.Secure, o.MaxRequest = c.AuthFile, c.AuthCommand, c.Secure, c.MaxRequest
+	if !o.proxyGiven {
+		o.Proxy = c.Proxy
+	}
 	return nil
 }
 
@@ -83,7 +87,10 @@ func (o *Options) clusterNames() (names []string) {
 // Connection returns the session configuration that the options specify.
 func (o *Options) Connection() zkconn.Config {
 	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
-		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest}
+		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest, Proxy: o.Proxy}
+	if o.Sandbox {
+		cfg.Proxy = ""
+	}
 	if cfg.MaxRequest == 0 { // jute.maxbuffer in the client configuration is also a limit for replies, so it may be too small
 		cfg.MaxRequest = max(o.Secured.MaxRequest, zkconn.UsualMaxRequest)
 	}
@@ -100,7 +107,7 @@ func (o *Options) Connection() zkconn.Config {
 // cluster (@NAME), the settings of its section apply. If spec is a connect string, the settings
 // before the first section apply, but zksh does not use SASL. The method resolve is the value of
 // the field Resolve of zkconn.Config.
-func (o *Options) resolve(spec string) (zkconn.Config, error) {
+func (o *Options) resolve(ctx context.Context, spec string) (zkconn.Config, error) {
 	to := *o
 	to.Sandbox = false
 	if strings.HasPrefix(spec, zkconn.ClusterMark) {
@@ -108,8 +115,12 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 			return zkconn.Config{}, err
 		}
 	} else {
+		to.AuthCommand = ""
 		to.Cluster, to.Server, to.AuthFile, to.Timeout, to.Writes = "", spec, "", o.topLevel.timeout, o.topLevel.writes
 		to.MaxRequest = o.topLevel.maxRequest
+		if !o.proxyGiven {
+			to.Proxy = o.topLevel.proxy
+		}
 		if o.Cluster != "" {
 			to.Secure = o.topLevel.secure
 		}
@@ -121,6 +132,9 @@ func (o *Options) resolve(spec string) (zkconn.Config, error) {
 		to.MaxRequest = o.maxRequestGiven
 	}
 	err := to.readSecrets()
+	if err == nil {
+		err = to.Prepare(ctx)
+	}
 	if to.Cluster == "" {
 		to.Secured.SASL = nil
 	}
@@ -135,6 +149,7 @@ type topLevelSettings struct {
 	secure  secure.Settings
 
 	maxRequest int
+	proxy      string
 }
 
 // Clusters returns the names and colours of all clusters in the configuration file.

@@ -41,8 +41,16 @@ var settings = []setting{
 	{"max-request", "bytes", "the size of the largest request that zksh sends, for servers with a raised jute.maxbuffer", true, func(o *Options, v string) error {
 		return assign(&o.MaxRequest, v, parseMaxRequest)
 	}},
+	{"proxy", "socks5://host:port", "the SOCKS5 proxy through which zksh connects to all servers; it resolves the names of the servers; with user:password@ before the host, zksh authenticates to the proxy", true, func(o *Options, v string) error {
+		o.Proxy = v
+		return zkconn.CheckProxy(v)
+	}},
 	{"auth-file", "file", "a file with credentials, in lines of the form \"scheme credential\"; this and all other relative file names are relative to the folder of the configuration file", true,
 		fileSetting(func(o *Options) *string { return &o.AuthFile })},
+	{"auth-command", "command", "a shell command whose first line of output is a credential in the same form, for example of a password manager", true, func(o *Options, v string) error {
+		o.AuthCommand = v
+		return nil
+	}},
 	{"tls", "true|false", "connect with TLS; cacert, cert, key and tls-name imply this setting", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
 	{"cacert", "file", "the certificate authorities to trust, in PEM, PKCS12 or JKS format", true, fileSetting(func(o *Options) *string { return &o.Secure.CACert })},
 	{"cert", "file", "the client's certificate; the file can also contain the key", true, fileSetting(func(o *Options) *string { return &o.Secure.Cert })},
@@ -54,6 +62,7 @@ var settings = []setting{
 	{"client-configuration", "file", "a properties file of zkCli or Kafka, which sets TLS, SASL and jute.maxbuffer", true,
 		fileSetting(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
 	{"jaas", "file", "a JAAS file; zksh authenticates with SASL according to its Client section", true, fileSetting(func(o *Options) *string { return &o.Secure.JAAS })},
+	{"kerberos", "true|false", "authenticate with Kerberos, with the ticket that kinit has stored", true, func(o *Options, v string) error { return assign(&o.Secure.Kerberos, v, parseKerberos) }},
 	{"writes", "allow|ask|never", "whether commands can write; with ask, zksh asks at the prompt, and elsewhere rejects writes unless --yes is given", true, func(o *Options, v string) error {
 		return assign(&o.Writes, v, parseWrites)
 	}},
@@ -65,6 +74,10 @@ var settings = []setting{
 		return nil
 	}},
 	{"output", "text|table|json", "the output format", false, func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) }},
+	{"hints", "on|off", "whether zksh shows suggestions and colours while you type", false,
+		switchSetting("hints", func(o *Options, off bool) { o.NoHints = off })},
+	{"bell", "on|off", "whether the terminal's bell rings when you get a lock after a wait of more than 10 s", false,
+		switchSetting("bell", func(o *Options, off bool) { o.NoBell = off })},
 	{"history", "n", "how many typed lines to save; 0 saves none", false, func(o *Options, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
@@ -73,6 +86,17 @@ var settings = []setting{
 		o.HistoryLines = n
 		return nil
 	}},
+}
+
+// switchSetting returns the function that applies a setting whose value is on or off.
+func switchSetting(key string, set func(o *Options, off bool)) func(*Options, string) error {
+	return func(o *Options, v string) error {
+		if v != "on" && v != "off" {
+			return fmt.Errorf("%s must be on or off, not %q", key, v)
+		}
+		set(o, v == "off")
+		return nil
+	}
 }
 
 // settingNames returns the names of all settings or, if section is true, of those that are allowed
@@ -116,10 +140,15 @@ func parseWrites(v string) (zkconn.Writes, error) {
 	return "", fmt.Errorf("writes must be allow, ask or never, not %q", v)
 }
 
-func parseTLS(v string) (bool, error) {
+func parseTLS(v string) (bool, error) { return parseSwitch("tls", v) }
+
+func parseKerberos(v string) (bool, error) { return parseSwitch("kerberos", v) }
+
+// parseSwitch parses the value of the setting name.
+func parseSwitch(name, v string) (bool, error) {
 	on, err := strconv.ParseBool(v)
 	if err != nil {
-		return false, fmt.Errorf("tls must be true or false, not %q", v)
+		return false, fmt.Errorf("%s must be true or false, not %q", name, v)
 	}
 	return on, nil
 }
@@ -224,6 +253,12 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	if err != nil {
 		return nil, nil, fmt.Errorf("credentials: %w", err)
 	}
+	return parseCredentials(data, name)
+}
+
+// parseCredentials parses the contents of a file with credentials. name is the file's name, for
+// error messages.
+func parseCredentials(data []byte, name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {

@@ -13,11 +13,9 @@ import (
 // optionGroups lists the names of all options in the order in which --help prints them. Each option
 // belongs to one group.
 var optionGroups = []struct{ heading, options string }{
-	{"Connection", "server timeout max-request readonly waitforconnection"},
-	{"TLS and authentication", "auth-file tls cacert cert key tls-name tls-insecure client-configuration jaas verbose"},
-	{"Commands and output", "file command errexit keep-going window output quiet version help"},
-	{"Writing", "no-write yes undo no-fence"},
-	{"Sandbox", "sandbox listen as"},
+	{"Connection", "server proxy timeout max-request readonly waitforconnection sandbox listen as"},
+	{"TLS and authentication", "auth-file tls cacert cert key tls-name tls-insecure client-configuration jaas kerberos verbose"},
+	{"Commands", "file command errexit keep-going window no-write yes undo no-fence output trace quiet version help"},
 }
 
 // nameWidth is the width, in characters, of the column in which --help prints the names of options.
@@ -51,7 +49,7 @@ func Help(columns int) string {
 		statuses = append(statuses, strings.ReplaceAll(fmt.Sprintf("%d %s", s.Status, s.Brief), " ", unbroken))
 	}
 	list := render.Wrap("Exit status: "+strings.Join(statuses, ", "), width, "  ")
-	b.WriteString("\n" + strings.ReplaceAll(list, unbroken, " ") + "\n")
+	b.WriteString(strings.ReplaceAll(list, unbroken, " ") + "\n")
 	return render.WrapText(b.String(), columns)
 }
 

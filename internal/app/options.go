@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,7 +26,7 @@ import (
 )
 
 // Options contains the options of the program, which include those of zkCli. Options on the command
-// line override ZKSH_SERVER, which overrides the configuration file.
+// line override ZKSH_SERVER (or ZK_HOST), which overrides the configuration file.
 type Options struct {
 	Server  string        // connect string
 	Cluster string        // name of the cluster whose section is used, with a leading @, or empty if there is none
@@ -34,7 +35,13 @@ type Options struct {
 	AuthFile string              // file with credentials, or empty if there is none
 	Auth     []zkconn.Credential // credentials from AuthFile, except SASL
 
+	AuthCommand string           // shell command that prints another credential, or empty; see authenticate
+	credentials *credentialCache // output of the auth-commands that this process has run
+
 	MaxRequest int // maximum size of a request, in bytes, or 0 for the default
+
+	Proxy      string // URL of a SOCKS5 proxy, which may contain a password; empty if there is none
+	proxyGiven bool   // whether --proxy was given on the command line
 
 	Writes  zkconn.Writes // whether commands may write; if empty, they may
 	NoWrite bool          // reject all writes, on all servers
@@ -58,11 +65,14 @@ type Options struct {
 	ShowVersion,
 	ShowHelp bool
 
+	Trace   string // file to which the session's traffic is written; may be empty
 	Undo    string // file given with --undo, to which zksh saves overwritten and deleted znodes; may be empty
 	UndoDir string // directory of the undo log, or empty if there is none
 
 	HistoryFile  string // file with the typed lines, or empty if they are not saved
 	HistoryLines int    // maximum number of lines in the history
+	NoHints      bool   // whether the prompt shows no suggestions and no colors
+	NoBell       bool   // whether the bell of the terminal never rings
 
 	Sandbox    bool            // use the in-memory server
 	Listen     string          // address at which zksh only serves the sandbox, or empty if it runs commands
@@ -78,7 +88,8 @@ type Options struct {
 	timeoutGiven time.Duration // value of --timeout on the command line, or 0 if it was not given
 	getenv       func(string) string
 
-	maxRequestGiven int // value of --max-request on the command line, or 0 if it was not given
+	resolver        *net.Resolver // looks up DNS SRV records; nil means net.DefaultResolver
+	maxRequestGiven int           // value of --max-request on the command line, or 0 if it was not given
 }
 
 // Environment contains everything on which options depend besides the command line.
@@ -114,6 +125,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it also limits how long zksh tries to connect")
 	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers with"+
 		" a raised jute.maxbuffer")
+	set.StringVar(&o.Proxy, "proxy", o.Proxy, "connect through the SOCKS5 proxy at this `url`; written socks5://[user:password@]host[:port]; the proxy resolves the names of the servers")
+	set.Lookup("proxy").DefValue = "" // the default may contain a password
 	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; each line has the form \"scheme credential\", and no other user may have access to the file")
 	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks; this applies to all servers")
 	set.BoolVar(&o.Yes, "yes", false, "write without asking; for clusters with writes = ask")
@@ -125,6 +138,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify the identity of the servers")
 	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; if it contains zookeeper.client.secure=true, zksh uses TLS")
 	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate with SASL and this JAAS `file`; zksh reads its Client section")
+	set.BoolVar(&o.Secure.Kerberos, "kerberos", o.Secure.Kerberos, "authenticate with Kerberos; zksh uses the ticket that kinit has stored")
 	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; such a server is cut off from its ensemble")
 	set.BoolVar(&o.Wait, "waitforconnection", false, "wait until connected, but at most for the timeout")
 	set.StringVarP(&format, "output", "o", format, "output `format`: text, table or json")
@@ -135,15 +149,16 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and pipes; with 1, each line waits for the previous one")
 	set.StringVar(&o.Undo, "undo", "", "save overwritten and deleted znodes to a new `file`; import -R restores them")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this shell and of its parent processes")
+	set.StringVar(&o.Trace, "trace", "", "write the traffic of the session to this `file`; requests, replies and watch events, without credentials and data")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, notes or progress")
-	set.BoolVar(&o.Verbose, "verbose", false, "print the details of a TLS connection")
+	set.BoolVar(&o.Verbose, "verbose", false, "print the details of TLS and Kerberos")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for experiments; other shells can share it")
 	set.StringVar(&o.Listen, "listen", "", "only serve the sandbox, at this loopback `address`; needs --sandbox")
 	set.StringVar(&as, "as", "", "let the sandbox act as this `version` (default "+string(sandbox.DefaultVersion)+"); a version of ZooKeeper, or another"+
 		" server: "+sandbox.VersionNames()+"; needs --sandbox")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this help")
-	for _, name := range []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "file"} {
+	for _, name := range []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "file", "trace"} {
 		commands.FlagFile(set, name)
 	}
 	commands.FlagWords(set, "output", string(render.Text), string(render.Table), string(render.JSON))
@@ -165,6 +180,14 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			}
 			o.maxRequestGiven = o.MaxRequest
 		}
+		if o.proxyGiven = o.proxyGiven || set.Changed("proxy"); o.proxyGiven {
+			if err = zkconn.CheckProxy(o.Proxy); err != nil {
+				return err
+			}
+		}
+		if set.Changed("auth-file") {
+			o.AuthCommand = "" // the command line overrides the configuration
+		}
 		if set.Changed("timeout") {
 			o.timeoutGiven = o.Timeout
 		}
@@ -182,6 +205,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return fmt.Errorf("--sandbox and %s cannot be combined, because the sandbox is itself a server", o.Cluster)
 		case set.Changed("undo") && o.Undo == "":
 			return errors.New("--undo needs the name of a file")
+		case set.Changed("trace") && o.Trace == "":
+			return errors.New("--trace needs the name of a file")
 		case set.Changed("listen") && !o.Sandbox:
 			return errors.New("--listen needs --sandbox")
 		case set.Changed("as") && !o.Sandbox:
@@ -190,13 +215,15 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("--listen needs an address, such as 127.0.0.1:2181")
 		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
 			return errors.New("--sandbox cannot be combined with options for TLS or SASL, which the sandbox does not support")
+		case o.Sandbox && set.Changed("proxy"):
+			return errors.New("--sandbox and --proxy cannot be combined, because the sandbox runs on this computer")
 		}
 		return nil
 	}
 }
 
 // secureOptions lists the options for TLS and SASL. A sandbox supports neither.
-var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration", "jaas"}
+var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration", "jaas", "kerberos"}
 
 // IsOption reports whether word is an option of the program. It may include a value, as in
 // --timeout=5000.
@@ -238,7 +265,7 @@ func ParseOptions(args []string, env Environment) (Options, error) {
 		o.UndoDir = filepath.Join(env.StateDir, "zksh", "undo")
 	}
 	if err := o.parse(args, env); err != nil {
-		return o, &commands.UsageError{Problem: err.Error()}
+		return o, &commands.UsageError{Problem: zkconn.HidePassword(err.Error())}
 	}
 	return o, nil
 }
@@ -248,8 +275,9 @@ func (o *Options) parse(args []string, env Environment) error {
 	if env.ConfigDir != "" {
 		configErr = o.readConfig(filepath.Join(env.ConfigDir, "zksh", "config"))
 	}
-	o.topLevel, o.getenv = topLevelSettings{o.Timeout, o.Writes, o.Secure, o.MaxRequest}, env.Getenv
-	if s := env.Getenv("ZKSH_SERVER"); s != "" {
+	o.credentials = newCredentialCache()
+	o.topLevel, o.getenv = topLevelSettings{o.Timeout, o.Writes, o.Secure, o.MaxRequest, o.Proxy}, env.Getenv
+	if s := cmp.Or(env.Getenv("ZKSH_SERVER"), env.Getenv("ZK_HOST")); s != "" {
 		o.Server = s
 	}
 	args, err := o.takeCluster(args)
@@ -334,7 +362,7 @@ func (o *Options) readSecrets() (err error) {
 	}
 	var sasl *secure.SASL
 	if o.Auth, sasl, err = readAuthFile(o.AuthFile); err == nil && sasl != nil && !o.Sandbox {
-		o.Secured.SASL = sasl
+		o.Secured.Use(sasl, o.getenv)
 	}
 	return err
 }

@@ -10,18 +10,15 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 func parse(t *testing.T, config, server string, args ...string) (Options, error) {
 	t.Helper()
 	dir := t.TempDir()
 	if config != "" {
-		if err := os.MkdirAll(filepath.Join(dir, "zksh"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "zksh", "config"), []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.MkdirAll(filepath.Join(dir, "zksh"), 0o700))
+		zktest.Must(t, os.WriteFile(filepath.Join(dir, "zksh", "config"), []byte(config), 0o600))
 	}
 	return ParseOptions(args, Environment{Getenv: func(k string) string {
 		if k == "ZKSH_SERVER" {
@@ -49,6 +46,26 @@ func TestOptionsPrecedence(t *testing.T) {
 		}
 		if c.config != "" && (o.Timeout.Milliseconds() != 5000 || o.Format != render.JSON || o.HistoryLines != 0) {
 			t.Errorf("the configuration was not taken: %+v", o)
+		}
+	}
+}
+
+// ZK_HOST overrides the configuration file, but neither ZKSH_SERVER nor the command line.
+func TestSolrVariable(t *testing.T) {
+	for _, c := range []struct {
+		server string
+		args   []string
+		want   string
+	}{
+		{"", nil, "solr:1,solr:2/solr"},
+		{"env:2", nil, "env:2"},
+		{"", []string{"-server", "arg:3"}, "arg:3"},
+	} {
+		env := Environment{Getenv: func(k string) string {
+			return map[string]string{"ZKSH_SERVER": c.server, "ZK_HOST": "solr:1,solr:2/solr"}[k]
+		}}
+		if o, err := ParseOptions(c.args, env); err != nil || o.Server != c.want {
+			t.Errorf("%+v: server %q, %v", c, o.Server, err)
 		}
 	}
 }
@@ -94,7 +111,7 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2: unknown setting \"nope = 1\"; expected KEY = VALUE, where KEY is one of: auth-file, cacert, cert, client-configuration, colour, history, jaas, key, max-request, output, server, timeout, tls, tls-name, writes"},
+		{"\nnope = 1\n", nil, "config:2: unknown setting \"nope = 1\"; expected KEY = VALUE, where KEY is one of: auth-command, auth-file, bell, cacert, cert, client-configuration, colour, hints, history, jaas, kerberos, key, max-request, output, proxy, server, timeout, tls, tls-name, writes"},
 		{"timeout = x\n", nil, "config:1"},
 		{"[a]\nserver = h:1\n[b]\ntls = true\nserver = @a\n", nil, "config:5: server must be host[:port][,…][/chroot], not the name of another section"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
@@ -112,9 +129,7 @@ func TestAuthFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "auth")
 	write := func(text string, mode os.FileMode) {
 		t.Helper()
-		if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Chmod(file, mode)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Chmod(file, mode)))
 	}
 	write("# mine\n\n digest\tann:se cret \r\nother x\n", 0o600)
 	for _, config := range []string{"", "auth-file = " + file + "\n"} {
@@ -158,9 +173,7 @@ func TestSecureOptions(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	properties := write("prod.properties", "zookeeper.client.secure=true\n")
@@ -196,6 +209,8 @@ func TestSecureOptions(t *testing.T) {
 	}{
 		{"cacert = ca.pem\n", nil, filepath.Join("zksh", "ca.pem")},
 		{"jaas = jaas.conf\n", nil, filepath.Join("zksh", "jaas.conf")},
+		{"kerberos = perhaps\n", nil, `config:1: kerberos must be true or false, not "perhaps"`},
+		{"", []string{"--sandbox", "--kerberos"}, "--sandbox cannot be combined with options for TLS or SASL"},
 		{"tls = perhaps\n", nil, `config:1: tls must be true or false, not "perhaps"`},
 		{"", []string{"--cacert", "nowhere"}, "the file nowhere does not exist"},
 		{"", []string{"--sandbox", "--tls"}, "--sandbox cannot be combined with options for TLS or SASL"},

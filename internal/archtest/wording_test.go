@@ -59,7 +59,6 @@ var inUse = []exception{
 	{"lockcmd/demo/export.go", "refused", refusedWrites},
 	{"lockcmd/demo/lanes.go", "refused", refusedWrites},
 	{"shell/manual/lockdemo.md", "refused", refusedWrites},
-	{"lockcmd/notifier.go", "behind", place},
 	{"lockcmd/queue/deadlock_text.go", "behind", place},
 	{"lockcmd/wait.go", "behind", place},
 	{"shell/manual/keyboard.md", "with blank", "the name of a znode"},

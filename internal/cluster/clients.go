@@ -1,13 +1,14 @@
 package cluster
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,7 +123,7 @@ func askHost(ctx context.Context, e Ensemble, addr, admin string) answer {
 	if splitErr != nil {
 		return answer{err: splitErr}
 	}
-	if conns, err := askAdmin(ctx, "http://"+net.JoinHostPort(host, admin)+"/commands/connections"); err == nil {
+	if conns, err := askAdmin(ctx, e.Dial, net.JoinHostPort(host, admin)); err == nil {
 		return answer{conns: conns}
 	}
 	return answer{err: err}
@@ -164,29 +165,34 @@ func field(fields, name string) string {
 	return value
 }
 
-// askAdmin reads the list of a server's connections from the AdminServer at the given URL.
-func askAdmin(ctx context.Context, url string) ([]connection, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// askAdmin reads the list of a server's connections from its AdminServer at addr. It calls dial to
+// connect. It speaks HTTP itself, because package net/http would make zksh 1 MB larger.
+func askAdmin(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), addr string) ([]connection, error) {
+	c, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true}, // without a Proxy function, the request goes directly to the server
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if _, err := fmt.Fprintf(c, "GET /commands/connections HTTP/1.0\r\nHost: %s\r\n\r\n", addr); err != nil {
+		return nil, err
 	}
-	resp, err := client.Do(req)
+	reply := textproto.NewReader(bufio.NewReader(io.LimitReader(c, maxAnswer)))
+	status, err := reply.ReadLine() // such as HTTP/1.1 200 OK
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.New(resp.Status)
+	if version, rest, _ := strings.Cut(status, " "); !strings.HasPrefix(version, "HTTP/1.") || !strings.HasPrefix(rest, "200 ") {
+		return nil, fmt.Errorf("the AdminServer replied %q", status)
+	}
+	if _, err := reply.ReadMIMEHeader(); err != nil {
+		return nil, err
 	}
 	var list struct {
 		Connections []adminConnection `json:"connections"`
 		Secure      []adminConnection `json:"secure_connections"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&list); err != nil {
+	if err := json.NewDecoder(reply.R).Decode(&list); err != nil {
 		return nil, err
 	}
 	if list.Connections == nil {

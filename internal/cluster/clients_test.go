@@ -106,9 +106,7 @@ func TestAdminServer(t *testing.T) {
 			`"session_id":72058044361605123,"last_operation":"PING"}],"secure_connections":[],"command":"connections","error":null}`)
 	}))
 	_, port, err := net.SplitHostPort(web.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	var c *Clients
 	zktest.Eventually(t, "it answers", func() bool { // retried, because findClients waits only one second
 		c = findClients(t.Context(), f, port)
@@ -126,14 +124,14 @@ func TestAdminServer(t *testing.T) {
 func TestAdminServerThatIsNone(t *testing.T) {
 	for _, body := range []string{"", "{}", "hello", `{"connections":7}`} {
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
-		if conns, err := askAdmin(t.Context(), web.URL); err == nil {
+		if conns, err := askAdmin(t.Context(), new(net.Dialer).DialContext, web.Listener.Addr().String()); err == nil {
 			t.Errorf("%q: %v", body, conns)
 		}
 		web.Close()
 	}
 	web := httptest.NewServer(http.RedirectHandler("/elsewhere", http.StatusFound))
 	defer web.Close()
-	if _, err := askAdmin(t.Context(), web.URL); err == nil {
+	if _, err := askAdmin(t.Context(), new(net.Dialer).DialContext, web.Listener.Addr().String()); err == nil {
 		t.Error("it followed a redirection")
 	}
 }

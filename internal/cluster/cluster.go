@@ -7,6 +7,7 @@ package cluster
 
 import (
 	"context"
+	"net"
 	"time"
 )
 
@@ -17,6 +18,11 @@ type Ensemble interface {
 	Hosts() []string
 	// Word sends a four-letter command to a server and returns the server's reply.
 	Word(ctx context.Context, addr, word string) (string, error)
+	// Dial opens a TCP connection to addr in the same way as the client does.
+	Dial(ctx context.Context, network, addr string) (net.Conn, error)
+	// LookupHost returns the addresses of a host, or only the host itself if the client leaves
+	// the resolution of names to a proxy.
+	LookupHost(ctx context.Context, host string) ([]string, error)
 	// Config returns the ensemble's configuration, which lists its members, in the format in which
 	// the servers store it.
 	Config(ctx context.Context) (string, error)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"net"
 	"time"
 )
 
@@ -14,6 +15,14 @@ type fake struct {
 }
 
 var _ Ensemble = (*fake)(nil)
+
+func (f *fake) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+func (f *fake) LookupHost(ctx context.Context, host string) ([]string, error) {
+	return net.DefaultResolver.LookupHost(ctx, host)
+}
 
 func (f *fake) Hosts() []string                        { return f.hosts }
 func (f *fake) Config(context.Context) (string, error) { return f.config, f.configErr }

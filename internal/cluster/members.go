@@ -43,12 +43,12 @@ func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []mem
 	}
 	known := map[string]bool{}
 	for _, a := range addrs {
-		for _, r := range resolved(reading, a) {
+		for _, r := range resolved(reading, e, a) {
 			known[r] = true
 		}
 	}
 	for _, m := range members {
-		if !slices.ContainsFunc(resolved(reading, m.addr), func(r string) bool { return known[r] }) {
+		if !slices.ContainsFunc(resolved(reading, e, m.addr), func(r string) bool { return known[r] }) {
 			addrs = append(addrs, m.addr)
 		}
 	}
@@ -56,13 +56,13 @@ func findMembers(ctx context.Context, e Ensemble) (addrs []string, members []mem
 }
 
 // resolved returns addr itself, followed by each IP address of its host, with the same port.
-func resolved(ctx context.Context, addr string) []string {
+func resolved(ctx context.Context, e Ensemble, addr string) []string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return []string{addr}
 	}
 	all := []string{addr}
-	ips, _ := net.DefaultResolver.LookupHost(ctx, host) // if the lookup fails, only addr itself is returned
+	ips, _ := e.LookupHost(ctx, host) // if the lookup fails, only addr itself is returned
 	for _, ip := range ips {
 		all = append(all, net.JoinHostPort(ip, port))
 	}

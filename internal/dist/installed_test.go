@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,9 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s is missing", name)
 		}
 		delete(got, name)
+	}
+	if size := len(got["zksh"]); runtime.GOARCH == "amd64" && size > 15_000_000 {
+		t.Errorf("zksh has %d bytes; go tool nm -size -sort size lists its largest parts", size)
 	}
 	delete(got, "zksh")
 	for name := range got {

@@ -38,7 +38,13 @@ var configKeys = map[string]func(a *effectiveSettings, v string) error{
 	"zookeeper.sasl.client":           func(a *effectiveSettings, v string) error { return readNegated(v, &a.saslOff) },
 	"zookeeper.sasl.clientconfig":     func(a *effectiveSettings, v string) error { a.section = v; return nil },
 	"java.security.auth.login.config": func(a *effectiveSettings, v string) error { a.jaas = v; return nil },
-	"zookeeper.fips-mode":             func(a *effectiveSettings, v string) error { return readBool(v, &a.fips) },
+	"java.security.krb5.conf":         func(a *effectiveSettings, v string) error { a.kerberos.Config = v; return nil },
+	"zookeeper.server.principal":      func(a *effectiveSettings, v string) error { a.kerberos.ServerPrincipal = v; return nil },
+	"zookeeper.sasl.client.username":  func(a *effectiveSettings, v string) error { a.kerberos.Service = v; return nil },
+	"zookeeper.sasl.client.canonicalize.hostname": func(a *effectiveSettings, v string) error {
+		return readNegated(v, &a.kerberos.AsTyped)
+	},
+	"zookeeper.fips-mode": func(a *effectiveSettings, v string) error { return readBool(v, &a.fips) },
 
 	"jute.maxbuffer": maxBuffer,
 }

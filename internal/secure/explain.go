@@ -79,7 +79,7 @@ func (c *Conn) explain(err error) error {
 	case strings.Contains(err.Error(), "protocol version"):
 		return problem("the server and zksh have no TLS version in common: zksh offers "+c.t.versionRange(), err)
 	}
-	return problem("TLS handshake failed: "+printable(strings.TrimPrefix(err.Error(), "tls: ")), err)
+	return problem("TLS handshake failed: "+peer.Printable(strings.TrimPrefix(err.Error(), "tls: ")), err)
 }
 
 // alertMessage returns the message for a TLS alert that the server sent.
@@ -93,7 +93,7 @@ func (c *Conn) alertMessage(a tls.AlertError) string {
 		case wants && c.t.clientCert == nil:
 			return noCertificate
 		case wants:
-			return "the server rejected the client certificate, " + subject(c.t.clientCert.Leaf) + ", issued by " + printable(c.t.clientCert.Leaf.Issuer.String()) + " (" + alertText(a) + ")"
+			return "the server rejected the client certificate, " + subject(c.t.clientCert.Leaf) + ", issued by " + peer.Printable(c.t.clientCert.Leaf.Issuer.String()) + " (" + alertText(a) + ")"
 		case a == handshakeFailure:
 			return "the server and zksh have no cipher suite in common (" + alertText(a) + ")"
 		}
@@ -132,7 +132,7 @@ func (t *TLS) versionRange() string {
 	return tls.VersionName(t.min) + " to " + tls.VersionName(t.max)
 }
 
-func quoteBytes(b []byte) string { return `"` + printable(string(b)) + `"` }
+func quoteBytes(b []byte) string { return `"` + peer.Printable(string(b)) + `"` }
 
 // SpeaksTLS reports whether the first bytes of a server's reply are a TLS alert. Callers use it
 // to explain a reply that is not in ZooKeeper's format.

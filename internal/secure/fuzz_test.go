@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/zktest"
+
+	"github.com/zksh/zksh/internal/secure/kerberos"
 )
 
 // mostMemory bounds the growth of the heap while a hostile file or record is read, in bytes.
@@ -61,9 +63,14 @@ func FuzzProperties(f *testing.F) {
 
 func FuzzJAAS(f *testing.F) {
 	f.Add(`Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="bob" password="s"; };`)
+	f.Add(`Client { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="${user.home}/${/}${x" principal="a"; };`)
 	f.Add("A { B required c='d\\'' ; E optional; } /* x */ # y\n Client {")
 	f.Fuzz(func(t *testing.T, text string) {
-		withinLimits(t, func() { _, _ = readJAAS(text, "Client") })
+		withinLimits(t, func() {
+			if m, err := readJAAS(text, "Client"); err == nil {
+				_, _ = m.kerberos(kerberos.Options{}, func(string) string { return "" })
+			}
+		})
 	})
 }
 
@@ -73,7 +80,7 @@ func FuzzChallenge(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second string) {
 		answers := []string{first, second}
 		withinLimits(t, func() {
-			err := (&SASL{"bob", "secret"}).Authenticate(func([]byte) ([]byte, error) {
+			err := (&SASL{user: "bob", password: "secret"}).digestMD5(func([]byte) ([]byte, error) {
 				a := answers[0]
 				answers = answers[1:]
 				return []byte(a), nil

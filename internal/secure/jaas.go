@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// readJAAS reads the user name and password from a section of a JAAS file:
+// readJAAS reads the login module from a section of a JAAS file:
 //
 //	Client {
 //	  org.apache.zookeeper.server.auth.DigestLoginModule required
@@ -15,7 +15,7 @@ import (
 //	};
 //
 // Errors never quote the file, except for names of sections and modules.
-func readJAAS(text, section string) (*SASL, error) {
+func readJAAS(text, section string) (*module, error) {
 	tokens, err := jaasTokens(text)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func readJAAS(text, section string) (*SASL, error) {
 			return nil, err
 		}
 		if name.text == section {
-			return credentials(modules, section)
+			return firstModule(modules, section)
 		}
 		tokens = rest
 	}
@@ -81,21 +81,22 @@ func jaasSection(tokens []token, line int) (modules []module, rest []token, err 
 	}
 }
 
-// credentials returns the user name and password of the first module.
-func credentials(modules []module, section string) (*SASL, error) {
+// firstModule returns the first module of a section, if zksh supports it.
+func firstModule(modules []module, section string) (*module, error) {
 	if len(modules) == 0 {
 		return nil, fmt.Errorf("section %s has no login module", section)
 	}
-	m := modules[0]
+	m := &modules[0]
 	switch {
-	case strings.HasSuffix(m.class, "Krb5LoginModule"):
-		return nil, fmt.Errorf("section %s uses Kerberos (GSSAPI), which zksh does not support", section)
+	case m.isKerberos() && !m.is("useKeyTab") && !m.is("useTicketCache"):
+		return nil, fmt.Errorf("section %s sets neither useKeyTab=true nor useTicketCache=true, so there is no way to get a Kerberos ticket", section)
+	case m.isKerberos():
 	case !strings.HasSuffix(m.class, "DigestLoginModule"):
-		return nil, fmt.Errorf("section %s uses the login module %q, but zksh supports only ZooKeeper's DigestLoginModule", section, m.class)
+		return nil, fmt.Errorf("section %s uses the login module %q, but zksh supports only ZooKeeper's DigestLoginModule and Java's Krb5LoginModule", section, m.class)
 	case m.options["username"] == "":
 		return nil, fmt.Errorf("section %s has no username", section)
 	}
-	return &SASL{m.options["username"], m.options["password"]}, nil
+	return m, nil
 }
 
 // A token is a word, or one of the punctuation marks { } ; =.

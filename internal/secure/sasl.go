@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"context"
 	"crypto/md5"
 	"crypto/rand"
 	"crypto/subtle"
@@ -8,30 +9,84 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+
+	"github.com/zksh/zksh/internal/peer"
+	"github.com/zksh/zksh/internal/secure/kerberos"
 )
 
-// SASL holds the user name and password for the SASL mechanism DIGEST-MD5 (RFC 2831).
-type SASL struct{ user, password string }
+// SASL holds the user name and password for the SASL mechanism DIGEST-MD5 (RFC 2831), or the
+// source of the tickets for Kerberos.
+type SASL struct {
+	user, password string
+	kerberos       *kerberos.Login // nil for DIGEST-MD5
 
-// ParseSASL parses credentials in the form "user:password".
+	ticketCache bool // whether to use Kerberos with the ticket cache; Config.Use then sets kerberos
+}
+
+// Identity describes how Kerberos authenticated a connection.
+type Identity = kerberos.Identity
+
+// withKerberos is the credential that stands for Kerberos with the ticket cache.
+const withKerberos = "kerberos"
+
+// ParseSASL parses credentials in the form "user:password", or the word "kerberos".
 func ParseSASL(credential string) (*SASL, error) {
+	if credential == withKerberos {
+		return &SASL{ticketCache: true}, nil
+	}
 	user, password, ok := strings.Cut(credential, ":")
 	if !ok || user == "" {
-		return nil, errors.New("a credential of the sasl scheme must have the form USER:PASSWORD")
+		return nil, errors.New("a credential of the sasl scheme must have the form USER:PASSWORD, or be the word kerberos")
 	}
-	return &SASL{user, password}, nil
+	return &SASL{user: user, password: password}, nil
 }
 
 // String returns only the user name, so that printing the value does not reveal the password.
-func (s *SASL) String() string { return "SASL as " + printable(s.user) }
+func (s *SASL) String() string {
+	if s.kerberos != nil {
+		return "SASL with Kerberos"
+	}
+	return "SASL as " + peer.Printable(s.user)
+}
 
 // GoString returns the same as String.
 func (s *SASL) GoString() string { return s.String() }
 
-// Authenticate proves to the server that the client knows the password, and verifies the server's
-// proof. It calls send to send a token to the server and receive the server's next token. If send
-// fails, Authenticate returns an error that wraps send's error.
-func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
+// Authenticate authenticates a connection, and verifies the server's proof of its identity. It
+// calls send to send a token to the server and receive the server's next token. If send fails,
+// Authenticate returns an error that wraps send's error. host is the server's name in the connect
+// string, and ip its address. The Identity is nil with DIGEST-MD5.
+func (s *SASL) Authenticate(ctx context.Context, host, ip string, send func(token []byte) ([]byte, error)) (*Identity, error) {
+	if s.kerberos == nil {
+		return nil, s.digestMD5(send)
+	}
+	var cut error // the error of a connection that ended
+	id, err := s.kerberos.Authenticate(ctx, kerberos.Server{Host: host, IP: ip}, func(token []byte) ([]byte, error) {
+		answer, err := send(token)
+		if err != nil && !errors.Is(err, ErrRefused) {
+			cut = err
+		}
+		return answer, err
+	})
+	switch {
+	case cut != nil:
+		return nil, cut
+	case err == nil || errors.Is(err, kerberos.ErrRetry):
+		return id, err
+	}
+	// The text can contain names that a KDC or a server has sent.
+	return nil, problem(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, err.Error()), err)
+}
+
+// digestMD5 proves to the server that the client knows the password, and verifies the server's
+// proof.
+func (s *SASL) digestMD5(send func(token []byte) ([]byte, error)) error {
 	var random [16]byte
 	if _, err := rand.Read(random[:]); err != nil {
 		return err
@@ -40,7 +95,7 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	if err != nil {
 		if errors.Is(err, ErrRefused) {
 			return problem("the server rejected SASL DIGEST-MD5: either it runs in FIPS mode, which forbids this mechanism"+
-				" (the default since 3.10; to allow it, set zookeeper.fips-mode=false on the server), or it expects Kerberos (GSSAPI), which zksh does not support", err)
+				" (the default since 3.10; to allow it, set zookeeper.fips-mode=false on the server), or it expects Kerberos; to use Kerberos, get a ticket with kinit and add --kerberos", err)
 		}
 		return err
 	}
@@ -55,7 +110,7 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 	last, err := send([]byte(answer))
 	switch {
 	case errors.Is(err, ErrRefused):
-		return problem("the server rejected the SASL credentials of "+printable(s.user), err)
+		return problem("the server rejected the SASL credentials of "+peer.Printable(s.user), err)
 	case err != nil:
 		return err
 	case subtle.ConstantTimeCompare([]byte(directives(string(last))["rspauth"]), []byte(proof)) != 1:
@@ -66,7 +121,7 @@ func (s *SASL) Authenticate(send func(token []byte) ([]byte, error)) error {
 
 // ErrRefused means that the server rejected a token. The function send of Authenticate then returns
 // an error that wraps ErrRefused.
-var ErrRefused = errors.New("refused")
+var ErrRefused = kerberos.ErrRefused
 
 // respond returns the response to the server's challenge, and the proof that the server must then
 // send in return.
@@ -75,9 +130,9 @@ func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err erro
 	nonce, realm := d["nonce"], d["realm"]
 	switch {
 	case nonce == "" || d["algorithm"] != "" && d["algorithm"] != "md5-sess":
-		return "", "", problem("the server does not use the SASL mechanism DIGEST-MD5; zksh does not support Kerberos (GSSAPI)", nil)
+		return "", "", problem("the server does not use the SASL mechanism DIGEST-MD5; if it uses Kerberos, get a ticket with kinit and add --kerberos", nil)
 	case d["qop"] != "" && !strings.Contains(","+strings.ReplaceAll(d["qop"], " ", "")+",", ",auth,"):
-		return "", "", problem("the server requires the SASL quality of protection "+printable(d["qop"])+", but zksh supports only auth", nil)
+		return "", "", problem("the server requires the SASL quality of protection "+peer.Printable(d["qop"])+", but zksh supports only auth", nil)
 	}
 	uri := "zookeeper/" + realm
 	response, proof := s.digests(realm, nonce, cnonce, uri)

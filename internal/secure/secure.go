@@ -1,5 +1,5 @@
 // Package secure protects zksh's connections to ZooKeeper: TLS with key stores and trust stores,
-// zkCli's client configuration, JAAS files, and authentication with SASL DIGEST-MD5.
+// zkCli's client configuration, JAAS files, and authentication with SASL: DIGEST-MD5 and Kerberos.
 //
 // Settings.Load reads the files and returns a Config. TLS.Client makes a TLS connection and
 // verifies the server, and SASL.Authenticate authenticates a session. Problems are reported as
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zksh/zksh/internal/secure/kerberos"
 	"github.com/zksh/zksh/internal/userfile"
 )
 
@@ -25,6 +26,8 @@ type Config struct {
 	SASL *SASL // nil for a session without SASL
 
 	MaxRequest int // jute.maxbuffer in the client configuration, in bytes; 0 if not set
+
+	kerberos kerberos.Options // settings for Kerberos, except where tickets come from
 
 	// Remarks are messages for the user about settings that could not be applied exactly.
 	// They never mean that the connection is less secure.
@@ -43,6 +46,7 @@ type Settings struct {
 	Insecure            bool   // do not verify the server
 	ClientConfiguration string // properties file in the format of zkCli's -client-configuration
 	JAAS                string
+	Kerberos            bool // authenticate with the ticket cache of Kerberos; takes precedence over JAAS
 }
 
 // Environment variables for the passwords of key stores and trust stores. They are used if the
@@ -78,6 +82,8 @@ type effectiveSettings struct {
 	section string // section of the JAAS file
 	fips    bool   // whether FIPS mode is on, which forbids DIGEST-MD5
 
+	kerberos kerberos.Options // the part of a client configuration that concerns Kerberos
+
 	maxBuffer int
 	source    string // file name of the client configuration, for error messages
 }
@@ -109,12 +115,27 @@ func (s Settings) Load(getenv func(string) string) (Config, error) {
 			c.Remarks = append(c.Remarks, remark)
 		}
 	}
-	if a.jaas == "" || a.saslOff {
+	c.kerberos = a.kerberos
+	switch {
+	case s.Kerberos:
+		c.Use(&SASL{ticketCache: true}, getenv)
+		return c, nil
+	case a.jaas == "" || a.saslOff:
 		return c, nil
 	}
 	var err error
-	c.SASL, err = a.loadSASL()
+	c.SASL, err = a.loadSASL(getenv)
 	return c, err
+}
+
+// Use sets SASL to s, which ParseSASL has returned.
+func (c *Config) Use(s *SASL, getenv func(string) string) {
+	if s.ticketCache {
+		opt := c.kerberos
+		opt.UseCache = true
+		s = &SASL{kerberos: kerberos.New(opt, getenv)}
+	}
+	c.SASL = s
 }
 
 func (s Settings) wantsTLS() bool {
@@ -160,19 +181,26 @@ func (a *effectiveSettings) loadTLS(getenv func(string) string) (t *TLS, remark 
 	return t, remark, nil
 }
 
-func (a *effectiveSettings) loadSASL() (*SASL, error) {
-	if a.fips {
-		return nil, fmt.Errorf("%s sets zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; to connect without SASL, set zookeeper.sasl.client=false", a.source)
-	}
+func (a *effectiveSettings) loadSASL(getenv func(string) string) (*SASL, error) {
 	text, err := readFile(a.jaas)
 	if err != nil {
 		return nil, fmt.Errorf("JAAS file: %w", err)
 	}
-	s, err := readJAAS(string(text), a.section)
+	m, err := readJAAS(string(text), a.section)
 	if err != nil {
 		return nil, fmt.Errorf("JAAS file: %s: %w", a.jaas, err)
 	}
-	return s, nil
+	if m.isKerberos() {
+		opt, err := m.kerberos(a.kerberos, getenv)
+		if err != nil {
+			return nil, fmt.Errorf("JAAS file: %s: section %s: %w", a.jaas, a.section, err)
+		}
+		return &SASL{kerberos: kerberos.New(opt, getenv)}, nil
+	}
+	if a.fips {
+		return nil, fmt.Errorf("%s sets zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; to connect without SASL, set zookeeper.sasl.client=false", a.source)
+	}
+	return &SASL{user: m.options["username"], password: m.options["password"]}, nil
 }
 
 // maxFile is the maximum size of a store or configuration file, in bytes. A store with the

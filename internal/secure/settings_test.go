@@ -175,7 +175,7 @@ func TestBadSettings(t *testing.T) {
 		{"", Settings{CACert: "testdata/key.pem"}, "testdata/key.pem: the file contains no certificate to trust"},
 		{"", Settings{JAAS: "nowhere"}, "JAAS file: the file nowhere does not exist"},
 		{"java.security.auth.login.config=testdata/cert.pem", Settings{}, "JAAS file: testdata/cert.pem: line 1: expected a section"},
-		{"zookeeper.fips-mode=true\njava.security.auth.login.config=x", Settings{}, "zookeeper.fips-mode=true, which forbids"},
+		{"zookeeper.fips-mode=true\njava.security.auth.login.config=testdata/digest.jaas", Settings{}, "zookeeper.fips-mode=true, which forbids"},
 		{"zookeeper.client.secure=yes", Settings{}, `client.properties:1: zookeeper.client.secure: the value must be true or false, not "yes"`},
 		{on + "zookeeper.ssl.hostnameVerification=on", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: the value must be true or false, not "on"`},
 		{on + "zookeeper.ssl.hostnameVerification=", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: the value must be true or false, not ""`},

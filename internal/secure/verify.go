@@ -5,11 +5,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zksh/zksh/internal/peer"
 )
 
 // crypto/tls rejects a certificate if the host name is only in its subject. Java accepts such
@@ -72,7 +73,7 @@ func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, no
 		}
 		by := "self-signed"
 		if !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
-			by = "issued by " + printable(top.Issuer.String())
+			by = "issued by " + peer.Printable(top.Issuer.String())
 		}
 		return problem(whose+" is not signed by a trusted authority: it is "+by+"; to trust another authority, use --cacert FILE", err)
 	}
@@ -92,14 +93,14 @@ func outOfTime(c *x509.Certificate, now time.Time) string {
 func nameProblem(leaf *x509.Certificate, names []string) error {
 	has := alternatives(leaf)
 	for i, n := range has {
-		has[i] = printable(n)
+		has[i] = peer.Printable(n)
 	}
 	if len(has) == 0 && !hasAlternatives(leaf) {
-		has = []string{printable(leaf.Subject.CommonName)}
+		has = []string{peer.Printable(leaf.Subject.CommonName)}
 	}
 	quoted := make([]string, len(names))
 	for i, n := range names {
-		quoted[i] = printable(n)
+		quoted[i] = peer.Printable(n)
 	}
 	text := "the server's certificate is for " + strings.Join(has, ", ") + ", not for "
 	if strings.Join(has, "") == "" {
@@ -108,13 +109,7 @@ func nameProblem(leaf *x509.Certificate, names []string) error {
 	return problem(text+strings.Join(quoted, " or ")+"; to accept it anyway, set the name to expect with --tls-name NAME", nil)
 }
 
-// printable escapes characters that could control a terminal.
-func printable(s string) string {
-	q := fmt.Sprintf("%q", s)
-	return q[1 : len(q)-1]
-}
-
-func subject(c *x509.Certificate) string { return printable(c.Subject.String()) }
+func subject(c *x509.Certificate) string { return peer.Printable(c.Subject.String()) }
 
 // alternatives returns the subject alternative names of a certificate: host names and IP
 // addresses.

@@ -15,21 +15,13 @@ import (
 func TestBarrier(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
-		if err := zkconn.Exec(ctx, rival, zkconn.Create("/x", nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(ctx, rival, zkconn.Create("/x", nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 		s.SetFence(nodeFence{s.ServerPath("/gone")})
-		if err := zkconn.Exec(ctx, s, zkconn.Sync("/")); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(ctx, s, zkconn.Sync("/")))
 		before, err := zkconn.Do(ctx, s, zkconn.Zxid())
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		at := s.Ensemble().Epoch()
-		if err := at.Barrier(ctx); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, at.Barrier(ctx))
 		if after, err := zkconn.Do(ctx, s, zkconn.Zxid()); err != nil || after <= before {
 			t.Errorf("from %#x to %#x, %v", before, after, err)
 		}
@@ -52,9 +44,7 @@ func TestBarrier(t *testing.T) {
 		}
 		p.HoldReplies(false)
 
-		if err := s.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Close(ctx))
 		if err := at.Barrier(ctx); !errors.Is(err, zkconn.ErrNotConnected) {
 			t.Errorf("after the session: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // sessionTimeout is the session timeout in a bubble, where waiting takes no real time.
@@ -58,9 +59,7 @@ func bubbleWith(t *testing.T, cfg Config, serve func(n int, p *remote), test fun
 			}
 		}
 		s, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		defer func() {
 			if err := s.Close(t.Context()); err != nil {
 				t.Errorf("close: %v", err)
@@ -209,9 +208,7 @@ func withMutedServer(t *testing.T, test func(t *testing.T, s *Session, hangUp fu
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := s.Ready(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Ready(testContext(t)))
 		p := end.Load()
 		defer p.Close()
 		test(t, s, p.Close)

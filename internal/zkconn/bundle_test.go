@@ -105,9 +105,7 @@ func onSandboxAndServer(t *testing.T, test func(t *testing.T, s, rival *zkconn.S
 			addr := addr(t)
 			root := fmt.Sprintf("/%s-%d", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
 			top := zksession.Open(t, zkconn.Config{Servers: addr, Timeout: zktest.Patience})
-			if err := zkconn.Exec(zktest.Within(t), top, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), top, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 			p := zktest.NewProxy(t, addr)
 			below := func(addr string) *zkconn.Session {
 				return zksession.Open(t, zkconn.Config{Servers: addr + root, Timeout: zktest.Patience})
@@ -127,9 +125,7 @@ func expect(t *testing.T, got []string, want ...string) {
 func names(t *testing.T, s *zkconn.Session, path string) []string {
 	t.Helper()
 	list, err := zkconn.Do(zktest.Within(t), s, zkconn.List(path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	slices.Sort(list.Names)
 	return list.Names
 }

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +30,7 @@ const ClusterMark = "@"
 // forSpec returns the configuration for a session on the ensemble that spec names, a connect string
 // or a cluster name. If spec is empty or names the current ensemble, this is c. Otherwise, the
 // credentials, Cluster and Writes of the current ensemble do not apply.
-func (c Config) forSpec(spec string) (Config, error) {
+func (c Config) forSpec(ctx context.Context, spec string) (Config, error) {
 	if spec == "" || spec == c.Cluster || c.Cluster == "" && spec == c.Servers {
 		return c, nil
 	}
@@ -37,7 +38,7 @@ func (c Config) forSpec(spec string) (Config, error) {
 	switch {
 	case c.Resolve != nil:
 		var err error
-		if next, err = c.Resolve(spec); err != nil {
+		if next, err = c.Resolve(ctx, spec); err != nil {
 			return c, err
 		}
 		next.NoEvents, next.WaitOnce, next.dial, next.tap, next.waiting = c.NoEvents, c.WaitOnce, c.dial, c.tap, c.waiting

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // The credentials of the Config are the first requests on every connection.
@@ -25,9 +26,7 @@ func TestCredentialsComeFirst(t *testing.T) {
 		if err := Exec(ctx, s, Exists("/a")); !errors.Is(err, ConnectionLoss) {
 			t.Errorf("the first connection: %v", err)
 		}
-		if err := Exec(ctx, s, Exists("/a")); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, Exec(ctx, s, Exists("/a")))
 		for _, want := range []int32{jute.OpAuth, jute.OpAuth, jute.OpExists} {
 			if got := <-ops; got != fmt.Sprint("0 ", want) {
 				t.Errorf("request %s, want %d", got, want)
@@ -78,9 +77,7 @@ func TestRefusedCredential(t *testing.T) {
 			if err := s.Gone(); !errors.Is(err, AuthFailed) { // commands check this before they begin
 				t.Errorf("%d: gone by %v", good, err)
 			}
-			if err := s.Connect(ctx, ""); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, s.Connect(ctx, ""))
 			if err := Exec(ctx, s, Delete("/a", -1)); err != nil || last.Load() != int64(good+1) {
 				t.Errorf("%d: %v on connection %d", good, err, last.Load())
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // hostAs is like host for a session with the given id and timeout. It records the requests.
@@ -101,18 +102,12 @@ func TestAnotherSessionEndsTheOldOne(t *testing.T) {
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		ctx := testContext(t)
 		old, err := s.Ensemble().Pin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := Exec(ctx, s, Create("/mine", nil, OpenACL(), CreateMode{Ephemeral: true})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
+		zktest.Must(t, Exec(ctx, s, Create("/mine", nil, OpenACL(), CreateMode{Ephemeral: true})))
 		wake := make(chan zk.EventType, 1)
 		watched := Exec(ctx, s, GetData("/w").Watch(true))
 		_, _, woken := old.Get(ctx, "/w", wake)
-		if err := errors.Join(watched, woken); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, errors.Join(watched, woken))
 		open := s.Begin()
 		joined := make(chan error)
 		go func() { joined <- Exec(open.Context(ctx), s, Delete("/q", -1)) }() // ends when the transaction does
@@ -202,9 +197,7 @@ func TestZeroTimeoutIsExpiry(t *testing.T) {
 		}
 		bubble(t, serve, func(t *testing.T, s *Session) {
 			old, err := s.Ensemble().Pin(testContext(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			first.Close()
 			time.Sleep(2 * tooSoon)
 			synctest.Wait()
@@ -249,9 +242,7 @@ func TestServerWithoutLeader(t *testing.T) {
 		}
 		bubbleWith(t, cfg, nil, func(t *testing.T, s *Session) {
 			old, err := s.Ensemble().Pin(testContext(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			serving = map[string]string{"127.0.0.1:1": "127.0.0.1:2", "127.0.0.1:2": "127.0.0.1:1"}[serving]
 			first.Close()
 			time.Sleep(5 * tooSoon)
@@ -280,9 +271,7 @@ func TestRejectingVersionWithOurSession(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		old, err := s.Ensemble().Pin(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		first.Close()
 		time.Sleep(2 * tooSoon)
 		synctest.Wait()

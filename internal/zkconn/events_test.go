@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // event sends a NodeDataChanged event.
@@ -53,9 +54,7 @@ func TestUnwatchedEventsAreDropped(t *testing.T) {
 			{func() error { return Exec(testContext(t), s, AddWatch("/a", true)) }, "/a"},
 			{func() error { err := Exec(testContext(t), s, Exists("/x")); return err }, "/a /a/b"},
 		} {
-			if err := step.ask(); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, step.ask())
 			if got := strings.Join(nodes(), " "); got != step.want {
 				t.Errorf("events of %q, not %q", got, step.want)
 			}
@@ -86,9 +85,7 @@ func TestTooManyWatchedEvents(t *testing.T) {
 		})
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := Exec(testContext(t), s, AddWatch("/a", true)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, Exec(testContext(t), s, AddWatch("/a", true)))
 		time.Sleep(time.Second)
 		err := Exec(testContext(t), s, Exists("/x"))
 		if !errors.Is(err, ErrNotConnected) || !strings.Contains(err.Error(), "events faster than zksh could process them") || s.Gone() == nil {
@@ -104,9 +101,7 @@ func TestTooManyWatchedEvents(t *testing.T) {
 			t.Errorf("%d of %d events were kept, and the last is %v", kept, sent, last)
 		}
 		first := s.current()
-		if err := s.Connect(testContext(t), ""); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Connect(testContext(t), ""))
 		if err := Exec(testContext(t), s, Exists("/x")); err != nil {
 			t.Errorf("after connect: %v", err)
 		}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // A scene is a set of servers. The first connection answers late or not at all once the test
@@ -52,14 +54,10 @@ func (s *scene) play(t *testing.T, servers string, test func(t *testing.T, c *Se
 	}
 	bubbleWith(t, cfg, nil, func(t *testing.T, c *Session) {
 		p, err := c.Ensemble().Pin(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		s.release = p.Guard()
 		defer s.release()
-		if err := p.Sync(testContext(t), "/"); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.Sync(testContext(t), "/"))
 		test(t, c, p)
 	})
 }

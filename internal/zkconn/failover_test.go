@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 const two, three = "127.0.0.1:1,127.0.0.1:2", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
@@ -69,13 +70,9 @@ func TestFailoverSilence(t *testing.T) {
 		return ok
 	}}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
-		if err := Exec(testContext(t), p, Exists("/watched").Wake(make(chan zk.EventType, 1))); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, Exec(testContext(t), p, Exists("/watched").Wake(make(chan zk.EventType, 1))))
 		pipe, err := c.Pipe(testContext(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		s.late(never)
 		begin := time.Now()
 		lost := make(chan error, 1)
@@ -128,9 +125,7 @@ func TestFailoverFails(t *testing.T) {
 				s.play(t, three, func(t *testing.T, c *Session, p *Pinned) {
 					s.late(sessionTimeout / 5)
 					pipe, err := c.Pipe(testContext(t), "/")
-					if err != nil {
-						t.Fatal(err)
-					}
+					zktest.Must(t, err)
 					got := make(chan error)
 					for i := range 20 { // some of them while the client tries another server
 						go func() {
@@ -194,9 +189,7 @@ func TestFailoverWhileWriting(t *testing.T) {
 	}
 	s.play(t, two, func(t *testing.T, c *Session, p *Pinned) {
 		pipe, err := c.Pipe(testContext(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		s.late(never)
 		begin := time.Now()
 		var sent [3]error
@@ -211,9 +204,7 @@ func TestFailoverWhileWriting(t *testing.T) {
 		if !errors.As(sent[0], new(*LostError)) || !errors.As(sent[1], new(*LostError)) || !errors.As(sent[2], new(*UnsentError)) {
 			t.Errorf("got %q", sent)
 		}
-		if err := p.Sync(testContext(t), "/"); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, p.Sync(testContext(t), "/"))
 		if took := time.Since(begin); took > sessionTimeout/20 { // the library does not wait a second, although the connection was young
 			t.Errorf("took %s", took)
 		}
@@ -235,9 +226,7 @@ func TestFailoverToTheThird(t *testing.T) {
 		if err := p.Sync(testContext(t), "/"); !errors.As(err, new(*LostError)) {
 			t.Errorf("got %v", err)
 		}
-		if err := p.Sync(testContext(t), "/"); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, p.Sync(testContext(t), "/"))
 		if i := c.Info(); i.Addr != s.dialed[2] || s.connections() != 3 {
 			t.Errorf("at %s; dialed %q", i.Addr, s.dialed)
 		}
@@ -265,9 +254,7 @@ func TestFailoverToTheSameServer(t *testing.T) {
 		if err := p.Sync(testContext(t), "/"); !errors.As(err, new(*LostError)) {
 			t.Errorf("got %v", err)
 		}
-		if err := p.Sync(testContext(t), "/"); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, p.Sync(testContext(t), "/"))
 		time.Sleep(sessionTimeout)
 		if s.connections() != 2 {
 			t.Errorf("dialed %q", s.dialed)
@@ -309,9 +296,7 @@ func TestFailoverHiccups(t *testing.T) {
 					for _, late := range []time.Duration{usual, usual + time.Second} {
 						s.late(late)
 						for range 1 + 9*usual/late {
-							if err := p.Sync(testContext(t), "/"); err != nil {
-								t.Fatal(err)
-							}
+							zktest.Must(t, p.Sync(testContext(t), "/"))
 						}
 					}
 				}
@@ -349,8 +334,6 @@ func TestFailoverClosed(t *testing.T) {
 		s.late(never)
 		go p.Sync(testContext(t), "/")
 		<-s.heard
-		if err := c.Close(testContext(t)); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, c.Close(testContext(t)))
 	})
 }

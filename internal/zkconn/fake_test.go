@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 func TestSessionWithoutTime(t *testing.T) {
@@ -55,9 +56,7 @@ func TestSlowProgress(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		p, err := s.Pipe(testContext(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		time.Sleep(3 * sessionTimeout)
 		var all []*Pending[Node]
 		for range 5 {
@@ -152,9 +151,7 @@ func TestExpiryCostsNoTime(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		for range 5 {
-			if err := Exec(testContext(t), s, Sync("/")); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, Exec(testContext(t), s, Sync("/")))
 			begin := time.Now()
 			synctest.Wait() // until the session has expired and everything immediate is done
 			if s.State() != StateConnected || time.Since(begin) > 0 {
@@ -193,13 +190,9 @@ func TestBlockedSocket(t *testing.T) {
 	withMutedServer(t, func(t *testing.T, s *Session, _ func() error) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		p, err := s.Pipe(ctx, "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		stay, err := s.Ensemble().Pin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		why := errors.New("enough")
 		begin := time.Now()
 		first := Add(p, Delete("/sent", -1)) // its write has begun
@@ -242,15 +235,11 @@ func TestBrokenWhileQueued(t *testing.T) {
 	withMutedServer(t, func(t *testing.T, s *Session, hangUp func() error) {
 		ctx := testContext(t)
 		p, err := s.Pipe(ctx, "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		first := Add(p, Delete("/a", -1))
 		synctest.Wait()
 		second := Add(p, Delete("/b", -1))
-		if err := hangUp(); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, hangUp())
 		if _, err := first.Wait(ctx); !errors.As(err, new(*LostError)) || !errors.Is(err, ConnectionLoss) {
 			t.Errorf("what was sent: %v", err)
 		}
@@ -266,9 +255,7 @@ func TestMissingChroot(t *testing.T) {
 	bubbleWith(t, Config{Servers: "127.0.0.1:1/app"}, serve, func(t *testing.T, s *Session) {
 		ctx := testContext(t)
 		stay, err := s.Ensemble().Pin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		get := Exec(ctx, s, GetData("/"))
 		made := Exec(ctx, s, Create("/a", nil, nil, CreateMode{}))
 		_, list := stay.Children(ctx, "/", nil)
@@ -310,9 +297,7 @@ func TestUnansweredNewRequest(t *testing.T) {
 			t.Errorf("it was asked %d times", asked)
 		}
 		pin, err := s.Ensemble().Pin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		begin := time.Now()
 		if err := pin.CreateContainer(t.Context(), "/c", OpenACL()); err != nil && !strings.Contains(err.Error(), "cut short") {
 			t.Error(err)

@@ -139,7 +139,7 @@ func TestParseServers(t *testing.T) {
 	}
 	for _, spec := range []string{
 		"", ",", "/app", ":1", "h:", "h:0", "h:65536", "h:-1", "h:x", "h:1x", "[::1", "[::1]x", "[]:1", "a:b:c", "1:2:3:4",
-		"h/a/", "h//a", "h/a/../b", "h/\x00", "h:1:2",
+		"h/a/", "h//a", "h/a/../b", "h/\x00", "h:1:2", "socks5://h:1", "http://h/app",
 	} {
 		if got, err := zkconn.ParseServers(spec); err == nil {
 			t.Errorf("%q: got %+v, want an error", spec, got)

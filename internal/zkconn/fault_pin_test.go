@@ -29,9 +29,7 @@ func TestPinWaitsThroughAnExpiry(t *testing.T) {
 	got := make(chan *zkconn.Pinned)
 	go func() { // ends when Pin returns
 		p, err := f.Ensemble().Pin(zktest.Within(t))
-		if err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, err)
 		got <- p
 	}()
 	select {

@@ -36,9 +36,7 @@ func openFaulty(t *testing.T, timeout time.Duration) *faultySession {
 	server := zktest.Shared(t).Addr()
 	f := &faultySession{t: t, proxy: zktest.NewProxy(t, server), root: fmt.Sprintf("/%s-%d", t.Name(), time.Now().UnixNano())}
 	f.observer = zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
-	if err := zkconn.Exec(zktest.Within(t), f.observer, zkconn.Create(f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), f.observer, zkconn.Create(f.root, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 	f.Session = zksession.Open(t, zkconn.Config{Servers: f.proxy.Addr(), Timeout: timeout})
 	return f
 }
@@ -50,9 +48,7 @@ func (f *faultySession) create(s *zkconn.Session, name string, mode zkconn.Creat
 
 func (f *faultySession) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	zktest.Must(f.t, err)
 }
 
 // event waits for an event and returns it. It is named by its type and its path below the root,
@@ -262,9 +258,7 @@ func TestConnectAndCloseLeakNothing(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()
 	for _, servers := range []string{server, refused, silent, refused + "," + server} {
 		s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout})
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		ready := s.Ready(zktest.Within(t))
 		if want := strings.Contains(servers, server); (ready == nil) != want {
 			t.Errorf("%s: %v", servers, ready)
@@ -282,16 +276,10 @@ func TestConnectAndCloseLeakNothing(t *testing.T) {
 	}
 	s := zksession.Open(t, zkconn.Config{Servers: server, Timeout: timeout})
 	for range 3 {
-		if err := s.Connect(zktest.Within(t), ""); err != nil {
-			t.Error(err)
-		}
-		if err := s.WaitReady(zktest.Within(t)); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, s.Connect(zktest.Within(t), ""))
+		zktest.Check(t, s.WaitReady(zktest.Within(t)))
 	}
-	if err := s.Close(zktest.Within(t)); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, s.Close(zktest.Within(t)))
 	// The library allows its Close a second, which may begin late.
 	zktest.Eventually(t, "nothing goes on behind a close", func() bool { return goleak.Find(ignore) == nil })
 }

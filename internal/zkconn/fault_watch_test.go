@@ -174,24 +174,18 @@ func TestReadOnlyServer(t *testing.T) {
 	if st := s.State(); st != zkconn.StateConnectedReadOnly {
 		t.Errorf("state %s", st)
 	}
-	if err := zkconn.Exec(zktest.Within(t), s, zkconn.GetData("/")); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, zkconn.Exec(zktest.Within(t), s, zkconn.GetData("/")))
 	err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/a", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
 	if !errors.Is(err, zkconn.NotReadOnly) || !strings.Contains(err.Error(), "Not a read-only call: /a") {
 		t.Errorf("got %v", err)
 	}
 	// Without the option ReadOnly, a read-only server counts as unreachable.
 	w, err := zkconn.Open(zkconn.Config{Servers: server, Timeout: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if err := w.Ready(zktest.Within(t)); !errors.As(err, new(*zkconn.NoServerError)) {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Close(zktest.Within(t)); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, w.Close(zktest.Within(t)))
 }
 
 // Replies larger than ZooKeeper's usual limit of 1 MiB arrive completely.

@@ -99,9 +99,7 @@ func TestFenceIntact(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, _ *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		for _, name := range []string{"/post", "/other"} {
-			if err := zkconn.Exec(ctx, rival, zkconn.Create(name, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(ctx, rival, zkconn.Create(name, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
 		}
 		run := func(at string) (out []string) {
 			for _, do := range allWrites(s, at) {
@@ -126,18 +124,12 @@ func TestFenceBroken(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
 		for _, name := range []string{"/post", "/x"} {
-			if err := zkconn.Exec(ctx, rival, zkconn.Create(name, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(ctx, rival, zkconn.Create(name, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 		}
 		hidden := []zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}}
-		if err := zkconn.Exec(ctx, rival, zkconn.Create("/hidden", nil, hidden, zkconn.CreateMode{})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(ctx, rival, zkconn.Create("/hidden", nil, hidden, zkconn.CreateMode{})))
 		before, err := zkconn.Do(ctx, rival, zkconn.List("/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		for missing, refusal := range map[string]string{"/gone": goneRefusal, "/hidden": hiddenRefusal} {
 			s.SetFence(nodeFence{s.ServerPath("/post"), s.ServerPath(missing)})
 			p.Requests()
@@ -157,31 +149,19 @@ func TestFenceBroken(t *testing.T) {
 			}
 		}
 		after, err := zkconn.Do(ctx, rival, zkconn.List("/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		expect(t, after.Names, before.Names...)
 		if x, err := zkconn.Do(ctx, rival, zkconn.Exists("/x")); err != nil || x.NumChildren != 0 || x.Version != 0 || x.Aversion != 0 {
 			t.Errorf("%+v, %v", x, err)
 		}
 		// Reads and requests about the session itself still work, and so do the writes of lock
 		// operations.
-		if err := zkconn.Exec(ctx, s, zkconn.GetData("/x").Watch(true)); err != nil {
-			t.Error(err)
-		}
-		if err := s.RemoveWatches(ctx, "/x", zkconn.DataWatches, false); err != nil {
-			t.Error(err)
-		}
-		if err := zkconn.Exec(ctx, s.Unfenced(), zkconn.SetData("/x", nil, -1)); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, zkconn.Exec(ctx, s, zkconn.GetData("/x").Watch(true)))
+		zktest.Check(t, s.RemoveWatches(ctx, "/x", zkconn.DataWatches, false))
+		zktest.Check(t, zkconn.Exec(ctx, s.Unfenced(), zkconn.SetData("/x", nil, -1)))
 		pinned, err := s.Ensemble().Pin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := zkconn.Exec(ctx, pinned, zkconn.Delete("/x", -1)); err != nil {
-			t.Error(err)
-		}
+		zktest.Must(t, err)
+		zktest.Check(t, zkconn.Exec(ctx, pinned, zkconn.Delete("/x", -1)))
 	})
 }
 
@@ -189,9 +169,7 @@ func TestFenceBroken(t *testing.T) {
 func TestFencedTransaction(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx, w := zktest.Within(t), writes{s}
-		if err := zkconn.Exec(ctx, rival, zkconn.Create("/post", nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(ctx, rival, zkconn.Create("/post", nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 		s.SetFence(nodeFence{s.ServerPath("/post")})
 		p.Requests()
 		txn := s.Begin()
@@ -253,9 +231,7 @@ func TestFencedTransaction(t *testing.T) {
 func TestCheckedRequest(t *testing.T) {
 	onSandboxAndServer(t, func(t *testing.T, s, rival *zkconn.Session, p *zktest.Proxy) {
 		ctx := zktest.Within(t)
-		if err := zkconn.Exec(ctx, rival, zkconn.Create("/post", nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(ctx, rival, zkconn.Create("/post", nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 		s.SetFence(nodeFence{s.ServerPath("/post")})
 		cut := p.CutAfterRequest(jute.OpMulti)
 		err := zkconn.Exec(ctx, s, zkconn.SetACL("/post", zkconn.OpenACL(), -1))
@@ -263,9 +239,7 @@ func TestCheckedRequest(t *testing.T) {
 		if !errors.As(err, new(*zkconn.UnsentError)) || !errors.Is(err, zkconn.ConnectionLoss) {
 			t.Errorf("the connection broke before: %v", err)
 		}
-		if err := s.WaitReady(ctx); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.WaitReady(ctx))
 		p.HoldReplies(true)
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()

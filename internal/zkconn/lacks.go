@@ -32,9 +32,9 @@ type hangUp struct {
 
 func (h *hangUp) Error() string {
 	if h.silent() {
-		return h.host + " did not answer " + newer[h.op].name
+		return h.host + " did not answer " + jute.OpName(h.op)
 	}
-	return h.host + " closed the connection on " + newer[h.op].name
+	return h.host + " closed the connection on " + jute.OpName(h.op)
 }
 
 func (h *hangUp) silent() bool { return silent(h.cause) }
@@ -99,7 +99,7 @@ func (l *link) lacks(op int32, path string) error {
 	if l.hangUps[op] < enough {
 		return nil
 	}
-	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s, which it does not support", l.hungUpBy, newer[op].name)}
+	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf("%s %s, which it does not support", l.hungUpBy, jute.OpName(op))}
 }
 
 // admit returns an error if a request with this opcode must not be sent, and nil otherwise. A request
@@ -137,7 +137,7 @@ func (to target) admit(ctx context.Context, op int32, path string) error {
 		what = fmt.Sprintf("ZooKeeper %d.%d", v.Major, v.Minor)
 	}
 	return &Error{Code: Unimplemented, Path: path, hint: fmt.Sprintf(
-		"zksh does not send this request while %s, because %s (%s) may not support %s and may then end the session", while, to.Server, what, newer[op].name)}
+		"zksh does not send this request while %s, because %s (%s) may not support %s and may then end the session", while, to.Server, what, jute.OpName(op))}
 }
 
 // claim asks the server for its version, and records whether a ZooKeeper of that version supports

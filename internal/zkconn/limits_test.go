@@ -8,6 +8,7 @@ import (
 
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zkconn/wire"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // answer sends a successful reply with a body.
@@ -35,9 +36,7 @@ func TestInvalidChildNames(t *testing.T) {
 		}
 		bubble(t, serve, func(t *testing.T, s *Session) {
 			p, err := s.Pipe(testContext(t), "/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			_, err = Add(p, GetChildren("/a")).Wait(testContext(t))
 			listed := Exec(testContext(t), s, List("/a"))
 			_, together := Add(p, MultiGetChildren([]string{"/a"})).Wait(testContext(t))
@@ -94,9 +93,7 @@ func TestRepliesOverMemoryLimit(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		p, err := s.Pipe(testContext(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		paths := make([]string, n)
 		for i := range paths {
 			paths[i] = fmt.Sprintf("/%d", i)

@@ -1,12 +1,10 @@
 package zkconn
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -47,14 +45,22 @@ type link struct {
 
 var _ wire.Handler = (*link)(nil)
 
-func newLink(servers Servers, cfg Config, out *eventQueue) (*link, error) {
+func newLink(servers Servers, cfg Config, out *eventQueue, tracing *wire.Tracing) (*link, error) {
 	l := &link{
 		cfg: cfg, servers: servers, root: chroot(servers.Chroot), out: out,
 		creds: slices.Clone(cfg.Auth), ephemerals: pathSet{}, watches: watchTable{},
 	}
+	if len(servers.Hosts) == 0 {
+		return nil, fmt.Errorf("server %q: its DNS SRV record was not looked up", servers.Spec)
+	}
+	through, err := proxyOf(cfg.Proxy)
+	if err != nil {
+		return nil, err
+	}
 	l.wire = wire.New(wire.Config{
+		Proxy: through,
 		Hosts: servers.Hosts, Timeout: cfg.Timeout, ReadOnly: cfg.ReadOnly, MaxRequest: cfg.MaxRequest, Secure: cfg.Secure,
-		Memory: cfg.waiting, Refusal: func(code int32) error { return Code(code) }, Dial: cfg.dial, Tap: cfg.tap,
+		Memory: cfg.waiting, Tracing: tracing, Refusal: func(code int32) error { return Code(code) }, Dial: cfg.dial, Tap: cfg.tap,
 	}, l)
 	if err := l.wire.Connect(); err != nil {
 		return nil, fmt.Errorf("server %q: %w", servers.Spec, err)
@@ -134,7 +140,7 @@ func (l *link) Unreachable(tried []wire.Attempt) {
 // is 0 or negative if the server did not send one, as is usual before ZooKeeper 3.9. If too many
 // events are waiting, Event returns an error, because a dropped event would hide a change.
 func (l *link) Event(typ int32, path string, zxid int64) error {
-	t := cmp.Or(eventTypes[typ], EventType(strconv.Itoa(int(typ))))
+	t := EventTypeOf(typ)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	seen := l.watches.seen(t, path)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // replyMoved answers a multi like ZooKeeper 3.4 after the session has moved: the first part
@@ -97,9 +98,7 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 				}
 				ctx := testContext(t)
 				old, err := s.Ensemble().Pin(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, err)
 				var recorder Recorder
 				err = test.write(recorder.Context(ctx), s)
 				refusal, ok := errors.AsType[*Error](err)
@@ -143,9 +142,7 @@ func TestSentAfterMovedRequest(t *testing.T) {
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		ctx := testContext(t)
 		p, err := s.Pipe(ctx, "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		first, second := Add(p, MultiDelete([]string{"/a", "/b"})), Add(p, Delete("/c", -1))
 		if _, err := first.Wait(ctx); !errors.Is(err, SessionMoved) {
 			t.Errorf("the first: %v", err)
@@ -175,9 +172,7 @@ func TestMovedAmongSeveral(t *testing.T) {
 		bubble(t, serve, func(t *testing.T, s *Session) {
 			ctx := testContext(t)
 			p, err := s.Pipe(ctx, "/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			err = AddEach(p, []string{"/a", "/b"}, Exists).Each(ctx, func(*zk.Stat, error) {})
 			if !errors.As(err, new(*LostError)) {
 				t.Errorf("place %d: %v", last, err)

@@ -7,9 +7,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A newRequest describes a request that old servers do not know: the name in the protocol, the
-// zksh command that sends it, and the first version of ZooKeeper that supports it.
-type newRequest struct{ name, command, version string }
+// A newRequest describes a request that old servers do not know: the zksh command that sends it, and
+// the first version of ZooKeeper that supports it.
+type newRequest struct{ command, version string }
 
 // minor returns the second number of the version, such as 5 for 3.5.3.
 func (n newRequest) minor() int {
@@ -19,16 +19,16 @@ func (n newRequest) minor() int {
 
 // newer contains the requests that ZooKeeper 3.4 does not know, by their opcodes.
 var newer = map[int32]newRequest{
-	jute.OpRemoveWatches:        {"removeWatches", "removewatches", "3.5"},
-	jute.OpReconfig:             {"reconfig", "reconfig", "3.5"},
-	jute.OpCreateContainer:      {"createContainer", "create -c", "3.5"},
-	jute.OpCreateTTL:            {"createTTL", "create -t", "3.5.3"},
-	jute.OpAddWatch:             {"addWatch", "addWatch", "3.6"},
-	jute.OpGetEphemerals:        {"getEphemerals", "getEphemerals", "3.6"},
-	jute.OpGetAllChildrenNumber: {"getAllChildrenNumber", "getAllChildrenNumber", "3.6"},
-	jute.OpWhoAmI:               {"whoAmI", "whoami", "3.7"},
-	jute.OpMultiRead:            {"multiRead", "reading many znodes at once", "3.6"},
-	jute.OpSetWatches2:          {"setWatches2", "a persistent watch", "3.6"},
+	jute.OpRemoveWatches:        {"removewatches", "3.5"},
+	jute.OpReconfig:             {"reconfig", "3.5"},
+	jute.OpCreateContainer:      {"create -c", "3.5"},
+	jute.OpCreateTTL:            {"create -t", "3.5.3"},
+	jute.OpAddWatch:             {"addWatch", "3.6"},
+	jute.OpGetEphemerals:        {"getEphemerals", "3.6"},
+	jute.OpGetAllChildrenNumber: {"getAllChildrenNumber", "3.6"},
+	jute.OpWhoAmI:               {"whoami", "3.7"},
+	jute.OpMultiRead:            {"reading many znodes at once", "3.6"},
+	jute.OpSetWatches2:          {"a persistent watch", "3.6"},
 }
 
 // hint returns the probable reason why a server rejected a request with the given code, as a

@@ -6,6 +6,8 @@ import (
 	"go/token"
 	"strconv"
 	"testing"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // Every opcode that ZooKeeper 3.4 does not know, and that zksh sends, is in the table newer:
@@ -13,10 +15,8 @@ import (
 func TestNewOpcodesAreTried(t *testing.T) {
 	const newestOf34 = 14 // multi; the opcodes from 100 to 102 are old, too
 	neverSent := map[string]bool{"OpCreate2": true, "OpCheckWatches": true, "OpDeleteContainer": true}
-	f, err := parser.ParseFile(token.NewFileSet(), "../jute/jute.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, err := parser.ParseFile(token.NewFileSet(), "../jute/opcodes.go", nil, 0)
+	zktest.Must(t, err)
 	found := 0
 	ast.Inspect(f, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -28,9 +28,7 @@ func TestNewOpcodesAreTried(t *testing.T) {
 			return true
 		}
 		op, err := strconv.Atoi(literal.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		found++
 		_, known := newer[int32(op)]
 		if name := spec.Names[0].Name; known != (op > newestOf34 && op < 100 || op > 102) && !neverSent[name] {

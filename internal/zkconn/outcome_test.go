@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // Each known error code leads to the right outcome; unknown codes lead to an unknown one.
@@ -77,15 +78,11 @@ func shortAnswer(xid int32) []byte {
 func TestOutcomeWithoutAnswer(t *testing.T) {
 	silent := func(_ int, p *remote) { p.host(func(int32, int32) bool { return true }) }
 	bubble(t, silent, func(t *testing.T, s *Session) {
-		if err := s.Ready(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Ready(testContext(t)))
 		var recorder Recorder
 		over, cancel := context.WithCancel(testContext(t))
 		p, err := s.Pipe(recorder.Context(over), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		sent := Add(p, Delete("/sent", -1))
 		synctest.Wait()
 		cancel()

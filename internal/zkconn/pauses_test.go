@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // An awayServer is a server that can be made unreachable.
@@ -39,9 +41,7 @@ func (a *awayServer) leaveFor(d time.Duration) {
 func withAwayServer(t *testing.T, test func(t *testing.T, s *Session, a *awayServer)) {
 	a := new(awayServer)
 	bubbleWith(t, Config{Servers: "127.0.0.1:1", dial: a.dial}, nil, func(t *testing.T, s *Session) {
-		if err := s.Ready(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Ready(testContext(t)))
 		time.Sleep(2 * tooSoon)
 		test(t, s, a)
 	})
@@ -70,15 +70,11 @@ func TestReconnectIsUrgent(t *testing.T) {
 	for name, rely := range map[string]func(t *testing.T, s *Session) (end func()){
 		"a lock": func(t *testing.T, s *Session) func() {
 			p, err := s.Ensemble().Pin(testContext(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			return p.Guard()
 		},
 		"a watch": func(t *testing.T, s *Session) func() {
-			if err := Exec(testContext(t), s, Exists("/a").Watch(true)); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, Exec(testContext(t), s, Exists("/a").Watch(true)))
 			return func() {}
 		},
 		"an ephemeral znode": func(t *testing.T, s *Session) func() {
@@ -92,9 +88,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 		},
 		"a request that waits": func(t *testing.T, s *Session) func() {
 			p, err := s.Ensemble().Pin(testContext(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			done := make(chan error)
 			wait := time.AfterFunc(gone/2, func() { done <- p.Await(testContext(t)) })
 			return func() {
@@ -133,9 +127,7 @@ func TestReconnectIsUrgent(t *testing.T) {
 func TestReconnectIsNotUrgentForEver(t *testing.T) {
 	withAwayServer(t, func(t *testing.T, s *Session, a *awayServer) {
 		p, err := s.Ensemble().Pin(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		defer p.Guard()()
 		a.leaveFor(10 * sessionTimeout)
 		time.Sleep(sessionTimeout)

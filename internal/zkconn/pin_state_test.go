@@ -3,6 +3,8 @@ package zkconn
 import (
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // A Pinned's State describes the answers of the current connection only.
@@ -10,9 +12,7 @@ func TestPinnedState(t *testing.T) {
 	serve := func(_ int, p *remote) { p.host(func(xid, _ int32) bool { return p.reply(xid, codeOK) }) }
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		pin, err := s.Ensemble().Pin(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		begun := pin.State(time.Now()).Begun
 		if sent := pin.State(time.Now()).Sent; !sent.Equal(begun) || begun.IsZero() {
 			t.Errorf("begun at %v, heard at first of %v", begun, sent)
@@ -32,15 +32,11 @@ func TestPinnedState(t *testing.T) {
 			t.Errorf("half a session ago: %s", asked.Sub(sent))
 		}
 		time.Sleep(time.Second)
-		if err := s.current().wire.Status().Conn.Close(); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.current().wire.Status().Conn.Close())
 		if sent := pin.State(time.Now()).Sent; !sent.IsZero() && !sent.After(asked) { // the next connection may already exist
 			t.Errorf("without the connection: %v, %v", pin.State(time.Now()).Begun, sent)
 		}
-		if err := pin.Await(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, pin.Await(testContext(t)))
 		again := pin.State(time.Now()).Begun
 		if sent := pin.State(time.Now()).Sent; !sent.Equal(again) || !again.After(begun) {
 			t.Errorf("the next connection began at %v, heard of %v", again, sent)

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // ClickHouse Keeper is recognized by its answer to srvr or, without an answer, by its own znode
@@ -42,7 +43,11 @@ func TestKeeperIsRecognized(t *testing.T) {
 			addr, words := srvrPort(t, test.srvr)
 			var reads atomic.Int32
 			cfg := Config{Servers: addr, Timeout: sessionTimeout}
-			cfg.dial = func(context.Context, string, string) (net.Conn, error) {
+			var connected atomic.Bool
+			cfg.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if connected.Swap(true) { // for srvr
+					return new(net.Dialer).DialContext(ctx, network, addr)
+				}
 				return pipeTo(0, func(_ int, p *remote) {
 					p.host(func(xid, op int32) bool {
 						reads.Add(1)
@@ -57,18 +62,12 @@ func TestKeeperIsRecognized(t *testing.T) {
 				}), nil
 			}
 			s, err := Open(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			ctx := testContext(t)
 			defer func() { _ = s.Close(ctx); <-ended(s.current()) }()
 			p, err := s.Ensemble().Pin(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Sync(ctx, "/"); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
+			zktest.Must(t, p.Sync(ctx, "/"))
 			if p.State(time.Now()).EndsWithConnection || words.Load() > 0 || reads.Load() != 1 {
 				t.Errorf("asked before: %d reads, %d times srvr", reads.Load()-1, words.Load())
 			}
@@ -96,9 +95,7 @@ func TestKeeperIsRecognized(t *testing.T) {
 func srvrPort(t *testing.T, text string) (addr string, asked *atomic.Int32) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	asked = new(atomic.Int32)
 	ended := make(chan struct{})
 	go func() { // ends when the listener is closed
@@ -138,9 +135,7 @@ func TestKeeperIsRecognizedInTime(t *testing.T) {
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		ctx := testContext(t)
 		p, err := s.Ensemble().Pin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		req := &zk.CreateRequest{Path: "/l/n-", Acl: OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence}
 		for range 2 {
 			if _, _, _, err := p.CreateAndList(ctx, []*zk.CreateRequest{req}, "/l"); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/internal/jute"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // After an Unimplemented answer, the client sends a ping and holds back other requests until the
@@ -37,9 +38,7 @@ func TestPingConfirmsConnection(t *testing.T) {
 		if want := "KeeperErrorCode = Unimplemented for /t (create -t needs ZooKeeper 3.5.3 or later, with extendedTypesEnabled=true)"; err == nil || err.Error() != want {
 			t.Errorf("%v", err)
 		}
-		if err := Exec(testContext(t), s, SetData("/x", nil, -1)); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, Exec(testContext(t), s, SetData("/x", nil, -1)))
 		synctest.Wait()
 		if want := []int32{jute.OpCreateTTL, jute.OpPing, jute.OpSetData}; !slices.Equal(ops, want) {
 			t.Errorf("requests %v, want %v", ops, want)
@@ -88,9 +87,7 @@ func TestMissingCredentialsFailQueued(t *testing.T) {
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
 		p, err := s.Pipe(testContext(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		for _, a := range []*Pending[Written]{Add(p, Create("/a", nil, OpenACL(), CreateMode{})), Add(p, Create("/b", nil, OpenACL(), CreateMode{}))} {
 			if _, err := a.Wait(testContext(t)); !errors.Is(err, sessionNoAuth) {
 				t.Errorf("%v", err)
@@ -119,9 +116,7 @@ func answersOne(code Code) func(n int, p *remote) {
 func TestMissingCredentialsFailUnsent(t *testing.T) {
 	bubble(t, answersOne(sessionNoAuth), func(t *testing.T, s *Session) {
 		p, err := s.Pipe(testContext(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		answered := func(w *Pending[Written]) error { _, err := w.Wait(testContext(t)); return err }
 		asked := func(path string) *Pending[Written] { return Add(p, Create(path, nil, OpenACL(), CreateMode{})) }
 		first := asked("/a")
@@ -152,9 +147,7 @@ func TestAnswersBeforeTheHangUp(t *testing.T) {
 	cfg := Config{Servers: "127.0.0.1:1", tap: func(c net.Conn) net.Conn { client = c.(*pipeEnd); return c }}
 	bubbleWith(t, cfg, answersOne(codeOK), func(t *testing.T, s *Session) {
 		p, err := s.Pipe(testContext(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		first := Add(p, Create("/a", nil, OpenACL(), CreateMode{}))
 		synctest.Wait()
 		client.cut.Store(true)
@@ -191,13 +184,9 @@ func TestRefusedPing(t *testing.T) {
 		}
 	}
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := s.Ready(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, s.Ready(testContext(t)))
 		time.Sleep(sessionTimeout)
-		if err := Exec(testContext(t), s, SetData("/x", nil, -1)); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, Exec(testContext(t), s, SetData("/x", nil, -1)))
 	})
 }
 
@@ -231,9 +220,7 @@ func TestPersistentWatchesGivenUp(t *testing.T) {
 		return false
 	})
 	bubble(t, serve, func(t *testing.T, s *Session) {
-		if err := Exec(testContext(t), s, AddWatch("/w", true)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, Exec(testContext(t), s, AddWatch("/w", true)))
 		close(drop)
 		synctest.Wait()
 		var reported int
@@ -249,12 +236,6 @@ func TestPersistentWatchesGivenUp(t *testing.T) {
 			t.Errorf("%v; asked %d times, reported %d times", err, asked, reported)
 		}
 	})
-}
-
-func TestServersByDNS(t *testing.T) {
-	if _, err := ParseServers("dns-srv://zk.example.org/app"); err == nil || !strings.Contains(err.Error(), "DNS SRV records are not supported") {
-		t.Error(err)
-	}
 }
 
 func TestNamesOfCodes(t *testing.T) {
@@ -283,9 +264,7 @@ func TestPersistentWatchesOutliveAccidents(t *testing.T) {
 				return p.reply(xid, codeOK)
 			})
 			bubble(t, serve, func(t *testing.T, s *Session) {
-				if err := Exec(testContext(t), s, AddWatch("/w", true)); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, Exec(testContext(t), s, AddWatch("/w", true)))
 				close(drop)
 				time.Sleep(20 * time.Second)
 				removed := false

@@ -32,9 +32,7 @@ func newTLSFixture(t *testing.T) *tlsFixture {
 	var errs [3]error
 	k.ca, errs[0] = zktest.NewAuthority(dir, "ca")
 	k.other, errs[1] = zktest.NewAuthority(dir, "other")
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, errors.Join(errs[:]...))
 	k.client, errs[2] = k.ca.Issue(zktest.Cert{Name: "alice"})
 	if errs[2] != nil {
 		t.Fatal(errs[2])
@@ -45,9 +43,7 @@ func newTLSFixture(t *testing.T) *tlsFixture {
 func (k *tlsFixture) issue(by *zktest.Authority, c zktest.Cert) *zktest.Issued {
 	k.t.Helper()
 	i, err := by.Issue(c)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	zktest.Must(k.t, err)
 	return i
 }
 
@@ -66,24 +62,18 @@ func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:]
 func (k *tlsFixture) load(s secure.Settings) secure.Config {
 	k.t.Helper()
 	c, err := s.Load(os.Getenv)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	zktest.Must(k.t, err)
 	return c
 }
 
 func open(t *testing.T, servers string, c secure.Config, timeout time.Duration) *zkconn.Session {
 	t.Helper()
 	s, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: timeout, Secure: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
-		if err := s.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, s.Close(ctx))
 	})
 	return s
 }
@@ -102,9 +92,7 @@ func TestTLS(t *testing.T) {
 	}
 	properties := func(text string) secure.Settings {
 		file := filepath.Join(t.TempDir(), "properties")
-		if err := os.WriteFile(file, []byte("zookeeper.client.secure=true\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(file, []byte("zookeeper.client.secure=true\n"+text), 0o600))
 		return secure.Settings{CACert: k.ca.File, Cert: k.client.File, ClientConfiguration: file}
 	}
 	type try struct {
@@ -184,9 +172,7 @@ func TestTLS(t *testing.T) {
 			case c.want == "" && err != nil:
 				t.Error(err)
 			case c.want == "":
-				if err := zkconn.Exec(zktest.Within(t), s, zkconn.Exists("/")); err != nil {
-					t.Error(err)
-				}
+				zktest.Check(t, zkconn.Exec(zktest.Within(t), s, zkconn.Exists("/")))
 				if a := s.Info().Agreed; a == nil || a.Own != "CN=alice" || a.Verified != (c.ours.Insecure == false) || !strings.HasPrefix(a.Protocol, "TLS 1.") {
 					t.Errorf("%+v", a)
 				}
@@ -236,9 +222,7 @@ func TestReconnectUsesTLS(t *testing.T) {
 	front := k.front(k.issue(k.ca, zktest.Cert{DNS: []string{"localhost"}}), nil)
 	proxy := zktest.NewProxy(t, "127.0.0.1:"+front)
 	s := open(t, "localhost:"+port(proxy.Addr()), k.load(secure.Settings{CACert: k.ca.File, Cert: k.client.File}), 10*time.Second)
-	if err := s.Ready(zktest.Within(t)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, s.Ready(zktest.Within(t)))
 	id := s.Info().ID
 	proxy.Cut()
 	zktest.Eventually(t, "the session goes on", func() bool {
@@ -249,9 +233,7 @@ func TestReconnectUsesTLS(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	// Another server, without TLS: the client sends nothing in plaintext to it.
-	if err := s.Connect(zktest.Within(t), k.box); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, s.Connect(zktest.Within(t), k.box))
 	if err := s.Ready(zktest.Within(t)); err == nil || !strings.Contains(err.Error(), "is this a port without TLS?") {
 		t.Errorf("%v", err)
 	}
@@ -266,9 +248,7 @@ func TestTLSFailover(t *testing.T) {
 	s := open(t, "localhost:"+port(proxies[0].Addr())+",localhost:"+port(proxies[1].Addr()),
 		k.load(secure.Settings{CACert: k.ca.File, Cert: k.client.File}), zktest.Patience)
 	p, err := s.Ensemble().Pin(zktest.Within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer p.Guard()()
 	before := s.Info()
 	for _, proxy := range proxies {
@@ -291,9 +271,7 @@ func TestTLSFailover(t *testing.T) {
 func alerting(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	done := make(chan struct{})
 	go func() { // ends when the listener is closed
 		defer close(done)

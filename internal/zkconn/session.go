@@ -38,6 +38,7 @@ type Config struct {
 	WaitOnce bool         // whether requests wait longer for a lost server, and then all fail; see NoServerError.Final
 	Auth     []Credential // credentials that are sent before any other request
 	Secure   secure.Config
+	Proxy    string // URL of a SOCKS5 proxy for all connections, which may contain a password; empty if there is none
 
 	Cluster string // name of the ensemble, which begins with ClusterMark; empty if it has no name
 	Writes  Writes // whether writes are allowed; empty means WritesAllowed
@@ -46,10 +47,14 @@ type Config struct {
 	// Resolve returns the configuration for another connect string or cluster name. If it is
 	// nil, other connect strings use this configuration without its credentials, and all
 	// cluster names are unknown.
-	Resolve func(spec string) (Config, error)
+	Resolve func(ctx context.Context, spec string) (Config, error)
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // replaces net.Dialer in tests; nil otherwise
 	tap  func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
+
+	// Tracer observes the traffic from the first connection on, or is nil. Sessions that are opened
+	// from this one have no Tracer.
+	Tracer Tracer
 
 	waiting *wire.Memory // counts the bytes of replies in memory, for this Session and those opened from it
 }
@@ -60,9 +65,10 @@ type Config struct {
 type Session struct {
 	Client // sends operations on paths below the chroot
 
-	fence  Fence // the Fence of all writes; nil if there is none
-	events *eventQueue
-	link   atomic.Pointer[link] // client of the current ensemble; replaced by Connect
+	fence   Fence // the Fence of all writes; nil if there is none
+	events  *eventQueue
+	tracing wire.Tracing
+	link    atomic.Pointer[link] // client of the current ensemble; replaced by Connect
 }
 
 // Open returns a Session that starts to connect. It returns at once, and requests wait for the
@@ -75,7 +81,8 @@ func Open(cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLink(servers, cfg, s.events)
+	s.tracing.Set(cfg.Tracer)
+	l, err := newLink(servers, cfg, s.events, &s.tracing)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +118,8 @@ func (s *Session) Member(addr string) (*Session, error) {
 // Elsewhere opens a second session, on the ensemble that spec names: a connect string or a
 // cluster name. It uses the same configuration as Connect would. If s has a Fence, the writes of
 // the new session are fenced, too. The new session drops its events.
-func (s *Session) Elsewhere(spec string) (*Session, error) {
-	cfg, err := s.currentConfig().forSpec(spec)
+func (s *Session) Elsewhere(ctx context.Context, spec string) (*Session, error) {
+	cfg, err := s.currentConfig().forSpec(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -129,27 +136,43 @@ func (s *Session) currentConfig() Config {
 	l := s.current()
 	cfg := l.cfg
 	cfg.Auth = underLock(l, func() []Credential { return slices.Clone(l.creds) })
-	cfg.WaitOnce = false // WaitOnce applies to s only, not to other sessions
+	cfg.WaitOnce, cfg.Tracer = false, nil // these apply to s only, not to other sessions
 	return cfg
 }
 
 func (s *Session) current() *link { return s.link.Load() }
 
+// A Tracer observes the traffic of a Session.
+type Tracer = wire.Tracer
+
+// Trace makes t observe the traffic of s, in place of the present Tracer. It continues after
+// reconnects and after Connect. If t is nil, nothing is traced any more.
+func (s *Session) Trace(t Tracer) { s.tracing.Set(t) }
+
 // Digests returns the ACL ids of the session's digest credentials, each as user:hash.
 func (s *Session) Digests() (ids []string) {
 	l := s.current()
 	for _, c := range underLock(l, func() []Credential { return slices.Clone(l.creds) }) {
-		if user, _, ok := strings.Cut(string(c.Auth), ":"); ok && c.Scheme == "digest" {
-			sum := sha1.Sum(c.Auth)
-			ids = append(ids, user+":"+base64.StdEncoding.EncodeToString(sum[:]))
+		if c.Scheme == "digest" && strings.Contains(string(c.Auth), ":") {
+			ids = append(ids, Digest(string(c.Auth)))
 		}
 	}
 	return ids
 }
 
+// Digest returns the ACL id of a digest credential: the user, a colon, and the base64 encoding of
+// the SHA-1 hash of the credential. credential has the form user:password.
+func Digest(credential string) string {
+	user, _, _ := strings.Cut(credential, ":")
+	sum := sha1.Sum([]byte(credential))
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
 // Connect closes the session, if it is open, and starts a new one on the ensemble that spec
 // names: a connect string or a cluster name. If spec is empty, it is the current ensemble. If
 // spec is malformed or unknown, Connect returns an error and the old session stays open.
+//
+// The old session is closed even if ctx ends; ctx limits only how long Config.Resolve may take.
 //
 // The new session has neither the watches of the old one nor the credentials that AddAuth has
 // added. It has the credentials of the Config, including those for SASL, only if the ensemble is
@@ -157,7 +180,7 @@ func (s *Session) Digests() (ids []string) {
 // settings.
 func (s *Session) Connect(ctx context.Context, spec string) error {
 	last := s.current()
-	cfg, err := last.cfg.forSpec(spec)
+	cfg, err := last.cfg.forSpec(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -168,14 +191,19 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 	if err != nil {
 		return err
 	}
-	closeErr := last.stop(ctx)
-	next, err := newLink(servers, cfg, s.events)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+	defer cancel()
+	closeErr := last.stop(closing)
+	next, err := newLink(servers, cfg, s.events, &s.tracing)
 	if err != nil {
 		return err
 	}
 	s.link.Store(next)
 	return closeErr
 }
+
+// closeLimit is how long Connect waits for the old session to be closed.
+const closeLimit = 3 * time.Second
 
 // Close closes the session on the server, which deletes the session's ephemeral znodes at once.
 // It then closes the connection.
@@ -235,7 +263,8 @@ type Info struct {
 	Since       time.Time     // send time of the connect request to this server
 	LastContact time.Time     // send time of the latest answered request
 
-	Agreed *secure.Agreed // parameters of the TLS connection; nil without TLS and while disconnected
+	Agreed   *secure.Agreed   // parameters of the TLS connection; nil without TLS and while disconnected
+	Identity *secure.Identity // how Kerberos authenticated the connection; nil without Kerberos and while disconnected
 }
 
 // Info returns a snapshot of the session and its connection.
@@ -243,7 +272,7 @@ func (s *Session) Info() Info {
 	now := s.current().wire.Status()
 	i := Info{ID: now.ID, Timeout: now.Timeout, Patience: now.Patience, LastContact: now.LastSent}
 	if k := now.Conn; k != nil {
-		i.Addr, i.Since, i.Agreed = k.Server, k.Asked, k.Agreed
+		i.Addr, i.Since, i.Agreed, i.Identity = k.Server, k.Asked, k.Agreed, k.Identity
 	}
 	return i
 }

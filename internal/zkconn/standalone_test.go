@@ -17,13 +17,9 @@ func TestStandalone(t *testing.T) {
 		t.Helper()
 		s := zksession.Open(t, zkconn.Config{Servers: server.Addr() + "/not/there", Timeout: 10 * time.Second})
 		p, err := s.Ensemble().Pin(zktest.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		yes, err := p.Standalone(zktest.Within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		return yes
 	}
 	if !alone(zktest.Shared(t)) {

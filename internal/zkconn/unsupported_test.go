@@ -137,13 +137,9 @@ func testAccidents(t *testing.T, name string, op, times int32) {
 func TestNothingIsLostAroundAHangUp(t *testing.T) {
 	t.Parallel()
 	s, _ := countingSandbox(t, jute.OpWhoAmI, 1000)
-	if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/q", nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Create("/q", nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 	p, err := s.Pipe(zktest.Within(t), "/q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	var before []*zkconn.Pending[zkconn.Written]
 	for i := range 50 {
 		before = append(before, zkconn.Add(p, zkconn.Create(fmt.Sprintf("/q/n%d", i), nil, zkconn.OpenACL(), zkconn.CreateMode{})))
@@ -182,9 +178,7 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 			box := zktest.Sandbox(t, sandbox.Options{As: as})
 			s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience})
 			held, err := s.Ensemble().Pin(zktest.Within(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			release := held.Guard()
 			err = zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI())
 			if known && err != nil || !known && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "does not send this request while a lock is held")) {
@@ -197,19 +191,13 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 				t.Error("the connection is another one")
 			}
 			release()
-			if err := zkconn.Exec(zktest.Within(t), held, zkconn.Delete("/c", -1)); err != nil {
-				t.Fatal(err)
-			}
-			if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/e", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), held, zkconn.Delete("/c", -1)))
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Create("/e", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
 			err = zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI())
 			if product := as == "clickhouse" || as == "raftkeeper"; product && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "does not send this request while the session has ephemeral znodes")) {
 				t.Errorf("with an ephemeral znode: %v", err)
 			}
-			if err := zkconn.Exec(zktest.Within(t), s, zkconn.Delete("/e", -1)); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Delete("/e", -1)))
 			if err = zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI()); known && err != nil || !known && (!errors.Is(err, zkconn.Unimplemented) || strings.Contains(err.Error(), "while a lock")) {
 				t.Errorf("after the lock: %v", err)
 			}
@@ -250,9 +238,7 @@ func TestHangUpOnContainer(t *testing.T) {
 		if err == nil {
 			err = p.CreateContainer(zktest.Within(t), fmt.Sprintf("/c%d", i), zkconn.OpenACL())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 	}
 	if n := asked.Load(); n != 1 {
 		t.Errorf("it was asked %d times", n)
@@ -266,9 +252,7 @@ func TestHangUpOnMultiRead(t *testing.T) {
 	s, asked := countingSandbox(t, jute.OpMultiRead, 1000)
 	for range 2 {
 		p, err := s.Pipe(zktest.Within(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		before := zkconn.Add(p, zkconn.GetChildren("/"))
 		if p.HasMultiRead(zktest.Within(t)) {
 			t.Error("it is said to know it")
@@ -290,13 +274,9 @@ func TestFailedPartsOfMultiRead(t *testing.T) {
 	t.Parallel()
 	for _, as := range []sandbox.Version{"3.8", "clickhouse", "raftkeeper"} {
 		s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{As: as}).Addr(), Timeout: zktest.Patience})
-		if err := zkconn.Exec(zktest.Within(t), s, zkconn.Create("/a", []byte("x"), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Create("/a", []byte("x"), zkconn.OpenACL(), zkconn.CreateMode{})))
 		p, err := s.Pipe(zktest.Within(t), "/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		got, err := zkconn.Add(p, zkconn.MultiGetData([]string{"/none", "/a", "/none"})).Wait(zktest.Within(t))
 		if err != nil || !errors.Is(got[0].Err, zkconn.NoNode) || string(got[1].Data) != "x" || !errors.Is(got[2].Err, zkconn.NoNode) {
 			t.Errorf("%s: %v, %v", as, got, err)
@@ -327,9 +307,7 @@ func TestUnansweredTrial(t *testing.T) {
 		listed <- err
 	}()
 	cancel()
-	if err := errors.Join(<-listed); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, errors.Join(<-listed))
 	if err := <-who; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -347,9 +325,7 @@ func TestHangUpsNowAndThen(t *testing.T) {
 	}}})
 	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience})
 	for range 4 {
-		if err := zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI()); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI()))
 		begun := s.Info().Since
 		box.Cut()
 		zktest.Eventually(t, "the connection is another one", func() bool { return s.Info().Since.After(begun) })
@@ -365,7 +341,5 @@ func TestContainerProbeChangesNothing(t *testing.T) {
 			t.Errorf("%+v: %v", mode, err)
 		}
 	}
-	if err := zkconn.Exec(zktest.Within(t), s, zkconn.Exists("/")); err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, zkconn.Exec(zktest.Within(t), s, zkconn.Exists("/")))
 }

@@ -249,6 +249,9 @@ var eventTypes = map[int32]EventType{
 	1: eventNodeCreated, 2: eventNodeDeleted, 3: eventNodeDataChanged, 4: eventNodeChildrenChanged,
 }
 
+// EventTypeOf returns the event type that has the number n in the protocol.
+func EventTypeOf(n int32) EventType { return cmp.Or(eventTypes[n], EventType(strconv.Itoa(int(n)))) }
+
 // number returns go-zookeeper's constant for an event type, or zk.EventNotWatching if servers do
 // not send events of the type.
 func (t EventType) number() zk.EventType {

@@ -20,7 +20,8 @@ type config struct {
 	members  int      // number of servers in the ensemble
 	quorum   bool
 	readOnly bool
-	secure   bool // whether the server also has a TLS port
+	secure   bool     // whether the server also has a TLS port
+	env      []string // variables that are added to the environment of the server
 
 	// view returns a copy of the member other with the ports that the member self must connect
 	// to, such as those of proxies. If view is nil, self connects directly to other's own
@@ -110,6 +111,11 @@ func Heap(mb int) Option { return func(c *config) { c.heapMB = mb } }
 // "jute.maxbuffer".
 func JavaProperty(key, value string) Option {
 	return func(c *config) { c.props = append(c.props, key+"="+value) }
+}
+
+// Environment adds variables of the form NAME=VALUE to the environment of the server.
+func Environment(vars ...string) Option {
+	return func(c *config) { c.env = append(c.env, vars...) }
 }
 
 // javaArgs returns the arguments for java to run a server with this configuration. cfgPath is the

@@ -35,6 +35,26 @@ func HTTP(tb testing.TB) string {
 	})
 }
 
+// Peer starts a server that calls handle for each connection, and then closes the connection. It
+// returns the address.
+func Peer(tb testing.TB, handle func(c net.Conn)) string {
+	tb.Helper()
+	return serve(tb, func(c net.Conn) {
+		handle(c)
+		_ = c.Close() // the client may have closed it already
+	})
+}
+
+// Answering is like Peer, but calls answer only once a connection has received something.
+func Answering(tb testing.TB, answer func(c net.Conn)) string {
+	tb.Helper()
+	return Peer(tb, func(c net.Conn) {
+		if _, err := c.Read(make([]byte, 4096)); err == nil {
+			answer(c)
+		}
+	})
+}
+
 // Refused returns an address that refuses connections, because no server listens there.
 func Refused(tb testing.TB) string {
 	tb.Helper()

@@ -37,6 +37,7 @@ type instance struct {
 	dir  string
 	addr string   // address for clients without TLS
 	args []string // command-line arguments for java
+	env  []string // variables that are added to its environment
 
 	secure string // address for clients with TLS, or empty if there is none
 
@@ -113,7 +114,7 @@ func prepare(dir string, c config) ([]*instance, error) {
 		if err := os.WriteFile(cfg, []byte(c.zooCfg(home, m, all)), 0o600); err != nil {
 			return nil, err
 		}
-		in := &instance{dir: home, addr: loopback(m.client), args: c.javaArgs(cfg)}
+		in := &instance{dir: home, addr: loopback(m.client), args: c.javaArgs(cfg), env: c.env}
 		if c.secure {
 			in.secure = loopback(m.secure)
 		}
@@ -133,6 +134,7 @@ func (in *instance) start() error {
 	defer log.Close() // the child process has its own copy of the file
 	cmd := exec.Command("java", in.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = in.dir, log, log
+	cmd.Env = append(os.Environ(), in.env...)
 	cmd.SysProcAttr = dieWithParent()
 	if in.proc, err = startProcess(cmd); err != nil {
 		in.proc = nil

@@ -26,9 +26,7 @@ func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	s := sandbox.New(opt)
 	tb.Cleanup(func() { _ = s.Close() })
 	addr, err := s.Listen("127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	Must(tb, err)
 	return &Box{s, addr.String()}
 }
 

@@ -21,6 +21,6 @@ func BenchmarkPicture(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		tl.picture(200, 60)
+		tl.picture(200, 60, tl.last().at, tl.last().at)
 	}
 }

@@ -132,7 +132,7 @@ func (c *contender) waitForWatch(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	c.setState(woken)
-	return pause(ctx, c.wakeDelay)
+	return nil
 }
 
 // waitForPoll waits for the poll interval before the next attempt to acquire the lock. The first
@@ -227,7 +227,10 @@ func (c *contender) work(ctx context.Context) error {
 	case c.mustDieHolding():
 		return errKilled
 	case c.step != nil:
-		return c.display.keepPicture(ctx, c.step)
+		// Several readers may hold the lock at the same time.
+		c.stepping.Lock()
+		defer c.stepping.Unlock()
+		return c.stopClock(c.hold, func() error { return c.display.keepPicture(ctx, c.step) })
 	}
 	return pause(ctx, c.hold)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/cast"
 )
 
 // Command returns the definition of the command lockdemo.
@@ -35,7 +36,7 @@ func Command() *commands.Command {
 	}
 	return &commands.Command{
 		Name: "lockdemo", Group: "Locks", Effect: commands.Writes,
-		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor]" +
+		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor] [--fast]" +
 			" [--kill-holder] [--kill-middle] [--record file] [--svg file] [-y]",
 		Summary: "run lock recipes side by side and compare their cost",
 		Help: "The schemes are " +
@@ -45,7 +46,10 @@ func Command() *commands.Command {
 			"lockdemo counts the frames on the wire, reads the servers' own counters, and compares both with the recipe's " +
 			"prediction. The exit status is 1 if these three disagree, or if two clients that exclude each other held the " +
 			"lock at the same time.\n\n" +
-			"In a sandbox, lockdemo starts immediately. On other servers, it asks for confirmation at the prompt, and " +
+			"On a terminal, lockdemo shows each scene in slow motion once it is over, for about eight seconds. The contenders " +
+			"themselves always run at full speed, so the times are not those of the slow motion. In a window of at least 160 " +
+			"columns, lockdemo shows two schemes beside each other.\n\n" +
+			"In a sandbox, lockdemo starts immediately. On other servers, it asks for confirmation on a terminal, and " +
 			"needs -y elsewhere. It works below a znode that it creates, and deletes this znode afterwards.",
 		Limits:   []string{"By default, a server accepts 60 connections from one address, so -n can be at most 57, except in a sandbox."},
 		Examples: []string{"lockdemo parent predecessor -n 20", "lockdemo --step -n 5 naive", "lockdemo --svg herd.svg -n 20 naive"},
@@ -57,26 +61,36 @@ func Command() *commands.Command {
 				if err != nil {
 					return err
 				}
-				sum, err := p.run(ctx, env)
-				if err != nil || len(sum.Results) == 0 {
-					return err
+				run := func() error {
+					sum, err := p.run(ctx, env)
+					if err != nil || len(sum.Results) == 0 {
+						return err
+					}
+					return errors.Join(env.Screen.Print(sum), sum.verdict())
 				}
-				return errors.Join(env.Screen.Print(sum), sum.verdict())
+				if columns, _ := env.Screen.Region(commands.Answers).Size(); columns == 0 {
+					return run() // lockdemo itself records the lanes
+				}
+				return commands.Record(env, p.record, recordTitle, run)
 			}
 		},
 	}
 }
+
+const recordTitle = "zksh lockdemo"
 
 // flagValues contains the values of lockdemo's flags.
 type flagValues struct {
 	fs    *pflag.FlagSet
 	rules rules
 	sizes string
-	slow  float64
 	step  bool
 	yes   bool
+	slow  float64
+	fast  bool
 
-	record, svg string
+	record *string
+	svg    string
 }
 
 // declare adds lockdemo's flags to fs. The result contains their values once fs has been parsed.
@@ -88,12 +102,12 @@ func declare(fs *pflag.FlagSet) *flagValues {
 	fs.IntVar(&w.rules.readers, "readers", -1, "make this `count` of the contenders for a shared lock readers; -1 means three out of four")
 	fs.BoolVar(&w.rules.classic, "classic", false, "play the scene of the first article: 20 threads, 2 s of work, one check per second, and the article's flaws")
 	fs.BoolVar(&w.step, "step", false, "pass the lock on only when you press Enter")
-	fs.Float64Var(&w.slow, "slow", 1, "slow the scenes down by this `factor`")
+	fs.Float64Var(&w.slow, "slow", 0, "show each scene slowed down by this `factor`, once it is over")
+	fs.BoolVar(&w.fast, "fast", false, "show each scene while it runs, at full speed")
 	fs.BoolVar(&w.rules.killHolder, "kill-holder", false, "in the middle of the scene, kill the client that holds the lock")
 	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of the queue")
-	fs.StringVar(&w.record, "record", "", "record the lanes in this `file`, for asciinema")
+	w.record = commands.FlagRecord(fs)
 	fs.StringVar(&w.svg, "svg", "", "save the lanes as a picture in this `file`")
-	commands.FlagFile(fs, "record")
 	commands.FlagFile(fs, "svg")
 	fs.BoolVarP(&w.yes, "yes", "y", false, "do not ask for confirmation")
 	return w
@@ -102,7 +116,7 @@ func declare(fs *pflag.FlagSet) *flagValues {
 // plan returns the scenes to run. It returns an error if a flag or the name of a scheme is
 // invalid.
 func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
-	p := &plan{rules: w.rules, yes: w.yes, record: w.record, svg: w.svg, schemes: selectSchemes(names)}
+	p := &plan{rules: w.rules, yes: w.yes, slow: w.slow, fast: w.fast, record: *w.record, svg: w.svg, schemes: selectSchemes(names)}
 	if w.rules.classic {
 		w.setClassicDefaults(p)
 	}
@@ -115,11 +129,11 @@ func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 			p.sizes = append(p.sizes, n)
 		}
 	}
-	if w.slow <= 0 || p.hold < 0 || p.poll <= 0 {
+	if w.slow < 0 || w.slow == 0 && w.fs.Changed("slow") || p.hold < 0 || p.poll <= 0 {
 		return nil, commands.Misuse("--slow and --poll must be greater than zero, and --hold must not be negative")
 	}
-	if p.hold, p.poll = scale(p.hold, w.slow), scale(p.poll, w.slow); w.slow > 1 {
-		p.wakeDelay = p.hold / 2
+	if w.slow > 0 && (w.fast || w.step) {
+		return nil, commands.Misuse("--slow cannot be combined with --fast or --step")
 	}
 	p.timeout = env.Session.Info().Timeout
 	if p.killHolder || p.killMiddle {
@@ -172,40 +186,56 @@ func selectSchemes(names []string) []scheme {
 
 func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
+const enterQuestion = "Enter: next step, Ctrl-C: end"
+
 // enterPrompt returns a function that waits until the user presses Enter. If there is no input to
 // read, it returns nil.
 func enterPrompt(env *commands.Env) func(context.Context) error {
 	if env.Mode == commands.ByHand {
 		return func(ctx context.Context) error {
-			_, err := env.Screen.Ask(ctx, "press Enter to continue: ")
+			_, err := env.Screen.Ask(ctx, enterQuestion+" ")
 			return err
 		}
 	}
 	if env.Stdin == nil {
 		return nil
 	}
-	lines := bufio.NewReader(env.Stdin)
-	pressed, reading := make(chan error, 1), false
+	ask := lineReader(env)
 	return func(ctx context.Context) error {
+		_, err := ask(ctx, enterQuestion)
+		return err
+	}
+}
+
+// lineReader returns a function that prints a question and reads a line of standard input. The
+// function may be called again after ctx was canceled.
+func lineReader(env *commands.Env) func(ctx context.Context, question string) (string, error) {
+	type line struct {
+		text string
+		err  error
+	}
+	in := bufio.NewReader(env.Stdin)
+	read, reading := make(chan line, 1), false
+	return func(ctx context.Context, question string) (string, error) {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return "", context.Cause(ctx)
 		}
-		env.Screen.Alert("press Enter to continue")
+		env.Screen.Alert(question)
 		if !reading {
 			reading = true
 			// This goroutine ends only when the user presses Enter or the program exits, because a
 			// blocked read cannot be canceled.
 			go func() {
-				_, err := lines.ReadString('\n')
-				pressed <- err
+				text, err := in.ReadString('\n')
+				read <- line{text, err}
 			}()
 		}
 		select {
-		case err := <-pressed:
+		case l := <-read:
 			reading = false
-			return err
+			return l.text, l.err
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return "", context.Cause(ctx)
 		}
 	}
 }
@@ -216,6 +246,8 @@ type plan struct {
 	schemes []scheme
 	sizes   []int // numbers of contenders to run each scheme with
 	yes     bool  // whether to skip the confirmation
+	slow    float64
+	fast    bool
 
 	record, svg string // names of the output files, or empty for none
 }
@@ -231,17 +263,24 @@ func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	st := &runner{rules: p.rules, env: env, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
-	var recording *recording
-	if p.record != "" {
+	columns, _ := env.Screen.Region(commands.Answers).Size()
+	var rec *cast.Recorder // of the lanes, which are not drawn without a terminal
+	if p.record != "" && columns == 0 {
 		var err error
-		if recording, err = newRecording(p.record); err != nil {
+		if rec, err = cast.Create(p.record, recordTitle, func() (int, int) { return castColumns, castRows }); err != nil {
 			return nil, err
 		}
 	}
-	st.display = openDisplay(env.Screen, recording, cancel)
+	pc := newPace(p, columns > 0 || rec != nil)
+	p.announce(env, pc)
+	st.display = openDisplay(env.Screen, rec, pc, cancel)
 	sum, err := p.runScenes(ctx, st)
 	sum.sort()
-	err = errors.Join(err, st.cleanUp(), st.display.close(), recording.close(func(w io.Writer) error { return sum.FitText(w, castColumns) }))
+	err = errors.Join(err, st.cleanUp(), st.display.close())
+	if rec != nil {
+		_, _ = io.WriteString(rec, "\x1b[H\x1b[J") // Close reports the errors of the recording
+		err = errors.Join(err, sum.FitText(rec, castColumns), rec.Close())
+	}
 	if err == nil && p.svg != "" {
 		err = saveSVG(p.svg, st.display.timelines)
 	}
@@ -256,11 +295,19 @@ func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 	if p.yes || err == nil && strings.Contains(text, "zksh-sandbox") {
 		return true, nil
 	}
-	if env.Mode != commands.ByHand {
+	question := fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary znode? [y/N]", addr, slices.Max(p.sizes)+1)
+	var yes bool
+	switch {
+	case env.Mode == commands.ByHand:
+		yes, err = env.Screen.Ask(ctx, question+" ")
+	case env.Stdin != nil && env.Streams.OnTerminal():
+		var answer string
+		answer, err = lineReader(env)(ctx, question)
+		answer = strings.ToLower(strings.TrimSpace(answer))
+		yes = answer == "y" || answer == "yes"
+	default:
 		return false, commands.Misuse("%s is not a sandbox; to run lockdemo there, add --yes: lockdemo creates a temporary znode, works only below it, and deletes it afterwards", addr)
 	}
-	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary znode? [y/N] ",
-		addr, slices.Max(p.sizes)+1))
 	if err == nil && !yes {
 		env.Screen.Note("nothing was done")
 	}
@@ -277,16 +324,25 @@ func (p *plan) runScenes(ctx context.Context, st *runner) (*summary, error) {
 	if err := st.createFolder(ctx, st.root); err != nil {
 		return sum, err
 	}
-	for _, s := range p.schemes {
+	together := 1 // number of schemes to show beside each other
+	if columns, _ := st.display.region.Size(); columns >= sideBySide && !st.display.pace.live {
+		together = 2
+	}
+	for group := range slices.Chunk(p.schemes, together) {
 		for _, n := range p.sizes {
-			if err := st.open(ctx, n+1); err != nil {
+			for _, s := range group {
+				if err := st.open(ctx, n+1); err != nil {
+					return sum, err
+				}
+				r, err := st.newScene(s, n).run(ctx)
+				if err != nil {
+					return sum, fmt.Errorf("%s n=%d: %w", s.name, n, err)
+				}
+				sum.Results = append(sum.Results, r)
+			}
+			if err := st.display.show(ctx, len(group)); err != nil {
 				return sum, err
 			}
-			r, err := st.newScene(s, n).run(ctx)
-			if err != nil {
-				return sum, fmt.Errorf("%s n=%d: %w", s.name, n, err)
-			}
-			sum.Results = append(sum.Results, r)
 		}
 	}
 	return sum, nil

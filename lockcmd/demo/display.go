@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/cast"
 	"github.com/zksh/zksh/internal/render"
 )
 
 // An event is a change of a contender's state in a scene, or a single occurrence such as a
 // rejected write.
 type event struct {
-	scene *scene
-	at    time.Duration // time since the scene began
+	scene  *scene
+	at     time.Duration // time since the scene began
+	counts traffic       // traffic of the scene up to the event
 
 	Contender int
 	Event     state
@@ -40,13 +42,15 @@ func ms(d time.Duration) float64 {
 	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// A display shows the progress of scenes. On a terminal it draws a lane for each contender, and
-// elsewhere it prints a line for each event. Contenders never wait for output, because a separate
-// goroutine writes it.
+// A display shows scenes. On a terminal it draws a lane for each contender, and elsewhere it prints
+// a line for each event. It shows a scene either while it runs or, if the scene is too fast for
+// people, slowed down after its end. Contenders never wait for output, because a separate goroutine
+// writes it.
 type display struct {
 	screen    commands.Screen
 	region    commands.Region
-	recording *recording // recording of the terminal, or nil without --record
+	recording *cast.Recorder // recording of the lanes if there is no terminal, or nil
+	pace      pace
 
 	mu     sync.Mutex
 	events []event
@@ -58,7 +62,9 @@ type display struct {
 	// err is the first error when writing output. It may be read only after done is closed.
 	err error
 
-	timelines []*timeline // all scenes so far, the current one last; used only by the goroutine
+	// The fields below are used only by the goroutine.
+	timelines []*timeline // all scenes so far, the current one last
+	running   bool        // whether a scene is running, which is redrawn at each tick
 }
 
 // framePause is the minimum time between two redraws of the terminal.
@@ -66,8 +72,8 @@ const framePause = 100 * time.Millisecond
 
 // openDisplay starts a display, which calls fail if it cannot write its output. The caller must
 // call close at the end.
-func openDisplay(screen commands.Screen, c *recording, fail func(error)) *display {
-	s := &display{screen: screen, region: screen.Region(commands.Answers), recording: c,
+func openDisplay(screen commands.Screen, rec *cast.Recorder, p pace, fail func(error)) *display {
+	s := &display{screen: screen, region: screen.Region(commands.Answers), recording: rec, pace: p,
 		wake: make(chan struct{}, 1), requests: make(chan func() error), done: make(chan struct{})}
 	go func() { // ends when close is called
 		defer close(s.done)
@@ -80,13 +86,14 @@ func openDisplay(screen commands.Screen, c *recording, fail func(error)) *displa
 			case <-s.wake:
 				err = s.takeEvents()
 			case <-tick.C:
-				err = s.draw()
+				if s.running {
+					err = s.draw()
+				}
 			case do, open = <-s.requests:
 				if open {
 					err = do()
-					// Close the region now, so that no later tick draws it again.
-				} else {
-					err = errors.Join(s.takeEvents(), s.region.Close(false))
+				} else { // close the region now, so that no later tick draws it again
+					err = errors.Join(s.takeEvents(), s.region.Close(s.running && s.pace.live))
 				}
 			}
 			if err != nil && s.err == nil {
@@ -105,7 +112,7 @@ func (s *display) close() error {
 	return s.err
 }
 
-// do makes the display's goroutine call f once it has shown all earlier events, and waits until f
+// do makes the display's goroutine call f once it has taken all earlier events, and waits until f
 // has returned.
 func (s *display) do(f func() error) {
 	ended := make(chan struct{})
@@ -122,16 +129,17 @@ func (s *display) do(f func() error) {
 // begin adds a timeline for a scene that begins.
 func (s *display) begin(sc *scene) {
 	s.do(func() error {
-		s.timelines = append(s.timelines, newTimeline(sc))
+		s.timelines, s.running = append(s.timelines, newTimeline(sc)), true
 		return nil
 	})
 }
 
-// finish shows the final state of a scene.
+// finish adds the result of the current scene.
 func (s *display) finish(r *result) {
 	s.do(func() error {
-		s.timelines[len(s.timelines)-1].result = r
-		return s.draw()
+		b := s.timelines[len(s.timelines)-1]
+		b.result, b.length, s.running = r, b.last().at, false
+		return nil
 	})
 }
 
@@ -161,37 +169,36 @@ func (s *display) add(e event) {
 	}
 }
 
-// takeEvents moves the queued events to the current timeline. If the output is not a terminal, it
-// also prints them.
+// takeEvents moves the queued events to the current timeline. If scenes are shown while they run,
+// and the output is not a terminal, it also prints them.
 func (s *display) takeEvents() error {
 	s.mu.Lock()
 	events := s.events
 	s.events = nil
 	s.mu.Unlock()
-	columns, _ := s.region.Size()
 	for _, e := range events {
 		s.timelines[len(s.timelines)-1].add(e)
-		if columns == 0 && s.err == nil {
-			if err := s.screen.Print(e); err != nil {
-				return err
-			}
+		if err := s.print(e); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// draw redraws the lanes of the current scene on the terminal and in the recording.
+// print prints an event if scenes are shown while they run, and the output is not a terminal.
+func (s *display) print(e event) error {
+	if columns, _ := s.region.Size(); columns > 0 || s.err != nil || !s.pace.live {
+		return nil
+	}
+	return s.screen.Print(e)
+}
+
+// draw draws the lanes of the running scene or, if the scene is shown after its end, its name.
 func (s *display) draw() error {
-	if len(s.timelines) == 0 {
-		return nil
-	}
 	b := s.timelines[len(s.timelines)-1]
-	if s.recording != nil {
-		s.recording.frame(b.picture(castColumns, castRows))
+	now := b.scene.elapsed()
+	if !s.pace.live {
+		return s.region.Draw(fmt.Sprintf("%s: running for %.1f s", b.title(), now.Seconds()))
 	}
-	columns, rows := s.region.Size()
-	if columns == 0 {
-		return nil
-	}
-	return s.region.Draw(b.picture(columns, rows)...)
+	return s.drawGroup(s.timelines[len(s.timelines)-1:], now, now, 1)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
+	"github.com/zksh/zksh/internal/render"
 )
 
 // slowScreen is a screen whose region takes longer to close than a frame lasts.
@@ -30,6 +31,8 @@ func (r slowRegion) Draw(...string) error {
 	return nil
 }
 
+func (r slowRegion) Paint(...render.Line) error { return r.Draw() }
+
 func (r slowRegion) Close(bool) error {
 	time.Sleep(3 * framePause)
 	r.s.closed = true
@@ -42,7 +45,7 @@ func TestNothingIsDrawnAfterClose(t *testing.T) {
 	for range 20 { // a select chooses randomly between ready cases
 		synctest.Test(t, func(t *testing.T) {
 			screen := &slowScreen{}
-			s := openDisplay(screen, nil, func(err error) { t.Error(err) })
+			s := openDisplay(screen, nil, pace{live: true}, func(err error) { t.Error(err) })
 			s.begin(&scene{scheme: schemes[0], n: 2})
 			time.Sleep(2 * framePause)
 			s.add(event{scene: s.timelines[0].scene, Contender: 1, Event: holds})

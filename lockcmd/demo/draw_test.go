@@ -52,7 +52,7 @@ func checkCast(t *testing.T, text []byte, shows string) {
 		t.Fatalf("%+v, %v", header, err)
 	}
 	last := -1.0
-	escapes := regexp.MustCompile("\x1b\\[[HJK]")
+	escapes := regexp.MustCompile("\x1b\\[[0-9;]*[HJKm]")
 	for {
 		var frame []any
 		if err := d.Decode(&frame); errors.Is(err, io.EOF) {
@@ -86,15 +86,16 @@ func TestLanes(t *testing.T) {
 		b := newFixture(t, box)
 		b.screen = &commandtest.Screen{Columns: window[0], Rows: window[1]}
 		b.env.Screen = b.screen
-		b.runScenes(t, "parent", "-n", "4,50", "--hold", "1ms")
-		b.runScenes(t, "curator", "-n", "200", "--hold", "0")
+		b.runScenes(t, "parent", "-n", "4,50", "--hold", "1ms", "--fast")
+		b.runScenes(t, "curator", "-n", "200", "--hold", "0", "--fast")
 		sizes := map[string]bool{}
 		for _, picture := range b.screen.Drawn() {
 			widest := slices.MaxFunc(picture, func(a, b string) int { return render.Width(a) - render.Width(b) })
 			if len(picture) >= window[1] || render.Width(widest) >= window[0] {
 				t.Fatalf("%d lines and %d columns in %v: %q", len(picture), render.Width(widest), window, widest)
 			}
-			sizes[picture[0]] = true
+			title, _, _ := strings.Cut(picture[0], "  ") // the time comes after it
+			sizes[title] = true
 		}
 		if len(sizes) != 3 {
 			t.Errorf("shown: %v", sizes)
@@ -107,7 +108,7 @@ func TestLanes(t *testing.T) {
 
 // Each column of a lane shows the most important state in it.
 func TestStrip(t *testing.T) {
-	b := &timeline{last: event{at: 19 * time.Millisecond}}
+	const end = 19 * time.Millisecond
 	at := func(ms int, s state) laneEvent { return laneEvent{time.Duration(ms) * time.Millisecond, s} }
 	for want, lane := range map[string][]laneEvent{
 		"··········": {at(0, waits)},
@@ -116,7 +117,8 @@ func TestStrip(t *testing.T) {
 		"··††††††††": {at(0, waits), at(5, killed)},
 		"          ": nil,
 	} {
-		if got := b.drawLane(lane, 10); got != want {
+		b := &timeline{scene: &scene{}, lanes: [][]laneEvent{lane}}
+		if got := b.drawLane(0, 10, end, end).Terminal(10, false); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -218,5 +220,19 @@ func TestInvalidFlags(t *testing.T) {
 	}
 	if out := b.screen.Printed(); out != "" {
 		t.Error(out)
+	}
+}
+
+// The sentence about the latest event is wrapped in a narrow window.
+func TestStatusFits(t *testing.T) {
+	for _, e := range []event{{Contender: 42, Event: vain}, {Contender: 1, Event: killed}} {
+		b := newTimeline(&scene{runner: &runner{rules: rules{timeout: 4 * time.Second}}, scheme: schemes[0], n: 50})
+		e.scene, e.at = b.scene, 98765*time.Millisecond
+		b.add(e)
+		for _, line := range b.picture(60, 20, e.at+time.Second, e.at+time.Second) {
+			if line.Width() >= 60 {
+				t.Errorf("%d columns: %q", line.Width(), line.Text())
+			}
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -220,7 +221,7 @@ func TestStepAsks(t *testing.T) {
 		defer close(ended)
 		_, failed = b.plan(t, "curator", "-n", "3", "--step").run(ctx, b.env)
 	}()
-	zktest.Eventually(t, "it asks for Enter", func() bool { return strings.Contains(b.screen.Alerts(), "press Enter to continue") })
+	zktest.Eventually(t, "it asks for Enter", func() bool { return strings.Contains(b.screen.Alerts(), "Enter: next step, Ctrl-C: end") })
 	interrupted := errors.New("interrupted")
 	cancel(interrupted)
 	<-ended
@@ -229,6 +230,29 @@ func TestStepAsks(t *testing.T) {
 	}
 	enter.Close()
 	b.expectNothingLeft(t)
+}
+
+// --slow slows down only what people see. The contenders run at full speed, so neither the requests
+// nor the times are those of the slow motion.
+func TestSlow(t *testing.T) {
+	const hold, slow = 100 * time.Millisecond, 5
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	args := []string{"naive", "predecessor", "zksh", "-n", "3", "--hold", hold.String()}
+	fast := b.runScenes(t, args...)
+	begun := time.Now()
+	slowed := b.runScenes(t, append(args, "--slow", strconv.Itoa(slow))...)
+	if took := time.Since(begun); took < slow*3*3*hold {
+		t.Errorf("it shows three scenes of more than %v in %v, want %d times as long", 3*hold, took, slow)
+	}
+	for i, r := range slowed.Results {
+		f := fast.Results[i]
+		if r.Scheme != f.Scheme || r.Requests != f.Requests || r.Notifications != f.Notifications {
+			t.Errorf("%s: %d requests and %d notifications with --slow, %s: %d and %d without", r.Scheme, r.Requests, r.Notifications, f.Scheme, f.Requests, f.Notifications)
+		}
+		if r.P99 > ms(hold) { // with hold slowed down, too, each hand-off would take at least this long
+			t.Errorf("%s: a hand-off takes %v ms with --slow, %v ms without", r.Scheme, r.P99, f.P99)
+		}
+	}
 }
 
 // The picture and the recording have valid formats.

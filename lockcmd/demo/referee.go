@@ -40,6 +40,8 @@ const noTicket = -1
 type referee struct {
 	mu              sync.Mutex
 	start           time.Time
+	stopped         time.Time     // when the clock of the scene was stopped, or zero if it is running
+	stoppedFor      time.Duration // total time for which the clock was stopped before
 	holders         []*contender
 	acquisitions    int // number of times that a contender acquired the lock
 	exclusionBroken bool
@@ -48,10 +50,39 @@ type referee struct {
 
 	// baseline is the traffic before the measurement, or nil if the measurement has not begun.
 	baseline       *traffic
-	lastRelease    time.Time // time of the latest release
-	notifiedBefore int       // notifications before lastRelease
-	maxNotified    int       // highest number of notifications between two releases
+	lastRelease    time.Duration // time of the latest release, or 0 if there is none
+	notifiedBefore int           // notifications before lastRelease
+	maxNotified    int           // highest number of notifications between two releases
 	handoffs       []time.Duration
+}
+
+// elapsed returns the time since the scene began.
+func (r *referee) elapsed() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.elapsedLocked()
+}
+
+// elapsedLocked is like elapsed. The caller must hold mu.
+func (r *referee) elapsedLocked() time.Duration {
+	if !r.stopped.IsZero() {
+		return r.stopped.Sub(r.start) - r.stoppedFor
+	}
+	return time.Since(r.start) - r.stoppedFor
+}
+
+// stopClock calls wait, and makes the clock of the scene advance by no more than limit meanwhile.
+// Only one contender may call it at a time.
+func (r *referee) stopClock(limit time.Duration, wait func() error) error {
+	r.mu.Lock()
+	r.stopped = time.Now()
+	r.mu.Unlock()
+	err := wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stoppedFor += max(0, time.Since(r.stopped)-limit)
+	r.stopped = time.Time{}
+	return err
 }
 
 // setState sets the contender's state, or records a single occurrence, and displays it.
@@ -73,7 +104,11 @@ func (c *contender) setStateLocked(s state) {
 	if s == holds || s == left || s == killed || s == gaveUp {
 		c.markArrived()
 	}
-	c.display.add(event{at: time.Since(c.start), scene: c.scene, Contender: c.number, Event: s})
+	e := event{at: c.elapsedLocked(), scene: c.scene, Contender: c.number, Event: s}
+	if c.baseline != nil {
+		e.counts = c.wires.read().since(*c.baseline)
+	}
+	c.display.add(e)
 }
 
 // markArrived closes the channel c.arrived, unless it is already closed.
@@ -141,8 +176,8 @@ func (c *contender) lockAcquired() {
 		c.woken = false
 		c.usefulWakeups++
 	}
-	if !c.lastRelease.IsZero() {
-		c.handoffs = append(c.handoffs, time.Since(c.lastRelease))
+	if c.lastRelease > 0 {
+		c.handoffs = append(c.handoffs, c.elapsedLocked()-c.lastRelease)
 	}
 	c.holders = append(c.holders, c)
 	c.acquisitions++
@@ -158,7 +193,7 @@ func (c *contender) lockReleasing() {
 	defer c.mu.Unlock()
 	c.holders = slices.DeleteFunc(c.holders, func(o *contender) bool { return o == c })
 	c.countNotified()
-	c.lastRelease = time.Now()
+	c.lastRelease = c.elapsedLocked()
 	c.setStateLocked(releases)
 }
 
@@ -166,20 +201,10 @@ func (c *contender) lockReleasing() {
 // is higher. The caller must hold the referee's mu.
 func (s *scene) countNotified() {
 	now := s.wires.read().notifications
-	if !s.lastRelease.IsZero() {
+	if s.lastRelease > 0 {
 		s.maxNotified = max(s.maxNotified, now-s.notifiedBefore)
 	}
 	s.notifiedBefore = now
-}
-
-// trafficSoFar returns the traffic of the scene since the measurement began.
-func (s *scene) trafficSoFar() traffic {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.baseline == nil {
-		return traffic{}
-	}
-	return s.wires.read().since(*s.baseline)
 }
 
 // mustDieHolding reports whether the contender must be killed while it holds the lock. With

@@ -17,9 +17,8 @@ import (
 // rules contains the settings that all scenes share.
 type rules struct {
 	hold, poll time.Duration
-	wakeDelay  time.Duration // time that a woken contender waits before it lists the folder
-	readers    int           // number of readers, or negative for three out of four contenders
-	classic    bool          // whether to reproduce the flaws of the client in the article
+	readers    int  // number of readers, or negative for three out of four contenders
+	classic    bool // whether to reproduce the flaws of the client in the article
 
 	killHolder, killMiddle bool
 	timeout                time.Duration // session timeout that the contenders request
@@ -65,6 +64,9 @@ func (st *runner) open(ctx context.Context, n int) error {
 		st.slots = append(st.slots, &sessionSlot{})
 	}
 	failures := forEach(st.slots[had:], func(s *sessionSlot) error { return s.open(ctx, st) })
+	if failures == nil {
+		st.timeout = st.slots[0].client.Info().Timeout // the servers may have chosen another one
+	}
 	if failures == nil || ctx.Err() != nil {
 		return failures
 	}

@@ -50,6 +50,7 @@ type scene struct {
 	contenders  []*contender
 	processes   []chan struct{} // one lock for each simulated process; used by the scheme local
 	startSignal chan struct{}   // closed once all contenders are in the queue
+	stepping    sync.Mutex      // held by the contender that waits for the user to press Enter
 	referee
 }
 
@@ -76,16 +77,16 @@ func (sc *scene) readerCount() int {
 	return min(sc.readers, sc.n)
 }
 
-// isReader reports whether contender number i is a reader. Contender 1 is a writer, and the other
-// writers are spread evenly among the readers.
+// isReader reports whether contender number i is a reader. The contenders queue in groups of
+// writers and then readers. A group has at least two readers if possible, because these share the
+// lock.
 func (sc *scene) isReader(i int) bool {
-	writers := sc.n - sc.readerCount()
-	for w := range writers {
-		if w*sc.n/writers == i-1 {
-			return false
-		}
-	}
-	return true
+	readers := sc.readerCount()
+	writers := sc.n - readers
+	groups := max(1, min(writers, readers/2))
+	group := (i - 1) * groups / sc.n
+	first := (group*sc.n + groups - 1) / groups // number of contenders in the groups before
+	return i-1-first >= (group+1)*writers/groups-group*writers/groups
 }
 
 // settleTimeout is the maximum time that settle waits for the contenders to become idle.

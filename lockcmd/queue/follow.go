@@ -30,7 +30,8 @@ type Follower struct {
 	// queryDue means that the connection of a contender is unknown, and that the servers must be
 	// queried again as soon as askEvery has passed since the last query.
 	queryDue bool
-	last     *Queue   // queue as of the latest reading; nil before the first one
+	last     *Queue // queue as of the latest reading; nil before the first one
+	marks    marks
 	counter  *counter // collects statistics; nil if Count was not called
 }
 
@@ -67,6 +68,7 @@ func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	f.last = q
 	now := time.Now()
 	list := changes(before, q, now)
+	f.marks.add(f.path, list, now)
 	if f.counter != nil {
 		f.counter.add(list, now)
 	}
@@ -130,30 +132,31 @@ func (f *Follower) AskServers(ctx context.Context) {
 	}
 }
 
-// Picture returns the queue as lines of text that fit a terminal of the given size. If stats is
-// not nil, the lines include the statistics. If connected is false, they say that they show the
-// last known state. Picture returns nil until the first Update has succeeded.
-func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []string {
+// lostLine is the line of a picture that is not up to date.
+const lostLine = "connection lost; last known state:"
+
+// andMore returns the line that stands for n lines that do not fit on the screen.
+func andMore(n int) string { return fmt.Sprintf("… and %d more", n) }
+
+// Picture returns the queue as lines that fit a terminal of the given size. For MarkTime, the lines
+// mark each change. If stats is not nil, the lines include the statistics. If connected is false,
+// they say that they show the last known state. Picture returns nil until the first Update has
+// succeeded.
+func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []render.Line {
 	q := f.last
 	if q == nil {
 		return nil
 	}
 	q.setAges(q.now(f.clients.Skew))
-	lines := []string{q.title()}
+	lines := plainLines(q.title())
 	if !connected {
-		lines = append(lines, "connection lost; last known state:")
+		lines = append(lines, plainLines(lostLine)...)
 	}
-	lines = append(lines, q.Remarks()...)
+	lines = append(lines, plainLines(q.Remarks()...)...)
 	if stats != nil {
-		lines = append(lines, stats.lines()...)
+		lines = append(lines, plainLines(stats.lines()...)...)
 	}
-	if len(q.Contenders) > 0 {
-		lines = append(lines, q.lines(columns)...)
-	}
-	if most := max(rows-1, 2); len(lines) > most {
-		lines = append(lines[:most-1], fmt.Sprintf("… and %d more", len(lines)-most+1))
-	}
-	return lines
+	return cutLines(append(lines, f.marks.picture(q, columns, time.Now())...), rows)
 }
 
 // title returns a one-line summary, such as "/lock: 1 hold, 3 wait".
@@ -161,21 +164,25 @@ func (q *Queue) title() string {
 	if q.Free() {
 		return q.Path + ": free"
 	}
-	holding := len(q.holders())
-	return fmt.Sprintf("%s: %d hold, %d wait", q.Path, holding, len(q.Contenders)-holding)
+	return fmt.Sprintf("%s: %d hold, %d wait", q.Path, len(q.holders()), q.waiters())
 }
 
 // A Change is an event in a queue, such as the arrival of a contender.
 type Change struct {
 	Time  string `json:"time"` // time at which zksh saw the change, RFC 3339 in UTC
 	Event string `json:"event"`
+	Path  string `json:"path,omitempty"` // path of the lock; empty if only one lock is observed
 	*Contender
 }
 
 // Text writes the change as one line of columns. Only the description of the client, in the last
 // column but one, can contain spaces.
 func (c Change) Text(w io.Writer) error {
-	_, err := fmt.Fprintln(w, strings.Join(c.cells(c.Time, c.Event, c.modeName(), c.Session, c.Client), "  "))
+	words := []string{c.Time, c.Event, c.modeName(), c.Session, c.Client}
+	if c.Path != "" {
+		words = slices.Insert(words, 2, c.Path)
+	}
+	_, err := fmt.Fprintln(w, strings.Join(c.cells(words...), "  "))
 	return err
 }
 
@@ -188,7 +195,7 @@ func (Change) IsEvent() {}
 func changes(before, now *Queue, at time.Time) []Change {
 	var list []Change
 	add := func(event string, c *Contender) {
-		list = append(list, Change{render.Time(at), event, c})
+		list = append(list, Change{Time: render.Time(at), Event: event, Contender: c})
 	}
 	was := map[string]*Contender{}
 	if before != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
@@ -92,9 +93,7 @@ func TestDeadlockOfWait(t *testing.T) {
 func TestRunsUnderALock(t *testing.T) {
 	note := func(held string) string {
 		data, err := Note("", []string{held}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		return string(data)
 	}
 	for held, want := range map[string]bool{"/root/l/" + read2: true, "/root/m/" + read2: false, "/l/" + read2: false} {
@@ -127,9 +126,7 @@ func TestCycles(t *testing.T) {
 		f.make(2, "", fmt.Sprintf("/r%d/%s", i, lock3)) // waits for a member of this cycle, and is part of the other one
 	}
 	s, err := LookAll(t.Context(), f, "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	all := newGraph(s.Queues, f.ServerPath).cycles()
 	if len(all) != 2 || len(all[0])+len(all[1]) != 5 {
 		t.Errorf("%v", all)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path"
 	"strings"
 	"sync"
@@ -156,6 +157,16 @@ func (f *fakeEnsemble) ServerPath(path string) string {
 // ClientPath implements TreeEnsemble.
 func (f *fakeEnsemble) ClientPath(path string) string {
 	return cmp.Or(strings.TrimPrefix(path, f.chroot), "/")
+}
+
+// Dial implements Ensemble.
+func (f *fakeEnsemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+// LookupHost implements Ensemble.
+func (f *fakeEnsemble) LookupHost(ctx context.Context, host string) ([]string, error) {
+	return net.DefaultResolver.LookupHost(ctx, host)
 }
 
 // Hosts implements Ensemble.

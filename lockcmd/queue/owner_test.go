@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // A znode name of the owner web-1, who holds a lock: without an expiry, and with one of an hour.
@@ -20,9 +22,7 @@ const (
 func (f *fakeEnsemble) addOwned(t *testing.T, owner, path string) {
 	t.Helper()
 	data, err := OwnerNote(owner, "kernel", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	f.make(0, string(data), path)
 	f.znodes[path].Stat.Ctime, f.znodes[path].Stat.Mtime = time.Now().UnixMilli(), time.Now().UnixMilli()
 }
@@ -68,9 +68,7 @@ func TestLookAllFindsOwners(t *testing.T) {
 		}
 		for root, found := range map[string]bool{"/locks": true, "/": !dump} { // without dump, zksh walks the whole tree anyway
 			s, err := LookAll(t.Context(), f, root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			if got := len(s.Queues) == 1; got != found || (s.NoOwners == "") != found {
 				t.Errorf("dump %t, %s: %d queues; %q", dump, root, len(s.Queues), s.NoOwners)
 			}
@@ -100,9 +98,7 @@ func TestOverdueOwner(t *testing.T) {
 				f.addOwned(t, "web-1", "/l/"+c.node)
 				time.Sleep(c.after)
 				d, err := FindDeadlocks(t.Context(), f, "/")
-				if err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, err)
 				want := ""
 				if c.overdue {
 					want = overdueFound
@@ -111,9 +107,7 @@ func TestOverdueOwner(t *testing.T) {
 					t.Fatalf("%q, want %q", kinds(d), want)
 				}
 				var text bytes.Buffer
-				if err := d.Text(&text); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, d.Text(&text))
 				if c.overdue && !strings.Contains(text.String(), "unlock --force "+c.node+" /l") {
 					t.Error(text.String())
 				}

@@ -67,6 +67,7 @@ type Contender struct {
 
 	nodes       []*node
 	stat        *zk.Stat
+	age         time.Duration // the duration that Age contains
 	groups      []*lockGroup
 	waitsForAll bool // the client is zksh, which waits for the locks of all families
 }
@@ -188,7 +189,8 @@ func (q *Queue) setAges(now time.Time) {
 		if !c.statKnown() {
 			continue
 		}
-		c.Age = formatAge(now.Sub(time.UnixMilli(c.stat.Ctime)))
+		c.age = max(0, now.Sub(time.UnixMilli(c.stat.Ctime)))
+		c.Age = formatAge(c.age)
 	}
 }
 

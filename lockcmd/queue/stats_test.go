@@ -58,7 +58,7 @@ func TestStats(t *testing.T) {
 		if text.String() != lines || len(got.Table().Rows) != 4 {
 			t.Errorf("%s", text.String())
 		}
-		if p := strings.Join(follower.Picture(80, 24, true, got), "\n"); !strings.Contains(p, "hand-overs: 2") {
+		if p := strings.Join(texts(follower.Picture(80, 24, true, got)), "\n"); !strings.Contains(p, "hand-overs: 2") {
 			t.Error(p)
 		}
 		f.mntrCounters = nil

@@ -68,23 +68,6 @@ func TestCreateAnswerLost(t *testing.T) {
 	}
 }
 
-// If the create never arrives, the client creates the znode once.
-func TestCreateLost(t *testing.T) {
-	t.Parallel()
-	s := sharedScene(t)
-	defer s.finish()
-	a := s.proxiedActor(longTimeout, zklock.Options{})
-	a.release(a.take(zklock.Exclusive))
-	cut := a.proxy.CutBeforeRequest(jute.OpCreate)
-	w := a.start(zklock.Exclusive)
-	isClosedSoon(t, "cut off", cut)
-	lease := w.awaitLease()
-	if names := s.children(); len(names) != 1 {
-		t.Errorf("children %q, want one", names)
-	}
-	a.release(lease)
-}
-
 // CASES.md, case 17: the server is unreachable for longer than the session lasts.
 func TestCreateAnswerLostWithTheSession(t *testing.T) {
 	t.Parallel()
@@ -118,7 +101,7 @@ func TestSessionExpiresBeforeTheFirstRequest(t *testing.T) {
 	old := a.Info().ID
 	s.createWithParents(s.path, zkconn.OpenACL())
 	mark, err := zkconn.Do(zktest.Within(t), a, zkconn.Create(s.path+"/mark", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true}))
-	must(t, err)
+	zktest.Must(t, err)
 	a.proxy.Refuse(true)
 	a.proxy.Cut()
 	zktest.Eventually(t, "it is suspended", func() bool { return a.Info().Addr == "" })
@@ -246,7 +229,7 @@ func TestDowngradeAnswerLost(t *testing.T) {
 			d := startDowngrade(a)
 			w := s.simpleActor().queue(zklock.Exclusive)
 			a.proxy.CutAfterRequest(jute.OpMulti)
-			must(t, d.exclusive.Unlock(zktest.Within(t)))
+			zktest.Must(t, d.exclusive.Unlock(zktest.Within(t)))
 			d.checkDowngraded(s)
 			w.stillWaits()
 			a.release(d.shared)
@@ -262,10 +245,10 @@ func TestDowngradeGivenUp(t *testing.T) {
 	for name, after := range map[string]func(*actor, downgrade){
 		"and found out": func(a *actor, d downgrade) {
 			d.checkDowngraded(a.s)
-			must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
+			zktest.Must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
 		},
 		"and tried again": func(a *actor, d downgrade) {
-			must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
+			zktest.Must(a.s.T, d.exclusive.Unlock(zktest.Within(a.s.T)))
 			d.checkDowngraded(a.s)
 		},
 	} {
@@ -334,9 +317,9 @@ func TestDowngradeGivenUpAndReleased(t *testing.T) {
 	if err := <-unlocked; err == nil {
 		t.Error("a downgrade without an answer is done")
 	}
-	must(t, d.shared.Unlock(zktest.Within(t))) // the exclusive lease still holds the lock
+	zktest.Must(t, d.shared.Unlock(zktest.Within(t))) // the exclusive lease still holds the lock
 	s.holders.remove(d.shared)
 	a.proxy.HoldReplies(false)
-	must(t, d.exclusive.Unlock(zktest.Within(t)))
+	zktest.Must(t, d.exclusive.Unlock(zktest.Within(t)))
 	w.a.release(w.awaitLease())
 }

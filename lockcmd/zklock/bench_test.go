@@ -69,9 +69,7 @@ func startServer(b *testing.B, sync bool) string {
 func benchClient(b *testing.B, addr string) client {
 	b.Helper()
 	s := zksession.Open(b, zkconn.Config{Servers: addr, Timeout: longTimeout})
-	if err := s.WaitReady(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, s.WaitReady(b.Context()))
 	return client{zk: s}
 }
 
@@ -83,9 +81,7 @@ func (noLogs) Printf(string, ...any) {}
 func libraryConn(b *testing.B, addr string) *zookeeper.Conn {
 	b.Helper()
 	conn, _, err := zookeeper.Connect([]string{addr}, longTimeout, zookeeper.WithLogger(noLogs{}))
-	if err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, err)
 	b.Cleanup(conn.Close)
 	return conn
 }
@@ -179,9 +175,7 @@ func handOffs(b *testing.B, addr string) {
 }
 
 func handOff(b *testing.B, watcher client, pair [2]*rival) time.Duration {
-	if err := pair[0].lock(); err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, pair[0].lock())
 	got := make(chan error)
 	var at time.Time
 	go func() { // ends when it has the lock
@@ -200,15 +194,9 @@ func handOff(b *testing.B, watcher client, pair [2]*rival) time.Duration {
 	}
 	time.Sleep(2 * time.Millisecond)
 	start := time.Now()
-	if err := pair[0].release(); err != nil {
-		b.Fatal(err)
-	}
-	if err := <-got; err != nil {
-		b.Fatal(err)
-	}
-	if err := pair[1].release(); err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, pair[0].release())
+	zktest.Must(b, <-got)
+	zktest.Must(b, pair[1].release())
 	return at.Sub(start)
 }
 
@@ -237,9 +225,7 @@ func BenchmarkIdleHolder(b *testing.B) {
 	proxy := zktest.NewProxy(b, zktest.Ensemble(b, 3)[0].Addr())
 	s := zksession.Open(b, zkconn.Config{Servers: proxy.Addr(), Timeout: timeout})
 	lease, err := zklock.New(client{zk: s}, "/zksh", zklock.Options{}).Lock(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, err)
 	proxy.Requests()
 	var held time.Duration
 	for b.Loop() {
@@ -252,9 +238,7 @@ func BenchmarkIdleHolder(b *testing.B) {
 	}
 	b.ReportMetric(float64(sent)/held.Seconds()*lease.Timeout().Seconds()/30, "requests/s")
 	b.ReportMetric(0, "ns/op")
-	if err := lease.Unlock(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, lease.Unlock(b.Context()))
 }
 
 // BenchmarkThousandContenders passes a lock through a thousand waiters of one session.
@@ -281,9 +265,7 @@ func BenchmarkThousandContenders(b *testing.B) {
 
 func passThroughWaiters(b *testing.B, c client, proxy *zktest.Proxy, waiters int) (d time.Duration, requests, memory int) {
 	held, err := zklock.New(c, "/zksh", zklock.Options{}).Lock(b.Context())
-	if err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, err)
 	var queued, done sync.WaitGroup
 	for range waiters {
 		queued.Add(1)
@@ -294,9 +276,7 @@ func passThroughWaiters(b *testing.B, c client, proxy *zktest.Proxy, waiters int
 			if err == nil {
 				err = lease.Unlock(b.Context())
 			}
-			if err != nil {
-				b.Error(err)
-			}
+			zktest.Check(b, err)
 		})
 	}
 	queued.Wait()
@@ -304,9 +284,7 @@ func passThroughWaiters(b *testing.B, c client, proxy *zktest.Proxy, waiters int
 	memory = residentMemory(b)
 	proxy.Requests()
 	start := time.Now()
-	if err := held.Unlock(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, held.Unlock(b.Context()))
 	done.Wait()
 	d = time.Since(start)
 	return d, len(slices.DeleteFunc(proxy.Requests(), func(op int32) bool { return op == jute.OpPing })), memory
@@ -326,8 +304,6 @@ func residentMemory(b *testing.B) int {
 		b.Fatalf("no VmRSS in %q", text)
 	}
 	kb, err := strconv.Atoi(m[1])
-	if err != nil {
-		b.Fatal(err)
-	}
+	zktest.Must(b, err)
 	return kb << 10
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // sessionTimeout is the session timeout of these tests, and roundTrip the time of a round
@@ -257,17 +259,13 @@ func (s *fakeServer) Unwatch(path string, _ chan<- zk.EventType) {
 func (s *fakeServer) mustLock(l *Lock) *Lease {
 	s.Helper()
 	lease, err := l.Lock(s.Context())
-	if err != nil {
-		s.Fatal(err)
-	}
+	zktest.Must(s, err)
 	return lease
 }
 
 func (s *fakeServer) release(lease *Lease) {
 	s.Helper()
-	if err := lease.Unlock(context.Background()); err != nil {
-		s.Error(err)
-	}
+	zktest.Check(s, lease.Unlock(context.Background()))
 }
 
 // expectRequests checks the requests since the last call of requests.

@@ -43,7 +43,7 @@ func TestForeignChildren(t *testing.T) {
 func (s *scene) createForeign(prefix string, acl []zookeeper.ACL) string {
 	s.Helper()
 	path, err := zkconn.Do(zktest.Within(s.T), s.observer, zkconn.Create(s.path+"/"+prefix, []byte("somebody"), acl, zkconn.CreateMode{Ephemeral: true, Sequential: true}))
-	must(s.T, err)
+	zktest.Must(s.T, err)
 	return path.Path()
 }
 
@@ -59,7 +59,7 @@ func TestPredecessorWithPrivateACL(t *testing.T) {
 	if st := a.log.waitForState(t, zklock.Queued); st.Ahead.Node != node || st.Ahead.Data != nil || time.Since(st.Ahead.Since).Abs() > time.Hour {
 		t.Errorf("ahead is %+v", st.Ahead)
 	}
-	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(node, -1)))
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(node, -1)))
 	a.release(w.awaitLease())
 }
 
@@ -75,11 +75,12 @@ func TestOwnPrivateACL(t *testing.T) {
 	a.release(lease)
 	other := w.awaitLease()
 	w = a.queue(zklock.Exclusive)
-	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(a.log.waitFor(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 }).Node, -1)))
+	queued := a.log.waitFor(t, 2, "queued", func(st zklock.Status) bool { return st.Place > 0 })
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(queued.Node, -1)))
 	a.log.waitForState(t, zklock.Requeued)
 	s.simpleActor().release(other)
 	lease = w.awaitLease()
-	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1)))
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1)))
 	a.waitForLoss(lease)
 }
 
@@ -100,7 +101,7 @@ func TestReleaseForbidden(t *testing.T) {
 	}
 	zktest.Eventually(t, "it is watched over again", func() bool { return s.watches() == 1 })
 	err = zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetACL(s.path, zkconn.OpenACL(), -1))
-	must(t, err)
+	zktest.Must(t, err)
 	a.release(lease)
 }
 
@@ -109,7 +110,7 @@ func TestCreateOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
-	must(t, s.observer.AddAuth(zktest.Within(t), "digest", []byte("admin:secret")))
+	zktest.Must(t, s.observer.AddAuth(zktest.Within(t), "digest", []byte("admin:secret")))
 	acl := append(zookeeper.DigestACL(zookeeper.PermAll, "admin", "secret"), zookeeper.WorldACL(zookeeper.PermCreate)...)
 	s.createWithParents(s.path, acl)
 	a := s.simpleActor()
@@ -118,7 +119,7 @@ func TestCreateOnlyDirectory(t *testing.T) {
 	if !errors.Is(err, zookeeper.ErrNoAuth) || len(names) != 1 || !strings.Contains(err.Error(), s.path+"/"+names[0]) {
 		t.Errorf("error %v; children %q", err, names)
 	}
-	must(t, a.Close(zktest.Within(t)))
+	zktest.Must(t, a.Close(zktest.Within(t)))
 }
 
 // A lock fails at once if its parent is ephemeral (CASES.md, trap 34).
@@ -146,7 +147,7 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 			if at == "later" {
 				zktest.Eventually(t, "our own znode is watched", func() bool { return s.watches() == 1 })
 			}
-			must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1)))
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1)))
 			a.waitForLoss(lease)
 			if st := lease.State(); st.State != zklock.Lost || st.Err == nil {
 				t.Errorf("state %+v", st)
@@ -174,7 +175,7 @@ func TestWaitersZnodeRemoved(t *testing.T) {
 			held := a.take(zklock.Exclusive)
 			w := b.queue(zklock.Exclusive)
 			node := b.log.waitForState(t, zklock.Queued).Node
-			must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(node, -1)))
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(node, -1)))
 			if st := b.log.waitForState(t, zklock.Requeued); st.Node != node || st.Err == nil {
 				t.Errorf("requeued: %+v", st)
 			}
@@ -199,7 +200,7 @@ func TestRevocation(t *testing.T) {
 	for _, request := range []string{zklock.RevokeMessage, "unlock", zklock.RevokeMessage + " by ops"} {
 		seen := a.log.len()
 		err := zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetData(lease.Node(), []byte(request), -1))
-		must(t, err)
+		zktest.Must(t, err)
 		st := a.log.waitFor(t, seen, "the request", func(st zklock.Status) bool { return st.Revoke != nil })
 		if st.State != zklock.Held || !bytes.Equal(st.Revoke, []byte(request)) {
 			t.Errorf("reported %+v, want %q", st, request)
@@ -221,7 +222,7 @@ func TestRevocationOfAWaiter(t *testing.T) {
 	w := b.queue(zklock.Exclusive)
 	requests(b)
 	err := zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetData(b.log.waitForState(t, zklock.Queued).Node, []byte(zklock.RevokeMessage), -1))
-	must(t, err)
+	zktest.Must(t, err)
 	zktest.Eventually(t, "it has been looked at", func() bool { return slices.Contains(requests(b), jute.OpGetData) })
 	w.stillWaits()
 	a.release(held)
@@ -239,7 +240,7 @@ func TestSequenceOverflow(t *testing.T) {
 			server := sandbox.New(sandbox.Options{Tick: tick})
 			t.Cleanup(func() { server.Close() })
 			addr, err := server.Listen("127.0.0.1:0")
-			must(t, err)
+			zktest.Must(t, err)
 			s := newScene(t, addr.String())
 			defer s.finish()
 			s.createWithParents(s.path, zkconn.OpenACL())
@@ -276,7 +277,7 @@ func TestDowngradeBeforeOverflow(t *testing.T) {
 	server := sandbox.New(sandbox.Options{Tick: tick})
 	t.Cleanup(func() { server.Close() })
 	addr, err := server.Listen("127.0.0.1:0")
-	must(t, err)
+	zktest.Must(t, err)
 	s := newScene(t, addr.String())
 	defer s.finish()
 	s.createWithParents(s.path, zkconn.OpenACL())
@@ -287,7 +288,7 @@ func TestDowngradeBeforeOverflow(t *testing.T) {
 	for range 3 { // the last of them has an untrusted number
 		queue = append(queue, s.simpleActor().queue(zklock.Exclusive))
 	}
-	must(t, d.exclusive.Unlock(zktest.Within(t)))
+	zktest.Must(t, d.exclusive.Unlock(zktest.Within(t)))
 	d.checkDowngraded(s)
 	queue = append(queue, s.simpleActor().queue(zklock.Exclusive))
 	for _, w := range queue {
@@ -340,7 +341,7 @@ func TestDrainGivesUp(t *testing.T) {
 		t.Errorf("Drain: %v", err)
 	}
 	a.proxy.Hold(false)
-	must(t, a.lock.Drain(zktest.Within(t)))
+	zktest.Must(t, a.lock.Drain(zktest.Within(t)))
 	if states := a.log.states(); !slices.Equal(states, []zklock.State{zklock.Held, zklock.Releasing, zklock.Released}) {
 		t.Errorf("the states were %v", states)
 	}

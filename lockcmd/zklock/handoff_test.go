@@ -65,9 +65,7 @@ func (a *actor) contendOnce(r *rand.Rand) {
 	switch r.IntN(6) {
 	case 0, 1:
 		d := a.addSharedLease(lease)
-		if err := d.exclusive.Unlock(zktest.Within(a.s.T)); err != nil {
-			a.s.Error(err)
-		}
+		zktest.Check(a.s, d.exclusive.Unlock(zktest.Within(a.s.T)))
 		lease = d.shared
 	case 2:
 		a.removeOthers(lease.Node())

@@ -21,9 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if playRole() {
-		return
-	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil { // the tests mostly wait
 		panic(err)
@@ -38,13 +35,6 @@ const (
 	// tick is the tick of zktest's servers: a session expires at most one tick late.
 	tick = 500 * time.Millisecond
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 type zk = zkconn.Session
 
@@ -99,7 +89,7 @@ func sharedScene(t *testing.T) *scene {
 // children returns the current children of the lock.
 func (s *scene) children() []string {
 	s.Helper()
-	must(s.T, zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Sync(s.path)))
+	zktest.Must(s.T, zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Sync(s.path)))
 	list, err := zkconn.Do(zktest.Within(s.T), s.observer, zkconn.List(s.path))
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
@@ -110,7 +100,7 @@ func (s *scene) children() []string {
 
 func (s *scene) exists(path string) bool {
 	s.Helper()
-	must(s.T, zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Sync(path)))
+	zktest.Must(s.T, zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Sync(path)))
 	err := zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Exists(path))
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
@@ -137,7 +127,7 @@ func (s *scene) createWithParents(path string, acl []zookeeper.ACL) {
 		}
 	}
 	err := zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Create(path, nil, acl, zkconn.CreateMode{}))
-	must(s.T, err)
+	zktest.Must(s.T, err)
 }
 
 // finish checks, while all sessions still live, that no child of the lock is left
@@ -148,7 +138,7 @@ func (s *scene) finish() {
 		return
 	}
 	for _, l := range s.locks {
-		must(s.T, l.Drain(zktest.Within(s.T)))
+		zktest.Must(s.T, l.Drain(zktest.Within(s.T)))
 	}
 	zktest.Eventually(s.T, "nothing of the locks is left", func() bool { return slices.Equal(s.children(), s.start) })
 	zktest.Eventually(s.T, "no watch is left", func() bool { return s.watches() == 0 })
@@ -260,7 +250,7 @@ func (a *actor) acquire(ctx context.Context, m zklock.Mode) (*zklock.Lease, erro
 func (a *actor) take(m zklock.Mode) *zklock.Lease {
 	a.s.Helper()
 	l, err := a.acquire(zktest.Within(a.s.T), m)
-	must(a.s.T, err)
+	zktest.Must(a.s.T, err)
 	return l
 }
 
@@ -349,6 +339,6 @@ func (w *waiter) stillWaits() {
 func (w *waiter) awaitLease() *zklock.Lease {
 	w.a.s.Helper()
 	isClosedSoon(w.a.s.T, "done waiting", w.done)
-	must(w.a.s.T, w.err)
+	zktest.Must(w.a.s.T, w.err)
 	return w.lease
 }

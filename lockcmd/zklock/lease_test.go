@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // Rounds alone keep a lock for as long as the holder wants, and the lease never becomes so short
@@ -31,7 +33,7 @@ func TestRoundsExtendTheLease(t *testing.T) {
 		if isClosed(lease.Lost()) || lease.State().State != Held || s.guards == 0 {
 			s.Errorf("the lock is %s, its session is guarded by %d", lease.State().State, s.guards)
 		}
-		if least < sessionTimeout/4 {
+		if least < sessionTimeout*29/100 {
 			s.Errorf("only %s was left of the lease", least)
 		}
 		s.release(lease)
@@ -193,9 +195,7 @@ func TestLockOnAnOldConnection(t *testing.T) {
 				if e.clock.left() > 0 {
 					s.Error("a lease without a proof")
 				}
-				if err := e.clock.secure(s.Context(), e.createSent, e.node()); err != nil {
-					s.Fatal(err)
-				}
+				zktest.Must(s, e.clock.secure(s.Context(), e.createSent, e.node()))
 				want := []string{"check"}
 				if waited {
 					want = []string{"sync", "check"}
@@ -232,9 +232,7 @@ func TestNotHeldWithoutAProof(t *testing.T) {
 		s.requests()
 		s.disconnect()
 		s.connect()
-		if err := l.Drain(s.Context()); err != nil {
-			s.Fatal(err)
-		}
+		zktest.Must(s, l.Drain(s.Context()))
 		if sent := s.requests(); !slices.Contains(sent, "delete") {
 			s.Errorf("sent %v", sent)
 		}
@@ -255,9 +253,7 @@ func TestLockLongAfterAReconnect(t *testing.T) {
 			s.connect()
 			s.pings(age)
 			s.requests()
-			if err := e.clock.secure(s.Context(), e.createSent, e.node()); err != nil {
-				s.Fatal(err)
-			}
+			zktest.Must(s, e.clock.secure(s.Context(), e.createSent, e.node()))
 			if n := len(s.requests()); n > 2 {
 				s.Errorf("%d requests", n)
 			}

@@ -51,7 +51,7 @@ func TestTimeout(t *testing.T) {
 	if _, err := b.acquire(ctx, zklock.Exclusive); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Lock: %v", err)
 	}
-	must(t, b.lock.Drain(zktest.Within(t)))
+	zktest.Must(t, b.lock.Drain(zktest.Within(t)))
 	if names := s.children(); len(names) != 1 {
 		t.Errorf("children %q, want the holder's alone", names)
 	}
@@ -78,7 +78,7 @@ func TestTryLock(t *testing.T) {
 	}
 	a.release(held)
 	lease, err := b.lock.TryLock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	s.holders.add(lease)
 	b.release(lease)
 }
@@ -144,11 +144,11 @@ func TestReentrance(t *testing.T) {
 	first := a.take(zklock.Exclusive)
 	requests(a)
 	again, err := a.lock.Lock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	if again.Node() != first.Node() || again.Token() != first.Token() {
 		t.Errorf("taken again it is %s, not %s", again.Node(), first.Node())
 	}
-	must(t, first.Unlock(zktest.Within(t)))
+	zktest.Must(t, first.Unlock(zktest.Within(t)))
 	if err := first.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrNotHeld) {
 		t.Errorf("a lease given back twice: %v", err)
 	}
@@ -159,7 +159,7 @@ func TestReentrance(t *testing.T) {
 		t.Error("the lock is gone before its last lease")
 	}
 	s.holders.remove(first)
-	must(t, again.Unlock(zktest.Within(t)))
+	zktest.Must(t, again.Unlock(zktest.Within(t)))
 	if s.exists(again.Node()) {
 		t.Error("the znode is still there")
 	}
@@ -233,7 +233,7 @@ func TestCancelWithCreateInFlight(t *testing.T) {
 				t.Error("the znode went before any answer")
 			}
 			a.proxy.HoldReplies(false)
-			must(t, a.lock.Drain(zktest.Within(t)))
+			zktest.Must(t, a.lock.Drain(zktest.Within(t)))
 			if names := s.children(); len(names) > 0 {
 				t.Errorf("%q is left", names)
 			}

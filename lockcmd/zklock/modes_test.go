@@ -101,7 +101,7 @@ func TestDowngrade(t *testing.T) {
 			d := startDowngrade(a)
 			w := s.actor("", longTimeout, opt).queue(zklock.Exclusive)
 			r := s.actor("", longTimeout, opt).queue(zklock.Shared)
-			must(t, d.exclusive.Unlock(zktest.Within(t)))
+			zktest.Must(t, d.exclusive.Unlock(zktest.Within(t)))
 			d.checkDowngraded(s)
 			w.stillWaits()
 			r.stillWaits()
@@ -122,7 +122,7 @@ func TestDowngradeForbidden(t *testing.T) {
 	a := s.actor("", longTimeout, zklock.Options{ACL: zookeeper.WorldACL(zookeeper.PermRead)})
 	d := startDowngrade(a)
 	r := s.simpleActor().queue(zklock.Shared)
-	must(t, d.exclusive.Unlock(zktest.Within(t)))
+	zktest.Must(t, d.exclusive.Unlock(zktest.Within(t)))
 	if st := d.shared.State(); st.State != zklock.Held || st.Mode != zklock.Exclusive || !s.exists(d.node) {
 		t.Errorf("it is %v; children %q", st, s.children())
 	}
@@ -149,7 +149,7 @@ func (a *actor) addSharedLease(exclusive *zklock.Lease) downgrade {
 	a.s.holders.remove(d.exclusive) // the shared lease represents both
 	var err error
 	d.shared, err = a.lock.RLock(zktest.Within(a.s.T))
-	must(a.s.T, err)
+	zktest.Must(a.s.T, err)
 	d.node = d.exclusive.Node()
 	a.s.holders.mu.Lock()
 	defer a.s.holders.mu.Unlock()
@@ -233,7 +233,7 @@ func TestAllFamiliesAtOnce(t *testing.T) {
 			}
 			for _, name := range names {
 				st, err := zkconn.Do(zktest.Within(t), s.observer, zkconn.Exists(s.path+"/"+name))
-				must(t, err)
+				zktest.Must(t, err)
 				if st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
 					t.Errorf("%s has %+v, want czxid %#x", name, st, lease.Token())
 				}
@@ -269,7 +269,7 @@ func TestFamiliesWaitForEachOther(t *testing.T) {
 					t.Errorf("%s shared: %v", name, err)
 				}
 				if err == nil {
-					must(t, read.Unlock(zktest.Within(t)))
+					zktest.Must(t, read.Unlock(zktest.Within(t)))
 				}
 				holder.release(lease)
 			}
@@ -285,7 +285,7 @@ func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
 		s := sharedScene(t)
 		a := s.actor("", longTimeout, zklock.Options{Family: zklock.All})
 		l := a.take(zklock.Exclusive)
-		must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+"/"+s.children()[i], -1)))
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+"/"+s.children()[i], -1)))
 		a.waitForLoss(l)
 		zktest.Eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
 		l = a.take(zklock.Exclusive) // it does not wait for itself
@@ -303,7 +303,7 @@ func TestNotAgainAfterTheSession(t *testing.T) {
 	a := s.simpleActor()
 	l := a.take(zklock.Exclusive)
 	a.s.holders.remove(l)
-	must(t, a.Connect(zktest.Within(t), "")) // ends the session
+	zktest.Must(t, a.Connect(zktest.Within(t), "")) // ends the session
 	again := a.take(zklock.Exclusive)
 	if again.SessionID() == l.SessionID() {
 		t.Error("it was taken in the session that is over")

@@ -123,9 +123,9 @@ func TestServerRestarts(t *testing.T) {
 		t.Error("the possible loss was not reported")
 	}
 	again, err := a.lock.Lock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	isOpen(t, "lost", again.Lost())
-	must(t, again.Unlock(zktest.Within(t)))
+	zktest.Must(t, again.Unlock(zktest.Within(t)))
 	a.release(lease)
 	b.release(w.awaitLease())
 }
@@ -174,7 +174,7 @@ func TestWaiterExpires(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("at the deadline: %v", err)
 	}
-	must(t, b.lock.Drain(zktest.Within(t)))
+	zktest.Must(t, b.lock.Drain(zktest.Within(t)))
 	a.release(held)
 }
 
@@ -187,7 +187,7 @@ func TestNothingCrossesSessions(t *testing.T) {
 	a := s.proxiedActor(4*time.Second, zklock.Options{})
 	lease := a.take(zklock.Exclusive)
 	pinned, err := a.Session(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	a.cutOff()
 	a.waitUntilSuspended(0)
 	written := make(chan error)
@@ -207,7 +207,7 @@ func TestNothingCrossesSessions(t *testing.T) {
 		t.Errorf("the release: %v", err)
 	}
 	s.holders.remove(lease)
-	must(t, a.WaitReady(zktest.Within(t)))
+	zktest.Must(t, a.WaitReady(zktest.Within(t)))
 	if sent := requests(a); len(sent) > 0 {
 		t.Errorf("the new session sent %v", sent)
 	}
@@ -238,7 +238,7 @@ func TestNextServerIsTriedInTime(t *testing.T) {
 	a.release(lease)
 }
 
-// The lock is lost when the holder's client is closed.
+// CASES.md, case 23: the lock is lost when the holder's client is closed.
 func TestHolderCloses(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
@@ -247,7 +247,7 @@ func TestHolderCloses(t *testing.T) {
 	lease := a.take(zklock.Exclusive)
 	w := b.queue(zklock.Exclusive)
 	s.holders.remove(lease)
-	must(t, a.Close(zktest.Within(t)))
+	zktest.Must(t, a.Close(zktest.Within(t)))
 	isClosedSoon(t, "lost", lease.Lost())
 	b.release(w.awaitLease())
 	if err := lease.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrLost) {
@@ -266,7 +266,7 @@ func TestWaiterCloses(t *testing.T) {
 	a, b := s.simpleActor(), s.simpleActor()
 	lease := a.take(zklock.Exclusive)
 	w := b.queue(zklock.Exclusive)
-	must(t, b.Close(zktest.Within(t)))
+	zktest.Must(t, b.Close(zktest.Within(t)))
 	isClosedSoon(t, "done waiting", w.done)
 	if w.err == nil || errors.Is(w.err, context.DeadlineExceeded) {
 		t.Errorf("a wait of a closed client: %v", w.err)
@@ -292,7 +292,7 @@ func TestWithdrawDuringOutage(t *testing.T) {
 	cut := b.proxy.CutAfterRequest(jute.OpDelete)
 	b.proxy.Refuse(false)
 	isClosedSoon(t, "cut off", cut)
-	must(t, b.lock.Drain(zktest.Within(t)))
+	zktest.Must(t, b.lock.Drain(zktest.Within(t)))
 	if names := s.children(); len(names) != 1 {
 		t.Errorf("children %q, want the holder's alone", names)
 	}

@@ -151,8 +151,8 @@ func TestFaultsWhileOwnedIsAcquired(t *testing.T) {
 				for at := 1; ; at++ {
 					ctx, c, o := s.faultyOwned("web-1", family, f, at)
 					got, err := o.Lock(ctx)
-					must(t, o.Drain(zktest.Within(t)))
-					must(t, c.Close(zktest.Within(t))) // a session that has ended takes its ephemeral znodes with it
+					zktest.Must(t, o.Drain(zktest.Within(t)))
+					zktest.Must(t, c.Close(zktest.Within(t))) // a session that has ended takes its ephemeral znodes with it
 					reached := c.n >= at
 					switch wantError := f != requestLost && f != answerLost && reached; {
 					case err == nil:
@@ -204,7 +204,7 @@ func TestFaultsWhileOwnedIsReleased(t *testing.T) {
 					t.Errorf("request %d: released, but the error is %v", at, err)
 				}
 				_, err = s.owned("web-1", zklock.Options{}).Unlock(zktest.Within(t))
-				must(t, err)
+				zktest.Must(t, err)
 				if c.n < at {
 					return
 				}
@@ -221,7 +221,7 @@ func TestSessionEndsWhileOwnedIsAcquired(t *testing.T) {
 	for at := 1; ; at++ {
 		proxy := zktest.NewProxy(t, s.addr)
 		c := &faultyClient{client: open(t, proxy.Addr(), tick), fault: canceled, at: at}
-		must(t, c.Ready(zktest.Within(t)))
+		zktest.Must(t, c.Ready(zktest.Within(t)))
 		id := c.Info().ID
 		c.cancel = func() { // does not cancel: do calls it after the request took effect
 			proxy.Refuse(true)
@@ -230,7 +230,7 @@ func TestSessionEndsWhileOwnedIsAcquired(t *testing.T) {
 			proxy.Refuse(false)
 		}
 		got, err := zklock.NewOwned(c, s.path, "web-1", zklock.Options{}).Lock(zktest.Within(t))
-		must(t, err)
+		zktest.Must(t, err)
 		if own := s.holds("web-1"); own.Token != got.Token || got.Before {
 			t.Errorf("request %d: got %+v, but holds %+v", at, got, own)
 		}

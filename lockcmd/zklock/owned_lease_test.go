@@ -30,7 +30,7 @@ func (s *scene) leasesOf(owner string) []string {
 func (s *scene) takeOwned(owner string, n int) zklock.Ownership {
 	s.Helper()
 	own, err := s.ownedLease(owner, n).Lock(zktest.Within(s.T))
-	must(s.T, err)
+	zktest.Must(s.T, err)
 	if got := s.leasesOf(owner); len(got) != 1 {
 		s.Errorf("%s has the leases %q", owner, got)
 	}
@@ -41,7 +41,7 @@ func (s *scene) takeOwned(owner string, n int) zklock.Ownership {
 func (s *scene) returnOwned(owner string) {
 	s.Helper()
 	released, err := s.ownedLease(owner, 1).Unlock(zktest.Within(s.T))
-	must(s.T, err)
+	zktest.Must(s.T, err)
 	if !released {
 		s.Errorf("%s held nothing", owner)
 	}
@@ -61,7 +61,7 @@ func TestOwnedLeases(t *testing.T) {
 	// The waiter has the mutex, but an owner that already holds a lease need not wait.
 	for _, ask := range []func(context.Context) (zklock.Ownership, error){s.ownedLease("web-1", 2).Lock, s.ownedLease("web-1", 2).TryLock} {
 		again, err := ask(zktest.Within(t))
-		must(t, err)
+		zktest.Must(t, err)
 		if !again.Before || again.Token != first.Token {
 			t.Errorf("asked again, web-1 got %+v", again)
 		}
@@ -89,9 +89,7 @@ func TestOneOwnerAsksForLeasesOften(t *testing.T) {
 			o := s.ownedLease("web-1", 2)
 			asking.Go(func() {
 				own, err := o.Lock(zktest.Within(t))
-				if err != nil {
-					t.Error(err)
-				}
+				zktest.Check(t, err)
 				mu.Lock()
 				defer mu.Unlock()
 				tokens[own.Token]++
@@ -125,8 +123,8 @@ func TestFaultsWhileOwnedLeaseIsAcquired(t *testing.T) {
 				c := &faultyClient{client: open(t, s.addr, longTimeout), fault: f, at: at, cancel: cancel}
 				o := zklock.NewOwnedLease(c, s.path, "web-1", 2, zklock.Options{})
 				got, err := o.Lock(ctx)
-				must(t, o.Drain(zktest.Within(t)))
-				must(t, c.Close(zktest.Within(t))) // a session that has ended takes its ephemeral znodes with it
+				zktest.Must(t, o.Drain(zktest.Within(t)))
+				zktest.Must(t, c.Close(zktest.Within(t))) // a session that has ended takes its ephemeral znodes with it
 				reached = c.dead() || c.sent() >= at
 				leases := s.leasesOf("web-1")
 				switch {
@@ -154,7 +152,7 @@ func TestOwnedLeaseIsRenewed(t *testing.T) {
 	opt := zklock.Options{Expire: time.Hour}
 	o := zklock.NewOwnedLease(open(t, s.addr, longTimeout), s.path, "web-1", 2, opt)
 	first, err := o.Lock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	renewed := make(chan error, 1)
 	go func() { // ends after a number of renewals
 		for range 30 {
@@ -168,14 +166,14 @@ func TestOwnedLeaseIsRenewed(t *testing.T) {
 	other := s.contender("", longTimeout, 2)
 	for range 20 {
 		lease, err := other.semaphore.TryAcquire(zktest.Within(t))
-		must(t, err)
+		zktest.Must(t, err)
 		other.release(lease)
 	}
-	must(t, <-renewed)
+	zktest.Must(t, <-renewed)
 	s.returnOwned("web-1")
 	s.checkNothingLeft()
 	list, err := zkconn.Do(zktest.Within(t), s.observer, zkconn.List(s.path))
-	must(t, err)
+	zktest.Must(t, err)
 	if slices.Sort(list.Names); !slices.Equal(list.Names, []string{"leases", "locks"}) {
 		t.Errorf("left behind: %q", list.Names)
 	}

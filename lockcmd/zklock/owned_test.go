@@ -26,7 +26,7 @@ func (s *scene) owned(owner string, opt zklock.Options) *zklock.Owned {
 func (s *scene) holds(owner string) zklock.Ownership {
 	s.Helper()
 	own, held, err := s.owned(owner, zklock.Options{}).Held(zktest.Within(s.T))
-	must(s.T, err)
+	zktest.Must(s.T, err)
 	if !held {
 		s.Fatalf("%s does not hold the lock; the children are %q", owner, s.children())
 	}
@@ -46,7 +46,7 @@ func (s *scene) places(owner string) []string {
 func (s *scene) lockOwned(owner string, opt zklock.Options) zklock.Ownership {
 	s.Helper()
 	own, err := s.owned(owner, opt).Lock(zktest.Within(s.T))
-	must(s.T, err)
+	zktest.Must(s.T, err)
 	return own
 }
 
@@ -67,7 +67,7 @@ func (s *scene) awaitOwned(owner string, opt zklock.Options) (granted <-chan err
 func (s *scene) unlockOwned(owner string) {
 	s.Helper()
 	released, err := s.owned(owner, zklock.Options{}).Unlock(zktest.Within(s.T))
-	must(s.T, err)
+	zktest.Must(s.T, err)
 	if !released {
 		s.Errorf("%s held nothing", owner)
 	}
@@ -82,11 +82,11 @@ func TestOwnedLockOutlivesItsSession(t *testing.T) {
 			defer s.finish()
 			first := open(t, s.addr, longTimeout)
 			got, err := zklock.NewOwned(first, s.path, "web-1", zklock.Options{Family: family, Data: []byte("note")}).Lock(zktest.Within(t))
-			must(t, err)
+			zktest.Must(t, err)
 			if got.Before || got.Token == 0 || got.Mode != zklock.Exclusive || string(got.Data) != "note" {
 				t.Errorf("it got %+v", got)
 			}
-			must(t, first.Close(zktest.Within(t)))
+			zktest.Must(t, first.Close(zktest.Within(t)))
 
 			other := s.actor("", longTimeout, zklock.Options{Family: family}).queue(zklock.Exclusive)
 			if again := s.holds("web-1"); again.Token != got.Token {
@@ -116,7 +116,7 @@ func TestOwnedModes(t *testing.T) {
 	opt := zklock.Options{Family: zklock.RW}
 	for _, owner := range []string{"a", "b"} {
 		_, err := s.owned(owner, opt).RLock(zktest.Within(t))
-		must(t, err)
+		zktest.Must(t, err)
 	}
 	if _, err := s.owned("a", opt).Lock(zktest.Within(t)); !errors.Is(err, zklock.ErrUpgrade) {
 		t.Errorf("a reader that asks for the write lock got %v", err)
@@ -129,7 +129,7 @@ func TestOwnedModes(t *testing.T) {
 
 	got := s.lockOwned("a", opt)
 	shared, err := s.owned("a", opt).RLock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	if !shared.Before || shared.Mode != zklock.Exclusive || shared.Token != got.Token {
 		t.Errorf("a writer that asks for the read lock got %+v", shared)
 	}
@@ -150,7 +150,7 @@ func TestHandOffBehindOwned(t *testing.T) {
 			granted := s.awaitOwned("web-1", zklock.Options{Family: family})
 			behind := s.simpleActor().queue(zklock.Exclusive)
 			holder.release(lease)
-			must(t, <-granted)
+			zktest.Must(t, <-granted)
 			s.holds("web-1")
 			time.Sleep(100 * time.Millisecond) // longer than the waiter needs to list again
 			behind.stillWaits()
@@ -182,9 +182,7 @@ func TestOneOwnerAsksOften(t *testing.T) {
 					}
 					asking.Go(func() {
 						own, err := ask(zktest.Within(t))
-						if err != nil {
-							t.Error(err)
-						}
+						zktest.Check(t, err)
 						mu.Lock()
 						defer mu.Unlock()
 						tokens[own.Token]++
@@ -268,9 +266,9 @@ func TestOwnedKeepsTheRequestToRelease(t *testing.T) {
 	lease := holder.take(zklock.Exclusive)
 	granted := s.awaitOwned("web-1", zklock.Options{Data: []byte("note")})
 	const request = zklock.RevokeMessage + " please"
-	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetData(path.Join(s.path, s.places("web-1")[0]), []byte(request), -1)))
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetData(path.Join(s.path, s.places("web-1")[0]), []byte(request), -1)))
 	holder.release(lease)
-	must(t, <-granted)
+	zktest.Must(t, <-granted)
 	if got := s.holds("web-1"); string(got.Data) != request {
 		t.Errorf("the data is %q", got.Data)
 	}
@@ -325,7 +323,7 @@ func TestOwnedLosesOneZnode(t *testing.T) {
 	defer s.finish()
 	opt := zklock.Options{Family: zklock.All}
 	first := s.lockOwned("web-1", opt)
-	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(first.Nodes[1], -1)))
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(first.Nodes[1], -1)))
 	again := s.lockOwned("web-1", opt)
 	if again.Before || again.Token <= first.Token || len(again.Nodes) != len(first.Nodes) {
 		t.Errorf("it got %+v after %+v", again, first)
@@ -369,7 +367,7 @@ func TestOwnedLockBelowLeases(t *testing.T) {
 	s.takeOwned("web-1", 1)
 	below := zklock.NewOwned(open(t, s.addr, longTimeout), s.path+"/leases", "web-1", zklock.Options{})
 	own, err := below.Lock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	if own.Before || own.Mode != zklock.Exclusive {
 		t.Errorf("it got %+v", own)
 	}

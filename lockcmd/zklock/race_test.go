@@ -118,9 +118,7 @@ func TestSessionEndsAtAnyMoment(t *testing.T) {
 		var closing sync.WaitGroup
 		closing.Go(func() {
 			randomPause()
-			if err := c.Close(zktest.Within(t)); err != nil {
-				t.Error(err)
-			}
+			zktest.Check(t, c.Close(zktest.Within(t)))
 		})
 		for {
 			lease, err := a.lock.Lock(zktest.Within(t))
@@ -161,9 +159,7 @@ func TestOneOwnerManyGoroutines(t *testing.T) {
 				if st := lease.State().State; st != zklock.Held {
 					t.Errorf("it is %s", st)
 				}
-				if err := lease.Unlock(zktest.Within(t)); err != nil {
-					t.Error(err)
-				}
+				zktest.Check(t, lease.Unlock(zktest.Within(t)))
 			}
 		})
 	}

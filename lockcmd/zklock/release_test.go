@@ -193,7 +193,8 @@ func TestLeaseEndsOnTime(t *testing.T) {
 	})
 }
 
-// The lease of a machine that slept has ended, although the monotonic clock stood still.
+// CASES.md, case 43: the lease of a machine that slept has ended, although the monotonic clock
+// stood still.
 func TestLeftAfterSleep(t *testing.T) {
 	a := newScriptedSession()
 	a.proven = time.Now().Round(0).Add(-time.Hour) // by the wall clock alone

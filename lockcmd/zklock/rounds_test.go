@@ -139,43 +139,6 @@ func TestLeaseOver(t *testing.T) {
 	s.leased(40)
 }
 
-// The lease ends by the wall clock if the machine slept and its monotonic clock stood
-// still.
-func TestLeaseByBothClocks(t *testing.T) {
-	s := newScript(t)
-	s.c.prove(s.now)
-	if woken := s.now.Round(0).Add(time.Minute); s.c.left(woken) > 0 {
-		t.Error("the lease outlasts a sleep")
-	}
-}
-
-// A holder with a session of 30 s sends at most 0.33 requests a second, and at least 9 s of
-// the lease are always left.
-func TestIdleCost(t *testing.T) {
-	c := newProof(30 * time.Second)
-	now := time.Now()
-	c.attach(now)
-	end, requests, least := now.Add(time.Hour), 0, time.Hour
-	for now.Before(end) {
-		if _, due := c.next(); due.After(now) {
-			now = due
-		}
-		if requests > 0 {
-			least = min(least, c.left(now))
-		}
-		requests++
-		c.done(now, now)
-	}
-	rate := float64(requests) / time.Hour.Seconds()
-	t.Logf("%.2f requests a second, the lease never below %v", rate, least)
-	if rate > 0.33 {
-		t.Errorf("%.2f requests a second", rate)
-	}
-	if least < 9*time.Second {
-		t.Errorf("only %v left of the lease", least)
-	}
-}
-
 // After a short proof, the first round proves a request that was answered meanwhile, if it
 // can begin sooner that way.
 func TestLeanOnAnOlderAnswer(t *testing.T) {

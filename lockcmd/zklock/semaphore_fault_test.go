@@ -72,7 +72,7 @@ func TestSemaphoreMutexCannotBeReleased(t *testing.T) {
 			t.Errorf("leases %q, locks %q", leases, locks)
 		}
 	}
-	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetACL(s.path+"/locks", zkconn.OpenACL(), -1)))
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.SetACL(s.path+"/locks", zkconn.OpenACL(), -1)))
 	a.release(a.acquire())
 	s.checkNothingLeft()
 }
@@ -115,7 +115,7 @@ func (s *scene) acquireWithFault(f fault, at int, waits bool) (reached bool) {
 	c := &faultyClient{client: open(s.T, s.addr, longTimeout), fault: f, at: at, cancel: cancel}
 	semaphore := zklock.NewSemaphore(c, s.path, 1, zklock.Options{Notify: notify})
 	lease, err := semaphore.Acquire(ctx)
-	must(s.T, semaphore.Drain(zktest.Within(s.T)))
+	zktest.Must(s.T, semaphore.Drain(zktest.Within(s.T)))
 	reached = c.dead() || c.sent() >= at
 	dies := f == diesBefore || f == diesAfter
 	switch {
@@ -127,7 +127,7 @@ func (s *scene) acquireWithFault(f fault, at int, waits bool) (reached bool) {
 			s.Errorf("request %d: another contender got %v", at, err)
 		}
 		if !dies {
-			must(s.T, lease.Unlock(zktest.Within(s.T)))
+			zktest.Must(s.T, lease.Unlock(zktest.Within(s.T)))
 		}
 	case f == requestLost || f == answerLost || !reached:
 		s.Errorf("request %d: %v", at, err)
@@ -137,9 +137,9 @@ func (s *scene) acquireWithFault(f fault, at int, waits bool) (reached bool) {
 		}
 	}
 	release()
-	must(s.T, c.Close(zktest.Within(s.T))) // a session that has ended takes its znodes with it
+	zktest.Must(s.T, c.Close(zktest.Within(s.T))) // a session that has ended takes its znodes with it
 	next, err := other.semaphore.TryAcquire(zktest.Within(s.T))
-	must(s.T, err)
+	zktest.Must(s.T, err)
 	other.release(next)
 	return reached
 }

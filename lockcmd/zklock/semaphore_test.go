@@ -40,7 +40,7 @@ func (s *scene) contender(servers string, timeout time.Duration, n int) *contend
 func (s *scene) below(folder string) []string {
 	s.Helper()
 	node := path.Join(s.path, folder)
-	must(s.T, zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Sync(node)))
+	zktest.Must(s.T, zkconn.Exec(zktest.Within(s.T), s.observer, zkconn.Sync(node)))
 	list, err := zkconn.Do(zktest.Within(s.T), s.observer, zkconn.List(node))
 	if err != nil && !errors.Is(err, zkconn.NoNode) {
 		s.Fatal(err)
@@ -62,13 +62,13 @@ func (s *scene) checkNothingLeft() {
 func (c *contender) acquire() *zklock.Lease {
 	c.s.Helper()
 	lease, err := c.semaphore.Acquire(zktest.Within(c.s.T))
-	must(c.s.T, err)
+	zktest.Must(c.s.T, err)
 	return lease
 }
 
 func (c *contender) release(lease *zklock.Lease) {
 	c.s.Helper()
-	must(c.s.T, lease.Unlock(zktest.Within(c.s.T)))
+	zktest.Must(c.s.T, lease.Unlock(zktest.Within(c.s.T)))
 }
 
 // A leaseWait is an attempt to acquire a lease.
@@ -106,7 +106,7 @@ func (c *contender) waitIn(folder string, from int) zklock.Status {
 func (w *leaseWait) awaitLease() *zklock.Lease {
 	w.c.s.Helper()
 	isClosedSoon(w.c.s.T, "done waiting", w.done)
-	must(w.c.s.T, w.err)
+	zktest.Must(w.c.s.T, w.err)
 	return w.lease
 }
 
@@ -184,9 +184,7 @@ func TestSemaphoreCounts(t *testing.T) {
 						mu.Lock()
 						holders--
 						mu.Unlock()
-						if err := lease.Unlock(zktest.Within(t)); err != nil {
-							t.Error(err)
-						}
+						zktest.Check(t, lease.Unlock(zktest.Within(t)))
 					}
 				})
 			}
@@ -247,7 +245,7 @@ func TestSemaphoreCanceled(t *testing.T) {
 		if !errors.Is(w.err, context.Canceled) {
 			t.Errorf("the error is %v", w.err)
 		}
-		must(t, w.c.semaphore.Drain(zktest.Within(t)))
+		zktest.Must(t, w.c.semaphore.Drain(zktest.Within(t)))
 	}
 	third.c.waitIn("leases", 0)
 	if leases, locks := s.below("leases"), s.below("locks"); len(leases) != 2 || len(locks) != 1 {
@@ -280,7 +278,7 @@ func TestTryAcquire(t *testing.T) {
 	// Another contender has the mutex, but no lease: whether one is free is not known yet.
 	const guard = "/locks/_c_f0a1b2c3-0000-4000-8000-0123456789ab-lock-0000000000"
 	for _, takes := range []bool{false, true} {
-		must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Create(s.path+guard, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Create(s.path+guard, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 		from := b.log.len()
 		var got *zklock.Lease
 		done := make(chan error, 1)
@@ -292,19 +290,19 @@ func TestTryAcquire(t *testing.T) {
 		b.waitIn("locks", from)
 		if takes {
 			const other = "/leases/_c_f0a1b2c3-0000-4000-8000-0123456789ab-lease-0000000099"
-			must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Create(s.path+other, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Create(s.path+other, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 			if err := <-done; !errors.Is(err, zklock.ErrBusy) {
 				t.Errorf("the contender ahead took the lease: %v", err)
 			}
-			must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+other, -1)))
-			must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+guard, -1)))
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+other, -1)))
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+guard, -1)))
 			continue
 		}
-		must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+guard, -1)))
-		must(t, <-done)
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+guard, -1)))
+		zktest.Must(t, <-done)
 		b.release(got)
 	}
-	must(t, b.semaphore.Drain(zktest.Within(t)))
+	zktest.Must(t, b.semaphore.Drain(zktest.Within(t)))
 	s.checkNothingLeft()
 }
 
@@ -315,7 +313,7 @@ func TestSemaphoreLeaseLost(t *testing.T) {
 	a := s.contender("", longTimeout, 1)
 	lease := a.acquire()
 	waiting := s.contender("", longTimeout, 1).queue("leases")
-	must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1)))
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(lease.Node(), -1)))
 	isClosedSoon(t, "lost", lease.Lost())
 	if err := lease.Unlock(zktest.Within(t)); !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("unlock: %v", err)
@@ -340,7 +338,7 @@ func TestSemaphoreStartsAgain(t *testing.T) {
 			if folder == "leases" {
 				node = path.Base(waiting.c.waitIn("leases", 0).Node)
 			}
-			must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(path.Join(s.path, folder, node), -1)))
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(path.Join(s.path, folder, node), -1)))
 			waiting.c.log.waitFor(t, from, "requeued", func(st zklock.Status) bool { return st.State == zklock.Requeued })
 			waiting.c.waitIn("leases", from)
 			if leases, locks := s.below("leases"), s.below("locks"); len(leases) != 2 || len(locks) != 1 {

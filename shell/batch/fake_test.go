@@ -126,9 +126,7 @@ func (s *fakeShell) register(list ...*commands.Command) {
 func newFakeShell(t *testing.T) *fakeShell {
 	t.Helper()
 	session, err := zkconn.Open(zkconn.Config{Servers: "127.0.0.1:1", Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() { _ = session.Close(context.Background()) }) // fails, because it was never connected
 	return fakeShellOf(session)
 }

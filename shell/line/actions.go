@@ -47,11 +47,11 @@ func cuts(edit func(e *promptEditor, b *prompt.Buffer)) *action {
 
 var (
 	doHome         = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(count(before(b))) })
-	doEnd          = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(count(after(b))) })
+	doEnd          = edits(func(e *promptEditor, b *prompt.Buffer) { e.acceptOr(b, count, count(after(b))) })
 	doLeft         = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(1) })
-	doRight        = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(1) })
+	doRight        = edits(func(e *promptEditor, b *prompt.Buffer) { e.acceptOr(b, count, 1) })
 	doWordLeft     = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorLeft(lastWord(before(b), notInWord)) })
-	doWordRight    = edits(func(_ *promptEditor, b *prompt.Buffer) { b.CursorRight(firstWord(after(b))) })
+	doWordRight    = edits(func(e *promptEditor, b *prompt.Buffer) { e.acceptOr(b, firstWord, firstWord(after(b))) })
 	doErase        = edits(func(_ *promptEditor, b *prompt.Buffer) { b.DeleteBeforeCursor(1) })
 	doDelete       = edits(func(_ *promptEditor, b *prompt.Buffer) { b.Delete(min(1, count(after(b)))) })
 	doCutToSpace   = cuts(func(e *promptEditor, b *prompt.Buffer) { e.cut.left(b, lastWord(before(b), unicode.IsSpace)) })

@@ -31,11 +31,12 @@ func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, 
 	for {
 		line, rest, whole := e.completeLine()
 		if !whole {
-			e.view = view{prompt: r.shownPrompt()}
+			e.view = r.view("", 0)
 			return "", false, nil
 		}
 		e.keys = rest
-		e.view = view{prompt: r.shownPrompt(), text: line, cursor: utf8.RuneCountInString(line)}
+		e.view = r.view(line, utf8.RuneCountInString(line))
+		e.paint(&e.view)
 		messages := e.messages.String()
 		e.messages.Reset()
 		if err := e.out.writeLine(messages, e.view); err != nil {
@@ -73,7 +74,7 @@ func (e *promptEditor) completeLine() (line string, rest keyBuffer, ok bool) {
 // the row below that line.
 func (w *promptWriter) writeLine(messages string, v view) error {
 	w.updateSize()
-	w.writeMessages(messages)
+	w.writeMessages(messages, v)
 	w.draw(v)
 	w.endLine()
 	return w.err

@@ -4,12 +4,15 @@ package line
 
 import (
 	"slices"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	prompt "github.com/c-bata/go-prompt"
 	"github.com/mattn/go-runewidth"
 
 	"github.com/zksh/zksh/history"
+	"github.com/zksh/zksh/internal/render"
 )
 
 // A completion holds the current proposals for the word before the cursor, and the state of the
@@ -93,19 +96,60 @@ func (o *completion) step(delta int) {
 
 // currentView returns a view of the line as it should be drawn.
 func (e *promptEditor) currentView(d prompt.Document) view {
-	v := view{prompt: e.reading.shownPrompt(), text: d.Text, cursor: utf8.RuneCountInString(e.before)}
+	v := e.reading.view(d.Text, utf8.RuneCountInString(e.before))
 	switch {
 	case e.completion.selected >= 0:
 		v.text, v.cursor = e.completion.selectedText()
 	case e.search != nil:
 		v.prompt = e.search.prompt()
+	default:
+		v.suggestion = e.suggestion(d.Text)
 	}
 	if e.reading.secret {
 		v.text, v.cursor = "", 0
 	}
+	e.paint(&v)
+	if v.suggestion != "" && !e.out.fits(v) {
+		v.suggestion = ""
+	}
 	e.view.prompt = v.prompt // menuColumn depends on the prompt
 	v.menu = e.menuColumn()
 	return v
+}
+
+// paint sets the styles of a view.
+func (e *promptEditor) paint(v *view) {
+	if v.command && e.out.color != nil && e.assistant.Paint != nil {
+		v.styles = stylesOf(v.text, e.assistant.Paint(v.text))
+	}
+}
+
+// suggestion returns the text to show behind the cursor: what Assistant.Suggest returns, or else the
+// rest of the only proposal. It returns an empty string if the cursor is not at the end of the line.
+// Without colors, a suggestion would look like typed text, so there is none.
+func (e *promptEditor) suggestion(text string) string {
+	if e.assistant.Suggest == nil || e.out.color == nil || e.reading.unassisted() || e.walk.active || text == "" || e.before != text {
+		return ""
+	}
+	if rest := e.assistant.Suggest(text); rest != "" {
+		return rest
+	}
+	if p := &e.completion.proposals; len(p.List) == 1 {
+		if rest, ok := strings.CutPrefix(p.List[0].Text, text[p.From:]); ok {
+			return rest
+		}
+	}
+	return ""
+}
+
+// acceptOr inserts the first characters of the suggestion. part returns their number. If there is no
+// suggestion, it moves the cursor n characters to the right.
+func (e *promptEditor) acceptOr(b *prompt.Buffer, part func(string) int, n int) {
+	if rest := []rune(e.view.suggestion); len(rest) > 0 {
+		b.InsertText(string(rest[:part(e.view.suggestion)]), false, true)
+		return
+	}
+	b.CursorRight(n)
 }
 
 // accept replaces the line with the result of selectedText. It thereby corrects the text that
@@ -159,10 +203,11 @@ func (e *promptEditor) layoutPrefix() string {
 	return text
 }
 
-// menuColumn returns the column in which go-prompt assumes the cursor to be.
+// menuColumn returns the column in which go-prompt assumes the cursor to be. Like go-prompt, it
+// counts a tab as no column. With any other column, the menu could be too wide for its row.
 func (e *promptEditor) menuColumn() int {
 	width := max(e.out.width, minColumns)
-	return (runewidth.StringWidth(e.layoutPrefix()) + runewidth.StringWidth(visible(e.before))) % width
+	return (runewidth.StringWidth(e.layoutPrefix()) + runewidth.StringWidth(e.before)) % width
 }
 
 // roomForMenu reports whether the window is large enough for a menu.
@@ -187,10 +232,14 @@ func (e *promptEditor) older(b *prompt.Buffer) {
 	if !e.walk.active {
 		e.walk = walk{true, e.assistant.Recall.Len(), b.Text()}
 	}
-	if line, at, ok := e.assistant.Recall.Older(e.walk.index, e.walk.prefix); ok {
+	if line, at, ok := e.assistant.Recall.Older(e.walk.index, e.walk.prefix, e.recallable); ok {
 		e.walk.index = at
 		setLine(b, line, utf8.RuneCountInString(line))
 	}
+}
+
+func (e *promptEditor) recallable(entry history.Entry) bool {
+	return e.assistant.Recallable == nil || e.assistant.Recallable(entry)
 }
 
 // newer replaces the line with the nearest later line of the walk. After the last one, it shows the
@@ -199,7 +248,7 @@ func (e *promptEditor) newer(b *prompt.Buffer) {
 	if !e.walk.active {
 		return
 	}
-	line, at, ok := e.assistant.Recall.Newer(e.walk.index, e.walk.prefix)
+	line, at, ok := e.assistant.Recall.Newer(e.walk.index, e.walk.prefix, e.recallable)
 	if !ok {
 		line, at = e.walk.prefix, e.assistant.Recall.Len()
 	}
@@ -219,13 +268,26 @@ type search struct {
 	saved view // line as it was before the search
 }
 
-// prompt returns the prompt to show during the search.
+// maxPlace is the maximum width of a place in the prompt of a search, in terminal columns.
+const maxPlace = 24
+
+// prompt returns the prompt to show during the search. It contains where and when the line was
+// typed that was found.
 func (s *search) prompt() Prompt {
-	text := "(search: " + s.query + ") "
 	if s.failed {
-		text = "(not found: " + s.query + ") "
+		return Prompt{Text: "(not found: " + s.query + ") ", Alert: true}
 	}
-	return Prompt{Text: text, Alert: s.failed}
+	text := "(search: " + s.query
+	if s.query != "" && s.index < s.recall.Len() {
+		e := s.recall.At(s.index)
+		if e.Place != "" {
+			text += "; " + render.CutMiddle(render.Safe(e.Place), maxPlace, maxPlace/2)
+		}
+		if e.Time != 0 {
+			text += "; " + time.Unix(e.Time, 0).Format("2006-01-02 15:04")
+		}
+	}
+	return Prompt{Text: text + ") "}
 }
 
 // find searches for the nearest line before number i that contains the query.

@@ -59,9 +59,10 @@ var (
 
 // A Prompt is the text before the line being typed.
 type Prompt struct {
-	Text  string
-	Color string // one of Colors; empty for the terminal's default
-	Alert bool   // whether to show the prompt in the color for problems
+	Text   string
+	Color  string // one of Colors; empty for the terminal's default
+	Alert  bool   // whether to show the prompt in the color for problems
+	Status int    // exit status of the last line, for terminals that mark prompts
 }
 
 // Colors are the names of the colors that a prompt may have.
@@ -91,6 +92,12 @@ type Assistant struct {
 	Open     func(before, line string) string
 	Complete func(before string) Proposals // completes the text before the cursor, without waiting for a server; may be nil
 	Recall   *history.Recall               // earlier lines
+	// Recallable reports whether the Up key recalls an earlier line. If it is nil, Up recalls all.
+	Recallable func(e history.Entry) bool
+	// Suggest returns text that the user may want to type after line, or an empty string. The editor
+	// shows it behind the cursor. If Suggest is nil, the editor makes no suggestions at all.
+	Suggest func(line string) string
+	Paint   func(line string) []Span // returns the parts of a line to show in a style; may be nil
 }
 
 // openPrompt returns the prompt of a continuation line. open is the quote that is still open.
@@ -101,7 +108,7 @@ func openPrompt(open string) Prompt { return Prompt{Text: open + "> "} }
 // from interrupts.
 func New(in, out *os.File, getenv func(string) string, help Assistant, interrupts <-chan os.Signal) Editor {
 	if term := getenv("TERM"); term != "" && term != "dumb" {
-		if e, err := newPromptEditor(in, out, help, getenv("NO_COLOR") == "", interrupts); err == nil {
+		if e, err := newPromptEditor(in, out, help, paletteOf(getenv), interrupts); err == nil {
 			return e
 		}
 	}

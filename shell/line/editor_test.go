@@ -26,8 +26,12 @@ import (
 const editorVariable = "ZKSH_TEST_EDITOR"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(editorVariable) != "" {
+	switch os.Getenv(editorVariable) {
+	case "1":
 		readLines()
+		return
+	case "steps":
+		readLinesAndReport()
 		return
 	}
 	os.Exit(m.Run())
@@ -38,7 +42,7 @@ func TestMain(m *testing.M) {
 func readLines() {
 	var answered atomic.Bool
 	var recall history.Recall
-	recall.Add("first", "second \"quoted\"")
+	recall.Add(history.Entry{Line: "first"}, history.Entry{Line: "second \"quoted\""})
 	e := New(os.Stdin, os.Stdout, os.Getenv, Assistant{
 		Open:     openIfOdd,
 		Complete: func(before string) Proposals { return propose(before, answered.Load()) },
@@ -116,8 +120,15 @@ type person struct {
 
 func openEditor(t *testing.T, columns, rows int, env ...string) *person {
 	t.Helper()
+	return openEditorWith(t, nil, columns, rows, env...)
+}
+
+// openEditorWith is like openEditor. The editor inherits the files.
+func openEditorWith(t *testing.T, files []*os.File, columns, rows int, env ...string) *person {
+	t.Helper()
 	p := &person{t: t, cmd: exec.Command(os.Args[0]), vt: newVT(columns, rows)}
 	p.cmd.Env = append(append(os.Environ(), editorVariable+"=1", "TERM=xterm", "NO_COLOR="), env...)
+	p.cmd.ExtraFiles = files
 	var err error
 	if p.keyboard, err = pty.StartWithSize(p.cmd, &pty.Winsize{Cols: uint16(columns), Rows: uint16(rows)}); err != nil {
 		t.Fatal(err)

@@ -82,6 +82,11 @@ func (r *reading) shownPrompt() Prompt {
 	return r.prompt()
 }
 
+// view returns a view of the line, without styles or a suggestion.
+func (r *reading) view(text string, cursor int) view {
+	return view{prompt: r.shownPrompt(), text: text, cursor: cursor, command: !r.unassisted()}
+}
+
 // unassisted reports whether the line has no completion, recall or search.
 func (r *reading) unassisted() bool { return r.asking || r.open != "" }
 
@@ -96,7 +101,7 @@ type exit struct {
 
 // newPromptEditor returns a promptEditor. It fails if the process has no controlling terminal,
 // because go-prompt would panic.
-func newPromptEditor(in, out *os.File, help Assistant, color bool, interrupts <-chan os.Signal) (Editor, error) {
+func newPromptEditor(in, out *os.File, help Assistant, color palette, interrupts <-chan os.Signal) (Editor, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -166,7 +171,7 @@ func (e *promptEditor) AskUnseen(ctx context.Context, question string) (string, 
 func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	e.begin(r)
 	if text, ok, err := e.readAhead(ctx, r); ok {
-		return text, errors.Join(err, e.end())
+		return e.end(text, err)
 	}
 	defer e.forgetInterrupts()
 	stop := context.AfterFunc(ctx, func() { e.requestExit(r, &exit{err: context.Cause(ctx)}) })
@@ -179,7 +184,7 @@ func (e *promptEditor) read(ctx context.Context, r *reading) (string, error) {
 	if x.resize {
 		x.err = context.Cause(ctx)
 	}
-	return x.line, errors.Join(x.err, e.end())
+	return e.end(x.line, x.err)
 }
 
 // forgetInterrupts discards a signal that arrived while the terminal was in raw mode. No key sends
@@ -202,7 +207,7 @@ func (e *promptEditor) begin(r *reading) {
 	if r.asking {
 		e.afterQuestion, e.keys = e.keys, keyBuffer{}
 	}
-	e.view, e.before = view{prompt: r.prompt()}, ""
+	e.view, e.before = r.view("", 0), ""
 	e.out.resetPositions()
 	e.out.columnUnknown = !r.asking
 }
@@ -216,15 +221,21 @@ func (e *promptEditor) result() *exit {
 	return x
 }
 
-// end finishes a line. It prints the messages that arrived too late to be shown above the line.
-func (e *promptEditor) end() error {
+// end finishes a line, and returns the line and the error. It prints the messages that arrived too
+// late to be shown above the line.
+func (e *promptEditor) end(line string, readErr error) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	command := e.view.command || e.reading != nil && e.reading.open != "" // Close sets reading to nil
 	e.reading = nil
 	e.keys, e.afterQuestion = e.afterQuestion.append(e.keys), keyBuffer{}
 	_, err := e.tty.out.WriteString(e.messages.String())
 	e.messages.Reset()
-	return err
+	if command && readErr == nil && strings.TrimSpace(line) != "" {
+		e.out.beginOutput()
+		err = errors.Join(err, e.out.err)
+	}
+	return line, errors.Join(readErr, err)
 }
 
 // requestExit makes Input return as soon as possible, with the reason x, if Input is still reading

@@ -9,6 +9,6 @@ import (
 
 // newPromptEditor always fails, because a promptEditor works only on Linux,
 // macOS and the BSDs. On Windows, zksh uses a plainEditor instead.
-func newPromptEditor(*os.File, *os.File, Assistant, bool, <-chan os.Signal) (Editor, error) {
+func newPromptEditor(*os.File, *os.File, Assistant, palette, <-chan os.Signal) (Editor, error) {
 	return nil, errors.New("line editing is not available on this system")
 }

@@ -144,7 +144,9 @@ const maxReadsAhead = 256
 // delivers that text in lines, and truncates a long first line. If a question has not been shown
 // yet, the text cannot be the answer, so it is saved until the question is answered.
 func (e *promptEditor) readTypedAhead() {
-	typed := e.tty.readTyped()
+	// In the mode of the terminal between lines, Ctrl-D marks the end of the input. In raw mode,
+	// Linux delivers the mark as a NUL byte.
+	typed := strings.ReplaceAll(e.tty.readTyped(), "\x00", "\x04")
 	if typed != "" && !strings.ContainsAny(typed[len(typed)-1:], "\r\n") {
 		// The terminal has echoed this text, so the cursor is at the end of the text and not at the
 		// end of other output.
@@ -193,7 +195,9 @@ func (e *promptEditor) next(flush bool) (order string) {
 	for e.exit == nil {
 		key := e.heldKey
 		e.heldKey = ""
-		if key == "" {
+		if key != "" {
+			e.view.suggestion = "" // the user pressed the key before it was shown
+		} else {
 			key = e.keys.next(flush)
 		}
 		if key == "" {

@@ -22,6 +22,7 @@ type vt struct {
 	row, column   int
 	style         string          // parameters of the last SGR sequence, without a leading 0
 	styles        map[string]bool // parameters of all SGR sequences
+	marks         []string        // OSC 133 marks
 	rest          string          // an incomplete character or sequence
 }
 
@@ -39,7 +40,7 @@ func newVT(columns, rows int) *vt {
 }
 
 // sequence matches an escape sequence that the editor may send.
-var sequence = regexp.MustCompile(`^\x1b(?:\[(\??)([0-9;]*)([A-Za-z])|[DM])`)
+var sequence = regexp.MustCompile(`^\x1b(?:\[(\??)([0-9;]*)([A-Za-z])|[DM]|\]133;([ABCD][;0-9]*)\a)`)
 
 func (s *vt) Write(p []byte) (int, error) {
 	s.mu.Lock()
@@ -98,6 +99,10 @@ func (s *vt) down() {
 }
 
 func (s *vt) control(m []string) {
+	if m[4] != "" {
+		s.marks = append(s.marks, m[4])
+		return
+	}
 	n, _ := strconv.Atoi(m[2])
 	n = max(n, 1)
 	switch m[0] {
@@ -126,6 +131,8 @@ func (s *vt) control(m []string) {
 				clear(s.cells[row])
 			}
 		}
+	case kind == "K" && m[2] == "":
+		clear(s.cells[s.row][min(s.column, s.columns-1):])
 	case kind == "m":
 		s.style = strings.Trim(strings.TrimPrefix(m[2], "0"), ";")
 		s.styles[m[2]] = true

@@ -6,27 +6,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	prompt "github.com/c-bata/go-prompt"
 	"github.com/mattn/go-runewidth"
-
-	"github.com/zksh/zksh/internal/render"
 )
-
-// A view describes how to draw the line that is being typed.
-type view struct {
-	prompt Prompt
-	text   string
-	cursor int // number of characters of text before the cursor
-	menu   int // column in which go-prompt assumes the cursor to be
-}
-
-// A position is the place of a cell, relative to the first cell of the prompt. If the column is
-// equal to the width of the terminal, the position is after the last cell of a row, and the next
-// character is drawn in the next row.
-type position struct{ row, column int }
 
 // A promptWriter receives the output of go-prompt. It draws the prompt and the line itself, and
 // passes only go-prompt's menu on to the terminal. go-prompt computes wrong positions for the line
@@ -38,16 +22,19 @@ type promptWriter struct {
 	to    io.Writer
 	size  func() (columns, rows int)       // returns the size of the terminal
 	frame func() (messages string, v view) // returns the messages and the line to draw next
-	color bool
+	color palette
 
 	buffer        bytes.Buffer // output that has not yet been written to the terminal
 	width         int          // number of columns of the terminal
 	rows          int          // number of rows of the terminal
 	shown         view         // view that was drawn last
 	cursor        position     // current position of the cursor
-	end           position     // position at which the drawn line ends
+	textEnd       position     // position at which the text of the line ends
+	end           position     // position at which the drawn line ends, including the suggestion
 	target        position     // position to which the cursor moves after drawing
 	columnUnknown bool         // whether other output may have moved the cursor out of the first column
+	marked        bool         // whether the terminal knows where the prompt begins
+	commandRan    bool         // whether a command has begun since the last prompt
 	stage         stage
 	err           error // error of the last write
 }
@@ -72,6 +59,7 @@ const (
 	hideCursor = "\x1b[?25l"
 	showCursor = "\x1b[?25h"
 	eraseBelow = "\x1b[J"
+	eraseRight = "\x1b[K"
 	eraseAll   = "\x1b[H\x1b[2J"
 	alertColor = "\x1b[31m"
 	reversed   = "\x1b[0;7m"
@@ -84,7 +72,7 @@ func (w *promptWriter) HideCursor() {
 	messages, v := w.frame()
 	w.updateSize()
 	w.buffer.WriteString(hideCursor)
-	w.writeMessages(messages)
+	w.writeMessages(messages, v)
 	w.draw(v)
 }
 
@@ -104,10 +92,15 @@ func (w *promptWriter) newLine() {
 }
 
 // writeMessages writes messages in place of the line. The line is then drawn below them.
-func (w *promptWriter) writeMessages(messages string) {
+func (w *promptWriter) writeMessages(messages string, v view) {
+	if w.commandRan && v.command {
+		fmt.Fprintf(&w.buffer, markEnd, v.prompt.Status)
+		w.commandRan = false
+	}
 	w.newLine()
 	w.moveHome()
 	if messages != "" {
+		w.marked = false
 		w.buffer.WriteString(eraseBelow + messages)
 	}
 }
@@ -164,7 +157,7 @@ func (w *promptWriter) SetColor(fg, bg prompt.Color, bold bool) {
 		attribute = 1
 	}
 	switch {
-	case w.color:
+	case w.color != nil:
 		fmt.Fprintf(&w.buffer, "\x1b[%d;%d;%dm", attribute, colorCode(fg), colorCode(bg)+10)
 	case bg == selectedColor || bg == selectedAboutColor:
 		w.buffer.WriteString(reversed)
@@ -236,109 +229,11 @@ func (w *promptWriter) newRow() {
 	w.cursor = position{w.cursor.row + 1, 0}
 }
 
-// draw writes the prompt and the line, starting at the cursor. It then moves the cursor to the
-// place at which go-prompt begins the menu.
-func (w *promptWriter) draw(v view) {
-	v = w.cropToScreen(v)
-	w.shown = v
-	w.buffer.WriteString(w.colored(v.prompt) + visible(v.text))
-	w.cursor = w.endOf(v)
-	if w.cursor.column == w.width {
-		w.newRow()
-	}
-	w.buffer.WriteString(eraseBelow)
-	w.end = w.cursor
-	w.target = w.cursorPosition(v)
-	w.move(position{w.end.row, v.menu})
-}
-
-// colored returns the text of a prompt in its color.
-func (w *promptWriter) colored(p Prompt) string {
-	text := visible(p.Text)
-	if !w.color {
-		return text
-	}
-	if p.Alert {
-		return alertColor + text + noColor
-	}
-	if i := slices.Index(Colors, p.Color); i >= 0 { // the order of Colors is that of the SGR codes
-		return fmt.Sprintf("\x1b[%dm%s%s", 30+i, text, noColor)
-	}
-	return text
-}
-
-// endOf returns the position after the last character of a line.
-func (w *promptWriter) endOf(v view) position {
-	return w.advance(w.advance(position{}, visible(v.prompt.Text)), visible(v.text))
-}
-
-// cropToScreen returns the part of the line around the cursor if the line is longer than the
-// screen. Rows that have scrolled out at the top could not be redrawn.
-func (w *promptWriter) cropToScreen(v view) view {
-	text := []rune(v.text)
-	room := w.width*(w.rows-2) - runewidth.StringWidth(v.prompt.Text)
-	keep := max(room/2, 1) // a character may occupy two cells
-	if runewidth.StringWidth(v.text) <= room || len(text) <= keep {
-		return v
-	}
-	from := max(0, min(v.cursor-keep/2, len(text)-keep))
-	part := text[from : from+keep]
-	v.cursor -= from
-	if from+keep < len(text) {
-		part = append(part[:keep:keep], '…')
-	}
-	if from > 0 {
-		part = append([]rune{'…'}, part...)
-		v.cursor++
-	}
-	v.text = string(part)
-	return v
-}
-
-// cursorPosition returns the position of the cursor in a line.
-func (w *promptWriter) cursorPosition(v view) position {
-	v.text = string([]rune(v.text)[:v.cursor])
-	to := w.endOf(v)
-	if to.column == w.width {
-		return position{to.row + 1, 0}
-	}
-	return to
-}
-
-// advance returns the position of the cursor after s has been written at the position start.
-func (w *promptWriter) advance(start position, s string) (end position) {
-	end = start
-	for _, r := range s {
-		n := runewidth.RuneWidth(r)
-		if end.column+n > w.width {
-			end = position{end.row + 1, 0}
-		}
-		end.column += n
-	}
-	return end
-}
-
-// visible replaces control characters and invisible characters in s, so that the line has the width
-// on the terminal that zksh computes. It keeps zero-width joiners, so that joined emoji appear as
-// one.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case r != zeroWidthJoiner && render.Hidden(r):
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-const zeroWidthJoiner = '\u200d'
-
-// endLine leaves the finished line on the screen, and moves the cursor to the row below it.
+// endLine leaves the finished line on the screen without its suggestion, and moves the cursor to the
+// row below it.
 func (w *promptWriter) endLine() {
 	w.updateSize()
-	w.move(w.end)
+	w.move(w.textEnd)
 	w.buffer.WriteString(eraseBelow + "\r\n")
 	w.resetPositions()
 	w.flush()
@@ -352,7 +247,7 @@ func (w *promptWriter) updateSize() {
 	if columns != w.width {
 		w.width = columns
 		w.cursor = w.cursorPosition(w.shown)
-		w.end = w.endOf(w.shown)
+		w.setEnds(w.shown)
 	}
 }
 
@@ -373,8 +268,8 @@ func (w *promptWriter) clear() {
 
 // resetPositions records that the cursor is at the beginning of the next prompt.
 func (w *promptWriter) resetPositions() {
-	w.cursor, w.end, w.target = position{}, position{}, position{}
-	w.shown = view{}
+	w.cursor, w.textEnd, w.end, w.target = position{}, position{}, position{}, position{}
+	w.shown, w.marked = view{}, false
 }
 
 func (w *promptWriter) flush() {

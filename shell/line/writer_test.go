@@ -19,7 +19,7 @@ type testWriter struct {
 
 func newTestWriter(columns, rows int) *testWriter {
 	s := &testWriter{vt: newVT(columns, rows)}
-	s.promptWriter = &promptWriter{to: s.vt, color: true,
+	s.promptWriter = &promptWriter{to: s.vt, color: colors16,
 		size: func() (int, int) { return s.vt.columns, s.vt.rows },
 		frame: func() (string, view) {
 			m := s.messages
@@ -88,6 +88,15 @@ func TestWriterDraws(t *testing.T) {
 			s.want(t, below, 0, c.rows...)
 		})
 	}
+}
+
+// A wide character that does not fit at the end of a row leaves no old character there.
+func TestWriterWraps(t *testing.T) {
+	s := newTestWriter(10, 8)
+	s.view.prompt = Prompt{Text: "# "}
+	s.render("12345678", 8)
+	s.render("1234567中", 8)
+	s.want(t, 1, 2, "# 1234567", "中")
 }
 
 func TestWriterMessages(t *testing.T) {
@@ -178,7 +187,9 @@ func (s *testWriter) menu() {
 func TestWriterMenu(t *testing.T) {
 	for _, color := range []bool{true, false} {
 		s := newTestWriter(20, 3)
-		s.color = color
+		if !color {
+			s.color = nil
+		}
 		s.view = view{prompt: Prompt{Text: "# ", Alert: true}, text: "get ", cursor: 4, menu: 6}
 		s.messages = "above\nabove\n"
 		s.menu()

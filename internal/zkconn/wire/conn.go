@@ -14,12 +14,14 @@ import (
 // A Conn is one TCP connection to one server. Send only queues requests. While the queue is not
 // empty, a goroutine writes them to the socket, so that a blocked socket does not block callers.
 type Conn struct {
-	Server   string         // address of the server
-	Agreed   *secure.Agreed // parameters of the TLS connection; nil without TLS
-	Asked    time.Time      // send time of the connect request
-	ReadOnly bool           // whether the server is in read-only mode
+	Server   string           // address of the server
+	Agreed   *secure.Agreed   // parameters of the TLS connection; nil without TLS
+	Identity *secure.Identity // how Kerberos authenticated the connection; nil without Kerberos
+	Asked    time.Time        // send time of the connect request
+	ReadOnly bool             // whether the server is in read-only mode
 
 	tcp    net.Conn
+	until  time.Time // time limit for connecting, including the handshake
 	l      *Link
 	unbind func() bool     // cancels the closing of tcp at the end of the Link's context; nil in tests
 	alive  context.Context // ends when the connection is dead
@@ -102,6 +104,9 @@ func (k *Conn) die(cause error) {
 	k.end()
 	k.watch()
 	k.mu.Unlock()
+	if t := k.l.tracer(); t != nil {
+		t.Ended(k, cause)
+	}
 	if trial != nil && k.l.handler.HungUp(trial.Newer, k.Server, cause) || hungUp {
 		k.l.hosts.reset()
 	}
@@ -136,3 +141,66 @@ func (k *Conn) Close() error {
 	k.die(io.ErrClosedPipe)
 	return k.tcp.Close()
 }
+
+// answers is a sample of the requests on one connection, including pings, whose answers have
+// arrived. For each, it contains the time when the request was sent and the time when its answer
+// came.
+type answers []struct{ sent, came time.Time }
+
+// Size of the sample. maxAnswers is the maximum number of answers. thinning determines the minimum
+// time between two of them: the session timeout divided by thinning. A full sample therefore covers
+// nearly half of the session timeout.
+const (
+	maxAnswers = 16
+	thinning   = 32
+)
+
+// add records the newest answer. To limit the size of the sample, it replaces the previous answer
+// if that one arrived shortly after the one before it.
+func (a *answers) add(sent, came time.Time, timeout time.Duration) {
+	old := *a
+	switch n := len(old); {
+	case n > 1 && old[n-1].came.Sub(old[n-2].came) < timeout/thinning:
+		old = old[:n-1]
+	case n == maxAnswers:
+		old = append(answers{}, old[1:]...)
+	}
+	*a = append(old, struct{ sent, came time.Time }{sent, came})
+}
+
+// AnsweredBy returns two times of the latest recorded request that had been answered before the
+// given moment: when the request was sent, and when its answer had arrived at the latest. If there
+// is no such request, it returns the send time of the connect request, and the moment itself.
+func (k *Conn) AnsweredBy(moment time.Time) (sent, came time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	sent, came = k.Asked, moment
+	for _, a := range k.answers {
+		if !a.came.After(moment) && a.sent.After(sent) {
+			sent, came = a.sent, a.came
+		}
+	}
+	return sent, came
+}
+
+// The error codes of the protocol (KeeperException.Code) that this package handles.
+const (
+	OK               = 0
+	MarshallingError = -5
+	Unimplemented    = -6
+	SessionExpired   = -112
+	AuthFailed       = -115
+	SessionMoved     = -118
+	NotReadOnly      = -119
+	SessionNoAuth    = -124
+	Throttled        = -127
+)
+
+// A Fault is the reason why zksh closed a connection: the server violated the protocol, or did
+// not answer in time.
+type Fault struct {
+	Text   string
+	Silent bool // whether the server answered pings, but no requests
+}
+
+func (f Fault) Error() string { return f.Text }

@@ -50,7 +50,7 @@ func (l *Link) open(ctx context.Context, network, addr string, limit time.Durati
 		return nil, err
 	}
 	k := newConn(c, addr, l)
-	k.Agreed = agreed
+	k.Agreed, k.until = agreed, deadline
 	k.unbind = context.AfterFunc(l.ctx, func() { c.Close() }) // release cancels this
 	return k, nil
 }
@@ -121,6 +121,9 @@ func (l *Link) secured(ctx context.Context, c net.Conn, addr string) (net.Conn, 
 func plainCause(err error) error {
 	if _, ok := errors.AsType[*secure.Error](err); ok {
 		return err
+	}
+	if through, ok := errors.AsType[*proxyError](err); ok {
+		return through
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {

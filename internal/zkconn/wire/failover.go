@@ -230,6 +230,7 @@ func (k *Conn) attach(limit time.Duration) error {
 	}
 	hello, id := k.l.hello()
 	k.session = id
+	k.traceSent(hello)
 	if _, err := k.tcp.Write(hello); err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ func (l *Link) FourLetter(ctx context.Context, addr, command string) (string, er
 	deadline := time.Now().Add(patience)
 	connecting, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(connecting, "tcp", addr)
+	c, err := l.Dial(connecting, "tcp", addr)
 	if err != nil {
 		return "", err
 	}

@@ -33,10 +33,12 @@ type Config struct {
 	MaxRequest int           // size of the largest request, in bytes; a large value also raises the limits for replies
 	Secure     secure.Config
 	Memory     *Memory                // counts the bytes of replies in memory
+	Tracing    *Tracing               // observes the traffic; may be nil
 	Refusal    func(code int32) error // returns the error for an error code of the protocol
 
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error) // opens TCP connections; nil means net.Dialer.DialContext
-	Tap  func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
+	Dial  func(ctx context.Context, network, addr string) (net.Conn, error) // opens TCP connections; nil means net.Dialer.DialContext
+	Proxy *Proxy                                                            // SOCKS5 proxy for all connections; replaces Dial; nil if there is none
+	Tap   func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
 }
 
 // A Handler is notified of the connections, sessions and watch events of a Link. Methods that are
@@ -129,7 +131,9 @@ type Link struct {
 
 // New returns a Link, which does nothing until Connect is called.
 func New(cfg Config, handler Handler) *Link {
-	if cfg.Dial == nil {
+	if cfg.Proxy != nil {
+		cfg.Dial = cfg.Proxy.Dial
+	} else if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
 	l := &Link{
@@ -138,6 +142,9 @@ func New(cfg Config, handler Handler) *Link {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.hosts = newHosts(l.ctx, cfg.Timeout, cfg.Hosts, l.passFailed, l.urgent)
+	if cfg.Proxy != nil {
+		l.hosts.resolve = resolveNothing
+	}
 	return l
 }
 

@@ -142,5 +142,10 @@ func (k *Conn) discardReply(n int, xid int32, r Reply) error {
 	if _, err := k.r.Discard(n); err != nil {
 		return cutShort(err, 1)
 	}
+	var head jute.Encoder
+	head.Int(xid)
+	head.Long(r.Zxid)
+	head.Int(r.Code)
+	k.traceReceived(head.B)
 	return k.answered(xid, r)
 }

@@ -48,6 +48,7 @@ func (k *Conn) frame() ([]byte, error) {
 	if k.live && n > uncounted {
 		k.l.cfg.Memory.hold(f)
 	}
+	k.traceReceived(f[4:])
 	if !k.live {
 		return f, k.handshake(f[4:])
 	}

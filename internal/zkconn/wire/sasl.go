@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/secure"
@@ -22,7 +24,13 @@ func (k *Conn) authenticate() error {
 		return nil
 	}
 	xid := int32(xidBase)
-	err := s.Authenticate(func(token []byte) ([]byte, error) {
+	ctx, cancel := context.WithDeadline(k.l.ctx, k.until)
+	defer cancel()
+	ip, _, err := net.SplitHostPort(k.tcp.RemoteAddr().String())
+	if err != nil {
+		ip = "" // the connection is a pipe in a test
+	}
+	k.Identity, err = s.Authenticate(ctx, k.l.hosts.namesOf(k.Server)[0], ip, func(token []byte) ([]byte, error) {
 		xid++
 		return k.exchange(xid, token)
 	})
@@ -63,8 +71,9 @@ func (k *Conn) exchange(xid int32, token []byte) ([]byte, error) {
 	}
 	frame := make([]byte, size)
 	if _, err := io.ReadFull(k.r, frame); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errDuringSASL, err)
 	}
+	k.traceReceived(frame)
 	d := jute.NewDecoder(frame)
 	got := d.Int()
 	d.Long() // skip the zxid

@@ -90,6 +90,7 @@ func (k *Conn) write(p []byte) error {
 	if err := k.tcp.SetWriteDeadline(time.Now().Add(k.l.writeTimeout())); err != nil {
 		return err
 	}
+	k.traceSent(p)
 	_, err := k.tcp.Write(p)
 	return err
 }

@@ -14,9 +14,7 @@ import (
 func Open(tb testing.TB, cfg zkconn.Config) *zkconn.Session {
 	tb.Helper()
 	s, err := zkconn.Open(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	zktest.Must(tb, err)
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
@@ -24,8 +22,6 @@ func Open(tb testing.TB, cfg zkconn.Config) *zkconn.Session {
 			tb.Errorf("close: %v", err)
 		}
 	})
-	if err := s.WaitReady(zktest.Within(tb)); err != nil {
-		tb.Fatal(err)
-	}
+	zktest.Must(tb, s.WaitReady(zktest.Within(tb)))
 	return s
 }

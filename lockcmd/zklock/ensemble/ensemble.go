@@ -114,9 +114,14 @@ type Secure struct {
 	// with -client-configuration.
 	ClientConfiguration string
 	// JAAS is the name of a JAAS file, whose login section is used for SASL with
-	// DIGEST-MD5. The default is the JAAS file of the client configuration, if it names
+	// DIGEST-MD5 or Kerberos. The default is the JAAS file of the client configuration, if it names
 	// one, or no SASL.
 	JAAS string
+	// Kerberos turns on SASL with the ticket cache of Kerberos. It takes precedence over
+	// JAAS. Renew the ticket with kinit before it ends: after that, the client cannot
+	// reconnect, and so loses its locks when the connection is lost. There is no warning. A
+	// keytab, set in JAAS, needs no renewal.
+	Kerberos bool
 }
 
 // Credential identifies a client to ZooKeeper, as addauth does in zkCli.

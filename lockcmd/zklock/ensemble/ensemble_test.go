@@ -29,13 +29,6 @@ const (
 	path          = "/locks/it"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func open(t *testing.T, box *zktest.Box, opt ensemble.Options) *ensemble.Client {
 	t.Helper()
 	return dial(t, box.Addr(), opt)
@@ -45,7 +38,7 @@ func open(t *testing.T, box *zktest.Box, opt ensemble.Options) *ensemble.Client 
 func dial(t *testing.T, servers string, opt ensemble.Options) *ensemble.Client {
 	t.Helper()
 	c, err := ensemble.Dial(zktest.Within(t), servers, opt)
-	must(t, err)
+	zktest.Must(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -78,9 +71,7 @@ func TestClientsExcludeEachOther(t *testing.T) {
 					done.Add(1)
 					return ctx.Err()
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				zktest.Check(t, err)
 			}
 		})
 	}
@@ -108,7 +99,7 @@ func TestLostSession(t *testing.T) {
 			err := lock.Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
 				proxy.Refuse(true)
 				proxy.Cut()
-				must(t, next.Do(zktest.Within(t), func(context.Context, int64) error { return nil }))
+				zktest.Must(t, next.Do(zktest.Within(t), func(context.Context, int64) error { return nil }))
 				select { // the exact time is tested in virtual time
 				case <-ctx.Done():
 				case <-time.After(longTimeout):
@@ -140,7 +131,7 @@ func TestPresumedLost(t *testing.T) {
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	c := dial(t, proxy.Addr(), withTimeout(silentTimeout))
 	lease, err := c.Mutex("/locks/by-hand").Lock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	err = c.Mutex(path).Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
 		proxy.HoldReplies(true)
 		waitDone(t, ctx)
@@ -151,7 +142,7 @@ func TestPresumedLost(t *testing.T) {
 	if !errors.Is(err, zklock.ErrLost) {
 		t.Errorf("Do: %v", err)
 	}
-	must(t, lease.Unlock(zktest.Within(t))) // the session was kept, so the lock was still held
+	zktest.Must(t, lease.Unlock(zktest.Within(t))) // the session was kept, so the lock was still held
 }
 
 // Do does not call its function if the process is stopped as it gets the lock, and resumes
@@ -165,7 +156,7 @@ func TestLostBeforeItBegins(t *testing.T) {
 		if s.State == zklock.Held {
 			proxy.Refuse(true)
 			proxy.Cut()
-			must(t, next.Do(zktest.Within(t), func(context.Context, int64) error { return nil }))
+			zktest.Must(t, next.Do(zktest.Within(t), func(context.Context, int64) error { return nil }))
 			proxy.Refuse(false)
 		}
 	}
@@ -182,11 +173,11 @@ func TestRemovedZnode(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	lease, err := open(t, box, withTimeout(longTimeout)).Mutex(path).Lock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	held := lease.Context()
-	must(t, held.Err())
+	zktest.Must(t, held.Err())
 	other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: longTimeout})
-	must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Delete(lease.Node(), -1)))
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Delete(lease.Node(), -1)))
 	waitDone(t, held)
 	if cause := context.Cause(held); !errors.Is(cause, zklock.ErrLost) || !strings.Contains(cause.Error(), "another client deleted") {
 		t.Errorf("the context ended with %v", cause)
@@ -213,8 +204,8 @@ func TestReleaseFindsTheLoss(t *testing.T) {
 	lock := open(t, box, withTimeout(longTimeout)).Mutex(path)
 	err := lock.Do(zktest.Within(t), func(ctx context.Context, _ int64) error {
 		list, err := zkconn.Do(zktest.Within(t), other, zkconn.List(path))
-		must(t, err)
-		must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Delete(path+"/"+list.Names[0], -1)))
+		zktest.Must(t, err)
+		zktest.Must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Delete(path+"/"+list.Names[0], -1)))
 		return nil // before or after the holder has noticed the deletion
 	})
 	if !errors.Is(err, zklock.ErrLost) {
@@ -234,7 +225,7 @@ func TestDoReturns(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		must(t, lease.Unlock(zktest.Within(t)))
+		zktest.Must(t, lease.Unlock(zktest.Within(t)))
 	}
 	if err := c.Mutex(path).Do(zktest.Within(t), func(context.Context, int64) error { return io.EOF }); err != io.EOF {
 		t.Errorf("got %v, want io.EOF itself", err)
@@ -304,11 +295,11 @@ func TestNames(t *testing.T) {
 		take func(context.Context) (*zklock.Lease, error)
 	}{{"-lock-", c.Mutex(path).Lock}, {"__WRIT__", c.RWMutex(path).Lock}, {"__READ__", c.RWMutex(path).RLock}} {
 		lease, err := want.take(zktest.Within(t))
-		must(t, err)
+		zktest.Must(t, err)
 		if !strings.Contains(lease.Node(), want.mark) {
 			t.Errorf("%s lacks %s", lease.Node(), want.mark)
 		}
-		must(t, lease.Unlock(zktest.Within(t)))
+		zktest.Must(t, lease.Unlock(zktest.Within(t)))
 	}
 }
 
@@ -317,11 +308,11 @@ func TestClose(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	a, b := open(t, box, withTimeout(longTimeout)), open(t, box, withTimeout(longTimeout))
 	lease, err := a.Mutex(path).Lock(zktest.Within(t))
-	must(t, err)
+	zktest.Must(t, err)
 	if _, err := b.RWMutex(path).TryRLock(zktest.Within(t)); !errors.Is(err, zklock.ErrBusy) {
 		t.Errorf("while the lock is held: %v", err)
 	}
-	must(t, a.Close())
+	zktest.Must(t, a.Close())
 	waitDone(t, lease.Context())
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, zklock.ErrLost) {
 		t.Errorf("the context ended with %v", cause)
@@ -332,7 +323,7 @@ func TestClose(t *testing.T) {
 	if _, err := a.Mutex(path).Lock(zktest.Within(t)); !errors.Is(err, ensemble.ErrClosed) {
 		t.Errorf("lock of a closed client: %v", err)
 	}
-	must(t, a.Close())
+	zktest.Must(t, a.Close())
 }
 
 // The credentials are used in the next session, too, and paths begin at the chroot.
@@ -341,14 +332,14 @@ func TestCredentialsAndChroot(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	root := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: longTimeout})
 	err := zkconn.Exec(zktest.Within(t), root, zkconn.Create("/app", nil, zkconn.OpenACL(), zkconn.CreateMode{}))
-	must(t, err)
+	zktest.Must(t, err)
 	proxy := zktest.NewProxy(t, box.Addr())
 	c := dial(t, proxy.Addr()+"/app", ensemble.Options{Timeout: shortTimeout,
 		Credentials: []ensemble.Credential{{Scheme: "digest", Auth: []byte("ann:secret")}}})
 	lock := zklock.New(c, path, zklock.Options{ACL: zk.AuthACL(zk.PermAll)})
 	for range 2 {
 		lease, err := lock.Lock(zktest.Within(t))
-		must(t, err)
+		zktest.Must(t, err)
 		if err := zkconn.Exec(zktest.Within(t), root, zkconn.GetData("/app"+lease.Node())); !errors.Is(err, zk.ErrNoAuth) {
 			t.Errorf("another client reads the znode: %v", err)
 		}

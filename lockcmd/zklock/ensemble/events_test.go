@@ -12,12 +12,8 @@ import (
 func TestEventsAreDropped(t *testing.T) {
 	t.Parallel()
 	c, err := Dial(zktest.Within(t), zktest.Sandbox(t, sandbox.Options{}).Addr(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	zktest.Must(t, err)
+	zktest.Check(t, c.Close())
 	if left := c.s.Events(); len(left) > 0 {
 		t.Errorf("%d events are left: %v", len(left), left)
 	}
