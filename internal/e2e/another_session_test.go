@@ -163,18 +163,14 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 	waiter := exec.Command("zksh", "-server", proxy.Addr()+chroot, "-timeout", "4000", "lock", "/l", "--", "echo", "mine")
 	var out, errs strings.Builder
 	waiter.Env, waiter.Stdout, waiter.Stderr = homeEnv(t.TempDir()), &out, &errs
-	if err := waiter.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, waiter.Start())
 	t.Cleanup(func() { _ = waiter.Process.Kill() }) // if the test has failed; else it has already ended
 	queued := func() int { return len(strings.Split(runAt(t, server+chroot, "ls", "/l"), ",")) }
 	zktest.Eventually(t, "it waits", func() bool { return queued() == 2 })
 	proxy.Forget()
 	proxy.Cut()
 	zktest.Eventually(t, "it queues up again", func() bool { return queued() == 3 })
-	if err := holder.Close(zktest.Within(t)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, holder.Close(zktest.Within(t)))
 	wantExit(t, waiter, 0)
 	if !strings.Contains(errs.String(), "lost its place in the queue (its session has ended) and is queueing again") || out.String() != "mine\n" {
 		t.Errorf("told %q, printed %q", errs.String(), out.String())

@@ -68,7 +68,8 @@ var unrunnable = map[string]string{
 	"reconfig": "the sandbox is alone", "sandbox": "this shell has none", "revoke": "nobody holds a lock",
 	"edit": "nobody has an editor", "tutorial": "nobody is at the keyboard", "undo": "nothing is kept",
 	"import": "there is no dump; its script has one", "log": "there is no log; its script has one",
-	"watch": "nothing changes; TestWatchIsAnswered has it",
+	"digest": "a script contains no password; its script runs it alone",
+	"watch":  "nothing changes; TestWatchIsAnswered has it",
 }
 
 // Each line gets exactly one JSON value as its answer, whether it succeeds or fails. The script
@@ -168,9 +169,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 	p.in.Close()
 	out, err := io.ReadAll(p.out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	wantExit(t, p.cmd, 1)
 	got := scriptResult{string(out), p.errs.String(), 1}
 	have := strings.Split(strings.ReplaceAll(strings.TrimSpace(got.out), box.Addr(), "SERVER"), "\n")
@@ -300,9 +299,7 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 	runAt(t, box.Addr(), "delete", node)
 	zktest.Eventually(t, "the loss is known", func() bool {
 		_, err := io.WriteString(p.in, "locks\n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		answer, err = p.out.ReadString('\n')
 		return err != nil || !strings.Contains(answer, `"state":"held"`)
 	})
@@ -354,9 +351,7 @@ func TestLocksFollowIsAnswered(t *testing.T) {
 		if err != nil || len(answers(t, event)) != 0 {
 			t.Fatalf("%s: %s%v", c.line, event, err)
 		}
-		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.cmd.Process.Signal(os.Interrupt))
 		rest, err := io.ReadAll(p.out)
 		late.Stop()
 		if list := answers(t, string(rest)); err != nil || len(list) != 1 || !strings.Contains(string(rest), c.want) {

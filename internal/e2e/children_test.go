@@ -42,9 +42,7 @@ func TestTerminatedInThePager(t *testing.T) {
 		r.typeIn("ls -R /tree\r")
 		r.expect(`n0000000009`)
 		zktest.Eventually(t, "the pager has the terminal", func() bool { return r.terminalModes() != r.modes })
-		if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, r.cmd.Process.Signal(syscall.SIGTERM))
 		r.wantRestored(143)
 		zktest.Eventually(t, pager+" is gone", func() bool { return errors.Is(unix.Kill(-r.cmd.Process.Pid, 0), unix.ESRCH) })
 	}
@@ -63,9 +61,7 @@ func TestProgramLeavesModes(t *testing.T) {
 	r.expect(`CONNECTED\) 2\] `)
 	r.typeIn("lock /l -- sh -c 'stty raw -echo; echo begun; sleep 60'\r")
 	r.expect(`begun`)
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	r.wantRestored(143)
 }
 

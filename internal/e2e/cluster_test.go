@@ -24,13 +24,9 @@ func TestClusterInteractive(t *testing.T) {
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s := openBash(t, 100, 30)
 	dir := filepath.Join(s.home, "config", "zksh")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.MkdirAll(dir, 0o700))
 	config := fmt.Sprintf("[live]\nserver = %s\nwrites = ask\ncolour = blue\n[safe]\nserver = %[1]s\nwrites = never\n", server)
-	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600))
 	s.line("clear; zksh -q @live")
 	s.want(`\[zk: @live\(CONNECTED\) 0\]$`)
 	if colored := s.tmux("capture-pane", "-p", "-e"); !strings.Contains(colored, "\x1b[34m[zk: @live(CONNECTED) 0]") {
@@ -100,25 +96,41 @@ func TestWritingCommandsDeclareIt(t *testing.T) {
 	}
 }
 
-// zksh can read each configuration file that a document shows, and connect to its clusters.
+// zksh can read each configuration file that a document shows, and connect to its clusters. A
+// password manager named pass prints the credential.
 func TestDocConfiguration(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	runAt(t, server, "create", "/app")
+	proxy := zktest.NewSOCKS(t, map[string]string{server: server}, "", "").Addr()
+	bin := t.TempDir()
+	zktest.Must(t, os.WriteFile(filepath.Join(bin, "pass"), []byte("#!/bin/sh\necho digest ann:secret\n"), 0o700))
+	section := regexp.MustCompile(`(?m)^\[(.*)\]$`)
 	eachDoc(t, "ini", func(t *testing.T, blocks []fenced) {
-		config := regexp.MustCompile(`zk1:2181,zk2:2181,zk3:2181|old:2181`).ReplaceAllString(blocks[0].text, server)
-		home := t.TempDir()
-		dir := filepath.Join(home, "config", "zksh")
-		err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600),
-			os.WriteFile(filepath.Join(dir, "prod.auth"), []byte("digest ann:secret\n"), 0o600))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for args, want := range map[string]string{"ls /": "[app, zookeeper]\n", "@prod ls /": "[]\n", "@backup ls /": "[app, zookeeper]\n"} {
-			cmd := exec.CommandContext(zktest.Within(t), "zksh", strings.Fields(args)...)
-			cmd.Env = homeEnv(home)
-			if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
-				t.Errorf("zksh %s: %q, %v", args, out, err)
+		for _, b := range blocks {
+			config := regexp.MustCompile(`zk1:2181,zk2:2181,zk3:2181|old:2181`).ReplaceAllString(b.text, server)
+			config = strings.ReplaceAll(config, "localhost:1080", proxy)
+			home := t.TempDir()
+			dir := filepath.Join(home, "config", "zksh")
+			err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600),
+				os.WriteFile(filepath.Join(dir, "prod.auth"), []byte("digest ann:secret\n"), 0o600))
+			zktest.Must(t, err)
+			lines := map[string]string{}
+			if strings.HasPrefix(config, "server") {
+				lines["ls /"] = "[app, zookeeper]\n"
+			}
+			for _, m := range section.FindAllStringSubmatch(config, -1) {
+				lines["@"+m[1]+" ls /"] = "[app, zookeeper]\n"
+				if strings.Contains(config, "["+m[1]+"]\nserver = "+server+"/app\n") {
+					lines["@"+m[1]+" ls /"] = "[]\n"
+				}
+			}
+			for args, want := range lines {
+				cmd := exec.CommandContext(zktest.Within(t), "zksh", strings.Fields(args)...)
+				cmd.Env = append(homeEnv(home), "PATH="+bin+":"+os.Getenv("PATH"))
+				if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+					t.Errorf("zksh %s: %q, %v", args, out, err)
+				}
 			}
 		}
 	})

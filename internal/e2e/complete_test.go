@@ -197,7 +197,7 @@ func TestCompletionOfManyChildren(t *testing.T) {
 // zksh answers typing mistakes with a hint.
 func TestHints(t *testing.T) {
 	t.Parallel()
-	s := openScreen(t, 100, 120)
+	s := openScreen(t, 100, 140)
 	s.line("gte /a")
 	s.want(`^unknown command "gte"; did you mean get\? \(to list all commands, run: help\)$`)
 	s.line("ls -r /")

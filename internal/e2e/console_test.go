@@ -37,7 +37,7 @@ type console struct {
 // terminal, which edits its own lines.
 func homeEnv(home string) []string {
 	return append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"),
-		"XDG_STATE_HOME="+filepath.Join(home, "state"), "ZKSH_SERVER=", "PAGER=", "NO_COLOR=", "TERM=dumb", "TZ=UTC")
+		"XDG_STATE_HOME="+filepath.Join(home, "state"), "ZKSH_SERVER=", "ZK_HOST=", "PAGER=", "NO_COLOR=", "TERM=dumb", "COLORTERM=", "TZ=UTC")
 }
 
 func openConsole(t *testing.T, args ...string) *console {
@@ -67,6 +67,7 @@ func (c *console) readOutput() {
 			c.mu.Lock()
 			if c.raw {
 				c.seen = append(c.seen, buf[:n]...)
+				c.seen = append(c.seen[:c.read], withoutHints(c.seen[c.read:])...)
 			} else {
 				c.seen = append(c.seen, bytes.ReplaceAll(buf[:n], []byte("\r"), nil)...)
 			}
@@ -84,6 +85,18 @@ func (c *console) readOutput() {
 			c.t.Logf("the terminal showed:\n%s", c.shown())
 		}
 	})
+}
+
+var (
+	promptMarks = regexp.MustCompile(`\x1b\]133;[A-D][;0-9]*\a`)
+	suggestions = regexp.MustCompile(`\x1b\[38;5;244m[^\x1b]*\x1b\[0m`)
+	painted     = regexp.MustCompile(`\x1b\[(?:4|(?:1;)?38;5;\d+)m([^\x1b]*)\x1b\[0m`)
+)
+
+// withoutHints removes prompt marks, suggestions, and the colors of the line being typed.
+func withoutHints(out []byte) []byte {
+	out = suggestions.ReplaceAll(promptMarks.ReplaceAll(out, nil), nil)
+	return painted.ReplaceAll(out, []byte("$1"))
 }
 
 func (c *console) shown() string {
@@ -171,9 +184,7 @@ func exitStatus(t *testing.T, cmd *exec.Cmd) int {
 func newChroot(t *testing.T) (chroot string) {
 	t.Helper()
 	chroot = "/" + strings.ReplaceAll(t.Name(), "/", "-") + time.Now().Format("-150405.000000000")
-	if err := makeNode(zktest.Shared(t).Addr(), chroot); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, makeNode(zktest.Shared(t).Addr(), chroot))
 	return chroot
 }
 

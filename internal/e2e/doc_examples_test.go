@@ -35,7 +35,9 @@ var variableParts = []struct {
 	{regexp.MustCompile(`0x[0-9a-f]+`), "0xN"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`), "MOMENT"},
 	{regexp.MustCompile(`waited=\d+\.\d+s`), "waited=Ns"},
-	{regexp.MustCompile(`\b\d+m?s\b`), "Ns"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?m?s\b`), "Ns"},
+	{regexp.MustCompile(`(?m)^ +\d+\.\d{6} `), "N.N "},
+	{regexp.MustCompile(`localhost:2181`), "127.0.0.1:N"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:N"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`), "TIME"},
 	{regexp.MustCompile(`\S+@\S+ pid \d+`), "USER@HOST pid N"},
@@ -161,9 +163,7 @@ func consoleLines(t *testing.T, dir, text string) iter.Seq2[string, string] {
 			example = strings.ReplaceAll(example, " \\\n", " ")
 			command, want, _ := strings.Cut(strings.TrimSuffix(example, "\n"), "\n")
 			if name, ok := strings.CutPrefix(command, "cat "); ok {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(want+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(want+"\n"), 0o644))
 			}
 			if !yield(command, want) {
 				return
@@ -184,17 +184,11 @@ func openTerminal(t *testing.T, state string) *terminal {
 	cmd := exec.Command("zksh", "--sandbox")
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state, "XDG_CONFIG_HOME="+state)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	cmd.Stderr = cmd.Stdout
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	term := &terminal{in: in, lines: make(chan string, 100)}
 	go func() { // ends when the shell does
 		defer close(term.lines)

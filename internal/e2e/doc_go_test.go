@@ -31,9 +31,7 @@ func runGo(t *testing.T, program string) {
 		t.Fatalf("it does not connect to %s", server)
 	}
 	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(file, []byte(text), 0o644))
 	cmd := exec.CommandContext(zktest.Within(t), "go", "run", file)
 	cmd.Dir = "../.." // the module of the packages that the program imports
 	out, err := cmd.CombinedOutput()

@@ -62,9 +62,7 @@ func TestDocLockdemo(t *testing.T) {
 	b := findBlock(t, "lockdemo")
 	if *update {
 		b.write(t, "```\n"+summary+"```\n")
-		if err := os.WriteFile(lockdemoPicture, []byte(readFile(t, picture)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(lockdemoPicture, []byte(readFile(t, picture)), 0o644))
 		return
 	}
 	if diff := cmp.Diff(shape("```\n"+summary+"```\n"), shape(b.text)); diff != "" {

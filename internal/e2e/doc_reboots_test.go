@@ -47,9 +47,7 @@ rmdir "$DIR/rebooting"
 			if out, err := w.run("web-0", "reboot-if-needed"); err != nil || w.log(t) != "" {
 				t.Fatalf("without a need to reboot: %v, %s; log %q", err, out, w.log(t))
 			}
-			if err := os.WriteFile(filepath.Join(w.dir, "reboot-required"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, os.WriteFile(filepath.Join(w.dir, "reboot-required"), nil, 0o600))
 			var all sync.WaitGroup
 			for _, host := range []string{"web-1", "web-2", "web-3", "web-4"} {
 				all.Go(func() {
@@ -66,18 +64,14 @@ rmdir "$DIR/rebooting"
 			}
 
 			broken := filepath.Join(w.dir, "broken")
-			if err := os.WriteFile(broken, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, os.WriteFile(broken, nil, 0o600))
 			if out, err := w.run("admin", "restart-all"); err == nil {
 				t.Errorf("restart-all goes on behind a broken machine:\n%s", out)
 			}
 			if out, err := w.run("admin", "zksh lock --owner web-2 -n /locks/restart"); err == nil || !strings.Contains(out, "owned by web-1") {
 				t.Errorf("the lock of the broken machine: %v\n%s", err, out)
 			}
-			if err := os.Remove(broken); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, os.Remove(broken))
 			if out, err := w.run("admin", "restart-all"); err != nil || strings.Count(out, "unlocked") != 3 {
 				t.Errorf("restart-all: %v\n%s", err, out)
 			}
@@ -91,9 +85,7 @@ type machines struct{ dir, server string }
 // install creates a program with this text.
 func (w machines) install(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, name), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(filepath.Join(w.dir, name), []byte("#!/bin/sh\n"+text), 0o755))
 }
 
 // run runs a command of a POSIX shell on a machine.

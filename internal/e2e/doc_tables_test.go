@@ -15,6 +15,7 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/app"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of the documents")
@@ -34,9 +35,7 @@ func docs(t *testing.T) []string {
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return string(b)
 }
 
@@ -161,14 +160,12 @@ func findBlock(t *testing.T, name string) (b block) {
 // write replaces the text of the block.
 func (b block) write(t *testing.T, text string) {
 	t.Helper()
-	if err := os.WriteFile(b.file, []byte(b.before+text+b.after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(b.file, []byte(b.before+text+b.after), 0o644))
 }
 
 // Every fenced block of a document is of a known kind: a test runs it, or it cannot be run.
 func TestDocFences(t *testing.T) {
-	const known = `console( tls| sasl| rescue)?|zksh( \d| hand)?|go|ini|golang|sh|text`
+	const known = `console( tls| sasl| kerberos| rescue)?|zksh( \d| hand)?|stage \d|trace \w+|go|ini|golang|sh|text`
 	for _, file := range docs(t) {
 		if all, ours := fences(t, file, ".*"), fences(t, file, known); len(all) != len(ours) {
 			t.Errorf("%s: of the blocks %q these alone are known: %q", file, all, ours)

@@ -38,9 +38,7 @@ func newEnforcingServer(t *testing.T) *enforcingServer {
 func (g *enforcingServer) write(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(g.dir, name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -94,7 +92,7 @@ func (g *enforcingServer) rejects(t *testing.T) {
 		{nil, "Session closed because client failed to authenticate", commands.StatusFailed},
 		{[]string{"--auth-file", g.write(t, "wrong.auth", "sasl bob:wrong-"+secret+"\n")}, "the server rejected the SASL credentials of bob", commands.StatusNoServer},
 		{[]string{"--jaas", g.write(t, "kerberos.conf", "Client { com.sun.security.auth.module.Krb5LoginModule required; };")},
-			"Kerberos (GSSAPI), which zksh does not support", commands.StatusUsage},
+			"sets neither useKeyTab=true nor useTicketCache=true", commands.StatusUsage},
 	} {
 		r := runProgram(t, "", append(append([]string{"-server", g.server.Addr(), "-timeout", "10000"}, c.options...), "ls", "/")...)
 		if r.status != c.status || !strings.Contains(r.err, c.want) || strings.Count(r.err, "\n") != 1 || strings.Contains(r.err, secret) {
@@ -132,9 +130,7 @@ func (g *enforcingServer) reconnects(t *testing.T) {
 		if !strings.Contains(r.out, "holds") || r.err != "" || r.status != commands.StatusNotLocked {
 			t.Errorf("%s: %+v", way, r)
 		}
-		if err := os.WriteFile(end, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(end, nil, 0o600))
 		p.in.Close()
 		if err := p.cmd.Wait(); err != nil || strings.Contains(p.errs.String(), secret) {
 			t.Errorf("%s: %v\n%s", way, err, p.errs.String())
@@ -179,9 +175,7 @@ func (g *enforcingServer) interactive(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, err)
 	for _, form := range []string{"text", "table", "json"} {
 		r := runProgram(t, "whoami\nhistory\nconnect\nlocks\naddauth digest\nget /none\n", append(options, "-o", form)...)
 		if strings.Contains(r.out+r.err, secret) {

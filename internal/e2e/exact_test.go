@@ -106,17 +106,13 @@ func TestCutExact(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			root := fmt.Sprintf("/k%d", i)
-			if err := zkconn.Exec(zktest.Within(t), client, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), client, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 			p := zktest.NewProxy(t, box.Addr())
 			done := cut(p)
 			got := runScript(t, p.Addr()+root, createScript(lines, bad), exactConfig(64))
 			<-done
 			list, err := zkconn.Do(zktest.Within(t), client, zkconn.List(root))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			_, wrong := checkCut(got, func(line int) bool { return slices.Contains(list.Names, fmt.Sprintf("n%03d", line)) }, lines, true)
 			if len(wrong) > 0 {
 				t.Errorf("%s\n%s\n%s", strings.Join(wrong, "\n"), got, list.Names)
@@ -131,9 +127,7 @@ func TestExactCoprocess(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	session, err := zkconn.Open(zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	lines, ask := io.Pipe()
 	answers, out := io.Pipe()
 	ended := make(chan int, 1)
@@ -196,9 +190,7 @@ func TestExactAgrees(t *testing.T) {
 		run := func(script string, cfg shell.Config) scriptResult {
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: enforce})
 			addr, err := s.Listen("127.0.0.1:0")
-			if err != nil {
-				rt.Fatal(err)
-			}
+			zktest.Must(rt, err)
 			defer s.Close()
 			return runScript(rt, addr.String(), script, cfg).normalized(addr.String())
 		}

@@ -41,9 +41,7 @@ func startRich(t *testing.T, cmd *exec.Cmd, env ...string) *richConsole {
 	t.Helper()
 	home := t.TempDir()
 	master, slave, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	r := &richConsole{&console{t: t, cmd: cmd, tty: master, home: home, done: make(chan struct{}), raw: true}, slave, ""}
 	r.setSize(100, 24)
 	r.modes = r.terminalModes()
@@ -52,9 +50,7 @@ func startRich(t *testing.T, cmd *exec.Cmd, env ...string) *richConsole {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	r.readOutput()
 	t.Cleanup(func() { _ = slave.Close() }) // otherwise the reader of the output would never end
 	return r
@@ -62,9 +58,7 @@ func startRich(t *testing.T, cmd *exec.Cmd, env ...string) *richConsole {
 
 func (r *richConsole) setSize(columns, rows uint16) {
 	r.t.Helper()
-	if err := pty.Setsize(r.tty, &pty.Winsize{Rows: rows, Cols: columns}); err != nil {
-		r.t.Fatal(err)
-	}
+	zktest.Must(r.t, pty.Setsize(r.tty, &pty.Winsize{Rows: rows, Cols: columns}))
 }
 
 // terminalModes returns the output of stty -a.
@@ -100,9 +94,7 @@ func TestLeavingRestoresTheTerminal(t *testing.T) {
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	signal := func(sig syscall.Signal) func(*richConsole) {
 		return func(r *richConsole) {
-			if err := r.cmd.Process.Signal(sig); err != nil {
-				t.Error(err)
-			}
+			zktest.Check(t, r.cmd.Process.Signal(sig))
 		}
 	}
 	keys := func(text string) func(*richConsole) { return func(r *richConsole) { r.typeIn(text) } }
@@ -144,9 +136,7 @@ func TestLeavingRestoresTheTerminal(t *testing.T) {
 func TestTerminatedInAStubbornCommand(t *testing.T) {
 	t.Parallel()
 	r := openStubborn(t)
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	r.wantRestored(143)
 }
 
@@ -212,9 +202,7 @@ func TestPipeOnOneSide(t *testing.T) {
 	t.Parallel()
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	master, slave, err := pty.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer master.Close()
 	defer slave.Close()
 	env := append(homeEnv(t.TempDir()), "TERM=xterm-256color")
@@ -236,9 +224,7 @@ func TestPipeOnOneSide(t *testing.T) {
 
 	cmd = exec.Command("zksh", "-server", server)
 	cmd.Env, cmd.Stdin, cmd.Stdout = env, strings.NewReader("ls /\n"), slave
-	if err := cmd.Run(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Run())
 	if got := shownBy(t, master, "keeper]\r\n"); !strings.HasSuffix(got, "[zookeeper]\r\n") || strings.Contains(got, "\x1b") {
 		t.Errorf("from a pipe: %q", got)
 	}
@@ -247,9 +233,7 @@ func TestPipeOnOneSide(t *testing.T) {
 // shownBy returns the output of a terminal up to and including end.
 func shownBy(t *testing.T, master *os.File, end string) string {
 	t.Helper()
-	if err := master.SetReadDeadline(time.Now().Add(zktest.Patience)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, master.SetReadDeadline(time.Now().Add(zktest.Patience)))
 	var shown []byte
 	for buf := make([]byte, 1000); !strings.HasSuffix(string(shown), end); {
 		n, err := master.Read(buf)
@@ -266,13 +250,9 @@ func stubbornCommand(t *testing.T, server string) (command string, begun func())
 	t.Helper()
 	runAt(t, server, "create", "/a", strings.Repeat("x", 100<<10))
 	name := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, unix.Mkfifo(name, 0o600))
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	return "get -f " + name + " /a", func() {
 		t.Helper()

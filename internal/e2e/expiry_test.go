@@ -54,9 +54,7 @@ func owner(t *testing.T, server, path string) int64 {
 	for line := range strings.Lines(runAt(t, server, "stat", path)) {
 		if hex, ok := strings.CutPrefix(strings.TrimSpace(line), "ephemeralOwner = 0x"); ok {
 			id, err := strconv.ParseUint(hex, 16, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			return int64(id)
 		}
 	}
@@ -83,9 +81,7 @@ func sessionIDs(t *testing.T, box *zktest.Box) (ids []int64) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`sid=0x([0-9a-f]+)`).FindAllStringSubmatch(zktest.Ask(t, box.Addr(), "cons"), -1) {
 		id, err := strconv.ParseUint(m[1], 16, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		ids = append(ids, int64(id))
 	}
 	return ids

@@ -108,9 +108,7 @@ func (d *silencedHolder) prepare(t *testing.T, observer *zkconn.Session, others 
 
 func (d *silencedHolder) znodes(t *testing.T, observer *zkconn.Session) []string {
 	list, err := zkconn.Do(zktest.Within(t), observer, zkconn.List(d.path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	slices.Sort(list.Names)
 	return list.Names
 }

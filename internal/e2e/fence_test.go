@@ -39,9 +39,7 @@ func TestFenceShowsNothing(t *testing.T) {
 		for _, fenced := range []bool{false, true} {
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: true})
 			addr, err := s.Listen("127.0.0.1:0")
-			if err != nil {
-				rt.Fatal(err)
-			}
+			zktest.Must(rt, err)
 			if setFence(t, addr.String(), "/zookeeper"); !fenced {
 				setFence(t, "", "")
 			}
@@ -125,9 +123,7 @@ func TestLockLossInWindow(t *testing.T) {
 				}
 				wantExit(t, p.cmd, 74)
 				list, err := zkconn.Do(zktest.Within(t), rival, zkconn.List("/n"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, err)
 				if len(list.Names) != made || made-asked != 0 && made-asked != 1 {
 					t.Errorf("%d are said to be created, %d are there; %d answers to what stands between", made, len(list.Names), asked)
 				}
@@ -156,12 +152,8 @@ func TestFenceInteractive(t *testing.T) {
 	s.want(`\(CONNECTED, 1 lock\) 2\]$`)
 	rival := zksession.Open(t, zkconn.Config{Servers: s.server, Timeout: zktest.Patience})
 	list, err := zkconn.Do(zktest.Within(t), rival, zkconn.List("/l"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := zkconn.Exec(zktest.Within(t), rival, zkconn.Delete("/l/"+list.Names[0], -1)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), rival, zkconn.Delete("/l/"+list.Names[0], -1)))
 	s.want(`lock /l is lost: another client deleted the holder's znode`)
 	s.line("get /w")
 	s.want(`^1\n\[zk: \S+\(CONNECTED, 1 lock lost\) 3\]$`)

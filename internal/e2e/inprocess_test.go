@@ -120,9 +120,7 @@ func runLinesAt(t *testing.T, servers, script string) {
 // openSession opens a session for a shell, which closes it when it ends.
 func openSession(t rapid.TB, servers string) *zkconn.Session {
 	session, err := zkconn.Open(zkconn.Config{Servers: servers, Timeout: time.Minute}) // with a lock, a server that is silent for a sixteenth of this makes the client move
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return session
 }
 

@@ -107,7 +107,7 @@ func TestPipesInteractive(t *testing.T) {
 		s.want(`^begun$`)
 		s.keys("C-c")
 		s.until("the command goes on", func(shown string) bool {
-			return strings.HasSuffix(withoutSpaces(shown), "^Cinterrupted"+withoutSpaces(s.prompt(6)))
+			return strings.HasSuffix(withoutSpaces(shown), "beguninterrupted"+withoutSpaces(s.prompt(6)))
 		})
 		file := filepath.Join(s.dir, "out")
 		s.line("get /文件 > " + file)
@@ -158,6 +158,14 @@ func TestRepeatInPlace(t *testing.T) {
 		s.keys("C-c")
 		s.line("clear")
 		s.until("the screen is not cleared", func(shown string) bool { return withoutSpaces(shown) == withoutSpaces(s.prompt(4)) })
+		s.line("repeat -c -i 50ms get /名")
+		s.want(`^every 50ms, run \d+,`)
+		oneShot(t, s.server, "set", "/名", "changed")
+		s.wantEnd("changed", s.prompt(5))
+		s.line("repeat -u -i 50ms get /新")
+		s.want("^Node does not exist: /新$")
+		oneShot(t, s.server, "create", "/新", "created")
+		s.wantEnd("created", s.prompt(6))
 	}
 }
 
@@ -203,6 +211,49 @@ func TestCredentialIsNeverShown(t *testing.T) {
 	}
 }
 
+// The password of digest is shown nowhere either, at the prompt and as a single command. Only two
+// equal passwords lead to a digest, and Ctrl-C at the question turns the echo on again.
+func TestDigestIsAskedUnseen(t *testing.T) {
+	t.Parallel()
+	s := openBash(t, 80, 24)
+	s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
+	answer := func(question, password string) {
+		s.until("no question", func(shown string) bool { return strings.HasSuffix(shown, question) })
+		s.text(password)
+		s.keys("Enter")
+	}
+	const first, second = "password of user (not shown):", "the same password again:"
+	before := s.modes()
+	s.line("zksh digest user")
+	answer(first, "secret")
+	answer(second, "secret")
+	s.wantEnd("user:5w9W4eL3797Y4Wq8AcKUPPk8ha4=", "$")
+	s.line("clear; zksh digest user")
+	answer(first, "secret")
+	answer(second, "secrets")
+	s.wantEnd("the two passwords differ; run digest again", "$")
+	s.wantModes(before)
+	s.line("clear; zksh digest user; echo status $?")
+	s.until("no question", func(shown string) bool { return strings.HasSuffix(shown, first) })
+	s.text("sec")
+	s.keys("C-c")
+	s.want("^status 130$")
+	s.wantModes(before)
+	s.line("clear")
+	s.start()
+	s.line("digest user")
+	answer(first, "secret")
+	answer(second, "secret")
+	s.wantEnd("user:5w9W4eL3797Y4Wq8AcKUPPk8ha4=", s.prompt(1))
+	s.line("quit")
+	s.want(`^\$$`)
+	s.line("clear; grep -r -e secre " + s.home + "; echo searched")
+	s.wantEnd("searched", "$")
+	if strings.Contains(s.shown(), "secre") {
+		t.Error("the password is in a file")
+	}
+}
+
 // Tab completes the name of a held lock after unlock.
 func TestHeldLockCompletes(t *testing.T) {
 	t.Parallel()
@@ -242,9 +293,7 @@ func TestEditInteractive(t *testing.T) {
 		s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 		editor := filepath.Join(s.dir, "ed.sh")
 		const script = `trap 'echo no' INT; stty -echo; echo ready; until read b; do :; done; echo "$b" >> "$1"`
-		if err := os.WriteFile(editor, []byte(script), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(editor, []byte(script), 0o600))
 		s.line("export EDITOR='sh " + editor + "' TMPDIR=" + s.dir)
 		s.start()
 		s.line("create /文 $'甲\\n'")

@@ -211,6 +211,17 @@ func TestPaste(t *testing.T) {
 	s.wantEnd("[]", s.prompt(201))
 }
 
+// historyLines returns the exit status and the text of each line in a history file. It removes the
+// time and the place.
+func historyLines(file string) (lines []string) {
+	for line := range strings.Lines(file) {
+		lines = append(lines, entryHead.ReplaceAllString(strings.TrimSuffix(line, "\n"), "$1 "))
+	}
+	return lines
+}
+
+var entryHead = regexp.MustCompile(`^#\d{10} (\d+) [^\t]+\t`)
+
 // Arrow keys recall earlier lines, or those that begin with the typed text, and Ctrl-R searches
 // them. Lines with credentials are never recalled.
 func TestRecallOverSessions(t *testing.T) {
@@ -224,8 +235,8 @@ func TestRecallOverSessions(t *testing.T) {
 	s.want(`5\]  set /a 2$`) // a line with a leading space is kept for this session only
 	s.keys("C-c", "C-d")
 	s.wantEnd("$")
-	if text := readFile(t, s.home+"/state/zksh/history"); text != "create /a 1\nget /a\nls /\n" {
-		t.Errorf("the history is %q", text)
+	if lines := historyLines(readFile(t, s.home+"/state/zksh/history")); !slices.Equal(lines, []string{"0 create /a 1", "0 get /a", "0 ls /"}) {
+		t.Errorf("the history is %q", lines)
 	}
 	s.start()
 	s.keys("Up")
@@ -248,24 +259,24 @@ func TestRecallOverSessions(t *testing.T) {
 	s.keys("C-r")
 	s.want(`^\(search: \)`)
 	s.text("/a")
-	s.want(`^\(search: /a\) get /a$`)
+	s.want(`^\(search: /a; \S+; [-0-9]+ [:0-9]+\) get /a$`)
 	s.keys("C-r")
-	s.want(`^\(search: /a\) create /a 1$`)
+	s.want(`^\(search: /a; \S+; [-0-9]+ [:0-9]+\) create /a 1$`)
 	s.text("x")
 	s.want(`^\(not found: /ax\) `)
 	s.keys("BSpace", "C-r")
-	s.want(`^\(search: /a\) create /a 1$`)
+	s.want(`^\(search: /a; \S+; [-0-9]+ [:0-9]+\) create /a 1$`)
 	s.keys("C-a")
 	s.want(`0\] create /a 1$`)
 	s.keys("C-c", "C-r")
 	s.text("get")
-	s.want(`^\(search: get\) get /a$`)
+	s.want(`^\(search: get; \S+; [-0-9]+ [:0-9]+\) get /a$`)
 	s.keys("Enter")
 	s.wantEnd("2", s.prompt(1))
 	s.text("ls /zoo")
 	s.keys("C-r")
 	s.text("get")
-	s.want(`^\(search: get\)`)
+	s.want(`^\(search: get; `)
 	s.keys("C-g")
 	s.want(`1\] ls /zoo$`)
 }

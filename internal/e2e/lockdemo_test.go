@@ -28,7 +28,7 @@ func TestLockdemoScreen(t *testing.T) {
 			s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 			s.start()
 			s.line("lockdemo predecessor -n 12 --hold 1500ms")
-			s.want(`(?s)^predecessor, 12 contenders\n.*^ *0 [ ·]*█.*^· waits .*█ holds$`)
+			s.want(`(?s)^predecessor, 12 contenders.*^ *0 [ ·]*█.*^· waits .*█ holds$`)
 			// If the terminal changes size again before lockdemo redraws, lines of the old
 			// picture may remain in between.
 			s.resize(80, 24)
@@ -60,13 +60,13 @@ func (s *screen) redrawn() {
 func TestLockdemoKeys(t *testing.T) {
 	s := openScreen(t, 100, 30)
 	s.line("lockdemo parent -n 8 --hold 1h")
-	s.want(`(?s)^parent, 8 contenders\n.*█ holds$`)
+	s.want(`(?s)^parent, 8 contenders.*█ holds$`)
 	s.keys("C-z")
 	s.want(`^\[1\]\+ +Stopped`)
 	s.line("clear") // otherwise the old picture would match the next pattern
 	s.want(`\A\$$`)
 	s.line("fg")
-	s.want(`(?s)^parent, 8 contenders\n.*█ holds$`)
+	s.want(`(?s)^parent, 8 contenders.*█ holds$`)
 	s.wantCommand()
 	s.keys("C-c")
 	s.want(`interrupted\n\[zk: \S+ 1\]$`)
@@ -79,7 +79,7 @@ func TestLockdemoWithoutServer(t *testing.T) {
 	p := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	s := openScreenOn(t, p.Addr(), 100, 30, "-timeout", "6000")
 	s.line("lockdemo curator -n 4 --hold 1h")
-	s.want(`(?s)^curator, 4 contenders\n.*█ holds$`)
+	s.want(`(?s)^curator, 4 contenders.*█ holds$`)
 	p.Refuse(true)
 	p.Cut()
 	s.want(`(?s)curator n=4: .*\[zk: \S+ 1\]$`)
@@ -102,9 +102,7 @@ func TestLockdemoEnds(t *testing.T) {
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		var text strings.Builder
 		for buf := make([]byte, 1<<12); strings.Count(text.String(), "holds") < 2; {
 			n, err := out.Read(buf)
@@ -115,9 +113,7 @@ func TestLockdemoEnds(t *testing.T) {
 		if !strings.Contains(runAt(t, server, "ls", "/"), "zksh-lockdemo-") {
 			t.Error("it has no folder")
 		}
-		if err := cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, cmd.Process.Signal(sig))
 		if err := cmd.Wait(); err == nil {
 			t.Errorf("%v: it ends well", sig)
 		}
@@ -143,4 +139,21 @@ func TestLockdemoPipe(t *testing.T) {
 			t.Fatal(line)
 		}
 	}
+}
+
+// As a single command on a terminal, lockdemo asks before it uses a real server.
+func TestLockdemoAsks(t *testing.T) {
+	t.Parallel()
+	s := openBash(t, 100, 40)
+	command := "zksh -server " + zktest.Start(t).Addr() + " lockdemo zksh -n 3 --fast"
+	s.line("clear; " + command)
+	s.want(`(?s)is not a sandbox; open 4 sessions there .*\?\s+\[y/N\]$`)
+	s.line("n")
+	s.want(`^nothing was done\n\$$`)
+	s.line("clear; " + command)
+	s.want(`(?s)\A\d[^$]*is not a sandbox; open 4 sessions there .*\?\s+\[y/N\]$`)
+	s.line("y")
+	s.want(`(?s)^zksh +6 .*agree\.\n\$$`)
+	s.line("clear; " + command + " </dev/null; echo status $?")
+	s.want(`(?s)add --yes.*^status 2$`)
 }

@@ -73,9 +73,7 @@ func startLockedTo(t *testing.T, errs io.Writer, server, traps, script string, f
 	if errs != nil {
 		g.cmd.Stderr = errs
 	}
-	if err := g.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, g.cmd.Start())
 	t.Cleanup(func() { _ = g.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	zktest.Eventually(t, "the command runs", func() bool {
 		text, err := os.ReadFile(file)
@@ -115,9 +113,7 @@ func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	proxy := zktest.NewProxy(t, server)
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer r.Close()
 	fill(t, w)
 	g := startLockedTo(t, w, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
@@ -135,9 +131,7 @@ func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 // fill writes to a pipe until it is full.
 func fill(t *testing.T, w *os.File) {
 	t.Helper()
-	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, w.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
 	for {
 		if _, err := w.Write(make([]byte, 4096)); errors.Is(err, os.ErrDeadlineExceeded) {
 			return
@@ -161,42 +155,20 @@ func TestCommandOutlivesAShortOutage(t *testing.T) {
 	if _, err := zklock.New(rivalConn{r.Session}, "/l", zklock.Options{}).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("another client got the lock: %v", err)
 	}
-	if err := os.WriteFile(done, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(done, nil, 0o600))
 	wantExit(t, g.cmd, 5)
 }
 
-// If zksh is killed, its command is terminated too.
+// Case 22 of the lock recipe (lockcmd/zklock/CASES.md): if zksh is killed, its command is
+// terminated too, and another client gets the lock.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + newChroot(t)
 	g := startLocked(t, server, "", "while :; do sleep 0.1; done")
-	if err := g.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, g.cmd.Process.Kill())
 	_ = g.cmd.Wait() // reports the kill
 	zktest.Eventually(t, "the command is gone", func() bool { return !zktest.Runs(g.child) })
 	newRival(t, server).lock(t, "/l")
-}
-
-// A zksh that was stopped for longer than its session lasts terminates its command as soon as it
-// continues.
-func TestStoppedHolder(t *testing.T) {
-	t.Parallel()
-	server := zktest.Shared(t).Addr() + newChroot(t)
-	g := startLocked(t, server, "", "while :; do sleep 0.1; done", "-t", "1")
-	if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	newRival(t, server).lock(t, "/l")
-	if err := g.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	wantExit(t, g.cmd, 74)
-	if zktest.Runs(g.child) {
-		t.Error("the command still runs")
-	}
 }
 
 // zksh passes signals to the command under the lock. The command decides the exit status, and
@@ -206,9 +178,7 @@ func TestSignalsGoToTheCommand(t *testing.T) {
 	server := zktest.Shared(t).Addr() + newChroot(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		g := startLocked(t, server, "trap 'exit 42' INT TERM HUP QUIT", "while :; do sleep 0.1; done")
-		if err := g.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, g.cmd.Process.Signal(sig))
 		wantExit(t, g.cmd, 42)
 		if got := runAt(t, server, "ls", "/l"); got != "[]\n" {
 			t.Errorf("%v: left behind: %s", sig, got)
@@ -226,21 +196,15 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 		waiter.Env = homeEnv(t.TempDir())
 		var errs strings.Builder
 		waiter.Stderr = &errs
-		if err := waiter.Start(); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, waiter.Start())
 		zktest.Eventually(t, "two are in the queue", func() bool { return strings.Count(runAt(t, server, "ls", "/l"), "lock-") == 2 })
-		if err := waiter.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, waiter.Process.Signal(sig))
 		wantExit(t, waiter, want)
 		if n := strings.Count(runAt(t, server, "ls", "/l"), "lock-"); n != 1 {
 			t.Errorf("%v: %d in the queue, want the holder alone", sig, n)
 		}
 	}
-	if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, g.cmd.Process.Signal(syscall.SIGTERM))
 	wantExit(t, g.cmd, 143)
 }
 
@@ -256,9 +220,7 @@ func TestLossEndsABatch(t *testing.T) {
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed; else it has already ended
 		said := func(file string) string {
 			text, err := os.ReadFile(filepath.Join(dir, file))
@@ -304,19 +266,13 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 		return err == nil
 	}
 	zktest.Eventually(t, "the command runs", func() bool { return exists("held") })
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := stubborn.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	zktest.Must(t, stubborn.cmd.Process.Signal(syscall.SIGTERM))
 	stubborn.wantRestored(143)
 	if n := strings.Count(runAt(t, server, "ls", "/l"), "lock-"); n != 1 {
 		t.Errorf("%d hold the lock while the command runs, want 1", n)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	c.wantStatus(143)
 	if got := runAt(t, server, "ls", "/l"); got != "[]\n" {
 		t.Errorf("left behind: %s", got)
@@ -350,9 +306,7 @@ func TestNestedCommand(t *testing.T) {
 	cmd.Env = homeEnv(dir)
 	var errs strings.Builder
 	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	var child, background int
 	zktest.Eventually(t, "the command runs", func() bool {
@@ -371,20 +325,18 @@ func TestNestedCommand(t *testing.T) {
 	}
 }
 
-// While zksh is stopped, its command is terminated before another client can get the lock.
+// Case 21 of the lock recipe: while zksh is stopped, its command is terminated before another
+// client can get the lock. When zksh continues, it reports the loss. TestFence in
+// internal/interop tests that a write under such a lock is rejected.
 func TestCommandOfStoppedHolderEnds(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr() + newChroot(t)
 	g := startLocked(t, server, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
-	if err := g.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, g.cmd.Process.Signal(syscall.SIGSTOP))
 	newRival(t, server).lock(t, "/l")
 	if zktest.Runs(g.child) {
 		t.Error("the command still runs while another client holds the lock")
 	}
-	if err := g.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, g.cmd.Process.Signal(syscall.SIGCONT))
 	wantExit(t, g.cmd, 74)
 }

@@ -31,9 +31,7 @@ func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options
 	server := zktest.Shared(t).Addr()
 	observer := zksession.Open(t, zkconn.Config{Servers: server, Timeout: zktest.Patience})
 	root := fmt.Sprintf("/gone-%d", time.Now().UnixNano())
-	if err := zkconn.Exec(zktest.Within(t), observer, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), observer, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 	proxy := zktest.NewProxy(t, server)
 	cut := proxy.CutAfterAndRefuse(jute.OpCreate, 50)
 	go func() { // ends after the outage or with the test
@@ -53,9 +51,7 @@ func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options
 	args := append([]string{"-server", proxy.Addr() + root, "-timeout", "4000"}, options...)
 	dir := t.TempDir()
 	if asFile {
-		if err := os.WriteFile(filepath.Join(dir, "lines"), []byte(lines.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(filepath.Join(dir, "lines"), []byte(lines.String()), 0o600))
 		args = append(args, "-f", "lines")
 	}
 	cmd := exec.Command("zksh", args...)
@@ -65,15 +61,11 @@ func runScriptThroughLoss(t *testing.T, away time.Duration, asFile bool, options
 		cmd.Stdin = strings.NewReader(lines.String())
 	}
 	begin := time.Now()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	status = exitStatus(t, cmd)
 	took = time.Since(begin)
 	list, err := zkconn.Do(zktest.Within(t), observer, zkconn.List(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	slices.Sort(list.Names)
 	return errs.String() + out.String(), status, took, list.Names
 }
@@ -192,9 +184,7 @@ func TestScriptWithoutAServer(t *testing.T) {
 			var errs, out strings.Builder
 			cmd.Env, cmd.Stdin, cmd.Stderr, cmd.Stdout = homeEnv(t.TempDir()), strings.NewReader(lines), &errs, &out
 			begin := time.Now()
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, cmd.Start())
 			status := exitStatus(t, cmd)
 			if took := time.Since(begin); took > 15*time.Second {
 				t.Errorf("took %s", took)

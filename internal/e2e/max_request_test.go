@@ -26,12 +26,8 @@ func TestMaxRequest(t *testing.T) {
 		"small":                "jute.maxbuffer=1000\n",
 		"elsewhere/zksh/empty": "",
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		zktest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	const rejected = "was not sent"
 	for _, c := range []struct {

@@ -133,25 +133,17 @@ func TestHostileFilesFillNoMemory(t *testing.T) {
 func (b bomb) make(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer f.Close()
 	var w io.WriteCloser = f
 	if !b.plain {
 		w, _ = gzip.NewWriterLevel(f, gzip.BestSpeed) // BestSpeed is a valid level, so there is no error
 	}
 	buffered := bufio.NewWriterSize(w, 1<<16)
-	if err := b.write(buffered); err != nil {
-		t.Fatal(err)
-	}
-	if err := buffered.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, b.write(buffered))
+	zktest.Must(t, buffered.Flush())
 	if !b.plain {
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, w.Close())
 	}
 }
 

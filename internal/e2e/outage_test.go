@@ -92,17 +92,11 @@ func startHolder(t *testing.T, server, path string, timeout time.Duration) *hold
 		"lock", path, "--", "sh", "-c", "echo held; exec cat")
 	h.cmd.Env, h.cmd.Stderr = homeEnv(t.TempDir()), h.errs
 	in, err := h.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	out, err := h.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	h.in = in
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, h.cmd.Start())
 	t.Cleanup(func() { _ = h.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != "held\n" {
 		t.Fatalf("the command says %q: %v; %s", said, err, h.errs)

@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,9 +151,9 @@ func TestValueOfManyLinesOnAPlainTerminal(t *testing.T) {
 	c.run("redo 0", `^Node already exists: /json\n`)
 	c.typeIn("\x04")
 	c.wantStatus(1)
-	want := `create /json $'{\n \'a\': [1,\n 2]}'` + "\nls /\nredo 0\n"
-	if text := readFile(t, c.home+"/state/zksh/history"); text != want {
-		t.Errorf("the history is %q, want %q", text, want)
+	want := []string{`0 create /json $'{\n \'a\': [1,\n 2]}'`, "0 ls /", "1 redo 0"}
+	if lines := historyLines(readFile(t, c.home+"/state/zksh/history")); !slices.Equal(lines, want) {
+		t.Errorf("the history is %q, want %q", lines, want)
 	}
 }
 
@@ -224,4 +225,39 @@ func TestPromptAfterUnfinishedLine(t *testing.T) {
 	s.want(`^0{59}7\n\[zk: \S+ 4\]$`)
 	s.line("get /v")
 	s.want(`^abcdef\n\[zk: \S+ 5\]$`)
+}
+
+// Text that is typed while a command runs appears once, at the next prompt, whether it is half a
+// line or several lines, and whether the command prints or draws anything in the meantime.
+func TestTypedAheadIsShownOnce(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{60, 80, 200} {
+		s := openScreen(t, columns, 40)
+		s.line("create /a")
+		s.want(` 1\]$`)
+		s.contender("lock", "-m", "Ben deploys", "/locks/deploy", "--", "sleep", "600")
+		s.until("nobody holds the lock", func(string) bool { return s.waiting() > 0 })
+		s.line("lock -w 3 /locks/deploy") // shows its progress
+		s.want(`waiting`)
+		s.text("echo 中文 ahead")
+		s.want(` 2\] echo 中文 ahead$`)
+		if n := strings.Count(s.shown(), "ahead"); n != 1 {
+			t.Errorf("%d columns: the text is on the screen %d times:\n%s", columns, n, s.shown())
+		}
+		s.keys("Enter")
+		s.want(`^中文 ahead\n\[zk: \S+ 3\]$`)
+		s.line("wait -w 2s /never") // draws nothing
+		s.text("echo uno")
+		s.keys("Enter")
+		s.text("echo dos")
+		s.keys("Enter")
+		s.text("half")
+		s.want(` 6\] half$`)
+		shown := s.shown()
+		for text, want := range map[string]int{"uno": 2, "dos": 2, "half": 1} { // typed and printed
+			if n := strings.Count(shown, text); n != want {
+				t.Errorf("%d columns: %q is on the screen %d times:\n%s", columns, text, n, shown)
+			}
+		}
+	}
 }

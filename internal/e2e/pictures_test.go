@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mattn/go-runewidth"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // pictures lists the screens that testdata/pictures.md shows, by file name.
@@ -31,6 +33,8 @@ var pictures = []struct {
 		s.line("lock -m 'Ann deploys' /locks/deploy")
 		s.want(`1 lock\) /app 6\]$`)
 	}},
+	{"typing", 84, playTyping},
+	{"typing-light", 84, playTyping},
 	{"completion", 84, func(s *screen) {
 		s.lines("create /app", "create /app/worker-1 x", "create /app/worker-2 x", "create /app/配置 x", "create /app/config x")
 		s.text("get /app/")
@@ -48,6 +52,19 @@ var pictures = []struct {
 	}},
 }
 
+// playTyping shows suggestions and colours.
+func playTyping(s *screen) {
+	s.lines("create /app", `create /app/config "hello world"`, "get -s /app/config", "printwatches off")
+	s.text(`set /app/config "it is`)
+	s.want(`it is$`)
+	s.keys("C-c")
+	s.text("gte /app")
+	s.want(`gte /app$`)
+	s.keys("C-c")
+	s.text("get -")
+	s.until("no suggestion", func(string) bool { return strings.Contains(s.tmux("capture-pane", "-p"), "] get -s /app/config\n") })
+}
+
 // lines types each line when the line before has finished, because text typed earlier would be
 // echoed before the prompt.
 func (s *screen) lines(lines ...string) {
@@ -63,13 +80,9 @@ func (s *screen) contender(args ...string) {
 	s.t.Helper()
 	cmd := exec.Command("zksh", append([]string{"-q", "-server", s.server}, args...)...)
 	cmd.Env = homeEnv(s.home)
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	zktest.Must(s.t, cmd.Start())
 	s.t.Cleanup(func() {
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			s.t.Error(err)
-		}
+		zktest.Check(s.t, cmd.Process.Signal(os.Interrupt))
 		_ = cmd.Wait() // reports the signal
 	})
 }
@@ -95,12 +108,10 @@ func TestPictures(t *testing.T) {
 			s.keys("C-l")
 			s.wantEnd(s.prompt(0))
 			p.play(s)
-			have := drawing(s.tmux("capture-pane", "-e", "-p"), p.columns)
+			have := drawing(s.tmux("capture-pane", "-e", "-p"), p.columns, strings.HasSuffix(p.name, "-light"))
 			path := filepath.Join("../../testdata", p.name+".svg")
 			if *update {
-				if err := os.WriteFile(path, []byte(have), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, os.WriteFile(path, []byte(have), 0o644))
 				return
 			}
 			if diff := cmp.Diff(words(have), words(readFile(t, path))); diff != "" {
@@ -133,7 +144,8 @@ func words(svg string) string {
 const (
 	cellWidth, cellHeight = 8.4, 18
 	margin                = 12
-	paper, ink            = "#1d2026", "#d7dae0"
+	paper, ink            = "#1d2026", "#d8dbe1"
+	lightPaper, lightInk  = "#fafafa", "#2b2f36"
 )
 
 var palette = strings.Fields(`#3b4048 #e06c75 #98c379 #e5c07b #61afef #c678dd #56b6c2 #d7dae0
@@ -162,11 +174,26 @@ func (s style) colours() (fore, back string) {
 	return fore, back
 }
 
+// fixedColour returns one of the 216 colours, or of the 24 shades of grey, that are the same on all
+// terminals.
+func fixedColour(number string) string {
+	n, _ := strconv.Atoi(number) // tmux writes only numbers
+	if n >= 232 {
+		return fmt.Sprintf("#%02[1]x%02[1]x%02[1]x", 8+10*(n-232))
+	}
+	level := func(v int) int { return []int{0, 95, 135, 175, 215, 255}[v%6] }
+	return fmt.Sprintf("#%02x%02x%02x", level((n-16)/36), level((n-16)/6), level(n-16))
+}
+
 // apply updates the style with the numbers of one escape sequence.
 func (s *style) apply(numbers string) {
-	for _, word := range strings.Split(numbers, ";") {
+	words := strings.Split(numbers, ";")
+	for i, word := range words {
 		n, _ := strconv.Atoi(word) // an empty word counts as 0
 		switch {
+		case n == 38 && i+2 < len(words) && words[i+1] == "5":
+			s.fore = fixedColour(words[i+2])
+			return // tmux begins a new sequence for each colour
 		case n == 0:
 			*s = style{}
 		case n == 1:
@@ -198,7 +225,7 @@ var (
 
 // drawing renders a screen with its colours as SVG, with the names of the user and the machine
 // replaced.
-func drawing(screen string, columns int) string {
+func drawing(screen string, columns int, light bool) string {
 	screen = person.ReplaceAllStringFunc(screen, func(who string) string { // a replacement of the same length keeps the columns aligned
 		user := "ann@adasmachine"
 		const process = " pid 4711"
@@ -230,6 +257,9 @@ func drawing(screen string, columns int) string {
 		}
 	}
 	b.WriteString("</svg>\n")
+	if light {
+		return strings.NewReplacer(paper, lightPaper, ink, lightInk).Replace(b.String())
+	}
 	return b.String()
 }
 

@@ -81,9 +81,7 @@ func startReleaser(t *testing.T, name string, in io.Reader, args ...string) *rel
 	t.Helper()
 	r := &releaser{name: name, cmd: exec.Command("zksh", args...), errs: filepath.Join(t.TempDir(), "errs")}
 	errs, err := os.Create(r.errs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	r.cmd.Env, r.cmd.Stdin, r.cmd.Stderr = homeEnv(t.TempDir()), in, errs
 	t.Cleanup(func() {
 		_ = r.cmd.Process.Kill() // if the test has failed; else it has already ended
@@ -99,14 +97,10 @@ func releaseInAShot(t *testing.T, servers string) *releaser {
 	file := filepath.Join(t.TempDir(), "file")
 	r := startReleaser(t, "shot", nil, "-server", servers, "-timeout", "40000",
 		"lock", "/shot", "--", "sh", "-c", `: >"$0.began"; until [ -e "$0" ]; do sleep 0.1; done; exit 7`, file)
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, r.cmd.Start())
 	zktest.Eventually(t, "the command runs", func() bool { _, err := os.Stat(file + ".began"); return err == nil })
 	r.end = func() {
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Error(err)
-		}
+		zktest.Check(t, os.WriteFile(file, nil, 0o600))
 	}
 	return r
 }
@@ -118,12 +112,8 @@ func releaseInABatch(t *testing.T, servers string) *releaser {
 	in, lines := io.Pipe()
 	r := startReleaser(t, "batch", in, "-server", servers, "-timeout", "40000")
 	out, err := r.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
+	zktest.Must(t, r.cmd.Start())
 	say := func(text string) {
 		if _, err := io.WriteString(lines, text); err != nil {
 			t.Error(err)
@@ -142,9 +132,7 @@ func releaseInABatch(t *testing.T, servers string) *releaser {
 
 func (r *releaser) stderr(t *testing.T) string {
 	text, err := os.ReadFile(r.errs)
-	if err != nil {
-		t.Error(err)
-	}
+	zktest.Check(t, err)
 	return string(text)
 }
 
@@ -169,9 +157,7 @@ func TestTimedOutWaitNamesTheHolder(t *testing.T) {
 	owner := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 	add := func(node, who string) {
 		t.Helper()
-		if err := zkconn.Exec(t.Context(), owner, zkconn.Create("/l/"+node, []byte(who), zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(t.Context(), owner, zkconn.Create("/l/"+node, []byte(who), zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
 	}
 	timesOut := func(want string) {
 		t.Helper()

@@ -28,9 +28,7 @@ func rescue(t *testing.T, blocks []fenced) {
 		{"/shop", ""}, {"/shop/orders", ""}, {"/shop/orders/7", "3 apples"}, {"/shop/orders/8", "12 pears"}, {"/shop/carts", ""}, {"/shop/carts/17", ""},
 	} {
 		mode := zkconn.CreateMode{Ephemeral: z.path == "/shop/carts/17"}
-		if err := zkconn.Exec(t.Context(), s, zkconn.Create(z.path, []byte(z.data), zkconn.OpenACL(), mode)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.Create(z.path, []byte(z.data), zkconn.OpenACL(), mode)))
 	}
 	server.Restart() // makes the server write a snapshot
 	dir := t.TempDir()
@@ -49,10 +47,6 @@ func copySnapshot(t *testing.T, server *zktest.Server, name string) {
 		t.Fatal(files, err)
 	}
 	last := slices.MaxFunc(files, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	if err := os.Mkdir(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(readFile(t, last)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.Mkdir(filepath.Dir(name), 0o700))
+	zktest.Must(t, os.WriteFile(name, []byte(readFile(t, last)), 0o600))
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 // The first shell runs the sandbox; later ones join it.
@@ -37,9 +39,7 @@ func TestSandboxIsShared(t *testing.T) {
 // leave closes zksh's input and checks that zksh exits with the given status and without errors.
 func (p *pipeline) leave(t *testing.T, status int) {
 	t.Helper()
-	if err := p.in.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, p.in.Close())
 	wantExit(t, p.cmd, status)
 	if p.errs.Len() > 0 {
 		t.Errorf("on standard error: %q", p.errs.String())
@@ -72,9 +72,7 @@ func TestSandboxAfterAKill(t *testing.T) {
 	home := t.TempDir()
 	p := openPipelineIn(t, home, "--sandbox")
 	p.ask(t, "create /old", "Created /old")
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, p.cmd.Process.Kill())
 	wantExit(t, p.cmd, -1)
 	file := filepath.Join(home, "state", "zksh", "sandbox")
 	if text := readFile(t, file); !strings.HasPrefix(text, "127.0.0.1:") {
@@ -119,9 +117,7 @@ func TestSandboxServes(t *testing.T) {
 		joined := openPipelineIn(t, home, "--sandbox")
 		joined.ask(t, "ls /", "[a, zookeeper]")
 		joined.leave(t, 0)
-		if err := p.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.cmd.Process.Signal(sig))
 		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "Never use it in production") {
 			t.Errorf("it goes on %q, %v", rest, err)
 		}

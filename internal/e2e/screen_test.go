@@ -53,9 +53,7 @@ func openBash(t *testing.T, columns, rows int) *screen {
 	_, err := exec.LookPath("tmux")
 	zktest.Need(t, err == nil, "tmux")
 	dir, err := os.MkdirTemp("", "zksh-screen-") // the path of t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	s := &screen{t: t, dir: dir, home: filepath.Join(dir, "home")}
 	s.tmux("-f", "/dev/null", "new-session", "-d", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows),
 		"PS1='$ ' exec bash --norc --noprofile")
@@ -110,19 +108,23 @@ func (s *screen) line(text string) {
 func (s *screen) paste(text string) {
 	s.t.Helper()
 	name := filepath.Join(s.dir, "paste")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	zktest.Must(s.t, os.WriteFile(name, []byte(text), 0o600))
 	s.tmux("load-buffer", name)
 	s.tmux("paste-buffer", "-p")
 }
 
-// shown returns the text on the screen, without spaces at the ends of lines and empty lines at
-// the bottom.
+var (
+	dimText  = regexp.MustCompile(`\x1b\[(?:38;5;244|90)m(?:\x1b\[49m)?[^\x1b\n]*`)
+	anyStyle = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+)
+
+// shown returns the text on the screen, without suggestions, spaces at the ends of lines and empty
+// lines at the bottom.
 func (s *screen) shown() string {
 	s.t.Helper()
 	var b strings.Builder
-	for line := range strings.Lines(s.tmux("capture-pane", "-p")) {
+	all := dimText.ReplaceAllString(s.tmux("capture-pane", "-e", "-p"), "")
+	for line := range strings.Lines(anyStyle.ReplaceAllString(all, "")) {
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
 	return strings.TrimRight(b.String(), "\n")

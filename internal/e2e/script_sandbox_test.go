@@ -69,9 +69,7 @@ func TestLockScriptsOnProducts(t *testing.T) {
 	}
 	all, dir := sandboxScripts(t), t.TempDir()
 	for _, name := range lockScripts {
-		if err := os.Rename(filepath.Join(all, name+".txtar"), filepath.Join(dir, name+".txtar")); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.Rename(filepath.Join(all, name+".txtar"), filepath.Join(dir, name+".txtar")))
 	}
 	for _, as := range sandbox.Products() {
 		t.Run(string(as), func(t *testing.T) {
@@ -109,9 +107,7 @@ func sandboxScripts(t *testing.T) string {
 			t.Logf("%s: not from %q on: %s", filepath.Base(file), part.line, part.why)
 			cut++
 		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(text), 0o600))
 	}
 	if cut != len(realOnly) {
 		t.Errorf("realOnly names %d scripts, of which %d exist", len(realOnly), cut)

@@ -90,9 +90,7 @@ func needScript(t *testing.T, dir string) {
 	}
 	pattern := regexp.MustCompile(patterns[len(patterns)-1]) // go test has rejected an invalid one
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	if !slices.ContainsFunc(files, func(file string) bool {
 		return pattern.MatchString(strings.TrimSuffix(filepath.Base(file), ".txtar"))
 	}) {

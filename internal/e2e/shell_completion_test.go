@@ -65,14 +65,10 @@ func TestCompleteWord(t *testing.T) {
 	server := completionSandbox(t)
 	home := t.TempDir()
 	env := append(homeEnv(home), "ZKSH_SERVER="+server)
-	if err := os.MkdirAll(filepath.Join(home, "config", "zksh"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.MkdirAll(filepath.Join(home, "config", "zksh"), 0o700))
 	config := filepath.Join(home, "config", "zksh", "config")
 	text := "server = 127.0.0.1:1\n[here]\nserver = " + server + "/app\n[gone]\nserver = " + zktest.Refused(t) + "\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(config, []byte(text), 0o600))
 	for _, c := range []struct{ line, want string }{
 		{"zksh getAl", "done\ngetAllChildrenNumber\tcount all znodes below a znode\n"},
 		{"sudo -u me zksh getAl", "done\ngetAllChildrenNumber\tcount all znodes below a znode\n"},
@@ -139,9 +135,7 @@ func TestCompleteWord(t *testing.T) {
 	}
 
 	// With an invalid configuration file, zksh proposes everything except znodes.
-	if err := os.WriteFile(config, []byte("nonsense\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(config, []byte("nonsense\n"), 0o600))
 	wantProposed(t, env, "zksh getAl", "done\ngetAllChildrenNumber\tcount all znodes below a znode\n", "zsh")
 	if got := proposed(t, env, "zksh get /", "zsh"); got != "" {
 		t.Errorf("%q", got)

@@ -22,23 +22,17 @@ func TestSignalWhileConnecting(t *testing.T) {
 	t.Parallel()
 	for sig, want := range signalStatuses {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		cmd := exec.Command("zksh", "-server", ln.Addr().String(), "ls", "/")
 		cmd.Env = homeEnv(t.TempDir())
 		var errs strings.Builder
 		cmd.Stderr = &errs
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, cmd.Start())
 		conn, err := ln.Accept() // zksh is connecting
 		if err == nil {
 			err = cmd.Process.Signal(sig)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		wantExit(t, cmd, want)
 		if n := strings.Count(errs.String(), "\n"); n != 1 {
 			t.Errorf("%v: %d lines: %q", sig, n, errs.String())
@@ -71,13 +65,9 @@ func openPipelineIn(t *testing.T, home string, args ...string) *pipeline {
 		t.Fatal(err)
 	}
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	p.out, p.end = bufio.NewReader(out), out
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	return p
 }
@@ -102,9 +92,7 @@ func TestSignalWhileWaitingForInput(t *testing.T) {
 		server := zktest.Shared(t).Addr() + newChroot(t)
 		p := openPipeline(t, "-server", server)
 		p.ask(t, "create -e /mine", "Created /mine")
-		if err := p.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.cmd.Process.Signal(sig))
 		wantExit(t, p.cmd, want)
 		zktest.Eventually(t, "nothing is left behind", func() bool { return runAt(t, server, "ls", "/") == "[]\n" })
 	}
@@ -114,19 +102,13 @@ func TestSignalWhileWaitingForInput(t *testing.T) {
 func TestSignalBeforeTheFirstLine(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer ln.Close()
 	p := openPipeline(t, "-server", ln.Addr().String())
 	conn, err := ln.Accept() // zksh is connecting
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	defer conn.Close()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	wantExit(t, p.cmd, 143)
 	if p.errs.String() != "terminated\n" {
 		t.Errorf("%q", p.errs.String())
@@ -144,9 +126,7 @@ func TestSignalInABatch(t *testing.T) {
 		proxy.Hold(true)
 		// version needs no server, so once it has answered, the next line is in flight.
 		p.ask(t, "version\nls /\ncreate /never", strings.TrimSpace(zksh(t, "version")))
-		if err := p.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.cmd.Process.Signal(sig))
 		wantExit(t, p.cmd, want)
 		proxy.Hold(false)
 		if reported := withoutCloseTimeout(p.errs.String()); strings.Count(reported, "\n") != 1 || !strings.HasPrefix(reported, "stdin:") {

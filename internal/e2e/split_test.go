@@ -171,9 +171,7 @@ func (k *contest) zksh(t *testing.T, name, servers string, timeout time.Duration
 	cmd := exec.Command("zksh", args...)
 	errs := &strings.Builder{}
 	cmd.Env, cmd.Stderr = homeEnv(t.TempDir()), errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // if the test has failed; else it has already ended
 		t.Logf("%s %s says:\n%s", k.path, name, errs)
@@ -200,19 +198,13 @@ func newControlContest(t *testing.T, server string, timeout time.Duration) *cont
 	if err == nil {
 		err = p.CreateContainer(ctx, k.path, zkconn.OpenACL())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	node := &zk.CreateRequest{Path: k.path + "/lock-", Acl: zkconn.OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence}
 	paths, czxid, _, err := p.CreateAndList(ctx, []*zk.CreateRequest{node}, k.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	cmd := exec.Command("sh", "-c", witness, k.dir, "first", k.every)
 	cmd.Env = append(os.Environ(), "ZK_LOCK_TOKEN="+render.Hex(czxid))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	done := make(chan struct{})
 	go func() { // ends when the lease does, or with the test
 		defer close(done)
@@ -250,18 +242,14 @@ func (k *contest) finish(t *testing.T) {
 
 // stop makes the commands end.
 func (k *contest) stop(t *testing.T) {
-	if err := os.WriteFile(filepath.Join(k.dir, "stop"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(filepath.Join(k.dir, "stop"), nil, 0o600))
 }
 
 // judge reads the lines of the witnesses in the order in which they wrote them, and reports
 // whether both held the lock at the same time.
 func (k *contest) judge(t *testing.T, begin time.Time) (overlap bool, story string) {
 	text, err := os.ReadFile(filepath.Join(k.dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	var gone, held time.Duration
 	var token int64
 	for line := range strings.Lines(string(text)) {
@@ -270,9 +258,7 @@ func (k *contest) judge(t *testing.T, begin time.Time) (overlap bool, story stri
 			t.Fatalf("%q: %v", line, err)
 		}
 		n, err := strconv.ParseInt(hex, 0, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		// Both held the lock if a smaller token follows a larger one, or if the kernel's lock
 		// was taken.
 		overlap = overlap || n < token || when == "taken"

@@ -26,9 +26,7 @@ func requestsReceived(t *testing.T, addr string) int {
 		t.Fatalf("srvr says %q", answer)
 	}
 	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return n
 }
 
@@ -43,9 +41,7 @@ func TestHeadEndsAWalk(t *testing.T) {
 		before := requestsReceived(t, server)
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", "{ zksh -server "+server+" "+line+"; echo $? >&3; } | head -3")
 		status, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, err)
 		cmd.ExtraFiles = []*os.File{w}
 		out, err := cmd.Output()
 		w.Close()
@@ -92,9 +88,7 @@ func TestDeleteallInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	before := requestsReceived(t, server)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	zktest.Eventually(t, "it deletes", func() bool { return requestsReceived(t, server)-before > 500 })
 	err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait())
 	m := regexp.MustCompile(`^deleted (\d+) znodes of /tree; the subtree contains more znodes: interrupted( while waiting .*)?\n$`).FindStringSubmatch(out.String())
@@ -112,8 +106,6 @@ func TestDeleteallInterrupted(t *testing.T) {
 func atoi(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return n
 }

@@ -49,9 +49,7 @@ func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:]
 func (c *tlsServer) issue(t *testing.T, cert zktest.Cert) string {
 	t.Helper()
 	i, err := c.ca.Issue(cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return i.File
 }
 
@@ -59,9 +57,7 @@ func (c *tlsServer) issue(t *testing.T, cert zktest.Cert) string {
 func (c *tlsServer) write(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(c.dir, name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -176,13 +172,9 @@ func (c *tlsServer) failures(t *testing.T) {
 func (c *tlsServer) stranger(t *testing.T) string {
 	t.Helper()
 	ca, err := zktest.NewAuthority(t.TempDir(), "stranger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	i, err := ca.Issue(zktest.Cert{Name: "alice"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return i.File
 }
 
@@ -238,9 +230,7 @@ func (c *tlsServer) lockWhileCut(t *testing.T) {
 	cmd.Env = homeEnv(t.TempDir())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	zktest.Eventually(t, "the lock is held", func() bool { return exists(begun) })
 	for range 3 {
@@ -249,9 +239,7 @@ func (c *tlsServer) lockWhileCut(t *testing.T) {
 			t.Errorf("somebody else's attempt: %+v", r)
 		}
 	}
-	if err := os.WriteFile(end, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(end, nil, 0o600))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the program under the lock: %v\n%s", err, out.String())
 	}
@@ -277,6 +265,7 @@ func (c *tlsServer) interactive(t *testing.T) {
 	s.keys("Enter")
 	s.want(`^data\n`)
 	s.keys("C-d")
+	s.want(`^\$$`) // until then, zksh may read the next line
 	anyName := c.write(t, "anyname", "zookeeper.client.secure=true\nzookeeper.ssl.hostnameVerification=false\n")
 	s.line("clear; zksh -server " + c.addr + " --cert " + c.alice + " --cacert " + c.ca.File + " --verbose -client-configuration " + anyName)
 	s.want(`NAME NOT VERIFIED; client certificate CN=alice`)
@@ -292,9 +281,7 @@ func (c *tlsServer) document(t *testing.T, blocks []fenced) {
 	dir := t.TempDir()
 	for name, file := range map[string]string{"ca.pem": c.ca.File, "alice.pem": c.alice, "alice.p12": filepath.Join(c.dir, "alice.p12"),
 		"trust.jks": filepath.Join(c.dir, "trust.jks"), "password": filepath.Join(c.dir, "password")} {
-		if err := os.Symlink(file, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, os.Symlink(file, filepath.Join(dir, name)))
 	}
 	runDoc(t, blocks, dir, "localhost:2281", c.addr)
 }

@@ -71,12 +71,8 @@ func TestCommandThatCannotSave(t *testing.T) {
 	s.line("zksh -q delete /shut; echo status $?")
 	s.want(`^no permission to read /shut, so undo will not be able to restore it; continuing anyway$\nstatus 0$`)
 	undo := filepath.Join(s.home, "state/zksh/undo")
-	if err := os.RemoveAll(undo); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(t.TempDir(), undo); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.RemoveAll(undo))
+	zktest.Must(t, os.Symlink(t.TempDir(), undo))
 	s.line("clear; zksh delete /a; echo status $?")
 	s.until("the link is not named", func(shown string) bool {
 		return strings.HasSuffix(withoutSpaces(shown), withoutSpaces("zksh cannot save the whole subtree /a for undo: "+undo+" is a symbolic link; continuing anyway status 0 $"))
@@ -94,13 +90,9 @@ func TestScriptsInTerminalsSaveNothing(t *testing.T) {
 	runLinesAt(t, server, "create /a 1\ncreate /b 1")
 	s := openBash(t, 100, 24)
 	file := filepath.Join(s.dir, "script")
-	if err := os.WriteFile(file, []byte("begin\nset /a 2\ndelete /b\ncreate /b 2\ncommit\nset /a 3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(file, []byte("begin\nset /a 2\ndelete /b\ncreate /b 2\ncommit\nset /a 3\n"), 0o600))
 	sourced := filepath.Join(s.dir, "sourced")
-	if err := os.WriteFile(sourced, []byte("set /a 2\ndelete /b\ncreate /b 2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(sourced, []byte("set /a 2\ndelete /b\ncreate /b 2\n"), 0o600))
 	s.line("export ZKSH_SERVER=" + server + "; clear")
 	for run, answer := range map[string]string{"zksh source " + sourced: "Created /b", "zksh -f " + file: "Committed 3", "zksh <" + file: "Committed 3"} {
 		s.line("clear; " + run + "; echo status $?; zksh undo -l")

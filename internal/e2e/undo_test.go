@@ -89,9 +89,7 @@ func TestUndoAfterKill(t *testing.T) {
 			over := cut(op, skip)
 			c.typeIn(line + "\r")
 			<-over
-			if err := c.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, c.cmd.Process.Kill())
 			_ = c.cmd.Wait() // reports the kill
 			c = openConsoleIn(t, home, "-q", "-server", p.Addr())
 			c.expect(connected)

@@ -116,18 +116,14 @@ func TestUnreadableContender(t *testing.T) {
 			box := asVersion(t, as)
 			cfg := zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second}
 			owner := zksession.Open(t, cfg)
-			if err := owner.AddAuth(t.Context(), "digest", []byte("u:p")); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, owner.AddAuth(t.Context(), "digest", []byte("u:p")))
 			for _, path := range []string{"/l", "/l/_c_0a1b2c3d-0000-4000-8000-0123456789ab-lock-"} {
 				acl, mode := zkconn.OpenACL(), zkconn.CreateMode{}
 				if path != "/l" {
 					acl, mode = zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: true}
 					acl[0].Scheme, acl[0].ID = "auth", ""
 				}
-				if err := zkconn.Exec(t.Context(), owner, zkconn.Create(path, []byte("x"), acl, mode)); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, zkconn.Exec(t.Context(), owner, zkconn.Create(path, []byte("x"), acl, mode)))
 			}
 			got := runScript(t, box.Addr(), "locks /l\n", shell.Config{})
 			if !strings.Contains(got.out, "unreadable") || got.status != 75 {
@@ -154,17 +150,13 @@ func TestUnreadableContender(t *testing.T) {
 			}()
 			<-queued
 			list, err := zkconn.Do(t.Context(), owner, zkconn.List("/l"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, err)
 			for _, name := range list.Names {
 				if strings.HasPrefix(name, "_c_0a1b") {
 					err = errors.Join(err, zkconn.Exec(t.Context(), owner, zkconn.Delete("/l/"+name, -1)))
 				}
 			}
-			if err := errors.Join(err, <-won); err != nil {
-				t.Error(err)
-			}
+			zktest.Check(t, errors.Join(err, <-won))
 		})
 	}
 }
@@ -194,9 +186,7 @@ func TestLocksOnEveryVersion(t *testing.T) {
 							holders.Add(-1)
 							return nil
 						})
-						if err != nil {
-							t.Error(err)
-						}
+						zktest.Check(t, err)
 					}
 				})
 			}
@@ -231,15 +221,11 @@ func TestBothWatchModesThroughAReconnect(t *testing.T) {
 			other := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 			make := func(path string) {
 				t.Helper()
-				if err := zkconn.Exec(zktest.Within(t), other, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 			}
 			make("/w")
 			for _, recursive := range []bool{!c.recursiveLast, c.recursiveLast} {
-				if err := zkconn.Exec(t.Context(), s, zkconn.AddWatch("/w", recursive)); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.AddWatch("/w", recursive)))
 			}
 			tell := func(name string) {
 				t.Helper()
@@ -262,14 +248,10 @@ func TestBothWatchModesThroughAReconnect(t *testing.T) {
 			zktest.Eventually(t, "disconnected", func() bool { return s.Info().Addr == "" && other.Info().Addr == "" })
 			box.Resume()
 			for _, again := range []*zkconn.Session{s, other} {
-				if err := again.WaitReady(zktest.Within(t)); err != nil {
-					t.Fatal(err)
-				}
+				zktest.Must(t, again.WaitReady(zktest.Within(t)))
 			}
 			zktest.Eventually(t, "the watches are set again", func() bool { return throttled.Load() > 3 })
-			if err := zkconn.Exec(zktest.Within(t), s, zkconn.Sync("/")); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Sync("/")))
 			tell("b")
 		})
 	}

@@ -109,8 +109,6 @@ func TestWaitDoesNotPoll(t *testing.T) {
 		}
 		return pings > 1
 	})
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, p.cmd.Process.Signal(os.Interrupt))
 	wantExit(t, p.cmd, 130)
 }

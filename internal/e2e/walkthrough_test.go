@@ -102,9 +102,7 @@ func walkThrough(t *testing.T, columns int, env string) {
 	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	dir := t.TempDir()
 	source := filepath.Join(dir, "source")
-	if err := os.WriteFile(source, []byte("# 註解\nset /none 1\nget /應用\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, os.WriteFile(source, []byte("# 註解\nset /none 1\nget /應用\n"), 0o600))
 	r := startRich(t, exec.Command("zksh", "-q", "-server", server), env, "EDITOR=sh -c 'stty raw -echo; echo 新 >> \"$1\"' ed")
 	r.expect(`\(CONNECTED\) 0\] `)
 	r.setSize(uint16(columns), 50)

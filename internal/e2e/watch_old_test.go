@@ -25,9 +25,7 @@ func TestWatchOnOldServer(t *testing.T) {
 		cmd.Env = homeEnv(t.TempDir())
 		var errs strings.Builder
 		cmd.Stderr = &errs
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, cmd.Start())
 		wantExit(t, cmd, 1)
 		want := "cannot watch /zookeeper recursively: this requires ZooKeeper 3.6 or later; omit -r to watch only the znode itself\n"
 		if errs.String() != want {
@@ -42,9 +40,7 @@ func withoutAddWatch(t *testing.T, server string) string {
 	t.Helper()
 	const unknown = 9999
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	t.Cleanup(func() { ln.Close() })
 	go func() { // ends when ln is closed
 		for {

@@ -61,13 +61,9 @@ func openTogether(t *testing.T, args ...string) *pipeline {
 		t.Fatal(err)
 	}
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	p.out, p.end, p.cmd.Stderr = bufio.NewReader(out), out, p.cmd.Stdout
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, p.cmd.Start())
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // if the test has failed; else it has already ended
 	return p
 }
@@ -78,9 +74,7 @@ var watchCountPattern = regexp.MustCompile(`\nzk_watch_count\t(\d+)\n`)
 func watchCount(t *testing.T, server string) int {
 	t.Helper()
 	n, err := strconv.Atoi(watchCountPattern.FindStringSubmatch(zktest.Ask(t, server, "mntr"))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	return n
 }
 
@@ -164,9 +158,7 @@ func testWatchContinues(t *testing.T, server string, client *zkconn.Session, fau
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: %q, want %q", root, got, want)
 			}
-			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			zktest.Must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 			wantExit(t, p.cmd, 143)
 		}
 	}
@@ -216,9 +208,7 @@ func TestWatchFlood(t *testing.T) {
 			}
 			return true
 		})
-		if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.cmd.Process.Signal(syscall.SIGINT))
 		wantExit(t, p.cmd, 130)
 		seen := readFile(t, filepath.Join(dir, "seen"))
 		if _, err := os.Stat(filepath.Join(dir, "overlap")); err == nil {
@@ -246,18 +236,14 @@ func TestWatchEnds(t *testing.T) {
 	runAt(t, box.Addr(), "create", "/x")
 	for sig, want := range signalStatuses {
 		p := startWatch(t, box.Addr(), "/x")
-		if err := p.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.cmd.Process.Signal(sig))
 		wantExit(t, p.cmd, want)
 
 		// sleep is a child of the command: zksh terminates the complete process group.
 		p = startWatch(t, box.Addr(), "/x", "--", "sh", "-c", "echo begun; sleep 1000; true")
 		runAt(t, box.Addr(), "set", "/x", "new")
 		p.next(t)
-		if err := p.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		zktest.Must(t, p.cmd.Process.Signal(sig))
 		if rest, err := io.ReadAll(p.out); err != nil || strings.Count(string(rest), "\n") != 1 { // ends when all processes with the pipe open have
 			t.Errorf("%s%v", rest, err)
 		}
@@ -268,9 +254,7 @@ func TestWatchEnds(t *testing.T) {
 	stubborn := startWatch(t, box.Addr(), "/x", "--", "sh", "-c", "trap '' TERM; echo begun; sleep 1000; true")
 	runAt(t, box.Addr(), "set", "/x", "new")
 	stubborn.next(t)
-	if err := stubborn.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, stubborn.cmd.Process.Signal(syscall.SIGTERM))
 	if rest, err := io.ReadAll(stubborn.out); err != nil || string(rest) != "terminated\n" {
 		t.Errorf("%s%v", rest, err)
 	}
@@ -278,9 +262,7 @@ func TestWatchEnds(t *testing.T) {
 
 	// If nobody reads the output, zksh ends at the next line.
 	p := startWatch(t, box.Addr(), "/x")
-	if err := p.end.Close(); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, p.end.Close())
 	runAt(t, box.Addr(), "set", "/x", "newer")
 	wantExit(t, p.cmd, 141)
 	zktest.Eventually(t, "no watch is left", func() bool { return watchCount(t, box.Addr()) == 0 })

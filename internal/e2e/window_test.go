@@ -43,9 +43,7 @@ func TestWindowsAgree(t *testing.T) {
 			// Each run has a fresh server.
 			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: true, MaxTimeout: time.Minute})
 			addr, err := s.Listen("127.0.0.1:0")
-			if err != nil {
-				rt.Fatal(err)
-			}
+			zktest.Must(rt, err)
 			got := runScript(rt, addr.String(), script, shell.Config{Window: window, Format: format})
 			_ = s.Close()
 			got = got.normalized(addr.String())
@@ -199,17 +197,13 @@ func TestCutWindow(t *testing.T) {
 					for k := first * step; k < lines && !t.Failed(); k += 20 * step {
 						cuts.Add(1)
 						root := fmt.Sprintf("/k%d", k)
-						if err := zkconn.Exec(t.Context(), client, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-							t.Error(err)
-						}
+						zktest.Check(t, zkconn.Exec(t.Context(), client, zkconn.Create(root, nil, zkconn.OpenACL(), zkconn.CreateMode{})))
 						p := zktest.NewProxy(t, box.Addr())
 						cut := c.cut(p, k)
 						got := runScript(t, p.Addr()+root, script.String(), shell.Config{Window: 64})
 						<-cut
 						list, err := zkconn.Do(t.Context(), client, zkconn.List(root))
-						if err != nil {
-							t.Error(err)
-						}
+						zktest.Check(t, err)
 						several, wrong := checkCut(got, func(line int) bool { return slices.Contains(list.Names, fmt.Sprintf("n%03d", line)) }, lines, false)
 						if several {
 							together.Add(1)
@@ -321,9 +315,7 @@ func TestSlowReader(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
 	const size, lines = 500 << 10, 200
-	if err := zkconn.Exec(t.Context(), client, zkconn.Create("/big", make([]byte, size), zkconn.OpenACL(), zkconn.CreateMode{})); err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, zkconn.Exec(t.Context(), client, zkconn.Create("/big", make([]byte, size), zkconn.OpenACL(), zkconn.CreateMode{})))
 	p := zktest.NewProxy(t, box.Addr())
 	var in, out *os.File // the ends of the pipe that is the shell's standard output
 	var err error
@@ -332,9 +324,7 @@ func TestSlowReader(t *testing.T) {
 	}
 	defer in.Close()
 	session, err := zkconn.Open(zkconn.Config{Servers: p.Addr(), Timeout: 30 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, err)
 	ended := make(chan int, 1)
 	go func() {
 		defer out.Close()
