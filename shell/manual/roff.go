@@ -96,7 +96,7 @@ func EscapeRoff(text string) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") || strings.HasPrefix(line, "…") { // "…" becomes dots
 			b.WriteString(`\&`)
 		}
 		for _, c := range line {
