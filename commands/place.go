@@ -1,6 +1,10 @@
 package commands
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/zksh/zksh/internal/zkconn"
+)
 
 // Place is a parsed argument of the kind PlaceWord. It names a path in the shell's ensemble (only
 // Path is set), a path in another ensemble (Spec and Path), or the subtree at Path in a file (File
@@ -26,10 +30,15 @@ func ParsePlace(word string) Place {
 	switch {
 	case named || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../"):
 		return Place{File: front, Path: path}
-	case strings.HasPrefix(word, "/") || path == "":
+	case strings.HasPrefix(word, "/"):
 		return Place{Path: word}
 	}
-	at := strings.Index(word, ":/")
+	servers, _ := strings.CutPrefix(word, zkconn.SRVScheme)
+	at := strings.Index(servers, ":/")
+	if at <= 0 {
+		return Place{Path: word}
+	}
+	at += len(word) - len(servers)
 	return Place{Spec: word[:at], Path: word[at+1:]}
 }
 

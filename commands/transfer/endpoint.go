@@ -78,7 +78,7 @@ func (ss *endpoints) connect(ctx context.Context, s *endpoint) error {
 	if s.session = ss.opened[s.Spec]; s.session != nil {
 		return nil
 	}
-	if s.session = main; s.Spec == "" || s.Spec == main.Cluster() || main.Cluster() == "" && s.Spec == main.Servers().Spec {
+	if s.session = main; s.Spec == "" || main.Names(s.Spec) {
 		return nil
 	}
 	if !strings.HasPrefix(s.Spec, zkconn.ClusterMark) {

@@ -88,6 +88,7 @@ type Options struct {
 	timeoutGiven time.Duration // value of --timeout on the command line, or 0 if it was not given
 	getenv       func(string) string
 
+	record          string        // connect string with the DNS SRV record in which Server was found; empty if there is none
 	resolver        *net.Resolver // looks up DNS SRV records; nil means net.DefaultResolver
 	maxRequestGiven int           // value of --max-request on the command line, or 0 if it was not given
 }

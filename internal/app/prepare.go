@@ -26,6 +26,9 @@ func (o *Options) lookUp(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err == nil {
+		if o.record = ""; servers != o.Server {
+			o.record = o.Server
+		}
 		o.Server = servers
 	}
 	return err

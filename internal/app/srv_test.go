@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -81,6 +82,9 @@ func TestServersInDNS(t *testing.T) {
 	}
 	_, err = zkconn.Do(ctx, s.Client, zkconn.Exists("/quota"))
 	zktest.Must(t, err)
+	if s.Names("dns-srv://_zk._tcp.example.test") || !s.Names("dns-srv://_zk._tcp.example.test/zookeeper") {
+		t.Error("the session does not know the record in which its servers were found")
+	}
 	for spec, problem := range map[string]string{
 		"dns-srv://_zk._tcp.other.test":    `server "dns-srv://_zk._tcp.other.test": the DNS server has no SRV record of a server with the name _zk._tcp.other.test; specify the servers as `,
 		"dns-srv://":                       "write the name of one DNS SRV record",
@@ -118,6 +122,39 @@ func TestInvalidServersInDNS(t *testing.T) {
 		got, err := zkconn.LookUpServers(zktest.Within(t), dnsServer(t, "_zk._tcp.example.test.", records...), "dns-srv://_zk._tcp.example.test/app")
 		if got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "no SRV record of a server with the name _zk._tcp.example.test; ") {
 			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+	}
+}
+
+// connect with the record in which the current servers were found looks them up again, and keeps the
+// credentials.
+func TestConnectToSameRecord(t *testing.T) {
+	const record = "dns-srv://_zk._tcp.example.test"
+	answer := func(port uint16) *net.Resolver {
+		return dnsServer(t, "_zk._tcp.example.test.", dnsmessage.SRVResource{Target: dnsmessage.MustNewName("localhost."), Port: port})
+	}
+	resolver := answer(1)
+	o, err := ParseOptions([]string{"--server", record}, Environment{Getenv: func(string) string { return "" }})
+	zktest.Must(t, err)
+	o.resolver, o.Auth = resolver, []zkconn.Credential{{Scheme: "digest", Auth: []byte("alice:secret")}}
+	ctx := zktest.Within(t)
+	zktest.Must(t, o.Prepare(ctx))
+	s, err := zkconn.Open(o.Connection())
+	zktest.Must(t, err)
+	defer func() { zktest.Must(t, s.Close(ctx)) }()
+	host, number, err := net.SplitHostPort(zktest.Sandbox(t, sandbox.Options{}).Addr())
+	zktest.Must(t, err)
+	port, err := net.LookupPort("tcp", number)
+	zktest.Must(t, err)
+	resolver.Dial = answer(uint16(port)).Dial
+	for _, spec := range []string{"", record} {
+		zktest.Must(t, s.Connect(ctx, spec))
+		if got := s.Servers().Hosts; !slices.Equal(got, []string{"localhost:" + number}) {
+			t.Errorf("connect %s: %s; the sandbox is %s:%s", spec, got, host, number)
+		}
+		who, err := zkconn.Do(ctx, s.Client, zkconn.WhoAmI())
+		if err != nil || !strings.Contains(fmt.Sprint(who), "alice") {
+			t.Errorf("connect %s: %v, %v", spec, who, err)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func Overlap(a, b []string) bool {
 // is empty; see LookUpServers.
 func ParseServers(spec string) (Servers, error) {
 	s := Servers{Spec: spec}
-	list, isSRV := strings.CutPrefix(spec, srvScheme)
+	list, isSRV := strings.CutPrefix(spec, SRVScheme)
 	if scheme, _, found := strings.Cut(spec, "://"); found && !isSRV { // the rest may contain a password
 		return Servers{}, fmt.Errorf("server \"%s://…\" is a URL; write the servers as host[:port][,host[:port]…][/chroot]", scheme)
 	}

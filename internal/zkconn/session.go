@@ -32,6 +32,7 @@ import (
 // which also limits how long zksh searches for a server.
 type Config struct {
 	Servers  string // connect string, see ParseServers
+	Record   string // connect string with the DNS SRV record in which Servers were found; empty if there is none
 	Timeout  time.Duration
 	ReadOnly bool         // accept a server that has lost its quorum
 	NoEvents bool         // whether to drop events instead of storing them for Events
@@ -47,7 +48,8 @@ type Config struct {
 	// Resolve returns the configuration for another connect string or cluster name. If it is
 	// nil, other connect strings use this configuration without its credentials, and all
 	// cluster names are unknown.
-	Resolve func(ctx context.Context, spec string) (Config, error)
+	Resolve  func(ctx context.Context, spec string) (Config, error)
+	Resolver *net.Resolver // looks up DNS SRV records; nil means net.DefaultResolver
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // replaces net.Dialer in tests; nil otherwise
 	tap  func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
@@ -111,7 +113,7 @@ func (s *Session) Second() (*Session, error) {
 // configuration and credentials of s. The new session has the same chroot, and drops its events.
 func (s *Session) Member(addr string) (*Session, error) {
 	cfg := s.currentConfig()
-	cfg.Servers, cfg.NoEvents = addr+s.Servers().Chroot, true
+	cfg.Servers, cfg.Record, cfg.NoEvents = addr+s.Servers().Chroot, "", true
 	return Open(cfg)
 }
 
@@ -184,7 +186,7 @@ func (s *Session) Connect(ctx context.Context, spec string) error {
 	if err != nil {
 		return err
 	}
-	if end := last.wire.Status().Ending; end != nil && errors.Is(end.Why, AuthFailed) && cfg.Cluster == last.cfg.Cluster && cfg.Servers == last.cfg.Servers {
+	if end := last.wire.Status().Ending; end != nil && errors.Is(end.Why, AuthFailed) && cfg.sameEnsemble(last.cfg) {
 		cfg.Auth, cfg.Secure.SASL = nil, nil
 	}
 	servers, err := ParseServers(cfg.Servers)
@@ -244,6 +246,9 @@ func (s *Session) State() State {
 // Cluster returns the name of the ensemble, including the ClusterMark, or an empty string if it
 // has no name.
 func (s *Session) Cluster() string { return s.current().cfg.Cluster }
+
+// Names reports whether spec, a connect string or a cluster name, names the session's ensemble.
+func (s *Session) Names(spec string) bool { return s.current().cfg.names(spec) }
 
 // Writes returns whether writes to the ensemble are allowed.
 func (s *Session) Writes() Writes { return s.current().cfg.Writes }

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// srvScheme is the beginning of a connect string whose servers are in a DNS SRV record:
+// SRVScheme is the beginning of a connect string whose servers are in a DNS SRV record:
 // dns-srv://NAME[/chroot], as in ZooKeeper 3.10 (ZOOKEEPER-4982). NAME is the name of the record,
 // such as _zookeeper._tcp.example.com.
-const srvScheme = "dns-srv://"
+const SRVScheme = "dns-srv://"
 
 // srvTimeout is the time limit for looking up the servers.
 const srvTimeout = 5 * time.Second

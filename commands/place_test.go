@@ -1,0 +1,27 @@
+package commands
+
+import "testing"
+
+func TestParsePlace(t *testing.T) {
+	for word, want := range map[string]Place{
+		"/a":                           {Path: "/a"},
+		"/a:/b":                        {Path: "/a:/b"},
+		"a":                            {Path: "a"},
+		":/a":                          {Path: ":/a"},
+		"./f":                          {File: "./f"},
+		"../f:/a":                      {File: "../f", Path: "/a"},
+		"file:f":                       {File: "f"},
+		"file:a:/b:/c":                 {File: "a:/b", Path: "/c"},
+		"@prod:/a":                     {Spec: "@prod", Path: "/a"},
+		"zk1:2181,zk2:2181:/a:/b":      {Spec: "zk1:2181,zk2:2181", Path: "/a:/b"},
+		"zk1/chroot:/a":                {Spec: "zk1/chroot", Path: "/a"},
+		"dns-srv://_zk._tcp.test:/a":   {Spec: "dns-srv://_zk._tcp.test", Path: "/a"},
+		"dns-srv://_zk._tcp.test/c:/a": {Spec: "dns-srv://_zk._tcp.test/c", Path: "/a"},
+		"dns-srv://_zk._tcp.test":      {Path: "dns-srv://_zk._tcp.test"},
+		"dns-srv://:/a":                {Path: "dns-srv://:/a"},
+	} {
+		if got := ParsePlace(word); got != want {
+			t.Errorf("%s: %+v, want %+v", word, got, want)
+		}
+	}
+}
