@@ -16,7 +16,6 @@ const ticketCheck = time.Minute
 type ticketWatch struct {
 	stop    context.CancelFunc // ends the goroutine; nil if there is none
 	running sync.WaitGroup     // the goroutine
-	warned  time.Time          // end of the ticket of which the user has been warned; used by one goroutine at a time
 }
 
 // watchTicket checks the ticket now, and then once per minute until Release, as long as locks are
@@ -35,7 +34,7 @@ func (t *Table) watchTicket(o *shellLock, underCommand bool) {
 	}
 	ctx, stop := context.WithCancel(t.background)
 	w.stop = stop
-	o.checkTicket(w)
+	o.checkTicket()
 	w.running.Go(func() { // returns when stop is called
 		for {
 			select {
@@ -44,19 +43,19 @@ func (t *Table) watchTicket(o *shellLock, underCommand bool) {
 			case <-time.After(ticketCheck):
 			}
 			if held, _ := t.Held(); held > 0 {
-				o.checkTicket(w)
+				o.checkTicket()
 			}
 		}
 	})
 }
 
 // checkTicket warns once of the end of a ticket.
-func (o *shellLock) checkTicket(w *ticketWatch) {
+func (o *shellLock) checkTicket() {
 	id := o.env.Session.Info().Identity
 	if id == nil {
 		return
 	}
-	if text := id.NewWarning(time.Now(), &w.warned); text != "" {
+	if text := id.NewWarning(time.Now()); text != "" {
 		o.notify("lock " + o.path + ": " + text)
 	}
 }

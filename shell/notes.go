@@ -36,7 +36,7 @@ func (s *Shell) warnAboutTicket() {
 	if id == nil {
 		return
 	}
-	if w := id.NewWarning(time.Now(), &s.ticketWarned); w != "" {
+	if w := id.NewWarning(time.Now()); w != "" {
 		s.env.Screen.Note("warning: " + w)
 	}
 }

@@ -125,7 +125,6 @@ type Shell struct {
 
 	tracing      tracing         // state of the trace command
 	certsChecked zkconn.Ensemble // ensemble whose certificates have been checked
-	ticketWarned time.Time       // end of the Kerberos ticket of which the user has been warned
 
 	eventMu      sync.Mutex   // held while events are printed, so that they stay in order
 	watches      atomic.Int32 // setting of printwatches, an eventForm

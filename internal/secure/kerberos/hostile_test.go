@@ -239,4 +239,10 @@ func TestWarning(t *testing.T) {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
+	for n, want := range []bool{true, false} {
+		id := Identity{Until: now.Add(time.Hour), login: none} // of two sessions with the same ticket
+		if got := id.NewWarning(now); (got != "") != want {
+			t.Errorf("warning %d of one ticket: %q", n, got)
+		}
+	}
 }

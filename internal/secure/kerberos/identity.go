@@ -27,14 +27,13 @@ func (i *Identity) String() string {
 // warnBefore is the time before the end of a ticket at which zksh warns that it cannot renew it.
 const warnBefore = 2 * time.Hour
 
-// NewWarning returns the same warning as Warning, but only once for each ticket. warned is the end of
-// the ticket of the latest warning, and is updated.
-func (i *Identity) NewWarning(now time.Time, warned *time.Time) (text string) {
+// NewWarning returns the same warning as Warning, but only once for each ticket, whatever the number
+// of sessions with it.
+func (i *Identity) NewWarning(now time.Time) (text string) {
 	text, end := i.Warning(now)
-	if text == "" || end.Equal(*warned) {
+	if text == "" || i.login.warned.Swap(end.Unix()) == end.Unix() {
 		return ""
 	}
-	*warned = end
 	return text
 }
 

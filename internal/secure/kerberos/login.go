@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/messages"
@@ -43,6 +44,8 @@ type Options struct {
 type Login struct {
 	opt    Options
 	getenv func(string) string
+
+	warned atomic.Int64 // end of the ticket of the latest warning, in seconds since 1970
 
 	turn chan struct{} // capacity 1; contains a value while a goroutine uses the fields below
 
