@@ -130,7 +130,7 @@ func (r *realm) failures(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown principal":           {nil, []string{"--jaas", r.jaas(t, `useKeyTab=true keyTab="DIR/alice.keytab" principal="nobody"`)}, "has no AES key of nobody@EXAMPLE.COM"},
+		"unknown principal":           {nil, []string{"--jaas", r.jaas(t, `useKeyTab=true keyTab="DIR/alice.keytab" principal="nobody"`)}, "has no usable key of nobody@EXAMPLE.COM"},
 		"wrong keytab":                {nil, []string{"--jaas", r.jaas(t, `useKeyTab=true keyTab="`+wrong+`" principal="alice"`)}, "the KDC rejected the key of alice@EXAMPLE.COM in the keytab " + wrong},
 		"no keytab":                   {nil, []string{"--jaas", r.jaas(t, `useKeyTab=true keyTab="DIR/none" principal="alice"`)}, "none does not exist"},
 		"damaged keytab":              {nil, []string{"--jaas", r.jaas(t, `useKeyTab=true keyTab="`+damaged+`" principal="alice"`)}, "damaged"},

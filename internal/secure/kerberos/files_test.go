@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,38 @@ includedir `+dir+`
 	c = &krb5Conf{path: "krb5.conf"}
 	if _, err := c.kdcsOf(t.Context(), "X"); err == nil || !strings.Contains(err.Error(), "no KDC of the realm X is known") {
 		t.Error(err)
+	}
+}
+
+func TestEncryptionTypes(t *testing.T) {
+	for _, c := range []struct {
+		permitted string
+		weak      bool
+		want      []int32 // numbers of RFC 3962, 8009 and 4757; nil if there is an error
+	}{
+		{"", false, []int32{18, 17, 20, 19}},
+		{"", true, []int32{18, 17, 20, 19, 23}},
+		{"aes256-sha2 aes256-cts", false, []int32{20, 18}},
+		{"AES128-CTS-HMAC-SHA256-128,aes128-cts-hmac-sha1-96", false, []int32{19, 17}},
+		{"DEFAULT -aes256-cts-hmac-sha1-96 +rc4", true, []int32{17, 20, 19, 23}},
+		{"camellia aes", false, []int32{18, 17, 20, 19}},
+		{"arcfour-hmac", true, []int32{23}},
+		{"arcfour-hmac camellia256-cts", false, nil},
+	} {
+		conf := "[libdefaults]\n"
+		if c.permitted != "" {
+			conf += "permitted_enctypes = " + c.permitted + "\n"
+		}
+		if c.weak {
+			conf += "allow_weak_crypto = true\n"
+		}
+		got, err := readConf(write(t, "krb5.conf", conf))
+		switch {
+		case c.want == nil && (err == nil || !strings.Contains(err.Error(), "contains no encryption type that zksh accepts")):
+			t.Errorf("%+v: %v", c, err)
+		case c.want != nil && (err != nil || !slices.Equal(got.encryption(), c.want)):
+			t.Errorf("%+v: %v, %v", c, got, err)
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/jcmturner/gokrb5/v8/config"
-	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 
 	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/userfile"
@@ -35,6 +34,7 @@ type krb5Conf struct {
 	tcp    bool                // whether udp_preference_limit forbids UDP
 	dns    bool                // dns_lookup_kdc
 	weak   bool                // allow_weak_crypto
+	types  string              // permitted_enctypes
 	kdcs   map[string][]string // addresses of the KDCs by realm, in the order of the file
 	realms map[string]string   // domain_realm
 }
@@ -45,6 +45,9 @@ func readConf(path string) (*krb5Conf, error) {
 	c := &krb5Conf{path: path, dns: true, kdcs: map[string][]string{}, realms: map[string]string{}}
 	if err := c.include(path, 0); err != nil {
 		return nil, err
+	}
+	if len(c.encryption()) == 0 {
+		return nil, fmt.Errorf("%s: permitted_enctypes = %q contains no encryption type that zksh accepts; it accepts AES, and RC4 if allow_weak_crypto is set", path, c.types)
 	}
 	return c, nil
 }
@@ -153,6 +156,8 @@ func (c *krb5Conf) set(where []string, name, value string) {
 			c.dns = yes
 		case "allow_weak_crypto":
 			c.weak = yes
+		case "permitted_enctypes":
+			c.types = cmp.Or(c.types, value)
 		}
 	case section == "realms" && len(where) == 2 && name == "kdc":
 		c.kdcs[where[1]] = append(c.kdcs[where[1]], strings.Fields(value)...)
@@ -182,22 +187,12 @@ func (c *krb5Conf) realmOf(host string) string {
 	return ""
 }
 
-// encryption returns the encryption types that zksh accepts, best first. The library would offer
-// RC4, and none of the types of RFC 8009.
-func (c *krb5Conf) encryption() []int32 {
-	types := []int32{etypeID.AES256_CTS_HMAC_SHA1_96, etypeID.AES128_CTS_HMAC_SHA1_96,
-		etypeID.AES256_CTS_HMAC_SHA384_192, etypeID.AES128_CTS_HMAC_SHA256_128}
-	if c.weak {
-		types = append(types, etypeID.RC4_HMAC)
-	}
-	return types
-}
-
 // library returns the settings in the form in which the library builds and checks its messages.
 func (c *krb5Conf) library() *config.Config {
 	l := config.New()
 	l.LibDefaults.DefaultRealm = c.realm
-	l.LibDefaults.DefaultTktEnctypeIDs, l.LibDefaults.DefaultTGSEnctypeIDs = c.encryption(), c.encryption()
+	types := c.encryption()
+	l.LibDefaults.DefaultTktEnctypeIDs, l.LibDefaults.DefaultTGSEnctypeIDs = types, slices.Clone(types)
 	return l
 }
 

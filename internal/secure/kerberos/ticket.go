@@ -106,7 +106,7 @@ func (w *who) granting(ctx context.Context) (*granting, error) {
 	})
 	conf.LibDefaults.DefaultTktEnctypeIDs = append(slices.Clone(w.types), all...)
 	if len(w.types) == 0 {
-		return nil, fmt.Errorf("the keytab %s has no AES key of %s; to list its keys, run: klist -ket %s", w.keytab, w, w.keytab)
+		return nil, fmt.Errorf("the keytab %s has no usable key of %s; to list its keys, run: klist -ket %s", w.keytab, w, w.keytab)
 	}
 	req, err := messages.NewASReqForTGT(w.realm, conf, cname)
 	if err != nil {
