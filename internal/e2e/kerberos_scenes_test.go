@@ -167,3 +167,27 @@ func TestKerberosMirror(t *testing.T) {
 		}
 	}
 }
+
+// otherRealm logs in as a user of another realm, with a keytab and with the cache of kinit. If
+// krb5.conf does not say in which realm the server is, carol's KDC does.
+func (r *realm) otherRealm(t *testing.T) {
+	other, lacking := r.kdc.Other()
+	cache := "KRB5CCNAME=" + other.Kinit("carol")
+	for name, args := range map[string][]string{
+		"keytab": {"--jaas", r.jaas(t, `useKeyTab=true keyTab="`+other.Keytab("carol")+`" principal="carol"`)},
+		"cache":  {"--kerberos"},
+	} {
+		got := r.run(t, "", []string{"KRB5_CONFIG=" + other.Conf, cache}, append(args, "--verbose", "whoami")...)
+		if got.status != 0 || !strings.Contains(got.out, "\nsasl: carol@OTHER.ORG\n") || !strings.Contains(got.err, "Kerberos: carol@OTHER.ORG, proved to zookeeper/localhost@EXAMPLE.COM, with the ") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	r.kdc.Admin("addprinc -randkey zookeeper/zk.example.com")
+	principal := filepath.Join(r.dir, "principal.properties")
+	zktest.Must(t, os.WriteFile(principal, []byte("zookeeper.server.principal=zookeeper/zk.example.com\n"), 0o600))
+	got := r.run(t, "", []string{"KRB5_CONFIG=" + lacking, cache}, "--kerberos", "--client-configuration", principal, "whoami")
+	const issued = "carol@OTHER.ORG for zookeeper/zk.example.com@EXAMPLE.COM"
+	if !strings.Contains(got.err, "the server rejected the Kerberos ticket of carol@OTHER.ORG") || !strings.Contains(r.kdc.Log(), issued) { // the server has another key
+		t.Errorf("%+v\n%s\n%s", got, other.Log(), r.kdc.Log())
+	}
+}

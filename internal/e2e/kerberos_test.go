@@ -69,6 +69,7 @@ func TestKerberos(t *testing.T) {
 	t.Run("renewed ticket", func(t *testing.T) { r.renewedTicket(t) })
 	t.Run("completion", func(t *testing.T) { r.completion(t) })
 	t.Run("clock", func(t *testing.T) { r.wrongClock(t) })
+	t.Run("other realm", func(t *testing.T) { r.otherRealm(t) })
 	t.Run("new key", func(t *testing.T) { r.newServiceKey(t) })
 }
 

@@ -13,13 +13,16 @@ import (
 // Realm is the realm of every KDC that StartKDC starts.
 const Realm = "EXAMPLE.COM"
 
+// OtherRealm is the realm of the KDC that KDC.Other starts.
+const OtherRealm = "OTHER.ORG"
+
 // kdcPassword is the password of all users of the realm.
 const kdcPassword = "rabbit"
 
-// A KDC is a real Kerberos server of the realm Realm, with its principals and its files. Its
-// methods end the test with Fatal if they fail.
+// A KDC is a real Kerberos server of one realm, with its principals and its files. Its methods end
+// the test with Fatal if they fail.
 //
-// The users alice, bob and brief have the password rabbit and a keytab each. Only alice needs
+// In Realm, the users alice, bob and brief have the password rabbit and a keytab each. Only alice needs
 // preauthentication, and brief's tickets last 4 s. The keys of ada are for AES-128 only, and
 // those of sha for RFC 8009 only. The services are zookeeper/localhost and hbase/other.host.
 type KDC struct {
@@ -27,11 +30,49 @@ type KDC struct {
 	Dir  string // contains the keytabs, as NAME.keytab
 	Conf string // path of krb5.conf for clients
 	Addr string
-	proc *process
+
+	realm string
+	proc  *process
 }
 
 // StartKDC starts a KDC for the test tb, and returns once it answers.
 func StartKDC(tb testing.TB) *KDC {
+	tb.Helper()
+	k := newKDC(tb, Realm)
+	k.Admin("addprinc -randkey zookeeper/localhost", "addprinc -randkey hbase/other.host",
+		"addprinc -pw rabbit +requires_preauth alice", "addprinc -pw rabbit bob", "addprinc -pw rabbit -maxlife 4s brief",
+		"addprinc -pw rabbit -e aes128-cts:normal ada", "addprinc -pw rabbit -e aes256-sha2:normal sha")
+	for _, name := range []string{"zookeeper/localhost", "hbase/other.host", "alice", "bob", "brief", "ada", "sha"} {
+		file, _, _ := strings.Cut(name, "/")
+		k.Admin("ktadd -norandkey -k " + k.Keytab(file) + " " + name)
+	}
+	k.Start()
+	tb.Cleanup(k.Stop)
+	return k
+}
+
+// Other starts a KDC of OtherRealm. Its user carol can get tickets for the services in the realm of
+// k. The krb5.conf of the new KDC says in which realm the host of the services is. lacking is the
+// path of one that does not, so that clients depend on a referral by carol's KDC. It refers only names with a dot.
+func (k *KDC) Other() (o *KDC, lacking string) {
+	k.tb.Helper()
+	o = newKDC(k.tb, OtherRealm)
+	realms, hosts := "[realms]\n", "[domain_realm]\n localhost = "+k.realm+"\n .example.com = "+k.realm+"\n"
+	for _, side := range []*KDC{k, o} {
+		realms += " " + side.realm + " = {\n  kdc = " + side.Addr + "\n }\n"
+	}
+	o.Conf = o.write("hosts-krb5.conf", o.defaults()+realms+hosts)
+	for _, side := range []*KDC{k, o} {
+		side.Admin("addprinc -pw trust -e aes256-cts:normal krbtgt/" + k.realm + "@" + o.realm)
+	}
+	o.Admin("addprinc -pw rabbit carol", "ktadd -norandkey -k "+o.Keytab("carol")+" carol")
+	o.Start()
+	k.tb.Cleanup(o.Stop)
+	return o, o.write("no-hosts-krb5.conf", o.defaults()+realms)
+}
+
+// newKDC creates the database of a KDC that is not running yet.
+func newKDC(tb testing.TB, realm string) *KDC {
 	tb.Helper()
 	if testing.Short() {
 		tb.Skip("NOT TESTED: ", errShort)
@@ -40,7 +81,7 @@ func StartKDC(tb testing.TB) *KDC {
 	Need(tb, err == nil && sbin("krb5kdc") != "" && sbin("kadmin.local") != "", "krb5-kdc krb5-admin-server krb5-user")
 	port, err := freePort()
 	Must(tb, err)
-	k := &KDC{tb: tb, Dir: tb.TempDir(), Addr: loopback(port)}
+	k := &KDC{tb: tb, realm: realm, Dir: tb.TempDir(), Addr: loopback(port)}
 	k.Conf = k.Config(k.Addr)
 	k.write("kdc.conf", fmt.Sprintf(`[kdcdefaults]
  kdc_listen = %[2]s
@@ -57,17 +98,8 @@ func StartKDC(tb testing.TB) *KDC {
  }
 [logging]
  kdc = FILE:%[1]s/kdc.log
-`, k.Dir, k.Addr, Realm))
-	k.Run(sbin("kdb5_util"), "create", "-s", "-r", Realm, "-P", "master")
-	k.Admin("addprinc -randkey zookeeper/localhost", "addprinc -randkey hbase/other.host",
-		"addprinc -pw rabbit +requires_preauth alice", "addprinc -pw rabbit bob", "addprinc -pw rabbit -maxlife 4s brief",
-		"addprinc -pw rabbit -e aes128-cts:normal ada", "addprinc -pw rabbit -e aes256-sha2:normal sha")
-	for _, name := range []string{"zookeeper/localhost", "hbase/other.host", "alice", "bob", "brief", "ada", "sha"} {
-		file, _, _ := strings.Cut(name, "/")
-		k.Admin("ktadd -norandkey -k " + k.Keytab(file) + " " + name)
-	}
-	k.Start()
-	tb.Cleanup(k.Stop)
+`, k.Dir, k.Addr, realm))
+	k.Run(sbin("kdb5_util"), "create", "-s", "-r", realm, "-P", "master")
 	return k
 }
 
@@ -89,7 +121,7 @@ func exists(path string) bool {
 // Start starts the KDC again after Stop. env is added to its environment.
 func (k *KDC) Start(env ...string) {
 	k.tb.Helper()
-	cmd := exec.Command(sbin("krb5kdc"), "-n", "-r", Realm, "-P", filepath.Join(k.Dir, "kdc.pid"))
+	cmd := exec.Command(sbin("krb5kdc"), "-n", "-r", k.realm, "-P", filepath.Join(k.Dir, "kdc.pid"))
 	cmd.Env, cmd.SysProcAttr = append(k.env(), env...), dieWithParent()
 	var err error
 	k.proc, err = startProcess(cmd)
@@ -113,8 +145,7 @@ func (k *KDC) Keytab(name string) string { return filepath.Join(k.Dir, name+".ke
 
 // Config writes a krb5.conf that names these KDCs, and returns its path.
 func (k *KDC) Config(kdcs ...string) string {
-	lines := "[libdefaults]\n default_realm = " + Realm + "\n dns_lookup_kdc = false\n rdns = false\n udp_preference_limit = 1\n" +
-		" default_keytab_name = FILE:" + k.Keytab("alice") + "\n permitted_enctypes = aes256-cts aes128-cts aes256-sha2\n[realms]\n " + Realm + " = {\n"
+	lines := k.defaults() + "[realms]\n " + k.realm + " = {\n"
 	for _, addr := range kdcs {
 		lines += "  kdc = " + addr + "\n"
 	}
@@ -122,6 +153,12 @@ func (k *KDC) Config(kdcs ...string) string {
 	Must(k.tb, err)
 	Must(k.tb, f.Close())
 	return k.write(filepath.Base(f.Name()), lines+" }\n")
+}
+
+// defaults returns the section libdefaults of krb5.conf.
+func (k *KDC) defaults() string {
+	return "[libdefaults]\n default_realm = " + k.realm + "\n dns_lookup_kdc = false\n rdns = false\n udp_preference_limit = 1\n" +
+		" default_keytab_name = FILE:" + k.Keytab("alice") + "\n permitted_enctypes = aes256-cts aes128-cts aes256-sha2\n"
 }
 
 func (k *KDC) write(name, text string) string {
@@ -148,7 +185,7 @@ func (k *KDC) Run(name string, args ...string) {
 // Admin runs commands of kadmin.local.
 func (k *KDC) Admin(commands ...string) {
 	k.tb.Helper()
-	cmd := exec.CommandContext(Within(k.tb), sbin("kadmin.local"), "-r", Realm)
+	cmd := exec.CommandContext(Within(k.tb), sbin("kadmin.local"), "-r", k.realm)
 	cmd.Env, cmd.Dir = k.env(), k.Dir
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
 	out, err := cmd.CombinedOutput()

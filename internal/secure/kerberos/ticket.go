@@ -204,6 +204,10 @@ func (l *Login) serviceTicket(ctx context.Context, g *granting, service string) 
 			return nil, err
 		}
 		answer, err := l.sendTGS(ctx, req, realm)
+		if unknown, ok := errors.AsType[messages.KRBError](err); ok && unknown.ErrorCode == errorcode.KDC_ERR_S_PRINCIPAL_UNKNOWN && !conf.LibDefaults.Canonicalize {
+			conf.LibDefaults.Canonicalize = true // ask for a referral to another realm
+			continue
+		}
 		if err != nil {
 			return nil, l.explainService(err, service, realm)
 		}
