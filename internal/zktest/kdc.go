@@ -13,8 +13,8 @@ import (
 // Realm is the realm of every KDC that StartKDC starts.
 const Realm = "EXAMPLE.COM"
 
-// OtherRealm is the realm of the KDC that KDC.Other starts.
-const OtherRealm = "OTHER.ORG"
+// otherRealm is the realm of the KDC that KDC.Other starts.
+const otherRealm = "OTHER.ORG"
 
 // kdcPassword is the password of all users of the realm.
 const kdcPassword = "rabbit"
@@ -51,12 +51,12 @@ func StartKDC(tb testing.TB) *KDC {
 	return k
 }
 
-// Other starts a KDC of OtherRealm. Its user carol can get tickets for the services in the realm of
+// Other starts a KDC of otherRealm. Its user carol can get tickets for the services in the realm of
 // k. The krb5.conf of the new KDC says in which realm the host of the services is. lacking is the
 // path of one that does not, so that clients depend on a referral by carol's KDC. It refers only names with a dot.
 func (k *KDC) Other() (o *KDC, lacking string) {
 	k.tb.Helper()
-	o = newKDC(k.tb, OtherRealm)
+	o = newKDC(k.tb, otherRealm)
 	realms, hosts := "[realms]\n", "[domain_realm]\n localhost = "+k.realm+"\n .example.com = "+k.realm+"\n"
 	for _, side := range []*KDC{k, o} {
 		realms += " " + side.realm + " = {\n  kdc = " + side.Addr + "\n }\n"

@@ -38,11 +38,23 @@ func (i *Identity) NewWarning(now time.Time) (text string) {
 }
 
 // Warning returns a warning if the ticket ends soon and zksh cannot renew it, or an empty string.
-// end is the end of the last ticket in the ticket cache, which the user may have renewed.
 func (i *Identity) Warning(now time.Time) (text string, end time.Time) {
-	if end = i.Until; i.Renews || end.Sub(now) >= warnBefore {
+	if i.Renews || i.Until.Sub(now) >= warnBefore {
+		return "", i.Until
+	}
+	end = i.LastEnd()
+	left := end.Sub(now)
+	if left >= warnBefore {
 		return "", end
 	}
+	return fmt.Sprintf("the Kerberos ticket of %s ends in %d minutes, at %s; after that, zksh cannot connect again; get a new ticket with kinit",
+		peer.Printable(i.Principal), int(max(left, 0).Minutes()), end.Local().Format("15:04")), end
+}
+
+// LastEnd returns the end of the ticket, or of a later one in the ticket cache, if the user has
+// renewed it.
+func (i *Identity) LastEnd() time.Time {
+	end := i.Until
 	if cc, _, err := i.login.readCache(); err == nil && cc.owner.PrincipalNameString()+"@"+cc.realm == i.Principal {
 		for _, c := range cc.creds {
 			if c.server.PrincipalNameString() == "krbtgt/"+cc.realm && c.until.After(end) {
@@ -50,10 +62,5 @@ func (i *Identity) Warning(now time.Time) (text string, end time.Time) {
 			}
 		}
 	}
-	left := end.Sub(now)
-	if left >= warnBefore {
-		return "", end
-	}
-	return fmt.Sprintf("the Kerberos ticket of %s ends in %d minutes, at %s; after that, zksh cannot connect again; get a new ticket with kinit",
-		peer.Printable(i.Principal), int(max(left, 0).Minutes()), end.Local().Format("15:04")), end
+	return end
 }

@@ -119,8 +119,8 @@ type Secure struct {
 	JAAS string
 	// Kerberos turns on SASL with the ticket cache of Kerberos. It takes precedence over
 	// JAAS. Renew the ticket with kinit before it ends: after that, the client cannot
-	// reconnect, and so loses its locks when the connection is lost. There is no warning. A
-	// keytab, set in JAAS, needs no renewal.
+	// reconnect, and so loses its locks when the connection is lost. Client.TicketEnd returns
+	// that time. A keytab, set in JAAS, needs no renewal.
 	Kerberos bool
 }
 
@@ -204,6 +204,19 @@ func (c *Client) Semaphore(path string, n int) *zklock.Semaphore {
 // excludes the same clients as Mutex. Owned sends nothing to the server.
 func (c *Client) Owned(path, owner string) *zklock.Owned {
 	return zklock.NewOwned(c, path, owner, zklock.Options{Data: []byte("owner " + owner)})
+}
+
+// TicketEnd returns the time at which the Kerberos ticket of the client ends. After that time, the
+// client cannot reconnect, and so loses its locks when the connection is lost, unless kinit has
+// renewed the ticket before. TicketEnd then returns the end of the new ticket. It returns the zero
+// Time if the client gets new tickets by itself, is not connected, or does not use Kerberos. It
+// sends nothing to the server, but can read the ticket cache.
+func (c *Client) TicketEnd() time.Time {
+	id := c.s.Info().Identity
+	if id == nil || id.Renews {
+		return time.Time{}
+	}
+	return id.LastEnd()
 }
 
 // Close ends the session, and with it all of its locks, whose contexts are canceled. It

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -54,10 +55,21 @@ func TestKerberos(t *testing.T) {
 		kdc.Keytab("alice")+`" principal="alice"; };`), 0o600))
 	for _, s := range []ensemble.Secure{{Kerberos: true}, {JAAS: jaas}} {
 		c := dial(t, server, ensemble.Options{Secure: s})
+		if end := c.TicketEnd(); end.IsZero() == s.Kerberos || s.Kerberos && time.Until(end).Round(time.Hour) != 10*time.Hour {
+			t.Errorf("%+v: the ticket ends at %s", s, end)
+		}
 		lock := zklock.New(c, path, zklock.Options{ACL: []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice"}}})
 		lease, err := lock.Lock(zktest.Within(t))
 		zktest.Must(t, err)
 		zktest.Must(t, lease.Unlock(zktest.Within(t)))
+	}
+	brief := kdc.Kinit("alice", "-l", "5m")
+	t.Setenv("KRB5CCNAME", brief)
+	c := dial(t, server, ensemble.Options{Secure: ensemble.Secure{Kerberos: true}})
+	before := c.TicketEnd()
+	kdc.Run("kinit", "-c", "FILE:"+brief, "alice")
+	if after := c.TicketEnd(); time.Until(before) > 5*time.Minute || time.Until(after) < 9*time.Hour {
+		t.Errorf("the ticket ends at %s, and the new one at %s", before, after)
 	}
 	if _, err := ensemble.Dial(t.Context(), server, ensemble.Options{Secure: ensemble.Secure{JAAS: jaas + "x"}}); err == nil {
 		t.Error("no error")
