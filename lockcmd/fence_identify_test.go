@@ -219,8 +219,10 @@ func TestFenceOfOtherSessions(t *testing.T) {
 // zksh identifies the ensemble again for each session, because a server of the same name may
 // belong to another ensemble.
 func TestFenceAfterTheSession(t *testing.T) {
-	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	// The zxids of a sandbox begin with the time at which it was started. The client will go from twin
+	// to b, which rejects clients that have seen a larger zxid than its own.
 	twin := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	holder := b.newFencedUser(commands.ByHand, false)
 	holder.lock(exclusive, "/l")
 	lines := holder.fenceVariable()
