@@ -190,6 +190,7 @@ func (f commandScreen) Print(v render.Value) error {
 		return errMuted
 	}
 	events := f.s.showEvents()
+	f.s.tracing.settle()
 	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // a stream is a single JSON value, so events must wait until it ends
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()

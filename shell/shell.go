@@ -331,6 +331,7 @@ func (s *Shell) report(cmd string, err error) {
 	if err == nil || exit.Silent(err) {
 		return
 	}
+	s.tracing.settle()
 	for _, line := range s.policy.wording(cmd, err) {
 		s.screen.complain(line)
 	}

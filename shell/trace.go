@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,11 +17,18 @@ import (
 	"github.com/zksh/zksh/shell/exit"
 )
 
-// tracing is the state of the trace command: the Recorder, and the function that ends the recording
-// of the screen. Both are nil while the trace is off.
+// tracing is the state of the trace command.
 type tracing struct {
-	recorder  *trace.Recorder
-	endRecord func() error
+	recorder  atomic.Pointer[trace.Recorder] // nil while the trace is off
+	endRecord func() error                   // ends the recording of the screen
+}
+
+// settle waits until the trace of what has happened so far has been printed, so that it precedes the
+// answer. It waits only briefly if the output is blocked.
+func (t *tracing) settle() {
+	if r := t.recorder.Load(); r != nil {
+		r.Settle(20 * time.Millisecond)
+	}
 }
 
 func (s *Shell) traceCommand() *commands.Command {
@@ -60,7 +68,7 @@ func (s *Shell) traceCommand() *commands.Command {
 
 // printTrace prints whether the trace is on. As text, it prints that only if the user has asked.
 func (s *Shell) printTrace(env *commands.Env, asked bool) error {
-	on, words := s.tracing.recorder != nil, ""
+	on, words := s.tracing.recorder.Load() != nil, ""
 	if asked {
 		words = "trace is " + map[bool]string{true: "on", false: "off"}[on] + "\n"
 	}
@@ -87,7 +95,8 @@ func (s *Shell) startTrace(ctx context.Context, o trace.Options, record string) 
 		}
 		return tty.Quietly(func() error { return s.screen.trace(l) })
 	})
-	s.tracing = tracing{r, end}
+	s.tracing.endRecord = end
+	s.tracing.recorder.Store(r)
 	s.cfg.Session.Trace(r)
 	return nil
 }
@@ -95,15 +104,14 @@ func (s *Shell) startTrace(ctx context.Context, o trace.Options, record string) 
 // endTrace ends the trace, if it is on. It waits until all lines have been printed or ctx ends, and
 // then notes how many requests, replies and events there were.
 func (s *Shell) endTrace(ctx context.Context) error {
-	t := s.tracing
-	if t.recorder == nil {
+	r := s.tracing.recorder.Swap(nil)
+	if r == nil {
 		return nil
 	}
-	s.tracing = tracing{}
 	s.cfg.Session.Trace(nil)
-	totals, err := t.recorder.Close(ctx)
+	totals, err := r.Close(ctx)
 	s.env.Screen.Note("trace: " + totals.String())
-	return errors.Join(exit.AsWriteError(err), t.endRecord())
+	return errors.Join(exit.AsWriteError(err), s.tracing.endRecord())
 }
 
 // trace prints a line of the trace on standard error, above the line being typed.

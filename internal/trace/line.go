@@ -36,6 +36,8 @@ type Line struct {
 
 	facts render.Facts // further facts for JSON
 	words []string     // the same facts as text
+
+	reached chan struct{} // closed when the writer comes to this line, which it does not write; nil for other lines
 }
 
 // okOutcome is the outcome of a request that succeeded.

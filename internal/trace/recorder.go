@@ -49,8 +49,9 @@ type Recorder struct {
 	closed   bool
 	awaiting map[key]call // requests without a reply
 	totals   Totals
-	unsaid   int // number of lost lines that no Lost line has reported yet
-	memory   int // size of the lines that wait to be written, in bytes
+	unsaid   int  // number of lost lines that no Lost line has reported yet
+	blocked  bool // whether no line has been written since Settle last gave up
+	memory   int  // size of the lines that wait to be written, in bytes
 }
 
 var _ zkconn.Tracer = (*Recorder)(nil)
@@ -68,11 +69,16 @@ func New(opts Options, write func(Line) error) *Recorder {
 	go func() { // ends when Close is called
 		defer close(r.done)
 		for l := range r.lines {
+			if l.reached != nil {
+				close(l.reached)
+				continue
+			}
 			if r.err == nil {
 				r.err = write(l)
 			}
 			r.mu.Lock()
 			r.memory -= l.size()
+			r.blocked = false
 			r.mu.Unlock()
 		}
 	}()
@@ -94,6 +100,26 @@ func (r *Recorder) Close(ctx context.Context) (Totals, error) {
 		return totals, r.err
 	case <-ctx.Done():
 		return totals, errors.New("the trace is incomplete, because its output is blocked")
+	}
+}
+
+// Settle waits until the lines so far have been written, or the time limit has passed. After that,
+// further calls return at once until another line has been written.
+func (r *Recorder) Settle(limit time.Duration) {
+	r.mu.Lock()
+	if r.memory == 0 || r.blocked || r.closed || len(r.lines) == maxWaiting {
+		r.mu.Unlock()
+		return
+	}
+	reached := make(chan struct{})
+	r.lines <- Line{reached: reached} // does not block, because the queue has room
+	r.mu.Unlock()
+	select {
+	case <-reached:
+	case <-time.After(limit):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.blocked = true
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,44 @@ func open(t *testing.T, opts Options, write func(Line) error) (*zkconn.Session, 
 	zktest.Must(t, err)
 	t.Cleanup(func() { _ = s.Close(zktest.Within(t)) }) // fails if the test has closed it
 	return s, r
+}
+
+// Settle waits until the lines have been written, but not for a blocked writer.
+func TestSettle(t *testing.T) {
+	var written, blocked atomic.Int32
+	release := make(chan struct{})
+	s, r := open(t, Options{}, func(Line) error {
+		if blocked.Load() > 0 {
+			<-release
+		}
+		time.Sleep(10 * time.Millisecond)
+		written.Add(1)
+		return nil
+	})
+	exists := func() {
+		t.Helper()
+		_, err := zkconn.Do(zktest.Within(t), s.Client, zkconn.Exists("/"))
+		zktest.Must(t, err)
+	}
+	exists()
+	r.Settle(time.Minute)
+	if got := written.Load(); got != 6 { // of connect, auth and exists
+		t.Errorf("%d lines have been written, not 6", got)
+	}
+	blocked.Store(1)
+	exists()
+	r.Settle(time.Millisecond)
+	for range 100 {
+		r.Settle(time.Minute) // returns at once, because the writer is blocked
+	}
+	close(release)
+	zktest.Eventually(t, "the writer writes again", func() bool { return written.Load() > 6 })
+	r.Settle(time.Minute)
+	if got := written.Load(); got != 8 {
+		t.Errorf("%d lines have been written, not 8", got)
+	}
+	_, err := r.Close(zktest.Within(t))
+	zktest.Must(t, err)
 }
 
 // A trace contains neither credentials nor ACLs, and data only with Options.Data.
