@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -156,5 +157,56 @@ func TestConnectToSameRecord(t *testing.T) {
 		if err != nil || !strings.Contains(fmt.Sprint(who), "alice") {
 			t.Errorf("connect %s: %v, %v", spec, who, err)
 		}
+	}
+}
+
+// If zksh can reach none of the servers, it looks up the record again, and resumes its session on a
+// server that is new in it. If the DNS server does not answer, zksh tries the old servers.
+func TestRecordChanges(t *testing.T) {
+	const record = "dns-srv://_zk._tcp.example.test"
+	addr := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	before, after := zktest.NewProxy(t, addr), zktest.NewProxy(t, addr)
+	var now atomic.Pointer[net.Resolver] // nil if the DNS server is down
+	list := func(p *zktest.Proxy) {
+		_, number, err := net.SplitHostPort(p.Addr())
+		zktest.Must(t, err)
+		port, err := net.LookupPort("tcp", number)
+		zktest.Must(t, err)
+		now.Store(dnsServer(t, "_zk._tcp.example.test.", dnsmessage.SRVResource{Target: dnsmessage.MustNewName("localhost."), Port: uint16(port)}))
+	}
+	list(before)
+	o, err := ParseOptions([]string{"--server", record}, Environment{Getenv: func(string) string { return "" }})
+	zktest.Must(t, err)
+	o.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		r := now.Load()
+		if r == nil {
+			return nil, net.ErrClosed
+		}
+		return r.Dial(ctx, network, address)
+	}}
+	ctx := zktest.Within(t)
+	zktest.Must(t, o.Prepare(ctx))
+	s, err := zkconn.Open(o.Connection())
+	zktest.Must(t, err)
+	defer func() { zktest.Must(t, s.Close(ctx)) }()
+	zktest.Must(t, s.Ready(ctx))
+	id := s.Info().ID
+	lose := func(p *zktest.Proxy) {
+		t.Helper()
+		p.Cut()
+		zktest.Eventually(t, "the session is resumed", func() bool {
+			_, err := zkconn.Do(ctx, s.Client, zkconn.Exists("/"))
+			return err == nil && s.Info().ID == id
+		})
+	}
+	now.Store(nil)
+	lose(before)
+	list(after)
+	before.Refuse(true)
+	lose(before)
+	_, number, err := net.SplitHostPort(after.Addr())
+	zktest.Must(t, err)
+	if got := s.Servers().Hosts; !slices.Equal(got, []string{"localhost:" + number}) {
+		t.Errorf("the servers are %s, not localhost:%s", got, number)
 	}
 }

@@ -257,7 +257,7 @@ func (s *Session) Writes() Writes { return s.current().cfg.Writes }
 func (s *Session) Secure() secure.Config { return s.current().cfg.Secure }
 
 // Servers returns the current connect string, parsed.
-func (s *Session) Servers() Servers { return s.current().servers }
+func (s *Session) Servers() Servers { return *s.current().servers.Load() }
 
 // Info describes the session and its connection.
 type Info struct {

@@ -12,17 +12,19 @@ import (
 // hosts is a zk.HostProvider that makes passes over the addresses of a server list until a server
 // grants a session. Each pass resolves every name again, because addresses may change, and tries
 // every address twice. The first try has a short time limit, because a server that is just
-// starting may accept a connection and never answer on it.
+// starting may accept a connection and never answer on it. After a failed pass, refresh can return
+// another list.
 type hosts struct {
-	list     []string
 	ctx      context.Context // for name lookups; ends with the Link
 	limit    time.Duration   // time limit for the lookup of all names
 	resolve  func(ctx context.Context, host string) ([]string, error)
-	onFailed func()        // called after a pass that found no server
-	urgent   func() bool   // reports whether a connection is needed without delay
-	hurry    chan struct{} // capacity 1; receives a value when urgent may have become true
+	refresh  func(ctx context.Context) []string // returns the new list, or nil to keep the old one; may itself be nil
+	onFailed func()                             // called after a pass that found no server
+	urgent   func() bool                        // reports whether a connection is needed without delay
+	hurry    chan struct{}                      // capacity 1; receives a value when urgent may have become true
 
 	mu     sync.Mutex
+	list   []string
 	names  map[string][]string // host names in the list, by resolved address (host:port)
 	pass   []string            // addresses that have not been tried in this pass
 	width  int                 // number of different addresses in a pass
@@ -34,17 +36,29 @@ type hosts struct {
 }
 
 func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func(), urgent func() bool) *hosts {
-	l := append([]string(nil), list...)
-	rand.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
-	return &hosts{ctx: ctx, names: map[string][]string{}, limit: min(limit, lookupTimeout), list: l, resolve: net.DefaultResolver.LookupHost,
+	return &hosts{ctx: ctx, names: map[string][]string{}, limit: min(limit, lookupTimeout), list: shuffled(list), resolve: net.DefaultResolver.LookupHost,
 		onFailed: onFailed, urgent: urgent, hurry: make(chan struct{}, 1)}
+}
+
+// shuffled returns a copy of list in random order.
+func shuffled(list []string) []string {
+	l := slices.Clone(list)
+	rand.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+	return l
 }
 
 // Init implements zk.HostProvider. It does nothing, because newHosts has set the list.
 func (h *hosts) Init([]string) error { return nil }
 
 // Len implements zk.HostProvider.
-func (h *hosts) Len() int { return len(h.list) }
+func (h *hosts) Len() int { return len(h.all()) }
+
+// all returns the server list.
+func (h *hosts) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.list
+}
 
 // Connected implements zk.HostProvider. It makes the next pass start without delay.
 func (h *hosts) Connected() { h.connected(time.Now()) }
@@ -99,6 +113,9 @@ func (h *hosts) Next() (server string, retry bool) {
 			h.onFailed()
 		}
 		h.pause()
+		if failed {
+			h.renew()
+		}
 		addrs := h.expand(h.ctx, h.limit)
 		h.mu.Lock()
 		h.width = len(addrs)
@@ -108,6 +125,20 @@ func (h *hosts) Next() (server string, retry bool) {
 	h.short = len(h.pass) > h.width
 	server, h.pass = h.pass[0], h.pass[1:]
 	return server, h.ctx.Err() != nil
+}
+
+// renew replaces the server list by that of refresh.
+func (h *hosts) renew() {
+	if h.refresh == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, h.limit)
+	defer cancel()
+	if list := h.refresh(ctx); len(list) > 0 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.list = shuffled(list)
+	}
 }
 
 // Time limits for one attempt to connect, including ZooKeeper's handshake.
@@ -138,9 +169,10 @@ const lookupTimeout = 5 * time.Second
 func (h *hosts) expand(ctx context.Context, limit time.Duration) []string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	found := make([][]string, len(h.list))
+	list := h.all()
+	found := make([][]string, len(list))
 	var looking sync.WaitGroup
-	for i, hp := range h.list {
+	for i, hp := range list {
 		looking.Go(func() { found[i] = h.addresses(ctx, hp) })
 	}
 	looking.Wait()
