@@ -13,6 +13,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 )
@@ -36,11 +37,21 @@ type Command struct {
 	// Effect. ByFlag returns an Except function for effects that depend only on flags.
 	Except func(fs *pflag.FlagSet, args []string) Effect
 	// Flags declares the command's flags on an empty flag set. It returns the function that runs
-	// the command with the values of these flags. Flags is called once for each command line.
+	// the command with the values of these flags. Flags is called once for each command line,
+	// except that lines without flags share one call if the command has the effect OneRequest. The
+	// function of such a command can run more than once at a time, and must not change the values.
 	Flags func(fs *pflag.FlagSet) Run
 	// Wrap replaces Flags for a command such as time, whose flags are followed by another command
 	// line to run.
 	Wrap func(fs *pflag.FlagSet) Wrapper
+
+	flagless atomic.Pointer[flagless] // result of withoutFlags, or nil
+}
+
+// flagless contains the result of Command.Flags for lines without flags.
+type flagless struct {
+	fs  *pflag.FlagSet
+	run Run
 }
 
 // Run executes a command. args are the positional arguments; their number has been checked

@@ -8,6 +8,8 @@
 // This package is part of the program zksh and may change at any time.
 package history
 
+import "slices"
+
 // An Entry is a command line, with where and when it was typed.
 type Entry struct {
 	Line   string
@@ -29,10 +31,13 @@ type Numbered struct {
 // it drops the oldest lines without changing the numbers of the others. The zero value is an empty
 // list. A List is not safe for concurrent use.
 type List struct {
-	lines   []Entry
-	dropped int // number of the oldest lines that have been dropped
-	bytes   int // total length of the lines, in bytes
+	all     []Entry // the lines, after the empty entries of lines that have been dropped
+	empty   int     // number of empty entries
+	dropped int     // number of the oldest lines that have been dropped
+	bytes   int     // total length of the lines, in bytes
 }
+
+func (l *List) lines() []Entry { return l.all[l.empty:] }
 
 // Limits of a List.
 const (
@@ -42,26 +47,29 @@ const (
 
 // Add appends a line to the list and returns the number of that line.
 func (l *List) Add(e Entry) int {
-	l.lines = append(l.lines, e)
+	l.all = append(l.all, e)
 	l.bytes += len(e.Line)
-	drop := 0
-	for len(l.lines)-drop > 1 && (len(l.lines)-drop > maxListLines || l.bytes > maxListBytes) {
-		l.bytes -= len(l.lines[drop].Line)
-		l.lines[drop] = Entry{}
-		drop++
+	for len(l.lines()) > 1 && (len(l.lines()) > maxListLines || l.bytes > maxListBytes) {
+		oldest := &l.all[l.empty]
+		l.bytes -= len(oldest.Line)
+		*oldest = Entry{}
+		l.empty++
+		l.dropped++
 	}
-	l.lines = l.lines[drop:]
-	l.dropped += drop
+	if l.empty > maxListLines/4 { // use the same memory again
+		l.all = slices.Delete(l.all, 0, l.empty)
+		l.empty = 0
+	}
 	return l.Len() - 1
 }
 
 // Get returns the line with number i. ok is false if that line was never added or has been dropped.
 func (l *List) Get(i int) (e Entry, ok bool) {
 	i -= l.dropped
-	if i < 0 || i >= len(l.lines) {
+	if i < 0 || i >= len(l.lines()) {
 		return Entry{}, false
 	}
-	return l.lines[i], true
+	return l.lines()[i], true
 }
 
 // Replace replaces the text of the line with number i, and reports whether that line exists. The
@@ -70,7 +78,7 @@ func (l *List) Replace(i int, line string) bool {
 	old, ok := l.Get(i)
 	if ok {
 		l.bytes += len(line) - len(old.Line)
-		l.lines[i-l.dropped].Line = line
+		l.lines()[i-l.dropped].Line = line
 	}
 	return ok
 }
@@ -79,7 +87,7 @@ func (l *List) Replace(i int, line string) bool {
 func (l *List) Finish(i, status int) Entry {
 	e, ok := l.Get(i)
 	if ok {
-		l.lines[i-l.dropped].Status = status
+		l.lines()[i-l.dropped].Status = status
 		e.Status = status
 	}
 	return e
@@ -87,14 +95,14 @@ func (l *List) Finish(i, status int) Entry {
 
 // Len returns the number of lines that have been added, including dropped ones. It is also the
 // number of the next line.
-func (l *List) Len() int { return l.dropped + len(l.lines) }
+func (l *List) Len() int { return l.dropped + len(l.lines()) }
 
 // Last returns the newest n lines, or all lines if there are fewer, in the order in which they were
 // added.
 func (l *List) Last(n int) []Numbered {
 	var last []Numbered
-	for i := max(0, len(l.lines)-n); i < len(l.lines); i++ {
-		last = append(last, Numbered{l.dropped + i, l.lines[i]})
+	for i := max(0, len(l.lines())-n); i < len(l.lines()); i++ {
+		last = append(last, Numbered{l.dropped + i, l.lines()[i]})
 	}
 	return last
 }
