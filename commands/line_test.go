@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -101,6 +102,43 @@ func TestRead(t *testing.T) {
 			if err := execute(c, words(line)); !errors.Is(err, pflag.ErrHelp) {
 				t.Errorf("%s %s: %v", c.Name, line, err)
 			}
+		}
+	}
+}
+
+// Lines without flags share the result of Command.Flags if the command has the effect OneRequest.
+func TestLinesWithoutFlags(t *testing.T) {
+	for _, effect := range []Effect{Offline, Offline | OneRequest} {
+		declared := 0
+		c := &Command{Name: "sample", Args: "[-a] path", Effect: effect, Params: []Param{{Name: "path", Optional: true}},
+			Flags: func(fs *pflag.FlagSet) Run {
+				declared++
+				all := fs.BoolP("all", "a", false, "")
+				return func(_ context.Context, _ *Env, args []string) error { return fmt.Errorf("%v %q", *all, args) }
+			}}
+		for _, line := range []struct {
+			words []Word
+			want  string
+		}{
+			{[]Word{{Text: "/x"}}, `false ["/x"]`},
+			{[]Word{{Text: "/x"}, {Text: "-a"}}, `true ["/x"]`},
+			{[]Word{{Text: "-a", Quoted: true}}, `false ["-a"]`},
+			{[]Word{{Text: "--"}, {Text: "-a"}}, `false ["-a"]`},
+			{nil, `false []`},
+		} {
+			l, err := c.Read(&Env{}, line.words)
+			if err == nil {
+				err = l.Run(t.Context(), &Env{})
+			}
+			if err.Error() != line.want {
+				t.Errorf("%v: %v, want %s", line.words, err, line.want)
+			}
+		}
+		if _, err := c.Read(&Env{}, []Word{{Text: "/x"}, {Text: "/y"}}); err == nil || !strings.Contains(err.Error(), `unexpected word "/y"`) {
+			t.Errorf("two paths: %v", err)
+		}
+		if want := map[bool]int{false: 6, true: 3}[effect.Has(OneRequest)]; declared != want {
+			t.Errorf("effect %d: the flags were declared %d times, not %d", effect, declared, want)
 		}
 	}
 }
