@@ -70,7 +70,7 @@ scripts:
 	go test -short -count=1 -vet=off -timeout 5m -run '^TestScriptsOnSandbox$$' ./internal/e2e
 
 test: deps ## run deps, lint and every test
-	@$(MAKE) --no-print-directory -j3 lint long rest
+	@$(MAKE) --no-print-directory lint long rest # one after another, because many tests measure time or wait for it
 
 long:
 	$(RACE) $(LONG)

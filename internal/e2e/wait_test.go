@@ -87,7 +87,7 @@ func TestWaitDoesNotPoll(t *testing.T) {
 		return len(slices.DeleteFunc(slices.Clone(all), func(op int32) bool { return op != jute.OpGetData }))
 	}
 	for i := range 3 {
-		zktest.Eventually(t, "it has looked", func() bool { return gets() == i+1 })
+		zktest.Eventually(t, "it has looked", func() bool { return gets() == i+1 && watchCount(t, box.Addr()) > 0 })
 		runAt(t, box.Addr(), "set", "/x", fmt.Sprint(i+1))
 	}
 	wantExit(t, p.cmd, 0)
