@@ -45,11 +45,11 @@ type Command struct {
 	// line to run.
 	Wrap func(fs *pflag.FlagSet) Wrapper
 
-	flagless atomic.Pointer[flagless] // result of withoutFlags, or nil
+	flagless atomic.Pointer[declared] // what lines without flags share, or nil
 }
 
-// flagless contains the result of Command.Flags for lines without flags.
-type flagless struct {
+// declared contains a flag set on which Command.Flags has declared the flags, and its result.
+type declared struct {
 	fs  *pflag.FlagSet
 	run Run
 }

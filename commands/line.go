@@ -52,42 +52,43 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 }
 
 func (c *Command) read(words []Word) (l Line, err error) {
-	if c.Effect.Has(OneRequest) && !slices.ContainsFunc(words, maybeFlag) {
-		f, args := c.withoutFlags(), texts(words)
-		if err := c.checkArgs(args); err != nil {
-			return l, err
-		}
-		return Line{c: c, run: f.run, args: args, numOwn: len(args), effect: c.effectOf(f.fs, args, false)}, nil
-	}
-	fs := newFlagSet(c.Name)
-	run := c.Flags(fs)
 	words, rest := c.splitRest(words)
 	if rest != nil && len(rest) == 0 {
 		return l, Misuse("missing command after --")
 	}
-	if err := c.parse(fs, words); err != nil {
-		return l, err
+	d, flagless := c.declare(words)
+	args := texts(words)
+	if !flagless {
+		if err := c.parse(d.fs, words); err != nil {
+			return l, err
+		}
+		args = d.fs.Args()
 	}
-	args := fs.Args()
 	if err := c.checkArgs(args); err != nil {
 		return l, err
 	}
-	return Line{c: c, run: run, args: append(args, rest...), numOwn: len(args), effect: c.effectOf(fs, args, len(rest) > 0)}, nil
+	return Line{c: c, run: d.run, args: append(args, rest...), numOwn: len(args), effect: c.effectOf(d.fs, args, len(rest) > 0)}, nil
 }
 
 // maybeFlag reports whether a word can be a flag, or end the flags.
 func maybeFlag(w Word) bool { return !w.Quoted && strings.HasPrefix(w.Text, "-") }
 
-// withoutFlags returns the flags and the function of a line without flags, which all such lines
-// share. Declaring the flags again for each line would take an eighth of the time of a script.
-func (c *Command) withoutFlags() *flagless {
-	if f := c.flagless.Load(); f != nil {
-		return f
+// declare returns the flags and the function of a line. All lines without flags share them if the
+// command has the effect OneRequest; flagless is then true. Declaring the flags again for each line
+// would take an eighth of the time of a script.
+func (c *Command) declare(words []Word) (d *declared, flagless bool) {
+	flagless = c.Effect.Has(OneRequest) && !slices.ContainsFunc(words, maybeFlag)
+	if flagless {
+		if d = c.flagless.Load(); d != nil {
+			return d, true
+		}
 	}
 	fs := newFlagSet(c.Name)
-	f := &flagless{fs, c.Flags(fs)}
-	c.flagless.Store(f) // another goroutine may have stored an equal one
-	return f
+	d = &declared{fs, c.Flags(fs)}
+	if flagless {
+		c.flagless.Store(d) // another goroutine may have stored an equal one
+	}
+	return d, flagless
 }
 
 // parse parses the flags in words and stores their values in fs.

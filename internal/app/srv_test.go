@@ -53,15 +53,21 @@ func dnsServer(t *testing.T, name string, servers ...dnsmessage.SRVResource) *ne
 	}}
 }
 
+// recordOf returns the record of a server at an address on loopback, and the port.
+func recordOf(t *testing.T, addr string) (record dnsmessage.SRVResource, number string) {
+	t.Helper()
+	_, number, err := net.SplitHostPort(addr)
+	zktest.Must(t, err)
+	port, err := net.LookupPort("tcp", number)
+	zktest.Must(t, err)
+	return dnsmessage.SRVResource{Target: dnsmessage.MustNewName("localhost."), Port: uint16(port)}, number
+}
+
 // zksh connects to the servers in a DNS SRV record, at the start and with connect.
 func TestServersInDNS(t *testing.T) {
-	port := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	_, number, err := net.SplitHostPort(port)
-	zktest.Must(t, err)
-	n, err := net.LookupPort("tcp", number)
-	zktest.Must(t, err)
+	server, number := recordOf(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	resolver := dnsServer(t, "_zk._tcp.example.test.",
-		dnsmessage.SRVResource{Priority: 1, Target: dnsmessage.MustNewName("localhost."), Port: uint16(n)},
+		dnsmessage.SRVResource{Priority: 1, Target: server.Target, Port: server.Port},
 		dnsmessage.SRVResource{Priority: 2, Target: dnsmessage.MustNewName("localhost."), Port: 1})
 	o, err := ParseOptions([]string{"--server", "dns-srv://_zk._tcp.example.test"}, Environment{Getenv: func(string) string { return "" }})
 	zktest.Must(t, err)
@@ -131,10 +137,7 @@ func TestInvalidServersInDNS(t *testing.T) {
 // credentials.
 func TestConnectToSameRecord(t *testing.T) {
 	const record = "dns-srv://_zk._tcp.example.test"
-	answer := func(port uint16) *net.Resolver {
-		return dnsServer(t, "_zk._tcp.example.test.", dnsmessage.SRVResource{Target: dnsmessage.MustNewName("localhost."), Port: port})
-	}
-	resolver := answer(1)
+	resolver := dnsServer(t, "_zk._tcp.example.test.", dnsmessage.SRVResource{Target: dnsmessage.MustNewName("localhost."), Port: 1})
 	o, err := ParseOptions([]string{"--server", record}, Environment{Getenv: func(string) string { return "" }})
 	zktest.Must(t, err)
 	o.resolver, o.Auth = resolver, []zkconn.Credential{{Scheme: "digest", Auth: []byte("alice:secret")}}
@@ -143,15 +146,12 @@ func TestConnectToSameRecord(t *testing.T) {
 	s, err := zkconn.Open(o.Connection())
 	zktest.Must(t, err)
 	defer func() { zktest.Must(t, s.Close(ctx)) }()
-	host, number, err := net.SplitHostPort(zktest.Sandbox(t, sandbox.Options{}).Addr())
-	zktest.Must(t, err)
-	port, err := net.LookupPort("tcp", number)
-	zktest.Must(t, err)
-	resolver.Dial = answer(uint16(port)).Dial
+	server, number := recordOf(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	resolver.Dial = dnsServer(t, "_zk._tcp.example.test.", server).Dial
 	for _, spec := range []string{"", record} {
 		zktest.Must(t, s.Connect(ctx, spec))
 		if got := s.Servers().Hosts; !slices.Equal(got, []string{"localhost:" + number}) {
-			t.Errorf("connect %s: %s; the sandbox is %s:%s", spec, got, host, number)
+			t.Errorf("connect %s: %s, not localhost:%s", spec, got, number)
 		}
 		who, err := zkconn.Do(ctx, s.Client, zkconn.WhoAmI())
 		if err != nil || !strings.Contains(fmt.Sprint(who), "alice") {
@@ -168,11 +168,8 @@ func TestRecordChanges(t *testing.T) {
 	before, after := zktest.NewProxy(t, addr), zktest.NewProxy(t, addr)
 	var now atomic.Pointer[net.Resolver] // nil if the DNS server is down
 	list := func(p *zktest.Proxy) {
-		_, number, err := net.SplitHostPort(p.Addr())
-		zktest.Must(t, err)
-		port, err := net.LookupPort("tcp", number)
-		zktest.Must(t, err)
-		now.Store(dnsServer(t, "_zk._tcp.example.test.", dnsmessage.SRVResource{Target: dnsmessage.MustNewName("localhost."), Port: uint16(port)}))
+		server, _ := recordOf(t, p.Addr())
+		now.Store(dnsServer(t, "_zk._tcp.example.test.", server))
 	}
 	list(before)
 	o, err := ParseOptions([]string{"--server", record}, Environment{Getenv: func(string) string { return "" }})
@@ -204,8 +201,7 @@ func TestRecordChanges(t *testing.T) {
 	list(after)
 	before.Refuse(true)
 	lose(before)
-	_, number, err := net.SplitHostPort(after.Addr())
-	zktest.Must(t, err)
+	_, number := recordOf(t, after.Addr())
 	if got := s.Servers().Hosts; !slices.Equal(got, []string{"localhost:" + number}) {
 		t.Errorf("the servers are %s, not localhost:%s", got, number)
 	}
