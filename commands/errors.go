@@ -18,8 +18,11 @@ func (e *UsageError) Error() string {
 	if e.Command == nil {
 		return e.Problem
 	}
-	return fmt.Sprintf("%s (usage: %s)", e.Problem, e.Command.Usage())
+	return fmt.Sprintf("%s (see: zksh %s)", e.Problem, e.Help())
 }
+
+// Help returns the line that explains the command to the user. Command must not be nil.
+func (e *UsageError) Help() string { return "help " + e.Command.Name }
 
 // StatusError is an error that determines the exit status of zksh.
 type StatusError struct {

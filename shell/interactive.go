@@ -250,15 +250,15 @@ func countLocks(n int, suffix string) string {
 
 func (*interactive) mode() commands.Mode { return commands.ByHand }
 
-// wording returns the text of an error. For a usage error, it adds one line with the usage and one
-// with an example.
+// wording returns the text of an error. For a usage error, it adds a line that names the help of the
+// command, and a line with an example.
 func (*interactive) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	switch {
 	case errors.Is(err, exit.ErrInterrupted):
 		return []string{"\n" + err.Error()} // start a new line, because the terminal has echoed ^C
 	case errors.As(err, &usage) && usage.Command != nil:
-		return []string{usage.Problem, "usage: " + usage.Command.Usage(), "example: " + usage.Command.Examples[0]}
+		return []string{usage.Problem, "see: " + usage.Help(), "example: " + usage.Command.Examples[0]}
 	}
 	return []string{err.Error()}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
@@ -84,8 +83,9 @@ func (oneShot) mode() commands.Mode { return commands.OneShot }
 func (p oneShot) wording(_ string, err error) []string {
 	var usage *commands.UsageError
 	if p.isOption != nil && errors.As(err, &usage) && usage.Flag != "" && p.isOption(usage.Flag) {
-		return []string{fmt.Sprintf("unknown flag %s; put options of zksh before the command (usage: %s)",
-			usage.Flag, usage.Command.Usage())}
+		hinted := *usage
+		hinted.Problem = "unknown flag " + usage.Flag + "; put options of zksh before the command"
+		return []string{hinted.Error()}
 	}
 	if errors.As(err, new(*zkconn.NoServerError)) {
 		return []string{err.Error() + p.noServerHint}

@@ -146,7 +146,7 @@ func TestErrorCodes(t *testing.T) {
 		{"set -v 7 /a x", `{"error":"version No is not valid : /a","code":"BadVersion","command":"set","line":6,"path":"/a"}`},
 		{"removewatches /a", `{"error":"KeeperErrorCode = No such watcher for /a","code":"NoWatcher","command":"removewatches","line":7,"path":"/a"}`},
 		{"gte /a", `{"error":"unknown command \"gte\"; did you mean get? (to list all commands, run: help)","code":"UnknownCommand","command":"gte","line":8}`},
-		{"version 1", `{"error":"unexpected word \"1\"; quote a value that contains spaces (usage: version)","code":"Usage","command":"version","line":9}`},
+		{"version 1", `{"error":"unexpected word \"1\"; quote a value that contains spaces (see: zksh help version)","code":"Usage","command":"version","line":9}`},
 		{"exists /nope", `{"path":"/nope","exists":false}`},
 		{"lock -w 5 /l -- sh -c 'exit 3'", `{"done":"lock","status":3}`},
 		{"lock /l -- /nosuch", `{"error":"cannot run /nosuch: no such file or directory","code":"CannotRun","command":"lock","line":12}`},

@@ -226,7 +226,7 @@ func statusFromError(r *recording, errs []string) int {
 		return 0
 	case strings.Contains(text, "unknown command "):
 		return 127
-	case strings.Contains(text, "(usage: "), strings.Contains(text, ": unclosed "), strings.HasPrefix(text, "zksh: "):
+	case strings.Contains(text, "(see: zksh help "), strings.Contains(text, ": unclosed "), strings.HasPrefix(text, "zksh: "):
 		return 2
 	case strings.Contains(text, "cannot connect: "), strings.Contains(text, "session expired"), strings.Contains(text, "ConnectionLoss"), strings.Contains(text, "AuthFailed"),
 		strings.HasSuffix(text, "Not connected"):

@@ -10,7 +10,7 @@ func TestWrongAnswersAreNotCovered(t *testing.T) {
 		{out: []string{"dada"}},
 		{out: []string{"data", ""}},
 		{err: []string{"stdin:1: get: Node does not exist: /a"}, status: 1},
-		{err: []string{"stdin:1: get: missing path (usage: get path)"}, status: 2},
+		{err: []string{"stdin:1: get: missing path (see: zksh help get)"}, status: 2},
 		{out: []string{"data"}, err: []string{"panic"}, status: 2},
 	}
 	for _, got := range wrong {

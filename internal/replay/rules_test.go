@@ -117,7 +117,7 @@ var rules = []rule{
 		if slices.Equal(d.got.out, d.recordedStep().out) {
 			answered.got.out = nil
 		}
-		return answered.onlyError(2) && wrong && strings.Contains(d.gotErr(), "(usage: "+d.command())
+		return answered.onlyError(2) && wrong && strings.Contains(d.gotErr(), "(see: zksh help "+d.command())
 	}},
 	{"bad-option", "the options of the program; status 2: usage", func(d difference) bool {
 		return d.onlyError(2) && d.i == 0 && strings.HasPrefix(d.gotErr(), "zksh: ")

@@ -126,7 +126,7 @@ func TestUnreadableLine(t *testing.T) {
 		"note: a\nb starts", "a\nb", "note: c starts", "c", "error: script:5: the line is longer than 4 MiB",
 		"error: script:6: unclosed ' at column 6; close it, or write the word as $'…'; lines 6-7 were not run")
 	newFakeShell(t).check(t, "fast 'a\nb' c\nfast d\n", Options{StopAtError: true}, commands.StatusUsage,
-		`error: script:1: fast: unexpected word "c"; quote a value that contains spaces (usage: fast)`)
+		`error: script:1: fast: unexpected word "c"; quote a value that contains spaces (see: zksh help fast)`)
 }
 
 // With -e, nothing after the first failure happens. The output is the same as if each line had
