@@ -13,7 +13,7 @@ import (
 // FromStdin reports whether zksh reads its commands from standard input, which can be a pipe or a
 // terminal.
 func (o *Options) FromStdin() bool {
-	return len(o.Command) == 0 && len(o.Lines) == 0 && (!o.HasFile || o.File == "-")
+	return o.Listen == "" && len(o.Command) == 0 && len(o.Lines) == 0 && (!o.HasFile || o.File == "-")
 }
 
 // Source opens the source of the commands: the lines of the option -c, a file, or standard input.

@@ -128,6 +128,29 @@ func TestSandboxServes(t *testing.T) {
 	}
 }
 
+// On a terminal, Ctrl-C and Ctrl-\ end a sandbox that only serves, with exit status 0. They do so
+// at the first time, and also if a client is connected.
+func TestKeysEndServingSandbox(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]string{"Ctrl-C": "\x03", `Ctrl-\`: "\x1c"} {
+		for _, withClient := range []bool{false, true} {
+			c := openConsole(t, "--sandbox", "--listen", "127.0.0.1:0")
+			c.expect(`^serving the sandbox on \S+; press Ctrl-C to stop it\n`)
+			c.expect(`its data is lost when the shell that runs it exits\.\n`)
+			if withClient {
+				client := openConsoleIn(t, c.home, "--sandbox")
+				client.expect(connected)
+				client.run("create -e /mine", `^Created /mine\n`)
+			}
+			c.typeIn(key)
+			c.wantStatus(0)
+			if shown := c.shown(); strings.Contains(shown, "reading commands") || strings.Contains(shown, "goroutine") {
+				t.Errorf("%s: the terminal shows %q", name, shown)
+			}
+		}
+	}
+}
+
 func TestSandboxRejects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
