@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"io"
 
 	"github.com/go-zookeeper/zk"
 
@@ -36,9 +35,6 @@ type Screen interface {
 	Progress(verb string) (update func(done, total int), end func())
 	// Region returns a new Region of the terminal, whose contents are redrawn in place.
 	Region(on Stream) Region
-	// Tee also writes everything that appears on the screen to w, until end is called. w must
-	// not call methods of the Screen.
-	Tee(w io.Writer) (end func())
 	// Bell rings the bell of the terminal, if standard error is one and the user has not turned
 	// the bell off.
 	Bell()

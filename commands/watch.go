@@ -18,7 +18,7 @@ import (
 )
 
 var watchCommand = &Command{
-	Name: "watch", Group: "Watches", Args: "[-r] [-1] [-t] [--record file] path [-- command arg…]",
+	Name: "watch", Group: "Watches", Args: "[-r] [-1] [-t] path [-- command arg…]",
 	Summary: "print each change to a znode, or run a command for each one",
 	Help: "Each line shows the event, the path, the new version, the size of the data and the previous size. watch " +
 		"opens a separate session for its watches. It runs until you press Ctrl-C, even if that session expires: " +
@@ -34,7 +34,6 @@ var watchCommand = &Command{
 		recurse := fs.BoolP("recursive", "r", false, "watch the entire subtree; needs ZooKeeper 3.6 or later")
 		once := fs.BoolP("once", "1", false, "exit after the first change, with the command's exit status")
 		timed := fs.BoolP("time", "t", false, "begin each line with the date and the time")
-		record := FlagRecord(fs)
 		return func(ctx context.Context, env *Env, args []string) error {
 			if err := zkconn.ValidatePath(args[0], false); err != nil {
 				return err
@@ -42,11 +41,8 @@ var watchCommand = &Command{
 			if *timed && len(args) > 1 {
 				return Misuse("-t cannot be combined with a command, because it adds the time only to the lines that watch prints")
 			}
-			if *record != "" && len(args) > 1 {
-				return Misuse("--record cannot be combined with a command, because it records only what zksh prints")
-			}
 			f := &follower{env: env, timed: *timed, path: args[0], recurse: *recurse, once: *once, argv: args[1:], isDue: map[string]bool{}}
-			return Record(env, *record, "zksh watch", func() error { return f.follow(ctx) })
+			return f.follow(ctx)
 		}
 	},
 }

@@ -16,7 +16,7 @@ import (
 
 func (t *Table) locksCommand() *commands.Command {
 	return &commands.Command{
-		Name: "locks", Group: group, Effect: commands.Offline, Args: "[-f] [--stats] [--record file] [-q] [-R] [-o prom] [--deadlocks] [path]",
+		Name: "locks", Group: group, Effect: commands.Offline, Args: "[-f] [--stats] [-q] [-R] [-o prom] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of " +
 			"the lock at that path, no matter which client created it: the holder and the clients that wait (STATE), and " +
@@ -26,7 +26,7 @@ func (t *Table) locksCommand() *commands.Command {
 			wholeHelp,
 		Limits: []string{
 			"--deadlocks sees sessions, not threads, so two threads of a Curator client can look like a deadlock.",
-			"-R can be combined only with -f, --record and -o. --deadlocks cannot be combined with any other flag.",
+			"-R can be combined only with -f and -o. --deadlocks cannot be combined with any other flag.",
 		},
 		Examples: []string{"locks /locks/backup", "locks -f --stats /locks/backup", "locks --deadlocks"},
 		Params:   []commands.Param{{Name: "path", Optional: true}},
@@ -38,14 +38,11 @@ func (t *Table) locksCommand() *commands.Command {
 			deadlocks := fs.Bool("deadlocks", false, "find deadlocks below path, or in the entire tree")
 			format := fs.StringP("output", "o", "", "with -R, print the numbers of holders and waiters in this `format`; the only one is prom, for Prometheus")
 			commands.FlagWords(fs, "output", promFormat)
-			record := commands.FlagRecord(fs)
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				whole := *all || *deadlocks
 				switch {
 				case *stats && !*follow:
 					return commands.Misuse("--stats requires -f")
-				case *record != "" && !*follow:
-					return commands.Misuse("--record requires -f")
 				case *format != "" && *format != promFormat:
 					return commands.Misuse("unknown output format %q; the only one after locks is %s; the others are options of zksh, such as zksh -o json locks", *format, promFormat)
 				case *format != "" && (!*all || *follow || env.Format == render.JSON):
@@ -53,7 +50,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case *all && *deadlocks, whole && (*quiet || *stats), *deadlocks && *follow:
 					return commands.Misuse("-R can be combined only with -f, and --deadlocks with no other flag")
 				case *all && *follow:
-					return commands.Record(env, *record, "zksh locks -f -R", func() error { return followAll(ctx, env, rootOf(args)) })
+					return followAll(ctx, env, rootOf(args))
 				case *all:
 					return showAll(ctx, env, rootOf(args), *format == promFormat)
 				case *deadlocks:
@@ -65,7 +62,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case len(args) == 0:
 					return env.Screen.Print(t.list())
 				case *follow:
-					return commands.Record(env, *record, "zksh locks -f", func() error { return followQueue(ctx, env, args[0], *stats) })
+					return followQueue(ctx, env, args[0], *stats)
 				}
 				return showQueue(ctx, env, args[0], *quiet)
 			}

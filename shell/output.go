@@ -32,26 +32,6 @@ func (o *Output) columns() int {
 	return columns
 }
 
-// A tee is a writer to a standard stream that also passes everything it writes to the screen's
-// recorder, if there is one. The caller must hold the screen's mu.
-type tee struct {
-	w io.Writer
-	s *screen
-}
-
-func (t tee) Write(p []byte) (int, error) {
-	n, err := t.w.Write(p)
-	t.s.record(p[:n])
-	return n, err
-}
-
-// record passes output to the recorder, which reports its own errors. The caller must hold mu.
-func (s *screen) record(p []byte) {
-	if s.recorder != nil {
-		_, _ = s.recorder.Write(p)
-	}
-}
-
 // answers is a writer to standard output that can combine several answers into a single write.
 type answers struct {
 	w         io.Writer

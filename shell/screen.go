@@ -35,7 +35,6 @@ type screen struct {
 	manuals   *pager      // shows help and manual pages, or nil if they are not paged
 	paging    atomic.Bool // whether a pager or another program has the terminal and handles Ctrl-C
 	streaming atomic.Bool // whether a streamed answer is being printed
-	recorder  io.Writer   // also receives everything that is written to the terminal, or nil
 	silent    bool        // whether the bell never rings
 	muted     bool        // whether the shell has abandoned its commands and drops their output
 
@@ -116,7 +115,7 @@ func (s *screen) event(v render.Value) error {
 	defer s.mu.Unlock()
 	defer s.hideRegions(s.out)()
 	if s.editor != nil {
-		return s.notify(b.String())
+		return s.editor.Notify(b.String())
 	}
 	_, err := s.out.W.Write(b.Bytes())
 	return err
@@ -148,16 +147,10 @@ func (s *screen) complain(text string) {
 	s.answers.flush()
 	defer s.hideRegions(s.err)()
 	if s.editor != nil && s.err.TTY {
-		_ = s.notify(text + "\n")
+		_ = s.editor.Notify(text + "\n")
 		return
 	}
 	_, _ = io.WriteString(s.err.W, text+"\n")
-}
-
-// notify prints text above the line being typed. The caller must hold mu.
-func (s *screen) notify(text string) error {
-	s.record([]byte(text))
-	return s.editor.Notify(text)
 }
 
 // errMuted is returned to a command that prints after the shell has abandoned it.
@@ -283,20 +276,6 @@ func (f commandScreen) Progress(verb string) (update func(done, total int), end 
 
 // Region returns a new region of the terminal.
 func (f commandScreen) Region(on commands.Stream) commands.Region { return f.s.screen.region(on) }
-
-// Tee also writes to w what the screen writes to standard output and, if it is a terminal, to
-// standard error. Keys that the terminal echoes are not part of it.
-func (f commandScreen) Tee(w io.Writer) (end func()) {
-	s := f.s.screen
-	set := func(w io.Writer) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.answers.flush()
-		s.recorder = w
-	}
-	set(w)
-	return func() { set(nil) }
-}
 
 // Bell rings the bell of the terminal.
 func (f commandScreen) Bell() {

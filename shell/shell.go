@@ -136,10 +136,7 @@ type Shell struct {
 // methods or Wait is called.
 func New(cfg Config) *Shell {
 	to := &screen{err: cfg.Err, silent: cfg.NoBell}
-	to.answers.w = tee{cfg.Out.W, to}
-	if cfg.Err.TTY {
-		to.err.W = tee{cfg.Err.W, to}
-	}
+	to.answers.w = cfg.Out.W
 	cfg.Out.W = &to.answers
 	to.out, to.printer = cfg.Out, render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}
 	s := &Shell{cfg: cfg, screen: to, policy: oneShot{cfg.IsOption, cfg.NoServerHint}, recall: new(history.Recall)}

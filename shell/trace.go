@@ -2,7 +2,6 @@ package shell
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -19,8 +18,7 @@ import (
 
 // tracing is the state of the trace command.
 type tracing struct {
-	recorder  atomic.Pointer[trace.Recorder] // nil while the trace is off
-	endRecord func() error                   // ends the recording of the screen
+	recorder atomic.Pointer[trace.Recorder] // nil while the trace is off
 }
 
 // settle waits until the trace of what has happened so far has been printed, so that it precedes the
@@ -33,7 +31,7 @@ func (t *tracing) settle() {
 
 func (s *Shell) traceCommand() *commands.Command {
 	return &commands.Command{
-		Name: "trace", Group: "Shell", Effect: commands.Offline | commands.Apart, Args: "[--data] [--pings] [--record file] [on|off]",
+		Name: "trace", Group: "Shell", Effect: commands.Offline | commands.Apart, Args: "[--data] [--pings] [on|off]",
 		Summary: "show the requests, replies and watch events of this shell",
 		Help: "After \"trace on\", zksh prints a line on standard error for each request that it sends, each reply and each watch event, " +
 			"until \"trace off\". Credentials and ACLs are never shown. Without an argument, trace prints the current setting.\n\n" +
@@ -46,13 +44,12 @@ func (s *Shell) traceCommand() *commands.Command {
 			var o trace.Options
 			fs.BoolVar(&o.Data, "data", false, "also show the first 60 bytes of the data of znodes")
 			fs.BoolVar(&o.Pings, "pings", false, "also show pings, which are usually only counted")
-			record := commands.FlagRecord(fs)
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				switch on := len(args) > 0 && strings.EqualFold(args[0], "on"); {
-				case !on && (o != trace.Options{} || *record != ""):
-					return commands.Misuse("--data, --pings and --record need \"on\"")
+				case !on && o != trace.Options{}:
+					return commands.Misuse("--data and --pings need \"on\"")
 				case on:
-					if err := s.startTrace(ctx, o, *record); err != nil {
+					if err := s.startTrace(ctx, o); err != nil {
 						return err
 					}
 				case len(args) > 0:
@@ -75,17 +72,12 @@ func (s *Shell) printTrace(env *commands.Env, asked bool) error {
 	return env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"trace", on}})
 }
 
-// startTrace starts the trace, or a new one with other options. It records the screen in the file
-// with the given name, unless the name is empty.
-func (s *Shell) startTrace(ctx context.Context, o trace.Options, record string) error {
+// startTrace starts the trace, or a new one with other options.
+func (s *Shell) startTrace(ctx context.Context, o trace.Options) error {
 	if s.cfg.TraceFile != "" {
 		return commands.Misuse("the trace is already written to %s, because of --trace", s.cfg.TraceFile)
 	}
 	if err := s.endTrace(ctx); err != nil {
-		return err
-	}
-	end, err := commands.StartRecording(s.env, record, "zksh trace")
-	if err != nil {
 		return err
 	}
 	r := trace.New(o, func(l trace.Line) error {
@@ -95,7 +87,6 @@ func (s *Shell) startTrace(ctx context.Context, o trace.Options, record string) 
 		}
 		return tty.Quietly(func() error { return s.screen.trace(l) })
 	})
-	s.tracing.endRecord = end
 	s.tracing.recorder.Store(r)
 	s.cfg.Session.Trace(r)
 	return nil
@@ -111,7 +102,7 @@ func (s *Shell) endTrace(ctx context.Context) error {
 	s.cfg.Session.Trace(nil)
 	totals, err := r.Close(ctx)
 	s.env.Screen.Note("trace: " + totals.String())
-	return errors.Join(exit.AsWriteError(err), s.tracing.endRecord())
+	return exit.AsWriteError(err)
 }
 
 // trace prints a line of the trace on standard error, above the line being typed.
@@ -134,7 +125,7 @@ func (s *screen) trace(l trace.Line) error {
 	s.answers.flush()
 	defer s.hideRegions(s.err)()
 	if s.editor != nil && s.err.TTY {
-		return s.notify(b.String())
+		return s.editor.Notify(b.String())
 	}
 	_, err := io.WriteString(s.err.W, b.String())
 	return err

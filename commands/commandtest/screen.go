@@ -7,7 +7,6 @@ package commandtest
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 
@@ -27,7 +26,6 @@ type Screen struct {
 	out    strings.Builder // results, as Print formats them
 	notes  []string
 	alerts []string
-	tee    io.Writer
 	bells  int
 	drawn  [][]string // lines passed to each Draw, oldest first
 	kept   []string   // last lines of the region that was most recently closed with keep
@@ -39,11 +37,7 @@ var _ commands.Screen = (*Screen)(nil)
 func (s *Screen) Print(v render.Value) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var w io.Writer = &s.out
-	if s.tee != nil {
-		w = io.MultiWriter(&s.out, s.tee)
-	}
-	p := render.Printer{W: w, Format: s.Format, Width: func() int { return s.Columns }}
+	p := render.Printer{W: &s.out, Format: s.Format, Width: func() int { return s.Columns }}
 	if p.Format == "" {
 		p.Format = render.Text
 	}
@@ -90,18 +84,6 @@ func (s *Screen) Progress(string) (update func(done, total int), end func()) {
 
 // Region implements commands.Screen.
 func (s *Screen) Region(commands.Stream) commands.Region { return &region{s: s} }
-
-// Tee implements commands.Screen. Only the results that Print prints are also written to w.
-func (s *Screen) Tee(w io.Writer) (end func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tee = w
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.tee = nil
-	}
-}
 
 // Bell implements commands.Screen. It counts the calls.
 func (s *Screen) Bell() {

@@ -16,7 +16,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +24,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/cast"
 )
 
 // Command returns the definition of the command lockdemo.
@@ -37,7 +35,7 @@ func Command() *commands.Command {
 	return &commands.Command{
 		Name: "lockdemo", Group: "Locks", Effect: commands.Writes,
 		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor] [--fast]" +
-			" [--kill-holder] [--kill-middle] [--record file] [--svg file] [-y]",
+			" [--kill-holder] [--kill-middle] [--svg file] [-y]",
 		Summary: "run lock recipes side by side and compare their cost",
 		Help: "The schemes are " +
 			strings.Join(names, ", ") +
@@ -61,23 +59,15 @@ func Command() *commands.Command {
 				if err != nil {
 					return err
 				}
-				run := func() error {
-					sum, err := p.run(ctx, env)
-					if err != nil || len(sum.Results) == 0 {
-						return err
-					}
-					return errors.Join(env.Screen.Print(sum), sum.verdict())
+				sum, err := p.run(ctx, env)
+				if err != nil || len(sum.Results) == 0 {
+					return err
 				}
-				if columns, _ := env.Screen.Region(commands.Answers).Size(); columns == 0 {
-					return run() // lockdemo itself records the lanes
-				}
-				return commands.Record(env, p.record, recordTitle, run)
+				return errors.Join(env.Screen.Print(sum), sum.verdict())
 			}
 		},
 	}
 }
-
-const recordTitle = "zksh lockdemo"
 
 // flagValues contains the values of lockdemo's flags.
 type flagValues struct {
@@ -89,8 +79,7 @@ type flagValues struct {
 	slow  float64
 	fast  bool
 
-	record *string
-	svg    string
+	svg string
 }
 
 // declare adds lockdemo's flags to fs. The result contains their values once fs has been parsed.
@@ -106,7 +95,6 @@ func declare(fs *pflag.FlagSet) *flagValues {
 	fs.BoolVar(&w.fast, "fast", false, "show each scene while it runs, at full speed")
 	fs.BoolVar(&w.rules.killHolder, "kill-holder", false, "in the middle of the scene, kill the client that holds the lock")
 	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of the queue")
-	w.record = commands.FlagRecord(fs)
 	fs.StringVar(&w.svg, "svg", "", "save the lanes as a picture in this `file`")
 	commands.FlagFile(fs, "svg")
 	fs.BoolVarP(&w.yes, "yes", "y", false, "do not ask for confirmation")
@@ -116,7 +104,7 @@ func declare(fs *pflag.FlagSet) *flagValues {
 // plan returns the scenes to run. It returns an error if a flag or the name of a scheme is
 // invalid.
 func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
-	p := &plan{rules: w.rules, yes: w.yes, slow: w.slow, fast: w.fast, record: *w.record, svg: w.svg, schemes: selectSchemes(names)}
+	p := &plan{rules: w.rules, yes: w.yes, slow: w.slow, fast: w.fast, svg: w.svg, schemes: selectSchemes(names)}
 	if w.rules.classic {
 		w.setClassicDefaults(p)
 	}
@@ -249,7 +237,7 @@ type plan struct {
 	slow    float64
 	fast    bool
 
-	record, svg string // names of the output files, or empty for none
+	svg string // name of the picture, or empty for none
 }
 
 // run asks for confirmation, runs all scenes of the plan and returns their costs.
@@ -264,23 +252,12 @@ func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	defer cancel(nil)
 	st := &runner{rules: p.rules, env: env, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
 	columns, _ := env.Screen.Region(commands.Answers).Size()
-	var rec *cast.Recorder // of the lanes, which are not drawn without a terminal
-	if p.record != "" && columns == 0 {
-		var err error
-		if rec, err = cast.Create(p.record, recordTitle, func() (int, int) { return castColumns, castRows }); err != nil {
-			return nil, err
-		}
-	}
-	pc := newPace(p, columns > 0 || rec != nil)
+	pc := newPace(p, columns > 0)
 	p.announce(env, pc)
-	st.display = openDisplay(env.Screen, rec, pc, cancel)
+	st.display = openDisplay(env.Screen, pc, cancel)
 	sum, err := p.runScenes(ctx, st)
 	sum.sort()
 	err = errors.Join(err, st.cleanUp(), st.display.close())
-	if rec != nil {
-		_, _ = io.WriteString(rec, "\x1b[H\x1b[J") // Close reports the errors of the recording
-		err = errors.Join(err, sum.FitText(rec, castColumns), rec.Close())
-	}
 	if err == nil && p.svg != "" {
 		err = saveSVG(p.svg, st.display.timelines)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/cast"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -47,10 +46,9 @@ func ms(d time.Duration) float64 {
 // people, slowed down after its end. Contenders never wait for output, because a separate goroutine
 // writes it.
 type display struct {
-	screen    commands.Screen
-	region    commands.Region
-	recording *cast.Recorder // recording of the lanes if there is no terminal, or nil
-	pace      pace
+	screen commands.Screen
+	region commands.Region
+	pace   pace
 
 	mu     sync.Mutex
 	events []event
@@ -72,8 +70,8 @@ const framePause = 100 * time.Millisecond
 
 // openDisplay starts a display, which calls fail if it cannot write its output. The caller must
 // call close at the end.
-func openDisplay(screen commands.Screen, rec *cast.Recorder, p pace, fail func(error)) *display {
-	s := &display{screen: screen, region: screen.Region(commands.Answers), recording: rec, pace: p,
+func openDisplay(screen commands.Screen, p pace, fail func(error)) *display {
+	s := &display{screen: screen, region: screen.Region(commands.Answers), pace: p,
 		wake: make(chan struct{}, 1), requests: make(chan func() error), done: make(chan struct{})}
 	go func() { // ends when close is called
 		defer close(s.done)

@@ -45,7 +45,7 @@ func TestNothingIsDrawnAfterClose(t *testing.T) {
 	for range 20 { // a select chooses randomly between ready cases
 		synctest.Test(t, func(t *testing.T) {
 			screen := &slowScreen{}
-			s := openDisplay(screen, nil, pace{live: true}, func(err error) { t.Error(err) })
+			s := openDisplay(screen, pace{live: true}, func(err error) { t.Error(err) })
 			s.begin(&scene{scheme: schemes[0], n: 2})
 			time.Sleep(2 * framePause)
 			s.add(event{scene: s.timelines[0].scene, Contender: 1, Event: holds})

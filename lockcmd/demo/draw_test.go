@@ -42,43 +42,6 @@ func checkSVG(t *testing.T, text []byte, titles []string, lanes int) {
 	}
 }
 
-// checkCast checks that a recording is valid asciicast 2, that its times increase, and that
-// its frames fit the screen.
-func checkCast(t *testing.T, text []byte, shows string) {
-	t.Helper()
-	d := json.NewDecoder(bytes.NewReader(text))
-	var header struct{ Version, Width, Height int }
-	if err := d.Decode(&header); err != nil || header.Version != 2 || header.Width != castColumns || header.Height != castRows {
-		t.Fatalf("%+v, %v", header, err)
-	}
-	last := -1.0
-	escapes := regexp.MustCompile("\x1b\\[[0-9;]*[HJKm]")
-	for {
-		var frame []any
-		if err := d.Decode(&frame); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		at, output := frame[0].(float64), escapes.ReplaceAllString(frame[2].(string), "")
-		if at < last || frame[1] != "o" {
-			t.Errorf("%v after %v", frame[:2], last)
-		}
-		last = at
-		if strings.Count(output, "\r\n") >= castRows {
-			t.Errorf("%d lines", strings.Count(output, "\r\n"))
-		}
-		for line := range strings.SplitSeq(output, "\r\n") {
-			if render.Width(line) > castColumns {
-				t.Errorf("%d columns: %q", render.Width(line), line)
-			}
-		}
-	}
-	if !bytes.Contains(text, []byte(shows)) {
-		t.Errorf("%q is not shown", shows)
-	}
-}
-
 // The lanes fit windows of all sizes.
 func TestLanes(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{}).Addr()

@@ -62,7 +62,7 @@ func (s *display) show(ctx context.Context, count int) error {
 	columns, _ := s.region.Size()
 	for at := time.Duration(0); !s.pace.live && at <= longest; {
 		s.do(func() (err error) {
-			if columns > 0 || s.recording != nil {
+			if columns > 0 {
 				err = s.drawGroup(group, at, longest, factor)
 			}
 			for ; columns == 0 && err == nil && printed < len(group[0].events) && group[0].events[printed].at <= at; printed++ {
@@ -72,11 +72,6 @@ func (s *display) show(ctx context.Context, count int) error {
 		})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		}
-		if columns == 0 && s.recording != nil && s.pace.slow == 0 { // nobody watches
-			s.recording.Skip(framePause)
-			at += scale(framePause, 1/factor)
-			continue
 		}
 		if err := pause(ctx, framePause); err != nil {
 			return err
@@ -103,12 +98,8 @@ func (s *display) show(ctx context.Context, count int) error {
 // drawGroup draws scenes as they were at the given time after their beginning.
 func (s *display) drawGroup(group []*timeline, at, longest time.Duration, factor float64) error {
 	columns, rows := s.region.Size()
-	terminal := columns > 0
-	if !terminal {
-		if s.recording == nil {
-			return nil
-		}
-		columns, rows = castColumns, castRows
+	if columns == 0 {
+		return nil
 	}
 	var lines []render.Line
 	if !s.pace.live && at < longest && factor > 1.05 {
@@ -131,15 +122,7 @@ func (s *display) drawGroup(group []*timeline, at, longest time.Duration, factor
 			lines = append(lines, b.picture(columns, rows/len(group), at, longest)...)
 		}
 	}
-	if terminal {
-		return s.region.Paint(lines...)
-	}
-	text := "\x1b[H"
-	for _, l := range lines {
-		text += l.Terminal(columns-1, true) + "\x1b[K\n"
-	}
-	_, err := s.recording.Write([]byte(text + "\x1b[J"))
-	return err
+	return s.region.Paint(lines...)
 }
 
 func lineAt(lines []render.Line, i int) render.Line {
@@ -148,9 +131,6 @@ func lineAt(lines []render.Line, i int) render.Line {
 	}
 	return nil
 }
-
-// Size of the recorded lanes if the output does not go to a terminal.
-const castColumns, castRows = 80, 24
 
 // announce says in advance how long the demonstration will take, if it takes long.
 func (p *plan) announce(env *commands.Env, pc pace) {
