@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -25,6 +26,7 @@ type Env struct {
 	Version string        // version of zksh
 	Saver   Saver         // saves data before commands overwrite or delete it; nil to save nothing
 	Script  string        // name of the file that the command source is running, or empty if there is none
+	Sources []fs.FileInfo // files whose lines are running: a script, and the files of source, outermost first
 	Line    string        // random ID of the line typed at the prompt and of all lines that it runs; otherwise empty
 	// Confirm is the name of the cluster if writes to it require confirmation; otherwise it is
 	// empty. A line with the effect Asks shows the name in its question.

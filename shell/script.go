@@ -3,6 +3,7 @@ package shell
 import (
 	"context"
 	"io"
+	"io/fs"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
@@ -16,6 +17,11 @@ import (
 func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 	b := s.newBatch(name)
 	s.setPolicy(script{b})
+	if f, isFile := r.(fs.File); isFile {
+		if info, err := f.Stat(); err == nil { // otherwise, only source notices that the file runs itself
+			s.env.Sources = []fs.FileInfo{info}
+		}
+	}
 	s.noteConnection(ctx)
 	return s.shutDown(b.Run(ctx, r))
 }

@@ -119,7 +119,6 @@ type Shell struct {
 	completer    *completer
 	folder       folder
 	number       int // number of the current line
-	sources      int // current nesting depth of the source command
 	transactions *batch.Transactions
 	abandoned    *work // work that did not stop after it was cancelled, or nil; once it is set, the shell exits
 

@@ -63,10 +63,10 @@ type Batch struct {
 	env          *commands.Env // environment of the lines
 	transactions *Transactions
 	opts         Options
-	name         string // name of the script in error messages
-	line         int    // number of the current line; 0 before the first
-	upTo         int    // number of the last line if an error concerns several lines, or 0 otherwise
-	status       int    // exit status of the first failure, or StatusOK
+	name         string              // name of the script in error messages
+	line         int                 // number of the current line; 0 before the first
+	upTo         int                 // number of the last line if an error concerns several lines, or 0 otherwise
+	first        *exit.ReportedError // the first failure, or nil if no line has failed
 }
 
 // New returns a Batch for the lines of a script. name is the name of the script in error messages.
@@ -80,10 +80,10 @@ func (b *Batch) Line() int { return b.line }
 // Run runs the lines that it reads from r, and returns the exit status of the first failure.
 func (b *Batch) Run(ctx context.Context, r io.Reader) int {
 	b.run(ctx, readAhead(ctx, r))
-	if err := context.Cause(ctx); err != nil && b.status == commands.StatusOK {
+	if err := context.Cause(ctx); err != nil && b.first == nil {
 		b.fail("", err)
 	}
-	return b.status
+	return exit.Status(b.failure())
 }
 
 func (b *Batch) run(ctx context.Context, lines <-chan scriptLine) {
@@ -186,7 +186,7 @@ func (b *Batch) losses(w *window) error {
 func (b *Batch) ends(err error) bool {
 	switch {
 	case err == nil:
-		return b.opts.StopAtError && b.status != commands.StatusOK
+		return b.opts.StopAtError && b.first != nil
 	case errors.As(err, new(*commands.FinalError)) && !b.opts.KeepGoing, isEndedError(err),
 		errors.Is(err, exit.ErrInterrupted), errors.Is(err, exit.ErrTerminated), errors.Is(err, context.Canceled),
 		errors.As(err, new(*exit.WriteError)):
@@ -195,18 +195,31 @@ func (b *Batch) ends(err error) bool {
 	return b.opts.StopAtError
 }
 
-// fail prints the error of the command cmd, and records the exit status if this is the first
-// failure.
+// failure returns the first failure, or nil if no line has failed.
+func (b *Batch) failure() error {
+	if b.first == nil {
+		return nil
+	}
+	return b.first
+}
+
+// fail prints the error of the command cmd, and records it if this is the first failure.
 func (b *Batch) fail(cmd string, err error) {
 	if err == nil {
 		return
 	}
+	text := b.Wording(cmd, err)
 	if !exit.Silent(err) {
-		b.shell.Report(b.Wording(cmd, err))
+		b.shell.Report(text)
 	}
-	if b.status == commands.StatusOK {
-		b.status = exit.Status(err)
+	if b.first != nil {
+		return
 	}
+	if inner, is := errors.AsType[*exit.ReportedError](err); is { // the line has run the file in which the first failure is
+		text = inner.Text
+	}
+	status := &commands.StatusError{Status: exit.Status(err), Code: exit.Code(err)}
+	b.first = &exit.ReportedError{Text: text, Status: status}
 }
 
 // Wording returns the text of an error on one line, in the style of a compiler's message: script,

@@ -55,9 +55,7 @@ func (e *cutError) Error() string {
 // Unwrap returns the error of the first line that got no answer.
 func (e *cutError) Unwrap() error { return e.cause }
 
-// An endedError is the failure of a line that ends the script because no server can be reached. The
-// batch does not try the later lines, because that would take a long time. Besides, a later line
-// could succeed although the lines before it have failed.
+// An endedError is the failure of a line that ends the script, even with -k. See asEndedError.
 type endedError struct {
 	err  error
 	from int // number of the first line that was not run
@@ -70,13 +68,25 @@ func (e *endedError) Error() string {
 // Unwrap returns the failure of the line.
 func (e *endedError) Unwrap() error { return e.err }
 
-// asEndedError wraps err, the error of a line, in an endedError if all later requests will fail,
-// too, because no server can be reached. Otherwise it returns err unchanged. line is the number of
-// the line.
+// An endlessError reports that a script would run files again and again.
+type endlessError struct{ error }
+
+// Endless returns an error of the command source that ends all scripts that are running. It is for
+// a file that runs itself: if only one line failed, its other lines would run the file again.
+func Endless(err error) error { return &endlessError{err} }
+
+// asEndedError wraps err, the error of a line, in an endedError if the script must end. Otherwise
+// it returns err unchanged. line is the number of the line. The script must end in two cases:
+//   - No server can be reached. The later lines would take a long time. Besides, a later line could
+//     succeed although the lines before it have failed.
+//   - The error is that of Endless.
 //
 // If err is not itself the NoServerError, but wraps it, the line may have sent some of its
 // requests. The line then counts as run.
 func asEndedError(line int, err error) error {
+	if errors.As(err, new(*endlessError)) {
+		return &endedError{err, line}
+	}
 	none, is := errors.AsType[*zkconn.NoServerError](err)
 	if !is || !none.Final {
 		return err
@@ -87,5 +97,9 @@ func asEndedError(line int, err error) error {
 	return &endedError{err, line}
 }
 
-// isEndedError reports whether err is, or wraps, an endedError.
-func isEndedError(err error) bool { return errors.As(err, new(*endedError)) }
+// isEndedError reports whether err ends the script, even with -k: it is an endedError of this
+// script, or of a file that the script has run.
+func isEndedError(err error) bool {
+	reported, is := errors.AsType[*exit.ReportedError](err)
+	return is && reported.EndsScript || errors.As(err, new(*endedError))
+}

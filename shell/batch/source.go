@@ -11,8 +11,8 @@ import (
 )
 
 // Source runs the lines of a script one at a time, for the source command. It calls run for each
-// line. It returns an error with the exit status of the first line that failed, or the error that
-// ended the script early.
+// line. If a line fails, Source returns an exit.ReportedError about the first such line, or the
+// error that ended the script early.
 func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Context, text string) (cmd string, err error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -30,12 +30,11 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 		case errors.Is(err, exit.ErrQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
 			return err
 		case final:
-			return &commands.FinalError{Err: &commands.StatusError{Status: b.status}}
+			first := *b.first
+			first.EndsScript = isEndedError(err)
+			return &commands.FinalError{Err: &first}
 		case l.last || err != nil && b.opts.StopAtError:
-			if b.status == commands.StatusOK {
-				return nil
-			}
-			return &commands.StatusError{Status: b.status}
+			return b.failure()
 		}
 	}
 }

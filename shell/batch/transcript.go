@@ -209,9 +209,13 @@ func (t *Transcript) answer(err error) any {
 	default:
 		answer = values
 	}
+	reported, isReported := errors.AsType[*exit.ReportedError](err)
 	switch {
-	case err != nil && !exit.Silent(err):
+	case err != nil && (isReported || !exit.Silent(err)):
 		facts := failure(t.cmd, t.number, err)
+		if isReported {
+			facts = append(facts, "status", reported.Status.Status)
+		}
 		if path := zkconn.PathOf(err); path != "" {
 			facts = append(facts, "path", path)
 		}

@@ -81,9 +81,28 @@ func readerClosed(err error) bool {
 	return is && Unread(w.cause)
 }
 
-// Silent reports whether an error must not be printed, because only its exit status matters.
+// A ReportedError is the error of a line that ran other lines, such as source. It describes the
+// first of these lines that failed, whose error has been printed already.
+type ReportedError struct {
+	Text string // the printed error
+	// Status contains the exit status of the failed line, and its code in JSON output.
+	Status *commands.StatusError
+	// EndsScript is true if the script must end, even if it continues after other errors.
+	EndsScript bool
+}
+
+func (e *ReportedError) Error() string { return e.Text }
+
+// Unwrap returns the exit status. It does not return the error of the failed line, because that
+// error has been handled.
+func (e *ReportedError) Unwrap() error { return e.Status }
+
+// Silent reports whether an error must not be printed, because only its exit status matters or
+// because it has been printed already.
 func Silent(err error) bool {
 	switch e := err.(type) {
+	case *ReportedError:
+		return true
 	case *commands.StatusError:
 		return e.Err == nil
 	case *commands.FinalError:
