@@ -32,6 +32,7 @@ type Line struct {
 	args   []string
 	numOwn int // number of args before "--"; the remaining args were after it
 
+	flags      *pflag.FlagSet // nil if another line wraps the command
 	effect     Effect
 	redirected bool // result of the method Redirected
 }
@@ -67,7 +68,10 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	if err := c.checkArgs(args); err != nil {
 		return l, err
 	}
-	return Line{c: c, run: d.run, args: append(args, rest...), numOwn: len(args), effect: c.effectOf(d.fs, args, len(rest) > 0)}, nil
+	return Line{
+		c: c, run: d.run, args: append(args, rest...), numOwn: len(args),
+		flags: d.fs, effect: c.effectOf(d.fs, args, len(rest) > 0),
+	}, nil
 }
 
 // maybeFlag reports whether a word can be a flag, or end the flags.
@@ -194,6 +198,24 @@ func (c *Command) asUsageError(err error) error {
 // Has reports whether the line has at least one of the effects in e. A command such as time also
 // has some effects of the line that it runs.
 func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
+
+// FlagAgainst returns the flag because of which the line lacks the effects e, although its command
+// can have them. It returns an empty string if there is no such flag.
+func (l Line) FlagAgainst(e Effect) (flag string) {
+	if l.flags == nil || !l.c.Effect.Has(e) {
+		return ""
+	}
+	l.flags.Visit(func(f *pflag.Flag) {
+		f.Changed = false
+		if l.c.effectOf(l.flags, l.args[:l.numOwn], l.hasRest()).Has(e) {
+			if flag = "--" + f.Name; f.Shorthand != "" {
+				flag = "-" + f.Shorthand
+			}
+		}
+		f.Changed = true
+	})
+	return flag
+}
 
 // Run runs the command with the line's arguments.
 func (l Line) Run(ctx context.Context, env *Env) error {

@@ -64,7 +64,7 @@ func TestMaxRequest(t *testing.T) {
 	}
 	usual := zktest.Start(t, zktest.Heap(128)).Addr()
 	said, err := run(t, dir, "-server "+usual+" import -R dump /tree")
-	if err == nil || !strings.Contains(said, "the server rejected 1: the request for /tree/b was not sent, because it has 20000") {
+	if err == nil || !strings.Contains(said, "zksh rejected 1: the request for /tree/b was not sent, because it has 20000") {
 		t.Errorf("%v: %s", err, said)
 	}
 	if said, err := run(t, dir, "-server "+usual+" ls /tree"); err != nil || said != "[a, c]\n" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +87,25 @@ func TestWriterRefusals(t *testing.T) {
 	so, _ := errors.AsType[*WriteError](err)
 	if so == nil || so.N != 1 || so.Below != 1 || done.Created != 2 || done.Skipped != 1 || !errors.Is(err, zkconn.InvalidACL) {
 		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// A WriteError says who rejected znodes: the server, or zksh because they are too large to be sent.
+func TestWriterSaysWhoRejected(t *testing.T) {
+	s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: zktest.Patience})
+	large := Edit{Does: Creates, Path: "/large", Znode: &dump.Znode{Data: make([]byte, zkconn.UsualMaxRequest)}}
+	invalid := Edit{Does: Creates, Path: "/invalid", Znode: &dump.Znode{ACL: []zk.ACL{{Perms: 31, Scheme: "none", ID: "x"}}}}
+	small := Edit{Does: Creates, Znode: &dump.Znode{}}
+	for want, edits := range map[string][]Edit{
+		"; zksh rejected 1: the request for /large was not sent":                         {large},
+		"; the server rejected 1: ":                                                      {invalid},
+		"; the server rejected 1 and zksh 1: the request for /large was not sent, becau": {large, invalid},
+	} {
+		small.Path = fmt.Sprintf("/small%d", len(want)) // another one each time
+		_, err := Write(t.Context(), s.Client, "/", Refuse, nil, func(w *Writer) error { return w.Do(append(edits, small)...) })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
 

@@ -20,11 +20,12 @@ const (
 	maxRounds    = 5 // maximum number of passes while other clients keep creating znodes
 )
 
-// Refusals collects the errors of requests that a server rejected. It stores the first few errors
-// and counts all of them.
+// Refusals collects the errors of requests that were rejected: by the server or, if they were too
+// large to be sent, by zksh. It stores the first few errors and counts all of them.
 type Refusals struct {
-	First []error // the first errors; at most namedRefusals
-	N     int
+	First    []error // the first errors; at most namedRefusals
+	N        int
+	TooLarge int // number of errors that are a *zkconn.TooLargeError
 }
 
 // namedRefusals is the maximum number of errors that a Refusals stores and prints.
@@ -34,6 +35,21 @@ const namedRefusals = 20
 func (r *Refusals) Add(err error) {
 	if r.N++; r.N <= namedRefusals {
 		r.First = append(r.First, err)
+	}
+	if errors.As(err, new(*zkconn.TooLargeError)) {
+		r.TooLarge++
+	}
+}
+
+// count returns the number of rejected requests as text, and says who rejected them.
+func (r *Refusals) count() string {
+	switch byServer := r.N - r.TooLarge; {
+	case r.TooLarge == 0:
+		return fmt.Sprintf("the server rejected %d", byServer)
+	case byServer == 0:
+		return fmt.Sprintf("zksh rejected %d", r.TooLarge)
+	default:
+		return fmt.Sprintf("the server rejected %d and zksh %d", byServer, r.TooLarge)
 	}
 }
 

@@ -74,13 +74,13 @@ func (e *WriteError) Error() string {
 		text += fmt.Sprintf(", and possibly %d more", e.Outcome.Unknown)
 	}
 	if e.Below > 0 {
-		text += fmt.Sprintf("; %d were not written, because the server rejected one of their ancestors", e.Below)
+		text += fmt.Sprintf("; %d were not written, because one of their ancestors was rejected", e.Below)
 	}
 	if e.Open > 0 {
 		text += fmt.Sprintf("; the ACLs of %d still contain an entry for this session, which zksh adds only for the time of the write", e.Open)
 	}
 	if e.N > 0 {
-		text += fmt.Sprintf("; the server rejected %d: %s", e.N, e.Refusals.Error())
+		text += fmt.Sprintf("; %s: %s", e.count(), e.Refusals.Error())
 	}
 	if e.Cause != nil {
 		text += ": " + e.Cause.Error()

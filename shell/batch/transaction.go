@@ -202,7 +202,12 @@ func (t *Transactions) Run(ctx context.Context, env *commands.Env, cmd string, l
 	case l.Redirected():
 		return &commands.UsageError{Problem: "the lines of a transaction cannot be redirected, because commit prints all results; omit | and >, or quote them"}
 	case !l.Has(commands.Joins):
-		return &commands.UsageError{Problem: fmt.Sprintf("only check, create, set and delete can be part of a transaction; first commit or abort the transaction that began on line %d", t.open.begun)}
+		problem := "only check, create, set and delete can be part of a transaction;"
+		if flag := l.FlagAgainst(commands.Joins); flag != "" {
+			problem = flag + " cannot be used in a transaction; omit it, or"
+		}
+		problem += fmt.Sprintf(" first commit or abort the transaction that began on line %d", t.open.begun)
+		return &commands.UsageError{Problem: problem}
 	default:
 		return t.join(ctx, env, cmd, l)
 	}

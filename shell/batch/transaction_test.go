@@ -22,6 +22,8 @@ func TestTransactionLines(t *testing.T) {
 		{"one cannot join", "begin\ncreate /a\nls /\ncommit\n", commands.StatusUsage, []string{"", "",
 			"error: script:3: ls: only check, create, set and delete can be part of a transaction; first commit or abort the transaction that began on line 1",
 			"error: script:4: commit: nothing was done, because line 3 of the transaction failed"}},
+		{"one has a flag", "begin\ncreate -sp /a\ncreate -s /b\nabort\n", commands.StatusUsage, []string{"",
+			"error: script:2: create: -p cannot be used in a transaction; omit it, or first commit or abort the transaction that began on line 1", "", ""}},
 		{"abort", "begin\ncreate /a\nabort\nls /\n", 0, []string{"", "", "", "[zookeeper]"}},
 		{"twice", "begin\nbegin\nabort\nabort\n", commands.StatusFailed, []string{"",
 			"error: script:2: begin: the transaction that began on line 1 is still open; commit or abort it first", "",
