@@ -21,28 +21,25 @@ import (
 )
 
 var exportCommand = &commands.Command{
-	Name: "export", Group: "Trees", Args: "[-s] [-w] [-R] [--format name] path [file]",
+	Name: "export", Group: "Trees", Args: "[-s] [-w] [-R] path [file]",
 	Summary: "write a znode's data or a subtree to a file",
 	Help: "Without -R, export writes the data of one znode, byte for byte. With -R, export writes the entire subtree " +
 		"(data, ACLs, kinds and stats) in a format that import -R can read. If the name of the file ends in .gz, the " +
 		"output is compressed with gzip. Without a file, or with -, export writes to standard output.\n\n" +
 		"export writes to a temporary file, and renames it when it is complete. A new file is readable only by you. " +
 		"If export cannot read a znode, it lists the znode and exports everything else.\n\n" +
-		"The default format is JSON Lines with a checksum at the end. --format selects another format: zoocreeper, " +
-		"or dir, which creates a folder with one file for each znode.",
+		"The format is lines of JSON, with a checksum at the end.",
 	Limits: []string{
 		"The znodes are not all from the same moment: each is saved as it was when export read it. The export records the " +
 			"zxids at its start and at its end.",
 		"/zookeeper is left out, unless the path is inside it.",
 	},
-	Examples: []string{"export -R /app app.json.gz", "export /app/config config.json", "export -R --format dir /app app"},
+	Examples: []string{"export -R /app app.json.gz", "export /app/config config.json"},
 	Params:   []commands.Param{{Name: "path", Kind: commands.Path}, {Name: "file", Kind: commands.File, Optional: true}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the data")
 		recurse := fs.BoolP("recursive", "R", false, "write the entire subtree")
-		format := fs.String("format", string(dump.Lines), "write the subtree in this `format`")
-		commands.FlagWords(fs, "format", dump.Written()...)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			root, file := args[0], "-"
 			if len(args) > 1 {
@@ -52,25 +49,15 @@ var exportCommand = &commands.Command{
 				return commands.Misuse("%s is not a path; write the path of the znode first, then the file", root)
 			}
 			if !*recurse {
-				if fs.Changed("format") {
-					return commands.Misuse("--format needs -R")
-				}
 				return exportOne(ctx, env, root, file, *stat, *watch)
 			}
 			if *stat || *watch {
 				return commands.Misuse("-s and -w cannot be combined with -R")
 			}
-			form, err := dump.ParseForm(*format)
-			if err != nil {
-				return commands.Misuse("--format: %s", err)
-			}
-			switch {
-			case file == "-" && form == dump.Dir:
-				return commands.Misuse("--format %s cannot write to standard output; specify a file", form)
-			case file == "-" && env.Format == render.JSON: // the dump would break the JSON output
+			if file == "-" && env.Format == render.JSON { // the dump would break the JSON output
 				return commands.Misuse("with -o json, export -R cannot write to standard output; specify a file")
 			}
-			return exportTree(ctx, env, root, file, form)
+			return exportTree(ctx, env, root, file)
 		}
 	},
 }
@@ -95,7 +82,7 @@ func exportOne(ctx context.Context, env *commands.Env, path, file string, stat, 
 }
 
 // exportTree writes a subtree to a file, as a dump.
-func exportTree(ctx context.Context, env *commands.Env, path, file string, form dump.Form) (err error) {
+func exportTree(ctx context.Context, env *commands.Env, path, file string) (err error) {
 	x := &exporter{env: env, root: path, unread: zktree.UnreadError{Root: path}}
 	h := dump.Header{Root: path, Server: env.Session.Servers().Spec, Time: time.Now(), LeftOut: x.leftOut()}
 	if h.Zxid, err = zkconn.Do(ctx, env.Session, zkconn.Zxid()); err != nil {
@@ -103,17 +90,17 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string, form 
 	}
 	if file == "-" {
 		return errors.Join(env.Screen.Print(&stdoutDump{x, func(w io.Writer) error {
-			return x.write(ctx, nil, func() (*dump.Writer, error) { return dump.NewWriter(w, form, h) })
+			return x.write(ctx, nil, func() (*dump.Writer, error) { return dump.NewWriter(w, h) })
 		}}), x.endError())
 	}
 	update, end := env.Screen.Progress("exported")
-	err = x.write(ctx, update, func() (*dump.Writer, error) { return dump.Create(file, form, h) })
+	err = x.write(ctx, update, func() (*dump.Writer, error) { return dump.Create(file, h) })
 	end()
 	if err != nil {
 		return err
 	}
 	env.Screen.Note(fmt.Sprintf("wrote %s of %s to %s", zktree.Znodes(x.written), path, file))
-	facts := render.Facts{"done", "export", "path", path, "file", file, "format", form, "znodes", x.written, "left_out", 0} // every format supports all kinds of znodes, so none is left out
+	facts := render.Facts{"done", "export", "path", path, "file", file, "znodes", x.written}
 	return errors.Join(env.Screen.Print(render.Answer{JSON: facts}), x.endError())
 }
 

@@ -23,9 +23,8 @@ var importCommand = &commands.Command{
 	Summary: "write a file to a znode, or restore a subtree from a file",
 	Help: "Without -R, import writes the contents of the file to the znode, and creates the znode if necessary. The two " +
 		"arguments can be in either order if the name of the file does not begin with /.\n\n" +
-		"import -R file [path] restores the subtree in the file, at its original path or at the given path. The file can " +
-		"be a ZooKeeper snapshot or an export in any format, including those of zoocreeper, zk_shell and ZooNavigator. " +
-		"import recognizes the format from the file's contents, and rejects a damaged or truncated file before it writes " +
+		"import -R file [path] restores the subtree in the file, at its original path or at the given path. The file is " +
+		"an export of zksh or a ZooKeeper snapshot. import rejects a damaged or truncated file before it writes " +
 		"anything. --only selects a subtree of the file. With -n, import only prints what it would do.\n\n" +
 		"If one of the znodes already exists, import does nothing, unless you add a flag: --skip leaves existing znodes as " +
 		"they are and adds the rest, so it can also complete an interrupted import. --overwrite replaces data and ACLs " +

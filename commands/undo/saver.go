@@ -208,7 +208,7 @@ func (op *saving) isSingle() bool {
 
 // writeDump writes a dump of the znodes that the operation overwrites or deletes.
 func (op *saving) writeDump(ctx context.Context, server string) (err error) {
-	w, err := dump.NewWriter(op.draft, dump.Lines, dump.Header{Root: op.Path, Server: server, Time: op.entry.Time})
+	w, err := dump.NewWriter(op.draft, dump.Header{Root: op.Path, Server: server, Time: op.entry.Time})
 	if err != nil {
 		return err
 	}

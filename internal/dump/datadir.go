@@ -93,7 +93,7 @@ func withLogs(ctx context.Context, t *Tree, dir string, s serverFile, options []
 		}
 		file.bytes += info.Size()
 	}
-	r := newReplay(t, newBuilder(Snapshot, file), s.zxid)
+	r := newReplay(t, newBuilder(file), s.zxid)
 	for _, l := range logs {
 		if err := r.log(ctx, l.name); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", l.name, err), r.b.t.Close())

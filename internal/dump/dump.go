@@ -1,11 +1,10 @@
 // Package dump reads and writes trees of znodes in files, for export, import and commands that
-// read files. It supports zksh's own formats (a file or a directory), the formats of zoocreeper,
-// zk_shell and ZooNavigator, and ZooKeeper's own snapshots, transaction logs and data
-// directories.
+// read files. It supports zksh's own format, and ZooKeeper's own snapshots, transaction logs and
+// data directories.
 //
 // Open detects the format and returns a Tree, but only after it has checked that the complete
-// file is intact. Create returns a Writer for the formats that zksh writes. OpenLog reads the
-// transactions of a log. Start reading at Open and Tree; lines.go describes zksh's own format.
+// file is intact. Create returns a Writer for zksh's own format. OpenLog reads the transactions of
+// a log. Start reading at Open and Tree; lines.go describes zksh's own format.
 package dump
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Znode contains everything that any of the file formats stores about a znode.
+// A Znode contains everything that a file stores about a znode.
 type Znode struct {
 	Path string // absolute path at the time of the export
 	Kind Kind
@@ -84,36 +83,6 @@ type Trailer struct {
 	Missed int      // total number of subtrees that could not be read
 }
 
-// A Form is a file format for a tree.
-type Form string
-
-// The file formats. zksh can read, but not write, ZkShell, Navigator, and Snapshot, which is
-// ZooKeeper's own format.
-const (
-	Lines     Form = "zksh" // zksh's own format, JSON lines
-	Zoocreep  Form = "zoocreeper"
-	ZkShell   Form = "zkshell"
-	Navigator Form = "zoonavigator"
-	Dir       Form = "dir"
-	Snapshot  Form = "snapshot"
-)
-
-// Written returns the names of the formats that zksh can write.
-func Written() []string {
-	return []string{string(Lines), string(Zoocreep), string(Dir)}
-}
-
-// ParseForm parses the name of a format that zksh can write.
-func ParseForm(name string) (Form, error) {
-	if slices.Contains(Written(), name) {
-		return Form(name), nil
-	}
-	if f := Form(name); f == ZkShell || f == Navigator || f == Snapshot {
-		return "", fmt.Errorf("zksh can read the format %s but cannot write it; the formats are %s", name, strings.Join(Written(), ", "))
-	}
-	return "", fmt.Errorf("unknown format %q; the formats are %s", name, strings.Join(Written(), ", "))
-}
-
 // maxTTL is the longest time to live that a znode can have, in milliseconds.
 const maxTTL = 1<<40 - 1
 
@@ -121,9 +90,9 @@ const maxTTL = 1<<40 - 1
 // about a megabyte.
 const maxData = 16 << 20
 
-// maxEntry is the maximum size of one znode's part of a file, in bytes. It allows for data in
+// maxLine is the maximum length of a line in zksh's own format, in bytes. It allows for data in
 // base64.
-const maxEntry = maxData/3*4 + 1<<20
+const maxLine = maxData/3*4 + 1<<20
 
 // checkPath returns an error if a znode's path is invalid.
 func checkPath(path string) error {

@@ -2,6 +2,7 @@ package dump
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,10 +52,10 @@ func sample() []*Znode {
 }
 
 // written returns a dump of the given znodes.
-func written(t testing.TB, form Form, znodes []*Znode) []byte {
+func written(t testing.TB, znodes []*Znode) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewWriter(&b, form, Header{Root: znodes[0].Path, Server: "zk1:2181", Zxid: 0x100000002, Time: time.UnixMilli(1700000001000)})
+	w, err := NewWriter(&b, Header{Root: znodes[0].Path, Server: "zk1:2181", Zxid: 0x100000002, Time: time.UnixMilli(1700000001000)})
 	zktest.Must(t, err)
 	for _, z := range znodes {
 		zktest.Must(t, w.Write(z))
@@ -90,7 +91,7 @@ func read(t testing.TB, b []byte) *Tree {
 }
 
 func TestLines(t *testing.T) {
-	tree := read(t, written(t, Lines, sample()))
+	tree := read(t, written(t, sample()))
 	if diff := differences(sample(), all(t, tree)); diff != "" {
 		t.Error(diff)
 	}
@@ -116,7 +117,7 @@ func TestLines(t *testing.T) {
 func TestDamagedLines(t *testing.T) {
 	small := sample()[6:9]
 	small = append([]*Znode{sample()[0]}, small...)
-	whole := written(t, Lines, small)
+	whole := written(t, small)
 	refused := func(what string, b []byte) {
 		t.Helper()
 		tree, err := Read(t.Context(), bytes.NewReader(b))
@@ -140,9 +141,9 @@ func TestDamagedLines(t *testing.T) {
 // Read merges concatenated dumps into one tree; a znode in several of them is taken from the first
 // one. If the last dump is truncated, the error says how to extract the intact ones before it.
 func TestLinesBehindEachOther(t *testing.T) {
-	one := written(t, Lines, []*Znode{{Path: "/a/x", Data: []byte("old")}})
-	two := written(t, Lines, []*Znode{{Path: "/a", Data: []byte("a")}, {Path: "/a/x", Data: []byte("new")}, {Path: "/a/x/y"}})
-	other := written(t, Lines, []*Znode{{Path: "/b/c"}})
+	one := written(t, []*Znode{{Path: "/a/x", Data: []byte("old")}})
+	two := written(t, []*Znode{{Path: "/a", Data: []byte("a")}, {Path: "/a/x", Data: []byte("new")}, {Path: "/a/x/y"}})
+	other := written(t, []*Znode{{Path: "/b/c"}})
 	all := slices.Concat(one, two, other)
 	tree, err := Read(t.Context(), bytes.NewReader(all))
 	zktest.Must(t, err)
@@ -167,7 +168,7 @@ func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"plain.json", "packed.json.gz"} {
 		name = filepath.Join(dir, name)
-		w, err := Create(name, Lines, Header{Root: "/app"})
+		w, err := Create(name, Header{Root: "/app"})
 		zktest.Must(t, err)
 		for _, z := range sample() {
 			zktest.Must(t, w.Write(z))
@@ -187,7 +188,7 @@ func TestCreate(t *testing.T) {
 		}
 		zktest.Check(t, tree.Close())
 	}
-	w, err := Create(filepath.Join(dir, "never"), Lines, Header{Root: "/app"})
+	w, err := Create(filepath.Join(dir, "never"), Header{Root: "/app"})
 	zktest.Must(t, err)
 	zktest.Check(t, w.Abort())
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
@@ -204,3 +205,52 @@ func TestOrder(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// countMadeUp returns the number of znodes of a tree that are not in its file.
+func countMadeUp(t *Tree) (n int) {
+	for _, z := range t.nodes {
+		if z.offset < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Read rejects files that are neither dumps nor snapshots, with a reason.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":      "the file is empty",
+		"hello": foreign,
+		"{}":    foreign,
+		"[]":    foreign,
+		// The formats of zoocreeper, zk_shell and ZooNavigator.
+		`{"/a":{"ephemeralOwner":0,"data":"eA==","acls":[]}}`:                       foreign,
+		`{"/a":{"content":"eA==","acls":[]}}`:                                       foreign,
+		`[{"h":{"acl":[],"path":"/a","data":"eA=="},"t":[]}]`:                       foreign,
+		headLine + znodeLine("a"):                                                   "invalid znode path",
+		headLine + znodeLine("/a/../b"):                                             "relative paths",
+		withChecksum(headLine + trailerLine(0)):                                     "the file does not contain any znodes",
+		withChecksum(headLine + znodeLine("/a") + znodeLine("/a") + trailerLine(2)): "the file contains /a twice",
+		"ZKLG\x00\x00\x00\x02":                                                      "the file is a transaction log",
+		"ZKSN\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00":                      "version 3",
+	} {
+		_, err := Read(t.Context(), strings.NewReader(text))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v; want %q", text, err, want)
+		}
+	}
+	if _, err := Open(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "does not contain a ZooKeeper snapshot") {
+		t.Error(err)
+	}
+}
+
+// foreign is the error about a file that zksh cannot read.
+const foreign = "the file is neither an export of zksh (export -R) nor a ZooKeeper snapshot, and zksh reads no other formats"
+
+// znodeLine returns the line of a znode without data, ACL and stat.
+func znodeLine(path string) string {
+	return fmt.Sprintf(`{"path":%q,"kind":"persistent","data":null,"acl":null,"stat":null}`+"\n", path)
+}
+
+// trailerLine returns the trailer of a dump with n znodes.
+func trailerLine(n int) string { return fmt.Sprintf(`{"end":{"znodes":%d}}`+"\n", n) }

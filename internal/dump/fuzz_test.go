@@ -113,11 +113,7 @@ func TestSnapshotVersions(t *testing.T) {
 
 // FuzzRead checks that no file makes Read panic, or use memory for a length that is only claimed.
 func FuzzRead(f *testing.F) {
-	for _, form := range []Form{Lines, Zoocreep} {
-		f.Add(written(f, form, small()))
-	}
-	f.Add([]byte(zkShellText))
-	f.Add([]byte(navigatorText))
+	f.Add(written(f, small()))
 	f.Add(snapshotOf(small(), 39))
 	huge := snapshotOf(nil, 34)
 	f.Add(append(huge[:4+4+8+4+12+4:4+4+8+4+12+4], 0, 0, 0, 0, 0, 0, 0, 7, 0x7f, 0xff, 0xff, 0xff))

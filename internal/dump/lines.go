@@ -94,7 +94,7 @@ type statJSON struct {
 	Pzxid          int64 `json:"pzxid"`
 }
 
-// A lineWriter is an encoder for zksh's own format.
+// A lineWriter encodes a tree in zksh's own format.
 type lineWriter struct {
 	w     io.Writer
 	sum   hash.Hash
@@ -229,17 +229,6 @@ func appendStat(b []byte, st *zk.Stat) []byte {
 	return append(b, '}')
 }
 
-// appendNumber appends a numeric field of a JSON object. If it is the first field, appendNumber
-// starts with the opening brace.
-func appendNumber(b []byte, first bool, name string, value int64) []byte {
-	open := `,"`
-	if first {
-		open = `{"`
-	}
-	b = append(append(append(b, open...), name...), `":`...)
-	return strconv.AppendInt(b, value, 10)
-}
-
 // appendString appends a JSON string.
 func appendString(b []byte, s string) []byte {
 	const digits = "0123456789abcdef"
@@ -270,7 +259,7 @@ func appendString(b []byte, s string) []byte {
 // after the other. If several dumps contain the same znode, the first one counts.
 func readLines(in *input) (t *Tree, err error) {
 	r := &lineReader{r: in.Reader, sum: sha256.New()}
-	b := newBuilder(Lines, in.file)
+	b := newBuilder(in.file)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.t.Close())

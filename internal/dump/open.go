@@ -55,7 +55,8 @@ func (c *sourceFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open reads a file in any supported format. It detects the format from the file's contents.
+// Open reads a dump in zksh's own format, a snapshot, or a data directory. It detects the format from
+// the file's contents.
 func Open(ctx context.Context, name string, options ...Option) (*Tree, error) {
 	return userfile.Await(ctx, func() (*Tree, error) { return open(ctx, name, options) })
 }
@@ -78,7 +79,7 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 	case isData:
 		t, err = readDataDir(ctx, dataDir, options)
 	case info.IsDir():
-		t, err = readDir(ctx, name, options)
+		err = errors.New("the directory does not contain a ZooKeeper snapshot")
 	default:
 		t, err = readAny(ctx, f, options)
 	}
@@ -88,7 +89,7 @@ func open(ctx context.Context, name string, options []Option) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if t.Form == Snapshot && !isData {
+	if t.snapshot && !isData {
 		t.Header.Zxid = zxidOf(name, "snapshot")
 	}
 	return t, nil
@@ -114,16 +115,12 @@ func readAny(ctx context.Context, in io.Reader, options []Option) (*Tree, error)
 		return nil, errors.New("the file is empty")
 	case bytes.HasPrefix(start, []byte(`{"zksh":`)):
 		t, err = readLines(r)
-	case start[0] == '{':
-		t, err = readByName(r)
-	case start[0] == '[':
-		t, err = readNavigator(r)
 	case hasMagic(start, "ZKSN"):
 		t, err = readSnapshot(r)
 	case hasMagic(start, "ZKLG"):
 		return nil, errors.New("the file is a transaction log, not an export or a snapshot; to read it, use the log command")
 	default:
-		return nil, errors.New("the file is neither an export in a known format nor a ZooKeeper snapshot")
+		return nil, errors.New("the file is neither an export of zksh (export -R) nor a ZooKeeper snapshot, and zksh reads no other formats")
 	}
 	return t, truncatedError(err)
 }

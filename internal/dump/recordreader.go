@@ -217,8 +217,8 @@ func (l *lineReader) next() ([]byte, error) {
 		case err == nil:
 			l.count++
 			return l.line, nil
-		case len(l.line) > maxEntry:
-			return nil, fmt.Errorf("line %d is longer than %d bytes, the limit for one line", l.count+1, maxEntry)
+		case len(l.line) > maxLine:
+			return nil, fmt.Errorf("line %d is longer than %d bytes, the limit for one line", l.count+1, maxLine)
 		case errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("the file is truncated after line %d: its last line, which contains the checksum, is missing", l.count)
 		case !errors.Is(err, bufio.ErrBufferFull):

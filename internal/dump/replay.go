@@ -26,6 +26,7 @@ type replay struct {
 }
 
 func newReplay(t *Tree, b *builder, zxid int64) *replay {
+	b.t.snapshot = true
 	return &replay{t: t, b: b, from: zxid, last: zxid, changed: map[string]*Znode{}}
 }
 

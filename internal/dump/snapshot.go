@@ -20,7 +20,8 @@ func readSnapshot(in *input) (t *Tree, err error) {
 	for n := j.int(); n > 0 && j.err == nil; n-- {
 		j.bytes(8 + 4) // skip a session ID and the timeout of the session
 	}
-	b := newBuilder(Snapshot, in.file)
+	b := newBuilder(in.file)
+	b.t.snapshot = true
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.t.Close())

@@ -21,11 +21,11 @@ import (
 type Tree struct {
 	Header  Header
 	Trailer Trailer
-	Form    Form
 
-	nodes []node     // parents before their children, siblings sorted by name
-	acls  [][]zk.ACL // distinct ACLs of the znodes
-	spool spool      // one record for each znode
+	nodes    []node     // parents before their children, siblings sorted by name
+	acls     [][]zk.ACL // distinct ACLs of the znodes
+	spool    spool      // one record for each znode
+	snapshot bool       // whether the file is a ZooKeeper snapshot
 }
 
 // A node is the entry of one znode in the index of a Tree.
@@ -162,7 +162,7 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 		st.NumChildren = int32(t.children(i))
 		// In a snapshot, Cversion is the number of created children. Servers show the number of
 		// created and deleted children.
-		if t.Form == Snapshot {
+		if t.snapshot {
 			st.Cversion = 2*st.Cversion - st.NumChildren
 		}
 		z.Stat = st
@@ -185,8 +185,8 @@ type builder struct {
 	held   int64 // memory for the tree so far, in bytes
 }
 
-func newBuilder(form Form, file *sourceFile) *builder {
-	return &builder{t: &Tree{Form: form}, acls: map[string]int32{}, sorted: true, file: file}
+func newBuilder(file *sourceFile) *builder {
+	return &builder{t: &Tree{}, acls: map[string]int32{}, sorted: true, file: file}
 }
 
 // Estimated memory for a znode in the index, and for an ACL entry, in bytes. The memory for their

@@ -13,10 +13,10 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// A Writer writes a tree in one format. A background goroutine encodes and writes the znodes. The
+// A Writer writes a tree in zksh's own format. A background goroutine encodes and writes the znodes. The
 // caller must finish with Close or Abort, which wait for the goroutine.
 type Writer struct {
-	enc         encoder
+	lines       *lineWriter
 	out         *bufio.Writer
 	close       func() error  // gives the finished file its final name
 	abort       func() error  // removes the unfinished file
@@ -34,37 +34,24 @@ const (
 	maxBatches  = 2         // maximum number of batches that wait for the goroutine
 )
 
-// An encoder writes a tree in one file format.
-type encoder interface {
-	begin(h Header) error
-	znode(z *Znode) error
-	end(t Trailer) error
-}
-
 // compressed reports whether a file with this name is to be compressed with gzip.
 func compressed(name string) bool { return strings.HasSuffix(name, ".gz") }
 
 // NewWriter returns a Writer that writes to w. The Writer's Close does not close w.
-func NewWriter(w io.Writer, form Form, h Header) (*Writer, error) {
-	d := &Writer{out: bufio.NewWriterSize(w, 256<<10), close: func() error { return nil }, abort: func() error { return nil }}
-	switch form {
-	case Lines:
-		d.enc = newLineWriter(d.out)
-	case Zoocreep:
-		d.enc = &zoocreeperWriter{w: d.out}
-	default:
-		return nil, fmt.Errorf("the %s format can be written only to a directory", form)
+func NewWriter(w io.Writer, h Header) (*Writer, error) {
+	d := &Writer{
+		out:   bufio.NewWriterSize(w, 256<<10),
+		close: func() error { return nil },
+		abort: func() error { return nil },
 	}
-	return d, d.enc.begin(h)
+	d.lines = newLineWriter(d.out)
+	return d, d.lines.begin(h)
 }
 
-// Create returns a Writer that writes to a new file, or to a directory if the format is Dir. Only
-// the user can read the result, which has a temporary name until Close renames it to name. A file
-// is compressed if name ends in .gz, and replaces an existing file.
-func Create(name string, form Form, h Header) (*Writer, error) {
-	if form == Dir {
-		return createDir(name, h)
-	}
+// Create returns a Writer that writes to a new file. Only the user can read the file, which has a
+// temporary name until Close renames it to name. It is compressed if name ends in .gz, and replaces
+// an existing file.
+func Create(name string, h Header) (*Writer, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
@@ -79,7 +66,7 @@ func Create(name string, form Form, h Header) (*Writer, error) {
 		pack = gzip.NewWriter(f)
 		w = pack
 	}
-	d, err := NewWriter(w, form, h)
+	d, err := NewWriter(w, h)
 	if err != nil {
 		return nil, errors.Join(err, abort())
 	}
@@ -138,7 +125,7 @@ func (d *Writer) encodeBatches() {
 
 func (d *Writer) encode(taken []*Znode) error {
 	for _, z := range taken {
-		if err := d.enc.znode(z); err != nil {
+		if err := d.lines.znode(z); err != nil {
 			return err
 		}
 	}
@@ -163,7 +150,7 @@ func (d *Writer) Close(t Trailer) error {
 		err = d.encode(d.pending)
 	}
 	if err == nil {
-		err = d.enc.end(t)
+		err = d.lines.end(t)
 	}
 	if err == nil {
 		err = d.out.Flush()

@@ -23,7 +23,7 @@ func TestWriterThatFails(t *testing.T) {
 	for _, znodes := range []int{1, 100, 100_000} {
 		for _, room := range []int{0, 1 << 20} {
 			f := &limitedWriter{room}
-			w, err := NewWriter(f, Lines, Header{Root: "/a"})
+			w, err := NewWriter(f, Header{Root: "/a"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,9 @@ func bombs() []bomb {
 		e.Long(0, 1)
 		return string(e.B)
 	}
+	line := func(path, data string) string {
+		return fmt.Sprintf(`{"path":%q,"kind":"persistent","data":%s,"stat":null,"acl":null}`+"\n", path, data)
+	}
 	data := strings.Repeat("d", 1<<20)
 	const expands = "the file expands to more than"
 	znodes, much := 500_000, "truncated"
@@ -83,16 +87,14 @@ func bombs() []bomb {
 		znodes, much = 3_000_000, expands
 	}
 	return []bomb{
-		{name: "znodes", write: surround(dumpHead, znodes, func(i int) string {
-			return fmt.Sprintf(`{"path":"/a/%d","kind":"persistent","data":null,"stat":null,"acl":null}`+"\n", i)
-		}, ""), says: much},
-		{name: "paths", write: surround("{", 200_000, func(i int) string { return fmt.Sprintf(`"/%01000d":{"content":null,"acls":[]},`, i) }, `"/x":{}}`), says: expands},
-		{name: "data", write: surround(`{"/x":{"content":"","acls":[]}`, 256, func(i int) string { return fmt.Sprintf(`,"/x/%d":{"content":%q,"acls":[]}`, i, data) }, "}"), says: expands},
+		{name: "znodes", write: surround(dumpHead, znodes, func(i int) string { return line(fmt.Sprintf("/a/%d", i), "null") }, ""), says: much},
+		{name: "paths", write: surround(dumpHead, 200_000, func(i int) string { return line(fmt.Sprintf("/a/%01000d", i), "null") }, ""), says: expands},
+		{name: "data", write: surround(dumpHead, 256, func(i int) string { return line(fmt.Sprintf("/a/%d", i), strconv.Quote(data)) }, ""), says: expands},
 		{name: "entries", write: surround(dumpHead+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`, 20_000_000, constant(",{}"), "]}\n")},
 		{name: "one line", write: surround(dumpHead+`{"path":"/a","data":"`, 500, constant(data), "\"}\n")},
-		{name: "nesting", write: surround("[", 20_000_000, constant(`{"t":[`), "")},
-		{name: "a name without end", write: surround(`{"`, 500, constant(data), `":{}}`)},
-		{name: "fields", write: surround(`{"/a":{"acls":[],"content":null`, 5_000_000, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}}")},
+		{name: "nesting", write: surround(dumpHead+`{"path":"/a","acl":[`, 20_000_000, constant(`{"id":[`), "")},
+		{name: "a name without end", write: surround(dumpHead+`{"path":"/`, 500, constant(data), `"}`+"\n")},
+		{name: "fields", write: surround(dumpHead+`{"path":"/a"`, 5_000_000, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}\n")},
 		{name: "snapshot of ACLs", write: surround(string(snapshot.B)+"\x7f\xff\xff\xff", 10_000_000, constant(string(acl.B)), "")},
 		{name: "snapshot of entries", write: surround(string(snapshot.B)+"\x00\x00\x00\x01"+string(acl.B[:8])+"\x7f\xff\xff\xff", 20_000_000, constant(string(acl.B[12:])), "")},
 		{name: "snapshot of znodes", write: surround(acls+node("", nil), znodes, func(i int) string { return node(fmt.Sprintf("/%d", i), nil) }, ""), says: much},
