@@ -43,6 +43,9 @@ func Reorder(fs *pflag.FlagSet, words []Word, stopAtFirst bool) ([]string, error
 			}
 			out[len(out)-1] += "=" + words[i].Text
 		}
+		if err := checkEmpty(fs, w, out); err != nil {
+			return nil, err
+		}
 		flags = append(flags, out...)
 	}
 	return append(append(flags, "--"), rest...), nil
@@ -84,6 +87,24 @@ func isData(fs *pflag.FlagSet, w Word) bool {
 func isNumber(w string) bool {
 	_, err := strconv.ParseFloat(w, 64)
 	return err == nil
+}
+
+// checkEmpty returns an error if the last flag in out, in the form --name=value, has an empty value
+// that has no meaning. A variable of a script that is not set must not turn a setting off. word is
+// what the user typed.
+func checkEmpty(fs *pflag.FlagSet, word string, out []string) error {
+	name, value, hasValue := strings.Cut(strings.TrimPrefix(out[len(out)-1], "--"), "=")
+	if !hasValue || value != "" {
+		return nil
+	}
+	f := fs.Lookup(name)
+	if _, meant := f.Annotations[flagEmpty]; meant {
+		return nil
+	}
+	if word, _, _ = strings.Cut(word, "="); strings.TrimLeft(word, "-") != f.Name {
+		word = "-" + f.Shorthand // word can contain several short flags
+	}
+	return fmt.Errorf("the value of %s is empty; give it a value, or leave %[1]s out", word)
 }
 
 // canonical rewrites a word with one or more flags as long flags. If needsValue is true, the next

@@ -26,6 +26,8 @@ func sample(fs *pflag.FlagSet) {
 	fs.StringP("file", "f", "", "")
 	fs.Bool("force", false, "")
 	fs.String("as", "", "")
+	fs.String("note", "", "")
+	FlagMayBeEmpty(fs, "note")
 }
 
 func sampleSet() *pflag.FlagSet {
@@ -43,7 +45,7 @@ func TestReorder(t *testing.T) {
 		"-set 5 /a":           "--stat --ephemeral --ttl=5 -- /a",
 		"-st5 /a":             "--stat --ttl=5 -- /a",
 		"-t=5 /a":             "--ttl=5 -- /a",
-		"-t= /a":              "--ttl= -- /a",
+		"--note= /a":          "--note= -- /a",
 		"/a -t 5":             "--ttl=5 -- /a",
 		"-t -s /a":            "--ttl=-s -- /a",
 		"-t -- /a":            "--ttl=-- -- /a",
@@ -87,6 +89,10 @@ func TestReorderErrors(t *testing.T) {
 		"/a -se -t":  "flag -t needs a value",
 		"--ttl":      "flag --ttl needs a value",
 		"-s -set":    "flag -set needs a value",
+		"-t= /a":     "the value of -t is empty; give it a value, or leave -t out",
+		`-st "" /a`:  "the value of -t is empty; give it a value, or leave -t out",
+		`-ttl ""`:    "the value of -ttl is empty; give it a value, or leave -ttl out",
+		"--as= -s":   "the value of --as is empty; give it a value, or leave --as out",
 		"--help":     pflag.ErrHelp.Error(),
 		"/a -h":      pflag.ErrHelp.Error(),
 		"-t 5 -s -h": pflag.ErrHelp.Error(),

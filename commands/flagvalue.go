@@ -8,12 +8,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Keys of the pflag annotations that tell the completion which kind of value a flag has.
+// Keys of pflag annotations. flagEmpty marks flags whose empty value has a meaning. The others tell
+// the completion which kind of value a flag has.
 const (
 	flagWords = "words"
 	flagFile  = "file"
 	flagLine  = "line"
 	flagACL   = "acl"
+	flagEmpty = "empty"
 )
 
 // FlagWords declares which words the flag with this name accepts, so that they can be completed.
@@ -27,6 +29,8 @@ var (
 	fileFlag = map[string][]string{flagFile: nil}
 	lineFlag = map[string][]string{flagLine: nil}
 	aclFlag  = map[string][]string{flagACL: nil}
+
+	emptyFlag = map[string][]string{flagEmpty: nil}
 )
 
 // FlagFile declares that the value of the named flag is a file on this machine, so that it can be
@@ -36,6 +40,10 @@ func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, fileFlag) }
 // FlagLine declares that the value of the named flag is a zksh command line, so that it can be
 // completed.
 func FlagLine(fs *pflag.FlagSet, name string) { annotate(fs, name, lineFlag) }
+
+// FlagMayBeEmpty declares that an empty value of the named flag has a meaning. Reorder rejects an
+// empty value of any other flag.
+func FlagMayBeEmpty(fs *pflag.FlagSet, name string) { annotate(fs, name, emptyFlag) }
 
 // annotate sets the annotations of the flag with this name. It panics if there is no such flag,
 // which is a programming error.

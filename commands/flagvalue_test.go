@@ -21,7 +21,6 @@ func TestIntegerFlags(t *testing.T) {
 		"-v 1.5":                 `invalid number "1.5": must be a 32-bit integer`,
 		"-v 0x10":                `invalid number "0x10": must be a 32-bit integer`,
 		"-v 1_0":                 `invalid number "1_0": must be a 32-bit integer`,
-		"-v=":                    `invalid number "": must be a 32-bit integer`,
 		"-v 5 -v x":              `invalid number "x": must be a 32-bit integer`,
 	} {
 		fs := newFlagSet("sample")

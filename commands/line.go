@@ -1,9 +1,9 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,18 +122,36 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 // invalidValue returns the error for a flag with an invalid value. The error names the flag in the
 // same form as the usage line.
 func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
-	name := "-" + cmp.Or(bad.GetFlag().Shorthand, bad.GetFlag().Name)
-	if long := "-" + name; strings.Contains(c.Args, long) {
-		name = long
+	flag := bad.GetFlag()
+	name := "--" + flag.Name
+	switch {
+	case flag.Shorthand != "":
+		name = "-" + flag.Shorthand
+	case !strings.Contains(c.Args, name):
+		name = "-" + flag.Name // the usage lines of zkCli's commands have long names with one dash
 	}
-	why := strings.TrimPrefix(bad.Unwrap().Error(), "time: ")
-	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
-		why = strconv.Quote(bad.GetValue()) + " is not a number"
-	}
+	why := whyInvalid(bad)
 	if strings.HasPrefix(why, name+" ") { // error texts that come from zkCli already name the flag
 		return Misuse("%s", why)
 	}
 	return Misuse("%s: %s", name, why)
+}
+
+// whyInvalid explains why a value of a flag is invalid.
+func whyInvalid(bad *pflag.InvalidValueError) string {
+	if _, is := errors.AsType[*strconv.NumError](bad.Unwrap()); is {
+		return strconv.Quote(bad.GetValue()) + " is not a number"
+	}
+	return strings.TrimPrefix(bad.Unwrap().Error(), "time: ")
+}
+
+// ExplainOption returns err, the error with which the parser of the program's options has failed, in
+// zksh's words.
+func ExplainOption(err error) error {
+	if bad, is := errors.AsType[*pflag.InvalidValueError](err); is {
+		return fmt.Errorf("--%s: %s", bad.GetFlag().Name, whyInvalid(bad))
+	}
+	return err
 }
 
 // takesRest reports whether the command receives the words after "--" unchanged.
@@ -171,6 +189,9 @@ func (c *Command) checkArgs(args []string) error {
 		return Misuse("missing %s", params[len(args)].Name)
 	}
 	for i, a := range args {
+		if p := params[i]; a == "" && (p.Kind == File || p.Kind == Server) {
+			return Misuse("the value of %s is empty", p.Name)
+		}
 		if p := params[i]; p.Kind == Choice && !slices.Contains(p.Words, strings.ToLower(a)) {
 			if !strings.Contains(p.Name, "|") {
 				return Misuse("there is no %s %q; the %[1]ss are %[3]s", p.Name, a, strings.Join(p.Words, ", "))

@@ -61,6 +61,8 @@ func TestRead(t *testing.T) {
 		Params: []Param{{Name: "scheme"}, {Name: "auth", Kind: Secret}}}
 	rest := &Command{Name: "lock", Args: "path [-- command]", Effect: Offline, Flags: flags,
 		Params: []Param{{Name: "path"}, {Name: "command", Optional: true, Rest: true}}}
+	source := &Command{Name: "source", Args: "file [servers]", Effect: Offline, Flags: flags,
+		Params: []Param{{Name: "file", Kind: File}, {Name: "servers", Kind: Server, Optional: true}}}
 	for _, c := range []struct {
 		c          *Command
 		line, want string // want: the words that the command gets, or the text of the error
@@ -74,6 +76,10 @@ func TestRead(t *testing.T) {
 		{sampled, "/a -S", "unknown flag -S; did you mean -s?", ""},
 		{sampled, "/a -v abc", `-v: invalid number "abc": must be a 32-bit integer`, ""},
 		{sampled, "/a -v", "flag -v needs a value", ""},
+		{sampled, `"" ""`, " ", ""},
+		{source, "a b", "a b", ""},
+		{source, `""`, "the value of file is empty", ""},
+		{source, `a ""`, "the value of servers is empty", ""},
 		{secret, "digest ann:secret", "digest ann:secret", ""},
 		{secret, "digest", "missing auth", ""},
 		{secret, "digest -ann:secret", "unknown flag (not shown because it may be a credential); put -- before an argument that begins with a dash", ""},

@@ -28,6 +28,7 @@ var waitCommand = &Command{
 		var limit Duration
 		fs.BoolVar(&w.gone, "gone", false, "wait until the znode does not exist")
 		value := fs.String("value", "", "wait until the znode has this `data`")
+		FlagMayBeEmpty(fs, "value")
 		fs.Var(funcValue{"number", w.children.set}, "children", "wait until the znode has `n` children; n+ means n or more")
 		fs.VarP(&limit, "wait", "w", "wait at most this `duration`, such as 5s or 2m; a number without a unit means seconds; 0 checks once")
 		return func(ctx context.Context, env *Env, args []string) error {

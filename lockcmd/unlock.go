@@ -46,7 +46,7 @@ func (t *Table) unlockCommand() *commands.Command {
 					return t.unlockForOwner(ctx, env, *owner, args[0])
 				case *all && (len(args) > 0 || *node != ""):
 					return commands.Misuse("-a releases all locks, so it cannot be combined with a path or --force")
-				case fs.Changed("force") && (len(args) == 0 || *node == ""):
+				case fs.Changed("force") && len(args) == 0:
 					return commands.Misuse("--force requires the node to remove and the path of the lock; to list the nodes, run: locks PATH")
 				case *all:
 					return t.unlockAll(ctx, env)

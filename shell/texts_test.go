@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -95,6 +96,45 @@ func TestHelpIsPlain(t *testing.T) {
 			plain(c.Name+" --"+f.Name, f.Usage)
 			if f.Usage == "" || strings.HasSuffix(f.Usage, ".") {
 				t.Errorf("%s: --%s has no usage, or one that is a sentence: %q", c.Name, f.Name, f.Usage)
+			}
+		})
+	}
+}
+
+// Every flag that takes a value rejects an empty one, unless an empty value has a meaning. Errors
+// about a value name the flag as the usage line does.
+func TestErrorsAboutFlagValues(t *testing.T) {
+	meant := []string{"wait --value"}
+	s := every(t)
+	for _, c := range s.Registry().All() {
+		c.FlagSet().VisitAll(func(f *pflag.Flag) {
+			if f.NoOptDefVal != "" {
+				return
+			}
+			name := "-" + f.Shorthand
+			if f.Shorthand == "" {
+				name = regexp.MustCompile(`--?` + f.Name + `\b`).FindString(c.Args)
+			}
+			problem := func(line string) string {
+				t.Helper()
+				err := s.Parse(line)
+				if bad, is := errors.AsType[*commands.UsageError](err); is {
+					return bad.Problem
+				}
+				return ""
+			}
+			for _, line := range []string{c.Name + " " + name + "=", c.Name + " " + name + " ''"} {
+				want := "the value of " + name + " is empty; give it a value, or leave " + name + " out"
+				if slices.Contains(meant, c.Name+" "+name) {
+					want = "missing path" // no error about the flag
+				}
+				if got := problem(line); got != want {
+					t.Errorf("%s: %q, want %q", line, got, want)
+				}
+			}
+			got := problem(c.Name + " --" + f.Name + "=[(")
+			if !slices.Contains([]string{"string", "stringArray"}, f.Value.Type()) && !strings.HasPrefix(got, name) {
+				t.Errorf("%s %s: the error is %q", c.Name, name, got)
 			}
 		})
 	}

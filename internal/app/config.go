@@ -157,7 +157,7 @@ func parseSwitch(name, v string) (bool, error) {
 // field. If the name is relative, it is relative to the directory of the configuration file.
 func fileSetting(field func(*Options) *string) func(*Options, string) error {
 	return func(o *Options, v string) error {
-		if v != "" && !filepath.IsAbs(v) {
+		if !filepath.IsAbs(v) {
 			v = filepath.Join(filepath.Dir(o.configFile), v)
 		}
 		*field(o) = v
@@ -214,7 +214,10 @@ func (o *Options) readConfig(name string) error {
 		if section != nil {
 			to = &section.Options
 		}
-		if err := set.set(to, strings.TrimSpace(value)); err != nil {
+		if value = strings.TrimSpace(value); value == "" { // an empty value could silently turn off TLS or authentication
+			return fmt.Errorf("%s: the value of %s is empty; give it a value, or remove the line", at, set.key)
+		}
+		if err := set.set(to, value); err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}
 		if section != nil && strings.HasPrefix(section.Server, zkconn.ClusterMark) {

@@ -159,13 +159,14 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		" server: "+sandbox.VersionNames()+"; needs --sandbox")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this help")
-	for _, name := range []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "file", "trace"} {
+	for _, name := range append(noStream, "file") {
 		commands.FlagFile(set, name)
 	}
 	commands.FlagWords(set, "output", string(render.Text), string(render.Table), string(render.JSON))
 	commands.FlagWords(set, "as", strings.Split(sandbox.VersionNames(), ", ")...)
 	commands.FlagWords(set, "server", o.clusterNames()...)
 	commands.FlagLine(set, "command")
+	commands.FlagMayBeEmpty(set, "proxy") // turns a configured proxy off
 	return set, func() error {
 		var err error
 		if o.Timeout, err = parseTimeout(timeout); err != nil {
@@ -173,6 +174,11 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		}
 		if o.Format, err = render.ParseFormat(format); err != nil {
 			return err
+		}
+		for _, name := range noStream {
+			if set.Lookup(name).Value.String() == "-" {
+				return fmt.Errorf("--%s -: only -f accepts - for a standard stream; for a file with this name, write ./-", name)
+			}
 		}
 		o.HasFile = set.Changed("file")
 		if set.Changed("max-request") {
@@ -204,16 +210,10 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("--sandbox and --server cannot be combined, because the sandbox is itself a server")
 		case o.Sandbox && o.Cluster != "":
 			return fmt.Errorf("--sandbox and %s cannot be combined, because the sandbox is itself a server", o.Cluster)
-		case set.Changed("undo") && o.Undo == "":
-			return errors.New("--undo needs the name of a file")
-		case set.Changed("trace") && o.Trace == "":
-			return errors.New("--trace needs the name of a file")
 		case set.Changed("listen") && !o.Sandbox:
 			return errors.New("--listen needs --sandbox")
 		case set.Changed("as") && !o.Sandbox:
 			return errors.New("--as needs --sandbox")
-		case set.Changed("listen") && o.Listen == "":
-			return errors.New("--listen needs an address, such as 127.0.0.1:2181")
 		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
 			return errors.New("--sandbox cannot be combined with options for TLS or SASL, which the sandbox does not support")
 		case o.Sandbox && set.Changed("proxy"):
@@ -222,6 +222,9 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		return nil
 	}
 }
+
+// noStream lists the options whose value is a file, and cannot be - for standard input or output.
+var noStream = []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "trace", "undo"}
 
 // secureOptions lists the options for TLS and SASL. A sandbox supports neither.
 var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration", "jaas", "kerberos"}
@@ -324,10 +327,10 @@ func (o *Options) parseArgs(args []string) (rest []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; to list the options, run: zksh --help", err)
 	}
-	if err = set.Parse(line); err == nil {
-		err = finish()
+	if err = set.Parse(line); err != nil {
+		return nil, commands.ExplainOption(err)
 	}
-	return set.Args(), err
+	return set.Args(), finish()
 }
 
 // takeCluster applies the settings of a cluster if one is named by @NAME before the command, by
