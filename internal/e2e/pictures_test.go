@@ -9,12 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/mattn/go-runewidth"
 
 	"github.com/zksh/zksh/internal/zktest"
 )
@@ -108,181 +108,90 @@ func TestPictures(t *testing.T) {
 			s.keys("C-l")
 			s.wantEnd(s.prompt(0))
 			p.play(s)
-			have := drawing(s.tmux("capture-pane", "-e", "-p"), p.columns, strings.HasSuffix(p.name, "-light"))
+			screen := s.tmux("capture-pane", "-e", "-p")
 			path := filepath.Join("../../testdata", p.name+".svg")
 			if *update {
-				zktest.Must(t, os.WriteFile(path, []byte(have), 0o644))
+				draw(t, screen, path)
 				return
 			}
-			if diff := cmp.Diff(words(have), words(readFile(t, path))); diff != "" {
+			shown := anyStyle.ReplaceAllString(screen, "")
+			if diff := cmp.Diff(withoutVarying(shown), withoutVarying(pictureText(readFile(t, path)))); diff != "" {
 				t.Errorf("run make docs; %s differs (-want +have):\n%s", path, diff)
 			}
 		})
 	}
 }
 
-var drawn = regexp.MustCompile(`<text [^>]*y="(\d+)"[^>]*>([^<]*)</text>`)
+// freeze draws a screen as SVG. The fonts have characters of the same width, so that the
+// backgrounds, which have fixed positions, are behind their text.
+var freeze = []string{"run", "github.com/charmbracelet/freeze@v0.2.2", "--language", "ansi",
+	"--padding", "12", "--border.radius", "6", "--font.family", "Menlo, DejaVu Sans Mono, Liberation Mono, Courier New, monospace"}
 
-// shortened matches a znode's name that was shortened to fit its column.
-var shortened = regexp.MustCompile(`\S*…\S*`)
+// light draws a screen on a light background.
+var light = []string{"--theme", "github", "--background", "#fafafa"}
 
-// words returns the text of a picture, with the parts that differ from run to run replaced.
-func words(svg string) string {
-	var b strings.Builder
-	last := ""
-	for _, m := range drawn.FindAllStringSubmatch(svg, -1) {
-		if m[1] != last {
-			b.WriteString("\n")
+// draw saves a screen with its colors as SVG, with the names of the user and the machine replaced.
+func draw(t *testing.T, screen, path string) {
+	t.Helper()
+	args := append(slices.Clone(freeze), "--output", path)
+	if strings.HasSuffix(path, "-light.svg") {
+		args = append(args, light...)
+	}
+	cmd := exec.Command("go", args...)
+	screen = strings.TrimRight(person.ReplaceAllStringFunc(screen, anonymous), "\n")
+	cmd.Stdin = strings.NewReader(spelled(screen))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("freeze: %v: %s", err, out)
+	}
+}
+
+var person = regexp.MustCompile(`\S+@\S+ pid \d+`)
+
+// anonymous returns the replacement for a person. It has the same length, so that the columns stay
+// aligned.
+func anonymous(who string) string {
+	const user, process = "ann@adasmachine", " pid 4711"
+	return fmt.Sprintf("%.*s", max(0, len(who)-len(process)), user) + process
+}
+
+// basicColor matches the sequences of tmux that select the default colors (39, 49) or one of the
+// 16 basic backgrounds.
+var basicColor = regexp.MustCompile("\x1b\\[(?:39|49|(4|10)([0-7]))m")
+
+// spelled replaces the sequences that freeze ignores by equivalent ones. Instead of selecting the
+// default colors, it resets all styles, because no text of the pictures keeps another style.
+func spelled(screen string) string {
+	return basicColor.ReplaceAllStringFunc(screen, func(sequence string) string {
+		m := basicColor.FindStringSubmatch(sequence)
+		switch m[1] {
+		case "4":
+			return "\x1b[48;5;" + m[2] + "m"
+		case "10":
+			number, _ := strconv.Atoi(m[2]) // cannot fail, because it is a digit
+			return fmt.Sprintf("\x1b[48;5;%dm", number+8)
 		}
-		last = m[1]
-		b.WriteString(" " + html.UnescapeString(m[2]))
-	}
-	return shortened.ReplaceAllString(normalize(b.String()), "NODE")
-}
-
-// The size of a cell and the margin, in pixels, and the default colours.
-const (
-	cellWidth, cellHeight = 8.4, 18
-	margin                = 12
-	paper, ink            = "#1d2026", "#d8dbe1"
-	lightPaper, lightInk  = "#fafafa", "#2b2f36"
-)
-
-var palette = strings.Fields(`#3b4048 #e06c75 #98c379 #e5c07b #61afef #c678dd #56b6c2 #d7dae0
-	#5c6370 #ff7b86 #b5e890 #ffd787 #82c4ff #e39bf7 #7fdbe6 #ffffff`)
-
-// A style is the appearance of a character on a terminal.
-type style struct {
-	fore, back      string
-	bold, underline bool
-	reverse         bool
-}
-
-// colours returns the colours of the text and of its background. An empty background is that of
-// the picture.
-func (s style) colours() (fore, back string) {
-	fore, back = s.fore, s.back
-	if fore == "" {
-		fore = ink
-	}
-	if s.reverse {
-		if back == "" {
-			back = paper
-		}
-		return back, fore
-	}
-	return fore, back
-}
-
-// fixedColour returns one of the 216 colours, or of the 24 shades of grey, that are the same on all
-// terminals.
-func fixedColour(number string) string {
-	n, _ := strconv.Atoi(number) // tmux writes only numbers
-	if n >= 232 {
-		return fmt.Sprintf("#%02[1]x%02[1]x%02[1]x", 8+10*(n-232))
-	}
-	level := func(v int) int { return []int{0, 95, 135, 175, 215, 255}[v%6] }
-	return fmt.Sprintf("#%02x%02x%02x", level((n-16)/36), level((n-16)/6), level(n-16))
-}
-
-// apply updates the style with the numbers of one escape sequence.
-func (s *style) apply(numbers string) {
-	words := strings.Split(numbers, ";")
-	for i, word := range words {
-		n, _ := strconv.Atoi(word) // an empty word counts as 0
-		switch {
-		case n == 38 && i+2 < len(words) && words[i+1] == "5":
-			s.fore = fixedColour(words[i+2])
-			return // tmux begins a new sequence for each colour
-		case n == 0:
-			*s = style{}
-		case n == 1:
-			s.bold = true
-		case n == 4:
-			s.underline = true
-		case n == 7:
-			s.reverse = true
-		case n >= 30 && n <= 37:
-			s.fore = palette[n-30]
-		case n == 39:
-			s.fore = ""
-		case n >= 40 && n <= 47:
-			s.back = palette[n-40]
-		case n == 49:
-			s.back = ""
-		case n >= 90 && n <= 97:
-			s.fore = palette[n-90+8]
-		case n >= 100 && n <= 107:
-			s.back = palette[n-100+8]
-		}
-	}
+		return "\x1b[0m"
+	})
 }
 
 var (
-	escape = regexp.MustCompile("\x1b\\[([0-9;]*)m|\x0e|\x0f")
-	person = regexp.MustCompile(`\S+@\S+ pid \d+`)
+	textLine = regexp.MustCompile(`(?s)<text [^>]*?(?:/>|>(.*?)</text>)`)
+	tag      = regexp.MustCompile(`<[^>]*>`)
 )
 
-// drawing renders a screen with its colours as SVG, with the names of the user and the machine
-// replaced.
-func drawing(screen string, columns int, light bool) string {
-	screen = person.ReplaceAllStringFunc(screen, func(who string) string { // a replacement of the same length keeps the columns aligned
-		user := "ann@adasmachine"
-		const process = " pid 4711"
-		return fmt.Sprintf("%.*s", max(0, len(who)-len(process)), user) + process
-	})
-	lines := strings.Split(strings.TrimRight(screen, "\n"), "\n")
-	width, height := float64(columns)*cellWidth+2*margin, len(lines)*cellHeight+2*margin
+// pictureText returns the text of a picture.
+func pictureText(svg string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d" viewBox="0 0 %.0f %d" font-family="ui-monospace,Menlo,Consolas,monospace" font-size="14" xml:space="preserve">`+"\n", width, height, width, height)
-	fmt.Fprintf(&b, `<rect width="%.0f" height="%d" rx="6" fill="%s"/>`+"\n", width, height, paper)
-	now := style{}
-	for row, line := range lines {
-		column := 0
-		for line != "" {
-			at := escape.FindStringSubmatchIndex(line)
-			text := line
-			if at != nil {
-				text = line[:at[0]]
-			}
-			now.draw(&b, text, column, row)
-			column += runewidth.StringWidth(text)
-			if at == nil {
-				break
-			}
-			if at[2] >= 0 {
-				now.apply(line[at[2]:at[3]])
-			}
-			line = line[at[1]:]
-		}
-	}
-	b.WriteString("</svg>\n")
-	if light {
-		return strings.NewReplacer(paper, lightPaper, ink, lightInk).Replace(b.String())
+	for _, m := range textLine.FindAllStringSubmatch(svg, -1) {
+		b.WriteString(html.UnescapeString(tag.ReplaceAllString(m[1], "")) + "\n")
 	}
 	return b.String()
 }
 
-// draw draws text, beginning at a cell. Each text has an explicit position and length, so that
-// the reader's fonts do not shift columns.
-func (s style) draw(b *strings.Builder, text string, column, row int) {
-	fore, back := s.colours()
-	cells := runewidth.StringWidth(text)
-	x, y := margin+float64(column)*cellWidth, margin+row*cellHeight
-	if back != "" && cells > 0 {
-		fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", x, y, float64(cells)*cellWidth, cellHeight, back)
-	}
-	shown := strings.TrimRight(text, " ")
-	if shown == "" {
-		return
-	}
-	how := ""
-	if s.bold {
-		how += ` font-weight="bold"`
-	}
-	if s.underline {
-		how += ` text-decoration="underline"`
-	}
-	fmt.Fprintf(b, `<text x="%.1f" y="%d" textLength="%.1f" fill="%s"%s>%s</text>`+"\n",
-		x, y+13, float64(runewidth.StringWidth(shown))*cellWidth, fore, how, html.EscapeString(shown))
+// shortened matches a znode's name that was shortened to fit its column.
+var shortened = regexp.MustCompile(`\S*…\S*`)
+
+// withoutVarying returns the text of a screen with the parts that differ from run to run replaced.
+func withoutVarying(text string) string {
+	return shortened.ReplaceAllString(normalize(strings.TrimRight(text, "\n")), "NODE")
 }
