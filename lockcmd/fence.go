@@ -58,7 +58,7 @@ func (f *fence) For(s *zkconn.Session) zkconn.Fence {
 	enclosing := f.allLocks()
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
-	for _, d := range f.table.yielded {
+	for _, d := range f.table.ended {
 		for _, node := range d.nodes {
 			enclosing = append(enclosing, fencedLock{hosts: d.stay.Servers().Hosts, node: node, home: d.stay})
 		}
@@ -124,7 +124,7 @@ func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error)
 			nodes = append(nodes, o.nodesOf(o.leases...)...)
 		}
 	}
-	for _, d := range t.yielded {
+	for _, d := range t.ended {
 		if d.stay == epoch.Ensemble {
 			nodes = append(nodes, d.nodes...)
 		}
@@ -190,10 +190,10 @@ func (f *fence) Refused(at zkconn.Ensemble, node string, code zkconn.Code) error
 }
 
 // continueWithout makes the fence ignore the locks of the given znodes after a loss, if zksh runs
-// with -k. It then returns a clause to append to the loss message. Without -k, it does nothing and
-// returns an empty string.
+// with -k. It then returns a clause to append to the loss message. Without -k or without znodes, it
+// does nothing and returns an empty string.
 func (f *fence) continueWithout(nodes ...string) string {
-	if f == nil || !f.continueAfterLoss {
+	if f == nil || !f.continueAfterLoss || len(nodes) == 0 {
 		return ""
 	}
 	for _, node := range nodes {

@@ -281,8 +281,8 @@ func simulateHold(t *testing.T, background bool, pause time.Duration, order []st
 	if len(s.table.locks) > 0 {
 		t.Errorf("%s; %d locks stay registered", what, len(s.table.locks))
 	}
-	if len(s.table.yielded) > 1 {
-		t.Errorf("%s; given up %d times: %v", what, len(s.table.yielded), s.table.yielded)
+	if len(s.table.ended) > 1 {
+		t.Errorf("%s; given up %d times: %v", what, len(s.table.ended), s.table.ended)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestBackgroundNoticeFits(t *testing.T) {
 	l, err := s.o.acquire(a, &lockFlags{})
 	zktest.Must(t, err)
 	l.lease = longNameLease{l.lease}
-	announce(s.o, a, l, nil)
+	s.o.announce(a, &lockFlags{}, l, nil)
 	zktest.Eventually(t, "the notice", func() bool { return strings.Contains(s.screen.Alerts(), "locked /l") })
 	if said := s.screen.Alerts(); strings.Contains(said, longNameLease{}.Node()) || !strings.Contains(said, "000042 ") {
 		t.Errorf("%q", said)

@@ -41,8 +41,8 @@ var lockKinds = []kind{
 
 const lockHelp = "zksh creates the path if necessary, and adds a znode below it for each contender. Contenders acquire the lock in the " +
 	"order of arrival; Ctrl-C cancels the wait. The shell holds the lock until you run unlock, the shell exits or the " +
-	"session ends; zksh reports the loss of a lock immediately. A script that fails to acquire a lock, or loses one, stops " +
-	"there; with zksh -k, it continues.\n\n" +
+	"session ends; zksh reports the loss of a lock immediately. A script that fails to acquire a lock, also in the background, " +
+	"or loses one, stops there; with zksh -k, it continues.\n\n" +
 	"If you add a command, zksh holds the lock while the command runs, and releases it when the command has ended. The " +
 	"exit status is that of the command. If the lock is lost or about to be lost, zksh terminates the command before " +
 	"another client can acquire the lock (see help guarantee for the exceptions).\n\n" +

@@ -31,6 +31,7 @@ type simulation struct {
 	screen      *commandtest.Screen
 	signals     chan os.Signal
 	grant       chan struct{} // closed when the recipe may grant the lock
+	refuse      chan error    // error that the recipe returns instead of a lease
 	finish      chan struct{} // closed when the program must exit by itself
 	ignoresTERM bool          // the program ignores SIGTERM
 
@@ -49,7 +50,7 @@ type simulation struct {
 
 func newSimulation(t *testing.T, ignoresTERM bool) *simulation {
 	s := &simulation{T: t, table: New(), screen: &commandtest.Screen{}, ignoresTERM: ignoresTERM, signals: make(chan os.Signal, 16),
-		grant: make(chan struct{}), finish: make(chan struct{})}
+		grant: make(chan struct{}), refuse: make(chan error), finish: make(chan struct{})}
 	s.table.run = s.run
 	s.o = &shellLock{table: s.table, acquireLease: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
 		closed: func() bool { return false }, lifecycle: lifecycle{path: "/l", kind: lockKinds[0], revocable: true}}
@@ -71,6 +72,8 @@ func (s *simulation) begin(ctx context.Context, program bool) *attempt {
 func (s *simulation) take(ctx context.Context, _ zklock.Mode, _ bool) (lease, error) {
 	select {
 	case <-s.grant:
+	case err := <-s.refuse:
+		return nil, err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

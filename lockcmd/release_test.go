@@ -133,7 +133,7 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 // If the user left the session of a wait just before the shell exits, zksh still reports the
 // end of the wait. A wait that does not end is canceled without a message.
 func TestClosedWaitReportsAtExit(t *testing.T) {
-	for late, want := range map[time.Duration]string{time.Second: "lock /l: Not connected", time.Hour: ""} {
+	for late, want := range map[time.Duration]string{time.Second: "lock -b: /l: Not connected", time.Hour: ""} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSimulation(t, false)
 			s.o.closed = func() bool { return true }
@@ -149,7 +149,7 @@ func TestClosedWaitReportsAtExit(t *testing.T) {
 			s.table.mu.Lock()
 			s.table.runInBackground(func() {
 				l, err := s.o.acquire(a, &lockFlags{try: true})
-				announce(s.o, a, l, err)
+				s.o.announce(a, &lockFlags{try: true}, l, err)
 			})
 			s.table.mu.Unlock()
 			begin := time.Now()

@@ -261,15 +261,13 @@ func (o *shellLock) claim(exclusiveFirst bool) (l *heldLease) {
 	return l
 }
 
-// releaseAll releases all leases, and calls failed with the outcome and error of each release
-// that fails. It stops when a release is rejected.
-func (o *shellLock) releaseAll(ctx context.Context, failed func(outcome, error)) {
+// releaseAll releases all leases, and calls ended with the outcome and error of each release. It
+// stops when a release is rejected.
+func (o *shellLock) releaseAll(ctx context.Context, ended func(outcome, error)) {
 	for l := o.claim(false); l != nil; l = o.claim(false) {
 		_, err := o.release(ctx, l)
 		e := outcomeOf(err)
-		if err != nil {
-			failed(e, err)
-		}
+		ended(e, err)
 		if e == rejected {
 			return
 		}

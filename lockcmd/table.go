@@ -44,18 +44,19 @@ type Table struct {
 	locks          map[key]*shellLock
 	seq            int // number of leases acquired so far; locks are released in reverse order
 	ownerLocks     []ownerLock
-	yielded        []*yieldedLock
+	ended          []*endedLock
 	ending         bool // set by Release; no new background work may start
 	backgroundWork sync.WaitGroup
 	tickets        ticketWatch
 }
 
-// A yieldedLock is a lock that zksh released at another client's request. It stays in
-// Table.yielded until Lost has reported the release.
-type yieldedLock struct {
+// An endedLock is a lock that the shell does not hold, although a script may rely on it: the shell
+// lost the lock, released it at another client's request, or failed to acquire it in the background.
+// It stays in Table.ended until Lost has reported this.
+type endedLock struct {
 	stay  zkconn.Ensemble
-	nodes []string // znodes that the fence checks until Lost has reported the release
-	err   error    // error for Lost to return; nil while the release is in progress
+	nodes []string // znodes that the fence checks until Lost has reported the end
+	err   error    // error for Lost to return; nil while a release is in progress
 }
 
 // A key identifies a lock by its ensemble and its path there.
@@ -109,20 +110,22 @@ func (t *Table) all() []*shellLock {
 // already begun may rely on the lock. The fence therefore continues to check the lock's znodes
 // until Lost has reported the release.
 func (t *Table) yield(o *shellLock) {
-	gone := revoked.stopError(o.path)
-	d := &yieldedLock{stay: o.key.stay}
+	gone := lockLost(revoked.stopError(o.path))
+	d := &endedLock{stay: o.key.stay}
 	o.apply(func() {
 		if o.env.Mode == commands.Batch {
 			d.nodes = o.nodesOf(o.leases...)
 		}
-		t.yielded = append(t.yielded, d)
+		t.ended = append(t.ended, d)
 	})
 	o.releaseAll(t.background, func(e outcome, err error) {
-		if e == lost {
+		switch e {
+		case released:
+			return
+		case lost:
 			gone = err
 			return
-		}
-		if e == rejected {
+		case rejected:
 			gone = nil
 		}
 		o.notify("lock " + err.Error())
@@ -130,7 +133,7 @@ func (t *Table) yield(o *shellLock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if d.err = gone; gone == nil {
-		t.yielded = slices.DeleteFunc(t.yielded, func(other *yieldedLock) bool { return other == d })
+		t.ended = slices.DeleteFunc(t.ended, func(other *endedLock) bool { return other == d })
 	}
 }
 
@@ -181,37 +184,43 @@ func (t *Table) count(which func(*shellLock) bool) (n int) {
 	return n
 }
 
-// Lost returns an error that names each lock that was lost, or released at another client's
-// request, since the last call. It returns nil if there is none.
+// Lost returns an error that names each lock that was lost, was released at another client's
+// request, or could not be acquired in the background, since the last call. It returns nil if there
+// is none.
 func (t *Table) Lost() error {
 	all := t.all()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, o := range all {
+		t.recordLoss(o)
+	}
 	var errs []error
-	t.yielded = slices.DeleteFunc(t.yielded, func(d *yieldedLock) bool {
+	t.ended = slices.DeleteFunc(t.ended, func(d *endedLock) bool {
 		if d.err != nil {
 			errs = append(errs, fmt.Errorf("%w%s", d.err, t.fence.continueWithout(d.nodes...)))
 		}
 		return d.err != nil
 	})
-	for _, o := range all {
-		if o.markLossReported() {
-			err := lossOf(o.path, o.status)
-			if o.status.State == zklock.Lost {
-				err = fmt.Errorf("%w%s", err, t.fence.continueWithout(o.nodesOf(o.leases...)...))
-			}
-			errs = append(errs, err)
-		}
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return lockLost(errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
-// Release releases all locks, newest first, and returns the paths of the locks that were held. A
-// lock that cannot be released ends with the session.
-func (t *Table) Release(ctx context.Context) (held []string, err error) {
+// recordLoss adds the lock to t.ended if it is lost or presumed lost, and that was not reported yet.
+// The caller must hold t.mu.
+func (t *Table) recordLoss(o *shellLock) {
+	if !o.markLossReported() {
+		return
+	}
+	d := &endedLock{stay: o.key.stay, err: lockLost(lossOf(o.path, o.status))}
+	if o.status.State == zklock.Lost {
+		d.nodes = o.nodesOf(o.leases...)
+	}
+	t.ended = append(t.ended, d)
+}
+
+// Release releases all locks, newest first, and returns the paths of the locks that it released. A
+// lock that cannot be released ends with the session. Release cancels all waits in the background.
+// After it, Lost reports the losses that were not reported before, and the canceled waits of a script.
+func (t *Table) Release(ctx context.Context) (paths []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	defer time.AfterFunc(releaseTimeout/2, t.stopBackground).Stop() // leaves the second half of the time for printing notices
@@ -240,21 +249,26 @@ func (t *Table) Release(ctx context.Context) (held []string, err error) {
 	var errs []error
 	for _, o := range t.all() {
 		var lossKnown, rejectionKnown bool
-		o.apply(func() { lossKnown, rejectionKnown = o.maybeLost() || o.lossReported, o.releaseRejected })
-		if !lossKnown {
-			held = append(held, o.path)
-		}
+		o.apply(func() {
+			t.recordLoss(o)
+			lossKnown, rejectionKnown = o.lossReported, o.releaseRejected
+		})
+		confirmed := false
 		o.releaseAll(ctx, func(e outcome, err error) {
-			if !(lossKnown && e == lost) && !(rejectionKnown && e == rejected) {
+			confirmed = e == released
+			if !confirmed && !(lossKnown && e == lost) && !(rejectionKnown && e == rejected) {
 				errs = append(errs, err)
 			}
 		})
+		if confirmed {
+			paths = append(paths, o.path)
+		}
 		if err := o.drain(ctx); err != nil && len(errs) == 0 {
 			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
 		}
 	}
 	t.warnings.probes.Wait() // they end with t.background
-	return held, errors.Join(append(errs, t.notifier.finish(ctx))...)
+	return paths, errors.Join(append(errs, t.notifier.finish(ctx))...)
 }
 
 var errLeaving = errors.New("the shell is exiting")

@@ -34,9 +34,12 @@ func acquireError(ctx context.Context, env *commands.Env, path string, ahead *zk
 	case context.Cause(ctx) == errTimeUp:
 		return timeoutError(env, path, ahead, f)
 	case a.ctx.Err() != nil && !f.try:
-		err = canceledError(path, a)
+		return &commands.FinalError{Err: canceledError(path, a)}
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
+	}
+	if zkconn.PathOf(err) == "" {
+		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return &commands.FinalError{Err: err}
 }
@@ -193,7 +196,7 @@ func waitInBackground(ctx context.Context, o *shellLock, a *attempt, f *lockFlag
 		select {
 		case got <- struct{}{}:
 		case <-returned:
-			announce(o, a, l, err)
+			o.announce(a, f, l, err)
 		}
 	}
 	begun := false
@@ -222,16 +225,43 @@ func waitInBackground(ctx context.Context, o *shellLock, a *attempt, f *lockFlag
 	}
 }
 
-// announce notifies the user of the result of a background wait, unless unlock or the end of the
-// shell canceled the wait.
-func announce(o *shellLock, a *attempt, l *heldLease, err error) {
-	switch why := context.Cause(a.ctx); {
-	case err == nil:
+// announce notifies the user of the result of a background wait. If the wait failed, announce also
+// makes Table.Lost return the error, because a script may rely on the lock. If the user has ended the
+// wait, with unlock, close or connect, the script does not rely on it.
+func (o *shellLock) announce(a *attempt, f *lockFlags, l *heldLease, err error) {
+	if err == nil {
 		columns, _ := o.env.Screen.Region(commands.Remarks).Size()
 		o.notify(l.answer(o.path).fitted(columns))
-	case why != errWithdrawn && why != errLeaving || a.releaseErr != nil:
-		o.notify("lock " + o.path + ": " + err.Error())
+		return
 	}
+	failure := fmt.Errorf("%s -b: %w", a.kind.command, err)
+	switch context.Cause(a.ctx) {
+	case errWithdrawn: // unlock reports the failure of a release, too
+		return
+	case errLeaving:
+		if o.env.Mode == commands.Batch {
+			o.fail(fmt.Errorf("%s -b: %w", a.kind.command, errors.Join(endOfScript(o.path, f), a.releaseErr)))
+		} else if a.releaseErr != nil {
+			o.notify(failure.Error())
+		}
+		return
+	}
+	o.notify(failure.Error())
+	if !o.closed() {
+		o.fail(failure)
+	}
+}
+
+// fail makes Table.Lost return err, the error of a wait for this lock.
+func (o *shellLock) fail(err error) {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	o.table.ended = append(o.table.ended, &endedLock{stay: o.key.stay, err: err})
+}
+
+// endOfScript returns the error for a background wait that the end of the script has canceled.
+func endOfScript(path string, f *lockFlags) error {
+	return busyError(path, f, errors.New("the script ended before the lock was acquired; to wait for it, omit -b"))
 }
 
 // errWithdrawn is the cause with which unlock cancels an attempt to acquire a lock.

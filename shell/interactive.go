@@ -118,6 +118,7 @@ func (h *interactive) readLines(ctx context.Context) {
 		text = syntax.OnOneLine(text) // the history stores one line per command
 		entry, number := h.s.entry(text), h.s.lines.Len()
 		var cmd string
+		_ = h.s.lostLocks() // the user has seen the notices; only new losses end a script that the line runs with source
 		h.s.beginLine()
 		h.s.screen.hideKeys(true)
 		interrupted, err := h.s.runLineInterruptible(ctx, func(ctx context.Context) (err error) {
@@ -277,3 +278,4 @@ func (h *interactive) expired(e expiredError) error {
 func (h *interactive) redoing(line string)        { h.s.screen.complain(history.Redacted(line)) }
 func (*interactive) released(locks string) string { return "released these locks: " + locks }
 func (h *interactive) closed() error              { return h.s.showEvents() }
+func (*interactive) conclude(error) error         { return nil }

@@ -33,6 +33,9 @@ type policy interface {
 	released(locks string) string
 	// closed is called after the session has been closed because the shell ends.
 	closed() error
+	// conclude prints a JSON answer for err, the error of the end of the shell, if err is not nil and
+	// the lines of the shell have JSON answers.
+	conclude(err error) error
 }
 
 // setPolicy sets the policy of the shell. It is called before the shell runs.
@@ -99,3 +102,4 @@ func (oneShot) expired(expiredError) error { return nil }
 func (oneShot) redoing(string)             {}
 func (oneShot) released(string) string     { return "" }
 func (oneShot) closed() error              { return nil }
+func (oneShot) conclude(error) error       { return nil }

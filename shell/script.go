@@ -41,6 +41,7 @@ func (script) shows(e zkconn.Event) bool                { return !e.Session() }
 func (script) expired(e expiredError) error             { return e }
 func (script) redoing(string)                           {}
 func (script) closed() error                            { return nil }
+func (p script) conclude(err error) error               { return p.Conclude(err) }
 
 func (script) released(locks string) string {
 	return "these locks were still held at the end of the script, so zksh released them: " + locks

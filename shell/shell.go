@@ -99,10 +99,12 @@ type Locks interface {
 	// Guarding reports whether a program is running under a lock. zksh must not exit then, because
 	// it would release the lock and leave the program running.
 	Guarding() bool
-	// Lost returns an error that names each lock lost since the last call, or nil.
+	// Lost returns an error that names each lock that was lost, or could not be acquired in the
+	// background, since the last call, or nil.
 	Lost() error
-	// Release releases all locks before the session is closed, and returns their names.
-	Release(ctx context.Context) (held []string, err error)
+	// Release releases all locks before the session is closed, and returns the paths of those that it
+	// released.
+	Release(ctx context.Context) (paths []string, err error)
 }
 
 // A Shell runs commands. It can be used only once: for one command, for the lines of a script, or
@@ -348,6 +350,7 @@ func (s *Shell) shutDown(status int) int {
 		dropped = s.transactions.Drop()
 	}
 	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.endTrace(ctx), s.policy.closed())
+	err = errors.Join(err, s.policy.conclude(err))
 	s.report("", err)
 	if status == commands.StatusOK {
 		status = exit.Status(err)
@@ -359,14 +362,18 @@ func (s *Shell) releaseLocks(ctx context.Context) error {
 	if s.cfg.Locks == nil {
 		return nil
 	}
-	held, err := s.cfg.Locks.Release(ctx)
-	if remark := s.policy.released(strings.Join(held, ", ")); len(held) > 0 && remark != "" {
+	paths, err := s.cfg.Locks.Release(ctx)
+	if remark := s.policy.released(strings.Join(paths, ", ")); len(paths) > 0 && remark != "" {
 		s.env.Screen.Note(remark)
+	}
+	if s.policy.mode() == commands.Batch { // at the prompt, the user has seen a notice
+		err = errors.Join(s.lostLocks(), err)
 	}
 	return err
 }
 
-// lostLocks returns an error that names the locks lost since the last call, or nil.
+// lostLocks returns an error that names the locks that were lost, or could not be acquired in the
+// background, since the last call, or nil.
 func (s *Shell) lostLocks() error {
 	if s.cfg.Locks == nil {
 		return nil

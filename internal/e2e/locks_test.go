@@ -252,6 +252,22 @@ func TestLossEndsABatch(t *testing.T) {
 	}
 }
 
+// At the prompt, a notice reports a lock that could not be acquired in the background. A script that
+// runs later with source does not stop for it.
+func TestSourceAfterABackgroundFailure(t *testing.T) {
+	t.Parallel()
+	server, dir := zktest.Shared(t).Addr()+newChroot(t), t.TempDir()
+	runAt(t, server, "lock", "--owner", "ann", "/busy")
+	zktest.Must(t, os.WriteFile(filepath.Join(dir, "script"), []byte("create /first\ncreate /second\n"), 0o600))
+	c := openConsoleIn(t, dir, "-server", server)
+	c.expect(connected)
+	c.run("lock -b -w 2 /busy", `waiting /busy`)
+	c.expect(`lock -b: /busy: timed out`)
+	c.run("source ~/script", `Created /second`)
+	c.typeIn("quit\r")
+	c.wantStatus(0)
+}
+
 // After a hangup at the prompt, too, zksh waits for the command under a lock and keeps the lock
 // while the command runs.
 func TestHangupKeepsTheLockOfACommand(t *testing.T) {

@@ -41,7 +41,8 @@ type Shell interface {
 	// ShowEvents prints the events that the function take returns. ShowEvents returns an error if
 	// one of the events reports that the session expired, or if a write fails.
 	ShowEvents(take func() []zkconn.Event) error
-	// Lost returns an error that names each lock lost since the last call, or nil.
+	// Lost returns an error that names each lock that was lost, or could not be acquired in the
+	// background, since the last call, or nil.
 	Lost() error
 	// Buffer makes the shell buffer answers until Flush is called, so that many answers are
 	// printed by one write.
@@ -124,8 +125,8 @@ func (b *Batch) take(ctx context.Context, w *window, l scriptLine) bool {
 		b.fail("", err)
 		return !l.last && !b.ends(err)
 	}
-	// If a lock or the session was lost, report that as a failure of this line, because the line
-	// may depend on it.
+	// If a lock or the session was lost, or a lock could not be acquired in the background, report that
+	// as a failure of this line, because the line may depend on it.
 	if err := b.losses(w); err != nil {
 		if !w.drain() {
 			return false
@@ -156,11 +157,13 @@ func (b *Batch) runAlone(ctx context.Context, p *pendingLine) bool {
 		b.fail(p.cmd, b.conclude(p, nil))
 		return false
 	}
-	err = errors.Join(err, b.showEvents(), b.shell.Lost())
-	b.transactions.markFailed(p.number, err)
-	err = errors.Join(err, b.conclude(p, err))
+	err = errors.Join(err, b.showEvents())
+	lost := b.shell.Lost()
+	b.transactions.markFailed(p.number, errors.Join(err, lost))
+	err = errors.Join(err, b.conclude(p, errors.Join(err, lost)))
 	b.fail(p.cmd, err)
-	return !b.ends(err)
+	b.fail("", lost)
+	return !b.ends(errors.Join(err, lost))
 }
 
 // conclude prints the JSON answer of a line, unless it has been printed. err is the error of the
@@ -169,11 +172,20 @@ func (b *Batch) conclude(p *pendingLine, err error) error {
 	return p.out.Conclude(b.shell, errors.Join(p.priorErr, err))
 }
 
+// Conclude prints a JSON answer for err, an error that occurred after the last line. It prints nothing
+// if err is nil, or if the lines have no JSON answers.
+func (b *Batch) Conclude(err error) error {
+	if err == nil || exit.Silent(err) {
+		return nil
+	}
+	return NewTranscript(b.env, "", 0).Conclude(b.shell, err)
+}
+
 func (b *Batch) showEvents() error { return b.shell.ShowEvents(b.env.Session.Events) }
 
-// losses returns an error if a lock or the session was lost since the previous line. It does not
-// check the session while lines are in flight, because their answers then report that the session
-// has expired.
+// losses returns an error if a lock or the session was lost, or a lock could not be acquired in the
+// background, since the previous line. It does not check the session while lines are in flight, because
+// their answers then report that the session has expired.
 func (b *Batch) losses(w *window) error {
 	err := b.shell.Lost()
 	if w.busy() {

@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -116,6 +117,26 @@ func TestLostLock(t *testing.T) {
 			return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: errors.New("lock gone")}}
 		}
 		s.check(t, "alone a\nalone b\n", Options{KeepGoing: c.keepGoing}, commands.StatusLockLost, c.want...)
+	}
+}
+
+// A line of a sourced file does not run if a lock was lost before it. With -k, it does.
+func TestLostLockBeforeASourcedLine(t *testing.T) {
+	for keepGoing, want := range map[bool]int{false: 0, true: 1} {
+		s, ran := newFakeShell(t), 0
+		loss := error(&commands.FinalError{Err: &commands.StatusError{Status: commands.StatusLockLost, Err: errors.New("lock gone")}})
+		s.lost = func() (err error) {
+			err, loss = loss, nil
+			return err
+		}
+		b := New(s, s.env, NewTransactions(s.env.Session, func() int { return 1 }, func() {}), "file", Options{KeepGoing: keepGoing})
+		err := b.Source(t.Context(), strings.NewReader("fast a\n"), func(context.Context, string) (string, error) {
+			ran++
+			return "fast", nil
+		})
+		if ran != want || exit.Status(err) != commands.StatusLockLost || s.text() != "error: file:1: lock gone" {
+			t.Errorf("-k %v: ran %d times, %v: %s", keepGoing, ran, err, s.text())
+		}
 	}
 }
 

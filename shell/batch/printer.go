@@ -148,18 +148,19 @@ func (r *printer) print(lines []*pendingLine) error {
 	} else {
 		err = errors.Join(err, last.out.Play(b.shell))
 	}
-	late := errors.Join(eventErr, b.shell.Lost())
+	lost := b.shell.Lost()
 	var unprinted error
 	for _, p := range lines {
 		own := cmp.Or(p.err, err)
 		if p == last {
-			own = errors.Join(own, late)
+			own = errors.Join(own, eventErr, lost)
 		}
 		unprinted = errors.Join(unprinted, b.conclude(p, own))
 	}
-	err = errors.Join(err, late, unprinted)
+	err = errors.Join(err, eventErr, unprinted)
 	b.fail(cmd, err)
-	return err
+	b.fail("", lost)
+	return errors.Join(err, lost)
 }
 
 // runAgain runs a line again after the server has throttled it, or after it has failed because of

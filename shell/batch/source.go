@@ -40,10 +40,16 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 }
 
 // sourceLine runs a line by calling run, and reports its failure, unless the line quits the shell
-// or the context is done.
+// or the context is done. Like take, it reports a lost lock as a failure of the next line.
 func (b *Batch) sourceLine(ctx context.Context, l scriptLine, run func(ctx context.Context, text string) (cmd string, err error)) error {
 	if l.err == io.EOF || l.err == nil && syntax.BlankOrComment(l.text) {
 		return nil
+	}
+	b.line = l.number
+	prior := b.shell.Lost()
+	b.fail("", prior)
+	if prior != nil && b.ends(prior) {
+		return prior
 	}
 	cmd, err := "", l.err
 	if err == nil {
@@ -53,8 +59,9 @@ func (b *Batch) sourceLine(ctx context.Context, l scriptLine, run func(ctx conte
 	if errors.Is(err, exit.ErrQuit) || context.Cause(ctx) != nil {
 		return err
 	}
-	err = errors.Join(err, b.showEvents(), b.shell.Lost())
-	b.line = l.number
+	err = errors.Join(err, b.showEvents())
 	b.fail(cmd, err)
-	return err
+	lost := b.shell.Lost()
+	b.fail("", lost)
+	return errors.Join(err, lost)
 }
