@@ -24,14 +24,15 @@ func (s *Shell) builtins() []*commands.Command {
 	const group = "Shell"
 	return []*commands.Command{
 		{
-			Name: "help", Group: group, Effect: commands.Offline | commands.Apart, Args: "[-t] [command | topic | word]",
+			Name: "help", Group: group, Effect: commands.Offline | commands.Apart, Args: "[-t] [all | command | topic | word]",
 			Summary: "list commands and topics, or explain one",
-			Help: "Given the name of a command, help prints the help for that command. Given a topic, it prints that " +
+			Help: "Without an argument, help lists the commands of every day. help all lists all commands, and the topics " +
+				"of the manual.\n\nGiven the name of a command, help prints the help for that command. Given a topic, it prints that " +
 				"page of the manual. Given any other word, it lists the commands and the pages that are related to " +
 				"that word, and names the others that mention it.\n\n" +
 				"On a terminal, text that is longer than the screen is shown with $PAGER. If PAGER is not set, zksh " +
 				"uses less, except on a dumb terminal, where it prints the text without a pager.",
-			Examples: []string{"help create", "help quota", "help -t locks", "help"},
+			Examples: []string{"help create", "help quota", "help -t locks", "help all", "help"},
 			Params:   []commands.Param{{Name: "name", Kind: commands.HelpName, Optional: true}},
 			Flags:    s.help,
 		},

@@ -19,14 +19,18 @@ import (
 func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 	topicsOnly := fs.BoolP("topic", "t", false, "print the manual page with that name, even if a command has the same name")
 	return func(_ context.Context, env *commands.Env, args []string) error {
-		o := overview{topics: manual.Pages()}
-		if len(args) == 0 {
-			if !*topicsOnly {
-				o.commands = s.registry.All()
-			}
-			return env.Screen.Print(o)
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
 		}
-		name := args[0]
+		switch {
+		case name == "" && *topicsOnly:
+			return env.Screen.Print(overview{topics: manual.Pages()})
+		case name == "":
+			return env.Screen.Print(s.everyday())
+		case name == everything && !*topicsOnly:
+			return env.Screen.Print(overview{commands: s.registry.All(), topics: manual.Pages()})
+		}
 		if c := s.registry.Find(name); c != nil && !*topicsOnly {
 			topic := topicOf(c)
 			return env.Screen.Print(commandHelp{c, topic, Reference(s.registry, topic)})
@@ -34,7 +38,8 @@ func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
 		if p := manual.Find(name); p != nil {
 			return env.Screen.Print(manualPage{p, s.registry})
 		}
-		if o = s.search(name, *topicsOnly); o.empty() {
+		o := s.search(name, *topicsOnly)
+		if o.empty() {
 			var topics []string
 			for _, p := range manual.Pages() {
 				topics = append(topics, p.Topic)
@@ -69,7 +74,7 @@ func (s *Shell) search(word string, topicsOnly bool) overview {
 // isHelp reports whether v is output of the help command. The pager for manuals shows such output.
 func isHelp(v render.Value) bool {
 	switch v.(type) {
-	case overview, manualPage, commandHelp:
+	case everydayHelp, overview, manualPage, commandHelp:
 		return true
 	}
 	return false
@@ -123,6 +128,7 @@ func (c *completer) helpNames(p *partial) choices {
 	found := choices{}
 	if len(p.words) < 2 {
 		found = c.commandNames(p)
+		list = append(list, choice{word: everything, about: "All commands and topics"})
 	}
 	for _, page := range manual.Pages() {
 		if len(p.words) > 1 || c.registry.Find(page.Topic) == nil {
@@ -132,6 +138,50 @@ func (c *completer) helpNames(p *partial) choices {
 	found.list = append(found.list, withPrefix(p.text, list).list...)
 	return found
 }
+
+// everything is the argument with which help lists all commands and topics.
+const everything = "all"
+
+// everyday lists the commands that help without arguments shows.
+var everyday = strings.Fields("ls get stat find create set edit delete deleteall undo watch lock unlock locks connect")
+
+// everyday returns the output of help without arguments.
+func (s *Shell) everyday() everydayHelp {
+	var list everydayHelp
+	for _, name := range everyday {
+		list = append(list, s.registry.Find(name))
+	}
+	return list
+}
+
+// everydayHelp is the output of help without arguments: the commands of every day, and how to get
+// more help. It fits on a screen of 80 columns and 24 lines.
+type everydayHelp []*commands.Command
+
+var _ render.Fitter = everydayHelp{}
+
+// Text writes the list without wrapping lines.
+func (h everydayHelp) Text(w io.Writer) error { return h.FitText(w, 0) }
+
+// FitText writes the list for a terminal with the given number of columns.
+func (h everydayHelp) FitText(w io.Writer, columns int) error {
+	var b strings.Builder
+	line := func(name, about string) { fmt.Fprintf(&b, "  %-12s  %s\n", name, about) }
+	b.WriteString("Everyday commands\n")
+	for _, c := range h {
+		line(c.Name, c.Summary)
+	}
+	b.WriteString("More help\n")
+	line("help "+everything, "list all commands and the topics of the manual")
+	line("help COMMAND", "explain a command, for example: help lock")
+	line("help TOPIC", "print a page of the manual, for example: help scripts")
+	line("help WORD", "find commands and topics, for example: help quota")
+	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
+	return err
+}
+
+// MarshalJSON returns a list with the help of each command.
+func (h everydayHelp) MarshalJSON() ([]byte, error) { return overview{commands: h}.MarshalJSON() }
 
 // An overview is a list of commands and topics, with a heading for each group and a line for each
 // entry.

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,22 @@ func TestTopicsOfCommands(t *testing.T) {
 		if got := Reference(r, topic); got != want {
 			t.Errorf("%q: %q, want %q", topic, got, want)
 		}
+	}
+}
+
+// help without arguments lists commands that exist, and fits on a screen of 80 columns and 24 lines
+// with the next prompt.
+func TestEverydayHelp(t *testing.T) {
+	h := newHelper().everyday()
+	if i := slices.Index(h, nil); i >= 0 {
+		t.Fatalf("%s is no command", everyday[i])
+	}
+	var b strings.Builder
+	if err := h.FitText(&b, 80); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), "\n"); n > 23 {
+		t.Errorf("%d lines, want at most 23:\n%s", n, b.String())
 	}
 }
 

@@ -145,7 +145,7 @@ func TestErrorCodes(t *testing.T) {
 		{"delete /a", `{"error":"Node not empty: /a","code":"NotEmpty","command":"delete","line":5,"path":"/a"}`},
 		{"set -v 7 /a x", `{"error":"version No is not valid : /a","code":"BadVersion","command":"set","line":6,"path":"/a"}`},
 		{"removewatches /a", `{"error":"KeeperErrorCode = No such watcher for /a","code":"NoWatcher","command":"removewatches","line":7,"path":"/a"}`},
-		{"gte /a", `{"error":"unknown command \"gte\"; did you mean get? (to list all commands, run: help)","code":"UnknownCommand","command":"gte","line":8}`},
+		{"gte /a", `{"error":"unknown command \"gte\"; did you mean get? (to list all commands, run: help all)","code":"UnknownCommand","command":"gte","line":8}`},
 		{"version 1", `{"error":"unexpected word \"1\"; quote a value that contains spaces (see: zksh help version)","code":"Usage","command":"version","line":9}`},
 		{"exists /nope", `{"path":"/nope","exists":false}`},
 		{"lock -w 5 /l -- sh -c 'exit 3'", `{"done":"lock","status":3}`},
@@ -188,7 +188,7 @@ func TestErrorCodes(t *testing.T) {
 	}{
 		{[]string{"get", "/nope"}, 1, `{"error":"Node does not exist: /nope","code":"NoNode","command":"get","path":"/nope"}` + "\n"},
 		{[]string{"quit"}, 0, `{"done":"quit","status":0}` + "\n"},
-		{[]string{"nonsense"}, 127, `{"error":"unknown command \"nonsense\" (to list all commands, run: help)","code":"UnknownCommand","command":"nonsense"}` + "\n"},
+		{[]string{"nonsense"}, 127, `{"error":"unknown command \"nonsense\" (to list all commands, run: help all)","code":"UnknownCommand","command":"nonsense"}` + "\n"},
 	} {
 		p := openPipeline(t, append([]string{"-server", box.Addr(), "-o", "json"}, s.args...)...)
 		out, err := io.ReadAll(p.out)

@@ -155,7 +155,7 @@ func TestCompletionFromASlowServer(t *testing.T) {
 	s.want(`\] help$`)
 	proxy.Hold(false)
 	s.keys("Enter")
-	s.want(`help COMMAND and COMMAND --help explain a command`)
+	s.want(`help all +list all commands`)
 }
 
 // If the user presses Tab before the server has answered, zksh completes the name when the
@@ -199,7 +199,7 @@ func TestHints(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 140)
 	s.line("gte /a")
-	s.want(`^unknown command "gte"; did you mean get\? \(to list all commands, run: help\)$`)
+	s.want(`^unknown command "gte"; did you mean get\? \(to list all commands, run: help all\)$`)
 	s.line("ls -r /")
 	s.want(`^unknown flag -r; did you mean -R\?\nsee: help ls\nexample: ls -R /app$`)
 	s.line("get")
@@ -210,7 +210,7 @@ func TestHints(t *testing.T) {
 	s.want(`^Created /json$`)
 	s.keys("C-l")
 	s.line("help")
-	s.want(`^Reading\n  ls `)
+	s.want(`^Everyday commands\n  ls `)
 	s.keys("C-l")
 	s.line("help create")
 	s.want(`^Flags\n  -s, --sequential `)

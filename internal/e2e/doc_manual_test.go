@@ -135,7 +135,7 @@ func TestManualInPager(t *testing.T) {
 	s.want(`^:$`)
 	s.keys("q")
 	s.want(`\(CONNECTED\) 1\]$`)
-	for i, line := range []string{"help", "help lock", "lock --help"} {
+	for i, line := range []string{"help all", "help lock", "lock --help"} {
 		s.line(line)
 		s.want(`^:$`)
 		s.keys("q")

@@ -79,7 +79,7 @@ func predict(r *recording, i int) (answer, []string) {
 	cmd := r.command(i)
 	if m := unknownCommandError.FindStringSubmatch(errs[len(errs)-1]); m != nil && m[1] == cmd {
 		used, a.status = append(used, unknownCommand), 127
-		errs = []string{fmt.Sprintf("unknown command %q (to list all commands, run: help)", cmd)}
+		errs = []string{fmt.Sprintf("unknown command %q (to list all commands, run: help all)", cmd)}
 	}
 	if connectionLost.MatchString(errs[0]) {
 		a.status = 69

@@ -49,7 +49,7 @@ func (e UnknownCommand) Error() string {
 	if e.Hint != "" {
 		s += "; " + e.Hint
 	}
-	return s + " (to list all commands, run: help)"
+	return s + " (to list all commands, run: help all)"
 }
 
 // A WriteError reports that output could not be written. It ends a script.
