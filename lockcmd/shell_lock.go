@@ -13,6 +13,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/child"
 	"github.com/zksh/zksh/lockcmd/zklock"
+	sessions "github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
 // A shellLock is one lock of this shell. It carries out the decisions of its lifecycle: it
@@ -314,4 +315,6 @@ func acquireIn[T any](ctx context.Context, l recipe[T], mode zklock.Mode, try bo
 type conn struct{ stay zkconn.Ensemble }
 
 // Session implements zklock.Conn.
-func (c conn) Session(ctx context.Context) (zklock.Session, error) { return c.stay.Pin(ctx) }
+func (c conn) Session(ctx context.Context) (zklock.Session, error) {
+	return sessions.Pin(ctx, c.stay)
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/zksh/zksh/commands/transfer"
 	"github.com/zksh/zksh/commands/undo"
 	"github.com/zksh/zksh/internal/app"
-	"github.com/zksh/zksh/internal/tutorial"
+	"github.com/zksh/zksh/internal/app/tutorial"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd"

@@ -25,10 +25,10 @@ const (
 var allowedImports = map[string][]string{
 	".": {
 		"shell", "commands", "commands/transfer", "commands/undo", "lockcmd", "lockcmd/child", "history",
-		"internal/app", "internal/peer", "internal/playground", "internal/render", "internal/trace", "internal/tty", "internal/tutorial", "internal/zkconn", "shell/exit",
+		"internal/app", "internal/peer", "internal/playground", "internal/render", "internal/trace", "internal/tty", "internal/app/tutorial", "internal/zkconn", "shell/exit",
 	},
 	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/sandbox", "internal/secure", "internal/userfile", "internal/zkconn", "shell", "shell/line", "shell/manual"},
-	"internal/tutorial":         {"commands", "lockcmd/queue", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/render", "internal/zkconn"},
+	"internal/app/tutorial":     {"commands", "lockcmd/queue", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/render", "internal/zkconn"},
 	"shell":                     {"shell/batch", "shell/exit", "shell/line", "shell/manual", "shell/syntax", "commands", "history", "internal/peer", "internal/render", "internal/trace", "internal/tty", "internal/userfile", "internal/zkconn"},
 	"shell/batch":               {"shell/exit", "shell/syntax", "commands", "internal/render", "internal/zkconn"},
 	"shell/exit":                {"shell/line", "commands", "internal/peer", "internal/zkconn"},
@@ -37,11 +37,11 @@ var allowedImports = map[string][]string{
 	"shell/manual":              {"internal/render"},
 	"commands":                  {"internal/dump", "internal/jute", "internal/render", "internal/tty", "internal/unpack", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"commands/commandtest":      anything,
-	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/demo", "lockcmd/queue", "lockcmd/zklock", "internal/cluster", "internal/render", "internal/zkconn", "internal/zktree"},
+	"lockcmd":                   {"commands", "lockcmd/child", "lockcmd/demo", "lockcmd/queue", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/cluster", "internal/render", "internal/zkconn", "internal/zktree"},
 	"commands/transfer":         {"commands", "internal/dump", "internal/jute", "internal/peer", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"commands/undo":             {"commands", "internal/dump", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"lockcmd/child":             {"internal/tty"},
-	"lockcmd/demo":              {"commands", "lockcmd/zklock", "internal/jute", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
+	"lockcmd/demo":              {"commands", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/jute", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"lockcmd/queue":             {"lockcmd/zklock", "internal/cluster", "internal/render"},
 	"lockcmd/zklock":            {},
 	"lockcmd/zklock/ensemble":   {"lockcmd/zklock", "internal/secure", "internal/zkconn"},
@@ -59,7 +59,7 @@ var allowedImports = map[string][]string{
 	"internal/userfile":         {},
 	"internal/secure":           {"internal/peer", "internal/secure/kerberos", "internal/userfile"},
 	"internal/secure/kerberos":  {"internal/peer", "internal/userfile"},
-	"internal/zkconn":           {"lockcmd/zklock", "internal/jute", "internal/secure", "internal/zkconn/wire"},
+	"internal/zkconn":           {"internal/jute", "internal/secure", "internal/zkconn/wire"},
 	"internal/zkconn/wire":      {"internal/jute", "internal/peer", "internal/secure"},
 	"internal/zktree":           {"internal/dump", "internal/jute", "internal/zkconn"},
 	"internal/archtest":         anything,
@@ -154,6 +154,24 @@ func TestImports(t *testing.T) {
 		}
 	}
 }
+
+// No package below internal depends on the packages of the program's commands, except those that only
+// main uses. Tests and their helpers may import everything.
+func TestInternalKnowsNoCommands(t *testing.T) {
+	for dir, allowed := range allowedImports {
+		if !strings.HasPrefix(dir, "internal/") || within(dir, "internal/app") || mayImportAnything(dir) {
+			continue
+		}
+		for _, imp := range allowed {
+			if within(imp, "shell") || within(imp, "commands") || within(imp, "lockcmd") {
+				t.Errorf("%s may not import %s", dir, imp)
+			}
+		}
+	}
+}
+
+// within reports whether dir is the directory top, or is below it.
+func within(dir, top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") }
 
 func TestUses(t *testing.T) {
 	rules := []struct {

@@ -9,18 +9,6 @@ import (
 	"testing"
 )
 
-// maxLines is the maximum number of lines of a Go file, tests included.
-const maxLines = 400
-
-func TestFileSizes(t *testing.T) {
-	fset := token.NewFileSet()
-	for _, src := range goFiles(t, fset) {
-		if n := fset.File(src.file.Pos()).LineCount(); n > maxLines {
-			t.Errorf("%s/%s has %d lines; the limit is %d", src.dir, src.name, n, maxLines)
-		}
-	}
-}
-
 // tableRow matches a row of the table of packages in CONTRIBUTING.md and captures its first
 // cell. codeSpan matches the names of packages in that cell.
 var (

@@ -20,6 +20,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/internal/zktest/zksession"
 	"github.com/zksh/zksh/lockcmd/zklock"
+	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
 // A rival is another client that wants the same lock. Its connection is not affected by the
@@ -30,7 +31,7 @@ type rivalConn struct{ s *zkconn.Session }
 
 // Session implements zklock.Conn.
 func (c rivalConn) Session(ctx context.Context) (zklock.Session, error) {
-	return c.s.Ensemble().Pin(ctx)
+	return ensemble.Pin(ctx, c.s.Ensemble())
 }
 
 func newRival(t *testing.T, server string) rival {

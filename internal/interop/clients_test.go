@@ -16,6 +16,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
+	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
 // A client has its own session and holds at most one lock at a time.
@@ -114,7 +115,7 @@ func openOurs(ctx context.Context, t *testing.T, addr string, notify func(zklock
 type sessionPinner struct{ s *zkconn.Session }
 
 func (p sessionPinner) Session(ctx context.Context) (zklock.Session, error) {
-	return p.s.Ensemble().Pin(ctx)
+	return ensemble.Pin(ctx, p.s.Ensemble())
 }
 
 func (o *zkshClient) acquire(ctx context.Context, kind, path string) (int64, error) {

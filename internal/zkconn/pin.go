@@ -13,7 +13,6 @@ import (
 
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zkconn/wire"
-	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 // A Pinned is a Sender for one session on the ensemble. Once that session is over, requests fail
@@ -26,15 +25,6 @@ type Pinned struct {
 	timeout time.Duration // session timeout that was negotiated when Pin was called
 	ended   <-chan struct{}
 }
-
-// This declaration makes the compiler check that Pinned implements the optional interfaces of
-// package zklock, which zklock itself checks only at run time.
-var _ interface {
-	zklock.Session
-	zklock.Guarder
-	zklock.StandaloneChecker
-	zklock.ContainerCreator
-} = (*Pinned)(nil)
 
 // An Ensemble is the ensemble that a Session is connected to. Each call of Connect gives the
 // Session a new Ensemble value, even if the servers are the same.
@@ -265,12 +255,34 @@ func (p *Pinned) Unwatch(path string, wake chan<- zk.EventType) {
 // in flight have an unknown outcome.
 func (p *Pinned) Guard() (release func()) { return p.l.wire.Guard() }
 
-// State returns a snapshot of the session and its connection; see zklock.SessionState. The fields
-// Sent and Came describe the latest request that was answered before the given moment.
-// EndsWithConnection is known only after a call of CreateAndList or Standalone.
-func (p *Pinned) State(moment time.Time) zklock.SessionState {
+// A Snapshot describes a session and its connection at one moment.
+type Snapshot struct {
+	ID        int64
+	Timeout   time.Duration // negotiated session timeout
+	Connected bool          // whether the session has a connection to a server
+
+	// Begun is the time just before the connect request of the current connection was sent. It is
+	// zero without a connection.
+	Begun time.Time
+
+	// Sent is the time just before a request or ping was sent on this connection. Came is a time at
+	// which its answer had certainly arrived. It is the latest request that was answered before the
+	// moment that was passed to State.
+	Sent, Came time.Time
+
+	// EndsWithConnection reports whether the session is known to end when its connection is lost. It
+	// is known only after a call of CreateAndList or Standalone.
+	EndsWithConnection bool
+
+	// Changed is closed at the next change of the connection or the session.
+	Changed <-chan struct{}
+}
+
+// State returns a snapshot of the session and its connection. The fields Sent and Came describe the
+// latest request that was answered before the given moment.
+func (p *Pinned) State(moment time.Time) Snapshot {
 	now := p.l.wire.Status()
-	st := zklock.SessionState{ID: p.id, Timeout: p.timeout, Changed: now.Changed}
+	st := Snapshot{ID: p.id, Timeout: p.timeout, Changed: now.Changed}
 	if now.Epoch == p.in {
 		st.Timeout = now.Timeout
 		if k := now.Conn; k != nil {

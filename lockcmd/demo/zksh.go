@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/zksh/zksh/lockcmd/zklock"
+	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
 // zkshLock is the recipe of zksh's own command lock. It creates its znode and lists the folder in
@@ -36,7 +37,9 @@ func (l *zkshLock) acquire(ctx context.Context, method func(context.Context) (*z
 func (l *zkshLock) unlock(ctx context.Context) error { return l.lease.Unlock(ctx) }
 
 // Session implements zklock.Conn.
-func (l *zkshLock) Session(context.Context) (zklock.Session, error) { return l.session, nil }
+func (l *zkshLock) Session(context.Context) (zklock.Session, error) {
+	return ensemble.Adapt(l.session), nil
+}
 
 // onStatus reports changes of the lock's status to the referee.
 func (l *zkshLock) onStatus(s zklock.Status) {

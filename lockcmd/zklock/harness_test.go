@@ -18,6 +18,7 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/internal/zktest/zksession"
 	"github.com/zksh/zksh/lockcmd/zklock"
+	"github.com/zksh/zksh/lockcmd/zklock/ensemble"
 )
 
 func TestMain(m *testing.M) {
@@ -45,7 +46,9 @@ type client struct {
 }
 
 // Session implements zklock.Conn.
-func (c client) Session(ctx context.Context) (zklock.Session, error) { return c.Ensemble().Pin(ctx) }
+func (c client) Session(ctx context.Context) (zklock.Session, error) {
+	return ensemble.Pin(ctx, c.Ensemble())
+}
 
 func open(t *testing.T, servers string, timeout time.Duration) client {
 	t.Helper()

@@ -179,7 +179,9 @@ func Dial(ctx context.Context, servers string, opt Options) (*Client, error) {
 // Session returns the current session of the client. It makes Client a zklock.Conn: pass the
 // client to zklock.New for locks with data, an ACL or another family. A program can also use
 // the session for its own requests, such as a Multi that checks the znode of a lock.
-func (c *Client) Session(ctx context.Context) (zklock.Session, error) { return c.s.Ensemble().Pin(ctx) }
+func (c *Client) Session(ctx context.Context) (zklock.Session, error) {
+	return Pin(ctx, c.s.Ensemble())
+}
 
 // Mutex returns a lock on a path, which is created if it does not exist. It is the same lock
 // as Curator's InterProcessMutex and go-zookeeper's Lock. Mutex sends nothing to the server.
