@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os/exec"
 	"path/filepath"
@@ -206,6 +207,40 @@ func TestUses(t *testing.T) {
 				t.Errorf("%s: %s.%s: %s", fset.Position(use.Pos()), rule.path, use.Sel.Name, rule.why)
 			}
 		}
+	}
+}
+
+// ownPrograms lists the first arguments of exec.Command that tests may use: zksh, the test itself,
+// and programs that only compute, wait or run a script of the test.
+var ownPrograms = strings.Fields(`"zksh" os.Args[0] self "go" "git" "sh" "bash" "stty" "cat" "true" "sleep"`)
+
+// Tests start the programs of other projects with zktest.Command, which kills them with their
+// children if they hang.
+func TestProgramsOfOthers(t *testing.T) {
+	fset := token.NewFileSet()
+	for _, src := range goFiles(t, fset) {
+		if !src.test() || src.dir == "internal/dist" {
+			continue
+		}
+		ast.Inspect(src.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			var program ast.Expr
+			switch fun := types.ExprString(call.Fun); {
+			case fun == "exec.Command":
+				program = call.Args[0]
+			case fun == "exec.CommandContext":
+				program = call.Args[1]
+			default:
+				return true
+			}
+			if name := types.ExprString(program); !slices.Contains(ownPrograms, name) {
+				t.Errorf("%s: start %s with zktest.Command", fset.Position(call.Pos()), name)
+			}
+			return true
+		})
 	}
 }
 

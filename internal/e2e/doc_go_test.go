@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -32,7 +31,7 @@ func runGo(t *testing.T, program string) {
 	}
 	file := filepath.Join(t.TempDir(), "main.go")
 	zktest.Must(t, os.WriteFile(file, []byte(text), 0o644))
-	cmd := exec.CommandContext(zktest.Within(t), "go", "run", file)
+	cmd := zktest.Command(zktest.Within(t), t, "go", "run", file)
 	cmd.Dir = "../.." // the module of the packages that the program imports
 	out, err := cmd.CombinedOutput()
 	if err != nil || !regexp.MustCompile(`^\S+ \S+ alone until ctx is done, with token 0x[0-9a-f]+\n$`).Match(out) {

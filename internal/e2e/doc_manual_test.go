@@ -23,12 +23,11 @@ import (
 // warnings.
 func TestManualPage(t *testing.T) {
 	t.Parallel()
-	_, err := exec.LookPath("groff")
-	zktest.Need(t, err == nil, "groff-base")
+	zktest.NeedProgram(t, "groff", "groff-base")
 	page := zksh(t, "man")
 	shown := map[string]string{}
 	for _, device := range []string{"utf8", "ascii"} {
-		cmd := exec.Command("groff", "-man", "-ww", "-T"+device, "-P-cbou", "-rLL=200n", "-rHY=0")
+		cmd := zktest.Command(zktest.Within(t), t, "groff", "-man", "-ww", "-T"+device, "-P-cbou", "-rLL=200n", "-rHY=0")
 		cmd.Stdin = strings.NewReader(page)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
@@ -39,7 +38,7 @@ func TestManualPage(t *testing.T) {
 	}
 	for _, columns := range []string{"60", "80"} {
 		for _, device := range []string{"utf8", "ascii"} {
-			cmd := exec.Command("groff", "-man", "-ww", "-T"+device, "-rLL="+columns+"n")
+			cmd := zktest.Command(zktest.Within(t), t, "groff", "-man", "-ww", "-T"+device, "-rLL="+columns+"n")
 			cmd.Stdin = strings.NewReader(page)
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
@@ -114,8 +113,7 @@ func TestManualIsBoldOnTerminals(t *testing.T) {
 // the prompt. less shows bold words without an option.
 func TestManualInPager(t *testing.T) {
 	t.Parallel()
-	_, err := exec.LookPath("less")
-	zktest.Need(t, err == nil, "less")
+	zktest.NeedProgram(t, "less", "less")
 	s := openBash(t, 60, 24)
 	s.line("unset PAGER LESS; export ZKSH_SERVER=" + zktest.Refused(t) + "; zksh help guarantee")
 	s.want(`\AThe guarantee of a lock\n\n    Learn what`)

@@ -24,7 +24,7 @@ var failovers = flag.Int("failovers", 0, "number of holders of locks whose serve
 // move, the session would have expired by the end of the test.
 func TestFailoverKeepsTheCommand(t *testing.T) {
 	t.Parallel()
-	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
+	zktest.NeedProgram(t, "flock", "util-linux")
 	servers := zktest.Ensemble(t, 3, zktest.Heap(64), zktest.Ticks(int(tick.Milliseconds()), 10, syncLimit))
 	observer := zksession.Open(t, zkconn.Config{Servers: servers[2].Addr(), Timeout: zktest.Patience})
 	if *failovers > 0 {

@@ -17,11 +17,7 @@ import (
 // modes returns the settings of the terminal, as stty prints them.
 func (s *screen) modes() string {
 	s.t.Helper()
-	out, err := exec.Command("stty", "-F", strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}")), "-a").CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("stty: %v: %s", err, out)
-	}
-	return string(out)
+	return s.stty("-a")
 }
 
 // wantModes waits until the terminal's settings equal before.

@@ -167,7 +167,7 @@ func (r *realm) failures(t *testing.T) {
 func (r *realm) waitForEnd(t *testing.T, cache string) {
 	t.Helper()
 	zktest.Eventually(t, "the ticket has expired", func() bool {
-		return exec.Command("klist", "-s", "-c", "FILE:"+cache).Run() != nil
+		return zktest.Command(zktest.Within(t), t, "klist", "-s", "-c", "FILE:"+cache).Run() != nil
 	})
 }
 
@@ -202,8 +202,9 @@ func (r *realm) compareWithZkCli(t *testing.T) {
 	} {
 		file := r.jaas(t, strings.ReplaceAll(options, "CACHE", cache))
 		ours := strings.Contains(r.run(t, "", []string{"KRB5CCNAME=" + cache}, "--jaas", file, "whoami").out, "sasl: alice")
-		cmd := exec.CommandContext(zktest.Within(t), "java", "-XX:TieredStopAtLevel=1", "-cp", zktest.ZkCliPath(), "-Djava.security.krb5.conf="+r.kdc.Conf,
-			"-Djava.security.auth.login.config="+file, "org.apache.zookeeper.ZooKeeperMain", "-server", r.server.Addr(), "whoami")
+		cmd := zktest.Command(zktest.Within(t), t, "java", "-XX:TieredStopAtLevel=1", "-cp", zktest.ZkCliPath(),
+			"-Djava.security.krb5.conf="+r.kdc.Conf, "-Djava.security.auth.login.config="+file,
+			"org.apache.zookeeper.ZooKeeperMain", "-server", r.server.Addr(), "whoami")
 		cmd.Env = append(os.Environ(), "KRB5CCNAME="+cache)
 		out, _ := cmd.CombinedOutput() // zkCli's status does not say whether it logged in
 		theirs := strings.Contains(string(out), "sasl: alice")
@@ -228,7 +229,8 @@ func (r *realm) document(t *testing.T, blocks []fenced) {
 				zktest.Must(t, os.WriteFile(filepath.Join(r.dir, "krb5.conf"), []byte(text), 0o600))
 				continue
 			}
-			cmd := exec.Command("sh", "-c", strings.ReplaceAll(command, "localhost:2181", r.server.Addr())+" 2>&1")
+			script := strings.ReplaceAll(command, "localhost:2181", r.server.Addr()) + " 2>&1"
+			cmd := zktest.Command(zktest.Within(t), t, "sh", "-c", script)
 			cmd.Dir = r.dir
 			cmd.Env = []string{"KRB5_CONFIG=" + filepath.Join(r.dir, "krb5.conf"), "KRB5CCNAME=FILE:" + filepath.Join(r.dir, "cache")}
 			got := strings.TrimSuffix(runCommand(t, "", cmd).out, "\n")

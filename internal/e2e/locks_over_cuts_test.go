@@ -35,7 +35,7 @@ echo out >>log`
 // Two shells take a lock in turns while the test cuts their connections at random moments, one
 // at a time or both. The oracle never sees two holders that exclude each other.
 func TestLocksOverCuts(t *testing.T) {
-	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
+	zktest.NeedProgram(t, "flock", "util-linux")
 	for mode, server := range map[string]struct {
 		every time.Duration // longest time between two cuts
 		both  bool          // cut both, because a cut of one connection may release its lock at once

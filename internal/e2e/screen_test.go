@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -50,8 +49,7 @@ func (s *screen) start(args ...string) {
 // openBash opens a terminal with a bash in it.
 func openBash(t *testing.T, columns, rows int) *screen {
 	t.Helper()
-	_, err := exec.LookPath("tmux")
-	zktest.Need(t, err == nil, "tmux")
+	zktest.NeedProgram(t, "tmux", "tmux")
 	dir, err := os.MkdirTemp("", "zksh-screen-") // the path of t.TempDir is too long for a socket
 	zktest.Must(t, err)
 	s := &screen{t: t, dir: dir, home: filepath.Join(dir, "home")}
@@ -71,7 +69,7 @@ func openBash(t *testing.T, columns, rows int) *screen {
 // tmux runs a tmux command and returns its output.
 func (s *screen) tmux(args ...string) string {
 	s.t.Helper()
-	cmd := exec.Command("tmux", append([]string{"-u", "-S", filepath.Join(s.dir, "socket")}, args...)...)
+	cmd := zktest.Command(zktest.Within(s.t), s.t, "tmux", append([]string{"-u", "-S", filepath.Join(s.dir, "socket")}, args...)...)
 	for _, v := range homeEnv(s.home) {
 		if !strings.HasPrefix(v, "TERM=") && !strings.HasPrefix(v, "TMUX") {
 			cmd.Env = append(cmd.Env, v)
@@ -179,7 +177,7 @@ func (s *screen) resize(columns, rows int) {
 func (s *screen) stty(what string) string {
 	s.t.Helper()
 	tty := strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_tty}"))
-	out, err := exec.Command("stty", "-F", tty, what).CombinedOutput()
+	out, err := zktest.Command(zktest.Within(s.t), s.t, "stty", "-F", tty, what).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("stty: %v: %s", err, out)
 	}

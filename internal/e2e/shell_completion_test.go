@@ -246,8 +246,7 @@ func TestBashCompletes(t *testing.T) {
 
 func TestZshCompletes(t *testing.T) {
 	t.Parallel()
-	_, err := exec.LookPath("zsh")
-	zktest.Need(t, err == nil, "zsh")
+	zktest.NeedProgram(t, "zsh", "zsh")
 	s := openBash(t, 80, 24)
 	s.line("cd " + s.dir + "; export ZKSH_SERVER=" + completionSandbox(t) + "; PS1='> ' exec zsh -f")
 	s.want(`^>$`)
@@ -282,8 +281,7 @@ func TestZshCompletes(t *testing.T) {
 
 func TestFishCompletes(t *testing.T) {
 	t.Parallel()
-	_, err := exec.LookPath("fish")
-	zktest.Need(t, err == nil, "fish")
+	zktest.NeedProgram(t, "fish", "fish")
 	server := completionSandbox(t)
 	home := t.TempDir()
 	for line, want := range map[string]string{
@@ -300,7 +298,7 @@ func TestFishCompletes(t *testing.T) {
 		"zksh --file=/etc/host.c": "--file=/etc/host.conf\n",
 	} {
 		zktest.Eventually(t, "fish completes "+line, func() bool {
-			cmd := exec.Command("fish", "--no-config", "-c", installLine(t, "fish")+`; complete -C "$LINE"`)
+			cmd := zktest.Command(zktest.Within(t), t, "fish", "--no-config", "-c", installLine(t, "fish")+`; complete -C "$LINE"`)
 			cmd.Env = append(homeEnv(home), "ZKSH_SERVER="+server, "LINE="+line, "LC_ALL=C.UTF-8")
 			out, err := cmd.CombinedOutput()
 			if err != nil {

@@ -74,7 +74,7 @@ func muteAndIsolate(t *testing.T, s *zktest.Split, victim int) {
 // control holder, which trusts each answer, shows that the test really produces this situation.
 func TestSplit(t *testing.T) {
 	t.Parallel()
-	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
+	zktest.NeedProgram(t, "flock", "util-linux")
 	timeouts, rounds := []time.Duration{10 * time.Second}, 1
 	if *splits > 0 {
 		timeouts, rounds = append(timeouts, 30*time.Second), *splits

@@ -185,7 +185,7 @@ func (c *tlsServer) compareWithZkCli(t *testing.T) {
 		"openssl pkcs12 -export -in " + c.alice + " -out " + store + " -passout pass:changeit",
 		"keytool -importcert -noprompt -alias ca -file " + c.ca.File + " -keystore " + trust + " -storetype JKS -storepass changeit",
 	} {
-		if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+		if out, err := zktest.Command(zktest.Within(t), t, "sh", "-c", script).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", script, err, out)
 		}
 	}
@@ -201,8 +201,10 @@ func (c *tlsServer) compareWithZkCli(t *testing.T) {
 	} {
 		args = append([]string{"-server", c.addr}, args...)
 		ours := runProgram(t, "", args...)
-		java := exec.CommandContext(zktest.Within(t), "java", append([]string{"-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-XX:TieredStopAtLevel=1",
-			"-cp", zktest.ZkCliPath(), "org.apache.zookeeper.ZooKeeperMain"}, args...)...)
+		java := zktest.Command(zktest.Within(t), t, "java", append([]string{
+			"-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-XX:TieredStopAtLevel=1",
+			"-cp", zktest.ZkCliPath(), "org.apache.zookeeper.ZooKeeperMain",
+		}, args...)...)
 		theirs := runCommand(t, "", java)
 		if ours.status != 0 || theirs.status != 0 || ours.err != "" || answer(ours.out) != answer(theirs.out) {
 			t.Errorf("%q\nzksh  %+v\nzkCli %+v", args, ours, theirs)

@@ -220,7 +220,7 @@ func survivors(t *testing.T, who string) (left []string) {
 // continue without their znode. survivors finds commands that outlive their zksh.
 func TestOracle(t *testing.T) {
 	t.Parallel()
-	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
+	zktest.NeedProgram(t, "flock", "util-linux")
 	t.Run("Overlap", func(t *testing.T) {
 		o := newOracle(t, "/l")
 		first := o.start(t, "first", exclusive, 4)

@@ -65,7 +65,7 @@ func TestChaos(t *testing.T) {
 		t.Skip("it takes long")
 	}
 	t.Parallel()
-	zktest.Need(t, exec.Command("flock", "--version").Run() == nil, "util-linux")
+	zktest.NeedProgram(t, "flock", "util-linux")
 	curator, kazoo := driverPrograms(t)
 	seed := *chaosSeed
 	if seed == 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -46,18 +45,16 @@ func startDrivers(t *testing.T) *drivers {
 
 // driverPrograms returns the command lines of the drivers. It compiles the one in Java.
 func driverPrograms(t *testing.T) (curator, kazoo []string) {
-	zktest.Need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
-	_, err := exec.LookPath("javac")
-	ok := err == nil
+	needKazoo(t)
+	ok := true
 	for jar := range strings.SplitSeq(jars, ":") {
 		ok = ok && exists(jar)
 	}
-	zktest.Need(t, ok, "default-jdk-headless libcurator-recipes-java libzookeeper-java")
+	zktest.Need(t, ok, "libcurator-recipes-java libzookeeper-java")
+	zktest.NeedProgram(t, "javac", "default-jdk-headless")
 	dir := t.TempDir()
 	cp := jars + ":" + dir
-	if out, err := exec.Command("javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", cp, "testdata/Locks.java").CombinedOutput(); err != nil {
-		t.Fatalf("javac: %v\n%s", err, out)
-	}
+	compile(t, dir, cp, "testdata/Locks.java")
 	return []string{"java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", cp, "Locks"}, []string{python, "testdata/locks.py"}
 }
 

@@ -23,6 +23,7 @@ import (
 type driver struct {
 	t    *testing.T
 	cmd  *exec.Cmd
+	end  context.CancelCauseFunc // prints the program's stacks and kills it, for this reason
 	errs bytes.Buffer
 	done chan struct{} // closed at the end of the program's output
 
@@ -52,7 +53,10 @@ func startDriver(t *testing.T, args []string) *driver {
 
 // newDriver is startDriver for goroutines other than that of the test.
 func newDriver(t *testing.T, args []string) (*driver, error) {
-	d := &driver{t: t, cmd: exec.Command(args[0], args[1:]...), done: make(chan struct{}), remotes: map[string]*remote{}}
+	ctx, end := context.WithCancelCause(context.Background())
+	t.Cleanup(func() { end(nil) })
+	d := &driver{t: t, end: end, done: make(chan struct{}), remotes: map[string]*remote{}}
+	d.cmd = zktest.Command(ctx, t, args[0], args[1:]...)
 	d.cmd.Stderr = &d.errs
 	out, err := d.cmd.StdoutPipe()
 	if err == nil {
@@ -90,7 +94,7 @@ func (d *driver) ended() bool {
 // stop closes the program's input, which makes the program exit.
 func (d *driver) stop() {
 	zktest.Check(d.t, d.in.Close())
-	late := time.AfterFunc(zktest.Patience, func() { _ = d.cmd.Process.Kill() }) // Wait reports it
+	late := time.AfterFunc(zktest.Patience, func() { d.end(errors.New("it did not end with its input")) })
 	defer late.Stop()
 	<-d.done
 	if err := d.cmd.Wait(); err != nil && !d.killed {

@@ -14,7 +14,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,8 +90,7 @@ func run(t *testing.T, b testServer, stdin, name string, args ...string) string 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay = 5 * time.Second
+	cmd := zktest.Command(ctx, t, name, args...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	in, err := cmd.StdinPipe()
@@ -141,22 +139,36 @@ func exists(name string) bool {
 	return err == nil
 }
 
+// needKazoo ends a test if Debian's package of kazoo is not installed.
+func needKazoo(t *testing.T) {
+	t.Helper()
+	err := zktest.Command(zktest.Within(t), t, python, "-c", "import kazoo").Run()
+	zktest.Need(t, err == nil, "python3-kazoo")
+}
+
+// compile compiles a Java program in testdata into the directory dir.
+func compile(t *testing.T, dir, classPath, file string) {
+	t.Helper()
+	javac := zktest.Command(zktest.Within(t), t, "javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", classPath, file)
+	if out, err := javac.CombinedOutput(); err != nil {
+		t.Fatalf("javac: %v\n%s", err, out)
+	}
+}
+
 func TestKazoo(t *testing.T) {
 	t.Parallel()
-	zktest.Need(t, exec.Command(python, "-c", "import kazoo").Run() == nil, "python3-kazoo")
+	needKazoo(t)
 	compare(t, 31, splitLines, "", python, "testdata/client.py", "ADDR")
 }
 
 func TestCurator(t *testing.T) {
 	t.Parallel()
 	const jar = "/usr/share/java/curator-recipes.jar" // its manifest names the others
-	_, err := exec.LookPath("javac")
-	zktest.Need(t, err == nil && exists(jar), "default-jdk-headless libcurator-recipes-java")
+	zktest.NeedProgram(t, "javac", "default-jdk-headless")
+	zktest.Need(t, exists(jar), "libcurator-recipes-java")
 	dir := t.TempDir()
 	cp := jar + ":/usr/share/java/slf4j-nop.jar:" + dir
-	if out, err := exec.Command("javac", "-J-XX:TieredStopAtLevel=1", "-d", dir, "-cp", cp, "testdata/Client.java").CombinedOutput(); err != nil {
-		t.Fatalf("javac: %v\n%s", err, out)
-	}
+	compile(t, dir, cp, "testdata/Client.java")
 	compare(t, 35, splitLines, "", "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", cp, "Client", "ADDR")
 }
 

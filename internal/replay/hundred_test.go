@@ -3,7 +3,6 @@ package replay
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ func TestHundred(t *testing.T) {
 	t.Parallel()
 	server := zktest.Start(t)
 	run := func(name string) (out, errs string) {
-		cmd := exec.Command(name, "-server", server.Addr())
+		cmd := zktest.Command(zktest.Within(t), t, name, "-server", server.Addr())
 		cmd.Stdin = bytes.NewReader(script)
 		var o, e bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &o, &e

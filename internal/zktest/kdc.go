@@ -174,7 +174,7 @@ func (k *KDC) env() []string {
 // Run runs a program of the KDC or of its clients, such as kinit.
 func (k *KDC) Run(name string, args ...string) {
 	k.tb.Helper()
-	cmd := exec.CommandContext(Within(k.tb), name, args...)
+	cmd := Command(Within(k.tb), k.tb, name, args...)
 	cmd.Env, cmd.Dir = k.env(), k.Dir
 	cmd.Stdin = strings.NewReader(kdcPassword + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -185,7 +185,7 @@ func (k *KDC) Run(name string, args ...string) {
 // Admin runs commands of kadmin.local.
 func (k *KDC) Admin(commands ...string) {
 	k.tb.Helper()
-	cmd := exec.CommandContext(Within(k.tb), sbin("kadmin.local"), "-r", k.realm)
+	cmd := Command(Within(k.tb), k.tb, sbin("kadmin.local"), "-r", k.realm)
 	cmd.Env, cmd.Dir = k.env(), k.Dir
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
 	out, err := cmd.CombinedOutput()

@@ -18,6 +18,29 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
+// ownGroup is like dieWithParent. The child process also becomes the leader of a new process group.
+// The kernel kills it when the thread that started it ends. Go keeps such a thread, unless a
+// goroutine that is locked to it ends.
+func ownGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}
+
+// killGroup sends SIGQUIT to all processes in the group of leader, waits up to stackTime until
+// they have ended, and kills the others.
+func killGroup(leader *os.Process) error {
+	if err := syscall.Kill(-leader.Pid, syscall.SIGQUIT); errors.Is(err, syscall.ESRCH) {
+		return os.ErrProcessDone
+	}
+	exists := func() bool { return syscall.Kill(-leader.Pid, 0) == nil }
+	for end := time.Now().Add(stackTime); exists() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := syscall.Kill(-leader.Pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil // all have ended
+}
+
 // pauseProcess sends SIGSTOP to a process and waits until all its threads have stopped. On a busy
 // machine, this takes a while.
 func pauseProcess(p *os.Process) error {

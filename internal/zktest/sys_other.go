@@ -9,6 +9,9 @@ import (
 )
 
 func dieWithParent() *syscall.SysProcAttr { return nil }
+func ownGroup() *syscall.SysProcAttr      { return nil }
+
+func killGroup(leader *os.Process) error { return leader.Kill() }
 
 func pauseProcess(*os.Process) error  { return errors.ErrUnsupported }
 func resumeProcess(*os.Process) error { return errors.ErrUnsupported }

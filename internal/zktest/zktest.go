@@ -14,6 +14,7 @@ import (
 	"flag"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -202,6 +203,13 @@ func Need(tb testing.TB, installed bool, packages string) {
 	default:
 		tb.Skipf("NOT TESTED, because required packages are missing; install them with: apt-get install %s", packages)
 	}
+}
+
+// NeedProgram ends a test as Need does if a program is not in PATH.
+func NeedProgram(tb testing.TB, name, packages string) {
+	tb.Helper()
+	_, err := exec.LookPath(name)
+	Need(tb, err == nil, packages)
 }
 
 // logIfFailed prints the end of the server's log if the test has failed.

@@ -1,5 +1,6 @@
 # What kazoo makes of a server: argument 1 is its address. All it prints must be
 # the same with any server. At "@cut" it waits for its connection to be cut.
+import stacks  # noqa: F401
 import logging
 import queue
 import sys

@@ -8,6 +8,7 @@
 #   CLIENT close                 CLIENT ok
 #
 # or with "CLIENT error TEXT".
+import stacks  # noqa: F401
 import logging
 import queue
 import sys
