@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +28,8 @@ var wholeSuite = flag.Bool("kazoo", false, "run those of kazoo's tests too that 
 var slowTests = []string{"kazoo/tests/test_client.py::TestReconfig", "kazoo/tests/test_sasl.py"}
 
 const (
-	suiteLimit  = 15 * time.Minute
+	suiteLimit  = 15 * time.Minute                     // for all of TestKazooSuite, which is longer than it takes on a busy machine
+	testLimit   = time.Minute                          // for each of kazoo's tests
 	suiteTests  = 400                                  // minimum number of tests that pass with the real server
 	superDigest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU=" // digest of "super:test", which kazoo's tests use
 )
@@ -71,7 +72,7 @@ func newSuite(t *testing.T, addr string) (s suite) {
 
 // run runs tests, or whole files of tests. It returns the tests that passed, and the output
 // of pytest.
-func (s suite) run(t *testing.T, dir string, tests []string) (passed map[string]bool, text string) {
+func (s suite) run(ctx context.Context, t *testing.T, dir string, tests []string) (passed map[string]bool, text string) {
 	var texts [len(s)]string
 	var wg sync.WaitGroup
 	for i, b := range s {
@@ -80,72 +81,159 @@ func (s suite) run(t *testing.T, dir string, tests []string) (passed map[string]
 			share = append(share, tests[j])
 		}
 		if len(share) > 0 {
-			wg.Go(func() { texts[i] = b.run(t, dir, share) })
+			wg.Go(func() { texts[i] = b.run(ctx, t, dir, share, testLimit) })
 		}
 	}
 	wg.Wait()
 	text = strings.Join(texts[:], "")
-	passed = make(map[string]bool)
-	for line := range strings.Lines(text) {
-		switch what, id, _ := strings.Cut(strings.TrimSpace(line), " "); what {
+	return passedTests(text), text
+}
+
+// testLine matches the line that pytest prints for each test. The outcome is empty if the process
+// has ended before the test.
+var testLine = regexp.MustCompile(`(?m)^(kazoo/tests/\S+::\S+) (PASSED|FAILED|SKIPPED|XFAIL|XPASS|ERROR|)`)
+
+// passedTests returns the tests that passed, according to the output of pytest.
+func passedTests(text string) map[string]bool {
+	passed := make(map[string]bool)
+	for _, line := range testLine.FindAllStringSubmatch(text, -1) {
+		switch id := line[1]; line[2] {
 		case "PASSED":
 			passed[id] = true
 		case "ERROR": // in the teardown of a test that passed
-			id, _, _ = strings.Cut(id, " ")
 			delete(passed, id)
 		}
 	}
-	return passed, text
+	return passed
 }
 
-// run runs tests and returns the output of pytest.
-func (b *suiteServer) run(t *testing.T, dir string, tests []string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), suiteLimit)
-	defer cancel()
-	args := []string{"-m", "pytest", "-p", "kazoo_cluster", "-p", "no:cacheprovider", "-q", "-rpfE", "--tb=short", "--timeout=60", "--rootdir=."}
+// summary matches the last line of pytest, for example "== 3 passed in 2.72s ==".
+var summary = regexp.MustCompile(`(?m)^=+ .* in [0-9.]+s.* =+$`)
+
+// run runs tests and returns the output of pytest. If a test takes longer than limit and cannot be
+// interrupted, pytest prints the stacks of its threads and ends; see kazoo_cluster.py. run then
+// starts pytest again for the tests that have not begun.
+func (b *suiteServer) run(ctx context.Context, t *testing.T, dir string, tests []string, limit time.Duration) string {
+	var text strings.Builder
+	var begun []string
+	for {
+		out, err := b.pytest(ctx, t, dir, tests, begun, limit)
+		text.Write(out)
+		if err != nil {
+			t.Errorf("pytest: %v\n%s", err, text.String())
+			return text.String()
+		}
+		lines := testLine.FindAllSubmatch(out, -1)
+		if len(lines) == 0 || summary.Match(out) {
+			return text.String()
+		}
+		for _, line := range lines {
+			begun = append(begun, string(line[1]))
+		}
+		t.Logf("%s hung:\n%s", begun[len(begun)-1], out)
+	}
+}
+
+// pytest runs tests, except those in done, and returns the output of pytest.
+func (b *suiteServer) pytest(ctx context.Context, t *testing.T, dir string, tests, done []string, limit time.Duration) ([]byte, error) {
+	// pytest's own plugin faulthandler would cancel the limit in kazoo_cluster.py after a failure.
+	args := []string{
+		"-m", "pytest", "-p", "kazoo_cluster", "-p", "no:cacheprovider", "-p", "no:faulthandler",
+		"-v", "-rfE", "--tb=short", fmt.Sprintf("--timeout=%g", limit.Seconds()), "--rootdir=.",
+	}
 	if !*wholeSuite {
 		for _, slow := range slowTests {
 			args = append(args, "--deselect="+slow)
 		}
 	}
-	cmd := exec.CommandContext(ctx, python, append(args, tests...)...)
-	cmd.Dir, cmd.WaitDelay = dir, 5*time.Second
+	cmd := zktest.Command(ctx, t, python, append(args, tests...)...)
 	here, err := os.Getwd()
 	if err != nil {
-		t.Error(err)
-		return ""
+		return nil, err
 	}
 	var addrs []string
 	for _, door := range b.proxies {
 		addrs = append(addrs, door.Addr())
 	}
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+here+"/testdata",
-		"KAZOO_SERVERS="+strings.Join(addrs, ","), "KAZOO_CONTROL="+b.control.URL)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1", "PYTHONPATH="+here+"/testdata",
+		"KAZOO_SERVERS="+strings.Join(addrs, ","), "KAZOO_CONTROL="+b.control.URL, "KAZOO_DONE="+strings.Join(done, "\n"))
 	out, err := cmd.CombinedOutput()
 	switch cmd.ProcessState.ExitCode() {
-	case 0, 1, 5: // all tests passed, some failed, no tests found
-	default:
-		t.Errorf("pytest: %v\n%s", err, out)
+	case 0, 1, 5: // all tests passed; some failed, or one hung; no tests found
+		err = nil
 	}
-	return string(out)
+	return out, err
+}
+
+// kazooDir returns the directory that contains kazoo, or ends the test if kazoo or what its tests
+// need is not installed.
+func kazooDir(t *testing.T) string {
+	t.Helper()
+	cmd := zktest.Command(zktest.Within(t), t, python, "-c", "import kazoo, pytest, pytest_timeout, mock, objgraph, os; "+
+		"print(os.path.dirname(os.path.dirname(kazoo.__file__)), end='')")
+	dir, err := cmd.Output()
+	zktest.Need(t, err == nil, "python3-kazoo python3-pytest python3-pytest-timeout python3-mock python3-objgraph")
+	return string(dir)
+}
+
+// A test that cannot be interrupted ends with the stacks of its threads, and so does a thread at
+// the end of pytest. All other tests run.
+func TestHungTest(t *testing.T) {
+	t.Parallel()
+	kazooDir(t)
+	dir := t.TempDir()
+	zktest.Must(t, os.MkdirAll(filepath.Join(dir, "kazoo/tests"), 0o700))
+	const file = "kazoo/tests/test_hung.py"
+	zktest.Must(t, os.WriteFile(filepath.Join(dir, file), []byte(`
+import threading
+import unittest
+
+class Hung(unittest.TestCase):
+    def test_1(self):
+        pass
+
+    def test_2(self):
+        threading.Event().wait()
+
+    def test_3(self):
+        pass
+
+    def test_4(self):
+        threading.Thread(target=threading.Event().wait).start()
+
+    def tearDown(self):
+        if self.id().endswith("2"):
+            threading.Event().wait()
+`), 0o600))
+	b := newSuiteServer(t, zktest.Refused(t))
+	text := b.run(zktest.Within(t), t, dir, []string{file}, time.Second)
+	want := map[string]bool{file + "::Hung::test_1": true, file + "::Hung::test_3": true, file + "::Hung::test_4": true}
+	if passed := passedTests(text); !maps.Equal(passed, want) {
+		t.Errorf("passed: %v", passed)
+	}
+	if strings.Count(text, "in tearDown\n") != 1 || strings.Count(text, "in _shutdown\n") != 1 {
+		t.Errorf("one of the stacks is missing:\n%s", text)
+	}
 }
 
 // Kazoo's own tests that pass with ZooKeeper also pass with the sandbox. Tests that fail only
 // with the sandbox are repeated once on both servers, because some depend on timing.
 func TestKazooSuite(t *testing.T) {
 	t.Parallel()
-	dir, err := exec.Command(python, "-c", "import kazoo, pytest, pytest_timeout, mock, objgraph, os; print(os.path.dirname(os.path.dirname(kazoo.__file__)), end='')").Output()
-	zktest.Need(t, err == nil, "python3-kazoo python3-pytest python3-pytest-timeout python3-mock python3-objgraph")
+	dir := kazooDir(t)
+	ctx, cancel := context.WithTimeout(context.Background(), suiteLimit)
+	defer cancel()
 	box := zktest.Sandbox(t, sandbox.Options{SuperDigest: superDigest})
 	server := zktest.Start(t, zktest.JavaProperty("zookeeper.DigestAuthenticationProvider.superDigest", superDigest))
 	suites := [2]suite{newSuite(t, server.Addr()), newSuite(t, box.Addr())}
-	tests := testFiles(t, string(dir))
+	tests := testFiles(t, dir)
 	for try := range 2 {
 		var passed [2]map[string]bool
 		var texts [2]string
 		var wg sync.WaitGroup
 		for i, s := range suites {
-			wg.Go(func() { passed[i], texts[i] = s.run(t, string(dir), tests) })
+			wg.Go(func() { passed[i], texts[i] = s.run(ctx, t, dir, tests) })
 		}
 		wg.Wait()
 		t.Logf("%d of kazoo's tests pass with the real server, %d with the sandbox", len(passed[0]), len(passed[1]))
