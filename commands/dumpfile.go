@@ -57,7 +57,7 @@ const inFlag = "in"
 // by calling run. The reader passed to run reads from the file named by --in, or from the session
 // if --in is not set.
 func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, r reader, args []string) error) Run {
-	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export, a ZooKeeper snapshot, or a server's data folder")
+	name := fs.String(inFlag, "", "read this `file` instead of asking the server: an export or a ZooKeeper snapshot")
 	FlagFile(fs, inFlag)
 	most := FlagMaxSize(fs)
 	return func(ctx context.Context, env *Env, args []string) error {

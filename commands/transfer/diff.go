@@ -27,8 +27,8 @@ var diffCommand = &commands.Command{
 		"times, and skips /zookeeper.\n\n" +
 		endpointHelp +
 		"\n\n" +
-		"A and B can also be files: an export, a ZooKeeper snapshot, or a server's data folder (its newest snapshot " +
-		"and the logs since then). Write a file as ./FILE or file:FILE, and a path inside it as file:FILE:/path.\n\n" +
+		"A and B can also be files: an export or a ZooKeeper snapshot. Write a file as ./FILE or file:FILE, and a " +
+		"path inside it as file:FILE:/path.\n\n" +
 		"With --script, diff prints the commands that make A the same as B. Review the commands, and then run them " +
 		"with zksh -e < FILE. If A has changed since then, the commands fail.\n\n" +
 		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if the comparison could not be " +

@@ -1,6 +1,5 @@
 // Package dump reads and writes trees of znodes in files, for export, import and commands that
-// read files. It supports zksh's own format, and ZooKeeper's own snapshots, transaction logs and
-// data directories.
+// read files. It supports zksh's own format, and ZooKeeper's own snapshots and transaction logs.
 //
 // Open detects the format and returns a Tree, but only after it has checked that the complete
 // file is intact. Create returns a Writer for zksh's own format. OpenLog reads the transactions of

@@ -239,7 +239,11 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%.40q: %v; want %q", text, err, want)
 		}
 	}
-	if _, err := Open(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "does not contain a ZooKeeper snapshot") {
+	const isDir = " is a directory, but zksh reads only a single file: "
+	if _, err := Open(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), isDir+"an export") {
+		t.Error(err)
+	}
+	if _, err := OpenLog(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), isDir+"a transaction log") {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/zksh/zksh/internal/unpack"
 	"github.com/zksh/zksh/internal/userfile"
@@ -55,44 +56,37 @@ func (c *sourceFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open reads a dump in zksh's own format, a snapshot, or a data directory. It detects the format from
-// the file's contents.
+// Open reads a dump in zksh's own format, or a snapshot. It detects the format from the file's
+// contents.
 func Open(ctx context.Context, name string, options ...Option) (*Tree, error) {
 	return userfile.Await(ctx, func() (*Tree, error) { return open(ctx, name, options) })
 }
 
 func open(ctx context.Context, name string, options []Option) (*Tree, error) {
-	f, err := userfile.OpenToRead(name)
+	f, err := openFile(name, "an export of zksh (export -R) or a ZooKeeper snapshot (snapshot.*)")
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	var t *Tree
-	dataDir, isData := "", false
-	if info.IsDir() {
-		dataDir, isData = findDataDir(name)
-	}
-	switch {
-	case isData:
-		t, err = readDataDir(ctx, dataDir, options)
-	case info.IsDir():
-		err = errors.New("the directory does not contain a ZooKeeper snapshot")
-	default:
-		t, err = readAny(ctx, f, options)
-	}
+	t, err := readAny(ctx, f, options)
 	if closed := f.Close(); err == nil && closed != nil {
 		return nil, errors.Join(closed, t.Close())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if t.snapshot && !isData {
-		t.Header.Zxid = zxidOf(name, "snapshot")
+	if t.snapshot {
+		t.Header.Zxid = zxidOf(name)
 	}
 	return t, nil
+}
+
+// openFile opens a file for reading. It returns an error if name is a directory; want describes the
+// file that was expected.
+func openFile(name, want string) (*os.File, error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory, but zksh reads only a single file: %s; only a ZooKeeper server can open a complete data directory", name, want)
+	}
+	return userfile.OpenToRead(name)
 }
 
 // Read is like Open, but reads the file from a stream.

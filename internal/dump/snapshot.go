@@ -124,9 +124,9 @@ func (j *juteReader) trailer(t *Tree) {
 	}
 }
 
-// zxidOf returns the zxid in the name of a snapshot or log file, or 0 if the name contains no zxid.
-func zxidOf(name, kind string) int64 {
-	name, is := strings.CutPrefix(filepath.Base(name), kind+".")
+// zxidOf returns the zxid in the name of a snapshot, or 0 if the name contains no zxid.
+func zxidOf(name string) int64 {
+	name, is := strings.CutPrefix(filepath.Base(name), "snapshot.")
 	if !is {
 		return 0
 	}

@@ -12,8 +12,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/userfile"
 )
@@ -27,14 +25,12 @@ type Txn struct {
 	Type    int32 // operation code from package jute, or one of the constants below
 	Path    string
 	Data    []byte // new data, for create and setData; nil for null data
-	ACL     []zk.ACL
-	Kind    Kind // kind of the created znode
+	Kind    Kind   // kind of the created znode
 	TTL     time.Duration
 	Version int32    // new version, for setData and setACL
 	Gone    []string // paths of the ephemeral znodes deleted with their session; since 3.6
 	Err     int32    // error code, for TxnError
 	Part    int      // position in a multi, counted from 1, or 0 outside of a multi
-	Parent  int32    // new cversion of the created znode's parent, as snapshots store it
 }
 
 // Types of transactions that are not operations of clients.
@@ -56,7 +52,7 @@ func OpenLog(ctx context.Context, name string) (*Log, error) {
 }
 
 func openLog(ctx context.Context, name string) (*Log, error) {
-	f, err := userfile.OpenToRead(name)
+	f, err := openFile(name, "a transaction log (log.*)")
 	if err != nil {
 		return nil, err
 	}
@@ -257,19 +253,17 @@ func txnsOf(record []byte) iter.Seq2[*Txn, error] {
 func (t *Txn) body(d *jute.Decoder) error {
 	switch t.Type {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		t.Path, t.Data, t.ACL = d.String(), d.Buffer(), d.ACL()
+		t.Path, t.Data = d.String(), d.Buffer()
+		d.ACL() // skip the ACL, because log does not print it
 		switch t.Type {
 		case jute.OpCreateContainer:
-			t.Kind, t.Parent = Container, d.Int()
+			t.Kind = Container
 		case jute.OpCreateTTL:
-			t.Parent = d.Int()
+			d.Int() // skip the new cversion of the parent
 			t.Kind, t.TTL = TTL, time.Duration(d.Long())*time.Millisecond
 		default:
 			if d.Bool() {
 				t.Kind = Ephemeral
-			}
-			if len(d.Rest()) >= 4 { // logs of servers before 3.3 lack this field
-				t.Parent = d.Int()
 			}
 		}
 	case jute.OpDelete, jute.OpDeleteContainer:
@@ -277,7 +271,9 @@ func (t *Txn) body(d *jute.Decoder) error {
 	case jute.OpSetData, jute.OpReconfig:
 		t.Path, t.Data, t.Version = d.String(), d.Buffer(), d.Int()
 	case jute.OpSetACL:
-		t.Path, t.ACL, t.Version = d.String(), d.ACL(), d.Int()
+		t.Path = d.String()
+		d.ACL() // skip the ACL, because log does not print it
+		t.Version = d.Int()
 	case jute.OpCheck:
 		t.Path, t.Version = d.String(), d.Int()
 	case TxnCreateSession:

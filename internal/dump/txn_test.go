@@ -16,7 +16,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/zksh/zksh/internal/dump"
-	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/internal/zktest/zksession"
@@ -43,8 +42,6 @@ func readLog(t testing.TB, name string) (all []*dump.Txn, err error) {
 func describe(t *dump.Txn) string {
 	what := fmt.Sprintf("%d:%d %s", t.Type, t.Part, t.Path)
 	switch {
-	case t.Type == jute.OpSetACL:
-		what += fmt.Sprint(" ", t.ACL)
 	case t.Kind != dump.Persistent:
 		what += fmt.Sprint(" ", t.Kind, t.TTL)
 	case t.Type == dump.TxnError:
@@ -113,7 +110,7 @@ func TestLog(t *testing.T) {
 			t.Errorf("%s: by %#x, and ours is %#x", got[len(got)-1], txn.Session, id)
 		}
 	}
-	want := []string{"-10:0", "1:0 /a x", "1:0 /a/e ephemeral 0s", "19:0 /a/c container 0s", "21:0 /a/t ttl 1h0m0s", "5:0 /a 配置", "7:0 /a [{31 world anyone}]",
+	want := []string{"-10:0", "1:0 /a x", "1:0 /a/e ephemeral 0s", "19:0 /a/c container 0s", "21:0 /a/t ttl 1h0m0s", "5:0 /a 配置", "7:0 /a",
 		"1:0 /a/gone", "2:0 /a/gone", "1:1 /m", "5:2 /a m", "-10:0", "1:0 /mine ephemeral 0s", "-11:0  /mine"}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Error(diff)
