@@ -145,8 +145,11 @@ func run() (status int) {
 	if sandbox != nil {
 		cfg.Welcome, cfg.Notices = app.Welcome(sandbox, os.Args[0]), sandbox.Ended()
 	}
-	if interactive && opts.HistoryFile != "" && opts.HistoryLines > 0 {
-		if cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines); err != nil {
+	if interactive && opts.HistoryLines > 0 {
+		if err = opts.NoStateDir; err == nil {
+			cfg.History, err = history.Open(opts.HistoryFile, opts.HistoryLines)
+		}
+		if err != nil {
 			printError(fmt.Errorf("the history will not be saved: %w", err))
 			cfg.History = nil
 		} else {
@@ -212,7 +215,7 @@ func inactiveCommands() [][]*commands.Command {
 // undoLog returns the user's undo log, with the settings that depend on how this process was
 // started.
 func undoLog(opts app.Options, interactive bool) undo.Log {
-	log := undo.Log{Dir: opts.UndoDir, Queue: lockcmd.InQueue}
+	log := undo.Log{Dir: opts.UndoDir, NoDir: opts.NoStateDir, Queue: lockcmd.InQueue}
 	if interactive {
 		log.By = undo.AtPrompt(tty.Name(os.Stdin))
 		return log
@@ -239,8 +242,6 @@ func saver(opts app.Options, log undo.Log, interactive bool) (s commands.Saver, 
 	case opts.Undo != "":
 		s, err = undo.ToFile(opts.Undo, lockcmd.InQueue)
 		return s, nil, err
-	case opts.UndoDir == "":
-		return nil, nil, nil
 	case interactive:
 		return log.Saver(), nil, nil
 	case len(opts.Command) > 0 && tty.Is(os.Stderr):

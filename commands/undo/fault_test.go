@@ -216,6 +216,7 @@ func TestNoPlace(t *testing.T) {
 	before := h.plant()
 	for name, shelf := range map[string]backend{
 		"no space left on device": fullBackend{}, "no space left": fullBackend{after: 1 << 20}, file: &store{filepath.Join(file, "undo")},
+		"HOME is not set": Log{NoDir: errors.New("HOME is not set")}.Saver().backend,
 	} {
 		h.env.Saver = &Saver{backend: shelf, inQueue: lockcmd.InQueue}
 		for _, line := range destroyers {

@@ -17,8 +17,9 @@ import (
 
 // A Log is the user's undo log, together with settings of the program that uses it.
 type Log struct {
-	Dir string // directory of the log, or empty if there is no log
-	By  Origin // program that uses the log
+	Dir   string // directory of the log, or empty if there is no place for it
+	NoDir error  // why Dir is empty, although the user wants operations to be saved; nil if Dir is not empty
+	By    Origin // program that uses the log
 	// Queue reports whether a znode with this name belongs to a lock queue. Undo never restores
 	// such znodes, because the sessions that created them have ended.
 	Queue func(name string) bool
@@ -29,8 +30,30 @@ type Log struct {
 
 // Saver returns a Saver that saves operations in this log.
 func (l Log) Saver() *Saver {
-	return &Saver{backend: &store{l.Dir}, inQueue: l.Queue, by: l.By}
+	var place backend = &store{l.Dir}
+	if l.NoDir != nil {
+		place = noStore{l.NoDir}
+	}
+	return &Saver{backend: place, inQueue: l.Queue, by: l.By}
 }
+
+var _ backend = noStore{}
+
+// noStore is the backend of a Log that has no directory. It can save nothing, so the user is asked
+// before anything is destroyed.
+type noStore struct{ why error }
+
+// begin implements backend. It returns the reason why there is no directory.
+func (s noStore) begin() (draft, error) { return nil, s.why }
+
+// update implements backend. It is never called, because nothing is saved.
+func (s noStore) update(*entry) error { return s.why }
+
+// remove implements backend. It is never called, because nothing is saved.
+func (s noStore) remove(int) error { return s.why }
+
+// forImport implements backend.
+func (noStore) forImport() bool { return false }
 
 // Origin identifies the program that performed an operation. Without a number, undo undoes
 // operations whose Origin has the same ID as its own.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
@@ -239,8 +240,17 @@ func TestList(t *testing.T) {
 		}
 	}
 	h.fails("undo -l 3", "-l cannot be combined with other flags or a number")
-	h.store = &store{}
-	h.fails("undo", "nothing is saved for undo, because XDG_STATE_HOME is not set and there is no home directory")
+}
+
+// Without a directory for the log, undo says why there is none.
+func TestUndoWithoutDirectory(t *testing.T) {
+	h := newSandboxShell(t)
+	for _, args := range [][]string{nil, {"-l"}, {"3"}} {
+		err := commandtest.Run(t.Context(), Command(Log{NoDir: errors.New("HOME is not set")}), h.env, args...)
+		if want := "nothing is saved for undo: HOME is not set"; err == nil || err.Error() != want {
+			t.Errorf("undo %q: %v, want %s", args, err, want)
+		}
+	}
 }
 
 // In a script with --undo, the old state is saved to a file from which import restores everything.

@@ -72,8 +72,8 @@ func Command(log Log) *commands.Command {
 			skip := fs.BoolP("skip", "s", false, "skip znodes that have changed since, and restore the rest")
 			overwrite := fs.Bool("overwrite", false, "restore the saved state even over later changes")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
-				if log.Dir == "" {
-					return errors.New("nothing is saved for undo, because XDG_STATE_HOME is not set and there is no home directory")
+				if log.NoDir != nil {
+					return fmt.Errorf("nothing is saved for undo: %w", log.NoDir)
 				}
 				if *list {
 					if len(args) > 0 || *dry || *skip || *overwrite {

@@ -19,8 +19,9 @@ import (
 var variables = []struct{ name, about string }{
 	{"ZKSH_SERVER", "the servers, instead of those in the configuration file"},
 	{"ZK_HOST", "Solr's variable for the servers, which zksh reads if ZKSH_SERVER is not set"},
-	{"XDG_CONFIG_HOME", "the folder of zksh/config, instead of ~/.config"},
-	{"XDG_STATE_HOME", "the folder of zksh/history, zksh/undo and zksh/sandbox, instead of ~/.local/state"},
+	{"XDG_CONFIG_HOME", "the folder of zksh/config, instead of ~/.config; ignored unless it is an absolute path"},
+	{"XDG_STATE_HOME", "the folder of zksh/history, zksh/undo and zksh/sandbox, instead of ~/.local/state; " +
+		"ignored unless it is an absolute path"},
 	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD", "the passwords of the stores given by --key, --cert and --cacert"},
 	{"PAGER", "the program that shows output that is longer than the screen"},
 	{"VISUAL, EDITOR", "the editor that the edit command starts"},

@@ -67,9 +67,11 @@ type Options struct {
 
 	Trace   string // file to which the session's traffic is written; may be empty
 	Undo    string // file given with --undo, to which zksh saves overwritten and deleted znodes; may be empty
-	UndoDir string // directory of the undo log, or empty if there is none
+	UndoDir string // directory of the undo log, or empty if there is no place for one
 
-	HistoryFile  string // file with the typed lines, or empty if they are not saved
+	NoStateDir error // why there is no place for the undo log and the history; nil if there is one
+
+	HistoryFile  string // file with the typed lines, or empty if there is no place for it
 	HistoryLines int    // maximum number of lines in the history
 	NoHints      bool   // whether the prompt shows no suggestions and no colors
 	NoBell       bool   // whether the bell of the terminal never rings
@@ -98,6 +100,8 @@ type Environment struct {
 	Getenv    func(string) string
 	ConfigDir string // directory of the user's configuration, or empty if there is none
 	StateDir  string // directory of the history, the undo log and the sandbox, or empty if there is none
+
+	NoStateDir error // why StateDir is empty; nil if it is not
 }
 
 // The default and the maximum of --window. They are small because a server with 1,000 unfinished
@@ -263,6 +267,7 @@ func parseMaxRequest(s string) (int, error) {
 // line. Its errors have the type *commands.UsageError.
 func ParseOptions(args []string, env Environment) (Options, error) {
 	o := defaults()
+	o.NoStateDir = env.NoStateDir
 	if env.StateDir != "" {
 		o.HistoryFile = filepath.Join(env.StateDir, "zksh", "history")
 		o.SandboxDir = env.StateDir

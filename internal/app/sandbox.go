@@ -51,5 +51,8 @@ func Welcome(place *playground.Place, program string) string {
 	if as := place.VersionSuffix(); as != "" {
 		text += "This is a sandbox" + as + ". "
 	}
-	return text + "To join it from another terminal, run " + render.Safe(program) + " --sandbox. For a guided tour, type tutorial.\n"
+	if place.Joinable() {
+		text += "To join it from another terminal, run " + render.Safe(program) + " --sandbox. "
+	}
+	return text + "For a guided tour, type tutorial.\n"
 }

@@ -3,8 +3,6 @@ package app
 import (
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/zksh/zksh/internal/userfile"
@@ -33,15 +31,9 @@ func (o *Options) Source() (io.ReadCloser, string, error) {
 // directories of its user.
 func Surroundings() Environment {
 	env := Environment{Getenv: os.Getenv}
-	if dir, err := os.UserConfigDir(); err == nil {
+	if dir, err := userfile.ConfigDir(); err == nil {
 		env.ConfigDir = dir
 	}
-	env.StateDir = os.Getenv("XDG_STATE_HOME")
-	if local, err := os.UserCacheDir(); runtime.GOOS == "windows" && env.StateDir == "" && err == nil {
-		env.StateDir = local // AppData\Local; on other systems, files in the cache directory may be deleted at any time
-	}
-	if home, err := os.UserHomeDir(); env.StateDir == "" && err == nil {
-		env.StateDir = filepath.Join(home, ".local", "state")
-	}
+	env.StateDir, env.NoStateDir = userfile.StateDir()
 	return env
 }

@@ -47,8 +47,15 @@ func openConsole(t *testing.T, args ...string) *console {
 
 func openConsoleIn(t *testing.T, home string, args ...string) *console {
 	t.Helper()
-	c := &console{t: t, home: home, done: make(chan struct{}), cmd: exec.Command("zksh", args...)}
-	c.cmd.Env = homeEnv(c.home)
+	cmd := exec.Command("zksh", args...)
+	cmd.Env = homeEnv(home)
+	return startConsole(t, home, cmd)
+}
+
+// startConsole starts cmd, which runs zksh, on a new terminal.
+func startConsole(t *testing.T, home string, cmd *exec.Cmd) *console {
+	t.Helper()
+	c := &console{t: t, home: home, done: make(chan struct{}), cmd: cmd}
 	var err error
 	if c.tty, err = pty.StartWithSize(c.cmd, &pty.Winsize{Rows: 24, Cols: 250}); err != nil {
 		t.Fatal(err)

@@ -182,6 +182,10 @@ func (p *Place) watch(ctx context.Context) {
 // Joined reports whether another shell runs the sandbox.
 func (p *Place) Joined() bool { return p.server == nil }
 
+// Joinable reports whether other shells can find and join the sandbox. They cannot if the sandbox
+// was opened without a directory, or if another sandbox was already running.
+func (p *Place) Joinable() bool { return p.meetingFile != nil }
+
 // VersionSuffix returns text that names the version of the sandbox, to append to "the sandbox".
 // It returns an empty string for the default version.
 func (p *Place) VersionSuffix() string {

@@ -52,3 +52,15 @@ func TestBriefSandboxIsNotJoined(t *testing.T) {
 		t.Errorf("a command joined: %t, at %s", another.Joined(), another.Addr)
 	}
 }
+
+// Without a directory, shells cannot find each other's sandboxes.
+func TestSandboxWithoutDirectory(t *testing.T) {
+	for dir, joinable := range map[string]bool{"": false, t.TempDir(): true} {
+		p, err := Open(dir, "", "", false)
+		zktest.Must(t, err)
+		if p.Joined() || p.Joinable() != joinable || (Running(dir) == p.Addr) != joinable {
+			t.Errorf("%q: joined %t, joinable %t; the one that is offered is at %q, not %s", dir, p.Joined(), p.Joinable(), Running(dir), p.Addr)
+		}
+		zktest.Check(t, p.Close())
+	}
+}

@@ -19,7 +19,7 @@ func Home(name string) string {
 	if !is {
 		return name
 	}
-	home, err := os.UserHomeDir()
+	home, err := homeDir()
 	if err != nil {
 		return name // if the home directory is unknown, ~ is an ordinary name
 	}
