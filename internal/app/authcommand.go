@@ -35,7 +35,10 @@ func (o *Options) authenticate(ctx context.Context) error {
 	if o.AuthCommand == "" {
 		return nil
 	}
-	name := "auth-command " + commandName(o.AuthCommand)
+	name := "auth-command" // without the name of the program, because any word of the command can be secret
+	if o.Cluster != "" {
+		name += " of " + o.Cluster
+	}
 	line, err := o.credentials.line(ctx, o.AuthCommand)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -52,17 +55,6 @@ func (o *Options) authenticate(ctx context.Context) error {
 		o.Secured.Use(sasl, o.getenv)
 	}
 	return nil
-}
-
-// commandName returns the name of the program that a shell command runs. It skips assignments of
-// variables, whose values may be secret.
-func commandName(command string) string {
-	for word := range strings.FieldsSeq(command) {
-		if !strings.Contains(word, "=") {
-			return word
-		}
-	}
-	return "(no program)"
 }
 
 func (c *credentialCache) line(ctx context.Context, command string) (string, error) {
@@ -97,25 +89,32 @@ func firstLine(ctx context.Context, command string) (string, error) {
 	cmd := exec.CommandContext(limited, words[0], words[1:]...) // without a shell in between, zksh can terminate the program itself
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, os.Stderr, authCommandGrace
 	err := cmd.Run()
+	line, _, complete := bytes.Cut(out.data, []byte("\n"))
+	text := strings.TrimSpace(string(line))
 	switch {
-	case limited.Err() != nil && ctx.Err() == nil:
+	case errors.Is(err, exec.ErrWaitDelay) && complete: // the command has ended, but an agent that it started keeps its output open
+	case errors.Is(err, exec.ErrWaitDelay):
+		return "", errors.New("the command ended, but a program that it started keeps its output open, and the first line does not" +
+			" end with a line break; redirect the output of that program")
+	case err != nil && limited.Err() != nil && ctx.Err() == nil:
 		return "", fmt.Errorf("the command did not finish within %s; zksh has terminated it", authCommandLimit)
 	case err != nil:
 		return "", err
-	}
-	line, _, _ := bytes.Cut(out.data, []byte("\n"))
-	text := strings.TrimSpace(string(line))
-	if text == "" {
-		return "", errors.New("the first line of its output is empty; expected SCHEME CREDENTIAL, for example digest user:password")
+	case !complete && len(out.data) == maxLine:
+		return "", fmt.Errorf("the first line of its output has more than %d bytes", maxLine-1)
+	case text == "" || text[0] == '#':
+		return "", errors.New("the first line of its output contains no credential; expected " + credentialForm)
 	}
 	return text, nil
 }
 
-// A beginning stores the first bytes that are written to it, and discards the rest.
+// maxLine is the maximum length of the first line of output, in bytes, including the line break.
+const maxLine = 64 << 10
+
+// A beginning stores the first maxLine bytes that are written to it, and discards the rest.
 type beginning struct{ data []byte }
 
 func (b *beginning) Write(p []byte) (int, error) {
-	const limit = 64 << 10
-	b.data = append(b.data, p[:min(len(p), limit-len(b.data))]...)
+	b.data = append(b.data, p[:min(len(p), maxLine-len(b.data))]...)
 	return len(p), nil
 }

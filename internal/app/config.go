@@ -259,13 +259,16 @@ func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err
 	return parseCredentials(data, name)
 }
 
-// parseCredentials parses the contents of a file with credentials. name is the file's name, for
-// error messages.
+// credentialForm describes a line with a credential, in error messages.
+const credentialForm = "SCHEME CREDENTIAL, for example digest user:password"
+
+// parseCredentials parses the contents of a file with credentials. It returns an error if there is no
+// credential. name is the file's name, for error messages.
 func parseCredentials(data []byte, name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
 	for n, line := range settingLines(data) {
 		at := strings.IndexAny(line, " \t")
 		if at < 0 {
-			return nil, nil, fmt.Errorf("%s:%d: expected SCHEME CREDENTIAL, for example digest user:password", name, n)
+			return nil, nil, fmt.Errorf("%s:%d: expected %s", name, n, credentialForm)
 		}
 		scheme, credential := line[:at], strings.TrimSpace(line[at:])
 		if scheme != "sasl" {
@@ -275,6 +278,9 @@ func parseCredentials(data []byte, name string) (list []zkconn.Credential, sasl 
 		if sasl, err = secure.ParseSASL(credential); err != nil {
 			return nil, nil, fmt.Errorf("%s:%d: %w", name, n, err)
 		}
+	}
+	if list == nil && sasl == nil {
+		return nil, nil, fmt.Errorf("%s contains no credential; expected lines of the form %s", name, credentialForm)
 	}
 	return list, sasl, nil
 }

@@ -130,7 +130,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it also limits how long zksh tries to connect")
 	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers with"+
 		" a raised jute.maxbuffer")
-	set.StringVar(&o.Proxy, "proxy", o.Proxy, "connect through the SOCKS5 proxy at this `url`; written socks5://[user:password@]host[:port]; the proxy resolves the names of the servers")
+	set.StringVar(&o.Proxy, "proxy", o.Proxy, "connect through the SOCKS5 proxy at this `url`; written "+zkconn.ProxySyntax+
+		"; the proxy resolves the names of the servers")
 	set.Lookup("proxy").DefValue = "" // the default may contain a password
 	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; each line has the form \"scheme credential\", and no other user may have access to the file")
 	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks; this applies to all servers")

@@ -155,6 +155,10 @@ func TestAuthFile(t *testing.T) {
 	refused(file + " is too large")
 	write("digest ann:x\nann:secret\n", 0o600)
 	refused(file + ":2: expected SCHEME CREDENTIAL")
+	for _, text := range []string{"", "\n", "# digest ann:secret\n\n  #\n"} {
+		write(text, 0o600)
+		refused(file + " contains no credential; expected lines of the form SCHEME CREDENTIAL")
+	}
 	if runtime.GOOS == "windows" {
 		return
 	}

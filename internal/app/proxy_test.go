@@ -55,3 +55,14 @@ func TestProxyOfOtherEnsembles(t *testing.T) {
 		}
 	}
 }
+
+// The error about a malformed --proxy shows the form of the URL, although it looks like a URL with a
+// password.
+func TestMalformedProxy(t *testing.T) {
+	const want = "the proxy must be written as socks5://[user:password@]host[:port]; "
+	for _, url := range []string{"http://x", "x", "socks5://ann:sesame@h:1/x"} {
+		if _, err := parse(t, "", "", "--proxy", url, "ls", "/"); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}

@@ -33,7 +33,12 @@ func TestAuthCommand(t *testing.T) {
 		section("empty", here, "true sesame") +
 		section("malformed", here, "echo sesame") +
 		section("missing", here, "no-such-program sesame") +
-		section("slow", here, "sleep 60")
+		section("slow", here, "sleep 60") +
+		section("quoted", here, "PW='my sesame' false") +
+		section("comment", here, "printf '# comment\\ndigest ann:sesame\\n'") +
+		section("long", here, "printf 'digest ann:sesame%070000d\\n' 1") +
+		section("agent", here, "echo digest ann:sesame; sleep 30 &") +
+		section("cut", here, "printf 'digest ann:sesame'; sleep 30 &")
 	zktest.Must(t, os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600))
 	file := filepath.Join(home, "auth")
 	zktest.Must(t, os.WriteFile(file, []byte("digest max:sesame\n"), 0o600))
@@ -65,24 +70,33 @@ func TestAuthCommand(t *testing.T) {
 	if r, ran = run("", "--auth-file", file, "@prod", "whoami"); !strings.Contains(r.out, "digest: max\n") || strings.Contains(r.out, "ann") || ran != "" {
 		t.Errorf("--auth-file: %+v, ran %q", r, ran)
 	}
+	if r, _ = run("", "@agent", "whoami"); r.status != 0 || !strings.Contains(r.out, "digest: ann\n") || r.err != "" {
+		t.Errorf("a command that leaves an agent running: %+v", r)
+	}
 	if got := proposed(t, homeEnv(home), "zksh @prod ls /", "zsh"); got == "" {
 		t.Log("completion was too slow to answer")
 	}
 	if _, err := os.Stat(runs); err == nil {
 		t.Error("completion ran the command")
 	}
+	const none = "the first line of its output contains no credential; expected SCHEME CREDENTIAL, for example digest user:password\n"
 	for name, want := range map[string]string{
-		"fails":     "zksh: auth-command false: exit status 3\n",
-		"empty":     "zksh: auth-command true: the first line of its output is empty; expected SCHEME CREDENTIAL, for example digest user:password\n",
-		"malformed": "zksh: auth-command echo:1: expected SCHEME CREDENTIAL, for example digest user:password\n",
-		"missing":   "zksh: auth-command no-such-program: exec: \"no-such-program\": executable file not found in $PATH\n",
-		"slow":      "zksh: auth-command sleep: the command did not finish within 10s; zksh has terminated it\n",
+		"fails":     "zksh: auth-command of @fails: exit status 3\n",
+		"quoted":    "zksh: auth-command of @quoted: exit status 1\n",
+		"empty":     "zksh: auth-command of @empty: " + none,
+		"comment":   "zksh: auth-command of @comment: " + none,
+		"malformed": "zksh: auth-command of @malformed:1: expected SCHEME CREDENTIAL, for example digest user:password\n",
+		"missing":   "zksh: auth-command of @missing: exec: \"no-such-program\": executable file not found in $PATH\n",
+		"slow":      "zksh: auth-command of @slow: the command did not finish within 10s; zksh has terminated it\n",
+		"long":      "zksh: auth-command of @long: the first line of its output has more than 65535 bytes\n",
+		"cut": "zksh: auth-command of @cut: the command ended, but a program that it started keeps its output open," +
+			" and the first line does not end with a line break; redirect the output of that program\n",
 	} {
 		if r, _ := run("", "@"+name, "ls", "/"); r.status != commands.StatusFailed || r.err != want || r.out != "" {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	if r, _ := run("", "@prod", "cp", "/mine", "@fails:/copy"); r.status == 0 || !strings.Contains(r.err, "auth-command false: exit status 3") {
+	if r, _ := run("", "@prod", "cp", "/mine", "@fails:/copy"); r.status == 0 || !strings.Contains(r.err, "auth-command of @fails: exit status 3") {
 		t.Errorf("cp to a cluster whose command fails: %+v", r)
 	}
 }

@@ -30,12 +30,21 @@ func proxyOf(text string) (*wire.Proxy, error) {
 // use, so that zksh starts faster.
 var userInfo = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)(\bsocks5h?:/*)[^\s"]*@`) })
 
-// HidePassword replaces the user and password of each proxy's URL in text by an ellipsis.
+// ProxySyntax is the form of Config.Proxy, for help texts.
+const ProxySyntax = wire.ProxySyntax
+
+// HidePassword replaces the user and password of each proxy's URL in text by an ellipsis. It leaves
+// ProxySyntax unchanged.
 func HidePassword(text string) string {
 	if !strings.Contains(text, "@") {
 		return text
 	}
-	return userInfo().ReplaceAllString(text, "$1…@")
+	return userInfo().ReplaceAllStringFunc(text, func(url string) string {
+		if strings.HasPrefix(ProxySyntax, url) { // the match ends at the last @ of the URL
+			return url
+		}
+		return userInfo().ReplaceAllString(url, "$1…@")
+	})
 }
 
 // SameProxy reports whether two sessions connect through the same proxy, or both without one.

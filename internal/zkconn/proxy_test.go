@@ -136,10 +136,13 @@ func TestCheckProxy(t *testing.T) {
 
 func TestHidePassword(t *testing.T) {
 	for text, want := range map[string]string{
-		"--proxy=socks5://ann:sesame@h:1":       "--proxy=socks5://…@h:1",
-		`"socks5h://ann:ses@me@h": bad, so a@b`: `"socks5h://…@h": bad, so a@b`,
-		"socks5://h:1 a@b":                      "socks5://h:1 a@b",
-		"SOCKS5:ann:sesame@h":                   "SOCKS5:…@h",
+		"--proxy=socks5://ann:sesame@h:1":                      "--proxy=socks5://…@h:1",
+		`"socks5h://ann:ses@me@h": bad, so a@b`:                `"socks5h://…@h": bad, so a@b`,
+		"socks5://h:1 a@b":                                     "socks5://h:1 a@b",
+		"SOCKS5:ann:sesame@h":                                  "SOCKS5:…@h",
+		"write " + zkconn.ProxySyntax + "; not socks5://a:b@c": "write " + zkconn.ProxySyntax + "; not socks5://…@c",
+		"socks5://[user:password@x:sesame@h":                   "socks5://…@h",
+		"socks5://[user:pass@h":                                "socks5://…@h",
 	} {
 		if got := zkconn.HidePassword(text); got != want {
 			t.Errorf("%s: %s", text, got)

@@ -24,14 +24,18 @@ type Proxy struct {
 // defaultSOCKSPort is the port of a proxy whose URL has no port.
 const defaultSOCKSPort = "1080"
 
-// ParseProxy parses a URL of the form socks5://[user:password@]host[:port]. The scheme socks5h has
+// ProxySyntax is the form of a proxy's URL, for help texts and errors.
+const ProxySyntax = "socks5://[user:password@]host[:port]"
+
+// ParseProxy parses a URL of the form ProxySyntax. The scheme socks5h has
 // the same meaning. The errors do not quote the URL, because it may contain a password.
 func ParseProxy(text string) (*Proxy, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "socks5" && u.Scheme != "socks5h" || u.Hostname() == "" ||
 		u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("the proxy must be written as socks5://[user:password@]host[:port]; escape special characters in the password as in other URLs")
+		return nil, errors.New("the proxy must be written as " + ProxySyntax +
+			"; escape special characters in the password as in other URLs")
 	case len(u.User.Username()) > 255:
 		return nil, errors.New("the proxy's user name has more than 255 bytes")
 	}
