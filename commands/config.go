@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -70,7 +68,9 @@ var reconfigCommand = &Command{
 		" [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
 	Summary: "change the ensemble's members",
 	Help: "-add and -remove change the current list of members; -members and -file replace it. The version is a hexadecimal " +
-		"number, as printed by config.",
+		"number, as printed by config.\n\n" +
+		"The file contains lines such as config prints: server.N for each member, and group.N and weight.N if the ensemble " +
+		"has groups. It replaces the groups and weights, too. reconfig ignores the line version, and rejects all other keys.",
 	Examples: []string{"reconfig -remove 3", "reconfig -add server.4=zk4:2888:3888;2181"},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the new configuration's stat")
@@ -111,29 +111,4 @@ var reconfigCommand = &Command{
 			return env.answer(err, configAnswer("Committed new configuration:\n", string(node.Data), statIfWanted(*stat, node.Stat)))
 		}
 	},
-}
-
-// maxConfiguration is the maximum size of a server's configuration file, in bytes.
-const maxConfiguration = 1 << 20
-
-// readMembers reads a server's configuration file and returns the ensemble members from its
-// server.N lines, separated by commas.
-func readMembers(name string) (string, error) {
-	data, err := userfile.ReadSmallFile(userfile.Home(name), maxConfiguration)
-	if err != nil {
-		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-			err = pathErr.Err
-		}
-		return "", fmt.Errorf("Error processing %s (%w)", name, err)
-	}
-	var members []string
-	for l := range strings.SplitSeq(string(data), "\n") {
-		if l = strings.TrimSpace(l); strings.HasPrefix(l, "server.") {
-			members = append(members, strings.ReplaceAll(l, " ", ""))
-		}
-	}
-	if len(members) == 0 {
-		return "", fmt.Errorf("Error processing %s (the file contains no line server.N=…)", name)
-	}
-	return strings.Join(members, ","), nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/zksh/zksh/internal/properties"
 )
 
 // configKeys maps zkCli's properties to the functions that apply them. The names that Kafka uses
@@ -80,30 +82,30 @@ func (a *effectiveSettings) readClientConfiguration(name string) error {
 }
 
 func (a *effectiveSettings) readProperties(name string, data []byte) error {
-	for p, err := range properties(data) {
+	for p, err := range properties.Parse(data) {
 		if err != nil {
 			return fmt.Errorf("%s:%w", name, err)
 		}
-		key := p.key
+		key := p.Key
 		if zookeepers, is := kafkaKeys[key]; is {
 			key = zookeepers
 		}
 		set := configKeys[key]
-		if meansTLS(key) && strings.TrimSpace(p.value) != "" {
-			a.tlsKey = cmp.Or(a.tlsKey, p.key)
+		if meansTLS(key) && strings.TrimSpace(p.Value) != "" {
+			a.tlsKey = cmp.Or(a.tlsKey, p.Key)
 		}
 		switch {
 		case key == kafkaNameCheck:
-			v := strings.TrimSpace(p.value)
+			v := strings.TrimSpace(p.Value)
 			if a.anyName = v == ""; !a.anyName && !strings.EqualFold(v, "https") {
-				return fmt.Errorf("%s:%d: %s must be HTTPS or empty, not %q", name, p.line, p.key, v)
+				return fmt.Errorf("%s:%d: %s must be HTTPS or empty, not %q", name, p.Line, p.Key, v)
 			}
 		case set != nil:
-			if err := set(a, strings.TrimSpace(p.value)); err != nil {
-				return fmt.Errorf("%s:%d: %s: %w", name, p.line, p.key, err)
+			if err := set(a, strings.TrimSpace(p.Value)); err != nil {
+				return fmt.Errorf("%s:%d: %s: %w", name, p.Line, p.Key, err)
 			}
 		case strings.HasPrefix(key, "zookeeper.ssl."):
-			return fmt.Errorf("%s:%d: unknown key %s%s", name, p.line, p.key, suggestion(p.key))
+			return fmt.Errorf("%s:%d: unknown key %s%s", name, p.Line, p.Key, suggestion(p.Key))
 		}
 	}
 	return nil

@@ -159,6 +159,9 @@ func jaasTokens(text string) (tokens []token, err error) {
 	return tokens, nil
 }
 
+// jaasEscapes maps the letters that have a special meaning after a backslash in a quoted word.
+var jaasEscapes = map[byte]rune{'t': '\t', 'n': '\n', 'r': '\r', 'f': '\f'}
+
 // quotedWord reads a quoted word, which must end on the same line. size is the length of the word
 // in bytes, including both quotation marks.
 func quotedWord(s string) (word string, size int, ok bool) {
@@ -169,7 +172,7 @@ func quotedWord(s string) (word string, size int, ok bool) {
 			return b.String(), i + 1, true
 		case s[i] == '\\' && i+1 < len(s) && s[i+1] != '\n':
 			i++
-			if r, known := escapes[s[i]]; known {
+			if r, known := jaasEscapes[s[i]]; known {
 				b.WriteRune(r)
 				continue
 			}

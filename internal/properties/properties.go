@@ -1,4 +1,8 @@
-package secure
+// Package properties parses Java's properties files, in which zkCli keeps the configuration of TLS
+// and the members of an ensemble.
+//
+// This package is part of the program zksh and may change at any time.
+package properties
 
 import (
 	"fmt"
@@ -8,23 +12,24 @@ import (
 	"unicode/utf16"
 )
 
-// A property is one entry of a Java properties file.
-type property struct {
-	line       int
-	key, value string
+// A Property is one entry of a properties file.
+type Property struct {
+	Line       int // number of its first line
+	Key, Value string
 }
 
-// properties parses the format of java.util.Properties: keys and values separated by =, : or
+// Parse parses the format of java.util.Properties: keys and values separated by =, : or
 // spaces; comments that begin with # or !; lines continued after a backslash; and escapes. The
-// encoding is Latin-1, as in Java.
-func properties(data []byte) iter.Seq2[property, error] {
-	return func(yield func(property, error) bool) {
+// encoding is Latin-1, as in Java. The error of an invalid entry begins with the number of its line.
+// No entry follows it.
+func Parse(data []byte) iter.Seq2[Property, error] {
+	return func(yield func(Property, error) bool) {
 		for n, text := range logicalLines(data) {
 			key, rest := cutKey(text)
-			p := property{line: n}
+			p := Property{Line: n}
 			var err error
-			if p.key, err = unescape(key); err == nil {
-				p.value, err = unescape(rest)
+			if p.Key, err = unescape(key); err == nil {
+				p.Value, err = unescape(rest)
 			}
 			if err != nil {
 				err = fmt.Errorf("%d: %w", n, err)
