@@ -139,7 +139,7 @@ var setACLCommand = &Command{
 		"An ACL cannot be empty, so -x does not remove the last entry.",
 		"-R cannot be combined with -a or -x. To change a subtree, run: find PATH -- setAcl -a ENTRY {}.",
 		"If the new ACL has an entry of a scheme other than world, digest, ip, sasl and x509 with admin permission, setAcl does not ask. " +
-			"Before ZooKeeper 3.7, the same is true for ip, sasl and x509.",
+			"Before ZooKeeper 3.7, the same is true for ip, sasl and x509, and for a session with a digest user named super.",
 	},
 	Examples: []string{"setAcl /app auth::cdrwa,world:anyone:r", "setAcl -a ip:10.0.0.0/8:r /app", "setAcl -x world:anyone -a auth::cdrwa /app", "setAcl -R /app world:anyone:cdrwa"},
 	Params:   []Param{pathParam, {Name: "acl", Kind: ACL, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
@@ -170,11 +170,14 @@ var setACLCommand = &Command{
 				}
 				added = acl
 			}
-			if err == nil && !*sure {
-				err = askLockOut(ctx, env, args[0], acl, v)
-			}
 			if err != nil {
 				return err
+			}
+			noteNoHash(env, added)
+			if !*sure {
+				if err := askLockOut(ctx, env, args[0], acl, v); err != nil {
+					return err
+				}
 			}
 			var st *zk.Stat
 			n := 0
@@ -192,9 +195,6 @@ var setACLCommand = &Command{
 				n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
 				return err
 			})
-			if err == nil {
-				noteNoHash(env, added)
-			}
 			if *recurse {
 				return env.answer(err, done("setAcl", args[0], "changed", n))
 			}

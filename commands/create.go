@@ -69,6 +69,7 @@ var createCommand = &Command{
 			if err := guardQuota(env, args[0], data); err != nil {
 				return err
 			}
+			noteNoHash(env, acl)
 			op := zkconn.Create(args[0], data, acl, mode)
 			made, err := zkconn.Do(ctx, env.Session, op)
 			if *parents && errors.Is(err, zkconn.NoNode) {
@@ -76,9 +77,6 @@ var createCommand = &Command{
 			}
 			if errors.Is(err, zkconn.LocalSession) {
 				env.Screen.Note("Unable to create ephemeral node on a local session")
-			}
-			if err == nil {
-				noteNoHash(env, acl)
 			}
 			return env.answer(err, render.Answer{Words: "Created " + made.Path() + "\n", JSON: render.Facts{"created", made.Path()}})
 		}

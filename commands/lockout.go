@@ -21,14 +21,13 @@ type identities struct {
 	digests []string          // ACL ids of the digest credentials
 	told    []zkconn.Identity // answer of whoami
 	known   bool              // whether the server has answered whoami
+	super   bool              // whether ZooKeeper may grant the session every permission, whatever the ACLs are
 }
 
 // admits reports whether an ACL may permit the session to change that ACL. It returns false only if
 // the ACL certainly does not permit it.
 func (ids identities) admits(acl []zk.ACL) bool {
-	super := slices.ContainsFunc(ids.digests, func(id string) bool { return strings.HasPrefix(id, "super:") }) ||
-		slices.ContainsFunc(ids.told, func(i zkconn.Identity) bool { return i.Scheme == "super" || i.Scheme == "sasl" && i.User == "super" })
-	return super || slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.Perms&zk.PermAdmin != 0 && ids.mayMatch(e) })
+	return ids.super || slices.ContainsFunc(acl, func(e zk.ACL) bool { return e.Perms&zk.PermAdmin != 0 && ids.mayMatch(e) })
 }
 
 // mayMatch reports whether an ACL entry may match one of the identities.
@@ -38,7 +37,15 @@ func (ids identities) mayMatch(e zk.ACL) bool {
 		return slices.Contains(ids.digests, e.ID)
 	case "ip", "sasl", "x509":
 		return !ids.known || slices.ContainsFunc(ids.told, func(i zkconn.Identity) bool {
-			return i.Scheme == e.Scheme && (i.User == e.ID || e.Scheme == "ip" && inNetwork(i.User, e.ID))
+			switch {
+			case i.Scheme != e.Scheme:
+				return false
+			case e.Scheme == "ip":
+				return inNetwork(i.User, e.ID)
+			case e.Scheme == "sasl" && i.User == "super": // it matches every entry of the scheme (SASLAuthenticationProvider)
+				return true
+			}
+			return i.User == e.ID
 		})
 	}
 	return true // everybody, the session itself, or a scheme that only the server can evaluate
@@ -70,6 +77,12 @@ func identify(ctx context.Context, env *Env) (ids identities) {
 	}
 	ids.told, err = zkconn.Do(ctx, own, zkconn.WhoAmI())
 	ids.known = err == nil
+	switch {
+	case ids.known:
+		ids.super = slices.ContainsFunc(ids.told, func(i zkconn.Identity) bool { return i.Scheme == "super" })
+	case errors.Is(err, zkconn.Unimplemented): // the server cannot say whether it accepted the password of a super user
+		ids.super = slices.ContainsFunc(ids.digests, func(id string) bool { return strings.HasPrefix(id, "super:") })
+	}
 	_ = CleanUp(ctx, own.Close) // the session expires even if it cannot be closed
 	return ids
 }
@@ -103,7 +116,7 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 }
 
 // noteNoHash prints a remark for each digest entry without a password hash. Nobody can authenticate
-// as the user of such an entry.
+// as the user of such an entry. Commands call it before they write the ACL, and before askLockOut.
 func noteNoHash(env *Env, acl []zk.ACL) {
 	for _, e := range acl {
 		user, hash, ok := strings.Cut(e.ID, ":")

@@ -100,6 +100,44 @@ func TestLockOutByIdentity(t *testing.T) {
 	}
 }
 
+// A digest user named super is ZooKeeper's super user only if the server says so. A server before 3.7
+// cannot say it, so zksh goes by the name. The remark about a missing hash precedes the question.
+func TestLockOutOfSuper(t *testing.T) {
+	const super = "super:O32iwIbnp3zoU/NLNfoDg+8xe50="
+	for _, c := range []struct {
+		addr string
+		asks bool
+	}{
+		{zktest.Shared(t).Addr(), true},
+		{zktest.Sandbox(t, sandbox.Options{}).Addr(), true},
+		{zktest.Sandbox(t, sandbox.Options{SuperDigest: "super:hash-of-another-password"}).Addr(), true},
+		{zktest.Sandbox(t, sandbox.Options{SuperDigest: super}).Addr(), false},
+		{zktest.Sandbox(t, sandbox.Options{As: "3.6"}).Addr(), false},
+	} {
+		h := newTestShell(t, c.addr, t.TempDir())
+		h.do("create /super", "addauth digest super:helium")
+		var notes []string
+		h.screen.Answer = func(question string) (bool, error) {
+			h.asked, notes = append(h.asked, question), append(notes, h.screen.Notes())
+			return false, nil
+		}
+		for i, line := range []string{"setAcl %s world:anyone:r", "setAcl -R %s world:anyone:r", "setAcl %s digest:super:password:cdrwa"} {
+			path := fmt.Sprintf("/super/%d", i)
+			h.do("create " + path)
+			line = fmt.Sprintf(line, path)
+			h.asked = nil
+			err := h.try(line)
+			if c.asks != (len(h.asked) == 1) || c.asks != (err != nil) {
+				t.Errorf("%s: asked %q, %v", line, h.asked, err)
+			}
+		}
+		if c.asks && (len(notes) != 3 || !strings.Contains(notes[2], "digest:super:… contains no password hash")) {
+			t.Errorf("before the questions: %q", notes)
+		}
+		h.do("setAcl /super auth::cdrwa") // its own hash
+	}
+}
+
 // setAcl -a and -x write only if the ACL is still the one that they read, and undo restores it.
 func TestEntriesAreNotOverwritten(t *testing.T) {
 	h := newSandboxShell(t)
