@@ -138,25 +138,25 @@ func TestErrorCodes(t *testing.T) {
 	t.Parallel()
 	box := zktest.Sandbox(t, sandbox.Options{})
 	script := []struct{ line, want string }{
-		{"get /nope", `{"error":"Node does not exist: /nope","code":"NoNode","command":"get","line":1,"path":"/nope"}`},
+		{"get /nope", `{"error":"Node does not exist: /nope","code":"NoNode","status":1,"command":"get","line":1,"path":"/nope"}`},
 		{"create /a", `{"created":"/a"}`},
 		{"create /a/b", `{"created":"/a/b"}`},
-		{"create /a", `{"error":"Node already exists: /a","code":"NodeExists","command":"create","line":4,"path":"/a"}`},
-		{"delete /a", `{"error":"Node not empty: /a","code":"NotEmpty","command":"delete","line":5,"path":"/a"}`},
-		{"set -v 7 /a x", `{"error":"version No is not valid : /a","code":"BadVersion","command":"set","line":6,"path":"/a"}`},
-		{"removewatches /a", `{"error":"KeeperErrorCode = No such watcher for /a","code":"NoWatcher","command":"removewatches","line":7,"path":"/a"}`},
-		{"gte /a", `{"error":"unknown command \"gte\"; did you mean get? (to list all commands, run: help all)","code":"UnknownCommand","command":"gte","line":8}`},
-		{"version 1", `{"error":"unexpected word \"1\"; quote a value that contains spaces (see: zksh help version)","code":"Usage","command":"version","line":9}`},
+		{"create /a", `{"error":"Node already exists: /a","code":"NodeExists","status":1,"command":"create","line":4,"path":"/a"}`},
+		{"delete /a", `{"error":"Node not empty: /a","code":"NotEmpty","status":1,"command":"delete","line":5,"path":"/a"}`},
+		{"set -v 7 /a x", `{"error":"version No is not valid : /a","code":"BadVersion","status":1,"command":"set","line":6,"path":"/a"}`},
+		{"removewatches /a", `{"error":"KeeperErrorCode = No such watcher for /a","code":"NoWatcher","status":1,"command":"removewatches","line":7,"path":"/a"}`},
+		{"gte /a", `{"error":"unknown command \"gte\"; did you mean get? (to list all commands, run: help all)","code":"UnknownCommand","status":127,"command":"gte","line":8}`},
+		{"version 1", `{"error":"unexpected word \"1\"; quote a value that contains spaces (see: zksh help version)","code":"Usage","status":2,"command":"version","line":9}`},
 		{"exists /nope", `{"path":"/nope","exists":false}`},
 		{"lock -w 5 /l -- sh -c 'exit 3'", `{"done":"lock","status":3}`},
-		{"lock /l -- /nosuch", `{"error":"cannot run /nosuch: no such file or directory","code":"CannotRun","command":"lock","line":12}`},
-		{"wait -w 0 /nope", `{"error":"timed out waiting for /nope: the znode does not exist","code":"TimeUp","command":"wait","line":13}`},
+		{"lock /l -- /nosuch", `{"error":"cannot run /nosuch: no such file or directory","code":"CannotRun","status":127,"command":"lock","line":12}`},
+		{"wait -w 0 /nope", `{"error":"timed out waiting for /nope: the znode does not exist","code":"TimeUp","status":75,"command":"wait","line":13}`},
 		{"locks -q /l", `{"done":"locks","status":0}`},
 		{`echo "half of it" done`, `{"echo":["half of it","done"]}`},
 		{"ls -? /a", `[{"usage":"ls [-s] [-w] [-R] path"},{"path":"/a","children":["b"]}]`},
 		{"delete /a/b", `{"done":"delete","path":"/a/b"}`},
 		{"close", `{"done":"close","server":"SERVER","state":"CLOSED"}`},
-		{"ls /", `{"error":"Not connected","code":"NotConnected","command":"ls","line":19}`},
+		{"ls /", `{"error":"Not connected","code":"NotConnected","status":69,"command":"ls","line":19}`},
 		{"exit", `{"done":"exit","status":0}`},
 	}
 	var lines []string
@@ -186,9 +186,9 @@ func TestErrorCodes(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"get", "/nope"}, 1, `{"error":"Node does not exist: /nope","code":"NoNode","command":"get","path":"/nope"}` + "\n"},
+		{[]string{"get", "/nope"}, 1, `{"error":"Node does not exist: /nope","code":"NoNode","status":1,"command":"get","path":"/nope"}` + "\n"},
 		{[]string{"quit"}, 0, `{"done":"quit","status":0}` + "\n"},
-		{[]string{"nonsense"}, 127, `{"error":"unknown command \"nonsense\" (to list all commands, run: help all)","code":"UnknownCommand","command":"nonsense"}` + "\n"},
+		{[]string{"nonsense"}, 127, `{"error":"unknown command \"nonsense\" (to list all commands, run: help all)","code":"UnknownCommand","status":127,"command":"nonsense"}` + "\n"},
 	} {
 		p := openPipeline(t, append([]string{"-server", box.Addr(), "-o", "json"}, s.args...)...)
 		out, err := io.ReadAll(p.out)
@@ -283,7 +283,7 @@ func TestLossBetweenLinesIsAnswered(t *testing.T) {
 	p.ask(t, "create -e /mine", `{"created":"/mine"}`)
 	expireSession(t, box, owner(t, box.Addr(), "/mine"))
 	p.ask(t, "create /after", `{"error":"the session expired, and its watches and its ephemeral znodes /mine are gone; zksh continues in a new session",`+
-		`"code":"SessionExpired","command":"create","line":2,"answer":{"created":"/after"}}`)
+		`"code":"SessionExpired","status":69,"command":"create","line":2,"answer":{"created":"/after"}}`)
 	p.in.Close()
 	wantExit(t, p.cmd, 69)
 

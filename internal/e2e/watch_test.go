@@ -363,7 +363,7 @@ func TestExpiryInAWatch(t *testing.T) {
 	if got, want := p.next(t), `{"event":"NodeDataChanged","path":"/x","version":1,"size":3,"was":0,"time":"`; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := p.next(t); !strings.HasPrefix(got, `{"error":"the session expired`) || !strings.Contains(got, `"code":"SessionExpired","command":"watch","line":2}`) {
+	if got := p.next(t); !strings.HasPrefix(got, `{"error":"the session expired`) || !strings.Contains(got, `"code":"SessionExpired","status":69,"command":"watch","line":2}`) {
 		t.Error(got)
 	}
 	if got := p.next(t); got != `{"path":"/x","data":"new"}` {

@@ -44,9 +44,9 @@ func TestJSONAnswers(t *testing.T) {
 	s.env.Format = render.JSON
 	s.check(t, "slow a\nfail b\n\n# comment\nalone c\nnone\n", Options{}, commands.StatusFailed,
 		"note: a starts", `"a"`,
-		"note: b starts", `{"error":"Node does not exist: /x","code":"NoNode","command":"fail","line":2,"path":"/x"}`, "error: script:2: fail: Node does not exist: /x",
+		"note: b starts", `{"error":"Node does not exist: /x","code":"NoNode","status":1,"command":"fail","line":2,"path":"/x"}`, "error: script:2: fail: Node does not exist: /x",
 		"note: c starts", `"c"`,
-		`{"error":"unknown","code":"Failed","command":"none","line":6}`, "error: script:6: none: unknown")
+		`{"error":"unknown","code":"Failed","status":1,"command":"none","line":6}`, "error: script:6: none: unknown")
 }
 
 // Lines without an answer are reported in one message, which says which lines may have taken effect

@@ -209,13 +209,9 @@ func (t *Transcript) answer(err error) any {
 	default:
 		answer = values
 	}
-	reported, isReported := errors.AsType[*exit.ReportedError](err)
 	switch {
-	case err != nil && (isReported || !exit.Silent(err)):
+	case err != nil && (errors.As(err, new(*exit.ReportedError)) || !exit.Silent(err)):
 		facts := failure(t.cmd, t.number, err)
-		if isReported {
-			facts = append(facts, "status", reported.Status.Status)
-		}
 		if path := zkconn.PathOf(err); path != "" {
 			facts = append(facts, "path", path)
 		}
@@ -233,7 +229,7 @@ func (t *Transcript) answer(err error) any {
 // command, or empty if there is none. number is the line's number in a script, or 0 outside a
 // script.
 func failure(cmd string, number int, err error) render.Facts {
-	facts := render.Facts{"error", OneLine(zkconn.HidePassword(err.Error())), "code", exit.Code(err)}
+	facts := render.Facts{"error", OneLine(zkconn.HidePassword(err.Error())), "code", exit.Code(err), "status", exit.Status(err)}
 	if cmd != "" {
 		facts = append(facts, "command", zkconn.HidePassword(cmd))
 	}
