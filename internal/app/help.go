@@ -35,8 +35,8 @@ func Help(columns int) string {
 	for _, p := range pages {
 		fmt.Fprintf(&b, "       zksh %-25s %s\n", p.usage(), p.about)
 	}
-	b.WriteString("\n" + render.Wrap("Without a command, zksh reads commands from a file, a pipe or the keyboard. zksh help all lists"+
-		" all commands. See also: zksh help options, zksh help statuses.", width, "") + "\n\n")
+	b.WriteString("\n" + render.Wrap("Without a command, zksh reads commands from a file, a pipe or the keyboard."+
+		" See also: zksh help, zksh help options, zksh help statuses.", width, "") + "\n\n")
 	for _, g := range optionGroups {
 		fmt.Fprintf(&b, "%s\n", g.heading)
 		for name := range strings.FieldsSeq(g.options) {
