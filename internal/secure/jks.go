@@ -71,6 +71,10 @@ func (r *jksReader) certificate(version uint64) (*x509.Certificate, error) {
 
 // readJKS reads a store in Java's own format, JKS. If password is not empty, the digest at the
 // end of the store must match. If it is empty, the contents are not verified, as in Java.
+//
+// github.com/pavlo-v-chernykh/keystore-go v4.5.0 does not replace it. It allocates the lengths that the
+// file claims, up to 4 GiB, before it reads the data. It cannot read a store without its password. A
+// damaged store gets the same error as a wrong password.
 func readJKS(data []byte, password string) (entries, error) {
 	if password != "" {
 		body := data[:max(0, len(data)-sha1.Size)]

@@ -16,6 +16,10 @@ import (
 
 // decryptPKCS8 decrypts a PKCS #8 key that openssl or keytool encrypted (PBES2 with PBKDF2, RFC
 // 8018).
+//
+// github.com/youmark/pkcs8 (July 2024) does not replace it. It runs as many rounds of PBKDF2 or scrypt
+// as the file demands, so a hostile file can occupy the processor or the memory without limit. A
+// damaged key gets the same error as a wrong password.
 func decryptPKCS8(der []byte, password string) ([]byte, error) {
 	left := maxRounds
 	if err := boundRounds(der, &left, 0); err != nil {
