@@ -20,8 +20,8 @@ import (
 // The chroot of the session does not apply to these paths.
 const (
 	quotaRoot  = zkconn.QuotaPath
-	limitsName = "zookeeper_limits"
-	statsName  = "zookeeper_stats"
+	limitsName = zkconn.QuotaLimits
+	statsName  = zkconn.QuotaStats
 )
 
 // limit describes one of the four limits that a quota can contain.

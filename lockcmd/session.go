@@ -72,7 +72,7 @@ var sessionCommand = &commands.Command{
 // server would close the connection.
 func identities(ctx context.Context, env *commands.Env) ([]zkconn.Identity, error) {
 	p, err := env.Session.Pipe(ctx, "")
-	if err == nil && p.LacksWhoAmI(ctx) {
+	if err == nil && p.KnownOlder(ctx, 7) {
 		err = errors.New("whoami needs ZooKeeper 3.7 or later")
 	}
 	if err != nil {

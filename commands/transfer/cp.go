@@ -197,7 +197,8 @@ func (c *copier) copy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.done, err = zktree.Write(ctx, c.dst.session.Client, c.dst.word, c.onExisting, update, func(w *zktree.Writer) error {
+	dst := c.dst.session.Client
+	c.done, err = zktree.Write(ctx, dst, c.dst.target(), c.onExisting, update, func(w *zktree.Writer) error {
 		return c.each(t.Without(c.filter), func(z *dump.Znode) error {
 			to := zktree.Tree{Root: c.dst.Path}.At(t.Below(z.Path))
 			if c.dst.isReserved(to) {

@@ -15,6 +15,7 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
 )
 
 // endpoint is the source or the destination of a command: a subtree in an ensemble or in a file.
@@ -24,6 +25,9 @@ type endpoint struct {
 	session *zkconn.Session
 	tree    *dump.Tree // contents of the file, or nil for a subtree in an ensemble
 }
+
+// target returns the endpoint as the target of a zktree.Writer.
+func (s *endpoint) target() zktree.Target { return zktree.Target{Path: s.Path, Name: s.word} }
 
 // endpoints opens the sources and destinations of one command. For each ensemble other than the
 // shell's own, it opens one session. The method close closes these sessions.

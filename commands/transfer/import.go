@@ -222,7 +222,8 @@ func (im *importer) countEdits(ctx context.Context) error {
 // write carries out the import. It deletes znodes only after all other changes.
 func (im *importer) write(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("imported")
-	done, err := zktree.Write(ctx, im.env.Session.Client, im.to, im.onExisting, update, func(w *zktree.Writer) error {
+	c, target := im.env.Session.Client, zktree.Target{Path: im.to, Name: im.to}
+	done, err := zktree.Write(ctx, c, target, im.onExisting, update, func(w *zktree.Writer) error {
 		deletions, err := w.Apply(im.edits(ctx, nil))
 		if err != nil {
 			return err

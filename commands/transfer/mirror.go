@@ -161,7 +161,8 @@ func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, erro
 // apply resolves the given differences by changing the destination. It calls endProgress before it
 // asks the user whether to delete znodes.
 func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
-	return zktree.Write(ctx, m.dst.session.Client, m.dst.word, zktree.Overwrite, progress, func(w *zktree.Writer) error {
+	dst := m.dst.session.Client
+	return zktree.Write(ctx, dst, m.dst.target(), zktree.Overwrite, progress, func(w *zktree.Writer) error {
 		deletions, err := w.Apply(m.countSkipped(zktree.Plan(m.dst.Path, differences)))
 		endProgress()
 		if err != nil || len(deletions) == 0 {

@@ -82,7 +82,8 @@ func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
 		"done", "mv", "src", src.word, "dst", dst.word, "moved", n, "transaction", moved)
 }
 
-// moveAtomically moves the source in a single transaction. moved is false if that is not possible.
+// moveAtomically moves the source in a single transaction. moved is false if that is not possible,
+// or might exceed a hard quota.
 // n is the number of znodes in the source.
 func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err error) {
 	if m.src.session != m.dst.session {
@@ -99,6 +100,13 @@ func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err erro
 	}
 	for _, z := range slices.Backward(all) {
 		changes = append(changes, zkconn.Removal(z.Path, z.Stat.Version))
+	}
+	err = zktree.CheckQuotas(ctx, m.src.session.Client, changes)
+	if errors.As(err, new(*zktree.QuotaError)) { // write the znodes one by one, so that the server decides
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
 	}
 	outcome, err := m.src.session.Multi(ctx, changes)
 	switch {
@@ -232,7 +240,8 @@ func (m *mover) deleteSource(ctx context.Context, zxid int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	done, err := zktree.Write(ctx, m.src.session.Client, m.src.word, zktree.Refuse, update, func(w *zktree.Writer) error {
+	c := m.src.session.Client
+	done, err := zktree.Write(ctx, c, m.src.target(), zktree.Refuse, update, func(w *zktree.Writer) error {
 		return m.deleteUnchanged(walk, w, zxid)
 	})
 	return done.Deleted, err

@@ -114,7 +114,7 @@ func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 // putTree creates the znodes of a tree on a server.
 func putTree(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
 	t.Helper()
-	w, err := zktree.NewWriter(t.Context(), s.Client, "/", zktree.Refuse, nil)
+	w, err := zktree.NewWriter(t.Context(), s.Client, zktree.Target{Path: "/", Name: "/"}, zktree.Refuse, nil)
 	zktest.Must(t, err)
 	for _, z := range all {
 		zktest.Must(t, w.Do(zktree.Edit{Does: zktree.Creates, Path: z.Path, Znode: z}))

@@ -132,7 +132,8 @@ func (u *undoing) changedByOperation(d zktree.Difference) bool {
 func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, error]) (err error) {
 	update, end := u.env.Screen.Progress("restored")
 	defer end()
-	u.counts, err = zktree.Write(ctx, u.env.Session.Client, u.Path, zktree.Refuse, update, func(w *zktree.Writer) error {
+	c, target := u.env.Session.Client, zktree.Target{Path: u.Path, Name: u.Path}
+	u.counts, err = zktree.Write(ctx, c, target, zktree.Refuse, update, func(w *zktree.Writer) error {
 		for e, err := range edits {
 			if err == nil && (e.Does == zktree.Creates || e.Does == zktree.Sets) {
 				e.Znode, err = u.saved.Znode(e.Path, true)

@@ -31,7 +31,7 @@ var allowedImports = map[string][]string{
 	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/sandbox", "internal/secure", "internal/userfile", "internal/zkconn", "shell", "shell/line", "shell/manual"},
 	"internal/app/tutorial":     {"commands", "lockcmd/queue", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/render", "internal/zkconn"},
 	"shell":                     {"shell/batch", "shell/exit", "shell/line", "shell/manual", "shell/syntax", "commands", "history", "internal/peer", "internal/render", "internal/trace", "internal/tty", "internal/userfile", "internal/zkconn"},
-	"shell/batch":               {"shell/exit", "shell/syntax", "commands", "internal/render", "internal/zkconn"},
+	"shell/batch":               {"shell/exit", "shell/syntax", "commands", "internal/render", "internal/zkconn", "internal/zktree"},
 	"shell/exit":                {"shell/line", "commands", "internal/peer", "internal/zkconn"},
 	"shell/syntax":              {"commands"},
 	"shell/line":                {"history", "internal/render", "internal/tty"},

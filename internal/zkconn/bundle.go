@@ -169,6 +169,16 @@ func (t *Transaction) Len() int {
 	return len(t.parts)
 }
 
+// Changes returns the changes that have joined the transaction.
+func (t *Transaction) Changes() (all []Change) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.parts {
+		all = append(all, p.alone.changes...)
+	}
+	return all
+}
+
 // join adds the operation o to the transaction t, waits until the transaction ends, and returns
 // the result of o.
 func join[T any](ctx context.Context, t *Transaction, s Sender, o Op[T]) (none T, err error) {

@@ -38,6 +38,20 @@ func (c Client) root(l *link) chroot {
 	return l.root
 }
 
+// Absolute returns a Client like c whose paths include the chroot. It is for znodes outside the
+// chroot, such as quotas.
+func (c Client) Absolute() Client {
+	c.absolute = true
+	return c
+}
+
+// ServerPath adds the chroot to a path of the Client, and returns the path on the server.
+func (c Client) ServerPath(path string) string { return c.root(c.s.current()).server(path) }
+
+// ClientPath removes the chroot from a path on the server, and returns the path of the Client. It
+// returns a path outside the chroot unchanged.
+func (c Client) ClientPath(path string) string { return c.root(c.s.current()).client(path) }
+
 // Multi carries out all changes or none, in one request, and returns their Outcome.
 func (c Client) Multi(ctx context.Context, changes []Change) (Outcome, error) {
 	trip := NewTrip()
@@ -77,6 +91,13 @@ func (c Client) RemoveWatches(ctx context.Context, path string, t WatcherType, l
 // QuotaPath is the path of the znode with the quotas, on the server. It does not depend on the
 // chroot.
 const QuotaPath = "/zookeeper/quota"
+
+// Names of the two znodes with the quota of one path, as in org.apache.zookeeper.Quotas. Their
+// parent is QuotaPath, followed by the path.
+const (
+	QuotaLimits = "zookeeper_limits"
+	QuotaStats  = "zookeeper_stats"
+)
 
 // ConfigPath is the path of the znode with the ensemble's configuration, on the server. It does
 // not depend on the chroot.

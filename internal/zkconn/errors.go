@@ -190,7 +190,7 @@ const (
 	noWatcher               Code = -121
 	requestTimeout          Code = -122
 	sessionNoAuth           Code = wire.SessionNoAuth
-	quotaExceeded           Code = -125
+	QuotaExceeded           Code = -125
 	Throttled               Code = wire.Throttled
 
 	requestTooLarge Code = 1 // code of a TooLargeError; servers send no positive codes
@@ -237,7 +237,7 @@ var refusals = map[Code]struct {
 	requestTimeout:          {name: "RequestTimeout"},
 	-123:                    {name: "Reconfig is disabled"},
 	sessionNoAuth:           {name: "Session closed because client failed to authenticate"},
-	quotaExceeded:           {"Quota has exceeded", "Quota has exceeded : ", nil},
+	QuotaExceeded:           {"Quota has exceeded", "Quota has exceeded : ", nil},
 	Throttled:               {name: "Op throttled due to high load"},
 	requestTooLarge:         {"TooLarge", "The request is too large: ", nil},
 }
@@ -254,7 +254,7 @@ var inconclusive = map[Code]bool{
 var names = map[Code]string{
 	NotEmpty: "NotEmpty", SessionExpired: "SessionExpired", SessionMoved: "SessionMoved", NotReadOnly: "NotReadOnly",
 	LocalSession: "EphemeralOnLocalSession", noWatcher: "NoWatcher", -123: "ReconfigDisabled", sessionNoAuth: "SessionClosedRequireSaslAuth",
-	quotaExceeded: "QuotaExceeded", Throttled: "Throttled",
+	QuotaExceeded: "QuotaExceeded", Throttled: "Throttled",
 }
 
 // Name returns the name of the code, as used in the name of the corresponding KeeperException

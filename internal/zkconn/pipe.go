@@ -102,10 +102,10 @@ func (p *Pipe) HasMultiRead(ctx context.Context) bool {
 	return false
 }
 
-// LacksWhoAmI reports whether the pipe's server identifies itself as a product other than
-// ZooKeeper, or as a ZooKeeper older than 3.7. Such a server might respond to whoAmI by closing
-// the connection and ending the session.
-func (p *Pipe) LacksWhoAmI(ctx context.Context) bool {
+// KnownOlder reports whether the pipe's server identifies itself as a product other than ZooKeeper,
+// or as a ZooKeeper older than 3.minor. Such a server lacks the features of ZooKeeper 3.minor. It
+// might respond to a request that it does not know by closing the connection and ending the session.
+func (p *Pipe) KnownOlder(ctx context.Context, minor int) bool {
 	v, err := p.to.Version(ctx)
-	return err == nil && v.Product != "" && !v.AtLeast(7)
+	return err == nil && v.Product != "" && !v.AtLeast(minor)
 }

@@ -323,14 +323,3 @@ func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error
 func (s *Session) FourLetter(ctx context.Context, addr, command string) (string, error) {
 	return s.current().wire.FourLetter(ctx, addr, command)
 }
-
-// Absolute returns a Client whose paths include the chroot. It is for znodes outside the chroot,
-// such as quotas.
-func (s *Session) Absolute() Client { return Client{s: s, absolute: true} }
-
-// ServerPath adds the chroot to a path that the user wrote, and returns the path on the server.
-func (s *Session) ServerPath(path string) string { return s.current().root.server(path) }
-
-// ClientPath removes the chroot from a path on the server, and returns the path that the user sees.
-// It returns a path outside the chroot unchanged.
-func (s *Session) ClientPath(path string) string { return s.current().root.client(path) }

@@ -68,6 +68,7 @@ type Change struct {
 	code  int32
 	path  string
 	flags int32               // flags of a create
+	data  int                 // size of the data that a create or setData writes, in bytes
 	rest  func(*jute.Encoder) // writes the fields after the path
 	err   error               // reason why the change cannot be sent; nil if it can
 
@@ -75,7 +76,7 @@ type Change struct {
 }
 
 func creation(code int32, r *zk.CreateRequest, ttl time.Duration) Change {
-	return Change{code: code, path: r.Path, flags: r.Flags, rest: func(e *jute.Encoder) {
+	return Change{code: code, path: r.Path, flags: r.Flags, data: len(r.Data), rest: func(e *jute.Encoder) {
 		e.Buffer(r.Data)
 		writeACL(e, r.Acl)
 		e.Int(r.Flags)
@@ -102,7 +103,8 @@ func Removal(path string, version int32) Change {
 // NewData returns the change that writes a znode's data if the znode has the given version.
 // Version -1 matches any version.
 func NewData(path string, data []byte, version int32) Change {
-	return Change{code: jute.OpSetData, path: path, rest: func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }}
+	rest := func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }
+	return Change{code: jute.OpSetData, path: path, data: len(data), rest: rest}
 }
 
 // check returns the Change that modifies nothing, but fails unless the znode has the given
@@ -127,6 +129,20 @@ func changeOf(request any) Change {
 		return check(r.Path, r.Version)
 	}
 	return Change{err: fmt.Errorf("a multi request cannot contain a %T", request)}
+}
+
+// Path returns the path of the znode. For a sequential create, it lacks the number.
+func (c Change) Path() string { return c.path }
+
+// Creates reports whether the change creates a znode.
+func (c Change) Creates() bool { return jute.Creates(c.code) }
+
+// Deletes reports whether the change deletes a znode.
+func (c Change) Deletes() bool { return c.code == jute.OpDelete }
+
+// Writes reports whether the change writes data, and returns the size of the data in bytes.
+func (c Change) Writes() (size int, writes bool) {
+	return c.data, c.Creates() || c.code == jute.OpSetData
 }
 
 func (c Change) valid() error {

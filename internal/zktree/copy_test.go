@@ -22,6 +22,8 @@ import (
 
 var anyone = zkconn.OpenACL()
 
+var rootTarget = Target{Path: "/", Name: "/"}
+
 // hardNames are names of znodes that are easily quoted wrongly.
 var hardNames = []string{"a b", `q"uote`, "it's", "100%2F", "北京", "back\\slash", "-r", "a", "a-", "a.b", "é", "#x", "$v"}
 
@@ -54,7 +56,7 @@ func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 // writeAll creates znodes. The test fails if a write fails.
 func writeAll(t *testing.T, s *zkconn.Session, exists Policy, all []*dump.Znode) Counts {
 	t.Helper()
-	w, err := NewWriter(t.Context(), s.Client, "/", exists, nil)
+	w, err := NewWriter(t.Context(), s.Client, rootTarget, exists, nil)
 	zktest.Must(t, err)
 	for _, z := range all {
 		zktest.Must(t, w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}))

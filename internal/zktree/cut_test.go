@@ -35,7 +35,7 @@ func TestWriterCut(t *testing.T) {
 		proxy := zktest.NewProxy(t, box.Addr())
 		s := zksession.Open(t, zkconn.Config{Servers: proxy.Addr(), Timeout: 10 * time.Second})
 		prepare(proxy)
-		w, err := NewWriter(t.Context(), s.Client, root, Refuse, nil)
+		w, err := NewWriter(t.Context(), s.Client, Target{Path: root, Name: root}, Refuse, nil)
 		zktest.Must(t, err)
 		for _, z := range all {
 			if err = w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}); err != nil {
@@ -73,7 +73,7 @@ func TestWriterRefusals(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 	create(t, s, "/r", "/r/there")
-	w, err := NewWriter(t.Context(), s.Client, "/r", Skip, nil)
+	w, err := NewWriter(t.Context(), s.Client, Target{Path: "/r", Name: "/r"}, Skip, nil)
 	zktest.Must(t, err)
 	bad := []zk.ACL{{Perms: 31, Scheme: "none", ID: "x"}}
 	for _, path := range []string{"/r/a", "/r/bad", "/r/bad/below", "/r/there", "/r/z"} {
@@ -102,7 +102,8 @@ func TestWriterSaysWhoRejected(t *testing.T) {
 		"; the server rejected 1 and zksh 1: the request for /large was not sent, becau": {large, invalid},
 	} {
 		small.Path = fmt.Sprintf("/small%d", len(want)) // another one each time
-		_, err := Write(t.Context(), s.Client, "/", Refuse, nil, func(w *Writer) error { return w.Do(append(edits, small)...) })
+		all := append(edits, small)
+		_, err := Write(t.Context(), s.Client, rootTarget, Refuse, nil, func(w *Writer) error { return w.Do(all...) })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -126,7 +127,8 @@ func TestWriterCountsAZnodeOnce(t *testing.T) {
 		"the data is rejected":            {[]Edit{acl, stale}, 1},
 		"the data is rejected, the first": {[]Edit{stale, acl}, 1},
 	} {
-		done, err := Write(t.Context(), s.Client, "/", Refuse, nil, func(w *Writer) error { return w.Do(c.edits...) })
+		do := func(w *Writer) error { return w.Do(c.edits...) }
+		done, err := Write(t.Context(), s.Client, rootTarget, Refuse, nil, do)
 		rejected := 0
 		if e := (*WriteError)(nil); errors.As(err, &e) {
 			rejected = e.N

@@ -32,9 +32,16 @@ const writeBytes = 256 << 10
 // A Writer applies edits to a subtree on a server, in the order of the calls of Do. It sends them
 // in multis, which are atomic, with several in flight. If the server rejects a multi, the Writer
 // sends its edits one by one, so that one invalid edit does not prevent the others.
+//
+// It sends edits that are certain to be within the hard quotas of the subtree in multis, and waits
+// for the reply to every other edit, so that the server can decide about each of them.
 type Writer struct {
 	ctx        context.Context
 	p          *zkconn.Pipe
+	c          zkconn.Client
+	target     Target
+	quotas     *hardQuotas // nil if there are none, or if the server does not enforce them
+	quotasRead bool
 	onExisting Policy
 	progress   Progress
 
@@ -101,22 +108,36 @@ func (e *WriteError) Unwrap() []error {
 	return append([]error{e.Cause}, e.First...)
 }
 
-// NewWriter returns a Writer for the server of c. The Writer uses root only in error messages. The
+// A Target is the subtree to which a Writer writes.
+type Target struct {
+	Path string
+	Name string // name of the subtree in error messages, which may contain the name of a cluster
+}
+
+// NewWriter returns a Writer for the server of c. All edits must be at or below the target. The
 // caller must call Close.
-func NewWriter(ctx context.Context, c zkconn.Client, root string, onExisting Policy, progress Progress) (*Writer, error) {
-	p, err := c.Pipe(ctx, root)
+func NewWriter(
+	ctx context.Context, c zkconn.Client, target Target, onExisting Policy, progress Progress,
+) (*Writer, error) {
+	p, err := c.Pipe(ctx, target.Name)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{ctx: ctx, p: p, onExisting: onExisting, progress: progress, result: WriteError{Root: root}, notCreated: map[string]bool{}, countedByACL: map[string]bool{}}
+	w := &Writer{
+		ctx: ctx, p: p, c: c, target: target, onExisting: onExisting, progress: progress,
+		result: WriteError{Root: target.Name}, notCreated: map[string]bool{}, countedByACL: map[string]bool{},
+	}
 	w.pending = newFlights(ctx, writeGrace, deleteWindow, w.handleMulti)
 	w.pending.onLost = func(_ []Edit, outcome zkconn.Outcome) { w.addOutcome(outcome) }
 	return w, nil
 }
 
 // Write calls apply with a new Writer. It then closes the Writer and returns the result of Close.
-func Write(ctx context.Context, c zkconn.Client, root string, onExisting Policy, progress Progress, apply func(*Writer) error) (Counts, error) {
-	w, err := NewWriter(ctx, c, root, onExisting, progress)
+func Write(
+	ctx context.Context, c zkconn.Client, target Target, onExisting Policy, progress Progress,
+	apply func(*Writer) error,
+) (Counts, error) {
+	w, err := NewWriter(ctx, c, target, onExisting, progress)
 	if err != nil {
 		return Counts{}, err
 	}
@@ -210,12 +231,57 @@ func (w *Writer) add(t Edit) error {
 }
 
 func (w *Writer) flush() error {
-	if len(w.next) == 0 {
-		return nil
-	}
 	batch := w.next
 	w.next, w.size = nil, 0
-	return w.pending.add(batch, w.send(batch...))
+	return w.sendWithinQuotas(batch, func(batch []Edit) error { return w.pending.add(batch, w.send(batch...)) })
+}
+
+// sendWithinQuotas calls send with as many edits as are certain to be within the hard quotas. It
+// sends each of the other edits alone.
+func (w *Writer) sendWithinQuotas(batch []Edit, send func([]Edit) error) (err error) {
+	if !w.quotasRead && len(batch) > 0 {
+		if w.quotas, err = readQuotas(w.ctx, w.c, w.target.Path); err != nil {
+			return err
+		}
+		w.quotasRead = true
+	}
+	for len(batch) > 0 && err == nil {
+		n := 0
+		for n < len(batch) && (w.quotas == nil || w.quotas.take(w.change(batch[n]))) {
+			n++
+		}
+		if n == 0 {
+			err, n = w.sendAlone(batch[0]), 1
+		} else {
+			err = send(batch[:n])
+		}
+		batch = batch[n:]
+	}
+	return err
+}
+
+// sendAlone sends an edit that might exceed a hard quota, while no other request is in flight. If
+// the server accepts edits although the quota is used up, it does not enforce quotas, and the Writer
+// ignores them from then on.
+func (w *Writer) sendAlone(t Edit) error {
+	if err := w.pending.drain(); err != nil {
+		return err
+	}
+	quota := w.quotas.of(t.Path)
+	if _, err := w.quotas.refresh(w.ctx, quota); err != nil {
+		return err
+	}
+	before, done := *quota, w.result.Outcome.Done
+	if err := w.applySingly([]Edit{t}); err != nil || w.result.Outcome.Done == done {
+		return err
+	}
+	if _, err := w.quotas.refresh(w.ctx, quota); err != nil {
+		return err
+	}
+	if quota.znodes.ignoredSince(before.znodes) || quota.bytes.ignoredSince(before.bytes) {
+		w.quotas = nil
+	}
+	return nil
 }
 
 func (w *Writer) send(batch ...Edit) *zkconn.Pending[zkconn.Written] {
@@ -232,6 +298,11 @@ func (w *Writer) handleMulti(batch []Edit, _ zkconn.Written, refusal error) erro
 		w.countDone(batch...)
 		return nil
 	}
+	return w.applySingly(batch)
+}
+
+// applySingly applies edits one by one, and then those that replace existing znodes instead.
+func (w *Writer) applySingly(batch []Edit) error {
 	if err := w.sendSingly(batch); err != nil {
 		return err
 	}
@@ -240,7 +311,7 @@ func (w *Writer) handleMulti(batch []Edit, _ zkconn.Written, refusal error) erro
 	return w.sendSingly(over)
 }
 
-// sendSingly applies edits one by one, with many requests in flight.
+// sendSingly sends edits one by one, with many requests in flight.
 func (w *Writer) sendSingly(batch []Edit) error {
 	var f *flights[Edit, zkconn.Written]
 	f = newFlights(w.ctx, writeGrace, singleWindow, func(t Edit, _ zkconn.Written, refusal error) error {
@@ -368,7 +439,7 @@ func (w *Writer) addOutcome(outcome zkconn.Outcome) {
 // writeDeferredData writes the data that the session was not permitted to write under the old ACLs.
 func (w *Writer) writeDeferredData() error {
 	w.retrying = true
-	return w.sendSingly(w.deferredData)
+	return w.sendWithinQuotas(w.deferredData, w.sendSingly)
 }
 
 func (w *Writer) reportProgress() { w.progress.report(w.result.Done.Total(), w.asked) }

@@ -11,6 +11,7 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
 )
 
 // Transactions runs lines, or adds them to the open transaction if there is one. At most one
@@ -118,6 +119,17 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	if open.failedLine > 0 {
 		open.drop()
 		return fmt.Errorf("nothing was done, because line %d of the transaction failed", open.failedLine)
+	}
+	err := zktree.CheckQuotas(ctx, t.session.Client, open.txn.Changes())
+	if err != nil {
+		open.drop()
+	}
+	if errors.As(err, new(*zktree.QuotaError)) {
+		return fmt.Errorf("nothing was done: %w; raise the limit with setquota, "+
+			"or remove it with delquota if the server does not enforce it", err)
+	}
+	if err != nil {
+		return fmt.Errorf("nothing was done: %w", err)
 	}
 	outcome, err := open.txn.Commit(ctx)
 	open.wait()
