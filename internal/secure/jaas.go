@@ -36,8 +36,12 @@ func readJAAS(text, section string) (*module, error) {
 		}
 		tokens = rest
 	}
-	return nil, fmt.Errorf("there is no section %s, only %s; to connect without SASL, set zookeeper.sasl.client=false",
-		section, strings.Join(append(names, "")[:max(1, len(names))], ", "))
+	if len(names) == 0 {
+		return nil, fmt.Errorf("there is no section %s, and no other section", section)
+	}
+	return nil, fmt.Errorf("there is no section %s, only %s; to use section %s, set zookeeper.sasl.clientconfig=%[3]s"+
+		" in a client configuration; to connect without SASL, set zookeeper.sasl.client=false there",
+		section, strings.Join(names, ", "), names[0])
 }
 
 // A module is one login module in a section of a JAAS file.

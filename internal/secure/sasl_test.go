@@ -86,7 +86,7 @@ func TestJAAS(t *testing.T) {
 		`Client { PlainLoginModule required; };`:                                                                                                         `uses the login module "PlainLoginModule"`,
 		`Client { };`:                                                                                                                                    "section Client has no login module",
 		`Client { DigestLoginModule required password="secret"; };`:                                                                                      "has no username",
-		`Server { X required; };`:                                                                                                                        "no section Client, only Server; to connect without SASL, set zookeeper.sasl.client=false",
+		`Server { X required; };`:                                                                                                                        "no section Client, only Server; to use section Server, set zookeeper.sasl.clientconfig=Server in a client configuration; to connect without SASL, set zookeeper.sasl.client=false there",
 		``:                                                                                                                                               "no section Client",
 		`Client`:                                                                                                                                         "line 1: expected a section of the form NAME",
 		"\n{":                                                                                                                                            "line 2: expected a section of the form NAME",

@@ -85,6 +85,7 @@ type effectiveSettings struct {
 	kerberos kerberos.Options // the part of a client configuration that concerns Kerberos
 
 	maxBuffer int
+	secret    bool   // whether the client configuration contains a password
 	source    string // file name of the client configuration, for error messages
 }
 

@@ -3,9 +3,11 @@ package secure
 import (
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -150,7 +152,7 @@ func TestBadSettings(t *testing.T) {
 		{"zookeeper.sasl.client=0", Settings{}, `zookeeper.sasl.client: the value must be true or false, not "0"`},
 		{"zookeeper.fips-mode=1", Settings{}, `zookeeper.fips-mode: the value must be true or false, not "1"`},
 		{"zookeeper.ssl.crl=ture", Settings{}, `zookeeper.ssl.crl: the value must be true or false, not "ture"`},
-		{"zookeeper.ssl.client.enable=TRUE\nzookeeper.ssl.endpoint.identification.algorithm=none", Settings{}, `algorithm must be HTTPS or empty, not "none"`},
+		{"zookeeper.ssl.client.enable=TRUE\nzookeeper.ssl.endpoint.identification.algorithm=none", Settings{}, `algorithm: the value must be HTTPS or empty, not "none"`},
 		{"zookeeper.ssl.trustStore.location=testdata/trust.jks", Settings{}, "client.properties sets zookeeper.ssl.trustStore.location, but not zookeeper.client.secure=true: add that property"},
 		{"zookeeper.client.secure=false\nzookeeper.ssl.keyStore.location=testdata/key.p12", Settings{}, "sets zookeeper.ssl.keyStore.location, but not zookeeper.client.secure=true"},
 		{"zookeeper.ssl.hostnameVerification=true", Settings{}, "sets zookeeper.ssl.hostnameVerification, but not"},
@@ -202,6 +204,100 @@ func TestSASLSettings(t *testing.T) {
 		}
 		if err != nil || have != c.want || strings.Contains(fmt.Sprintf("%v %+v %#v", got.SASL, got.SASL, got.SASL), "secret") {
 			t.Errorf("%q: %s, %v", c.config, have, err)
+		}
+	}
+}
+
+// A client configuration that zksh does not understand is an error, because it could turn off TLS or
+// authentication. The error names the property that was meant.
+func TestMisspeltClientConfigurations(t *testing.T) {
+	const (
+		secure = "; did you mean zookeeper.client.secure?"
+		none   = "; the file contains no property of ZooKeeper's client, such as zookeeper.client.secure=true"
+		java   = " contains -Dzookeeper.client.secure; write each property on a line of its own"
+		tuned  = "zookeeper.request.timeout=1\n"
+		kafkas = "ssl.truststore.location=trust.jks\nssl.truststore.password=changeit\nssl.protocol=TLS\n"
+	)
+	for config, want := range map[string]string{
+		"-Dzookeeper.client.secure=true\n-Dzookeeper.ssl.protocol=TLSv1.3": "1: unknown key -Dzookeeper.client.secure" + secure,
+		"-Dzookeeper.client.secure=true -Dzookeeper.ssl.protocol=TLSv1.3":  "1: unknown key -Dzookeeper.client.secure" + secure,
+		"-Djava.security.auth.login.config=/jaas":                          "did you mean java.security.auth.login.config?",
+		`CLIENT_JVMFLAGS="-Xmx1g -Dzookeeper.client.secure=true"`:          "1: the value of CLIENT_JVMFLAGS" + java,
+		`export CLIENT_JVMFLAGS="-Dzookeeper.client.secure=true"`:          "1: the value of export" + java,
+		"# zoo.cfg\nsecureClientPort=2281\nssl.keyStore.location=k.jks":    "3: unknown key ssl.keyStore.location; did you mean zookeeper.ssl.keyStore.location?",
+		"security.protocol=SSL\n" + kafkas:                                 "2: unknown key ssl.truststore.location; did you mean zookeeper.ssl.truststore.location?",
+
+		"client.secure=true":           "1: unknown key client.secure" + secure,
+		"Client.Secure=true":           "1: unknown key Client.Secure" + secure,
+		"-Dclient.secure=true":         "1: unknown key -Dclient.secure" + secure,
+		"Zookeeper.Client.Secure=true": "1: unknown key Zookeeper.Client.Secure" + secure,
+
+		`"zookeeper.client.secure"=true`:           `1: unknown key "zookeeper.client.secure"` + secure,
+		"\xef\xbb\xbfzookeeper.client.secure=true": secure,
+
+		"javax.net.ssl.trustStore=trust.jks":  "1: unknown key javax.net.ssl.trustStore" + none,
+		"security.protocol=SASL_SSL":          "1: unknown key security.protocol" + none,
+		"export zookeeper.client.secure=true": "1: the value of export contains zookeeper.client.secure; write each property on",
+		"<configuration>\n":                   "1: unknown key <configuration>" + none,
+		"zookeeper.connect=zk:2181":           "1: unknown key zookeeper.connect" + none,
+		"# only\n! comments\n":                "client.properties contains no property; expected lines such as zookeeper.client.secure=true",
+		" ":                                   "client.properties contains no property",
+
+		"zookeeper.client.tls=true":         "1: unknown key zookeeper.client.tls",
+		"zookeeper.sasl.client.login=true":  "1: unknown key zookeeper.sasl.client.login",
+		"-DZooKeeper.SSL.nonsense=1":        "1: unknown key -DZooKeeper.SSL.nonsense",
+		"zookeeper.ssl.client.enabled=true": "1: unknown key zookeeper.ssl.client.enabled",
+
+		"zookeeper.Client.secure=true\n" + tuned:        "1: unknown key zookeeper.Client.secure" + secure,
+		tuned + "-Dzookeeper.client.secure=true":        "2: unknown key -Dzookeeper.client.secure" + secure,
+		tuned + "client.secure=true":                    "2: unknown key client.secure" + secure,
+		tuned + "zookeeper.client.tls=true":             "2: unknown key zookeeper.client.tls",
+		tuned + "FLAGS=-Dzookeeper.client.secure=true ": "2: the value of FLAGS" + java,
+		tuned + kafkas:                   "2: unknown key ssl.truststore.location; did you mean zookeeper.ssl.truststore.location?",
+		tuned + "ssl.client.enable=true": "2: unknown key ssl.client.enable; did you mean zookeeper.ssl.client.enable?",
+		tuned + "fips-mode=true":         "2: unknown key fips-mode; did you mean zookeeper.fips-mode?",
+	} {
+		if _, err := load(t, config, Settings{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", config, err)
+		}
+	}
+	for config, tls := range map[string]bool{
+		tuned:                             false,
+		"zookeeper.client.secure=False\n": false,
+		"zookeeper.client.secure=True\nzookeeper.client.certReload=true\n":           true,
+		kafkas + "zookeeper.ssl.client.enable=true\n":                                true, // as in a broker's server.properties
+		"broker.id=0\n" + kafkas + "zookeeper.ssl.client.enable = true\n":            true,
+		kafkas + "zookeeper.client.secure=false\nzookeeper.clientCnxnSocket=netty\n": false,
+		"jute.maxbuffer=0x3fffff\nKAFKA_OPTS=-Xmx1g -Dlog4j.configuration=file:x\n":  false,
+	} {
+		if c, err := load(t, config, Settings{}); err != nil || (c.TLS != nil) != tls {
+			t.Errorf("%q: %+v, %v", config, c.TLS, err)
+		}
+	}
+}
+
+// Each property rejects an empty value, unless the table says that it has a meaning. The meaning is
+// never that TLS or authentication is off.
+func TestEmptyProperties(t *testing.T) {
+	meant := []string{
+		kafkaNameCheck, "zookeeper.ssl.context.supplier.class",
+		"zookeeper.ssl.keyStore.password", "zookeeper.ssl.keyStore.type",
+		"zookeeper.ssl.trustStore.password", "zookeeper.ssl.trustStore.type",
+	}
+	names := maps.Clone(kafkaKeys)
+	for name := range configKeys {
+		names[name] = name
+	}
+	for name, key := range names {
+		known := configKeys[key]
+		isIgnored := reflect.ValueOf(known.apply).Pointer() == reflect.ValueOf(ignored.apply).Pointer()
+		harmless := slices.Contains(meant, key) || isIgnored
+		_, err := load(t, "zookeeper.client.secure=true\n"+name+" = \n", Settings{})
+		switch {
+		case harmless != known.empty:
+			t.Errorf("%s: empty is %t", name, known.empty)
+		case harmless && err != nil, !harmless && (err == nil || !strings.Contains(err.Error(), ":2: "+name+": the value ")):
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
