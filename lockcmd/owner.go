@@ -84,9 +84,6 @@ func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, 
 	if err := prepareRequest(ctx, env, k, f, dir); err != nil {
 		return err
 	}
-	if err := env.Session.CheckFence(ctx); err != nil { // the requests for an owner do not depend on the fence
-		return &commands.FinalError{Err: err}
-	}
 	if o := t.find(env, dir); k.leases == 0 && o != nil && o.currentStatus().State != zklock.Lost {
 		return &commands.FinalError{Err: fmt.Errorf("this shell itself holds or waits for the lock %s, so %s would wait for this shell; run: unlock %s", dir, f.owner, dir)}
 	}

@@ -40,9 +40,6 @@ func (t *Table) unlockForOwner(ctx context.Context, env *commands.Env, owner, pa
 	if err := ready(ctx, env.Session); err != nil {
 		return err
 	}
-	if err := env.Session.CheckFence(ctx); err != nil { // the requests for an owner do not depend on the fence
-		return err
-	}
 	at := env.Session.Ensemble()
 	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Timeout)
 	defer cancel()

@@ -42,20 +42,6 @@ func (s *Session) Fenced(ctx context.Context) (bool, error) {
 	return len(g.nodes) > 0, err
 }
 
-// CheckFence returns a *FencedError if a znode is missing on which writes through the Session
-// currently depend. After any other error, this is unknown. CheckFence is for writes through a
-// Pinned, which do not depend on the Fence.
-func (s *Session) CheckFence(ctx context.Context) error {
-	if fenced, err := s.Fenced(ctx); err != nil || !fenced {
-		return err
-	}
-	err := Exec(ctx, s, Check(barrierPath, -1))
-	if errors.Is(err, NoNode) && !errors.As(err, new(*FencedError)) {
-		return nil
-	}
-	return err
-}
-
 // A FencedError reports that a write was rejected because of the Fence.
 type FencedError struct {
 	Err error // the error of Fence.Refused, or the reason why Fence.Nodes cannot name the znodes
