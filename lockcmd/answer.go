@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/lockcmd/queue"
 )
@@ -31,15 +32,24 @@ func queuedLine(path, mode, node string, place int) lockLine {
 // If nodeWidth is 0, it does not shorten the name.
 func (l lockLine) line(nodeWidth int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", l[0], l[1])
+	fmt.Fprintf(&b, "%s %s", l[0], quoted(l.cell(1)))
 	for i := 2; i < len(l); i += 2 {
 		value := l.cell(i + 1)
 		if l[i] == "node" && nodeWidth > 0 {
 			value = queue.ShortNode(value, nodeWidth)
 		}
-		fmt.Fprintf(&b, " %s=%s", l[i], value)
+		fmt.Fprintf(&b, " %s=%s", l[i], quoted(value))
 	}
 	return b.String()
+}
+
+// quoted returns a value for a line of text. It quotes a value that could be mistaken for several
+// fields of the line, because it contains a space or "=".
+func quoted(value string) string {
+	if word := commands.Quote(value); word != value || !strings.Contains(value, "=") {
+		return word
+	}
+	return `"` + value + `"`
 }
 
 // cell returns element i of the line as text. It formats a float64 as a duration in seconds.
@@ -65,7 +75,7 @@ const minNodeWidth = 12
 func (l lockLine) fitted(columns int) string {
 	node := 0
 	if fullWidth := render.Width(render.Safe(l.line(0))); columns > 0 && fullWidth > columns && len(l) > 5 {
-		node = max(minNodeWidth, columns-(fullWidth-render.Width(l.cell(5))))
+		node = max(minNodeWidth, columns-(fullWidth-render.Width(render.Safe(quoted(l.cell(5))))))
 	}
 	return l.line(node)
 }

@@ -45,3 +45,19 @@ func TestLockLineFits(t *testing.T) {
 		}
 	}
 }
+
+// A path or an owner's name cannot add fields to the line. JSON and tables need no quotes.
+func TestLockLineQuotes(t *testing.T) {
+	for value, want := range map[string]string{
+		"web-1": "web-1", "x since=2020 until=expiry": `"x since=2020 until=expiry"`, "until=expiry": `"until=expiry"`,
+		`a "b"`: `'a "b"'`, `"`: `'"'`, "Anna Müller (张三)": `"Anna Müller (张三)"`, "a\u2028mode=x": `$'a\u2028mode=x'`,
+	} {
+		l := lockLine{"locked", value, "owner", value, "until", "unlock"}
+		if got := l.line(0); got != "locked "+want+" owner="+want+" until=unlock" {
+			t.Errorf("%q: %s", value, got)
+		}
+		if row := l.Table().Rows[0]; row[0] != value || row[1] != value {
+			t.Errorf("%q: %q", value, row)
+		}
+	}
+}
