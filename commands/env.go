@@ -28,6 +28,7 @@ type Env struct {
 	Script  string        // name of the file that the command source is running, or empty if there is none
 	Sources []fs.FileInfo // files whose lines are running: a script, and the files of source, outermost first
 	Line    string        // random ID of the line typed at the prompt and of all lines that it runs; otherwise empty
+	Yes     bool          // whether the user has confirmed in advance what commands would ask (--yes)
 	// Confirm is the name of the cluster if writes to it require confirmation; otherwise it is
 	// empty. A line with the effect Asks shows the name in its question.
 	Confirm string

@@ -51,6 +51,7 @@ type Config struct {
 	Streams  commands.Streams // standard streams of the programs that commands start
 	Stdin    io.Reader        // standard input of a one-shot command
 
+	Yes         bool // --yes: the user has confirmed in advance what commands would ask
 	StopAtError bool // -e: stop a script at the first line that fails
 	KeepGoing   bool // -k: continue a script after a lock is lost or not acquired
 	Quiet       bool // -q: no banner, remarks or progress
@@ -152,7 +153,8 @@ func New(cfg Config) *Shell {
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions.Commands(), s.builtins(), s.folderCommands(), s.utilityCommands())...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
-	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: commandScreen{s}, Streams: cfg.Streams, Run: s.runWords, Saver: cfg.Saver}
+	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: commandScreen{s},
+		Streams: cfg.Streams, Run: s.runWords, Saver: cfg.Saver, Yes: cfg.Yes}
 	return s
 }
 

@@ -135,7 +135,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.Lookup("proxy").DefValue = "" // the default may contain a password
 	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; each line has the form \"scheme credential\", and no other user may have access to the file")
 	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks; this applies to all servers")
-	set.BoolVar(&o.Yes, "yes", false, "write without asking; for clusters with writes = ask")
+	set.BoolVar(&o.Yes, "yes", false, "write without asking; for clusters with writes = ask, and for lockdemo")
 	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect with TLS; --cacert, --cert, --key, --tls-name and --tls-insecure imply this option")
 	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "trust the certificate authorities in this `file`; in PEM, PKCS12 or JKS format; by default, zksh trusts those of the system")
 	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "`file` with the client's certificate; in PEM, PKCS12 or JKS format; it must also contain the key, unless --key is given")

@@ -95,7 +95,7 @@ func TestLockdemoEnds(t *testing.T) {
 		if sig == syscall.SIGKILL { // only the timeout ends its sessions
 			timeout = "8000"
 		}
-		cmd := exec.Command("zksh", "-server", server, "-timeout", timeout, "lockdemo", "zksh", "naive", "--yes", "-n", "5", "--hold", "1h")
+		cmd := exec.Command("zksh", "-server", server, "-timeout", timeout, "--yes", "lockdemo", "zksh", "naive", "-n", "5", "--hold", "1h")
 		var errs strings.Builder
 		cmd.Env, cmd.Stderr = homeEnv(t.TempDir()), &errs
 		out, err := cmd.StdoutPipe()
@@ -155,5 +155,5 @@ func TestLockdemoAsks(t *testing.T) {
 	s.line("y")
 	s.want(`(?s)^zksh +6 .*agree\.\n\$$`)
 	s.line("clear; " + command + " </dev/null; echo status $?")
-	s.want(`(?s)add --yes.*^status 2$`)
+	s.want(`(?s)write zksh --yes lockdemo.*^status 2$`)
 }

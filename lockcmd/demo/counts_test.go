@@ -47,7 +47,7 @@ type fixture struct {
 
 func newFixture(t testing.TB, addr string) *fixture {
 	b := &fixture{Session: zksession.Open(t, zkconn.Config{Servers: addr, Timeout: usualTimeout}), screen: &commandtest.Screen{Format: render.JSON}}
-	b.env = &commands.Env{Session: b.Session, Screen: b.screen}
+	b.env = &commands.Env{Session: b.Session, Screen: b.screen, Yes: true}
 	return b
 }
 
@@ -56,10 +56,7 @@ func (b *fixture) plan(t testing.TB, line ...string) *plan {
 	t.Helper()
 	fs := pflag.NewFlagSet("lockdemo", pflag.ContinueOnError)
 	w := declare(fs)
-	err := fs.Parse(append([]string{"--yes"}, line...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zktest.Must(t, fs.Parse(line))
 	p, err := w.plan(b.env, fs.Args())
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func Command() *commands.Command {
 	return &commands.Command{
 		Name: "lockdemo", Group: "Locks", Effect: commands.Writes,
 		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor] [--fast]" +
-			" [--kill-holder] [--kill-middle] [--svg file] [-y]",
+			" [--kill-holder] [--kill-middle] [--svg file]",
 		Summary: "run lock recipes side by side and compare their cost",
 		Help: "The schemes are " +
 			strings.Join(names, ", ") +
@@ -75,7 +75,6 @@ type flagValues struct {
 	rules rules
 	sizes string
 	step  bool
-	yes   bool
 	slow  float64
 	fast  bool
 
@@ -97,14 +96,13 @@ func declare(fs *pflag.FlagSet) *flagValues {
 	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of the queue")
 	fs.StringVar(&w.svg, "svg", "", "save the lanes as a picture in this `file`")
 	commands.FlagFile(fs, "svg")
-	fs.BoolVarP(&w.yes, "yes", "y", false, "do not ask for confirmation")
 	return w
 }
 
 // plan returns the scenes to run. It returns an error if a flag or the name of a scheme is
 // invalid.
 func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
-	p := &plan{rules: w.rules, yes: w.yes, slow: w.slow, fast: w.fast, svg: w.svg, schemes: selectSchemes(names)}
+	p := &plan{rules: w.rules, slow: w.slow, fast: w.fast, svg: w.svg, schemes: selectSchemes(names)}
 	if w.rules.classic {
 		w.setClassicDefaults(p)
 	}
@@ -233,7 +231,6 @@ type plan struct {
 	rules
 	schemes []scheme
 	sizes   []int // numbers of contenders to run each scheme with
-	yes     bool  // whether to skip the confirmation
 	slow    float64
 	fast    bool
 
@@ -265,11 +262,11 @@ func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 }
 
 // confirm reports whether lockdemo may create znodes on the servers. It asks the user, unless the
-// server is a sandbox or the flag -y is set.
+// server is a sandbox or the user has confirmed this in advance (--yes).
 func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 	addr := env.Session.Info().Addr
 	text, err := env.Session.FourLetter(ctx, addr, "srvr")
-	if p.yes || err == nil && strings.Contains(text, "zksh-sandbox") {
+	if env.Yes || err == nil && strings.Contains(text, "zksh-sandbox") {
 		return true, nil
 	}
 	question := fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary znode? [y/N]", addr, slices.Max(p.sizes)+1)
@@ -283,7 +280,7 @@ func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 		answer = strings.ToLower(strings.TrimSpace(answer))
 		yes = answer == "y" || answer == "yes"
 	default:
-		return false, commands.Misuse("%s is not a sandbox; to run lockdemo there, add --yes: lockdemo creates a temporary znode, works only below it, and deletes it afterwards", addr)
+		return false, commands.Misuse("%s is not a sandbox; to run lockdemo there, write zksh --yes lockdemo: it creates a temporary znode, works only below it, and deletes it afterwards", addr)
 	}
 	if err == nil && !yes {
 		env.Screen.Note("nothing was done")

@@ -94,9 +94,8 @@ func TestConfirmation(t *testing.T) {
 		{commands.OneShot, true, false, true, false}, {commands.ByHand, false, true, true, false}, {commands.ByHand, false, false, false, false},
 	} {
 		b := newFixture(t, server)
-		b.env.Mode, b.screen.Answer = c.mode, func(string) (bool, error) { return c.answer, nil }
+		b.env.Mode, b.env.Yes, b.screen.Answer = c.mode, c.yes, func(string) (bool, error) { return c.answer, nil }
 		p := b.plan(t, "curator", "-n", "2")
-		p.yes = c.yes
 		sum, err := p.run(zktest.Within(t), b.env)
 		if played := sum != nil && len(sum.Results) > 0; played != c.played || (err != nil) != c.usage {
 			t.Errorf("%+v: %v, %v", c, played, err)
