@@ -143,6 +143,7 @@ var setACLCommand = &Command{
 	},
 	Examples: []string{"setAcl /app auth::cdrwa,world:anyone:r", "setAcl -a ip:10.0.0.0/8:r /app", "setAcl -x world:anyone -a auth::cdrwa /app", "setAcl -R /app world:anyone:cdrwa"},
 	Params:   []Param{pathParam, {Name: "acl", Kind: ACL, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
+	Look:     lookWith("getAcl -s"),
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the aclVersion equals this `version`")

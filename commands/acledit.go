@@ -46,7 +46,9 @@ func (e aclEdit) read(ctx context.Context, env *Env, path string, required int32
 	case err != nil:
 		return nil, nil, 0, err
 	case required != -1 && access.Stat.Aversion != required:
-		return nil, nil, 0, &zkconn.Error{Code: zkconn.BadVersion, Path: path}
+		return nil, nil, 0, &zkconn.Error{Code: zkconn.BadVersion, Path: path, Versions: &zkconn.Versions{
+			Of: zkconn.ACLVersion, Expected: int64(required), Actual: int64(access.Stat.Aversion), Known: true,
+		}}
 	case slices.ContainsFunc(access.ACL, zkconn.Masked):
 		return nil, nil, 0, fmt.Errorf("the server hides the password hashes in the ACL of %s; run addauth as a user with admin permission on the znode", path)
 	}

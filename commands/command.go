@@ -36,6 +36,10 @@ type Command struct {
 	// flags and positional arguments of that line. If Except is nil, every line has all effects in
 	// Effect. ByFlag returns an Except function for effects that depend only on flags.
 	Except func(fs *pflag.FlagSet, args []string) Effect
+	// Look returns a command line that shows whether a write of this line took effect, for the error
+	// that its answer was lost. fs and args are as in Except. Look is nil if the command does not
+	// write, or reports such a loss itself.
+	Look func(fs *pflag.FlagSet, args []string) string
 	// Flags declares the command's flags on an empty flag set. It returns the function that runs
 	// the command with the values of these flags. Flags is called once for each command line,
 	// except that lines without flags share one call if the command has the effect OneRequest. The

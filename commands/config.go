@@ -72,6 +72,7 @@ var reconfigCommand = &Command{
 		"The file contains lines such as config prints: server.N for each member, and group.N and weight.N if the ensemble " +
 		"has groups. It replaces the groups and weights, too. reconfig ignores the line version, and rejects all other keys.",
 	Examples: []string{"reconfig -remove 3", "reconfig -add server.4=zk4:2888:3888;2181"},
+	Look:     func(*pflag.FlagSet, []string) string { return "config" },
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the new configuration's stat")
 		version := fs.StringP("version", "v", "", "change the configuration only if it has this `version`")

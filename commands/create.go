@@ -32,6 +32,7 @@ var createCommand = &Command{
 		`create /app/private "" auth::cdrwa`,
 	},
 	Params: []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
+	Look:   lookForCreated,
 	Flags: func(fs *pflag.FlagSet) Run {
 		seq := fs.BoolP("sequential", "s", false, "append the parent's next sequence number to the name")
 		eph := fs.BoolP("ephemeral", "e", false, "delete the znode when the session ends")
@@ -74,6 +75,9 @@ var createCommand = &Command{
 			made, err := zkconn.Do(ctx, env.Session, op)
 			if *parents && errors.Is(err, zkconn.NoNode) {
 				made, err = createBelow(ctx, env.Session, args[0], op)
+			}
+			if e, ok := err.(*zkconn.Error); ok && e.Code == zkconn.NoNode && e.Chroot == "" && !*parents {
+				err = e.WithHint("-p creates missing parents")
 			}
 			if errors.Is(err, zkconn.LocalSession) {
 				env.Screen.Note("Unable to create ephemeral node on a local session")

@@ -14,6 +14,7 @@ var deleteCommand = &Command{
 	Help:     "If you specify a version, delete deletes the znode only if its current dataVersion matches that version.",
 	Examples: []string{"delete -v 3 /app/config", "delete /app/config"},
 	Params:   []Param{pathParam, {Name: "version", Kind: Data, Optional: true}},
+	Look:     lookWith("exists"),
 	Flags: func(fs *pflag.FlagSet) Run {
 		version := numberFlag(fs, 32, "version", "v", -1, "delete only if the dataVersion equals this `version`")
 		return func(ctx context.Context, env *Env, args []string) error {

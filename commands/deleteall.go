@@ -25,6 +25,7 @@ var deleteallCommand = &Command{
 	Limits:   []string{"/ and /zookeeper cannot be deleted."},
 	Examples: []string{"deleteall /app/old", "deleteall -n /app/old"},
 	Params:   []Param{pathParam},
+	Look:     lookWith("exists"),
 	Flags: func(fs *pflag.FlagSet) Run {
 		batch := numberFlag(fs, 32, "batch", "b", zktree.DefaultBatch, "delete this many znodes in one transaction; a number below 1 deletes them one by one")
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
@@ -46,6 +47,7 @@ var rmrCommand = &Command{
 	Help:     "rmr is the ZooKeeper 3.4 name for deleteall.",
 	Examples: []string{"rmr /app/old", "rmr /app/old -y"},
 	Params:   []Param{pathParam},
+	Look:     lookWith("exists"),
 	Flags: func(fs *pflag.FlagSet) Run {
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		return func(ctx context.Context, env *Env, args []string) error {

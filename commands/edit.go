@@ -32,6 +32,7 @@ var editCommand = &Command{
 		"again.",
 	Examples: []string{"edit -j /app/config", "edit /app/config"},
 	Params:   []Param{pathParam},
+	Look:     lookWith("get -s"),
 	Flags: func(fs *pflag.FlagSet) Run {
 		pretty := fs.BoolP("json", "j", false, "indent JSON in the editor; fail if the data is not JSON")
 		return func(ctx context.Context, env *Env, args []string) error {
@@ -198,6 +199,9 @@ func (e *edit) conflict(ctx context.Context, env *Env, refusal error) error {
 	theirs := string(node.Data)
 	if e.json && json.Valid(node.Data) {
 		theirs = reformat(theirs, indentJSON)
+	}
+	if e, ok := refusal.(*zkconn.Error); ok && e.Versions != nil {
+		refusal = e.WithActual(int64(node.Stat.Version))
 	}
 	words := fmt.Sprintf("their change (version %d to %d):\n%syour change:\n%s",
 		e.stat.Version, node.Stat.Version, textDiff(e.before, theirs), textDiff(e.before, e.after))

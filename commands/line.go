@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 // Word is one word of a command line, without its quotes. A quoted word is never a flag.
@@ -238,9 +240,18 @@ func (l Line) FlagAgainst(e Effect) (flag string) {
 	return flag
 }
 
-// Run runs the command with the line's arguments.
+// Run runs the command with the line's arguments. If the command fails, the error says what its user
+// can do next; see explain.
 func (l Line) Run(ctx context.Context, env *Env) error {
-	return l.c.asUsageError(l.run(ctx, env, l.args))
+	if l.c.Look == nil || !l.Has(Writes) {
+		return l.c.asUsageError(l.run(ctx, env, l.args))
+	}
+	var recorder zkconn.Recorder
+	err := l.c.asUsageError(l.run(recorder.Context(ctx), env, l.args))
+	if err != nil {
+		err = l.explain(ctx, env, err, recorder.Written())
+	}
+	return err
 }
 
 // WithPaths returns a copy of the line in which every argument that is a path has been replaced by

@@ -120,7 +120,10 @@ func askLockOut(ctx context.Context, env *Env, path string, acl []zk.ACL, versio
 func noteNoHash(env *Env, acl []zk.ACL) {
 	for _, e := range acl {
 		user, hash, ok := strings.Cut(e.ID, ":")
-		if sum, err := base64.StdEncoding.DecodeString(hash); e.Scheme == "digest" && ok && (err != nil || len(sum) != sha1.Size) {
+		if !ok || e.Scheme != "digest" || strings.Contains(hash, ":") { // the server rejects an id with two colons
+			continue
+		}
+		if sum, err := base64.StdEncoding.DecodeString(hash); err != nil || len(sum) != sha1.Size {
 			env.Screen.Note(fmt.Sprintf("digest:%s:… contains no password hash, so nobody gets its permissions; to grant them to your own user, run addauth and use auth::%s", user, permString(e.Perms)))
 		}
 	}

@@ -90,6 +90,7 @@ var setquotaCommand = &Command{
 		"specify; the znode keeps its other limits.",
 	Examples: []string{"setquota -n 1000 /app", "setquota -B 1048576 /app"},
 	Params:   []Param{pathParam},
+	Look:     lookWith("listquota"),
 	Flags: func(fs *pflag.FlagSet) Run {
 		values := make([]*int64, len(limits))
 		for i, l := range limits {
@@ -297,6 +298,7 @@ var delquotaCommand = &Command{
 	Summary:  "remove a znode's quota, or one of its limits",
 	Examples: []string{"delquota -n /app", "delquota /app"},
 	Params:   []Param{pathParam},
+	Look:     lookWith("listquota"),
 	Flags: func(fs *pflag.FlagSet) Run {
 		for _, l := range limits {
 			fs.BoolP(l.long, l.flag, false, "remove only the "+l.usage)

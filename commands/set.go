@@ -22,6 +22,7 @@ var setCommand = &Command{
 	Limits:   []string{"-f - works only if set is on zksh's own command line: zksh set -f - /app < FILE."},
 	Examples: []string{`set -v 3 /app/config "threads=4"`, "set -f config.json /app/config"},
 	Params:   []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "version", Kind: Data, Optional: true}},
+	Look:     lookWith("get -s"),
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion equals this `version`")

@@ -64,7 +64,7 @@ func (s *Saver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Lo
 		}
 		var recorder zkconn.Recorder
 		err = destroy(recorder.Context(ctx), version)
-		if noteErr := s.recordOutcome(ctx, env, e, recorder.Outcome()); noteErr != nil {
+		if noteErr := s.recordOutcome(ctx, env, e, recorder.Destroyed()); noteErr != nil {
 			env.Screen.Note(fmt.Sprintf("cannot update the undo log: %s", noteErr))
 		}
 		if version == l.Version || !errors.Is(err, zkconn.BadVersion) {
@@ -254,12 +254,21 @@ func (op *saving) writeDump(ctx context.Context, server string) (err error) {
 	case e.Znodes == 0 && op.unread.N > 0:
 		return &op.unread
 	case op.Version != -1 && op.version != op.Version:
-		return &staleError{&zkconn.Error{Code: zkconn.BadVersion, Path: op.Path}}
+		return &staleError{&zkconn.Error{Code: zkconn.BadVersion, Path: op.Path, Versions: op.versions()}}
 	case e.Znodes == 0 && (e.Queued == 0 || op.saver.backend.forImport()):
 		return errNothingToSave
 	}
 	end.Missed = op.unread.N
 	return w.Close(end)
+}
+
+// versions returns the version that the command requires, and the one that the znode has.
+func (op *saving) versions() *zkconn.Versions {
+	of := zkconn.DataVersion
+	if op.Of == commands.LostACL {
+		of = zkconn.ACLVersion
+	}
+	return &zkconn.Versions{Of: of, Expected: int64(op.Version), Actual: int64(op.version), Known: true}
 }
 
 // include reports whether to save the znode z. It returns false if z belongs to a lock queue. It

@@ -143,7 +143,7 @@ func TestErrorCodes(t *testing.T) {
 		{"create /a/b", `{"created":"/a/b"}`},
 		{"create /a", `{"error":"Node already exists: /a","code":"NodeExists","status":1,"command":"create","line":4,"path":"/a"}`},
 		{"delete /a", `{"error":"Node not empty: /a","code":"NotEmpty","status":1,"command":"delete","line":5,"path":"/a"}`},
-		{"set -v 7 /a x", `{"error":"version No is not valid : /a","code":"BadVersion","status":1,"command":"set","line":6,"path":"/a"}`},
+		{"set -v 7 /a x", `{"error":"version No is not valid : /a (expected dataVersion 7)","code":"BadVersion","status":1,"command":"set","line":6,"path":"/a"}`},
 		{"removewatches /a", `{"error":"KeeperErrorCode = No such watcher for /a","code":"NoWatcher","status":1,"command":"removewatches","line":7,"path":"/a"}`},
 		{"gte /a", `{"error":"unknown command \"gte\"; did you mean get? (to list all commands, run: help all)","code":"UnknownCommand","status":127,"command":"gte","line":8}`},
 		{"version 1", `{"error":"unexpected word \"1\"; quote a value that contains spaces (see: zksh help version)","code":"Usage","status":2,"command":"version","line":9}`},

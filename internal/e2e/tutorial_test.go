@@ -113,7 +113,7 @@ func TestTutorialAnswersOtherLines(t *testing.T) {
 	c.run("tutorial --skip", `^Step 3 of 10`)
 	c.run("set /tutorial x", `^Now write again and expect version 0`) // a different line that has the same effect
 	c.run("set -v 1 /tutorial y", `^Tutorial: this step needs a write that expects version 0, which\s+ZooKeeper\s+rejects\.`)
-	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial\n\nStep 4 of 10`)
+	c.run("set -v 0 /tutorial z", `^version No is not valid : /tutorial \(expected dataVersion 0, is \d\)\n\nStep 4 of 10`)
 	for range 6 {
 		c.run("tutorial --skip", `^    \S.*\n`)
 	}

@@ -12,6 +12,7 @@ func TestWrongAnswersAreNotCovered(t *testing.T) {
 		{err: []string{"stdin:1: get: Node does not exist: /a"}, status: 1},
 		{err: []string{"stdin:1: get: missing path (see: zksh help get)"}, status: 2},
 		{out: []string{"data"}, err: []string{"panic"}, status: 2},
+		{err: []string{" (expected dataVersion 1, is 2)"}, status: 1},
 	}
 	for _, got := range wrong {
 		d := difference{r: r, got: got}

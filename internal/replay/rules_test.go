@@ -75,6 +75,7 @@ var (
 	otherVersionCommand = regexp.MustCompile(`Unrecognized option: -[bxpr]$|Command not found: Command not found (ls2|rmr|exit|help)$`)
 	badValue            = regexp.MustCompile(`^NumberFormatException happens|^the (num|bytes) quota must be`)
 	badACL              = regexp.MustCompile(`does not have the form scheme:id:perm|Unknown perm type: `)
+	explanation         = regexp.MustCompile(`^ \((expected (data|acl)?[vV]ersion \w+(, is (\w+|<zxid>))?|its parent \S+ does not exist(; -p creates missing parents)?)\)$`)
 	offlineCommand      = regexp.MustCompile(`^(history|printwatches|version|redo)$`)
 	serverSays          = regexp.MustCompile(`: (Node does not exist: |Insufficient permission : |version No is not valid : |cannot connect: |KeeperErrorCode = No such watcher)`)
 )
@@ -196,6 +197,11 @@ var rules = []rule{
 		predicted, _ := predict(d.r, d.i)
 		return d.onlyError(1) && strings.HasPrefix(d.recErr(), "Node does not exist: ") &&
 			d.gotErr() == errorText(predicted.err)+" (the chroot /"+chroot+" does not exist)"
+	}},
+	{"explained", "zkCli's words, followed by the reason: both versions, or the missing parent", func(d difference) bool {
+		predicted, _ := predict(d.r, d.i)
+		reason, ok := strings.CutPrefix(d.gotErr(), errorText(predicted.err))
+		return d.onlyError(1) && d.recErr() != "" && ok && explanation.MatchString(reason)
 	}},
 	{"no-hash", "a digest in an ACL that is no password hash is named", func(d difference) bool {
 		return len(d.got.out) == 0 && strings.Contains(d.gotErr(), ":… contains no password hash, ") && d.got.status == 0

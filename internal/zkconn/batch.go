@@ -47,8 +47,7 @@ func (b *batch[T]) read(a *answer, i int, r *reply, failure error) (v T, err err
 		err, b.fate, b.answered = failure, r.fate, r.refusal
 	case r.Code != wire.OK:
 		o, code := b.at(i), Code(r.Code)
-		newest := o.newest()
-		err = a.root.refusal(code, newest.code, newest.path)
+		err = a.root.refusal(code, o.newest())
 		b.fate, b.answered = code.fate(), true
 	default:
 		a.next(&r.Reply)

@@ -189,9 +189,11 @@ func join[T any](ctx context.Context, t *Transaction, s Sender, o Op[T]) (none T
 	if err := t.add(p); err != nil {
 		return none, err
 	}
+	entry := o.record(ctx)
 	trip := TripOf(ctx)
 	trip.begun()
 	end := <-p.answer
+	entry.settle(end.outcome.fate())
 	trip.cameTo(end.outcome, end.cut)
 	if end.err != nil {
 		trip.ended(reply{events: end.events})
@@ -249,7 +251,7 @@ func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outc
 	}
 	ends = make([]partAnswer, len(parts))
 	for i, p := range parts {
-		ends[i] = partAnswer{err: err, events: trip.events, cut: trip.Cut, outcome: trip.Outcome.share(p.alone.size())}
+		ends[i] = partAnswer{err: err, events: trip.events, cut: trip.Cut, outcome: trip.Outcome.fate().of(p.alone.size())}
 		if err == nil {
 			ends[i].a = answers[i]
 		}

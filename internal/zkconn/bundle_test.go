@@ -185,8 +185,8 @@ func TestCommitRefused(t *testing.T) {
 		if !errors.As(err, &undone) || undone.Part != 2 || !errors.Is(err, zkconn.BadVersion) {
 			t.Error(err)
 		}
-		other := "not applied, because operation 3 of the transaction failed: version No is not valid : /a"
-		expect(t, answers(all), other, other, "version No is not valid : /a", other)
+		other := "not applied, because operation 3 of the transaction failed: version No is not valid : /a (expected dataVersion 7)"
+		expect(t, answers(all), other, other, "version No is not valid : /a (expected dataVersion 7)", other)
 		if got := names(t, s, "/"); len(got) > 0 {
 			t.Errorf("there is %s", got)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zkconn/wire"
 )
 
@@ -20,14 +21,79 @@ type Error struct {
 	Code   Code
 	Path   string // path as the user wrote it, without the chroot; may be empty
 	Chroot string // path of the chroot if the chroot itself does not exist; otherwise empty
-	hint   string // reason or remedy, for the user; may be empty
+	// Versions are the versions that did not match if Code is BadVersion; nil if they are unknown.
+	Versions *Versions
+	hint     string // reason or remedy, for the user; may be empty
 }
 
 func (e *Error) Error() string {
-	if e.hint != "" {
-		return e.text() + " (" + e.hint + ")"
+	if why := e.why(); why != "" {
+		return e.text() + " (" + why + ")"
 	}
 	return e.text()
+}
+
+// why returns the reason for the error, or a remedy. It is empty if both are unknown.
+func (e *Error) why() string {
+	if e.Versions != nil {
+		return e.Versions.String()
+	}
+	return e.hint
+}
+
+// WithHint returns a copy of the error with an additional remedy for the user.
+func (e *Error) WithHint(remedy string) *Error {
+	own := *e
+	if own.hint != "" {
+		remedy = own.hint + "; " + remedy
+	}
+	own.hint = remedy
+	return &own
+}
+
+// WithActual returns a copy of the error, which must contain Versions, with the version that the
+// znode has.
+func (e *Error) WithActual(version int64) *Error {
+	own, versions := *e, *e.Versions
+	versions.Actual, versions.Known = version, true
+	own.Versions = &versions
+	return &own
+}
+
+// Versions are the versions because of which a write was rejected.
+type Versions struct {
+	Of       VersionKind
+	Expected int64 // version that the write required
+	Actual   int64 // version that was found instead
+	Known    bool  // whether Actual is known
+}
+
+func (v Versions) String() string {
+	verb := "%d"
+	if v.Of == ConfigVersion { // the command config prints it in this form
+		verb = "%x"
+	}
+	text := fmt.Sprintf("expected %s "+verb, v.Of, v.Expected)
+	if v.Known {
+		text += fmt.Sprintf(", is "+verb, v.Actual)
+	}
+	return text
+}
+
+// A VersionKind is a version that a write can require.
+type VersionKind string
+
+// The versions that a write can require, named as in a znode's stat and in the configuration.
+const (
+	DataVersion   VersionKind = "dataVersion"
+	ACLVersion    VersionKind = "aclVersion"
+	ConfigVersion VersionKind = "version"
+)
+
+// versionKinds maps the opcodes of writes that can require a version to the kind of that version.
+var versionKinds = map[int32]VersionKind{
+	jute.OpDelete: DataVersion, jute.OpSetData: DataVersion, jute.OpCheck: DataVersion,
+	jute.OpSetACL: ACLVersion, jute.OpReconfig: ConfigVersion,
 }
 
 // text returns zkCli's message for the code, or the Java client's message if zkCli has none.

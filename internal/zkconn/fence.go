@@ -113,7 +113,7 @@ func fenced[T any](o Op[T], g guard) Op[T] {
 		}
 		own := a.own(o.code)
 		if own.code != codeOK {
-			a.err = a.root.refusal(own.code, o.code, o.path)
+			a.err = a.root.refusal(own.code, o.kind())
 			return none
 		}
 		v := o.decode(own)
@@ -163,7 +163,7 @@ func sendChecked[T any](ctx context.Context, to target, o Op[T], g guard) *Pendi
 		case node != "":
 			p.call.finish(reply{err: g.refusal(node, code), fate: rejected})
 		case code != codeOK:
-			p.call.finish(reply{err: to.root.refusal(code, o.code, o.path), fate: notSent})
+			p.call.finish(reply{err: to.root.refusal(code, o.kind()), fate: notSent})
 		case a.Err() != nil:
 			p.call.finish(reply{err: a.Err(), fate: notSent})
 		default:

@@ -181,17 +181,17 @@ func TestFencedTransaction(t *testing.T) {
 
 		txn = s.Begin()
 		all = startAll(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
-		undone := "not applied, because operation 2 of the transaction failed: version No is not valid : /a"
+		undone := "not applied, because operation 2 of the transaction failed: version No is not valid : /a (expected dataVersion 7)"
 		if _, err := txn.Commit(ctx); err == nil || err.Error() != undone {
 			t.Error(err)
 		}
-		expect(t, answers(all), undone, "version No is not valid : /a", undone)
+		expect(t, answers(all), undone, "version No is not valid : /a (expected dataVersion 7)", undone)
 
 		txn = s.Begin()
 		all = startAll(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
 		txn.CommitEach(ctx)
 		got := answers(all)
-		expect(t, got[:2], "/b", "version No is not valid : /a")
+		expect(t, got[:2], "/b", "version No is not valid : /a (expected dataVersion 7)")
 		if !errors.As(all[2].err, new(*zkconn.UnsentError)) {
 			t.Error(got[2])
 		}

@@ -102,7 +102,7 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 				var recorder Recorder
 				err = test.write(recorder.Context(ctx), s)
 				refusal, ok := errors.AsType[*Error](err)
-				if !ok || refusal.Code != SessionMoved || recorder.Outcome().MayHaveHappened() || errors.As(err, new(*LostError)) || errors.As(err, new(*UndoneError)) {
+				if !ok || refusal.Code != SessionMoved || recorder.Destroyed().MayHaveHappened() || errors.As(err, new(*LostError)) || errors.As(err, new(*UndoneError)) {
 					t.Errorf("the write: %v", err)
 				}
 				if s.State() == StateConnected && connections == 1 {

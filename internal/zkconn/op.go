@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 
 	"github.com/go-zookeeper/zk"
@@ -15,10 +16,11 @@ import (
 // connection. Do and Exec send one operation and wait for the answer. Add and AddEach send
 // operations through a Pipe, with many in flight.
 type Op[T any] struct {
-	code  int32  // opcode of the request
-	path  string // path of the znode, as the user wrote it, also for errors; may be empty
-	write bool   // whether the operation may have an effect, so that its outcome is unknown if the answer is lost
-	err   error  // why the operation cannot be sent, such as a malformed path; nil if it can
+	code    int32  // opcode of the request
+	path    string // path of the znode, as the user wrote it, also for errors; may be empty
+	write   bool   // whether the operation may have an effect, so that its outcome is unknown if the answer is lost
+	err     error  // why the operation cannot be sent, such as a malformed path; nil if it can
+	version int64  // version that a write requires, -1 for any; only for the opcodes in versionKinds
 	// changes are the parts of a multi that would have the same effect as this operation; nil if no
 	// multi can do that.
 	changes []Change
@@ -33,7 +35,7 @@ type Op[T any] struct {
 // reread returns an operation that sends the same request as o, but decodes the result with the
 // function decode.
 func reread[T, U any](o Op[T], decode func(*answer) U) Op[U] {
-	return Op[U]{o.code, o.path, o.write, o.err, o.changes, o.encode, o.rest, decode, o.effect}
+	return Op[U]{o.code, o.path, o.write, o.err, o.version, o.changes, o.encode, o.rest, decode, o.effect}
 }
 
 // usualFrame is the initial capacity of a request's buffer, in bytes, without the path. It is
@@ -72,21 +74,33 @@ func (o *Op[T]) destroys() (n int) {
 	return n
 }
 
-// A kind is the opcode and the path of a request or a change, for error messages.
-type kind struct {
-	code int32
-	path string
+// record adds an entry for the operation to the Recorder of ctx. It returns nil if there is no
+// Recorder, and for a read.
+func (o *Op[T]) record(ctx context.Context) *record {
+	if !o.write {
+		return nil
+	}
+	return recorderOf(ctx).record(o.size(), o.destroys())
 }
+
+// A kind describes a request or a change for error messages.
+type kind struct {
+	code    int32
+	path    string
+	version int64 // see Op.version
+}
+
+func (o *Op[T]) kind() kind { return kind{o.code, o.path, o.version} }
 
 // newest returns the first change of o that ZooKeeper 3.4 does not support. If there is no such
 // change, it returns the operation itself.
 func (o *Op[T]) newest() kind {
 	for _, c := range o.changes {
 		if _, is := newer[c.code]; is {
-			return kind{c.code, c.path}
+			return c.kind()
 		}
 	}
-	return kind{o.code, o.path}
+	return o.kind()
 }
 
 // destroys reports whether a change with this opcode deletes a znode, or replaces its data or

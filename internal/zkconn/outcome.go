@@ -27,18 +27,17 @@ func (o Outcome) Plus(p Outcome) Outcome {
 	return Outcome{o.Done + p.Done, o.Rejected + p.Rejected, o.NotSent + p.NotSent, o.Unknown + p.Unknown}
 }
 
-// share returns the Outcome of n of the changes in a request. o is the Outcome of the whole
-// request, whose changes all succeed or all fail.
-func (o Outcome) share(n int) Outcome {
+// fate returns the fate of a request, whose changes all succeed or all fail.
+func (o Outcome) fate() fate {
 	switch {
 	case o.Done > 0:
-		return Outcome{Done: n}
+		return done
 	case o.Rejected > 0:
-		return Outcome{Rejected: n}
+		return rejected
 	case o.NotSent > 0:
-		return Outcome{NotSent: n}
+		return notSent
 	}
-	return Outcome{Unknown: n}
+	return unknown
 }
 
 // A fate is the outcome that all changes of one request have in common.
@@ -89,47 +88,66 @@ func fateOf(a *answer) fate {
 	return a.code.fate()
 }
 
-// A Recorder adds up the outcomes of the destructive changes that are sent with its Context.
-// Destructive changes are deletes and changes of data or ACL, but not creates and checks. A
-// change counts as Unknown from the moment when its request is made until its fate is known. So a
-// change stays Unknown if no goroutine waits for the answer.
+// A Recorder adds up the outcomes of the writes that are sent with its Context. A change counts as
+// Unknown from the moment when its request is made until its fate is known. So a change stays
+// Unknown if no goroutine waits for the answer.
 type Recorder struct {
 	mu        sync.Mutex
+	written   Outcome
 	destroyed Outcome
+	outer     *Recorder // Recorder of the context from which Context derived its own; nil if there was none
 }
 
 type recorderKey struct{}
 
 // Context returns a context derived from ctx. The Recorder counts all requests that are made with
-// it.
+// it, and so does a Recorder that already counts the requests of ctx.
 func (r *Recorder) Context(ctx context.Context) context.Context {
+	r.outer = recorderOf(ctx)
 	return context.WithValue(ctx, recorderKey{}, r)
 }
 
-// Outcome returns the sum of the outcomes so far.
-func (r *Recorder) Outcome() Outcome {
+func recorderOf(ctx context.Context) *Recorder {
+	r, _ := ctx.Value(recorderKey{}).(*Recorder)
+	return r
+}
+
+// Written returns the sum of the outcomes of all changes so far.
+func (r *Recorder) Written() Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.written
+}
+
+// Destroyed returns the sum of the outcomes of the destructive changes so far. These are deletes and
+// changes of data or ACL, but not creates and checks.
+func (r *Recorder) Destroyed() Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.destroyed
 }
 
-// A record counts one request in a Recorder.
+// A record counts one request in a Recorder, and in the outer ones.
 type record struct {
-	r       *Recorder
-	n       int  // number of destructive changes in the request
-	settled bool // whether the fate has been recorded; guarded by r.mu
+	r           *Recorder
+	n           int     // number of changes in the request
+	destructive int     // number of destructive changes among them
+	settled     bool    // whether the fate has been recorded; guarded by r.mu
+	outer       *record // the same request in r.outer; nil if there is no outer Recorder
 }
 
-// open adds an entry for a request with n destructive changes that is about to be sent. It
-// returns nil if r is nil or n is 0.
-func (r *Recorder) open(n int) *record {
+// record adds an entry for a request with n changes that is about to be sent. It returns nil if r
+// is nil or n is 0.
+func (r *Recorder) record(n, destructive int) *record {
 	if r == nil || n == 0 {
 		return nil
 	}
+	e := &record{r: r, n: n, destructive: destructive, outer: r.outer.record(n, destructive)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.destroyed.Unknown += n
-	return &record{r: r, n: n}
+	r.written.Unknown += n
+	r.destroyed.Unknown += destructive
+	return e
 }
 
 // settle records the fate of the request. Only the first call has an effect.
@@ -137,12 +155,15 @@ func (e *record) settle(f fate) {
 	if e == nil {
 		return
 	}
+	e.outer.settle(f)
 	e.r.mu.Lock()
 	defer e.r.mu.Unlock()
 	if e.settled {
 		return
 	}
 	e.settled = true
-	e.r.destroyed.Unknown -= e.n
-	e.r.destroyed = e.r.destroyed.Plus(f.of(e.n))
+	e.r.written.Unknown -= e.n
+	e.r.written = e.r.written.Plus(f.of(e.n))
+	e.r.destroyed.Unknown -= e.destructive
+	e.r.destroyed = e.r.destroyed.Plus(f.of(e.destructive))
 }

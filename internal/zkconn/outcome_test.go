@@ -53,8 +53,8 @@ func TestOutcomeOfWrite(t *testing.T) {
 				var recorder Recorder
 				trip := NewTrip()
 				err := Exec(trip.Context(recorder.Context(testContext(t))), s, SetData("/x", nil, -1))
-				if err == nil || trip.Outcome != c.outcome || trip.Cut != c.cut || recorder.Outcome() != c.outcome {
-					t.Errorf("%v: %+v, cut %v, recorded %+v; want %+v", err, trip.Outcome, trip.Cut, recorder.Outcome(), c.outcome)
+				if err == nil || trip.Outcome != c.outcome || trip.Cut != c.cut || recorder.Written() != c.outcome || recorder.Destroyed() != c.outcome {
+					t.Errorf("%v: %+v, cut %v, recorded %+v; want %+v", err, trip.Outcome, trip.Cut, recorder.Written(), c.outcome)
 				}
 				if got, want := c.outcome.MayHaveHappened(), c.outcome.Unknown > 0; got != want {
 					t.Errorf("may have happened: %v", got)
@@ -87,7 +87,7 @@ func TestOutcomeWithoutAnswer(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		late := Add(p, Delete("/late", -1))
-		if got := recorder.Outcome(); got != (Outcome{Unknown: 2}) {
+		if got := recorder.Destroyed(); got != (Outcome{Unknown: 2}) {
 			t.Errorf("on the way: %+v", got)
 		}
 		for _, w := range []*Pending[Written]{sent, late} {
@@ -98,13 +98,51 @@ func TestOutcomeWithoutAnswer(t *testing.T) {
 		if sent.Outcome() != (Outcome{Unknown: 1}) || late.Outcome() != (Outcome{NotSent: 1}) {
 			t.Errorf("%+v, %+v", sent.Outcome(), late.Outcome())
 		}
-		if got := recorder.Outcome(); got != (Outcome{Unknown: 1, NotSent: 1}) {
+		if got := recorder.Destroyed(); got != (Outcome{Unknown: 1, NotSent: 1}) {
 			t.Errorf("recorded: %+v", got)
 		}
 	})
 }
 
-// A Recorder counts only changes that destroy data.
+// A Recorder counts the writes of its context, those of a transaction and of contexts with a Recorder
+// of their own included, but no reads.
+func TestRecorderCountsWrites(t *testing.T) {
+	serve := func(_ int, p *remote) {
+		p.host(func(xid, op int32) bool {
+			if op == jute.OpCreate {
+				return p.reply(xid, NodeExists)
+			}
+			return op != jute.OpSetData && p.reply(xid, operationTimeout)
+		})
+	}
+	bubble(t, serve, func(t *testing.T, s *Session) {
+		var outer, inner Recorder
+		ctx := outer.Context(testContext(t))
+		_ = Exec(ctx, s, Create("/a", nil, OpenACL(), CreateMode{}))
+		_ = Exec(ctx, s, GetData("/a"))
+		_ = Exec(inner.Context(ctx), s, Delete("/a", -1))
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = Exec(over, s, SetData("/a", nil, -1))
+		txn := s.Begin()
+		ended := make(chan error)
+		go func() { ended <- Exec(txn.Context(ctx), s, Create("/b", nil, OpenACL(), CreateMode{})) }() // ends when Abort answers
+		synctest.Wait()
+		txn.Abort(errOver)
+		<-ended
+		if got, want := outer.Written(), (Outcome{Rejected: 1, Unknown: 1, NotSent: 2}); got != want {
+			t.Errorf("outer: %+v; want %+v", got, want)
+		}
+		if got, want := outer.Destroyed(), (Outcome{Unknown: 1, NotSent: 1}); got != want {
+			t.Errorf("outer, destroyed: %+v; want %+v", got, want)
+		}
+		if got, want := inner.Written(), (Outcome{Unknown: 1}); got != want {
+			t.Errorf("inner: %+v; want %+v", got, want)
+		}
+	})
+}
+
+// A Recorder counts apart the changes that destroy data.
 func TestRecorderCountsDestruction(t *testing.T) {
 	changes := []Change{Creation("/a", nil, OpenACL(), CreateMode{}), NewData("/b", nil, -1), Removal("/c", -1), check("/d", 1)}
 	o := Multi(changes)

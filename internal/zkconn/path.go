@@ -85,13 +85,18 @@ func (c chroot) holds(path string) bool {
 	return ok && (c == "" || rest == "" || rest[0] == '/')
 }
 
-// refusal returns the error for an operation on path that a server rejected with the given error
-// code. op is the opcode of the operation. If the code says that the root, or a parent "/", does
-// not exist, the chroot itself is missing.
-func (c chroot) refusal(code Code, op int32, path string) *Error {
-	e := &Error{Code: code, Path: path, hint: hint(code, op)}
-	if code == NoNode && (path == "/" || jute.Creates(op) && strings.LastIndexByte(path, '/') == 0) {
+// refusal returns the error for an operation that a server rejected with the given error code. If
+// the code says that the root, or a parent "/", does not exist, the chroot itself is missing.
+func (c chroot) refusal(code Code, op kind) *Error {
+	e := &Error{Code: code, Path: op.path, hint: hint(code, op.code)}
+	parent := strings.LastIndexByte(op.path, '/')
+	switch {
+	case code == BadVersion && versionKinds[op.code] != "" && op.version != -1:
+		e.Versions = &Versions{Of: versionKinds[op.code], Expected: op.version}
+	case code == NoNode && (op.path == "/" || jute.Creates(op.code) && parent == 0):
 		e.Chroot = string(c)
+	case code == NoNode && jute.Creates(op.code) && parent > 0:
+		e.hint = "its parent " + op.path[:parent] + " does not exist"
 	}
 	return e
 }

@@ -276,9 +276,9 @@ func multiRead[T any](code int32, paths []string, decodeOne func(*answer, error)
 				var err error
 				switch op, _, failed := a.MultiPart(); {
 				case op == opError:
-					err = a.root.refusal(Code(a.Int()), code, path)
+					err = a.root.refusal(Code(a.Int()), kind{code: code, path: path})
 				case failed != 0: // servers of other products report the error in the header, without a body
-					err = a.root.refusal(Code(failed), code, path)
+					err = a.root.refusal(Code(failed), kind{code: code, path: path})
 				}
 				out[i] = decodeOne(a, err)
 			}

@@ -156,9 +156,8 @@ func newCall[T any](ctx context.Context, to target, o *Op[T]) *call {
 	if effect := o.effect; effect != nil {
 		c.Answered = func(_ int, r wire.Reply) { effect(to.l, answerTo(r, to.root)) }
 	}
-	if n := o.destroys(); o.err == nil && n > 0 {
-		recorder, _ := ctx.Value(recorderKey{}).(*Recorder)
-		c.record = recorder.open(n)
+	if o.err == nil {
+		c.record = o.record(ctx)
 	}
 	return c
 }

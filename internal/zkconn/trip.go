@@ -51,6 +51,13 @@ func untripped(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, (*Trip)(nil))
 }
 
+// Apart returns ctx without its Trip, Transaction and Recorder. It is for a request that a line sends
+// in addition, to explain its result.
+func Apart(ctx context.Context) context.Context {
+	ctx = context.WithValue(untripped(ctx), transactionKey{}, nil)
+	return context.WithValue(ctx, recorderKey{}, nil)
+}
+
 func (t *Trip) begun() {
 	if t != nil {
 		close(t.Queued)

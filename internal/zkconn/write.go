@@ -65,12 +65,13 @@ func (w Written) Path() string { return strings.Join(w.Paths, "") }
 // A Change is a create, delete, check or setData. It is sent as a single request, or as a part of
 // a multi.
 type Change struct {
-	code  int32
-	path  string
-	flags int32               // flags of a create
-	data  int                 // size of the data that a create or setData writes, in bytes
-	rest  func(*jute.Encoder) // writes the fields after the path
-	err   error               // reason why the change cannot be sent; nil if it can
+	code    int32
+	path    string
+	version int64               // see Op.version
+	flags   int32               // flags of a create
+	data    int                 // size of the data that a create or setData writes, in bytes
+	rest    func(*jute.Encoder) // writes the fields after the path
+	err     error               // reason why the change cannot be sent; nil if it can
 
 	absolute bool // whether the path includes the chroot
 }
@@ -97,20 +98,20 @@ func Creation(path string, data []byte, acl []zk.ACL, mode CreateMode) Change {
 // Removal returns the change that deletes a znode if the znode has the given version. Version -1
 // matches any version.
 func Removal(path string, version int32) Change {
-	return Change{code: jute.OpDelete, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
+	return Change{code: jute.OpDelete, path: path, version: int64(version), rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
 // NewData returns the change that writes a znode's data if the znode has the given version.
 // Version -1 matches any version.
 func NewData(path string, data []byte, version int32) Change {
 	rest := func(e *jute.Encoder) { e.Buffer(data); e.Int(version) }
-	return Change{code: jute.OpSetData, path: path, data: len(data), rest: rest}
+	return Change{code: jute.OpSetData, path: path, version: int64(version), data: len(data), rest: rest}
 }
 
 // check returns the Change that modifies nothing, but fails unless the znode has the given
 // version. Version -1 matches any version.
 func check(path string, version int32) Change {
-	return Change{code: jute.OpCheck, path: path, rest: func(e *jute.Encoder) { e.Int(version) }}
+	return Change{code: jute.OpCheck, path: path, version: int64(version), rest: func(e *jute.Encoder) { e.Int(version) }}
 }
 
 // changeOf converts a request of the library go-zookeeper to a Change.
@@ -144,6 +145,8 @@ func (c Change) Deletes() bool { return c.code == jute.OpDelete }
 func (c Change) Writes() (size int, writes bool) {
 	return c.data, c.Creates() || c.code == jute.OpSetData
 }
+
+func (c Change) kind() kind { return kind{c.code, c.path, c.version} }
 
 func (c Change) valid() error {
 	bits := c.flags < flagContainer && c.flags&zk.FlagSequence != 0
@@ -186,7 +189,7 @@ func (c Change) recordEphemerals(l *link, root chroot, made string) {
 // alone returns the operation that sends the change c as a single request.
 func alone(c Change) Op[Written] {
 	o := changing(c.code, c)
-	o.encode = c.encode
+	o.encode, o.version = c.encode, c.version
 	return o
 }
 
@@ -278,7 +281,7 @@ func (c Change) result(a *answer, op int32) (made string, err error) {
 		if code == codeOK {
 			code = runtimeInconsistency
 		}
-		return "", a.root.refusal(code, c.code, c.path)
+		return "", a.root.refusal(code, c.kind())
 	case jute.OpCreate2: // the result for a container or a znode with a TTL
 		defer a.Stat()
 	}
@@ -311,14 +314,16 @@ func Check(path string, version int32) Op[Written] { return Multi([]Change{check
 func SetData(path string, data []byte, version int32) Op[*zk.Stat] {
 	c := NewData(path, data, version)
 	o := request(c.code, path, (*answer).Stat, c.rest)
-	o.changes = []Change{c}
+	o.changes, o.version = []Change{c}, c.version
 	return o
 }
 
 // SetACL writes a znode's access control list if the ACL has the given version. Version -1
 // matches any version. The result is the new Stat.
 func SetACL(path string, acl []zk.ACL, version int32) Op[*zk.Stat] {
-	return request(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
+	o := request(jute.OpSetACL, path, (*answer).Stat, func(e *jute.Encoder) { writeACL(e, acl); e.Int(version) })
+	o.version = int64(version)
+	return o
 }
 
 // A Reconfiguration describes a change of the ensemble's members. Joining and Leaving modify the
@@ -331,7 +336,7 @@ type Reconfiguration struct {
 // Reconfig changes the members of the ensemble. The result is the new configuration.
 func Reconfig(r Reconfiguration) Op[Node] {
 	return Op[Node]{
-		code: jute.OpReconfig, write: jute.Writes(jute.OpReconfig), decode: (*answer).node,
+		code: jute.OpReconfig, write: jute.Writes(jute.OpReconfig), version: r.Version, decode: (*answer).node,
 		encode: func(e *jute.Encoder, _ chroot) {
 			for _, s := range []string{r.Joining, r.Leaving, r.Members} {
 				if s == "" {

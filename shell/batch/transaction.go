@@ -137,15 +137,16 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	switch {
 	case refused:
 		j := open.lines[undone.Part]
-		return fmt.Errorf("nothing was done, because line %d of the transaction failed: %s: %w", j.number, j.cmd, undone.Err)
+		return fmt.Errorf("nothing was done, because line %d of the transaction failed: %s: %w", j.number, j.cmd,
+			commands.WithActualVersion(ctx, env, undone.Err))
 	case errors.As(err, new(*zkconn.FencedError)): // the message says that nothing was written
 		return err
 	case err != nil && !outcome.MayHaveHappened():
 		return fmt.Errorf("nothing was done: %w", err)
 	case err != nil && len(open.lines) > 1:
-		return fmt.Errorf("%w (either all %d lines of the transaction took effect, or none)", err, len(open.lines))
+		return fmt.Errorf("%w (either all %d lines of the transaction took effect, or none)%s", err, len(open.lines), look(err))
 	case err != nil:
-		return err
+		return fmt.Errorf("%w%s", err, look(err))
 	}
 	var done committed
 	for _, j := range open.lines {
@@ -157,6 +158,15 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 		return err
 	}
 	return env.Screen.Print(done)
+}
+
+// look returns an addition to the error of a transaction whose outcome is unknown: how to find it out.
+func look(err error) string {
+	path := zkconn.PathOf(err)
+	if path == "" {
+		return ""
+	}
+	return "; to see, run: stat " + commands.Quote(path)
 }
 
 // lastAnswer is an Output that stores the only answer of a line.

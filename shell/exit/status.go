@@ -51,6 +51,7 @@ var statusCodes = map[int]string{
 func Code(err error) string {
 	status := Status(err)
 	statusErr, _ := errors.AsType[*commands.StatusError](err)
+	loss, isLoss := errors.AsType[*commands.LossError](err)
 	code, isCode := errors.AsType[zkconn.Code](err)
 	switch {
 	case statusErr != nil && statusErr.Status == status && statusErr.Code != "":
@@ -61,7 +62,7 @@ func Code(err error) string {
 		return statusCodes[status]
 	case errors.As(err, new(*zkconn.NoServerError)):
 		return "NoServer"
-	case errors.As(err, new(*zkconn.UnsentError)):
+	case isLoss && !loss.Written.MayHaveHappened(), !isLoss && errors.As(err, new(*zkconn.UnsentError)):
 		return "NotSent"
 	case errors.Is(err, zkconn.ErrNotConnected):
 		return "NotConnected"
