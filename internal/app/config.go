@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"iter"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,67 +24,154 @@ type setting struct {
 	about   string
 	cluster bool // whether the setting concerns an ensemble, so that it is also allowed in the section of a cluster
 	set     func(o *Options, value string) error
+
+	// access returns an error if other users have more access to the configuration file than is safe
+	// with this setting. It is nil if any access is.
+	access func(f *userfile.File, value string) error
 }
 
 // settings lists all settings of the configuration file, in the order in which the help shows them.
 var settings = []setting{
-	{"server", "host[:port][,…][/chroot]", "the servers; required in a section", true, func(o *Options, v string) error {
-		o.Server = v
-		if strings.HasPrefix(v, zkconn.ClusterMark) {
+	{
+		key: "server", value: "host[:port][,…][/chroot]", cluster: true,
+		about: "the servers; required in a section",
+		set: func(o *Options, v string) error {
+			o.Server = v
+			if strings.HasPrefix(v, zkconn.ClusterMark) {
+				return nil
+			}
+			_, err := zkconn.ParseServers(v)
+			return err
+		},
+	},
+	{
+		key: "timeout", value: "ms", cluster: true,
+		about: "session timeout in milliseconds",
+		set:   func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) },
+	},
+	{
+		key: "max-request", value: "bytes", cluster: true,
+		about: "the size of the largest request that zksh sends, for servers with a raised jute.maxbuffer",
+		set:   func(o *Options, v string) error { return assign(&o.MaxRequest, v, parseMaxRequest) },
+	},
+	{
+		key: "proxy", value: "socks5://host:port", cluster: true,
+		about: "the SOCKS5 proxy through which zksh connects to all servers; it resolves the names of the servers;" +
+			" with user:password@ before the host, zksh authenticates to the proxy",
+		set: func(o *Options, v string) error {
+			o.Proxy = v
+			return zkconn.CheckProxy(v)
+		},
+		access: func(config *userfile.File, v string) error {
+			if !zkconn.ProxyHasPassword(v) {
+				return nil
+			}
+			return config.CheckPrivate("the password of a proxy")
+		},
+	},
+	{
+		key: "auth-file", value: "file", cluster: true,
+		about: "a file with credentials, in lines of the form \"scheme credential\"; this and all other relative file" +
+			" names are relative to the folder of the configuration file",
+		set: fileSetting(func(o *Options) *string { return &o.AuthFile }),
+	},
+	{
+		key: "auth-command", value: "command", cluster: true,
+		about: "a shell command whose first line of output is a credential in the same form, for example of a password" +
+			" manager",
+		set: func(o *Options, v string) error {
+			o.AuthCommand = v
 			return nil
-		}
-		_, err := zkconn.ParseServers(v)
-		return err
-	}},
-	{"timeout", "ms", "session timeout in milliseconds", true, func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) }},
-	{"max-request", "bytes", "the size of the largest request that zksh sends, for servers with a raised jute.maxbuffer", true, func(o *Options, v string) error {
-		return assign(&o.MaxRequest, v, parseMaxRequest)
-	}},
-	{"proxy", "socks5://host:port", "the SOCKS5 proxy through which zksh connects to all servers; it resolves the names of the servers; with user:password@ before the host, zksh authenticates to the proxy", true, func(o *Options, v string) error {
-		o.Proxy = v
-		return zkconn.CheckProxy(v)
-	}},
-	{"auth-file", "file", "a file with credentials, in lines of the form \"scheme credential\"; this and all other relative file names are relative to the folder of the configuration file", true,
-		fileSetting(func(o *Options) *string { return &o.AuthFile })},
-	{"auth-command", "command", "a shell command whose first line of output is a credential in the same form, for example of a password manager", true, func(o *Options, v string) error {
-		o.AuthCommand = v
-		return nil
-	}},
-	{"tls", "true|false", "connect with TLS; cacert, cert, key and tls-name imply this setting", true, func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) }},
-	{"cacert", "file", "the certificate authorities to trust, in PEM, PKCS12 or JKS format", true, fileSetting(func(o *Options) *string { return &o.Secure.CACert })},
-	{"cert", "file", "the client's certificate; the file can also contain the key", true, fileSetting(func(o *Options) *string { return &o.Secure.Cert })},
-	{"key", "file", "the client's key", true, fileSetting(func(o *Options) *string { return &o.Secure.Key })},
-	{"tls-name", "name", "the name to expect in the servers' certificates", true, func(o *Options, v string) error {
-		o.Secure.Name = v
-		return nil
-	}},
-	{"client-configuration", "file", "a properties file of zkCli or Kafka, which sets TLS, SASL and jute.maxbuffer", true,
-		fileSetting(func(o *Options) *string { return &o.Secure.ClientConfiguration })},
-	{"jaas", "file", "a JAAS file; zksh authenticates with SASL according to its Client section", true, fileSetting(func(o *Options) *string { return &o.Secure.JAAS })},
-	{"kerberos", "true|false", "authenticate with Kerberos, with the ticket that kinit has stored", true, func(o *Options, v string) error { return assign(&o.Secure.Kerberos, v, parseKerberos) }},
-	{"writes", "allow|ask|never", "whether commands can write; with ask, zksh asks at the prompt, and elsewhere rejects writes unless --yes is given", true, func(o *Options, v string) error {
-		return assign(&o.Writes, v, parseWrites)
-	}},
-	{"colour", strings.Join(line.Colors, " | "), "the colour of the cluster's prompt", true, func(o *Options, v string) error {
-		if !slices.Contains(line.Colors, v) {
-			return fmt.Errorf("colour must be one of %s, not %q", strings.Join(line.Colors, ", "), v)
-		}
-		o.colour = v
-		return nil
-	}},
-	{"output", "text|table|json", "the output format", false, func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) }},
-	{"hints", "on|off", "whether zksh shows suggestions and colours while you type", false,
-		switchSetting("hints", func(o *Options, off bool) { o.NoHints = off })},
-	{"bell", "on|off", "whether the terminal's bell rings when you get a lock after a wait of more than 10 s", false,
-		switchSetting("bell", func(o *Options, off bool) { o.NoBell = off })},
-	{"history", "n", "how many typed lines to save; 0 saves none", false, func(o *Options, v string) error {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 0 {
-			return fmt.Errorf("history must be a number of lines, not %q", v)
-		}
-		o.HistoryLines = n
-		return nil
-	}},
+		},
+		access: func(config *userfile.File, _ string) error { return config.CheckTrusted("an auth-command") },
+	},
+	{
+		key: "tls", value: "true|false", cluster: true,
+		about: "connect with TLS; cacert, cert, key and tls-name imply this setting",
+		set:   func(o *Options, v string) error { return assign(&o.Secure.TLS, v, parseTLS) },
+	},
+	{
+		key: "cacert", value: "file", cluster: true,
+		about: "the certificate authorities to trust, in PEM, PKCS12 or JKS format",
+		set:   fileSetting(func(o *Options) *string { return &o.Secure.CACert }),
+	},
+	{
+		key: "cert", value: "file", cluster: true,
+		about: "the client's certificate; the file can also contain the key",
+		set:   fileSetting(func(o *Options) *string { return &o.Secure.Cert }),
+	},
+	{
+		key: "key", value: "file", cluster: true,
+		about: "the client's key",
+		set:   fileSetting(func(o *Options) *string { return &o.Secure.Key }),
+	},
+	{
+		key: "tls-name", value: "name", cluster: true,
+		about: "the name to expect in the servers' certificates",
+		set: func(o *Options, v string) error {
+			o.Secure.Name = v
+			return nil
+		},
+	},
+	{
+		key: "client-configuration", value: "file", cluster: true,
+		about: "a properties file of zkCli or Kafka, which sets TLS, SASL and jute.maxbuffer",
+		set:   fileSetting(func(o *Options) *string { return &o.Secure.ClientConfiguration }),
+	},
+	{
+		key: "jaas", value: "file", cluster: true,
+		about: "a JAAS file; zksh authenticates with SASL according to its Client section",
+		set:   fileSetting(func(o *Options) *string { return &o.Secure.JAAS }),
+	},
+	{
+		key: "kerberos", value: "true|false", cluster: true,
+		about: "authenticate with Kerberos, with the ticket that kinit has stored",
+		set:   func(o *Options, v string) error { return assign(&o.Secure.Kerberos, v, parseKerberos) },
+	},
+	{
+		key: "writes", value: "allow|ask|never", cluster: true,
+		about: "whether commands can write; with ask, zksh asks at the prompt, and elsewhere rejects writes unless --yes" +
+			" is given",
+		set: func(o *Options, v string) error { return assign(&o.Writes, v, parseWrites) },
+	},
+	{
+		key: "colour", value: strings.Join(line.Colors, " | "), cluster: true,
+		about: "the colour of the cluster's prompt",
+		set: func(o *Options, v string) error {
+			if !slices.Contains(line.Colors, v) {
+				return fmt.Errorf("colour must be one of %s, not %q", strings.Join(line.Colors, ", "), v)
+			}
+			o.colour = v
+			return nil
+		},
+	},
+	{
+		key: "output", value: "text|table|json",
+		about: "the output format",
+		set:   func(o *Options, v string) error { return assign(&o.Format, v, render.ParseFormat) },
+	},
+	{
+		key: "hints", value: "on|off",
+		about: "whether zksh shows suggestions and colours while you type",
+		set:   switchSetting("hints", func(o *Options, off bool) { o.NoHints = off }),
+	},
+	{
+		key: "bell", value: "on|off",
+		about: "whether the terminal's bell rings when you get a lock after a wait of more than 10 s",
+		set:   switchSetting("bell", func(o *Options, off bool) { o.NoBell = off }),
+	},
+	{
+		key: "history", value: "n",
+		about: "how many typed lines to save; 0 saves none",
+		set: func(o *Options, v string) error {
+			n, err := strconv.Atoi(v)
+			if err != nil || n < 0 {
+				return fmt.Errorf("history must be a number of lines, not %q", v)
+			}
+			o.HistoryLines = n
+			return nil
+		},
+	},
 }
 
 // switchSetting returns the function that applies a setting whose value is on or off.
@@ -182,21 +268,16 @@ const maxConfig = 1 << 20
 // lines of the form [NAME] that begin the section of a cluster, and comment lines that begin with
 // #. A missing file is not an error.
 func (o *Options) readConfig(name string) error {
-	f, err := userfile.OpenToRead(name)
+	f, err := userfile.ReadFile(name, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	defer f.Close()
-	data, err := userfile.ReadSmall(f, maxConfig)
-	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
 	o.configFile = name
 	var section *cluster
-	for n, line := range settingLines(data) {
+	for n, line := range settingLines(f.Data) {
 		at := fmt.Sprintf("%s:%d", name, n)
 		if line[0] == '[' {
 			if section, err = o.newSection(line, at); err != nil {
@@ -219,6 +300,11 @@ func (o *Options) readConfig(name string) error {
 		}
 		if err := set.set(to, value); err != nil {
 			return fmt.Errorf("%s: %w", at, err)
+		}
+		if set.access != nil {
+			if err := set.access(f, value); err != nil {
+				return fmt.Errorf("configuration: %w", err)
+			}
 		}
 		if section != nil && strings.HasPrefix(section.Server, zkconn.ClusterMark) {
 			return fmt.Errorf("%s: server must be %s, not the name of another section", at, settings[0].value)
@@ -252,7 +338,7 @@ func settingLines(data []byte) iter.Seq2[int, string] {
 // scheme sasl separately, because zksh does not send it in an addauth request. Error messages never
 // quote a line, because it may be secret.
 func readAuthFile(name string) (list []zkconn.Credential, sasl *secure.SASL, err error) {
-	data, err := readPrivate(name)
+	data, err := userfile.ReadPrivate(name, maxConfig, "credentials")
 	if err != nil {
 		return nil, nil, fmt.Errorf("credentials: %w", err)
 	}
@@ -283,22 +369,4 @@ func parseCredentials(data []byte, name string) (list []zkconn.Credential, sasl 
 		return nil, nil, fmt.Errorf("%s contains no credential; expected lines of the form %s", name, credentialForm)
 	}
 	return list, sasl, nil
-}
-
-// readPrivate reads a file that must be private. It returns an error if other users can access the
-// file.
-func readPrivate(name string) ([]byte, error) {
-	f, err := userfile.OpenToRead(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 { // on Windows, the mode does not show access by others
-		return nil, fmt.Errorf("%s is accessible to other users (mode %04o); run: chmod 600 %s", name, info.Mode().Perm(), name)
-	}
-	return userfile.ReadSmall(f, maxConfig)
 }

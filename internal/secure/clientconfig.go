@@ -141,11 +141,19 @@ var brokerKeys = []string{
 // like a mistyped property about security. A file in which zksh knows no property is an error. Otherwise,
 // zksh could connect without TLS, and send credentials in clear.
 func (a *effectiveSettings) readClientConfiguration(name string) error {
-	data, err := readFile(name)
+	f, err := readFile(name)
 	if err != nil {
 		return fmt.Errorf("client configuration: %w", err)
 	}
-	return a.readProperties(name, data)
+	if err := a.readProperties(name, f.Data); err != nil {
+		return err
+	}
+	if a.secret {
+		if err := f.CheckPrivate(aPassword); err != nil {
+			return fmt.Errorf("client configuration: %w", err)
+		}
+	}
+	return nil
 }
 
 func (a *effectiveSettings) readProperties(name string, data []byte) error {

@@ -103,6 +103,19 @@ func firstModule(modules []module, section string) (*module, error) {
 	return m, nil
 }
 
+// hasPassword reports whether any section of a JAAS file contains a password: that of a client, or
+// those of the users of a server.
+func hasPassword(text string) bool {
+	tokens, _ := jaasTokens(text) // readJAAS has reported the error
+	for i := range len(tokens) - 2 {
+		name, value := tokens[i], tokens[i+2]
+		if tokens[i+1].isMark("=") && (name.text == "password" || strings.HasPrefix(name.text, "user_")) && !value.mark && value.text != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // A token is a word, or one of the punctuation marks { } ; =.
 type token struct {
 	text string

@@ -183,13 +183,18 @@ func (a *effectiveSettings) loadTLS(getenv func(string) string) (t *TLS, remark 
 }
 
 func (a *effectiveSettings) loadSASL(getenv func(string) string) (*SASL, error) {
-	text, err := readFile(a.jaas)
+	f, err := readFile(a.jaas)
 	if err != nil {
 		return nil, fmt.Errorf("JAAS file: %w", err)
 	}
-	m, err := readJAAS(string(text), a.section)
+	m, err := readJAAS(string(f.Data), a.section)
 	if err != nil {
 		return nil, fmt.Errorf("JAAS file: %s: %w", a.jaas, err)
+	}
+	if hasPassword(string(f.Data)) {
+		if err := f.CheckPrivate(aPassword); err != nil {
+			return nil, fmt.Errorf("JAAS file: %w", err)
+		}
 	}
 	if m.isKerberos() {
 		opt, err := m.kerberos(a.kerberos, getenv)
@@ -208,34 +213,32 @@ func (a *effectiveSettings) loadSASL(getenv func(string) string) (*SASL, error) 
 // certificates of all public authorities has a few hundred KiB.
 const maxFile = 4 << 20
 
-func readFile(name string) ([]byte, error) {
-	data, err := userfile.ReadSmallFile(name, maxFile)
+// aPassword describes the contents of a file, for the error if other users can read it.
+const aPassword = "a password"
+
+func readFile(name string) (*userfile.File, error) {
+	f, err := userfile.ReadFile(name, maxFile)
+	return f, explainMissing(name, err)
+}
+
+// explainMissing returns err, or an error that says in zksh's words that a file does not exist.
+func explainMissing(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the file %s does not exist", name)
+		return fmt.Errorf("the file %s does not exist", name)
 	}
-	return data, err
+	return err
 }
 
 // findPassword returns the store's password, or an empty string if there is none.
 func (s store) findPassword(getenv func(string) string) (string, error) {
 	if s.passwordFile != "" {
-		b, err := readFile(s.passwordFile)
+		b, err := userfile.ReadPrivate(s.passwordFile, maxFile, aPassword)
 		if err != nil {
-			return "", fmt.Errorf("cannot read the store's password: %w", err)
+			return "", fmt.Errorf("cannot read the store's password: %w", explainMissing(s.passwordFile, err))
 		}
 		return strings.TrimRight(string(b), "\r\n"), nil
 	}
 	return cmp.Or(s.password, getenv(s.env)), nil
-}
-
-// read returns the contents of the store's file, and its password.
-func (s store) read(getenv func(string) string) ([]byte, string, error) {
-	data, err := readFile(s.file)
-	if err != nil {
-		return nil, "", err
-	}
-	password, err := s.findPassword(getenv)
-	return data, password, err
 }
 
 // warnBefore is the time before the expiry of a certificate at which zksh begins to warn.

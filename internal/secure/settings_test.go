@@ -120,6 +120,7 @@ func TestGap(t *testing.T) {
 
 func TestBadSettings(t *testing.T) {
 	const on = "zookeeper.client.secure=true\n"
+	key, digest := private(t, "key.pem"), filepath.ToSlash(private(t, "digest.jaas"))
 	for _, c := range []struct {
 		config string
 		s      Settings
@@ -142,10 +143,10 @@ func TestBadSettings(t *testing.T) {
 		{on + "zookeeper.ssl.keyStore.location=testdata/key.p12\nzookeeper.ssl.keyStore.passwordPath=nowhere", Settings{}, "cannot read the store's password: the file nowhere does not exist"},
 		{"a=\\u1", Settings{}, "client.properties:1: \\u must be followed"},
 		{"", Settings{Key: "testdata/key.pem"}, "--key requires --cert"},
-		{"", Settings{CACert: "testdata/key.pem"}, "testdata/key.pem: the file contains no certificate to trust"},
+		{"", Settings{CACert: key}, "key.pem: the file contains no certificate to trust"},
 		{"", Settings{JAAS: "nowhere"}, "JAAS file: the file nowhere does not exist"},
 		{"java.security.auth.login.config=testdata/cert.pem", Settings{}, "JAAS file: testdata/cert.pem: line 1: expected a section"},
-		{"zookeeper.fips-mode=true\njava.security.auth.login.config=testdata/digest.jaas", Settings{}, "zookeeper.fips-mode=true, which forbids"},
+		{"zookeeper.fips-mode=true\njava.security.auth.login.config=" + digest, Settings{}, "zookeeper.fips-mode=true, which forbids"},
 		{"zookeeper.client.secure=yes", Settings{}, `client.properties:1: zookeeper.client.secure: the value must be true or false, not "yes"`},
 		{on + "zookeeper.ssl.hostnameVerification=on", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: the value must be true or false, not "on"`},
 		{on + "zookeeper.ssl.hostnameVerification=", Settings{}, `client.properties:2: zookeeper.ssl.hostnameVerification: the value must be true or false, not ""`},

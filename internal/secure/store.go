@@ -15,6 +15,7 @@ import (
 type entries struct {
 	key     crypto.PrivateKey   // nil if the store has no key, or if the key is locked
 	locked  bool                // whether the store has a key that cannot be read, because its password is not set
+	open    bool                // whether key can be read without a password, so that the file must be private
 	chain   []*x509.Certificate // certificate chain of the key, with the key's own certificate first, except in PEM files
 	trusted []*x509.Certificate
 }
@@ -77,7 +78,7 @@ func readPEM(data []byte, password string) (entries, error) {
 			if err != nil {
 				return e, err
 			}
-			e.key = key
+			e.key, e.open = key, key != nil && b.Type != encryptedKey
 		}
 	}
 	if e.key == nil && len(e.chain) == 0 {
@@ -86,12 +87,15 @@ func readPEM(data []byte, password string) (entries, error) {
 	return e, nil
 }
 
+// encryptedKey is the type of a PEM block with a private key that requires a password.
+const encryptedKey = "ENCRYPTED PRIVATE KEY"
+
 // pemKey returns the private key in a PEM block, or nil if the block contains something else.
 func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 	switch {
 	case b.Headers["DEK-Info"] != "":
 		return nil, errors.New("the private key is encrypted in OpenSSL's legacy format, which is not supported; convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
-	case b.Type == "ENCRYPTED PRIVATE KEY":
+	case b.Type == encryptedKey:
 		der, err := decryptPKCS8(b.Bytes, password)
 		if err != nil {
 			return nil, err
@@ -137,45 +141,55 @@ func (s store) passwordSource() string {
 	return "the environment variable " + s.env
 }
 
+// open reads the store. If it contains a private key that can be read without a password, other users
+// must have no access to the file.
+func (s store) open(password string) (entries, error) {
+	f, err := readFile(s.file)
+	if err != nil {
+		return entries{}, err
+	}
+	e, err := readStore(f.Data, password)
+	if err != nil {
+		return entries{}, s.explain(err, password)
+	}
+	if e.open || e.key != nil && password == "" {
+		err = f.CheckPrivate("a private key without a password")
+	}
+	return e, err
+}
+
 // certificates returns the certificates of the trusted authorities in a trust store.
 func (s store) certificates(getenv func(string) string) ([]*x509.Certificate, error) {
-	data, password, err := s.read(getenv)
+	password, err := s.findPassword(getenv)
 	if err != nil {
 		return nil, err
 	}
-	e, err := readStore(data, password)
+	e, err := s.open(password)
 	if err == nil && len(e.trusted) == 0 {
-		err = errors.New("the file contains no certificate to trust")
+		err = s.explain(errors.New("the file contains no certificate to trust"), password)
 	}
-	if err != nil {
-		return nil, s.explain(err, password)
-	}
-	return e.trusted, nil
+	return e.trusted, err
 }
 
 // identity returns the client certificate with its chain and its private key. If keyFile is not
 // empty, it reads the private key from that file.
 func (s store) identity(keyFile string, getenv func(string) string) (*tls.Certificate, error) {
-	data, password, err := s.read(getenv)
+	password, err := s.findPassword(getenv)
 	if err != nil {
 		return nil, err
 	}
-	e, err := readStore(data, password)
+	e, err := s.open(password)
 	if err != nil {
-		return nil, s.explain(err, password)
+		return nil, err
 	}
-	key := store{file: keyFile, password: s.password, passwordFile: s.passwordFile, env: s.env}
+	key := s
 	if keyFile != "" {
-		if data, err = readFile(keyFile); err != nil {
+		key.file = keyFile
+		other, err := key.open(password)
+		if err != nil {
 			return nil, err
 		}
-		other, err := readStore(data, password)
-		if err != nil {
-			return nil, key.explain(err, password)
-		}
 		e.key = other.key
-	} else {
-		key = s
 	}
 	switch {
 	case e.locked:

@@ -21,6 +21,17 @@ func fixture(t testing.TB, name string) []byte {
 	return b
 }
 
+// private copies a fixture that contains a secret to a file that no other user can read, and returns
+// its path. Everybody can read the fixtures themselves.
+func private(t testing.TB, name string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, fixture(t, name), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 func environment(vars map[string]string) func(string) string {
 	return func(name string) string { return vars[name] }
 }
@@ -124,7 +135,7 @@ func TestBadStores(t *testing.T) {
 		{"testdata/cert.pem", "testdata/older.pem", password, "openssl pkcs8 -topk8"},
 		{"testdata/cert.pem", "testdata/cert.pem", "", "testdata/cert.pem: the file contains no private key; set the key file with --key"},
 		{"testdata/cert.pem", "", "", "contains no private key"},
-		{"testdata/key.pem", "", "", "contains no client certificate"},
+		{private(t, "key.pem"), "", "", "contains no client certificate"},
 		{"testdata/key.jceks", "", password, "keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS"},
 		{write("bcfks", bcfks), "", password, "keytool -importkeystore -srckeystore FILE -srcstoretype BCFKS"},
 		{write("garbage", []byte("garbage")), "", "", "not in PEM, PKCS12 or JKS format"},

@@ -18,7 +18,8 @@ func Lock(*os.File, bool) (taken bool, err error) {
 // Unlock does nothing. On systems such as AIX, Solaris and Plan 9, Lock never acquires a lock.
 func Unlock(*os.File) error { return nil }
 
-func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
+// owner returns no user ID, because zksh does not know how such systems store it.
+func owner(os.FileInfo) (uid uint32, known bool) { return 0, false }
 
 // rename renames the file oldName to newName, and replaces an existing file newName. The third
 // parameter is used only on Windows.

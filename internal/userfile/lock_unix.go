@@ -31,14 +31,13 @@ func Lock(f *os.File, shared bool) (taken bool, err error) {
 // Unlock releases the lock on an open file.
 func Unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-// owner returns the user ID of a file's owner. other reports whether the owner is not the
-// user of this process.
-func owner(info os.FileInfo) (uid uint32, other bool) {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
+// owner returns the user ID of a file's owner. known reports whether the file system has one.
+func owner(info os.FileInfo) (uid uint32, known bool) {
+	stat, known := info.Sys().(*syscall.Stat_t)
+	if !known {
 		return 0, false
 	}
-	return stat.Uid, int(stat.Uid) != os.Geteuid()
+	return stat.Uid, true
 }
 
 // rename renames the file oldName to newName, and replaces an existing file newName. The third

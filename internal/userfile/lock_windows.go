@@ -33,9 +33,9 @@ func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockRegion())
 }
 
-// owner never reports another owner, because on Windows the permissions of the directory determine
-// who can read a file.
-func owner(os.FileInfo) (uid uint32, other bool) { return 0, false }
+// owner returns no user ID, because on Windows the permissions of the directory determine who can
+// read a file.
+func owner(os.FileInfo) (uid uint32, known bool) { return 0, false }
 
 // rename renames the file oldName to newName, and replaces an existing file newName. Windows cannot
 // replace a file that another process has open, such as a file that several shells share. In that

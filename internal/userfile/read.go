@@ -58,20 +58,19 @@ func openPatiently(name, use, program string, patience time.Duration, open func(
 	}
 }
 
-// ReadSmallFile opens and reads a file of at most maxSize bytes, with OpenToRead and ReadSmall.
+// ReadSmallFile opens and reads a file of at most maxSize bytes, with OpenToRead. If the file is a pipe
+// or a device, it fails unless the end of the data comes within half a minute.
 func ReadSmallFile(name string, maxSize int64) ([]byte, error) {
 	f, err := OpenToRead(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return ReadSmall(f, maxSize)
+	return readSmall(f, maxSize, readPatience)
 }
 
-// ReadSmall reads an open file of at most maxSize bytes. If the file is a pipe or a device, it
-// fails unless the end of the data comes within half a minute.
-func ReadSmall(f *os.File, maxSize int64) ([]byte, error) { return readSmall(f, maxSize, readPatience) }
-
+// readSmall reads an open file of at most maxSize bytes. patience is the time limit for a pipe or a
+// device.
 func readSmall(f *os.File, maxSize int64, patience time.Duration) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {

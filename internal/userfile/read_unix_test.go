@@ -50,7 +50,7 @@ func TestWrittenFIFO(t *testing.T) {
 	f, err := OpenToRead(name)
 	zktest.Must(t, err)
 	defer f.Close()
-	if b, err := ReadSmall(f, 4); err != nil || string(b) != "text" {
+	if b, err := readSmall(f, 4, readPatience); err != nil || string(b) != "text" {
 		t.Errorf("%q, %v", b, err)
 	}
 	zktest.Check(t, <-wrote)

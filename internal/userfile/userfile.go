@@ -96,7 +96,7 @@ func check(path string, info os.FileInfo) error {
 }
 
 func checkOwner(path string, info os.FileInfo) error {
-	if uid, other := owner(info); other {
+	if uid, known := owner(info); known && int(uid) != os.Geteuid() {
 		return fmt.Errorf("%s belongs to another user (uid %d)", path, uid)
 	}
 	return nil

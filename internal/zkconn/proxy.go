@@ -17,6 +17,12 @@ func CheckProxy(text string) error {
 	return err
 }
 
+// ProxyHasPassword reports whether text, a valid value of Config.Proxy, contains a password.
+func ProxyHasPassword(text string) bool {
+	p, err := proxyOf(text)
+	return err == nil && p != nil && p.HasPassword()
+}
+
 // proxyOf returns the proxy with the given URL, or nil if the URL is empty.
 func proxyOf(text string) (*wire.Proxy, error) {
 	if text == "" {

@@ -130,7 +130,7 @@ func (l *Login) readCache() (*ccache, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	data, err := userfile.ReadSmallFile(path, maxFile)
+	data, err := userfile.ReadPrivate(path, maxFile, "tickets")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, path, fmt.Errorf("the ticket cache %s does not exist; get a ticket with kinit", path)
 	}

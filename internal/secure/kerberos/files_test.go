@@ -1,9 +1,11 @@
 package kerberos
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +138,35 @@ func TestCache(t *testing.T) {
 	}
 	if whole > len(c.creds) {
 		t.Errorf("%d truncated caches were accepted", whole)
+	}
+}
+
+// A keytab and a ticket cache are rejected if other users can read or write them, before any request
+// to a KDC.
+func TestAccessToKeysAndTickets(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("NOT TESTED: on Windows, the mode does not show who has access")
+	}
+	for kind, opt := range map[string]func(path string) Options{
+		"keys":    func(path string) Options { return Options{UseKeytab: true, Keytab: "FILE:" + path} },
+		"tickets": func(path string) Options { return Options{UseCache: true, Cache: "FILE:" + path} },
+	} {
+		conf := write(t, "krb5.conf", "[libdefaults]\ndefault_realm = A\n")
+		path := write(t, "secret", "\x05")
+		for _, mode := range []os.FileMode{0o640, 0o604, 0o660, 0o606, 0o620, 0o602} {
+			zktest.Must(t, os.Chmod(path, mode))
+			o := opt(path)
+			o.Principal, o.Config = "ann", conf
+			_, err := New(o, environment(nil)).ticket(t.Context(), "zookeeper/localhost")
+			want := fmt.Sprintf("%s contains %s, but is accessible to other users (mode %04o); run: chmod 600 %[1]s", path, kind, mode)
+			if err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%s: %v", kind, err)
+			}
+			zktest.Must(t, os.Chmod(path, 0o600))
+			if _, err := New(o, environment(nil)).ticket(t.Context(), "zookeeper/localhost"); err == nil || strings.Contains(err.Error(), "users") {
+				t.Errorf("%s: %v", kind, err) // the file is damaged
+			}
+		}
 	}
 }
 

@@ -68,7 +68,7 @@ func readKeytab(path string) (kt *keytab.Keytab, err error) {
 			kt, err = nil, fmt.Errorf("the keytab %s is damaged", path)
 		}
 	}()
-	data, err := userfile.ReadSmallFile(path, maxFile)
+	data, err := userfile.ReadPrivate(path, maxFile, "keys")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("the keytab %s does not exist", path)

@@ -51,6 +51,9 @@ func ParseProxy(text string) (*Proxy, error) {
 	return p, nil
 }
 
+// HasPassword reports whether zksh authenticates to the proxy with a password.
+func (p *Proxy) HasPassword() bool { return p.auth != nil && p.auth.Password != "" }
+
 // A proxyError is the error of a connection that failed at the proxy, or that the proxy could not
 // open. It wraps no other error, because a refused connection to the proxy, for example, does not
 // show that the server refuses connections.
