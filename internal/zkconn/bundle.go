@@ -144,14 +144,19 @@ type Transaction struct {
 
 	mu    sync.Mutex
 	parts []*part
+	size  int // size of the request that Commit would send, in bytes
 	over  bool
 }
+
+// emptyTransaction is the size of the request of a transaction without parts, in bytes: the header of
+// the request, and the header that ends a multi.
+const emptyTransaction = 8 + 9
 
 // Begin starts a transaction in the current session.
 func (s *Session) Begin() *Transaction {
 	l := s.current()
 	l.relying.Add(1) // Transaction.end subtracts 1 again
-	return &Transaction{s: s, l: l, in: l.wire.Status().Epoch, root: l.root}
+	return &Transaction{s: s, l: l, in: l.wire.Status().Epoch, root: l.root, size: emptyTransaction}
 }
 
 type transactionKey struct{}
@@ -203,13 +208,23 @@ func join[T any](ctx context.Context, t *Transaction, s Sender, o Op[T]) (none T
 	return read(end.a, o.decode)
 }
 
+// add adds the part p to the transaction. It returns a *TooLargeError if the request of the transaction
+// would then be too large.
 func (t *Transaction) add(p *part) error {
+	var own jute.Encoder
+	for _, c := range p.alone.changes {
+		c.encodePart(&own, t.root)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
 		return errOver
 	}
-	t.parts = append(t.parts, p)
+	size := t.size + len(own.B)
+	if limit := t.l.cfg.maxRequest(); size > limit {
+		return &TooLargeError{Path: p.alone.path, Size: size, Limit: limit, Whole: true}
+	}
+	t.parts, t.size = append(t.parts, p), size
 	return nil
 }
 

@@ -330,3 +330,29 @@ func TestEphemeralsOfTransaction(t *testing.T) {
 		t.Errorf("gone: %q", e.Gone)
 	}
 }
+
+// A request cannot join a transaction that would then be larger than the largest allowed request. The
+// transaction goes on without it. One with exactly that size is sent.
+func TestTransactionOfTheLargestSize(t *testing.T) {
+	t.Parallel()
+	s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: zktest.Patience})
+	zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Create("/t", nil, zkconn.OpenACL(), zkconn.CreateMode{})))
+	const around = 8 + 9 + (9 + 4 + len("/t") + 4 + 4) // headers of the request and of the end, and the change without its data
+	set := func(size int) write {
+		return func(ctx context.Context) (string, error) {
+			return "set", zkconn.Exec(ctx, s, zkconn.SetData("/t", make([]byte, size), -1))
+		}
+	}
+	txn := s.Begin()
+	_, err := set(zkconn.UsualMaxRequest - around + 1)(txn.Context(zktest.Within(t)))
+	if large, ok := errors.AsType[*zkconn.TooLargeError](err); !ok || large.Size != zkconn.UsualMaxRequest+1 || !large.Whole {
+		t.Errorf("one byte too many: %v", err)
+	}
+	all := startAll(t, txn, set(zkconn.UsualMaxRequest-around))
+	if err := zkconn.Exec(txn.Context(zktest.Within(t)), s, zkconn.Delete("/t", -1)); !errors.As(err, new(*zkconn.TooLargeError)) {
+		t.Errorf("a second request: %v", err)
+	}
+	_, err = txn.Commit(zktest.Within(t))
+	zktest.Check(t, err)
+	expect(t, answers(all), "set")
+}

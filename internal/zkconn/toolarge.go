@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/zksh/zksh/internal/jute"
@@ -14,8 +15,9 @@ const UsualMaxRequest = 1<<20 - 1
 // large that the server would close the connection.
 type TooLargeError struct {
 	Path  string
-	Size  int // size of the request in bytes
-	Limit int // size of the largest allowed request in bytes; see Config.MaxRequest
+	Size  int  // size of the request in bytes
+	Limit int  // size of the largest allowed request in bytes; see Config.MaxRequest
+	Whole bool // whether Size is the size of the transaction that the request cannot join
 }
 
 func (e *TooLargeError) Error() string {
@@ -23,7 +25,11 @@ func (e *TooLargeError) Error() string {
 	if e.Path != "" {
 		text += " for " + e.Path
 	}
-	text += fmt.Sprintf(" was not sent, because it has %d bytes: ", e.Size)
+	if e.Whole {
+		text += fmt.Sprintf(" cannot join the transaction, which would then have %d bytes: ", e.Size)
+	} else {
+		text += fmt.Sprintf(" was not sent, because it has %d bytes: ", e.Size)
+	}
 	if e.Limit > UsualMaxRequest {
 		return text + fmt.Sprintf("the limit, set by --max-request or jute.maxbuffer, is %d", e.Limit)
 	}
@@ -36,12 +42,12 @@ func (e *TooLargeError) Unwrap() error { return &Error{Code: requestTooLarge, Pa
 // tooLarge returns a *TooLargeError if a request of the call is so large that a server would
 // close the connection. Credentials may have any size.
 func (c Config) tooLarge(request *call) error {
-	limit := c.MaxRequest
-	if limit == 0 {
-		limit = UsualMaxRequest
-	}
+	limit := c.maxRequest()
 	if size := request.longest(); size > limit && request.Op != jute.OpAuth {
-		return &TooLargeError{request.path, size, limit}
+		return &TooLargeError{Path: request.path, Size: size, Limit: limit}
 	}
 	return nil
 }
+
+// maxRequest returns the size of the largest allowed request in bytes.
+func (c Config) maxRequest() int { return cmp.Or(c.MaxRequest, UsualMaxRequest) }

@@ -199,12 +199,17 @@ func Multi(changes []Change) Op[Written] {
 	o := changing(jute.OpMulti, changes...)
 	o.encode = func(e *jute.Encoder, root chroot) {
 		for _, c := range changes {
-			e.MultiHeader(c.code, false, -1)
-			c.encode(e, root)
+			c.encodePart(e, root)
 		}
 		e.MultiHeader(-1, true, -1)
 	}
 	return o
+}
+
+// encodePart encodes the change as part of a multi.
+func (c Change) encodePart(e *jute.Encoder, root chroot) {
+	e.MultiHeader(c.code, false, -1)
+	c.encode(e, root)
 }
 
 // MultiDelete deletes all znodes with these paths or none, whatever their versions.

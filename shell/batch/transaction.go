@@ -37,6 +37,10 @@ type transaction struct {
 	failedLine int // number of the first script line that failed after begin, or 0 if there is none
 }
 
+// maxJoined is the maximum number of lines in a transaction. Each line takes about 7 kB of memory until
+// the transaction ends, because its command waits for the answer.
+const maxJoined = 20000
+
 // A joinedLine is a line that has been added to a transaction.
 type joinedLine struct {
 	number int
@@ -247,6 +251,9 @@ func run(ctx context.Context, env *commands.Env, l commands.Line) error {
 
 func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, l commands.Line) error {
 	own, trip, open := *env, zkconn.NewTrip(), t.open
+	if len(open.lines) == maxJoined {
+		return fmt.Errorf("a transaction can have at most %d lines; use several transactions", maxJoined)
+	}
 	if own.Saver != nil && l.Has(commands.Destroys) {
 		if env.Mode != commands.ByHand {
 			return &commands.UsageError{Problem: "with --undo, a transaction can contain only check and create, because zksh cannot save what the other commands change"}
