@@ -12,7 +12,6 @@ import (
 
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -67,7 +66,7 @@ func withReader(fs *pflag.FlagSet, run func(ctx context.Context, env *Env, r rea
 		if fs.Changed("watch") {
 			return Misuse("-w cannot be combined with --in, because a file never changes")
 		}
-		t, err := dump.Open(ctx, userfile.Home(*name), most())
+		t, err := dump.Open(ctx, *name, most())
 		if err != nil {
 			return err
 		}

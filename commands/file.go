@@ -12,22 +12,23 @@ import (
 )
 
 // SaveFile writes data to a file. If it fails to write a regular file, the old contents remain. A
-// new file has mode 0600, and an existing file keeps its mode. SaveFile follows symbolic links, and
-// writes directly to anything that is not a regular file, such as a terminal or a FIFO.
+// new file has mode 0600, and an existing file keeps its mode. SaveFile follows symbolic links. It
+// writes directly to a stream, such as /dev/stderr, and to anything that is not a regular file, such as
+// a terminal or a FIFO.
 func SaveFile(name string, data []byte) error {
-	name = userfile.Home(name)
 	mode := os.FileMode(0o600)
-	switch info, err := os.Stat(name); {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
+	info, err := os.Stat(name)
+	switch {
+	case userfile.IsStream(name) || err == nil && !info.Mode().IsRegular():
 		f, err := userfile.OpenToWrite(name, 0, 0)
 		if err != nil {
 			return err
 		}
 		_, err = f.Write(data)
 		return errors.Join(err, f.Close())
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return err
 	default:
 		mode = info.Mode().Perm()
 		if name, err = filepath.EvalSymlinks(name); err != nil {
@@ -44,7 +45,7 @@ const maxInput = 64 << 20
 // LoadFile returns the contents of a file. If name is "-", it reads standard input, which is
 // possible only if zksh runs a single command.
 func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
-	open := func() (io.Reader, error) { return userfile.OpenToRead(userfile.Home(name)) }
+	open := func() (io.Reader, error) { return userfile.OpenToRead(name) }
 	if name == "-" {
 		if env.Stdin == nil {
 			return nil, Misuse("-f - cannot read the data from standard input, because zksh reads its commands from there; specify a file")

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 // Keys of pflag annotations. flagEmpty marks flags whose empty value has a meaning. The others tell
@@ -34,8 +36,20 @@ var (
 )
 
 // FlagFile declares that the value of the named flag is a file on this machine, so that it can be
-// completed.
-func FlagFile(fs *pflag.FlagSet, name string) { annotate(fs, name, fileFlag) }
+// completed and may begin with ~/.
+func FlagFile(fs *pflag.FlagSet, name string) {
+	annotate(fs, name, fileFlag)
+	f := fs.Lookup(name)
+	f.Value = fileValue{f.Value}
+}
+
+var _ pflag.Value = fileValue{}
+
+// fileValue is the value of a flag that takes the name of a file.
+type fileValue struct{ pflag.Value }
+
+// Set implements pflag.Value.
+func (v fileValue) Set(name string) error { return v.Value.Set(userfile.Home(name)) }
 
 // FlagLine declares that the value of the named flag is a zksh command line, so that it can be
 // completed.

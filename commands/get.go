@@ -14,6 +14,7 @@ import (
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/unpack"
+	"github.com/zksh/zksh/internal/userfile"
 )
 
 var getCommand = &Command{
@@ -62,7 +63,7 @@ var getCommand = &Command{
 				return err
 			}
 			if fs.Changed("file") {
-				if *file == "-" {
+				if *file == "-" || userfile.IsStdout(*file) {
 					return env.Screen.Print(render.Answer{Words: string(data), JSON: render.Data(data)})
 				}
 				return env.answer(SaveFile(*file, data), done("get", args[0]))

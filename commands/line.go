@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -73,6 +74,7 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	return Line{
 		c: c, run: d.run, args: append(args, rest...), numOwn: len(args),
 		flags: d.fs, effect: c.effectOf(d.fs, args, len(rest) > 0),
+	c.expandHome(args)
 	}, nil
 }
 
@@ -207,6 +209,16 @@ func (c *Command) checkArgs(args []string) error {
 // takesSecret reports whether one of the command's positional arguments is a credential.
 func (c *Command) takesSecret() bool {
 	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
+// expandHome replaces a leading ~/ in the arguments that name files. ParsePlace does the same for
+// arguments that can also name a path.
+func (c *Command) expandHome(args []string) {
+	for i, a := range args {
+		if c.Params[min(i, len(c.Params)-1)].Kind == File {
+			args[i] = userfile.Home(a)
+		}
+	}
+}
+
 }
 
 // asUsageError turns an error that Misuse returned into a UsageError of the command. It returns

@@ -18,7 +18,7 @@ const maxMembers = 1 << 20
 // readMembers reads the file of reconfig -file. It returns the members of the ensemble with their
 // groups and weights, separated by commas.
 func readMembers(name string) (string, error) {
-	data, err := userfile.ReadSmallFile(userfile.Home(name), maxMembers)
+	data, err := userfile.ReadSmallFile(name, maxMembers)
 	var members string
 	if err == nil {
 		members, err = parseMembers(data)

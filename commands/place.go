@@ -3,6 +3,7 @@ package commands
 import (
 	"strings"
 
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -18,7 +19,7 @@ type Place struct {
 // fileMark is the prefix of an argument that names a file.
 const fileMark = "file:"
 
-// ParsePlace parses an argument that names a place. An argument that begins with ./, ../ or file:
+// ParsePlace parses an argument that names a place. An argument that begins with ./, ../, ~/ or file:
 // names a file. Otherwise, one that contains :/ and does not begin with / names a path in another
 // ensemble.
 func ParsePlace(word string) Place {
@@ -28,8 +29,8 @@ func ParsePlace(word string) Place {
 		front, path = name[:at], name[at+1:]
 	}
 	switch {
-	case named || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../"):
-		return Place{File: front, Path: path}
+	case named || strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || strings.HasPrefix(word, "~/"):
+		return Place{File: userfile.Home(front), Path: path}
 	case strings.HasPrefix(word, "/"):
 		return Place{Path: word}
 	}

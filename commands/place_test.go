@@ -3,6 +3,7 @@ package commands
 import "testing"
 
 func TestParsePlace(t *testing.T) {
+	t.Setenv("HOME", "/home/ann")
 	for word, want := range map[string]Place{
 		"/a":                           {Path: "/a"},
 		"/a:/b":                        {Path: "/a:/b"},
@@ -11,6 +12,12 @@ func TestParsePlace(t *testing.T) {
 		"./f":                          {File: "./f"},
 		"../f:/a":                      {File: "../f", Path: "/a"},
 		"file:f":                       {File: "f"},
+		"~/f":                          {File: "/home/ann/f"},
+		"~/f:/a":                       {File: "/home/ann/f", Path: "/a"},
+		"file:~/f":                     {File: "/home/ann/f"},
+		"file:~/f:/a":                  {File: "/home/ann/f", Path: "/a"},
+		"~":                            {Path: "~"},
+		"~ann/f":                       {Path: "~ann/f"},
 		"file:a:/b:/c":                 {File: "a:/b", Path: "/c"},
 		"@prod:/a":                     {Spec: "@prod", Path: "/a"},
 		"zk1:2181,zk2:2181:/a:/b":      {Spec: "zk1:2181,zk2:2181", Path: "/a:/b"},

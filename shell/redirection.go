@@ -48,10 +48,13 @@ func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, err
 	case len(words) > 1:
 		return l, usageErrorf("unexpected word %q after the file name; if %s is data, quote it", words[1].Text, mark)
 	}
-	o.file, o.appends = words[0].Text, mark == ">>"
-	if !words[0].Quoted {
+	if o.file = words[0].Text; !words[0].Quoted {
 		o.file = userfile.Home(o.file)
 	}
+	if userfile.IsStdout(o.file) { // the answers already go there
+		return l, nil
+	}
+	o.appends = mark == ">>" || userfile.IsStream(o.file)
 	return l.WrappedBy(o.run), nil
 }
 
@@ -116,12 +119,16 @@ func (o *redirection) run(ctx context.Context, env *commands.Env, do commands.Do
 // openFile opens the file before the command runs. It does not truncate the file, because begin
 // does that at the first answer. Opening a FIFO can block forever. If the context is done, openFile
 // returns anyway, and the goroutine that opens the FIFO may remain until the process exits.
-func (o *redirection) openFile() error {
+func (o *redirection) openFile() (err error) {
+	if userfile.IsStream(o.file) {
+		o.dst, err = userfile.OpenToWrite(o.file, 0, 0)
+		return err
+	}
 	flags := os.O_WRONLY | os.O_CREATE
 	if o.appends {
 		flags |= os.O_APPEND
 	}
-	_, err := os.Stat(o.file)
+	_, err = os.Stat(o.file)
 	o.created = errors.Is(err, fs.ErrNotExist)
 	opened := make(chan error, 1)
 	var f *os.File

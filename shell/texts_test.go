@@ -31,9 +31,75 @@ func every(t *testing.T) *shell.Shell {
 	t.Cleanup(func() {
 		zktest.Check(t, session.Close(context.Background()))
 	})
-	return shell.New(shell.Config{Session: session, Commands: [][]*commands.Command{
+	return shell.New(shell.Config{Session: session, Commands: commandTable()})
+}
+
+// commandTable returns the commands of the program, without those that package shell defines.
+func commandTable() [][]*commands.Command {
+	return [][]*commands.Command{
 		commands.All(), {undo.Command(undo.Log{})}, transfer.Commands(), lockcmd.New().Commands(), app.SandboxCommand(nil), tutorial.New("").Commands(),
-	}})
+	}
+}
+
+// A file name may begin with ~/ wherever a command takes one: as the value of each flag whose value is
+// described as a file, and as each argument that is a file or can be one.
+func TestFileNamesBeginWithHome(t *testing.T) {
+	t.Setenv("HOME", "/home/ann")
+	const typed, want = "~/x", "/home/ann/x"
+	checked := 0
+	for _, c := range every(t).Registry().All() {
+		fs := c.FlagSet()
+		fs.VisitAll(func(f *pflag.Flag) {
+			described, _ := pflag.UnquoteUsage(f)
+			isFile := commands.FlagParam(f).Kind == commands.File
+			if isFile != (described == "file") {
+				t.Errorf("%s --%s: the help calls the value %q, declared as a file: %t", c.Name, f.Name, described, isFile)
+			}
+			if !isFile {
+				return
+			}
+			checked++
+			zktest.Must(t, fs.Set(f.Name, typed))
+			if got := f.Value.String(); got != want {
+				t.Errorf("%s --%s %s: %s, want %s", c.Name, f.Name, typed, got, want)
+			}
+		})
+		words := make([]commands.Word, len(c.Params))
+		for i, p := range c.Params {
+			if words[i].Text = typed; p.Kind == commands.Choice {
+				words[i].Text = p.Words[0]
+			}
+			if isFile := p.Kind == commands.File; p.Name == "file" && !isFile {
+				t.Errorf("%s: the argument %s is not declared as a file", c.Name, p.Name)
+			}
+			if p.Rest {
+				words = words[:i]
+			}
+		}
+		stub := &commands.Command{Name: c.Name, Effect: commands.Offline, Params: c.Params}
+		stub.Flags = commands.NoFlags(func(_ context.Context, _ *commands.Env, args []string) error {
+			for i, got := range args {
+				switch c.Params[i].Kind {
+				case commands.PlaceWord:
+					got = commands.ParsePlace(got).File
+				case commands.File:
+				default:
+					continue
+				}
+				checked++
+				if got != want {
+					t.Errorf("%s %s: %s, want %s", c.Name, typed, got, want)
+				}
+			}
+			return nil
+		})
+		line, err := stub.Read(nil, words)
+		zktest.Must(t, err)
+		zktest.Must(t, line.Run(t.Context(), nil))
+	}
+	if checked < 12 {
+		t.Errorf("only %d places were checked", checked)
+	}
 }
 
 // maxSummary is the maximum length of a summary in characters: it must fit on one line after the

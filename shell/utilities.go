@@ -198,7 +198,7 @@ const maxSources = 16
 // source runs the source command: it runs the lines of a file like those of a script, but one at a
 // time and with the Env of the line that contains the source command.
 func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) error {
-	f, err := userfile.OpenToRead(userfile.Home(args[0]))
+	f, err := userfile.OpenToRead(args[0])
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -58,7 +57,7 @@ func (ss *endpoints) open(ctx context.Context, words ...string) ([]*endpoint, er
 }
 
 func (ss *endpoints) openFile(ctx context.Context, s *endpoint) (err error) {
-	if s.tree, err = dump.Open(ctx, userfile.Home(s.File), ss.options...); err != nil {
+	if s.tree, err = dump.Open(ctx, s.File, ss.options...); err != nil {
 		return err
 	}
 	ss.trees = append(ss.trees, s.tree)

@@ -42,8 +42,8 @@ var exportCommand = &commands.Command{
 		recurse := fs.BoolP("recursive", "R", false, "write the entire subtree")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			root, file := args[0], "-"
-			if len(args) > 1 {
-				file = userfile.Home(args[1])
+			if len(args) > 1 && !userfile.IsStdout(args[1]) {
+				file = args[1]
 			}
 			if !strings.HasPrefix(root, "/") && strings.HasPrefix(file, "/") {
 				return commands.Misuse("%s is not a path; write the path of the znode first, then the file", root)

@@ -11,7 +11,6 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -165,7 +164,7 @@ func (im *importer) run(ctx context.Context) (err error) {
 // maxSize limits the size of the expanded file.
 func openDump(ctx context.Context, env *commands.Env, name string, maxSize dump.Option) (*dump.Tree, error) {
 	if name != "-" {
-		return dump.Open(ctx, userfile.Home(name), maxSize)
+		return dump.Open(ctx, name, maxSize)
 	}
 	if env.Stdin == nil {
 		return nil, commands.Misuse("cannot read the file from standard input (-), because zksh reads its commands from there; specify a file")

@@ -12,7 +12,6 @@ import (
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/userfile"
 )
 
 var logCommand = &commands.Command{
@@ -32,7 +31,7 @@ var logCommand = &commands.Command{
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		data := fs.BoolP("data", "d", false, "also print the data that was written")
 		return func(ctx context.Context, env *commands.Env, args []string) (err error) {
-			l, err := dump.OpenLog(ctx, userfile.Home(args[0]))
+			l, err := dump.OpenLog(ctx, args[0])
 			if err != nil {
 				return err
 			}

@@ -13,6 +13,9 @@ import (
 // for each operation, and the command import can read it. isQueued reports whether a znode with the
 // given name belongs to a lock queue.
 func ToFile(name string, isQueued func(name string) bool) (*Saver, error) {
+	if userfile.IsStream(name) {
+		return nil, fmt.Errorf("%s is a stream, from which import cannot read; specify a new file with --undo", name)
+	}
 	if _, err := os.Lstat(name); err == nil {
 		return nil, fmt.Errorf("%s already exists; specify a new file with --undo", name)
 	} else if !errors.Is(err, os.ErrNotExist) {

@@ -240,10 +240,11 @@ func parseSwitch(name, v string) (bool, error) {
 }
 
 // fileSetting returns a function that stores a file name in one of the Options. field selects the
-// field. If the name is relative, it is relative to the directory of the configuration file.
+// field. A leading ~/ stands for the home directory. Any other relative name is relative to the
+// directory of the configuration file.
 func fileSetting(field func(*Options) *string) func(*Options, string) error {
 	return func(o *Options, v string) error {
-		if !filepath.IsAbs(v) {
+		if v = userfile.Home(v); !filepath.IsAbs(v) {
 			v = filepath.Join(filepath.Dir(o.configFile), v)
 		}
 		*field(o) = v

@@ -50,8 +50,11 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 
 // Create returns a Writer that writes to a new file. Only the user can read the file, which has a
 // temporary name until Close renames it to name. It is compressed if name ends in .gz, and replaces
-// an existing file.
+// an existing file. If name is a stream, such as /dev/stderr, the Writer writes directly to it.
 func Create(name string, h Header) (*Writer, error) {
+	if userfile.IsStream(name) {
+		return createStream(name, h)
+	}
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
@@ -89,6 +92,20 @@ func Create(name string, h Header) (*Writer, error) {
 		}
 		return nil
 	}
+	return d, nil
+}
+
+// createStream returns a Writer that writes to a stream that this process has inherited.
+func createStream(name string, h Header) (*Writer, error) {
+	f, err := userfile.OpenToWrite(name, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	d, err := NewWriter(f, h)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	d.close, d.abort = f.Close, f.Close
 	return d, nil
 }
 

@@ -20,7 +20,7 @@ type File struct {
 // ToFile creates or replaces the file with the given name and returns a File that writes to it: one
 // JSON object for each Line if the format is render.JSON, and text otherwise.
 func ToFile(name string, format render.Format) (*File, error) {
-	f, err := userfile.OpenToWrite(userfile.Home(name), os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := userfile.OpenToWrite(name, os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,12 @@ func OpenToRead(name string) (*os.File, error) {
 }
 
 // OpenToWrite opens a file for writing, with the flags and mode of os.OpenFile. If the file is a
-// FIFO, it waits up to three seconds for another program to open the FIFO for reading.
+// FIFO, it waits up to three seconds for another program to open the FIFO for reading. If name is a
+// stream, OpenToWrite returns that stream, which continues where it is, whatever flag and mode say.
 func OpenToWrite(name string, flag int, mode os.FileMode) (*os.File, error) {
+	if fd, is := streamOf(name); is {
+		return openStream(fd, name)
+	}
 	return openPatiently(name, "reading", "reader", openPatience, func() (*os.File, error) { return os.OpenFile(name, os.O_WRONLY|flag, mode) })
 }
 
