@@ -41,9 +41,12 @@ type Line struct {
 }
 
 // Read parses the words after the command's name. It returns pflag.ErrHelp if the words contain
-// --help or -h, unless the command declares a flag of that name.
+// --help, or -h and the command has no flag -h.
 func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	l, err := c.read(words)
+	if errors.Is(err, pflag.ErrHelp) {
+		return Line{}, err
+	}
 	if !(c.Effect | l.effect).Has(Offline) {
 		if gone := env.Session.Gone(); gone != nil {
 			return Line{}, gone
@@ -71,10 +74,10 @@ func (c *Command) read(words []Word) (l Line, err error) {
 	if err := c.checkArgs(args); err != nil {
 		return l, err
 	}
+	c.expandHome(args)
 	return Line{
 		c: c, run: d.run, args: append(args, rest...), numOwn: len(args),
 		flags: d.fs, effect: c.effectOf(d.fs, args, len(rest) > 0),
-	c.expandHome(args)
 	}, nil
 }
 
@@ -206,9 +209,6 @@ func (c *Command) checkArgs(args []string) error {
 	return nil
 }
 
-// takesSecret reports whether one of the command's positional arguments is a credential.
-func (c *Command) takesSecret() bool {
-	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 // expandHome replaces a leading ~/ in the arguments that name files. ParsePlace does the same for
 // arguments that can also name a path.
 func (c *Command) expandHome(args []string) {
@@ -219,6 +219,9 @@ func (c *Command) expandHome(args []string) {
 	}
 }
 
+// takesSecret reports whether one of the command's positional arguments is a credential.
+func (c *Command) takesSecret() bool {
+	return slices.ContainsFunc(c.Params, func(p Param) bool { return p.Kind == Secret })
 }
 
 // asUsageError turns an error that Misuse returned into a UsageError of the command. It returns

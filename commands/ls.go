@@ -71,9 +71,9 @@ var lsCommand = &Command{
 		recurse := fs.BoolP("recursive", "R", false, "list the entire subtree")
 		long := fs.BoolP("long", "l", false, "print one line for each child, with the main fields of its stat")
 		decode := fs.BoolP("unescape", "u", false, "decode names that are URL-encoded, such as Dubbo's")
-		help := fs.BoolP("help", "?", false, "print zkCli's help for ls first")
+		usage := fs.BoolP("usage", "?", false, "print zkCli's help for ls first")
 		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			if *help {
+			if *usage {
 				if err := env.Screen.Print(lsHelp); err != nil {
 					return err
 				}
