@@ -95,6 +95,22 @@ func (r *realm) hostileKDCs(t *testing.T) {
 	}
 }
 
+// With a silent KDC, zksh gives up after one pass over the servers, which has two attempts for each
+// server, even with --verbose.
+func (r *realm) silentKDC(t *testing.T) {
+	var attempts atomic.Int32
+	addr := zktest.Answering(t, func(c net.Conn) {
+		attempts.Add(1)
+		io.Copy(io.Discard, c)
+	})
+	cmd := exec.CommandContext(zktest.Within(t), "zksh", "--verbose", "--server", r.server.Addr(), "--timeout", "4000", "--jaas", r.keytab(t, "alice"), "whoami")
+	cmd.Env = []string{"KRB5_CONFIG=" + r.kdc.Config(addr)}
+	out, err := cmd.CombinedOutput()
+	if n := attempts.Load(); err == nil || !strings.Contains(string(out), addr) || n > 2 {
+		t.Errorf("%d attempts, %v, %s", n, err, out)
+	}
+}
+
 // hostileServer starts a server that passes the connect reply of the real server on to the client.
 // It then calls answer with the frame in which the real server answers the first token.
 func (r *realm) hostileServer(t *testing.T, answer func(c, server net.Conn, token []byte)) string {

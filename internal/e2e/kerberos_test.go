@@ -65,6 +65,7 @@ func TestKerberos(t *testing.T) {
 	t.Run("lock", func(t *testing.T) { r.lockAcrossTickets(t) })
 	t.Run("ticket", func(t *testing.T) { r.ticketEndsSoon(t) })
 	t.Run("hostile KDCs", func(t *testing.T) { r.hostileKDCs(t) })
+	t.Run("silent KDC", func(t *testing.T) { r.silentKDC(t) })
 	t.Run("hostile servers", func(t *testing.T) { r.hostileServers(t) })
 	t.Run("renewed ticket", func(t *testing.T) { r.renewedTicket(t) })
 	t.Run("completion", func(t *testing.T) { r.completion(t) })

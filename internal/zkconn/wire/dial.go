@@ -21,7 +21,7 @@ func (l *Link) dial(network, addr string, _ time.Duration) (net.Conn, error) {
 	if err := l.backOff(); err != nil {
 		return nil, err
 	}
-	k, err := l.open(l.ctx, network, addr, l.hosts.attempt(l.cfg.Timeout))
+	k, err := l.open(l.ctx, network, addr, l.hosts.attempt())
 	if err != nil {
 		l.attemptFailed(addr, plainCause(err))
 		return nil, err

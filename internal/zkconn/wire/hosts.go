@@ -16,7 +16,7 @@ import (
 // another list.
 type hosts struct {
 	ctx      context.Context // for name lookups; ends with the Link
-	limit    time.Duration   // time limit for the lookup of all names
+	limit    time.Duration   // time limit for a pass: for the lookup of all names and for all attempts to connect
 	resolve  func(ctx context.Context, host string) ([]string, error)
 	refresh  func(ctx context.Context) []string // returns the new list, or nil to keep the old one; may itself be nil
 	onFailed func()                             // called after a pass that found no server
@@ -28,6 +28,7 @@ type hosts struct {
 	names  map[string][]string // host names in the list, by resolved address (host:port)
 	pass   []string            // addresses that have not been tried in this pass
 	width  int                 // number of different addresses in a pass
+	share  time.Duration       // time for the two attempts with one address in this pass
 	short  bool                // whether the address that Next returned last has the short time limit
 	begun  bool                // whether a pass is in progress, or has failed since the last connection
 	last   time.Time           // time of the last connection
@@ -36,7 +37,7 @@ type hosts struct {
 }
 
 func newHosts(ctx context.Context, limit time.Duration, list []string, onFailed func(), urgent func() bool) *hosts {
-	return &hosts{ctx: ctx, names: map[string][]string{}, limit: min(limit, lookupTimeout), list: shuffled(list), resolve: net.DefaultResolver.LookupHost,
+	return &hosts{ctx: ctx, names: map[string][]string{}, limit: limit, list: shuffled(list), resolve: net.DefaultResolver.LookupHost,
 		onFailed: onFailed, urgent: urgent, hurry: make(chan struct{}, 1)}
 }
 
@@ -116,9 +117,11 @@ func (h *hosts) Next() (server string, retry bool) {
 		if failed {
 			h.renew()
 		}
-		addrs := h.expand(h.ctx, h.limit)
+		end := time.Now().Add(h.limit)
+		addrs := h.expand(h.ctx, min(h.limit/2, lookupTimeout))
 		h.mu.Lock()
 		h.width = len(addrs)
+		h.share = min(time.Until(end)/time.Duration(max(h.width, 1)), maxAttempt)
 		h.pass = append(addrs, addrs...)
 	}
 	defer h.mu.Unlock()
@@ -132,7 +135,7 @@ func (h *hosts) renew() {
 	if h.refresh == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(h.ctx, h.limit)
+	ctx, cancel := context.WithTimeout(h.ctx, min(h.limit, lookupTimeout))
 	defer cancel()
 	if list := h.refresh(ctx); len(list) > 0 {
 		h.mu.Lock()
@@ -147,17 +150,16 @@ const (
 	shortAttempt = 2 * time.Second
 )
 
-// attempt returns the time limit for connecting to the address that Next returned last. The time
-// limits of all attempts in a pass add up to at most total.
-func (h *hosts) attempt(total time.Duration) time.Duration {
+// attempt returns the time limit for connecting to the address that Next returned last. The lookup of
+// the names and all attempts of a pass take at most the limit of the hosts together.
+func (h *hosts) attempt() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	each := min(total/time.Duration(max(h.width, 1)), maxAttempt)
-	short := min(each/4, shortAttempt)
+	short := min(h.share/4, shortAttempt)
 	if h.short {
 		return short
 	}
-	return each - short
+	return h.share - short
 }
 
 // lookupTimeout is the longest time for the lookup of all names in the server list.

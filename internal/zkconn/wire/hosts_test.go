@@ -33,17 +33,46 @@ func notUrgent() bool { return false }
 func TestHostsTryEachTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := 0
-		h := newHosts(t.Context(), time.Second, []string{"127.0.0.1:1", "127.0.0.1:2"}, func() { failed++ }, notUrgent)
+		h := newHosts(t.Context(), time.Minute, []string{"127.0.0.1:1", "127.0.0.1:2"}, func() { failed++ }, notUrgent)
 		if paused := next(t, h, 4); paused != 0 || failed != 0 {
 			t.Errorf("the first pass paused for %s and failed %d times", paused, failed)
 		}
-		if short := h.attempt(time.Minute); short >= maxAttempt {
+		if short := h.attempt(); short >= maxAttempt {
 			t.Errorf("an attempt may take %s", short)
 		}
 		if paused := next(t, h, 4); paused == 0 || failed != 1 {
 			t.Errorf("the second pass paused for %s, after %d failed", paused, failed)
 		}
 	})
+}
+
+// The lookup of the names and all attempts of a pass together take no longer than the timeout.
+func TestPassEndsWithTimeout(t *testing.T) {
+	const timeout = 4 * time.Second
+	for name, slow := range map[string]time.Duration{"no name server answers": time.Hour, "slow name servers": timeout / 4, "addresses": 0} {
+		for _, list := range [][]string{{"a:1"}, {"a:1", "b:2", "c:3"}} {
+			synctest.Test(t, func(t *testing.T) {
+				failed := false
+				h := newHosts(t.Context(), timeout, list, func() { failed = true }, notUrgent)
+				h.resolve = func(ctx context.Context, host string) ([]string, error) {
+					select {
+					case <-time.After(slow):
+						return []string{host, host}, nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}
+				begin, took := time.Now(), time.Duration(0)
+				for h.Next(); !failed; h.Next() { // the last call also pauses
+					time.Sleep(h.attempt())
+					took = time.Since(begin)
+				}
+				if took > timeout || took < timeout-time.Microsecond {
+					t.Errorf("%s, %d servers: the pass took %s", name, len(list), took)
+				}
+			})
+		}
+	}
 }
 
 // While no server can be reached, the pauses grow to a second. They stay short while a

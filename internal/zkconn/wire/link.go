@@ -37,10 +37,13 @@ type Config struct {
 	Tracing    *Tracing               // observes the traffic; may be nil
 	Refusal    func(code int32) error // returns the error for an error code of the protocol
 
-	Dial  func(ctx context.Context, network, addr string) (net.Conn, error) // opens TCP connections; nil means net.Dialer.DialContext
-	Proxy *Proxy                                                            // SOCKS5 proxy for all connections; replaces Dial; nil if there is none
-	Tap   func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
+	Dial  DialFunc                // opens TCP connections; nil means net.Dialer.DialContext
+	Proxy *Proxy                  // SOCKS5 proxy for all connections; nil if there is none
+	Tap   func(net.Conn) net.Conn // wraps each connection, on top of TLS; nil if there is nothing to wrap
 }
+
+// A DialFunc opens a connection to addr.
+type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // A Handler is notified of the connections, sessions and watch events of a Link. Methods that are
 // called while the Link's lock is held must not call methods of the Link. No method may block.
@@ -132,10 +135,11 @@ type Link struct {
 
 // New returns a Link, which does nothing until Connect is called.
 func New(cfg Config, handler Handler) *Link {
-	if cfg.Proxy != nil {
-		cfg.Dial = cfg.Proxy.Dial
-	} else if cfg.Dial == nil {
+	if cfg.Dial == nil {
 		cfg.Dial = new(net.Dialer).DialContext
+	}
+	if cfg.Proxy != nil {
+		cfg.Dial = cfg.Proxy.dialer(cfg.Dial)
 	}
 	l := &Link{
 		cfg: cfg, handler: handler, timeout: cfg.Timeout, passwd: noPasswd,

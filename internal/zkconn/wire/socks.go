@@ -66,9 +66,15 @@ func (p *Proxy) failed(err error) error {
 	return &proxyError{fmt.Sprintf("proxy socks5://%s: %s", p.addr, err)}
 }
 
-// Dial connects to addr through the proxy.
-func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", p.addr)
+// dialer returns a function that connects through the proxy, to which it connects with dial.
+func (p *Proxy) dialer(dial DialFunc) DialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return p.connect(ctx, dial, network, addr)
+	}
+}
+
+func (p *Proxy) connect(ctx context.Context, dial DialFunc, network, addr string) (net.Conn, error) {
+	c, err := dial(ctx, "tcp", p.addr)
 	if err != nil {
 		return nil, p.failed(plainCause(err))
 	}
