@@ -46,7 +46,7 @@ var settings = []setting{
 	},
 	{
 		key: "timeout", value: "ms", cluster: true,
-		about: "session timeout in milliseconds",
+		about: "session timeout in milliseconds, or with a unit, as in 10s",
 		set:   func(o *Options, v string) error { return assign(&o.Timeout, v, parseTimeout) },
 	},
 	{

@@ -127,7 +127,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
 	maxRequest := "" // no fixed default, because it depends on other settings
 	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster from the configuration file")
-	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; it also limits how long zksh tries to connect")
+	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; other units are written as in 10s; it also limits how long zksh tries to connect")
 	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers with"+
 		" a raised jute.maxbuffer")
 	set.StringVar(&o.Proxy, "proxy", o.Proxy, "connect through the SOCKS5 proxy at this `url`; written "+zkconn.ProxySyntax+
@@ -246,12 +246,16 @@ func IsOption(word string) bool {
 // maxTimeout is the largest timeout in milliseconds. ZooKeeper's protocol encodes it in 32 bits.
 const maxTimeout = 1<<31 - 1
 
+// parseTimeout parses a number of milliseconds, as in zkCli, or a duration with a unit.
 func parseTimeout(s string) (time.Duration, error) {
-	ms, err := strconv.Atoi(s)
-	if err != nil || ms < 1 || ms > maxTimeout {
-		return 0, fmt.Errorf("invalid timeout %q: must be between 1 and %d milliseconds", s, maxTimeout)
+	timeout, err := time.ParseDuration(s)
+	if ms, notNumber := strconv.Atoi(s); notNumber == nil && ms <= maxTimeout {
+		timeout, err = time.Duration(ms)*time.Millisecond, nil
 	}
-	return time.Duration(ms) * time.Millisecond, nil
+	if err != nil || timeout < time.Millisecond || timeout > maxTimeout*time.Millisecond {
+		return 0, fmt.Errorf("invalid timeout %q: must be between 1 and %d milliseconds; write 10s or 10000", s, maxTimeout)
+	}
+	return timeout, nil
 }
 
 // parseMaxRequest parses a number of bytes. It rejects numbers below zkconn.UsualMaxRequest,

@@ -70,6 +70,27 @@ func TestSolrVariable(t *testing.T) {
 	}
 }
 
+// A timeout without a unit is in milliseconds, as in zkCli.
+func TestTimeout(t *testing.T) {
+	for text, want := range map[string]int64{"10s": 10000, "7": 7, "+7": 7, "1m30s": 90000, "1500ms": 1500, "2147483647": 2147483647} {
+		for _, config := range []string{"", "timeout = " + text + "\n"} {
+			args := []string{"-timeout", text}
+			if config != "" {
+				args = nil
+			}
+			if o, err := parse(t, config, "", args...); err != nil || o.Timeout.Milliseconds() != want {
+				t.Errorf("%s: %v, %v", text, o.Timeout, err)
+			}
+		}
+	}
+	for _, text := range []string{"0", "0s", "-1", "-1s", "2147483648", "600h", "1ns", "x", "1.5", "10 s", "s"} {
+		want := `invalid timeout "` + text + `": must be between 1 and 2147483647 milliseconds; write 10s or 10000`
+		if _, err := parse(t, "", "", "-timeout", text); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestOptionsEndAtTheCommand(t *testing.T) {
 	for _, args := range [][]string{
 		{"-server", "h:1", "-timeout", "7", "-r", "ls", "-R", "/", "-server", "x"},
