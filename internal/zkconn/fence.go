@@ -149,7 +149,7 @@ func (a *answer) own(code int32) *answer {
 func sendChecked[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
 	checks := Multi(g.checks())
 	checks.path = o.path
-	check, p := bind(untripped(ctx), to, checks), bind(ctx, to, o)
+	check, p := bind(Apart(ctx), to, checks), bind(ctx, to, o)
 	check.call.then = func(r reply) { // runs in the receiving goroutine, or in the goroutine that ends the connection
 		a := answerTo(r.Reply, to.root)
 		var node string

@@ -101,17 +101,22 @@ func TestFenceIntact(t *testing.T) {
 		for _, name := range []string{"/post", "/other"} {
 			zktest.Must(t, zkconn.Exec(ctx, rival, zkconn.Create(name, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
 		}
-		run := func(at string) (out []string) {
+		run := func(at string) (out []string, written zkconn.Outcome) {
+			var recorder zkconn.Recorder
 			for _, do := range allWrites(s, at) {
-				text, err := do(ctx)
+				text, err := do(recorder.Context(ctx))
 				out = append(out, strings.ReplaceAll(fmt.Sprint(text, " ", err), at, "/x"))
 			}
 			names, err := zkconn.Do(ctx, s, zkconn.GetEphemerals(at))
-			return append(out, strings.ReplaceAll(fmt.Sprint(names, err), at, "/x"))
+			return append(out, strings.ReplaceAll(fmt.Sprint(names, err), at, "/x")), recorder.Written()
 		}
-		want := run("/free")
+		want, written := run("/free")
 		s.SetFence(nodeFence{s.ServerPath("/post"), s.ServerPath("/other")})
-		expect(t, run("/fenced"), want...)
+		got, fenced := run("/fenced")
+		expect(t, got, want...)
+		if fenced != written || written.Unknown != 0 {
+			t.Errorf("recorded %+v; without a fence %+v", fenced, written)
+		}
 		if fenced, err := s.Fenced(ctx); !fenced || err != nil {
 			t.Error(fenced, err)
 		}

@@ -51,8 +51,8 @@ func untripped(ctx context.Context) context.Context {
 	return context.WithValue(ctx, tripKey{}, (*Trip)(nil))
 }
 
-// Apart returns ctx without its Trip, Transaction and Recorder. It is for a request that a line sends
-// in addition, to explain its result.
+// Apart returns ctx without its Trip, Transaction and Recorder. It is for a request that is sent in
+// addition to those of a line, for example to explain an error.
 func Apart(ctx context.Context) context.Context {
 	ctx = context.WithValue(untripped(ctx), transactionKey{}, nil)
 	return context.WithValue(ctx, recorderKey{}, nil)
