@@ -16,6 +16,7 @@ var addWatchCommand = &Command{
 	Limits:   []string{"addWatch needs ZooKeeper 3.6 or later."},
 	Examples: []string{"addWatch -m PERSISTENT /app", "addWatch /app"},
 	Params:   []Param{pathParam},
+	Passing:  watchPassed,
 	Flags: func(fs *pflag.FlagSet) Run {
 		mode := fs.StringP("mode", "m", "PERSISTENT_RECURSIVE", "set a watch of this `mode`: PERSISTENT or PERSISTENT_RECURSIVE, in upper or lower case")
 		FlagWords(fs, "mode", "PERSISTENT", "PERSISTENT_RECURSIVE")

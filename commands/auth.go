@@ -19,6 +19,7 @@ var addauthCommand = &Command{
 		"If the server rejects the credential, it ends the session. To start another session, run connect.",
 	Examples: []string{"addauth digest user:password", "addauth digest"},
 	Params:   []Param{{Name: "scheme", Kind: Scheme}, {Name: "auth", Kind: Secret, Optional: true}},
+	Passing:  authPasses,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		var auth []byte
 		switch {

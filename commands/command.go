@@ -40,6 +40,11 @@ type Command struct {
 	// that its answer was lost. fs and args are as in Except. Look is nil if the command does not
 	// write, or reports such a loss itself.
 	Look func(fs *pflag.FlagSet, args []string) string
+	// Passing returns a remark if the line achieves only what ends with the session, such as a watch.
+	// The shell prints the remark after a single command, whose session ends at once. For any other
+	// line, Passing returns an empty string. It is nil if the command has no such line. fs and args
+	// are as in Except.
+	Passing func(fs *pflag.FlagSet, args []string) string
 	// Flags declares the command's flags on an empty flag set. It returns the function that runs
 	// the command with the values of these flags. Flags is called once for each command line,
 	// except that lines without flags share one call if the command has the effect OneRequest. The

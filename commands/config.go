@@ -25,6 +25,7 @@ var configCommand = &Command{
 	Help:     "With -c, config prints only the parts that a client needs: the version and the addresses.",
 	Limits:   []string{"A stand-alone server has no configuration."},
 	Examples: []string{"config -c", "config -s"},
+	Passing:  watchPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
 		client := fs.BoolP("client", "c", false, "print only the version and the addresses for clients")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the configuration")

@@ -25,14 +25,18 @@ var createCommand = &Command{
 	Help: "Without data, the znode contains null; \"\" is empty data.\n\n" +
 		aclHelp +
 		" Without an ACL, everyone has all permissions.",
-	Limits: []string{"-t works only on servers that have extendedTypesEnabled=true."},
+	Limits: []string{
+		"-t works only on servers that have extendedTypesEnabled=true.",
+		"zksh create -e, as a single command, deletes the znode at once, because its session ends with the command.",
+	},
 	Examples: []string{
 		`create -s -e /app/worker- "host 1"`,
 		`create -p /app/config "threads=4"`,
 		`create /app/private "" auth::cdrwa`,
 	},
-	Params: []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
-	Look:   lookForCreated,
+	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
+	Look:    lookForCreated,
+	Passing: ephemeralPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
 		seq := fs.BoolP("sequential", "s", false, "append the parent's next sequence number to the name")
 		eph := fs.BoolP("ephemeral", "e", false, "delete the znode when the session ends")

@@ -32,6 +32,7 @@ var getCommand = &Command{
 	Limits:   []string{"The decoded data can be at most 16 MiB."},
 	Examples: []string{"get -s /app/config", "get -f config.json /app/config", "get -d --charset gbk /app/config"},
 	Params:   []Param{pathParam, watchParam},
+	Passing:  watchPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the data")

@@ -269,6 +269,15 @@ func (l Line) Run(ctx context.Context, env *Env) error {
 	return err
 }
 
+// Passing returns a remark if the line achieves only what ends with the session; see
+// Command.Passing. Otherwise, it returns an empty string.
+func (l Line) Passing() string {
+	if l.c.Passing == nil {
+		return ""
+	}
+	return l.c.Passing(l.flags, l.args[:l.numOwn])
+}
+
 // WithPaths returns a copy of the line in which every argument that is a path has been replaced by
 // the result of resolve.
 func (l Line) WithPaths(resolve func(path string) string) Line {

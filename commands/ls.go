@@ -65,6 +65,7 @@ var lsCommand = &Command{
 	Limits:   []string{"On a terminal that is too narrow for all columns, ls -l leaves out the session."},
 	Examples: []string{"ls -R /app", "ls -l /app", "ls / --in snapshot.a3f"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
+	Passing:  watchPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the children")
@@ -163,6 +164,7 @@ var ls2Command = &Command{
 	Help:     "ls2 is the ZooKeeper 3.4 name for ls -s.",
 	Examples: []string{"ls2 /app", "ls2 /"},
 	Params:   []Param{pathParam, watchParam},
+	Passing:  watchPasses,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		env.Screen.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
 		w, err := watchArg(env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")

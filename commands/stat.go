@@ -18,6 +18,7 @@ var statCommand = &Command{
 		"Servers do not report this information.",
 	Examples: []string{"stat /app", "stat -h /app/config"},
 	Params:   []Param{hereParam, watchParam},
+	Passing:  watchPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
 		watch := fs.BoolP("watch", "w", false, "set a watch on the znode, or on its creation")
 		human := fs.BoolP("human", "h", false, "print times in ISO 8601 format, with their age according to this machine's clock")

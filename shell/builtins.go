@@ -77,7 +77,13 @@ func (s *Shell) builtins() []*commands.Command {
 				"that line, and \"off\" prints no events. Without an argument, printwatches prints the current setting.",
 			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
 			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
-			Flags:    commands.NoFlags(s.printwatches),
+			Passing: func(_ *pflag.FlagSet, args []string) string {
+				if len(args) == 0 {
+					return ""
+				}
+				return "the setting was changed only for this command; use printwatches in a script or at the prompt"
+			},
+			Flags: commands.NoFlags(s.printwatches),
 		},
 		s.traceCommand(),
 		{

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/pflag"
+
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -104,7 +106,10 @@ func (s *Shell) folderCommands() []*commands.Command {
 			Limits:   []string{"Like zkCli, zksh rejects relative paths until you use cd, and again after you connect to other servers."},
 			Examples: []string{"cd /app", "cd ../archive", "cd -"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},
-			Flags:    commands.NoFlags(s.cd),
+			Passing: func(*pflag.FlagSet, []string) string {
+				return "the current znode was changed only for this command; use cd in a script or at the prompt"
+			},
+			Flags: commands.NoFlags(s.cd),
 		},
 		{
 			Name: "pwd", Group: group, Effect: commands.Offline,

@@ -68,6 +68,9 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	}
 	err = errors.Join(err, out.Conclude(scriptHost{s}, err))
 	s.report(words[0].Text, err)
+	if err == nil && l.Passing() != "" {
+		s.env.Screen.Note(l.Passing())
+	}
 	if s.cfg.Saved != nil {
 		if remark := s.cfg.Saved(s.env); remark != "" {
 			s.env.Screen.Note(remark)
