@@ -17,6 +17,7 @@ import (
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -141,12 +142,13 @@ func (e *edit) editFile(ctx context.Context, env *Env) error {
 		return err
 	}
 	err = env.Screen.Lend(func() error { return runEditor(ctx, env, e.file) })
-	text, readErr := os.ReadFile(e.file)
+	// Indented JSON may be larger than the request with which edit writes it.
+	text, readErr := userfile.ReadRegular(e.file, int64(len(e.before)+env.Session.MaxRequest()))
 	if errors.Is(readErr, fs.ErrNotExist) {
 		e.file = ""
 	}
 	if readErr != nil {
-		return errors.Join(err, readErr)
+		return errors.Join(err, fmt.Errorf("cannot read the edited text: %w; nothing was written", readErr))
 	}
 	e.after = string(text)
 	if !strings.HasSuffix(e.before, "\n") { // most editors add a line break at the end

@@ -73,6 +73,18 @@ func ReadSmallFile(name string, maxSize int64) ([]byte, error) {
 	return readSmall(f, maxSize, readPatience)
 }
 
+// ReadRegular opens and reads a regular file of at most maxSize bytes. It follows symbolic links. It
+// does not open anything else, because a FIFO or a device may block or never end.
+func ReadRegular(name string, maxSize int64) ([]byte, error) {
+	switch info, err := os.Stat(name); {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	return ReadSmallFile(name, maxSize)
+}
+
 // readSmall reads an open file of at most maxSize bytes. patience is the time limit for a pipe or a
 // device.
 func readSmall(f *os.File, maxSize int64, patience time.Duration) ([]byte, error) {

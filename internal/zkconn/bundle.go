@@ -221,7 +221,7 @@ func (t *Transaction) add(p *part) error {
 		return errOver
 	}
 	size := t.size + len(own.B)
-	if limit := t.l.cfg.maxRequest(); size > limit {
+	if limit := t.l.cfg.largest(); size > limit {
 		return &TooLargeError{Path: p.alone.path, Size: size, Limit: limit, Whole: true}
 	}
 	t.parts, t.size = append(t.parts, p), size

@@ -39,15 +39,18 @@ func (e *TooLargeError) Error() string {
 // Unwrap returns an *Error, for callers that treat a TooLargeError like a server's refusal.
 func (e *TooLargeError) Unwrap() error { return &Error{Code: requestTooLarge, Path: e.Path} }
 
+// MaxRequest returns the size of the largest request that the session sends, in bytes.
+func (s *Session) MaxRequest() int { return s.current().cfg.largest() }
+
+// largest returns the size of the largest allowed request in bytes.
+func (c Config) largest() int { return cmp.Or(c.MaxRequest, UsualMaxRequest) }
+
 // tooLarge returns a *TooLargeError if a request of the call is so large that a server would
 // close the connection. Credentials may have any size.
 func (c Config) tooLarge(request *call) error {
-	limit := c.maxRequest()
+	limit := c.largest()
 	if size := request.longest(); size > limit && request.Op != jute.OpAuth {
 		return &TooLargeError{Path: request.path, Size: size, Limit: limit}
 	}
 	return nil
 }
-
-// maxRequest returns the size of the largest allowed request in bytes.
-func (c Config) maxRequest() int { return cmp.Or(c.MaxRequest, UsualMaxRequest) }
