@@ -88,8 +88,11 @@ func listDeletions(ctx context.Context, env *Env, name, path string) error {
 		}
 		return yield(pathItem{path: st.Path()})
 	})))
+	if err != nil { // the list is incomplete, so its length says nothing
+		return err
+	}
 	env.Screen.Note(fmt.Sprintf("%s would be deleted (%d ephemeral); nothing was deleted", zktree.Znodes(found), eph))
-	return err
+	return nil
 }
 
 func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sure bool) error {

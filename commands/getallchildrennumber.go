@@ -59,8 +59,11 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 			n++
 		}
 	}
+	if s.err != nil {
+		return 0, s.err
+	}
 	if s.unread.N > 0 {
 		env.Screen.Note(fmt.Sprintf("no permission to read %s below %s; descendants of unreadable znodes are not counted", zktree.Znodes(s.unread.N), path))
 	}
-	return n, s.err
+	return n, nil
 }
