@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,7 +22,7 @@ func TestAdminServerThroughProxy(t *testing.T) {
 	socks := zktest.NewSOCKS(t, map[string]string{"zk1.invalid:8080": web.Listener.Addr().String()}, "", "")
 	proxy, err := wire.ParseProxy("socks5://" + socks.Addr())
 	zktest.Must(t, err)
-	conns, err := askAdmin(zktest.Within(t), proxy.Dial, "zk1.invalid:8080")
+	conns, err := askAdmin(zktest.Within(t), proxy.Dialer(new(net.Dialer).DialContext), "zk1.invalid:8080")
 	if err != nil || !slices.Equal(conns, []connection{{session: 7, addr: "10.0.0.1:5"}}) {
 		t.Errorf("%+v, %v", conns, err)
 	}

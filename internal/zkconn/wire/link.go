@@ -139,7 +139,7 @@ func New(cfg Config, handler Handler) *Link {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
 	if cfg.Proxy != nil {
-		cfg.Dial = cfg.Proxy.dialer(cfg.Dial)
+		cfg.Dial = cfg.Proxy.Dialer(cfg.Dial)
 	}
 	l := &Link{
 		cfg: cfg, handler: handler, timeout: cfg.Timeout, passwd: noPasswd,

@@ -66,8 +66,8 @@ func (p *Proxy) failed(err error) error {
 	return &proxyError{fmt.Sprintf("proxy socks5://%s: %s", p.addr, err)}
 }
 
-// dialer returns a function that connects through the proxy, to which it connects with dial.
-func (p *Proxy) dialer(dial DialFunc) DialFunc {
+// Dialer returns a function that connects through the proxy, to which it connects with dial.
+func (p *Proxy) Dialer(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return p.connect(ctx, dial, network, addr)
 	}
