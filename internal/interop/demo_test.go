@@ -62,8 +62,8 @@ func TestDemoCurator(t *testing.T) {
 
 	screen := &commandtest.Screen{Format: render.JSON}
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Shared(t).Addr(), Timeout: sessionTimeout})
-	env := &commands.Env{Session: s, Screen: screen}
-	zktest.Must(t, commandtest.Run(ctx, demo.Command(), env, "curator", "--yes", "-n", fmt.Sprint(n)))
+	env := &commands.Env{Session: s, Screen: screen, Yes: true}
+	zktest.Must(t, commandtest.Run(ctx, demo.Command(), env, "curator", "-n", fmt.Sprint(n)))
 	lines := bytes.Split(bytes.TrimSpace([]byte(screen.Printed())), []byte("\n"))
 	var answer struct {
 		Summary []struct{ Requests, Notifications int }
