@@ -46,3 +46,12 @@ func TestTransactionInJSON(t *testing.T) {
 	s.check(t, "begin\ncreate /a x\ncommit\n", Options{}, 0, `{"done":"begin"}`, `{"joined":1}`,
 		`{"committed":[{"line":2,"command":"create","answer":{"created":"/a"}}]}`)
 }
+
+// A full transaction rejects the next line without running its command.
+func TestTransactionIsBounded(t *testing.T) {
+	full := &Transactions{open: &transaction{lines: make([]*joinedLine, maxJoined)}}
+	err := full.join(t.Context(), &commands.Env{}, "check", commands.Line{})
+	if err == nil || err.Error() != "a transaction can have at most 20000 lines; use several transactions" {
+		t.Error(err)
+	}
+}
