@@ -21,6 +21,9 @@ func (l Line) explain(ctx context.Context, env *Env, err error, written zkconn.O
 	if written.Unknown > 0 || lost && (written.Done > 0 || !saysUnsent(err)) {
 		return &LossError{Err: err, Written: written, look: l.c.Look(l.flags, l.args)}
 	}
+	if env.Mode == Batch && l.Has(OneRequest) {
+		return err // later lines may be in flight and change the version; the message must not depend on that
+	}
 	return WithActualVersion(ctx, env, err)
 }
 
