@@ -61,7 +61,7 @@ func TestLostReportsTheBackground(t *testing.T) {
 			zktest.Check(s.T, err)
 		}, commands.StatusOK, ""},
 		"close": {func(s *simulation) {
-			s.o.closed = func() bool { return true }
+			s.closed.Store(true)
 			s.refuse <- zkconn.ErrNotConnected
 		}, commands.StatusOK, ""},
 	} {

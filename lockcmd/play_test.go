@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type simulation struct {
 	screen      *commandtest.Screen
 	signals     chan os.Signal
 	grant       chan struct{} // closed when the recipe may grant the lock
+	closed      atomic.Bool   // whether the user has left the session of the lock
 	refuse      chan error    // error that the recipe returns instead of a lease
 	finish      chan struct{} // closed when the program must exit by itself
 	ignoresTERM bool          // the program ignores SIGTERM
@@ -53,7 +55,7 @@ func newSimulation(t *testing.T, ignoresTERM bool) *simulation {
 		grant: make(chan struct{}), refuse: make(chan error), finish: make(chan struct{})}
 	s.table.run = s.run
 	s.o = &shellLock{table: s.table, acquireLease: s.take, drain: s.drain, env: &commands.Env{Screen: s.screen, Mode: commands.ByHand},
-		closed: func() bool { return false }, lifecycle: lifecycle{path: "/l", kind: lockKinds[0], revocable: true}}
+		closed: s.closed.Load, lifecycle: lifecycle{path: "/l", kind: lockKinds[0], revocable: true}}
 	s.table.locks[s.o.key] = s.o
 	return s
 }
