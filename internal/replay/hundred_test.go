@@ -56,9 +56,18 @@ var (
 	event = regexp.MustCompile(`\n(WATCHER::|WatchedEvent .*)\n`)
 )
 
+// withoutReason removes the reason that zksh adds to some of zkCli's errors. Any other text stays.
+func withoutReason(line string) string {
+	if i := strings.LastIndex(line, " ("); i >= 0 && explanation.MatchString(line[i:]) {
+		return line[:i]
+	}
+	return line
+}
+
 // classify returns the lines that a shell printed, grouped into answers, created znodes and
 // events, without prefixes and banners. It removes these differences: zkCli prints events at
-// any time, and "Created" on standard error; zksh prints a prefix before errors.
+// any time, and "Created" on standard error; zksh prints a prefix before errors, and a reason after
+// some (the rule "explained").
 func classify(out, errs string) map[string][]string {
 	m := map[string][]string{}
 	out = event.ReplaceAllStringFunc(out, func(text string) string {
@@ -68,7 +77,8 @@ func classify(out, errs string) map[string][]string {
 		return ""
 	})
 	for _, l := range strings.Split(out+errs, "\n") {
-		l = varying.ReplaceAllString(errorPrefixPattern.ReplaceAllString(l, ""), "…")
+		l = withoutReason(errorPrefixPattern.ReplaceAllString(l, ""))
+		l = varying.ReplaceAllString(l, "…")
 		switch {
 		case l == "" || banner.MatchString(l) || strings.HasPrefix(l, "SLF4J:"):
 		case strings.HasPrefix(l, "Created "):

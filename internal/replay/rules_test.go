@@ -206,6 +206,10 @@ var rules = []rule{
 	{"no-hash", "a digest in an ACL that is no password hash is named", func(d difference) bool {
 		return len(d.got.out) == 0 && strings.Contains(d.gotErr(), ":… contains no password hash, ") && d.got.status == 0
 	}},
+	{"one-shot-watch", "a single command says that its watch ended with it", func(d difference) bool {
+		return slices.Equal(d.got.out, d.recordedStep().out) && d.got.status == 0 &&
+			d.gotErr() == "the watch ended with this command; to wait for a change, use the command wait or watch"
+	}},
 	{"one-shot-history", "the history of a single command is that command", func(d difference) bool {
 		return slices.Equal(d.recordedStep().out, []string{"0 - null"}) && slices.Equal(d.got.out, []string{"0 - history"})
 	}},
