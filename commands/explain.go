@@ -53,8 +53,8 @@ func (e *LossError) Error() string {
 func (e *LossError) Unwrap() error { return e.Err }
 
 // WithActualVersion adds the version that the znode has to the error of a write that required
-// another version. It returns the error unchanged if it cannot read the version. The same is true
-// while later lines of a script are in flight, because these may have changed the version since.
+// another version. It returns the error unchanged if it cannot read the version, and for a line of a
+// transaction, because commit adds the version to its own error.
 func WithActualVersion(ctx context.Context, env *Env, err error) error {
 	e, ok := err.(*zkconn.Error)
 	trip := zkconn.TripOf(ctx)

@@ -129,19 +129,23 @@ func (c *Command) parse(fs *pflag.FlagSet, words []Word) error {
 // invalidValue returns the error for a flag with an invalid value. The error names the flag in the
 // same form as the usage line.
 func (c *Command) invalidValue(bad *pflag.InvalidValueError) error {
-	flag := bad.GetFlag()
-	name := "--" + flag.Name
-	switch {
-	case flag.Shorthand != "":
-		name = "-" + flag.Shorthand
-	case !strings.Contains(c.Args, name):
-		name = "-" + flag.Name // the usage lines of zkCli's commands have long names with one dash
-	}
+	name := c.flagName(bad.GetFlag())
 	why := whyInvalid(bad)
 	if strings.HasPrefix(why, name+" ") { // error texts that come from zkCli already name the flag
 		return Misuse("%s", why)
 	}
 	return Misuse("%s: %s", name, why)
+}
+
+// flagName returns the name of a flag as the command's usage line shows it.
+func (c *Command) flagName(f *pflag.Flag) string {
+	switch long := "--" + f.Name; {
+	case f.Shorthand != "":
+		return "-" + f.Shorthand
+	case strings.Contains(c.Args, long):
+		return long
+	}
+	return "-" + f.Name // the usage lines of zkCli's commands have long names with one dash
 }
 
 // whyInvalid explains why a value of a flag is invalid.
@@ -246,9 +250,7 @@ func (l Line) FlagAgainst(e Effect) (flag string) {
 	l.flags.Visit(func(f *pflag.Flag) {
 		f.Changed = false
 		if l.c.effectOf(l.flags, l.args[:l.numOwn], l.hasRest()).Has(e) {
-			if flag = "--" + f.Name; f.Shorthand != "" {
-				flag = "-" + f.Shorthand
-			}
+			flag = l.c.flagName(f)
 		}
 		f.Changed = true
 	})

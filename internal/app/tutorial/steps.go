@@ -36,7 +36,7 @@ type task struct {
 	after func(g *Guide, ctx context.Context) error // called when the task is done or skipped; may be nil
 }
 
-const farewell = "You have finished the tutorial. To go on from here, try help (all commands), help WORD (the commands related to a word)," +
+const farewell = "You have finished the tutorial. To go on from here, try help all (all commands), help WORD (the commands related to a word)," +
 	" COMMAND --help (one command) and lockdemo (ten lock recipes, side by side). To join this sandbox from another terminal, run" +
 	" zksh --sandbox. To see what a lost connection looks like, type sandbox pause. To use your own cluster, start zksh --server HOST:2181."
 
