@@ -68,8 +68,11 @@ func (b *fixture) plan(t testing.TB, line ...string) *plan {
 func (b *fixture) runScenes(t testing.TB, line ...string) *summary {
 	t.Helper()
 	p := b.plan(t, line...)
-	scenes := time.Duration(len(p.schemes) * len(p.sizes))
-	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience+scenes*zktest.Patience/10)
+	contenders := 0
+	for _, n := range p.sizes {
+		contenders += n * len(p.schemes)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience+time.Duration(contenders)*zktest.Patience/50)
 	defer cancel()
 	sum, err := p.run(ctx, b.env)
 	if err != nil {
