@@ -28,10 +28,10 @@ func newCredentialCache() *credentialCache {
 	return &credentialCache{busy: make(chan struct{}, 1), lines: map[string]string{}}
 }
 
-// authenticate adds the credentials that the auth-command prints. It runs the command unless this
+// Authenticate adds the credentials that the auth-command prints. It runs the command unless this
 // process has already run it. The errors contain neither the command's arguments nor its output,
 // because they may be secret.
-func (o *Options) authenticate(ctx context.Context) error {
+func (o *Options) Authenticate(ctx context.Context) error {
 	if o.AuthCommand == "" {
 		return nil
 	}

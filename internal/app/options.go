@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -90,9 +89,7 @@ type Options struct {
 	timeoutGiven time.Duration // value of --timeout on the command line, or 0 if it was not given
 	getenv       func(string) string
 
-	record          string        // connect string with the DNS SRV record in which Server was found; empty if there is none
-	resolver        *net.Resolver // looks up DNS SRV records; nil means net.DefaultResolver
-	maxRequestGiven int           // value of --max-request on the command line, or 0 if it was not given
+	maxRequestGiven int // value of --max-request on the command line, or 0 if it was not given
 }
 
 // Environment contains everything on which options depend besides the command line.
