@@ -149,7 +149,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; repeat the option to run several lines")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock is lost or not acquired")
-	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and pipes; with 1, each line waits for the previous one")
+	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and pipes; with 1 or -e, each line waits for the previous one")
 	set.StringVar(&o.Undo, "undo", "", "save overwritten and deleted znodes to a new `file`; import -R restores them")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this shell and of its parent processes")
 	set.StringVar(&o.Trace, "trace", "", "write the traffic of the session to this `file`; requests, replies and watch events, without credentials and data")

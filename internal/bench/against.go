@@ -58,7 +58,6 @@ func (b *bench) measureAgainst(revision string) []*figure {
 		{what: "`cp -R` and `deleteall`, " + thousands(large) + " znodes", rounds: 5, input: "cp -R " + deep.root + " /fresh/copy\ndeleteall /fresh/copy\n", fresh: true},
 		{what: thousands(many) + " piped gets", rounds: 15, input: lines(many, "get "+one.root)},
 		{what: thousands(some) + " piped sets", rounds: 15, input: lines(some, "set "+one.root+" data")},
-		{what: thousands(some) + " piped sets with `-e`", rounds: 15, input: lines(some, "set "+one.root+" data"), args: []string{"-e"}},
 		{what: thousands(some) + " piped creates", rounds: 15, input: createLines(fresh.root, some), fresh: true},
 		{what: "`lock` with a command", rounds: 41, args: []string{"lock", "/lock", "--", "true"}},
 		{what: "500 pairs of `lock` and `unlock`", rounds: 15, input: lines(500, "lock /lock\nunlock /lock")},

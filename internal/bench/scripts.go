@@ -21,7 +21,7 @@ func (b *bench) measureScripts() []*figure {
 }
 
 // pipedCreates measures n create commands that are piped to a program. zksh runs them with the
-// default window, with -e, with a window of 1, and while it holds a lock. The other programs are
+// default window, with a window of 1, and while it holds a lock. The other programs are
 // zkCli, and a bare loop over go-zookeeper with the same window as zksh.
 func (b *bench) pipedCreates(n, rounds int) []*figure {
 	root := tree{"/piped", 1, 1}
@@ -33,27 +33,25 @@ func (b *bench) pipedCreates(n, rounds int) []*figure {
 	loop := b.helper("window", root, n)
 	loop.expect, loop.times = "Created "+root.root+"/", n
 	loop = b.onFreshTree(root, loop, b.remove)
-	window, exact := script(b.zksh, "", 1), script(b.zksh, "", 1, "-e")
+	window := script(b.zksh, "", 1)
 	// Warm up the server with several hundred thousand requests, until Java's optimizing compiler
 	// has compiled its code, as in production. Before that, the server writes to its disk at a
 	// different rate.
 	for range b.size(150, 1) {
 		b.runOnce(window)
-		b.runOnce(exact)
 		b.runOnce(loop)
 	}
 	const lock = "lock /piped-lock\n"
-	got := b.byTurns(rounds, window, loop, exact, script(b.zksh, "", 3, "--window", "1"), script(b.cli, "", 3),
+	got := b.byTurns(rounds, window, loop, script(b.zksh, "", 3, "--window", "1"), script(b.cli, "", 3),
 		script(b.zksh, lock, 1), script(b.zksh, lock, 1, "--no-fence"))
 	what := thousands(n) + " piped creates"
 	all := []*figure{
 		(&figure{name: what}).time(median(times(got[0])), 0).atMost(medianRatio(got[0], got[1]), 1.3, "a bare loop with the same window"),
-		(&figure{name: what}).atLeast(medianRatio(got[3], got[0]), 5, "`--window 1`, "+duration(median(times(got[3])))),
-		(&figure{name: what + " with `-e`"}).time(median(times(got[2])), 0).atMost(medianRatio(got[2], got[0]), 1, "the window"),
-		(&figure{name: what + " under a lock, fenced"}).time(median(times(got[5])), 0).atMost(medianRatio(got[5], got[6]), 1.4, "`--no-fence`"),
+		(&figure{name: what}).atLeast(medianRatio(got[2], got[0]), 5, "`--window 1`, "+duration(median(times(got[2])))),
+		(&figure{name: what + " under a lock, fenced"}).time(median(times(got[4])), 0).atMost(medianRatio(got[4], got[5]), 1.4, "`--no-fence`"),
 	}
 	if b.cli != "" {
-		all = append(all, (&figure{name: what}).atLeast(medianRatio(got[4], got[0]), 6, "`zkCli.sh`"))
+		all = append(all, (&figure{name: what}).atLeast(medianRatio(got[3], got[0]), 6, "`zkCli.sh`"))
 	}
 	return all
 }
