@@ -11,7 +11,7 @@ MINUTES    ?= 10
 # DECODERS lists the fuzz tests of the code that decodes the data of servers and files. The
 # target hostile runs them.
 DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn/wire:FuzzFrame internal/zkconn/wire:FuzzVersion internal/zkconn:FuzzAnswer internal/trace:FuzzDecode \
-              internal/dump:FuzzRead internal/dump:FuzzLog internal/unpack:FuzzAll internal/secure:FuzzStore internal/secure:FuzzProperties \
+              internal/dump:FuzzRead internal/dump:FuzzLog internal/unpack:FuzzData internal/secure:FuzzStore internal/secure:FuzzProperties \
               internal/secure/kerberos:FuzzConfig internal/secure/kerberos:FuzzCache internal/secure/kerberos:FuzzKeytab internal/secure/kerberos:FuzzTokens \
               internal/secure:FuzzJAAS internal/secure:FuzzChallenge internal/secure:FuzzRecords internal/cluster:FuzzAnswers lockcmd/queue:FuzzNote \
               lockcmd:FuzzPosts lockcmd/zklock:FuzzParseName

@@ -6,11 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/htmlindex"
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/unpack"
@@ -20,17 +17,15 @@ import (
 var getCommand = &Command{
 	Name: "get", Group: "Reading", Effect: OneRequest,
 	Except:  ByFlag(map[string]Effect{"file": OneRequest}),
-	Args:    "[-s] [-w] [-b] [-x] [-j] [-d] [--charset name] [-f file] [--in file] [--max-size MiB] path",
+	Args:    "[-s] [-w] [-b] [-x] [-j] [-d] [-f file] [--in file] [--max-size MiB] path",
 	Summary: "print a znode's data",
 	Help: "If the znode has no data, get prints null. With -f, get writes the data to a file, byte for byte, and " +
 		"prints nothing.\n\n" +
-		"With -d, get decodes data that looks like gzip, zlib, snappy or base64, even if one format is nested inside " +
-		"another. It decodes base64 only if the result is text or one of the other formats. After decoding, get " +
-		"prints a note that lists the formats.\n\n" +
-		"With --charset, get converts the text from the given character set, such as gbk, shift_jis, utf-16le or " +
-		"windows-1252. get accepts all character sets that web browsers support.",
+		"With -d, get decodes data that is compressed with gzip, zlib or snappy. After decoding, get prints a note " +
+		"that names the format. It prints other data as it is.\n\n" +
+		"For other encodings and character sets, use a pipe: get /app/config | iconv -f gbk.",
 	Limits:   []string{"The decoded data can be at most 16 MiB."},
-	Examples: []string{"get -s /app/config", "get -f config.json /app/config", "get -d --charset gbk /app/config"},
+	Examples: []string{"get -s /app/config", "get -f config.json /app/config", "get -d /collections/books/state.json"},
 	Params:   []Param{pathParam, watchParam},
 	Passing:  watchPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -40,25 +35,17 @@ var getCommand = &Command{
 		hex := fs.BoolP("hex", "x", false, "print a hex dump of the data")
 		pretty := fs.BoolP("json", "j", false, "print JSON data with indentation; fail if the data is not JSON")
 		file := fs.StringP("file", "f", "", "write the data to this `file`, byte for byte; - means standard output")
-		decode := fs.BoolP("decode", "d", false, "decode compressed and base64 data")
-		charset := fs.String("charset", "", "convert the text from the character set with this `name`")
+		decode := fs.BoolP("decode", "d", false, "decode data that is compressed with gzip, zlib or snappy")
 		FlagFile(fs, "file")
 		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
 			if err != nil {
 				return err
 			}
-			charset, err := findCharset(*charset)
-			if err != nil {
-				return err
-			}
 			node, err := from.Get(ctx, args[0], w)
 			data := node.Data
 			if err == nil && *decode {
-				data, err = decodeLayers(env, args[0], data)
-			}
-			if err == nil && charset != nil && data != nil {
-				data, err = charset.NewDecoder().Bytes(data)
+				data, err = decompress(env, args[0], data)
 			}
 			if err != nil {
 				return err
@@ -103,29 +90,17 @@ func getAnswer(path string, data []byte, words, cell string, stat *render.Stat) 
 		JSON: render.Facts{"path", path, "data", render.Data(data), "stat", stat}}
 }
 
-// decodeLayers decodes data that is compressed or base64-encoded, possibly several times. It prints
-// a remark that lists the formats that it decoded.
-func decodeLayers(env *Env, path string, data []byte) ([]byte, error) {
-	plain, forms, err := unpack.All(data)
+// decompress decompresses the data of the znode at path. If the data is compressed, it prints a note
+// that names the format.
+func decompress(env *Env, path string, data []byte) ([]byte, error) {
+	plain, format, err := unpack.Data(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; to print the data as it is, omit -d", path, err)
 	}
-	if len(forms) > 0 {
-		env.Screen.Note("decoded: " + strings.Join(forms, ", "))
+	if format != "" {
+		env.Screen.Note("decoded: " + format)
 	}
 	return plain, nil
-}
-
-// findCharset returns the character set with the given name, or nil if name is empty.
-func findCharset(name string) (encoding.Encoding, error) {
-	if name == "" {
-		return nil, nil
-	}
-	e, err := htmlindex.Get(name)
-	if err != nil {
-		return nil, Misuse("--charset: unknown character set %q; examples are gbk, big5, shift_jis, euc-kr, utf-16le and windows-1252", name)
-	}
-	return e, nil
 }
 
 // hexDump formats data like the hex dump of netty, which zkCli uses: a header, 16 bytes per line,
