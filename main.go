@@ -95,7 +95,7 @@ func run() (status int) {
 		}
 		addr, opts.Server = sandbox.Addr, sandbox.Addr
 	}
-	if err := authenticate(ctx, &opts, interrupts); err != nil {
+	if err := prepare(ctx, &opts, interrupts); err != nil {
 		return fail(err)
 	}
 	connection := opts.Connection()
@@ -171,9 +171,9 @@ func run() (status int) {
 	return sh.RunLines(ctx, name, in)
 }
 
-// authenticate calls opts.Authenticate. A signal in interrupts, like the end of ctx, cancels it.
-// interrupts may be nil.
-func authenticate(ctx context.Context, opts *app.Options, interrupts <-chan os.Signal) error {
+// prepare calls opts.Prepare. A signal in interrupts, like the end of ctx,
+// cancels it. interrupts may be nil.
+func prepare(ctx context.Context, opts *app.Options, interrupts <-chan os.Signal) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() { // returns after a signal, or when ctx is cancelled
@@ -184,7 +184,7 @@ func authenticate(ctx context.Context, opts *app.Options, interrupts <-chan os.S
 		case <-ctx.Done():
 		}
 	}()
-	err := opts.Authenticate(ctx)
+	err := opts.Prepare(ctx)
 	cancel(nil)
 	<-done
 	return err

@@ -77,10 +77,10 @@ type Kind int
 
 // The kinds of positional arguments.
 const (
-	Path     Kind = iota
-	Folder        // a path that the command itself resolves if it is relative
-	ClientID      // the path of a znode, or the id or address of a client session
-	Data          // any text; not completed
+	Path      Kind = iota
+	Folder         // a path that the command itself resolves if it is relative
+	SessionID      // the path of a znode, or the id of a session
+	Data           // any text; not completed
 	ACL
 	Scheme
 	LineNumber // the number of a line in the history

@@ -212,7 +212,6 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 		a.cancel(nil)
 		return &commands.FinalError{Err: err}
 	}
-	o.warnOfBugs()
 	if f.background {
 		return waitInBackground(ctx, o, a, f)
 	}

@@ -16,7 +16,7 @@ import (
 
 func (t *Table) locksCommand() *commands.Command {
 	return &commands.Command{
-		Name: "locks", Group: group, Effect: commands.Offline, Args: "[-f] [--stats] [-q] [-R] [-o prom] [--deadlocks] [path]",
+		Name: "locks", Group: group, Effect: commands.Offline, Args: "[-f] [-q] [-R] [--deadlocks] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of " +
 			"the lock at that path, no matter which client created it: the holder and the clients that wait (STATE), and " +
@@ -26,33 +26,22 @@ func (t *Table) locksCommand() *commands.Command {
 			wholeHelp,
 		Limits: []string{
 			"--deadlocks sees sessions, not threads, so two threads of a Curator client can look like a deadlock.",
-			"-R can be combined only with -f and -o. --deadlocks cannot be combined with any other flag.",
+			"-R and --deadlocks cannot be combined with other flags.",
 		},
-		Examples: []string{"locks /locks/backup", "locks -f --stats /locks/backup", "locks --deadlocks"},
+		Examples: []string{"locks /locks/backup", "locks -f /locks/backup", "locks --deadlocks"},
 		Params:   []commands.Param{{Name: "path", Optional: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			follow := fs.BoolP("follow", "f", false, "keep running and show each change until you press Ctrl-C")
 			quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
-			stats := fs.Bool("stats", false, "with -f, count hand-overs and notified watchers, and measure how long clients hold the lock and wait for it")
 			all := fs.BoolP("recursive", "R", false, "show all queues below path, or in the entire tree, the longest wait first")
 			deadlocks := fs.Bool("deadlocks", false, "find deadlocks below path, or in the entire tree")
-			format := fs.StringP("output", "o", "", "with -R, print the numbers of holders and waiters in this `format`; the only one is prom, for Prometheus")
-			commands.FlagWords(fs, "output", promFormat)
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				whole := *all || *deadlocks
 				switch {
-				case *stats && !*follow:
-					return commands.Misuse("--stats requires -f")
-				case *format != "" && *format != promFormat:
-					return commands.Misuse("unknown output format %q; the only one after locks is %s; the others are options of zksh, such as zksh -o json locks", *format, promFormat)
-				case *format != "" && (!*all || *follow || env.Format == render.JSON):
-					return commands.Misuse("-o %s requires -R, and cannot be combined with -f or JSON", promFormat)
-				case *all && *deadlocks, whole && (*quiet || *stats), *deadlocks && *follow:
-					return commands.Misuse("-R can be combined only with -f, and --deadlocks with no other flag")
-				case *all && *follow:
-					return followAll(ctx, env, rootOf(args))
+				case *all && *deadlocks, whole && (*quiet || *follow):
+					return commands.Misuse("-R and --deadlocks cannot be combined with other flags")
 				case *all:
-					return showAll(ctx, env, rootOf(args), *format == promFormat)
+					return showAll(ctx, env, rootOf(args))
 				case *deadlocks:
 					return showDeadlocks(ctx, env, rootOf(args))
 				case len(args) == 0 && (*follow || *quiet):
@@ -62,7 +51,7 @@ func (t *Table) locksCommand() *commands.Command {
 				case len(args) == 0:
 					return env.Screen.Print(t.list())
 				case *follow:
-					return followQueue(ctx, env, args[0], *stats)
+					return followQueue(ctx, env, args[0])
 				}
 				return showQueue(ctx, env, args[0], *quiet)
 			}

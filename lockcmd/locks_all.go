@@ -10,9 +10,7 @@ import (
 )
 
 const wholeHelp = "With -R, locks shows all queues below the path, of any client, the longest wait first. It finds them with a single " +
-	"request to a server (the four-letter command dump) if the server allows this, and otherwise by walking the tree. " +
-	"With -f -R, locks shows all queues, those with the most waiters first, and reads them again every second. " +
-	"With -R -o prom, locks prints the numbers of holders and waiters and the longest wait of each queue for Prometheus.\n\n" +
+	"request to a server (the four-letter command dump) if the server allows this, and otherwise by walking the tree.\n\n" +
 	"With --deadlocks, locks searches all queues for sessions that wait for each other, a session that is in a queue " +
 	"twice, a reader that wants to write, a waiter that does not watch any contender, a holder without a connection, " +
 	"recipes that ignore each other, and orphans: ephemeral znodes whose session no longer exists. It reports a finding only after seeing it twice, 2 s apart, and prints the command " +
@@ -27,21 +25,14 @@ func rootOf(args []string) string {
 	return args[0]
 }
 
-// promFormat is the value of the flag -o for the text format of Prometheus.
-const promFormat = "prom"
-
-// showAll runs the command locks -R, which shows all queues below root. If prom is true, it prints
-// them for Prometheus.
-func showAll(ctx context.Context, env *commands.Env, root string, prom bool) error {
+// showAll runs the command locks -R, which shows all queues below root.
+func showAll(ctx context.Context, env *commands.Env, root string) error {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return err
 	}
 	s, err := queue.LookAll(ctx, ensemble{env.Session}, root)
 	if err != nil {
 		return err
-	}
-	if prom {
-		return show(env, queue.Prom{Survey: s})
 	}
 	return show(env, s)
 }

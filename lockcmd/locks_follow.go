@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/commands"
-	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 )
@@ -23,12 +22,10 @@ type follower struct {
 	live    commands.Region // the part of the terminal where the queue is drawn
 	path    string
 	queue   *queue.Follower
-	stats   *queue.Stats      // statistics to draw below the queue; nil if there are none
 	session *zkconn.Pinned    // the current session
 	wake    chan zk.EventType // receives an event when a watched znode changes
 	dirs    []string          // paths whose children are watched
 	holders []string          // znodes whose data is watched while they exist
-	unmark  <-chan time.Time  // receives when the picture no longer marks the latest change
 }
 
 var _ queue.WatchableEnsemble = (*follower)(nil)
@@ -38,15 +35,11 @@ var _ queue.WatchableEnsemble = (*follower)(nil)
 const redrawEvery = time.Second
 
 // followQueue shows a queue and its changes until ctx ends. It continues after reconnects and in
-// new sessions. It does not print the events of its own watches. With stats, it also collects
-// statistics. A terminal shows them all the time; other output shows them only at the end.
-func followQueue(ctx context.Context, env *commands.Env, path string, stats bool) error {
+// new sessions. It does not print the events of its own watches.
+func followQueue(ctx context.Context, env *commands.Env, path string) error {
 	f := &follower{ensemble: ensemble{env.Session}, env: env, path: path,
 		live: env.Screen.Region(commands.Answers), wake: make(chan zk.EventType, 1)}
 	f.queue = queue.Follow(f, path)
-	if stats {
-		f.queue.Count(ctx)
-	}
 	for {
 		var err error
 		if f.session, err = env.Session.Ensemble().Pin(ctx); err == nil {
@@ -54,33 +47,12 @@ func followQueue(ctx context.Context, env *commands.Env, path string, stats bool
 		}
 		switch {
 		case ctx.Err() != nil:
-			return errors.Join(context.Cause(ctx), f.end())
+			return errors.Join(context.Cause(ctx), f.live.Close(true))
 		case !errors.Is(err, zkconn.SessionExpired):
 			return err
 		}
 	}
 }
-
-// end shows the final statistics, if the user asked for them. On a terminal, they are part of the
-// drawn queue, which remains on the screen. Otherwise, end prints them separately.
-func (f *follower) end() error {
-	ctx, cancel := context.WithTimeout(context.Background(), finalStatsTimeout)
-	defer cancel()
-	stats := f.queue.Stats(ctx)
-	if columns, _ := f.live.Size(); columns == 0 && stats != nil {
-		return errors.Join(f.live.Close(true), f.env.Screen.Print(stats))
-	}
-	var err error
-	if stats != nil {
-		f.stats = stats
-		err = f.draw(f.session != nil && f.session.Connected())
-	}
-	return errors.Join(err, f.live.Close(true))
-}
-
-// finalStatsTimeout is the time limit for querying the servers for the final statistics. Tests
-// change it.
-var finalStatsTimeout = time.Second
 
 // followSession shows the queue and its changes until the current session or ctx ends.
 func (f *follower) followSession(ctx context.Context) error {
@@ -115,15 +87,10 @@ func (f *follower) waitForChange(ctx context.Context, tick <-chan time.Time) err
 		select {
 		case <-f.wake:
 			return nil
-		case <-f.unmark:
-			if err := f.draw(f.session.Connected()); err != nil {
-				return err
-			}
 		case <-tick:
 			connected := f.session.Connected()
 			if columns, _ := f.live.Size(); columns > 0 && connected {
 				f.queue.AskServers(ctx)
-				f.stats = f.queue.Stats(ctx)
 			}
 			if err := f.draw(connected); err != nil {
 				return err
@@ -191,9 +158,6 @@ func (f *follower) update(ctx context.Context) error {
 		return err
 	}
 	if columns, _ := f.live.Size(); columns > 0 {
-		if len(changes) > 0 {
-			f.unmark = time.After(queue.MarkTime)
-		}
 		return f.draw(true)
 	}
 	for _, c := range changes {
@@ -210,14 +174,9 @@ func (f *follower) draw(connected bool) error {
 	if columns == 0 {
 		return nil
 	}
-	lines := f.queue.Picture(columns, rows, connected, f.stats)
-	return f.live.Paint(withTime(lines)...)
-}
-
-// withTime adds the time of day to the first line.
-func withTime(lines []render.Line) []render.Line {
+	lines := f.queue.Picture(columns, rows, connected)
 	if len(lines) > 0 {
-		lines[0] = append(lines[0], render.Span{Text: "  " + time.Now().Format(time.TimeOnly)})
+		lines[0] += "  " + time.Now().Format(time.TimeOnly)
 	}
-	return lines
+	return f.live.Draw(lines...)
 }

@@ -36,20 +36,12 @@ var errStopFollow = errors.New("enough")
 // startFollow starts locks -f on path. It has a terminal if columns is positive.
 func startFollow(t *testing.T, s *zkconn.Session, path string, format render.Format, columns int) *followTest {
 	t.Helper()
-	return startFollowing(t, s, format, columns, 6, func(ctx context.Context, env *commands.Env) error {
-		return followQueue(ctx, env, path, false)
-	})
-}
-
-// startFollowing starts a command that follows queues.
-func startFollowing(t *testing.T, s *zkconn.Session, format render.Format, columns, rows int, follow func(context.Context, *commands.Env) error) *followTest {
-	t.Helper()
 	f := &followTest{t: t, s: s, ended: make(chan error, 1)}
-	f.screen = &commandtest.Screen{Format: format, Columns: columns, Rows: rows}
+	f.screen = &commandtest.Screen{Format: format, Columns: columns, Rows: 6}
 	env := &commands.Env{Session: s, Screen: f.screen}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	f.cancel = cancel
-	go func() { f.ended <- follow(ctx, env) }() // stop waits for it
+	go func() { f.ended <- followQueue(ctx, env, path) }() // stop waits for it
 	t.Cleanup(func() { cancel(errStopFollow) })
 	return f
 }

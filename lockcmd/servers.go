@@ -13,35 +13,22 @@ import (
 const ensembleGroup = "Ensemble"
 
 var serversCommand = &commands.Command{
-	Name: "servers", Group: ensembleGroup, Effect: commands.Offline, Args: "[-q] [--compare path]",
+	Name: "servers", Group: ensembleGroup, Effect: commands.Offline, Args: "[-q]",
 	Summary: "show each server's role, version and state",
 	Help: "servers queries each server of the ensemble with the four-letter commands srvr and mntr, without a session. It " +
 		"queries the servers of the connect string and those in the ensemble's configuration.\n\n" +
 		"The LAG column shows the number of transactions that a server still has to receive from the leader. If a server " +
 		"is not ZooKeeper, the VERSION column also names the product.\n\n" +
 		"Below the table, servers lists the known bugs of the members' ZooKeeper versions that break locks or lose data.\n\n" +
-		"The exit status is 0 if a quorum is available: a leader and more than half of the voters respond. Otherwise, it is 1.\n\n" +
-		"With --compare, servers reads the znode at path and its children from each server separately, and prints in what " +
-		"they differ: whether a znode exists, which transaction created it (czxid), its ephemeral owner, and its data. It " +
-		"reports a difference only after seeing it twice, 1 s apart. The exit status is 0 if all servers could be read and " +
-		"agree, and 1 if not.",
+		"The exit status is 0 if a quorum is available: a leader and more than half of the voters respond. Otherwise, it is 1.",
 	Limits: []string{
 		"The weights and groups of voters are ignored.",
 		"Bugs are listed by version number only; a distribution may have fixed some of them in its package.",
-		"--compare opens a session on each server, and reads only the direct children of path.",
 	},
-	Examples: []string{"servers -q", "servers", "servers --compare /locks/backup"},
-	Params:   []commands.Param{{Name: "path", Optional: true}},
+	Examples: []string{"servers -q", "servers"},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
-		compare := fs.Bool("compare", false, "compare the queue at path between the servers")
-		return func(ctx context.Context, env *commands.Env, args []string) error {
-			switch {
-			case *compare != (len(args) > 0):
-				return commands.Misuse("--compare requires a path, and a path requires --compare")
-			case *compare:
-				return compareServers(ctx, env, args[0], *quiet)
-			}
+		return func(ctx context.Context, env *commands.Env, _ []string) error {
 			s := cluster.FindServers(ctx, ensemble{env.Session})
 			if ctx.Err() != nil {
 				return context.Cause(ctx)

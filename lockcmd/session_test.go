@@ -37,30 +37,26 @@ func TestSessionArguments(t *testing.T) {
 		other := open(t, proxy.Addr()+b.root, usualTimeout)
 		second := "/l/" + guid + "-lock-0000000002"
 		zktest.Must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Create(second, nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
-		zktest.Must(t, zkconn.Exec(zktest.Within(t), other, zkconn.Exists(first).Watch(true)))
 		id := render.Hex(other.Info().ID)
 		f := facts(t, b.Session, b.root+second)
 		for name, want := range map[string]string{"session": "^" + id + "$", "state": "^connected$", "client": `^127\.0\.0\.1:\d+$`, "server": "^" + addr + "$",
-			"since": `^\d{4}-`, "timeout": "^" + usualTimeout.String() + "$", "lastOp": "^EXIS$", "latency": `^\d+/[\d.]+/\d+$`, "ephemerals": `^\["` + b.root + second + `"\]$`,
-			"watches": `^\["` + b.root + first + `"\]$`, "answered": "^1$", "members": "^1$", "locks": `"state":"waits".*"behind":`} {
+			"since": `^\d{4}-`, "timeout": "^" + usualTimeout.String() + "$", "ephemerals": `^\["` + b.root + second + `"\]$`} {
 			if !regexp.MustCompile(want).MatchString(f[name]) {
 				t.Errorf("%s is %s, want %s", name, f[name], want)
 			}
 		}
-		for _, word := range []string{id, f["client"]} {
-			if got := facts(t, b.Session, word); got["session"] != id {
-				t.Errorf("%s: %v", word, got)
-			}
+		if got := facts(t, b.Session, id); got["session"] != id {
+			t.Errorf("%v", got)
 		}
 		own := facts(t, other)
-		if own["session"] != id || own["ephemerals"] != `["`+second+`"]` || !strings.Contains(own["identities"], "ip: ") {
+		if own["session"] != id || own["ephemerals"] != `["`+second+`"]` {
 			t.Errorf("%v", own)
 		}
 		text := runCommand(t, b.Session, render.Text, 0, "session", b.root+first).Printed()
-		if !strings.Contains(text, "\nlock            holds "+b.root+"/l as lock, at place 1 for ") || !strings.Contains(text, "\nservers         1 of 1 answered\n") {
+		if !strings.Contains(text, "\nephemerals  "+b.root+first+"\n") {
 			t.Error(text)
 		}
-		if table := runCommand(t, b.Session, render.Table, 0, "session", id).Printed(); !strings.HasPrefix(table, "FIELD ") || !strings.Contains(table, "\nlatency ") {
+		if table := runCommand(t, b.Session, render.Table, 0, "session", id).Printed(); !strings.HasPrefix(table, "FIELD ") || !strings.Contains(table, "\ntimeout ") {
 			t.Error(table)
 		}
 		proxy.Refuse(true)
@@ -79,10 +75,10 @@ func TestSessionWithUnavailableCommands(t *testing.T) {
 	b := newFixture(t, addr)
 	b.addContenders(uuid + "-lock-0000000001")
 	st := runCommand(t, b.Session, render.Text, 0, "session", b.root+"/"+uuid+"-lock-0000000001")
-	if !strings.Contains(st.Printed(), "\nstate           unknown\n") || !strings.Contains(st.Printed(), "servers         0 of 1 answered") {
+	if !strings.Contains(st.Printed(), "\nstate       unknown\n") {
 		t.Error(st.Printed())
 	}
-	for _, word := range []string{"cons", "dump", "wchc"} {
+	for _, word := range []string{"cons", "dump"} {
 		if !strings.Contains(st.Notes(), "the four-letter command "+word+" is not allowed; add it to 4lw.commands.whitelist on the servers") {
 			t.Error(st.Notes())
 		}

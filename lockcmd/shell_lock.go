@@ -103,8 +103,6 @@ func (o *shellLock) acquire(a *attempt, f *lockFlags) (l *heldLease, err error) 
 	})
 	switch {
 	case err == nil:
-		o.warnOfCounters(l)
-		o.table.watchTicket(o, a.command != nil)
 		if l.State().Waited > bellAfter {
 			o.env.Screen.Bell()
 		}

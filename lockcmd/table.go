@@ -33,7 +33,6 @@ import (
 // from any goroutine, but only one command runs at a time.
 type Table struct {
 	notifier notifier
-	warnings warnings
 	fence    *fence                                                    // nil if the shell has no fence
 	run      func(spec child.Spec, stop <-chan time.Time) (int, error) // runs a command; always runChild, except in tests
 
@@ -47,7 +46,6 @@ type Table struct {
 	ended          []*endedLock
 	ending         bool // set by Release; no new background work may start
 	backgroundWork sync.WaitGroup
-	tickets        ticketWatch
 }
 
 // An endedLock is a lock that the shell does not hold, although a script may rely on it: the shell
@@ -227,7 +225,6 @@ func (t *Table) Release(ctx context.Context) (paths []string, err error) {
 	t.mu.Lock()
 	t.ending = true
 	t.mu.Unlock()
-	t.tickets.end()
 	for _, o := range t.all() {
 		var a *attempt
 		o.apply(func() {
@@ -267,7 +264,6 @@ func (t *Table) Release(ctx context.Context) (paths []string, err error) {
 			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
 		}
 	}
-	t.warnings.probes.Wait() // they end with t.background
 	return paths, errors.Join(append(errs, t.notifier.finish(ctx))...)
 }
 

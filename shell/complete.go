@@ -143,7 +143,7 @@ func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *p
 // values proposes values of a parameter or of a flag.
 func (c *completer) values(param commands.Param, p *partial) choices {
 	switch param.Kind {
-	case commands.Path, commands.ClientID:
+	case commands.Path, commands.SessionID:
 		here, moved := c.folder.here()
 		return c.paths(p, here, moved && param.Kind == commands.Path)
 	case commands.PlaceWord:

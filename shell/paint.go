@@ -93,7 +93,7 @@ func (c *completer) styleOf(cmd *commands.Command, before []commands.Word, text 
 		kind = cmd.Params[at].Kind
 	}
 	switch kind {
-	case commands.Path, commands.Folder, commands.HeldLock, commands.PlaceWord, commands.ClientID:
+	case commands.Path, commands.Folder, commands.HeldLock, commands.PlaceWord, commands.SessionID:
 		if path := c.folder.resolve(text); path[0] == '/' && c.nodes.has(path) {
 			return line.KnownPath
 		}

@@ -87,7 +87,8 @@ func (o *Options) clusterNames() (names []string) {
 // Connection returns the session configuration that the options specify.
 func (o *Options) Connection() zkconn.Config {
 	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
-		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest, Proxy: o.Proxy}
+		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest, Proxy: o.Proxy,
+		Record: o.record, Resolver: o.resolver}
 	if o.Sandbox {
 		cfg.Proxy = ""
 	}
@@ -133,7 +134,7 @@ func (o *Options) resolve(ctx context.Context, spec string) (zkconn.Config, erro
 	}
 	err := to.readSecrets()
 	if err == nil {
-		err = to.Authenticate(ctx)
+		err = to.Prepare(ctx)
 	}
 	if to.Cluster == "" {
 		to.Secured.SASL = nil

@@ -133,9 +133,9 @@ func (b bugRange) in(r release) Bug {
 	return bug
 }
 
-// BugsIn returns the known bugs of a ZooKeeper version, such as 3.8.4. Bugs that break locks come
-// first. If the version is unknown, BugsIn returns nil.
-func BugsIn(version string) (bugs []Bug) {
+// bugsIn returns the known bugs of a ZooKeeper version, such as 3.8.4. Bugs that break locks come
+// first. If the version is unknown, bugsIn returns nil.
+func bugsIn(version string) (bugs []Bug) {
 	r, known := parseRelease(version)
 	for _, b := range knownBugs {
 		if known && b.affects(r) {

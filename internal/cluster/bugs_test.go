@@ -37,7 +37,7 @@ func TestBorders(t *testing.T) {
 	}
 	for _, b := range knownBugs {
 		has := func(version string) bool {
-			return slices.ContainsFunc(BugsIn(version), func(found Bug) bool { return found.Tickets[0] == fmt.Sprintf("ZOOKEEPER-%d", b.tickets[0]) })
+			return slices.ContainsFunc(bugsIn(version), func(found Bug) bool { return found.Tickets[0] == fmt.Sprintf("ZOOKEEPER-%d", b.tickets[0]) })
 		}
 		borders, ok := bordersOf[b.tickets[0]]
 		if !ok {
@@ -61,16 +61,16 @@ func TestFixedIn(t *testing.T) {
 	for version, want := range map[string]string{
 		"3.4.10": "3.4.11, 3.5.4, 3.6.0", "3.5.3": "3.5.4, 3.6.0",
 	} {
-		bugs := BugsIn(version)
+		bugs := bugsIn(version)
 		if got := strings.Join(bugs[0].FixedIn, ", "); got != want || bugs[0].Tickets[0] != "ZOOKEEPER-2355" || !bugs[0].BreaksLocks {
 			t.Errorf("%s: %+v, want a fix in %s", version, bugs[0], want)
 		}
 	}
-	if got, want := BugsIn("3.9.3")[0].String(), "ZOOKEEPER-4925: data can be lost after the leader changes; fixed in 3.9.4"; got != want {
+	if got, want := bugsIn("3.9.3")[0].String(), "ZOOKEEPER-4925: data can be lost after the leader changes; fixed in 3.9.4"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for version, breaks := range map[string]int{"3.4.10": 2, "3.4.14": 1, "3.5.10": 1, "3.6.0": 0, "3.8.0": 0, "3.9.2": 0, "3.9.3": 1, "3.9.4": 0} {
-		bugs := BugsIn(version)
+		bugs := bugsIn(version)
 		if n := len(slices.DeleteFunc(bugs, func(b Bug) bool { return !b.BreaksLocks })); n != breaks {
 			t.Errorf("%s: %d bugs break locks, want %d", version, n, breaks)
 		}
@@ -79,7 +79,7 @@ func TestFixedIn(t *testing.T) {
 
 func TestUnknownVersions(t *testing.T) {
 	for _, version := range []string{"", "3", "3.5", "3.5.", "3.5.x", "3.5.-1", "3.5.3.1", "v24.3.1.1", "99999999999.0.0"} {
-		if bugs := BugsIn(version); bugs != nil {
+		if bugs := bugsIn(version); bugs != nil {
 			t.Errorf("%q: %v", version, bugs)
 		}
 	}

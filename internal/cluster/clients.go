@@ -104,7 +104,8 @@ type answer struct {
 type connection struct {
 	session int64
 	addr    string
-	since   time.Time // start of the connection, by the server's clock; zero if unknown
+	since   time.Time     // start of the connection, by the server's clock; zero if unknown
+	timeout time.Duration // session timeout; 0 if unknown
 }
 
 // askHost asks a server for its connections with the four-letter command cons. If the server rejects
@@ -148,6 +149,9 @@ func parseCons(text string) answer {
 		c := connection{session: int64(sid), addr: strings.TrimPrefix(addr, "/")}
 		if ms, err := strconv.ParseInt(field(fields, "est="), 10, 64); err == nil {
 			c.since = time.UnixMilli(ms)
+		}
+		if ms, err := strconv.ParseInt(field(fields, "to="), 10, 64); err == nil {
+			c.timeout = time.Duration(ms) * time.Millisecond
 		}
 		a.conns = append(a.conns, c)
 	}

@@ -19,7 +19,10 @@ func TestParseCons(t *testing.T) {
 	a := parseCons(" /127.0.0.1:51234[1](queued=0,recved=9,sent=9,sid=0x1000012,lop=PING,est=1795188561000,to=4000,lcxid=0x1)\n" +
 		" /0:0:0:0:0:0:0:1:51235[0](queued=0,recved=1,sent=0)\n" +
 		" /0:0:0:0:0:0:0:1:51236[1](queued=0,recved=1,sent=0,sid=0xffff000000000001,lop=GETD)\n\n")
-	want := []connection{{0x1000012, "127.0.0.1:51234", time.UnixMilli(1795188561000)}, {-0xffffffffffff, "0:0:0:0:0:0:0:1:51236", time.Time{}}}
+	want := []connection{
+		{session: 0x1000012, addr: "127.0.0.1:51234", since: time.UnixMilli(1795188561000), timeout: 4 * time.Second},
+		{session: -0xffffffffffff, addr: "0:0:0:0:0:0:0:1:51236"},
+	}
 	if a.err != nil || fmt.Sprint(a.conns) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", a, want)
 	}

@@ -156,28 +156,3 @@ func FindWatches(ctx context.Context, e Ensemble) *Watches {
 	}
 	return w
 }
-
-// SumCounters returns the sums of some counters over all servers. names are the names of the
-// counters in the reply to mntr. If the sums are unknown, why is the reason, as a message for the
-// user. Otherwise, why is empty.
-func SumCounters(ctx context.Context, e Ensemble, names ...string) (sums map[string]int64, why string) {
-	ctx, cancel := context.WithTimeout(ctx, serversLimit)
-	defer cancel()
-	addrs, _, _ := findMembers(ctx, e)
-	texts, whys := askEach(ctx, e, addrs, "mntr")
-	if len(whys) > 0 {
-		return nil, whys[0]
-	}
-	sums = map[string]int64{}
-	for _, text := range texts {
-		values := parsePairs(text, "\t")
-		for _, name := range names {
-			n, err := strconv.ParseInt(values[name], 10, 64)
-			if err != nil && text != "" {
-				return nil, "the counters need ZooKeeper 3.6 or later"
-			}
-			sums[name] += n
-		}
-	}
-	return sums, ""
-}

@@ -17,13 +17,6 @@ type member struct {
 // answered.
 const membersNotReported = "the ensemble does not report its members"
 
-// Members returns the addresses of all servers of the ensemble: those in the connect string and
-// the others in the ensemble's configuration.
-func Members(ctx context.Context, e Ensemble) []string {
-	addrs, _, _ := findMembers(ctx, e)
-	return addrs
-}
-
 // findMembers returns the servers to ask. addrs contains the addresses in the connect string, and
 // those of other members in the ensemble's configuration. members contains all members in the
 // configuration; a stand-alone server has none. configured reports whether the configuration could

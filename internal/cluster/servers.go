@@ -128,7 +128,7 @@ func askServer(ctx context.Context, e Ensemble, addr string) (s *Server, why str
 	}
 	s.Product, s.Version = productOf(text)
 	if s.Product == "" {
-		s.Bugs = BugsIn(s.Version)
+		s.Bugs = bugsIn(s.Version)
 	}
 	s.Zxid, s.Latency, s.Connections = facts["Zxid"], facts["Latency min/avg/max"], facts["Connections"]
 	if n, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil { // servers of other products print decimal zxids

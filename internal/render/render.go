@@ -10,7 +10,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -58,9 +57,6 @@ func ParseFormat(s string) (Format, error) {
 	switch f := Format(s); f {
 	case Text, Table, JSON:
 		return f, nil
-	}
-	if s == "prom" {
-		return "", errors.New("the output format prom exists only for the command: locks -R -o prom")
 	}
 	return "", fmt.Errorf("unknown output format %q; the formats are text, table and json", s)
 }

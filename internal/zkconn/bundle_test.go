@@ -221,6 +221,76 @@ func TestAbort(t *testing.T) {
 	})
 }
 
+// CommitEach executes the requests in order up to the first that fails, and none after it.
+func TestCommitEach(t *testing.T) {
+	onSandboxAndServer(t, func(t *testing.T, s, _ *zkconn.Session, p *zktest.Proxy) {
+		w := writes{s}
+		for i, c := range []struct {
+			bad    int // index of the request that fails; -1 means none
+			multis int
+		}{{-1, 1}, {0, 1}, {1, 1}, {2, 2}, {4, 2}} {
+			dir := fmt.Sprintf("/%d", i)
+			if _, err := w.create(dir, zkconn.CreateMode{})(zktest.Within(t)); err != nil {
+				t.Fatal(err)
+			}
+			var requests []write
+			var want, made []string
+			for j := range 5 {
+				path := fmt.Sprintf("%s/%d", dir, j)
+				requests = append(requests, w.create(path, zkconn.CreateMode{}))
+				switch {
+				case j == c.bad:
+					requests[j] = w.delete(dir + "/none")
+					want = append(want, "Node does not exist: "+dir+"/none")
+				case c.bad >= 0 && j > c.bad:
+					want = append(want, "the request for "+path+" was not sent, because the previous request was rejected: Node does not exist: "+dir+"/none")
+				default:
+					want, made = append(want, path), append(made, fmt.Sprint(j))
+				}
+			}
+			txn := s.Begin()
+			all := startAll(t, txn, requests...)
+			p.Requests()
+			txn.CommitEach(zktest.Within(t))
+			expect(t, answers(all), want...)
+			expect(t, names(t, s, dir), made...)
+			if n := multis(p); n != c.multis {
+				t.Errorf("bad %d: %d multis", c.bad, n)
+			}
+		}
+	})
+}
+
+// If another client makes changes in between, CommitEach has the same result as sending one
+// request after the other.
+func TestCommitEachWithRival(t *testing.T) {
+	onSandboxAndServer(t, func(t *testing.T, s, other *zkconn.Session, p *zktest.Proxy) {
+		w, rival := writes{s}, writes{other}
+		txn := s.Begin()
+		all := startAll(t, txn, w.create("/a", zkconn.CreateMode{}), w.create("/b", zkconn.CreateMode{}),
+			w.create("/c", zkconn.CreateMode{}), w.delete("/none"), w.create("/d", zkconn.CreateMode{}))
+		p.HoldReplies(true)
+		p.Requests()
+		ended := make(chan struct{})
+		go func() { defer close(ended); txn.CommitEach(zktest.Within(t)) }()
+		zktest.Eventually(t, "the first try is sent", func() bool { return multis(p) > 0 })
+		// The server has rejected the multi by the time it answers a later request.
+		for _, do := range []write{rival.create("/b", zkconn.CreateMode{}), rival.create("/none", zkconn.CreateMode{})} {
+			if _, err := do(zktest.Within(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.HoldReplies(false)
+		<-ended
+		got := answers(all)
+		behind := func(path string) string {
+			return "the request for " + path + " was not sent, because the previous request was rejected: Node already exists: /b"
+		}
+		expect(t, got, "/a", "Node already exists: /b", behind("/c"), behind("/none"), behind("/d"))
+		expect(t, names(t, s, "/"), "a", "b", "none")
+	})
+}
+
 // A transaction belongs to the session in which it began, and fails after the session expires.
 func TestTransactionOfExpiredSession(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,11 @@ func (l parent) lock(ctx context.Context) error {
 	}
 	for {
 		before, err := l.listAhead(ctx, watched)
-		if err != nil || len(before) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(before) == 0 {
+			return l.waitForFlag(ctx)
 		}
 		if err := l.waitForWatch(ctx); err != nil {
 			return err

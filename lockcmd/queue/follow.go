@@ -31,8 +31,6 @@ type Follower struct {
 	// queried again as soon as askEvery has passed since the last query.
 	queryDue bool
 	last     *Queue // queue as of the latest reading; nil before the first one
-	marks    marks
-	counter  *counter // collects statistics; nil if Count was not called
 }
 
 // Events in the life of a contender: it arrived, acquired the lock, or left the queue.
@@ -66,24 +64,7 @@ func (f *Follower) Update(ctx context.Context) ([]Change, error) {
 	q.addClients(f.connections(ctx, q))
 	before := f.last
 	f.last = q
-	now := time.Now()
-	list := changes(before, q, now)
-	f.marks.add(f.path, list, now)
-	if f.counter != nil {
-		f.counter.add(list, now)
-	}
-	return list, nil
-}
-
-// Count makes the follower collect statistics from now on.
-func (f *Follower) Count(ctx context.Context) { f.counter = newCounter(ctx, f.e, f.path) }
-
-// Stats returns the statistics since the call of Count, or nil if Count was not called.
-func (f *Follower) Stats(ctx context.Context) *Stats {
-	if f.counter == nil {
-		return nil
-	}
-	return f.counter.stats(ctx, f.e)
+	return changes(before, q, time.Now()), nil
 }
 
 // watchHolders reads the znodes of the lock's holders and watches their data. It ignores a znode
@@ -132,32 +113,31 @@ func (f *Follower) AskServers(ctx context.Context) {
 	}
 }
 
-// lostLine is the line of a picture that is not up to date.
-const lostLine = "connection lost; last known state:"
-
-// andMore returns the line that stands for n lines that do not fit on the screen.
-func andMore(n int) string { return fmt.Sprintf("… and %d more", n) }
-
-// Picture returns the queue as lines that fit a terminal of the given size. For MarkTime, the lines
-// mark each change. If stats is not nil, the lines include the statistics. If connected is false,
-// they say that they show the last known state. Picture returns nil until the first Update has
+// Picture returns the queue as lines that fit a terminal of the given size. If connected is false,
+// the lines say that they show the last known state. Picture returns nil until the first Update has
 // succeeded.
-func (f *Follower) Picture(columns, rows int, connected bool, stats *Stats) []render.Line {
+func (f *Follower) Picture(columns, rows int, connected bool) []string {
 	q := f.last
 	if q == nil {
 		return nil
 	}
 	q.setAges(q.now(f.clients.Skew))
-	lines := plainLines(q.title())
+	lines := []string{q.title()}
 	if !connected {
-		lines = append(lines, plainLines(lostLine)...)
+		lines = append(lines, "connection lost; last known state:")
 	}
-	lines = append(lines, plainLines(q.Remarks()...)...)
-	if stats != nil {
-		lines = append(lines, plainLines(stats.lines()...)...)
+	lines = append(lines, q.Remarks()...)
+	if !q.Free() {
+		lines = append(lines, q.lines(columns)...)
 	}
-	return cutLines(append(lines, f.marks.picture(q, columns, time.Now())...), rows)
+	if most := max(rows-1, 2); len(lines) > most {
+		lines = append(lines[:most-1], fmt.Sprintf("… and %d more", len(lines)-most+1))
+	}
+	return lines
 }
+
+// waiters returns the number of contenders that wait.
+func (q *Queue) waiters() int { return len(q.Contenders) - len(q.holders()) }
 
 // title returns a one-line summary, such as "/lock: 1 hold, 3 wait".
 func (q *Queue) title() string {
@@ -171,18 +151,14 @@ func (q *Queue) title() string {
 type Change struct {
 	Time  string `json:"time"` // time at which zksh saw the change, RFC 3339 in UTC
 	Event string `json:"event"`
-	Path  string `json:"path,omitempty"` // path of the lock; empty if only one lock is observed
 	*Contender
 }
 
 // Text writes the change as one line of columns. Only the description of the client, in the last
 // column but one, can contain spaces.
 func (c Change) Text(w io.Writer) error {
-	words := []string{c.Time, c.Event, c.modeName(), c.Session, c.Client}
-	if c.Path != "" {
-		words = slices.Insert(words, 2, c.Path)
-	}
-	_, err := fmt.Fprintln(w, strings.Join(c.cells(words...), "  "))
+	words := c.cells(c.Time, c.Event, c.modeName(), c.Session, c.Client)
+	_, err := fmt.Fprintln(w, strings.Join(words, "  "))
 	return err
 }
 

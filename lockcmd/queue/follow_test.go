@@ -107,12 +107,12 @@ func TestFollowerReadsWhatIsNew(t *testing.T) {
 	delete(f.znodes, "/l/lock-0000000000")
 	f.make(1, "unlock", "/l/lock-0000000001")
 	update("/l/lock-0000000001")
-	if got := strings.Join(texts(follower.Picture(80, 24, true, nil)), ";"); !strings.Contains(got, releaseRequested) {
+	if got := strings.Join(follower.Picture(80, 24, true), ";"); !strings.Contains(got, releaseRequested) {
 		t.Errorf("the request is not shown: %s", got)
 	}
 	f.reads = nil
 	follower.AskServers(t.Context())
-	follower.Picture(80, 24, true, nil)
+	follower.Picture(80, 24, true)
 	if f.reads != nil {
 		t.Errorf("without a change it read %q", f.reads)
 	}
@@ -163,7 +163,7 @@ func TestFollowerAsksServers(t *testing.T) {
 func TestPicture(t *testing.T) {
 	f := newFakeEnsemble()
 	follower := Follow(f, "/l")
-	if p := follower.Picture(80, 24, true, nil); p != nil {
+	if p := follower.Picture(80, 24, true); p != nil {
 		t.Errorf("before the first reading: %q", p)
 	}
 	look := func(rows int, connected bool) []string {
@@ -171,7 +171,7 @@ func TestPicture(t *testing.T) {
 		if _, err := follower.Update(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return texts(follower.Picture(40, rows, connected, nil))
+		return follower.Picture(40, rows, connected)
 	}
 	if diff := cmp.Diff([]string{"/l: free"}, look(24, true)); diff != "" {
 		t.Error(diff)
@@ -184,54 +184,4 @@ func TestPicture(t *testing.T) {
 	if p := look(5, true); len(p) != 4 || p[3] != "… and 4 more" {
 		t.Errorf("%q", p)
 	}
-}
-
-// texts returns the lines without their styles.
-func texts(lines []render.Line) (list []string) {
-	for _, l := range lines {
-		list = append(list, l.Text())
-	}
-	return list
-}
-
-// A picture marks each change for MarkTime: contenders that came, got the lock, and left.
-func TestMarks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakeEnsemble()
-		f.add("/l", "/l/lock-0000000001", "/l/lock-0000000002")
-		follower := Follow(f, "/l")
-		signs := func() (list []string) {
-			_, rows, _ := strings.Cut(strings.Join(texts(follower.Picture(80, 24, true, nil)), "\n"), "NODE\n")
-			for text := range strings.SplitSeq(rows, "\n") {
-				list = append(list, text[:2]+text[len(text)-1:])
-			}
-			return list
-		}
-		want := func(want ...string) {
-			t.Helper()
-			if _, err := follower.Update(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, signs()); diff != "" {
-				t.Error(diff)
-			}
-		}
-		want("  1", "  2") // the first reading is not a change
-		f.add("/l/lock-0000000003")
-		want("  1", "  2", "+ 3")
-		delete(f.znodes, "/l/lock-0000000001")
-		want("- 1", "* 2", "+ 3")
-		time.Sleep(MarkTime)
-		want("  2", "  3")
-		delete(f.znodes, "/l/lock-0000000002")
-		delete(f.znodes, "/l/lock-0000000003")
-		want("- 2", "- 3")
-		if p := texts(follower.Picture(80, 24, true, nil)); p[0] != "/l: free" || !strings.Contains(p[2], "gone") {
-			t.Errorf("%q", p)
-		}
-		time.Sleep(MarkTime)
-		if p := texts(follower.Picture(80, 24, true, nil)); len(p) != 1 {
-			t.Errorf("%q", p)
-		}
-	})
 }

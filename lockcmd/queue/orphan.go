@@ -111,7 +111,7 @@ func (q *Queue) orphan(e Ensemble, c *Contender, table *cluster.SessionTable) *O
 	}
 	listed := slices.ContainsFunc(table.Ephemerals[c.stat.EphemeralOwner], func(p string) bool { return e.ClientPath(p) == c.nodes[0].path })
 	if !listed {
-		o.Problem += "; the leader does not list the znode, so the servers may disagree (servers --compare " + quoteWord(q.Path) + ")"
+		o.Problem += "; the leader does not list the znode, so the servers may disagree"
 	}
 	return o
 }

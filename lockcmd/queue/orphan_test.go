@@ -75,7 +75,7 @@ func TestOrphanThatTheLeaderLacks(t *testing.T) {
 		f := newOrphanEnsemble()
 		f.unlisted["/l/"+lock1] = true
 		q, err := LookTwice(t.Context(), f, "/l")
-		if err != nil || !strings.HasSuffix(q.Contenders[0].Orphan.Problem, "so no server deletes the znode; the leader does not list the znode, so the servers may disagree (servers --compare /l)") {
+		if err != nil || !strings.HasSuffix(q.Contenders[0].Orphan.Problem, "so no server deletes the znode; the leader does not list the znode, so the servers may disagree") {
 			t.Errorf("%+v, %v", q.Contenders[0].Orphan, err)
 		}
 	})

@@ -6,7 +6,7 @@
 // Begin reading with Queue and Contender, and with Read, which reads one queue. LookAll reads
 // all queues below a path, and Follow reports the changes of one queue. FindDeadlocks searches
 // for deadlocks, and Wait.Deadlock searches for one that blocks a wait of this client. LookTwice
-// and FindDeadlocks also find orphans, and CompareMembers compares the queues of several servers.
+// and FindDeadlocks also find orphans.
 //
 // This package is part of the program zksh and may change at any time.
 package queue
