@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -14,34 +13,29 @@ import (
 )
 
 var duCommand = &Command{
-	Name: "du", Group: "Trees", Effect: OneStream, Args: "[-L depth] [-top number] [--ncdu] [--in file] [--max-size MiB] path",
+	Name: "du", Group: "Trees", Effect: OneStream, Args: "[-L depth] [-top number] [--in file] [--max-size MiB] path",
 	Summary: "count the bytes and znodes in each subtree",
 	Help: "du prints one line for each child of the path, with the number of znodes in the child's subtree and the size of " +
 		"their data. The last line is the total for the path itself.\n\n" +
-		"With -top, du prints only the largest subtrees, at any depth. With --ncdu, du writes output that you can " +
-		"browse with ncdu -f.",
-	Limits:   []string{"The sizes include only data, not names or stats.", "--ncdu ignores the -o option."},
-	Examples: []string{"du -top 10 /", "du -L 2 /app", "du --ncdu / > tree.ncdu"},
+		"With -top, du prints only the largest subtrees, at any depth.",
+	Limits:   []string{"The sizes include only data, not names or stats."},
+	Examples: []string{"du -top 10 /", "du -L 2 /app"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 1, "print lines for this many levels below the path")
 		top := numberFlag(fs, 32, "top", "", 0, "print only this many subtrees, the largest first")
-		ncdu := fs.Bool("ncdu", false, "write the output in the format of ncdu")
 		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
 				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			case fs.Changed("top") && *top < 1:
 				return Misuse("-top: invalid number %d: must be at least 1", *top)
-			case fs.Changed("top") && fs.Changed("depth"), *ncdu && (fs.Changed("top") || fs.Changed("depth")):
-				return Misuse("use only one of -L, -top and --ncdu")
+			case fs.Changed("top") && fs.Changed("depth"):
+				return Misuse("use only one of -L and -top")
 			}
 			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: true})
 			if err != nil {
 				return err
-			}
-			if *ncdu {
-				return s.print(&render.Stream{Raw: true, Items: s.items("counted", ncduItems(args[0], env.Version))})
 			}
 			u := &usageCounter{depth: int(*depth), top: largest{most: int(*top)}}
 			v := &render.Stream{
@@ -156,48 +150,3 @@ func (b *largest) items(walk func(func(render.Item) bool)) func(func(render.Item
 		}
 	}
 }
-
-// ncduItems returns a function that yields the lines of ncdu's export format. In that format, a
-// znode with children is a nested array, and any other znode is an object. The root is named by its
-// full path.
-func ncduItems(root, version string) func(*zktree.Step, func(render.Item) bool) bool {
-	return func(st *zktree.Step, yield func(render.Item) bool) bool {
-		if st.Kind == zktree.Leave {
-			return yield(rawLine("]")) && (st.Depth > 0 || yield(rawLine("]")))
-		}
-		name, start := st.Name, ","
-		if st.Depth == 0 {
-			now := time.Now().Unix()
-			head, err := render.Marshal(render.Facts{"progname", "zksh", "progver", version, "timestamp", now})
-			if err != nil || !yield(rawLine("[1,2,"+string(head))) {
-				return false
-			}
-			name = root
-		}
-		facts := render.Facts{"name", name, "asize", dataLength(st), "dsize", dataLength(st)}
-		end := ""
-		if st.Err != nil {
-			facts = append(facts, "read_error", true)
-		}
-		if len(st.Names) > 0 || st.Err != nil || st.Depth == 0 {
-			start += "["
-		}
-		if len(st.Names) == 0 && start == ",[" {
-			end = "]"
-		}
-		if st.Depth == 0 && end != "" {
-			end = "]\n]"
-		}
-		info, err := render.Marshal(facts)
-		return err == nil && yield(rawLine(start+string(info)+end))
-	}
-}
-
-var _ render.Item = rawLine("")
-
-// rawLine is a line that is printed unchanged in every format.
-type rawLine string
-
-func (r rawLine) Cells() []string { return []string{string(r)} }
-
-func (r rawLine) JSON() any { return string(r) }

@@ -57,7 +57,7 @@ var succeedingLines = map[string][]string{
 	"begin": {"begin", "abort"}, "check": {"begin", "check /app -1", "abort"}, "abort": {"begin", "abort"},
 	"commit": {"begin", "create /app/both", "delete /app/both", "commit"},
 	"wlock":  {"wlock /locks/w"}, "rlock": {"rlock /locks/r"}, "getEphemerals": {"getEphemerals"}, "setAcl": {"setAcl /app world:anyone:cdrwa"},
-	"ls": {"ls /app", "ls -R /", "ls -? -R /", "time ls -R /"}, "du": {"du /", "du --ncdu /", "repeat -n 2 -i 0 du -top 2 /"},
+	"ls": {"ls /app", "ls -R /", "ls -? -R /", "time ls -R /"}, "du": {"du /", "repeat -n 2 -i 0 du -top 2 /"},
 	"export": {"export /app"},
 	"cp":     {"cp -R /app /copied"}, "mv": {"create /app/from", "mv /app/from /to"}, "diff": {"diff /app /app"}, "mirror": {"mirror /app /mirrored"},
 	"find": {"find /locks -ephemeral", "find / -name config -- get {}", "find / -name app -- ls -R {}", "find / -name none -- get {}"},

@@ -18,7 +18,6 @@ type Stream struct {
 	List    string   // field name of the list in JSON
 	Columns []Column // columns of the table and the text
 	Bare    bool     // whether the text has no header line
-	Raw     bool     // whether each item is JSON text, on its own line; with the format JSON, all items are on one line
 	Items   iter.Seq[Item]
 	// End is called after the last item. It returns an error if items are missing. If End is
 	// nil, no items can be missing.
@@ -57,10 +56,6 @@ func (s *Stream) Text(w io.Writer) error { return s.printRows(w, !s.Bare, false,
 // if there is no terminal.
 func (s *Stream) print(w io.Writer, f Format, width int) error {
 	switch {
-	case s.Raw && f == JSON:
-		return s.printOneLine(w)
-	case s.Raw:
-		return s.printRows(w, false, false, 0)
 	case f == JSON:
 		return s.printJSON(w)
 	case f == Table:
@@ -146,23 +141,6 @@ func (s *Stream) printRow(w io.Writer, cells []string, narrow bool, width int) e
 		return err
 	}
 	_, err := io.WriteString(w, "\n")
-	return err
-}
-
-// printOneLine prints the items of a Raw stream as one JSON value on one line.
-func (s *Stream) printOneLine(w io.Writer) error {
-	err := s.forEach(w, func(item Item) error {
-		for _, c := range item.Cells() {
-			if _, err := io.WriteString(w, strings.ReplaceAll(c, "\n", "")); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, "\n")
 	return err
 }
 

@@ -86,7 +86,7 @@ func (t *Transcript) Print(v render.Value) error {
 		if stream, is := v.(*render.Stream); is {
 			if t.printsDirectly(stream) {
 				to = toOutput
-			} else if whole, err := readStream(stream); err != nil || whole == nil {
+			} else if whole, err := readStream(stream); err != nil {
 				return err
 			} else {
 				v = whole
@@ -126,14 +126,14 @@ func (t *Transcript) buffer(p part) bool {
 }
 
 // printsDirectly reports whether the stream v is the JSON answer of the line and can be printed at
-// once. A Raw stream cannot be printed at once, because it cannot contain an error.
+// once.
 //
 // If printsDirectly returns true and the command fails, the stream ends with the error of the
 // command. Later failures, such as a lost lock, are reported only on standard error.
 func (t *Transcript) printsDirectly(v *render.Stream) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.singleStream || v.Raw || t.answered || slices.ContainsFunc(t.parts, func(p part) bool { return p.to == toJSON }) {
+	if !t.singleStream || t.answered || slices.ContainsFunc(t.parts, func(p part) bool { return p.to == toJSON }) {
 		return false
 	}
 	t.answered = true
@@ -141,13 +141,11 @@ func (t *Transcript) printsDirectly(v *render.Stream) bool {
 	return true
 }
 
-// readStream reads a stream to its end and returns it as a single value. It returns nil if the
-// stream ended early and is therefore not valid JSON. The error of the line then contains the
-// reason.
+// readStream reads a stream to its end and returns it as a single value.
 func readStream(v *render.Stream) (render.Value, error) {
 	v.End = nil
 	var b bytes.Buffer
-	if err := (&render.Printer{W: &b, Format: render.JSON}).Print(v); err != nil || !json.Valid(b.Bytes()) {
+	if err := (&render.Printer{W: &b, Format: render.JSON}).Print(v); err != nil {
 		return nil, err
 	}
 	return render.Answer{JSON: json.RawMessage(bytes.TrimSpace(b.Bytes()))}, nil
