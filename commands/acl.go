@@ -3,7 +3,6 @@ package commands
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -49,17 +48,13 @@ func ParseACL(s string) ([]zk.ACL, error) {
 	return acl, nil
 }
 
-// FormatACL formats an ACL in the notation that ParseACL parses. ok is false if ParseACL could not
-// parse the result back into the same ACL, because an id contains a comma or an entry grants no
-// permissions.
-func FormatACL(acl []zk.ACL) (text string, ok bool) {
+// FormatACL formats an ACL in the notation that ParseACL parses.
+func FormatACL(acl []zk.ACL) string {
 	parts := make([]string, len(acl))
 	for i, a := range acl {
 		parts[i] = formatEntry(a)
 	}
-	text = strings.Join(parts, ",")
-	again, err := ParseACL(text)
-	return text, err == nil && slices.Equal(again, acl)
+	return strings.Join(parts, ",")
 }
 
 // formatEntry formats an ACL entry as scheme:id:perms.

@@ -141,7 +141,7 @@ func TestACLEdit(t *testing.T) {
 			remove = nil
 		}
 		got, err := aclEdit{remove: &remove}.apply("/a", present, added, []string{strings.TrimPrefix(hash, "digest:")})
-		text, _ := FormatACL(got)
+		text := FormatACL(got)
 		if err == nil && text != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %s, %v", c, text, err)
 		}

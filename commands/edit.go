@@ -70,7 +70,7 @@ type edit struct {
 
 // prepare converts the znode's data to the text that the editor shows.
 func (e *edit) prepare() error {
-	if !IsText(e.data) {
+	if !isText(e.data) {
 		return fmt.Errorf("the data of %s is not text; use get -f FILE %s and set -f FILE %s to change it in a file",
 			e.path, e.path, e.path)
 	}

@@ -62,15 +62,15 @@ func endLastLine(text string) string {
 // DataDiff returns the difference between two versions of a znode's data, or an empty string if
 // one of them is not text.
 func DataDiff(before, after []byte) string {
-	if !IsText(before) || !IsText(after) {
+	if !isText(before) || !isText(after) {
 		return ""
 	}
 	return textDiff(string(before), string(after))
 }
 
-// IsText reports whether data is UTF-8 text without control characters, except for line breaks
+// isText reports whether data is UTF-8 text without control characters, except for line breaks
 // and tabs.
-func IsText(data []byte) bool {
+func isText(data []byte) bool {
 	binary := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 	return utf8.Valid(data) && !bytes.ContainsFunc(data, binary)
 }

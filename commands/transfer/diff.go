@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ import (
 )
 
 var diffCommand = &commands.Command{
-	Name: "diff", Group: "Trees", Effect: commands.OneStream, Args: "[-u | --script] [--max-size MiB] a b",
+	Name: "diff", Group: "Trees", Effect: commands.OneStream, Args: "[-u] [--max-size MiB] a b",
 	Summary: "compare two subtrees, each on a server or in a file",
 	Help: "diff prints one line for each difference. The line begins with - if the znode is only in A, with + if it is " +
 		"only in B, and with ~ if it is in both but differs. A line that begins with ~ also lists what differs. diff " +
@@ -29,22 +28,16 @@ var diffCommand = &commands.Command{
 		"\n\n" +
 		"A and B can also be files: an export or a ZooKeeper snapshot. Write a file as ./FILE or file:FILE, and a " +
 		"path inside it as file:FILE:/path.\n\n" +
-		"With --script, diff prints the commands that make A the same as B. Review the commands, and then run them " +
-		"with zksh -e < FILE. If A has changed since then, the commands fail.\n\n" +
 		"The exit status is 0 if there is no difference, 1 if there is one, and 2 if the comparison could not be " +
 		"completed.",
-	Examples: []string{"diff /app @staging:/app", "diff -u /app /app.new", "diff --script /app ./app.json.gz > review.zk"},
+	Examples: []string{"diff /app @staging:/app", "diff -u /app /app.new", "diff -u /app ./app.json.gz"},
 	Params:   []commands.Param{{Name: "a", Kind: commands.PlaceWord}, {Name: "b", Kind: commands.PlaceWord}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		unified := fs.BoolP("unified", "u", false, "show which lines differ, for data that is text")
-		script := fs.Bool("script", false, "print the commands that make A the same as B")
 		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
-			if *unified && *script {
-				return commands.Misuse("use only one of -u and --script")
-			}
 			return withDiffStatus(withEndpoints(ctx, env, args, func(list []*endpoint) error {
-				d := &comparison{env: env, a: list[0], b: list[1], unified: *unified, script: *script}
+				d := &comparison{env: env, a: list[0], b: list[1], unified: *unified}
 				return d.show(ctx)
 			}, most()))
 		}
@@ -72,10 +65,10 @@ func withDiffStatus(err error) error {
 
 // comparison is one run of the command diff, or of mirror -n.
 type comparison struct {
-	env             *commands.Env
-	a, b            *endpoint
-	unified, script bool
-	mayBeMissing    bool // whether subtree A may be missing, because mirror would create it
+	env          *commands.Env
+	a, b         *endpoint
+	unified      bool
+	mayBeMissing bool // whether subtree A may be missing, because mirror would create it
 
 	count      int // number of differences found
 	unread     zktree.UnreadError
@@ -84,22 +77,18 @@ type comparison struct {
 }
 
 func (d *comparison) show(ctx context.Context) error {
-	if d.incomplete = errors.Join(d.a.checkComplete(), d.b.checkComplete()); d.incomplete != nil && d.script {
-		return fmt.Errorf("no script was written: %w; a script could delete znodes that exist on the servers but are missing here", d.incomplete)
-	}
+	d.incomplete = errors.Join(d.a.checkComplete(), d.b.checkComplete())
 	update, end := d.env.Screen.Progress("compared")
 	defer end()
 	differences, err := d.differences(ctx, update)
 	if err != nil {
 		return err
 	}
-	v := &render.Stream{Open: render.Facts{"a", d.a.word, "b", d.b.word}, List: "differences", Bare: true, End: d.endError,
-		Columns: []render.Column{{Header: " ", Width: 1}, {Header: "path"}, {Header: "differs"}}}
-	if v.Items = d.items(differences); d.script {
-		v.List, v.Columns = "commands", []render.Column{{Header: "command"}}
-		v.Items = d.lines(scriptLines(zktree.Plan(d.a.Path, differences)))
-	}
-	err = d.env.Screen.Print(v)
+	err = d.env.Screen.Print(&render.Stream{
+		Open: render.Facts{"a", d.a.word, "b", d.b.word}, List: "differences", Bare: true,
+		Columns: []render.Column{{Header: " ", Width: 1}, {Header: "path"}, {Header: "differs"}},
+		Items:   d.items(differences), End: d.endError,
+	})
 	switch {
 	case err != nil:
 		return err
@@ -152,28 +141,6 @@ func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter
 		}
 	}
 }
-
-func (d *comparison) lines(lines iter.Seq2[string, error]) iter.Seq[render.Item] {
-	return func(yield func(render.Item) bool) {
-		head := scriptLine(fmt.Sprintf("# This script makes %s equal to %s. Run it on the ensemble of %s: zksh -e < FILE",
-			commands.Quote(d.a.word), commands.Quote(d.b.word), commands.Quote(d.a.word)))
-		for text, err := range lines {
-			if d.err = err; err != nil || head != "" && !yield(head) || !yield(scriptLine(text)) {
-				return
-			}
-			head = ""
-		}
-	}
-}
-
-var _ render.Item = scriptLine("")
-
-// scriptLine is one line of a zksh script in the output of diff.
-type scriptLine string
-
-func (l scriptLine) Cells() []string { return []string{string(l)} }
-
-func (l scriptLine) JSON() any { return string(l) }
 
 var _ render.Item = diffItem{}
 
@@ -240,6 +207,5 @@ func znodeFacts(z *dump.Znode) any {
 	if z == nil {
 		return nil
 	}
-	acl, _ := commands.FormatACL(z.ACL)
-	return render.Facts{"data", render.Data(z.Data), "acl", acl, "kind", z.Kind.String()}
+	return render.Facts{"data", render.Data(z.Data), "acl", commands.FormatACL(z.ACL), "kind", z.Kind.String()}
 }

@@ -35,7 +35,7 @@ func TestFileThatLacksSomething(t *testing.T) {
 	}
 	zktest.Must(t, err)
 	for _, line := range []string{"import -R --prune " + file, "import -R --prune -n " + file, "mirror file:" + file + " /a", "mirror -n file:" + file + " /a",
-		"diff --script /a file:" + file, "diff /a file:" + file} {
+		"diff /a file:" + file} {
 		status, answers, remarks := run(t.Context(), s, line)
 		if status == 0 || status == 1 && strings.HasPrefix(line, "diff") || !strings.Contains(remarks.String(), "could not be read when it was written") {
 			t.Errorf("%s: status %d: %s", line, status, remarks)

@@ -69,8 +69,8 @@ func (im *importer) countEdit(e zktree.Edit) {
 	if e.Changes() {
 		im.count.changed++
 	}
-	if e.Missing {
-		im.count.missing.Add(e.MissingError())
+	if e.Missing != nil {
+		im.count.missing.Add(e.Missing)
 	}
 	if e.Does == zktree.Creates && e.Znode.ACL == nil {
 		im.count.open++

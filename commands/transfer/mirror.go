@@ -182,8 +182,8 @@ func (m *mirror) countSkipped(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zkt
 		for e, err := range edits {
 			switch {
 			case err != nil:
-			case e.Missing:
-				m.missing.Add(e.MissingError())
+			case e.Missing != nil:
+				m.missing.Add(e.Missing)
 			case e.Does == zktree.Leaves:
 				m.leftAlone++
 			}

@@ -18,8 +18,7 @@ type Edit struct {
 	Znode   *dump.Znode // wanted state of the znode; its Path is ignored; nil for Leaves and Deletes
 	Version int32       // required data version, or ACL version for Opens and SetsACL; -1 for any
 	Also    bool        // whether another edit sets the data of the same znode
-	Why     string      // reason why the znode is left unchanged; only for Leaves
-	Missing bool        // whether the znode does not exist and cannot be created; only for Leaves
+	Missing error       // reason why the znode, which does not exist, cannot be created; only for Leaves
 }
 
 // A Deed is the action of an Edit.
@@ -45,9 +44,6 @@ func (e Edit) acl() []zk.ACL {
 	}
 	return e.Znode.ACL
 }
-
-// MissingError returns the error for an edit whose znode does not exist and cannot be created.
-func (e Edit) MissingError() error { return fmt.Errorf("%s: %s", e.Path, e.Why) }
 
 // Changes reports whether the edit counts as a change of an existing znode. If two edits change the
 // data and the ACL of the same znode, only the edit of the data counts.
@@ -99,28 +95,28 @@ func (p *planner) next(d Difference) (all []Edit) {
 	if d.A != nil && d.A.Stat != nil {
 		at.Version = d.A.Stat.Version
 	}
-	leave := func(why string) []Edit {
-		at.Why = why
-		return append(p.takeDeletions(), at)
+	leave := func() []Edit { return append(p.takeDeletions(), at) }
+	leaveMissing := func(why string) []Edit {
+		at.Missing = fmt.Errorf("%s: %s", at.Path, why)
+		return leave()
 	}
 	switch {
 	case d.Err != nil:
-		return leave(d.Err.Error())
+		return leave()
 	case d.B == nil && d.A.Kind != dump.Ephemeral:
 		at.Does = Deletes
 		p.deleted = append(p.deleted, at)
 		return nil
 	case d.B == nil || d.B.Kind == dump.Ephemeral || d.Aspect&KindDiffers != 0:
-		return leave("ephemeral znodes are left as they are")
+		return leave()
 	case p.masked != "" && dump.Within(d.Below, p.masked):
-		at.Missing = d.A == nil
-		return leave("one of its parents cannot be created")
+		return leaveMissing("one of its parents cannot be created")
 	}
 	masked := slices.ContainsFunc(d.B.ACL, zkconn.Masked)
 	switch {
 	case d.A == nil && masked:
-		p.masked, at.Missing = d.Below, true
-		return leave(maskedACL)
+		p.masked = d.Below
+		return leaveMissing(maskedACL)
 	case d.A == nil:
 		at.Does, at.Znode = Creates, d.B
 		return append(p.takeDeletions(), at)
@@ -134,7 +130,7 @@ func (p *planner) next(d Difference) (all []Edit) {
 	switch acl := at; {
 	case d.Aspect&ACLDiffers == 0:
 	case masked:
-		all = append(all, leave(maskedACL)...)
+		all = append(all, leave()...)
 	default:
 		acl.Does, acl.Version, acl.Also = SetsACL, -1, also
 		if d.A.Stat != nil {
