@@ -17,30 +17,23 @@ var mirrorCommand = &commands.Command{
 	Except: func(fs *pflag.FlagSet, args []string) commands.Effect {
 		return commands.ByFlag(map[string]commands.Effect{commands.DryRun: commands.Writes})(fs, args) | writesTo(fs, args)
 	},
-	Args:    "[-n] [-y] [--watch] [--max-size MiB] src dst",
+	Args:    "[-n] [-y] [--max-size MiB] src dst",
 	Summary: "make a subtree match another, within or between ensembles",
 	Help: "mirror makes DST match SRC: it creates missing znodes, overwrites those that differ, and deletes those that are " +
 		"only in DST. Znodes that changed after zksh read them are left alone. At the prompt, mirror asks before it " +
 		"deletes anything.\n\n" +
 		endpointHelp +
 		" SRC can also be a file, as in diff.\n\n" +
-		"With -n, mirror only prints the differences. With --watch, mirror keeps running and copies each change in SRC to " +
-		"DST until you press Ctrl-C; if it loses a connection, it connects again.",
-	Limits: []string{
-		"Ephemeral znodes, and everything below an unreadable znode, are left alone.",
-		"With --watch, a change of only an ACL causes no event, so mirror sees it only when it connects again.",
-	},
-	Examples: []string{"mirror /app @standby:/app", "mirror -n ./app.json.gz /app", "mirror --watch /app @standby:/app"},
+		"With -n, mirror only prints the differences. To keep DST up to date, run mirror regularly, for example from cron " +
+		"(see help trees).",
+	Limits:   []string{"Ephemeral znodes, and everything below an unreadable znode, are left alone."},
+	Examples: []string{"mirror /app @standby:/app", "mirror -n ./app.json.gz /app"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		plan := fs.BoolP(commands.DryRun, "n", false, "only print the differences; change nothing")
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
 		most := commands.FlagMaxSize(fs)
-		watch := fs.Bool("watch", false, "keep running and copy each change in SRC; needs ZooKeeper 3.6 or later")
 		return func(ctx context.Context, env *commands.Env, args []string) error {
-			if *plan && *watch {
-				return commands.Misuse("-n cannot be combined with --watch")
-			}
 			if err := rejectFiles("mirror", args[1]); err != nil {
 				return err
 			}
@@ -56,10 +49,8 @@ var mirrorCommand = &commands.Command{
 					}
 					env.Screen.Note("nothing was done")
 					return nil
-				case *watch:
-					return m.follow(ctx)
 				}
-				return saveAndRun(ctx, env, "mirror", m.dst, m.once)
+				return saveAndRun(ctx, env, "mirror", m.dst, m.run)
 			}, most())
 		}
 	},
@@ -71,8 +62,6 @@ type mirror struct {
 	src, dst *endpoint
 	dryRun   bool // whether to only print the differences
 	sure     bool // whether to delete znodes without asking
-
-	declined bool // whether the user declined the deletions
 
 	leftAlone int // number of znodes that differ but stay unchanged
 	unread    zktree.UnreadError
@@ -101,13 +90,14 @@ func (m *mirror) check(ctx context.Context) error {
 	return checkSeparate(ctx, "mirror", m.src, m.dst)
 }
 
-// once mirrors the whole source a single time, and prints the result.
-func (m *mirror) once(ctx context.Context) error {
-	done, err := m.pass(ctx)
+// run mirrors the source to the destination, and prints the result.
+func (m *mirror) run(ctx context.Context) error {
+	done, err := m.write(ctx)
 	if err != nil {
 		return err
 	}
-	words := fmt.Sprintf("%s now matches %s: %s", m.dst.word, m.src.word, countsText(done))
+	words := fmt.Sprintf("%s now matches %s: %d created, %d changed, %d deleted",
+		m.dst.word, m.src.word, done.Created, done.Changed, done.Deleted)
 	if m.leftAlone > 0 {
 		words += fmt.Sprintf(", %d left as they are", m.leftAlone)
 	}
@@ -115,10 +105,10 @@ func (m *mirror) once(ctx context.Context) error {
 		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.leftAlone)
 }
 
-// pass compares the source with the destination and removes the differences. Deletions come last. A
-// change or deletion fails if another client has changed the znode after the comparison.
-func (m *mirror) pass(ctx context.Context) (done zktree.Counts, err error) {
-	m.leftAlone, m.missing, m.unread = 0, zktree.Refusals{}, zktree.UnreadError{Root: m.src.word + " and " + m.dst.word}
+// write compares the source with the destination and removes the differences. Deletions come last.
+// A change or deletion fails if another client has changed the znode after the comparison.
+func (m *mirror) write(ctx context.Context) (done zktree.Counts, err error) {
+	m.unread.Root = m.src.word + " and " + m.dst.word
 	differences, err := m.compare(ctx)
 	if err != nil {
 		return done, err
@@ -202,7 +192,6 @@ func (m *mirror) confirmDeletions(ctx context.Context, deletions []zktree.Edit) 
 	yes, err := m.env.Screen.Ask(ctx, fmt.Sprintf("delete %s from %s that %s does not contain, for example %s? [y/N] ",
 		zktree.Znodes(len(deletions)), m.dst.word, m.src.word, deletions[len(deletions)-1].Path))
 	if err == nil && !yes {
-		m.declined = true
 		m.env.Screen.Note("nothing was deleted")
 	}
 	return yes, err

@@ -1,49 +1,44 @@
 package transfer_test
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
-	"github.com/zksh/zksh/internal/zktree"
 )
 
-// With --watch, mirror follows all changes of the source, even if connections are lost.
-func TestMirrorFollows(t *testing.T) {
+// If the connection is cut before or after any request of mirror, the next run copies the rest.
+func TestMirrorCut(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
-	src, dst := zktest.NewProxy(t, here), zktest.NewProxy(t, there)
 	s, other := open(t, here), open(t, there)
-	putTree(t, s, publicTree(1, "/m"))
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	mirror := open(t, src.Addr())
-	wg.Go(func() { run(ctx, mirror, "mirror --watch /m "+dst.Addr()+":/m") })
-	defer wg.Wait()
-	defer stop()
-	same := func() bool { return alike(t, s, other, "/m") }
-	zktest.Eventually(t, "the first pass", same)
-	for round := range 12 {
-		root := fmt.Sprint("/m/round", round)
-		putTree(t, s, publicTree(uint64(round), root))
-		switch round % 3 {
-		case 1:
-			src.Cut()
-		case 2:
-			dst.Cut()
+	n := 0
+	requests := cutAtEachRequest(t, func(prepare func(*zktest.Proxy)) []int32 {
+		n++
+		src, dst := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
+		all := publicTree(uint64(n), src)
+		putTree(t, s, all)
+		putTree(t, other, publicTree(uint64(n)+1000, dst))
+		proxy := zktest.NewProxy(t, there)
+		prepare(proxy)
+		status, _, remarks := run(t.Context(), open(t, here), "mirror "+src+" "+proxy.Addr()+":"+dst)
+		if status != 0 && status != commands.StatusNoServer || (status == 0) != (remarks.String() == "") {
+			t.Errorf("trial %d: status %d: %s", n, status, remarks)
 		}
-		if _, err := zktree.Delete(t.Context(), s.Client, fmt.Sprint("/m/round", round-2), 100, nil); err != nil && round > 1 {
-			t.Fatal(err)
+		must(t, here, "mirror "+src+" "+there+":"+dst)
+		if d := firstDifference(t, all, other, dst); d != "" {
+			t.Errorf("trial %d: %s", n, d)
 		}
-		for i := range 20 {
-			zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetData(root, []byte(fmt.Sprint(i)), -1)))
-		}
-		zktest.Eventually(t, fmt.Sprint("round ", round), same)
+		return proxy.Requests()
+	})
+	if !slices.ContainsFunc(requests, jute.Writes) {
+		t.Errorf("no write was cut: %v", requests)
 	}
 }
 
@@ -72,36 +67,13 @@ func TestImportNamesOpenedACLs(t *testing.T) {
 	}
 }
 
-// mirror --watch does not mirror changes below /zookeeper.
+// mirror does not mirror /zookeeper.
 func TestMirrorOfARoot(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
-	s, other := open(t, here), open(t, there)
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	mirror := open(t, here)
-	wg.Go(func() { run(ctx, mirror, "mirror --watch / "+there+":/") })
-	defer wg.Wait()
-	defer stop()
-	for _, path := range []string{"/first", "/zookeeper/quota/first", "/zookeeper/quota/first/zookeeper_limits", "/last"} {
-		zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.Create(path, []byte("count=9,bytes=-1"), zkconn.OpenACL(), zkconn.CreateMode{})))
-		if strings.HasPrefix(path, "/zookeeper") {
-			continue
-		}
-		zktest.Eventually(t, path+" is mirrored", func() bool { // events arrive in order
-			err := zkconn.Exec(t.Context(), other, zkconn.Exists(path))
-			return err == nil
-		})
-	}
+	other := open(t, there)
+	must(t, here, "create /first\nsetquota -n 9 /first\nmirror / "+there+":/")
+	zktest.Must(t, zkconn.Exec(t.Context(), other, zkconn.Exists("/first")))
 	if list, err := zkconn.Do(t.Context(), other, zkconn.List("/zookeeper/quota")); err != nil || len(list.Names) > 0 {
 		t.Errorf("%q, %v", list.Names, err)
 	}
-}
-
-// alike reports whether a tree is the same on two servers.
-func alike(t *testing.T, s, other *zkconn.Session, root string) bool {
-	t.Helper()
-	for range zktree.Compare(zktree.ServerTree(t.Context(), s.Client, root, nil), zktree.ServerTree(t.Context(), other.Client, root, nil)) {
-		return false
-	}
-	return true
 }

@@ -35,7 +35,7 @@ func TestMoveCut(t *testing.T) {
 			here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 			source, otherSession := open(t, here), open(t, there)
 			n := 0
-			trial := func(prepare func(*zktest.Proxy)) []int32 {
+			requests := cutAtEachRequest(t, func(prepare func(*zktest.Proxy)) []int32 {
 				n++
 				root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
 				all := randomTree(rand.New(rand.NewPCG(uint64(n), 3)), root, 8)
@@ -64,24 +64,32 @@ func TestMoveCut(t *testing.T) {
 				}
 				checkMoved(t, fmt.Sprintf("trial %d: status %d: %s", n, status, remarks), all, status == 0, source, at, to)
 				return proxy.Requests()[before:]
-			}
-			requests := trial(func(*zktest.Proxy) {})
-			seen := map[int32]int{}
-			for _, op := range requests {
-				skip := seen[op]
-				if seen[op]++; op == jute.OpPing || op == jute.OpCloseSession {
-					continue
-				}
-				trial(func(p *zktest.Proxy) { p.CutBeforeSkipping(op, skip) })
-				if jute.Writes(op) { // after a read, a cut makes no difference
-					trial(func(p *zktest.Proxy) { p.CutAfterSkipping(op, skip) })
-				}
-			}
+			})
 			if len(requests) < 5 {
 				t.Errorf("only %d requests were cut", len(requests))
 			}
 		})
 	}
+}
+
+// cutAtEachRequest runs trial once without a cut, and then once for each cut before or after one of
+// its requests. trial passes its proxy to prepare, which makes the cut, and returns the requests that
+// the proxy has seen since then. cutAtEachRequest returns the requests of the trial without a cut.
+func cutAtEachRequest(t *testing.T, trial func(prepare func(*zktest.Proxy)) []int32) []int32 {
+	t.Helper()
+	requests := trial(func(*zktest.Proxy) {})
+	seen := map[int32]int{}
+	for _, op := range requests {
+		skip := seen[op]
+		if seen[op]++; op == jute.OpPing || op == jute.OpCloseSession {
+			continue
+		}
+		trial(func(p *zktest.Proxy) { p.CutBeforeSkipping(op, skip) })
+		if jute.Writes(op) { // after a read, a cut makes no difference
+			trial(func(p *zktest.Proxy) { p.CutAfterSkipping(op, skip) })
+		}
+	}
+	return requests
 }
 
 // checkMoved checks that the whole subtree is at one of the places, and that nothing of it is left

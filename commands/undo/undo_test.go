@@ -1,8 +1,6 @@
 package undo
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +14,6 @@ import (
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
@@ -223,27 +220,6 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	h.fails("set -v 77 /a x", "version No is not valid")
 	if got := s.Text(h.env); got != "" {
 		t.Errorf("%q", got)
-	}
-}
-
-// mirror --watch, which saves nothing, works as a single command, too.
-func TestMirrorOnCommandLine(t *testing.T) {
-	h := newSandboxShell(t)
-	h.do("create /a one", "create /b")
-	h.env.Mode, h.env.Saver = commands.OneShot, h.log().Summary()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- h.run(ctx, []string{"mirror", "--watch", "/a", "/b"}) }() // ends with cancel
-	zktest.Eventually(t, "/b is not like /a", func() bool {
-		node, err := zkconn.Do(t.Context(), h.env.Session, zkconn.GetData("/b"))
-		return err == nil && string(node.Data) == "one"
-	})
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	if want := "mirror --watch does not save the old state, so undo cannot restore it"; h.screen.Notes() != want {
-		t.Errorf("%q, want %q", h.screen.Notes(), want)
 	}
 }
 

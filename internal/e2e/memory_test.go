@@ -46,7 +46,6 @@ var attacks = []attack{
 	{mode: "events", line: "watch /a", says: "terminated", endless: true, hostileOnly: true},
 	{mode: "watched", line: "addWatch /" + strings.Repeat("w", 2000) + "\nwait -w 4s /b\n", says: "sent events faster than zksh could process them"},
 	{mode: "below", line: "watch -r /a"},
-	{mode: "below", line: "mirror --watch -y /a /b", hostileOnly: true},
 	{mode: "million", line: "ls /", succeeds: true},
 	{mode: "many", line: strings.Repeat("ls /\n", 6), succeeds: true},
 	{mode: "data", line: strings.Repeat("get /a\n", 6), says: "the connection was lost"},
