@@ -22,18 +22,18 @@ var mvCommand = &commands.Command{
 		return 0
 	},
 	Args:    "src dst",
-	Summary: "move a subtree, within or between ensembles",
-	Help: "Within one ensemble, mv moves a subtree in a single transaction if the subtree fits into one, so no concurrent " +
-		"change is lost.\n\n" +
+	Summary: "move a subtree within an ensemble",
+	Help: "mv moves a subtree in a single transaction if the subtree fits into one, so no concurrent change is lost.\n\n" +
 		"Otherwise, mv first copies the subtree and compares the copy with the source. It then deletes the source, except for " +
 		"znodes that have changed since they were copied. mv prints which method it used.\n\n" +
+		"To move a subtree to another ensemble, run cp -R, compare the copy with diff, and then run deleteall.\n\n" +
 		endpointHelp,
 	Limits: []string{
 		"mv moves nothing if DST exists, or if SRC contains an ephemeral or unreadable znode.",
 		"mv does not notice a change during the move that affects only an ACL.",
 		"Sequence counters start again, and quotas stay where they are.",
 	},
-	Examples: []string{"mv /app/old /archive/app", "mv /app @standby:/app"},
+	Examples: []string{"mv /app/old /archive/app", "mv @staging:/app @staging:/app.old"},
 	Params:   []commands.Param{srcParam, dstParam},
 	Flags: commands.NoFlags(func(ctx context.Context, env *commands.Env, args []string) error {
 		if err := rejectFiles("mv", args...); err != nil {
@@ -58,6 +58,9 @@ const (
 type mover struct{ copier }
 
 func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
+	if err := checkOneEnsemble(ctx, src, dst); err != nil {
+		return err
+	}
 	if err := m.check(ctx, "mv", src, dst); err != nil {
 		return err
 	}
@@ -82,11 +85,27 @@ func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
 		"done", "mv", "src", src.word, "dst", dst.word, "moved", n, "transaction", moved)
 }
 
+// checkOneEnsemble returns an error if the source and the destination are in different ensembles. A
+// transaction cannot span both.
+func checkOneEnsemble(ctx context.Context, src, dst *endpoint) error {
+	_, _, same, err := sameEnsemble(ctx, src, dst)
+	if err != nil || same {
+		return err
+	}
+	from, to := commands.Quote(src.word), commands.Quote(dst.word)
+	remove := "run deleteall " + commands.Quote(src.Path)
+	if src.Spec != "" {
+		remove += " on " + src.Spec
+	}
+	return commands.Misuse("nothing was moved, because mv works only within one ensemble, and %s and %s are in different ones; "+
+		"run cp -R %s %s, and then %s", src.word, dst.word, from, to, remove)
+}
+
 // moveAtomically moves the source in a single transaction. moved is false if that is not possible,
 // or might exceed a hard quota.
 // n is the number of znodes in the source.
 func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err error) {
-	if m.src.session != m.dst.session {
+	if m.src.session != m.dst.session { // the arguments name the ensemble in two ways
 		return 0, false, nil
 	}
 	all, fits, err := m.readSource(ctx)

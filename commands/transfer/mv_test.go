@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/commands/commandtest"
 	"github.com/zksh/zksh/commands/transfer"
@@ -19,12 +21,16 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
+// noCreate is an ACL that forbids the creation of children. A single transaction cannot create a znode
+// with this ACL and its children.
+var noCreate = zk.WorldACL(zk.PermAll &^ zk.PermCreate)
+
 // moves are the ways in which mv can move a subtree.
 var moves = []struct {
-	name        string
-	locked      bool // an ACL forbids the creation of children, so a single transaction cannot move the subtree
-	otherServer bool // to another server
-}{{"at once", false, false}, {"slowly", true, false}, {"beyond", false, true}}
+	name      string
+	locked    bool // whether the ACL of the root is noCreate
+	otherName bool // the destination names the ensemble differently, so a second session writes to it
+}{{"at once", false, false}, {"slowly", true, false}, {"by another name", false, true}}
 
 // If the connection is cut before or after any request of a move, the whole subtree is at one of
 // the two places. A move that succeeds leaves nothing at the source.
@@ -32,8 +38,8 @@ func TestMoveCut(t *testing.T) {
 	for _, m := range moves {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
-			source, otherSession := open(t, here), open(t, there)
+			here := zktest.Sandbox(t, sandbox.Options{}).Addr()
+			source := open(t, here)
 			n := 0
 			requests := cutAtEachRequest(t, func(prepare func(*zktest.Proxy)) []int32 {
 				n++
@@ -41,8 +47,7 @@ func TestMoveCut(t *testing.T) {
 				all := randomTree(rand.New(rand.NewPCG(uint64(n), 3)), root, 8)
 				all[0].ACL = anyone
 				if m.locked {
-					all[0].ACL = zkconn.OpenACL()
-					all[0].ACL[0].Perms &^= 4 // create
+					all[0].ACL = noCreate
 				} else {
 					for _, z := range all {
 						z.ACL = anyone
@@ -54,15 +59,11 @@ func TestMoveCut(t *testing.T) {
 				before := len(proxy.Requests())
 				prepare(proxy)
 				dst := to
-				if m.otherServer {
-					dst = there + ":" + to
+				if m.otherName {
+					dst = here + ":" + to
 				}
 				status, _, remarks := run(t.Context(), s, "mv "+root+" "+dst)
-				at := source
-				if m.otherServer {
-					at = otherSession
-				}
-				checkMoved(t, fmt.Sprintf("trial %d: status %d: %s", n, status, remarks), all, status == 0, source, at, to)
+				checkMoved(t, fmt.Sprintf("trial %d: status %d: %s", n, status, remarks), all, status == 0, source, to)
 				return proxy.Requests()[before:]
 			})
 			if len(requests) < 5 {
@@ -94,13 +95,13 @@ func cutAtEachRequest(t *testing.T, trial func(prepare func(*zktest.Proxy)) []in
 
 // checkMoved checks that the whole subtree is at one of the places, and that nothing of it is left
 // at the source if the move succeeded.
-func checkMoved(t *testing.T, what string, all []*dump.Znode, moved bool, from, at *zkconn.Session, to string) {
+func checkMoved(t *testing.T, what string, all []*dump.Znode, moved bool, s *zkconn.Session, to string) {
 	t.Helper()
-	old, now := firstDifference(t, all, from, all[0].Path), firstDifference(t, all, at, to)
+	old, now := firstDifference(t, all, s, all[0].Path), firstDifference(t, all, s, to)
 	if old != "" && now != "" {
 		t.Errorf("the tree is nowhere whole: at the source %s, at the destination %s; %s", old, now, what)
 	}
-	if err := zkconn.Exec(t.Context(), from, zkconn.Exists(all[0].Path)); moved && (now != "" || !errors.Is(err, zkconn.NoNode)) {
+	if err := zkconn.Exec(t.Context(), s, zkconn.Exists(all[0].Path)); moved && (now != "" || !errors.Is(err, zkconn.NoNode)) {
 		t.Errorf("a move that succeeded: %v, %s; %s", err, now, what)
 	}
 }
@@ -131,33 +132,36 @@ func TestMoveInterrupted(t *testing.T) {
 			mv = c
 		}
 	}
-	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
-	s, other := open(t, here), open(t, there)
+	s := open(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	ended := false
 	for n := 1; !ended; n++ {
 		root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
 		all := publicTree(uint64(n), root)
+		all[0].ACL = noCreate
 		putTree(t, s, all)
 		ctx, cancel := context.WithCancel(t.Context())
 		env := &commands.Env{Session: s, Screen: &interruptingScreen{cancel: cancel, left: n}, Mode: commands.Batch}
-		l, err := mv.Read(env, []commands.Word{{Text: root}, {Text: there + ":" + to}})
+		l, err := mv.Read(env, []commands.Word{{Text: root}, {Text: to}})
 		zktest.Must(t, err)
 		err = l.Run(ctx, env)
 		ended = ctx.Err() == nil
 		cancel()
-		checkMoved(t, fmt.Sprintf("after %d steps: %v", n, err), all, err == nil, s, other, to)
+		checkMoved(t, fmt.Sprintf("after %d steps: %v", n, err), all, err == nil, s, to)
 	}
 }
 
 // No acknowledged write of another client is lost while mv moves the subtree.
 func TestMoveWhileItChanges(t *testing.T) {
-	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
-	s, writer, other := open(t, here), open(t, here), open(t, there)
+	here := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	s, writer := open(t, here), open(t, here)
 	moved := 0
 	for n := range 40 {
 		root, to := fmt.Sprint("/src", n), fmt.Sprint("/dst", n)
 		for _, path := range []string{root, root + "/a", root + "/a/b", root + "/c"} {
 			zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.Create(path, nil, anyone, zkconn.CreateMode{})))
+		}
+		if n%2 == 1 { // more than one transaction is needed
+			zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetACL(root, noCreate, -1)))
 		}
 		written := map[string]string{}
 		var wg sync.WaitGroup
@@ -171,11 +175,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 				written[path] = value
 			}
 		})
-		dst, at := to, s
-		if n%2 == 1 {
-			dst, at = there+":"+to, other
-		}
-		status, _, _ := run(t.Context(), open(t, here), "mv "+root+" "+dst)
+		status, _, _ := run(t.Context(), open(t, here), "mv "+root+" "+to)
 		stop()
 		wg.Wait()
 		if status == 0 {
@@ -183,7 +183,7 @@ func TestMoveWhileItChanges(t *testing.T) {
 		}
 		for path, value := range written {
 			old, err := zkconn.Do(t.Context(), s, zkconn.GetData(path))
-			now, _ := zkconn.Do(t.Context(), at, zkconn.GetData(to+strings.TrimPrefix(path, root)))
+			now, _ := zkconn.Do(t.Context(), s, zkconn.GetData(to+strings.TrimPrefix(path, root)))
 			if err == nil && string(old.Data) != value || err != nil && string(now.Data) != value {
 				t.Errorf("%d: %s was written as %s, and is %s, %v and %s", n, path, value, old.Data, err, now.Data)
 			}
