@@ -18,6 +18,7 @@ DECODERS    = internal/jute:FuzzDecoder internal/jute:FuzzQuota internal/zkconn/
 # SYSTEMS lists the operating systems and architectures for which the target cross vets the code.
 SYSTEMS     = linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GORELEASER  = github.com/goreleaser/goreleaser/v2@v2.15.1
 
 # With -trimpath, all clones of the repository share the build cache.
 export GOFLAGS := $(strip -trimpath $(GOFLAGS))
@@ -41,16 +42,15 @@ PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsM
 ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|TestHostileLogsFillNoMemory|TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
 
 .DEFAULT_GOAL := help
-.PHONY: build dist dist-check run deps check short scripts test long rest full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
+.PHONY: build dist run deps check short scripts test long rest full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
 
-dist: ## build the release files in dist: archives, packages, image, SBOM and checksums, signed if MINISIGN_KEY_FILE names a key
-	go -C internal/dist run . -version $(VERSION)
-
-dist-check: ## build the release files from two copies of the source, the second without the build cache, and compare each byte; takes minutes
-	CI=$${CI:-true} go -C internal/dist test -count=1 -timeout 0 -v . -all
+# GoReleaser takes about four minutes to compile, the first time.
+dist: ## build the release files in dist: archives, packages and checksums, signed if MINISIGN_KEY_FILE names a key
+	@test -n "$(MINISIGN_KEY_FILE)" || echo "NOTHING WILL BE SIGNED, because MINISIGN_KEY_FILE is not set"
+	go run $(GORELEASER) release --snapshot --clean $(if $(MINISIGN_KEY_FILE),,--skip=sign)
 
 # The exit status of zksh is that of its last line. It must not make the target fail.
 run: build ## build zksh, and start it on the sandbox, an in-memory server
@@ -77,10 +77,11 @@ long:
 
 rest:
 	$(PLAIN)
-	go -C internal/dist test -count=1 .
 	others=$$(go list ./... | grep -vxF "$$(go list $(LONG))") && $(RACE) $$others
 
-full: deps ## run the long tests at full size, and TestScripts and TestDiff under the race detector; takes minutes
+full: deps ## run the long tests at full size, and TestScripts and TestDiff under the race detector, and build release files; takes minutes
+	go test -count=1 -timeout 30m -run '^(TestRelease|TestGoInstall)$$' ./internal/e2e -release $(GORELEASER)
+	go run ./internal/bench -quick
 	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
 	go test -count=1 -timeout 20m -parallel 16 -run '^TestRandomKeys$$' ./shell/line -keys 20000
 	go test -race -count=1 -timeout 20m -run '^TestScripts$$' ./internal/e2e
@@ -97,9 +98,6 @@ lint: ## run gofmt, go vet and staticcheck, and check that go.mod is tidy
 	go vet ./...
 	go run $(STATICCHECK) -checks inherit,-ST1005 ./... # ST1005: error messages that are the same as zkCli's begin with capitals
 	go mod tidy -diff
-	for module in dist bench; do \
-		(cd internal/$$module && go vet ./... && go run $(STATICCHECK) -checks inherit,-ST1005 ./... && go mod tidy -diff) || exit; \
-	done
 
 cross: ## run go vet on the code and its tests for every system in SYSTEMS
 	@set -e; for system in $(SYSTEMS); do \
@@ -107,8 +105,8 @@ cross: ## run go vet on the code and its tests for every system in SYSTEMS
 		GOOS=$${system%/*} GOARCH=$${system#*/} go vet ./...; \
 	done
 
-bench: ## run the benchmarks against a real server: zksh beside zkCli, the prompt, the sandbox and the locks
-	go -C internal/bench run .
+bench: ## run the benchmarks against a real server: zksh beside zkCli, then the prompt, the sandbox and the locks
+	go run ./internal/bench
 	go test -run '^$$' -bench . ./internal/e2e ./internal/sandbox ./internal/sandbox/difftest ./lockcmd ./lockcmd/zklock
 
 diff: ## compare the sandbox with a real server, in SEEDS sequences of OPS random operations
@@ -151,7 +149,7 @@ docs: ## regenerate the tables of the manual, the output of lockdemo in it, and 
 	go test -run 'TestDocTables|TestDocLockdemo|TestPictures' ./internal/e2e -update
 
 clean: ## delete the files that build and dist created
-	rm -rf bin dist .dist-*
+	rm -rf bin dist
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

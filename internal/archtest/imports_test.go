@@ -69,7 +69,6 @@ var allowedImports = map[string][]string{
 	"internal/sandbox/rawzk":    anything,
 	"internal/e2e":              anything,
 	"internal/bench":            anything,
-	"internal/dist":             anything,
 	"internal/interop":          anything,
 	"internal/replay":           anything,
 	"internal/zktest":           anything,
@@ -220,7 +219,7 @@ var ownPrograms = strings.Fields(`"zksh" os.Args[0] self "go" "git" "sh" "bash" 
 func TestProgramsOfOthers(t *testing.T) {
 	fset := token.NewFileSet()
 	for _, src := range goFiles(t, fset) {
-		if !src.test() || src.dir == "internal/dist" {
+		if !src.test() {
 			continue
 		}
 		ast.Inspect(src.file, func(n ast.Node) bool {
