@@ -95,7 +95,7 @@ func run() (status int) {
 		}
 		addr, opts.Server = sandbox.Addr, sandbox.Addr
 	}
-	if err := prepare(ctx, &opts, interrupts); err != nil {
+	if err := authenticate(ctx, &opts, interrupts); err != nil {
 		return fail(err)
 	}
 	connection := opts.Connection()
@@ -171,9 +171,9 @@ func run() (status int) {
 	return sh.RunLines(ctx, name, in)
 }
 
-// prepare calls opts.Prepare. A signal in interrupts, like the end of ctx,
-// cancels it. interrupts may be nil.
-func prepare(ctx context.Context, opts *app.Options, interrupts <-chan os.Signal) error {
+// authenticate calls opts.Authenticate. A signal in interrupts, like the end of ctx, cancels it.
+// interrupts may be nil.
+func authenticate(ctx context.Context, opts *app.Options, interrupts <-chan os.Signal) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() { // returns after a signal, or when ctx is cancelled
@@ -184,7 +184,7 @@ func prepare(ctx context.Context, opts *app.Options, interrupts <-chan os.Signal
 		case <-ctx.Done():
 		}
 	}()
-	err := opts.Prepare(ctx)
+	err := opts.Authenticate(ctx)
 	cancel(nil)
 	<-done
 	return err

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/zksh/zksh/internal/userfile"
-	"github.com/zksh/zksh/internal/zkconn"
 )
 
 // Place is a parsed argument of the kind PlaceWord. It names a path in the shell's ensemble (only
@@ -34,12 +33,10 @@ func ParsePlace(word string) Place {
 	case strings.HasPrefix(word, "/"):
 		return Place{Path: word}
 	}
-	servers, _ := strings.CutPrefix(word, zkconn.SRVScheme)
-	at := strings.Index(servers, ":/")
+	at := strings.Index(word, ":/")
 	if at <= 0 {
 		return Place{Path: word}
 	}
-	at += len(word) - len(servers)
 	return Place{Spec: word[:at], Path: word[at+1:]}
 }
 

@@ -133,25 +133,37 @@ func TestFilesWithSecrets(t *testing.T) {
 	}
 }
 
-// The configuration file is rejected if it contains a secret that other users can read, or a command
-// that other users can change. A new key fails this test until somebody has decided whether its value
+// The configuration file is rejected if it contains a secret that other users can read, or if other
+// users can change a command or decide where credentials go. A new key fails this test until somebody has decided whether its value
 // is a secret.
 func TestSecretsInConfiguration(t *testing.T) {
 	type secret struct {
 		value, fix string
 		denied     []os.FileMode
 	}
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "file")
+		zktest.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	auth, properties := write("digest ann:sesame\n"), write("zookeeper.client.secure=true\n")
+	jaas := write(`Client { o.DigestLoginModule required username="ann" password="sesame"; };`)
 	secrets := map[string]secret{
 		"proxy":        {"socks5://ann:sesame@h:1", "600", notPrivate},
 		"auth-command": {"echo digest ann:sesame", "go-w", notTrusted},
+
+		// Names of files with credentials, which zksh sends to the servers that the configuration names.
+		"auth-file":            {auth, "go-w", notTrusted},
+		"client-configuration": {properties, "go-w", notTrusted},
+		"jaas":                 {jaas, "go-w", notTrusted},
 	}
-	plain := []string{"server", "timeout", "max-request", "tls", "tls-name", "kerberos", "writes", "colour", "output", "hints", "bell", "history"}
+	plain := []string{"cacert", "cert", "key", "server", "timeout", "max-request", "tls", "tls-name", "kerberos", "writes", "colour", "output", "hints", "bell", "history"}
 	for _, s := range settings {
 		c, is := secrets[s.key]
 		switch {
 		case is != (s.access != nil):
 			t.Errorf("%s: secret %t, but its access is checked: %t", s.key, is, s.access != nil)
-		case !is && s.value != "file" && !slices.Contains(plain, s.key):
+		case !is && !slices.Contains(plain, s.key):
 			t.Errorf("%s: decide whether its value is a secret", s.key)
 		}
 		if !is {

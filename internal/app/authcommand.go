@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -28,10 +29,10 @@ func newCredentialCache() *credentialCache {
 	return &credentialCache{busy: make(chan struct{}, 1), lines: map[string]string{}}
 }
 
-// authenticate adds the credentials that the auth-command prints. It runs the command unless this
+// Authenticate adds the credentials that the auth-command prints. It runs the command unless this
 // process has already run it. The errors contain neither the command's arguments nor its output,
 // because they may be secret.
-func (o *Options) authenticate(ctx context.Context) error {
+func (o *Options) Authenticate(ctx context.Context) error {
 	if o.AuthCommand == "" {
 		return nil
 	}
@@ -99,13 +100,25 @@ func firstLine(ctx context.Context, command string) (string, error) {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
 		return "", fmt.Errorf("the command did not finish within %s; zksh has terminated it", authCommandLimit)
 	case err != nil:
-		return "", err
+		return "", withoutName(err)
 	case !complete && len(out.data) == maxLine:
 		return "", fmt.Errorf("the first line of its output has more than %d bytes", maxLine-1)
 	case text == "" || text[0] == '#':
 		return "", errors.New("the first line of its output contains no credential; expected " + credentialForm)
 	}
 	return text, nil
+}
+
+// withoutName removes the name of the program from an error. Somebody could have written a credential in
+// place of the command.
+func withoutName(err error) error {
+	if e, is := errors.AsType[*exec.Error](err); is {
+		return e.Err
+	}
+	if e, is := errors.AsType[*fs.PathError](err); is {
+		return e.Err
+	}
+	return err
 }
 
 // maxLine is the maximum length of the first line of output, in bytes, including the line break.

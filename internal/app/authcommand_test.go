@@ -13,7 +13,7 @@ func TestAuthCommandForSASL(t *testing.T) {
 		o, err := ParseOptions(nil, Environment{Getenv: func(string) string { return "" }})
 		zktest.Must(t, err)
 		o.AuthCommand = "echo " + line
-		zktest.Must(t, o.Prepare(zktest.Within(t)))
+		zktest.Must(t, o.Authenticate(zktest.Within(t)))
 		if o.Secured.SASL == nil || o.Secured.SASL.String() != want {
 			t.Errorf("%s: %v", line, o.Secured.SASL)
 		}

@@ -87,8 +87,7 @@ func (o *Options) clusterNames() (names []string) {
 // Connection returns the session configuration that the options specify.
 func (o *Options) Connection() zkconn.Config {
 	cfg := zkconn.Config{Servers: o.Server, Timeout: o.Timeout, ReadOnly: o.ReadOnly, Auth: o.Auth, Secure: o.Secured,
-		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest, Proxy: o.Proxy,
-		Record: o.record, Resolver: o.resolver}
+		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest, Proxy: o.Proxy}
 	if o.Sandbox {
 		cfg.Proxy = ""
 	}
@@ -134,7 +133,7 @@ func (o *Options) resolve(ctx context.Context, spec string) (zkconn.Config, erro
 	}
 	err := to.readSecrets()
 	if err == nil {
-		err = to.Prepare(ctx)
+		err = to.Authenticate(ctx)
 	}
 	if to.Cluster == "" {
 		to.Secured.SASL = nil

@@ -134,9 +134,6 @@ func (a *znodeLister) names(ctx context.Context, path string) ([]string, error) 
 	if a.err != nil {
 		return nil, a.err
 	}
-	if err := a.opts.lookUp(ctx); err != nil {
-		return nil, err
-	}
 	cfg := a.opts.Connection()
 	if a.opts.Sandbox {
 		if cfg.Servers = playground.Running(a.opts.SandboxDir); cfg.Servers == "" {

@@ -73,7 +73,8 @@ var settings = []setting{
 		key: "auth-file", value: "file", cluster: true,
 		about: "a file with credentials, in lines of the form \"scheme credential\"; this and all other relative file" +
 			" names are relative to the folder of the configuration file",
-		set: fileSetting(func(o *Options) *string { return &o.AuthFile }),
+		set:    fileSetting(func(o *Options) *string { return &o.AuthFile }),
+		access: trusted("the name of a file with credentials"),
 	},
 	{
 		key: "auth-command", value: "command", cluster: true,
@@ -83,7 +84,7 @@ var settings = []setting{
 			o.AuthCommand = v
 			return nil
 		},
-		access: func(config *userfile.File, _ string) error { return config.CheckTrusted("an auth-command") },
+		access: trusted("an auth-command"),
 	},
 	{
 		key: "tls", value: "true|false", cluster: true,
@@ -117,11 +118,15 @@ var settings = []setting{
 		key: "client-configuration", value: "file", cluster: true,
 		about: "a properties file of zkCli or Kafka, which sets TLS, SASL and jute.maxbuffer",
 		set:   fileSetting(func(o *Options) *string { return &o.Secure.ClientConfiguration }),
+
+		access: trusted("the name of a client configuration"),
 	},
 	{
 		key: "jaas", value: "file", cluster: true,
 		about: "a JAAS file; zksh authenticates with SASL according to its Client section",
 		set:   fileSetting(func(o *Options) *string { return &o.Secure.JAAS }),
+
+		access: trusted("the name of a JAAS file"),
 	},
 	{
 		key: "kerberos", value: "true|false", cluster: true,
@@ -172,6 +177,12 @@ var settings = []setting{
 			return nil
 		},
 	},
+}
+
+// trusted returns the function access of a setting that decides which credentials zksh sends. Somebody
+// who can write the configuration file could also decide to which servers zksh sends them.
+func trusted(content string) func(*userfile.File, string) error {
+	return func(config *userfile.File, _ string) error { return config.CheckTrusted(content) }
 }
 
 // switchSetting returns the function that applies a setting whose value is on or off.
@@ -287,10 +298,13 @@ func (o *Options) readConfig(name string) error {
 			continue
 		}
 		key, value, ok := strings.Cut(line, "=")
-		set := findSetting(strings.TrimSpace(key), section != nil)
-		if !ok || set == nil {
-			return fmt.Errorf("%s: unknown setting %q%s; expected KEY = VALUE, where KEY is one of: %s", at, line,
-				section.where(), settingNames(section != nil))
+		key = strings.TrimSpace(key)
+		if !ok || strings.ContainsAny(key, " \t:") {
+			return fmt.Errorf("%s: expected KEY = VALUE", at) // without the line, which may be a credential
+		}
+		set := findSetting(key, section != nil)
+		if set == nil {
+			return fmt.Errorf("%s: unknown setting %q%s; KEY must be one of: %s", at, key, section.where(), settingNames(section != nil))
 		}
 		to := o
 		if section != nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -90,9 +89,7 @@ type Options struct {
 	timeoutGiven time.Duration // value of --timeout on the command line, or 0 if it was not given
 	getenv       func(string) string
 
-	record          string        // connect string with the DNS SRV record in which Server was found; empty if there is none
-	resolver        *net.Resolver // looks up DNS SRV records; nil means net.DefaultResolver
-	maxRequestGiven int           // value of --max-request on the command line, or 0 if it was not given
+	maxRequestGiven int // value of --max-request on the command line, or 0 if it was not given
 }
 
 // Environment contains everything on which options depend besides the command line.
@@ -152,7 +149,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; repeat the option to run several lines")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock is lost or not acquired")
-	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and pipes; with 1, each line waits for the previous one")
+	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and pipes; with 1 or -e, each line waits for the previous one")
 	set.StringVar(&o.Undo, "undo", "", "save overwritten and deleted znodes to a new `file`; import -R restores them")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this shell and of its parent processes")
 	set.StringVar(&o.Trace, "trace", "", "write the traffic of the session to this `file`; requests, replies and watch events, without credentials and data")

@@ -133,14 +133,17 @@ func TestBadOptions(t *testing.T) {
 		{"", []string{"-o", "xml"}, "xml"},
 		{"", []string{"-f", "x", "ls"}, "ls"},
 		{"server h:1\n", nil, "config:1"},
-		{"\nnope = 1\n", nil, "config:2: unknown setting \"nope = 1\"; expected KEY = VALUE, where KEY is one of: auth-command, auth-file, bell, cacert, cert, client-configuration, colour, hints, history, jaas, kerberos, key, max-request, output, proxy, server, timeout, tls, tls-name, writes"},
+		{"\nnope = 1\n", nil, "config:2: unknown setting \"nope\"; KEY must be one of: auth-command, auth-file, bell, cacert, cert, client-configuration, colour, hints, history, jaas, kerberos, key, max-request, output, proxy, server, timeout, tls, tls-name, writes"},
 		{"timeout = x\n", nil, "config:1"},
+		{"digest ann:secret\n", nil, "config:1: expected KEY = VALUE"},
+		{"digest ann:secret=x\n", nil, "config:1: expected KEY = VALUE"},
+		{"auth-comand = PW=secret get-password\n", nil, `config:1: unknown setting "auth-comand"; KEY must be one of:`},
 		{"[a]\nserver = h:1\n[b]\ntls = true\nserver = @a\n", nil, "config:5: server must be host[:port][,…][/chroot], not the name of another section"},
 		{"auth-file = nowhere\n", nil, filepath.Join("zksh", "nowhere")},
 		{strings.Repeat("#\n", maxConfig/2+1), nil, "config is too large: the limit is 1048576 bytes"},
 	} {
 		_, err := parse(t, c.config, "", c.args...)
-		if !errors.As(err, new(*commands.UsageError)) || !strings.Contains(err.Error(), c.want) {
+		if !errors.As(err, new(*commands.UsageError)) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q %q: %v", c.config, c.args, err)
 		}
 	}

@@ -56,18 +56,12 @@ var retired = []wording{
 // inUse lists the exceptions in documents and the texts of the program.
 var inUse = []exception{
 	{"lockcmd/fence_identify.go", "cannot tell whether", "tell means know here"},
-	{"lockcmd/demo/export.go", "refused", refusedWrites},
-	{"lockcmd/demo/lanes.go", "refused", refusedWrites},
-	{"shell/manual/lockdemo.md", "refused", refusedWrites},
 	{"lockcmd/queue/deadlock_text.go", "behind", place},
 	{"lockcmd/wait.go", "behind", place},
 	{"shell/manual/keyboard.md", "with blank", "the name of a znode"},
 }
 
-const (
-	refusedWrites = "a counter of lockdemo, by its key in JSON"
-	place         = "a place in a queue"
-)
+const place = "a place in a queue"
 
 // Documents and the texts that the program prints contain no retired wording.
 func TestRetiredWording(t *testing.T) {

@@ -1,24 +1,29 @@
-// Bench measures the speed and the memory of zksh. It compares zksh with a bare loop over
-// go-zookeeper and, if installed, with zkCli.sh: it runs them in turn against the same server.
-// It prints tables with the measured values and their goals.
+//go:build unix
+
+// Bench runs commands and scripts of zksh by turns with zkCli, or with another version of zksh, on
+// one real server. It prints a table of times, ratios and peak memory.
 //
-//	go -C internal/bench run . [-quick] [-commands] [-scripts] [-tls] [-trees] [-against commit]
+//	go run ./internal/bench [-against COMMIT] [-quick]
 //
-// With -against, it compares zksh with an earlier version instead. The variable sections lists
-// the other measurements. A job is a program to run; byTurns runs jobs.
+// The function measurements lists what it runs. The benchmarks of single packages are beside their
+// code, and run with go test -bench.
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,157 +31,269 @@ import (
 )
 
 const (
-	zkCliPath = "/usr/share/zookeeper/bin/zkCli.sh" // path of zkCli in Debian's package
-	heapMB    = 1024                                // maximum heap size of each server, in MiB
+	zkCli = "/usr/share/zookeeper/bin/zkCli.sh" // path in Debian's package
+	limit = 10 * time.Minute                    // of a run; much longer than any takes
 )
 
-// sections lists the tables of results in the order in which they are printed.
-var sections = []struct {
-	flag, title, conditions string
-	measure                 func(*bench) []*figure
-}{
-	{"commands", "Commands", "Times are medians from start to exit, on a server without fsync. In nested trees, each znode has 20 children.", (*bench).measureCommands},
-	{"scripts", "Scripts", "With fsync. Ratios are medians over rounds in which each program had a turn.", (*bench).measureScripts},
-	{"tls", "TLS", "TLS 1.3 with certificates on both sides, with Netty and fsync. zkCli is Java alone, without its script.", (*bench).measureTLS},
-	{"trees", "Trees of a million znodes", "On the sandbox, in a process of its own.", (*bench).measureTrees},
+// A measurement is a row of the table: a command, or a script on standard input.
+type measurement struct {
+	name   string
+	rounds int
+	zkCli  int // zkCli runs only in every n-th round, because it is slow; 0: it has no such command
+	tls    bool
+	before string // command of zksh before each run
+	after  string // command of zksh after each run
+	args   []string
+	first  string // text before the repeated lines
+	line   string // line that the script repeats, with its number in place of #
+	times  int    // number of times that the script repeats the line
 }
 
-// A bench is one run of this benchmark program.
+// measurements returns the rows for a tree /tree with the given number of znodes, and for scripts
+// with the given numbers of lines. dump is a file to write.
+func measurements(znodes, long, short int, dump string) []measurement {
+	of := fmt.Sprintf(", %d znodes", znodes)
+	creates := func(name string, change func(*measurement)) measurement {
+		m := measurement{
+			name: fmt.Sprintf("%d piped creates", short) + name, rounds: 15,
+			before: "create /piped", after: "deleteall /piped", line: "create /piped/node-# data", times: short,
+		}
+		change(&m)
+		return m
+	}
+	return []measurement{
+		{name: "`--version`", rounds: 31, args: []string{"--version"}},
+		{name: "`ls /`", rounds: 31, zkCli: 6, args: []string{"ls", "/"}},
+		{name: "`ls /`, TLS", rounds: 31, tls: true, args: []string{"ls", "/"}},
+		creates("", func(m *measurement) { m.zkCli = 5 }),
+		creates(", TLS", func(m *measurement) { m.tls = true }),
+		creates(", `--window 1`", func(m *measurement) { m.args = []string{"--window", "1"} }),
+		creates(", under a lock", func(m *measurement) { m.first = "lock /lock\n" }),
+		{name: fmt.Sprintf("%d piped gets", long), rounds: 7, line: "get /tree", times: long},
+		{name: fmt.Sprintf("%d piped sets", long/4), rounds: 7, line: "set /tree data", times: long / 4},
+		{name: "`ls -R`" + of, rounds: 9, zkCli: 9, args: []string{"ls", "-R", "/tree"}},
+		{name: "`export -R`" + of, rounds: 5, args: []string{"export", "-R", "/tree", dump}},
+		{name: "`cp -R`" + of, rounds: 5, after: "deleteall /copy", args: []string{"cp", "-R", "/tree", "/copy"}},
+		{name: "`deleteall`" + of, rounds: 5, zkCli: 5, before: "cp -R /tree /copy", args: []string{"deleteall", "/copy"}},
+		{name: "`lock` with a command", rounds: 31, args: []string{"lock", "/lock", "--", "true"}},
+		{name: fmt.Sprintf("%d locks and unlocks", short/2), rounds: 7, line: "lock /lock\nunlock /lock", times: short / 2},
+	}
+}
+
+// A bench is one run of this program.
 type bench struct {
-	ctx  context.Context
-	dir  string // directory for temporary files, which is removed at the end
-	addr string // address of the server that is currently measured
-	// Paths of this program, of zksh and of zkCli. cli is empty if zkCli is not installed.
-	self, zksh, cli string
-	quick           bool
+	ctx           context.Context
+	dir           string   // directory for temporary files
+	zksh, other   string   // paths of zksh and of the program to compare with
+	plain, secure []string // options for the server without and with TLS
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == helperArg {
-		exit(caught(func() { runHelper(os.Args[2:]) }))
-	}
-	quick := flag.Bool("quick", false, "smoke run: use small trees, and run each command once")
-	against := flag.String("against", "", "only compare zksh with zksh as it was at this `commit`")
-	chosen := map[string]*bool{}
-	for _, s := range sections {
-		chosen[s.flag] = flag.Bool(s.flag, false, "measure "+s.title+", and no section that is not chosen")
-	}
+	against := flag.String("against", "", "compare with zksh as it was at this `commit`, not with zkCli")
+	quick := flag.Bool("quick", false, "run everything once and with small trees; the figures mean nothing")
 	flag.Parse()
-	all := true
-	for _, on := range chosen {
-		all = all && !*on
-	}
-	// Keep the memory of this process low: Linux never reports a lower peak for a child process.
+	// Linux never reports a lower peak for a child than this process had when it started the child.
 	debug.SetGCPercent(10)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	exit(caught(func() {
-		b, done := prepare(ctx, *quick)
-		defer done()
-		fmt.Print("# Benchmarks\n\n" + describe())
-		if *quick {
-			fmt.Print("- smoke run (-quick): the figures mean nothing\n")
-		}
-		if *against != "" {
-			fmt.Printf("\n## Compared with %s\n\nRatios are medians over rounds in which each version had a turn, on a server without fsync.\n\n%s", *against, table(b.measureAgainst(*against)))
-			return
-		}
-		for _, s := range sections {
-			if all || *chosen[s.flag] {
-				fmt.Fprintln(os.Stderr, "measuring", s.title)
-				fmt.Printf("\n## %s\n\n%s\n\n%s", s.title, s.conditions, table(s.measure(b)))
-			}
-		}
-	}))
-}
-
-// A failure is an error that ends the whole measurement. The function check panics with it.
-type failure struct{ error }
-
-// check ends the whole measurement if err is not nil, because incomplete results have no value. It
-// panics, so that deferred functions still clean up.
-func check(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-// must returns v, or ends the whole measurement if err is not nil.
-func must[T any](v T, err error) T {
-	check(err)
-	return v
-}
-
-// caught calls f. If check panics during the call, caught returns the error that was passed to
-// check; otherwise, it returns nil.
-func caught(f func()) (err error) {
-	defer func() {
-		switch got := recover().(type) {
-		case nil:
-		case failure:
-			err = got
-		default:
-			panic(got)
-		}
-	}()
-	f()
-	return nil
-}
-
-func exit(err error) {
+	err := run(ctx, *against, *quick)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-	os.Exit(0)
 }
 
-// prepare builds zksh and returns a bench for this run. The caller must call done at the end, to
-// remove the temporary files.
-func prepare(ctx context.Context, quick bool) (b *bench, done func()) {
-	dir := must(os.MkdirTemp("", "zksh-bench-"))
-	b = &bench{ctx: ctx, dir: dir, self: must(os.Executable()), zksh: filepath.Join(dir, "zksh"), quick: quick}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", b.zksh, ".")
-	build.Dir, build.Stdout, build.Stderr = "../..", os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		os.RemoveAll(dir)
-		check(fmt.Errorf("building zksh: %w", err))
+func run(ctx context.Context, against string, quick bool) (err error) {
+	b := &bench{ctx: ctx}
+	if b.dir, err = os.MkdirTemp("", "zksh-bench-"); err != nil {
+		return err
 	}
-	if _, err := os.Stat(zkCliPath); err == nil {
-		b.cli = zkCliPath
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if err := b.build(against); err != nil {
+		return err
 	}
-	return b, func() { os.RemoveAll(dir) }
-}
-
-// serve starts a ZooKeeper server, and makes b use it from now on. The caller must call stop to
-// end the server.
-func (b *bench) serve(options ...zktest.Option) (stop func()) {
-	addr, stop, err := zktest.Serve(must(os.MkdirTemp(b.dir, "server-")), append(options, zktest.Heap(heapMB))...)
-	check(err)
-	b.addr = addr
-	return stop
-}
-
-// size returns the size of a measurement: full, or quick if the flag -quick is set.
-func (b *bench) size(full, quick int) int {
-	if b.quick {
-		return quick
+	stop, err := b.serve()
+	if err != nil {
+		return err
 	}
-	return full
-}
-
-// describe returns a description of the machine and its current load. Call it before the
-// measurements, because they increase the load.
-func describe() string {
-	find := func(file, pattern string) string {
-		text, _ := os.ReadFile(file) // an error means that this system has no such file
-		if m := regexp.MustCompile(pattern).FindSubmatch(text); m != nil {
-			return string(m[1])
+	defer stop()
+	znodes, long, short := 100_000, 100_000, 1000
+	if quick {
+		znodes, long, short = 2000, 400, 100
+	}
+	if err := b.makeTree(znodes); err != nil {
+		return err
+	}
+	load, _ := os.ReadFile("/proc/loadavg") // an error means that this system has no such file
+	fmt.Printf("zksh beside %s on %s, %d cores, %s, load %.4s at the start; a server on loopback, without fsync\n\n",
+		filepath.Base(b.other), time.Now().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), load)
+	fmt.Println("| what | zksh | other | time | processor time | memory | other |")
+	fmt.Println("| --- | --: | --: | --: | --: | --: | --: |")
+	for _, m := range measurements(znodes, long, short, filepath.Join(b.dir, "dump")) {
+		if quick {
+			m.rounds = 1
 		}
-		return "unknown"
+		if err := b.measure(m); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
 	}
-	return fmt.Sprintf("- date: %s\n- machine: %s, %d cores, load average %s at the start\n- system: %s, %s/%s, %s\n"+
-		"- servers: on loopback, with Java's default compiler and collector, heap %d MiB\n",
-		time.Now().Format(time.DateOnly), find("/proc/cpuinfo", `model name\s*: (.*)`), runtime.NumCPU(), find("/proc/loadavg", `^(\S+)`),
-		find("/etc/os-release", `PRETTY_NAME="?([^"\n]*)`), runtime.GOOS, runtime.GOARCH, runtime.Version(), heapMB)
+	return nil
+}
+
+// build builds zksh, and the program to compare it with.
+func (b *bench) build(against string) error {
+	b.zksh, b.other = filepath.Join(b.dir, "zksh"), zkCli
+	build := `cd "$(git rev-parse --show-toplevel)" && go build -trimpath -o "$0/zksh" .`
+	if against != "" {
+		b.other = filepath.Join(b.dir, "zksh-"+strings.ReplaceAll(against, "/", "-"))
+		build += ` && mkdir "$0/source" && git archive "$1" | tar -xf - -C "$0/source" &&
+			cd "$0/source" && go build -trimpath -o "$2" .`
+	}
+	cmd := zktest.CommandGroup(b.ctx, "sh", "-c", build, b.dir, against, b.other)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build zksh: %w", err)
+	}
+	return nil
+}
+
+// serve starts the server, with a port for TLS. stop ends it.
+func (b *bench) serve() (stop func(), err error) {
+	authority, err := zktest.NewAuthority(b.dir, "ca")
+	if err != nil {
+		return nil, err
+	}
+	identity, err := authority.Issue(zktest.Cert{Name: "127.0.0.1"}) // of the server and the client
+	if err != nil {
+		return nil, err
+	}
+	plain, secure, stop, err := zktest.ServeSecure(b.dir, zktest.Heap(1024), zktest.Secure(identity.File, authority.File))
+	b.plain = []string{"-server", plain}
+	b.secure = []string{"-server", secure, "--cacert", authority.File, "--cert", identity.File}
+	return stop, err
+}
+
+// script returns the path of a file with the text first and n lines. A script in a file does not
+// count as memory of this process.
+func (b *bench) script(first string, n int, line func(i int) string) (path string, err error) {
+	f, err := os.CreateTemp(b.dir, "script-")
+	if err != nil {
+		return "", err
+	}
+	w := bufio.NewWriter(f)
+	fmt.Fprint(w, first)
+	for i := range n {
+		fmt.Fprintln(w, line(i))
+	}
+	return f.Name(), errors.Join(w.Flush(), f.Close())
+}
+
+// makeTree creates /tree and its descendants. Znode number 123 is /tree/1/2/3.
+func (b *bench) makeTree(znodes int) error {
+	script, err := b.script("create /tree data\n", znodes-1, func(i int) string {
+		return "create /tree/" + strings.Join(strings.Split(fmt.Sprint(i+1), ""), "/") + " data"
+	})
+	if err == nil {
+		_, err = b.run(b.zksh, script, b.plain...)
+	}
+	return err
+}
+
+// measure runs a measurement by turns with both programs, and prints its row.
+func (b *bench) measure(m measurement) error {
+	input, err := b.script(m.first, m.times, func(i int) string { return strings.ReplaceAll(m.line, "#", fmt.Sprint(i)) })
+	if err != nil {
+		return err
+	}
+	var ours, theirs []sample
+	for round := range m.rounds {
+		alone := b.other == zkCli && (m.zkCli == 0 || round%m.zkCli > 0)
+		var pair [2]sample
+		for turn := range pair {
+			which := (turn + round) % 2
+			if which == 1 && alone {
+				continue
+			}
+			if pair[which], err = b.between(m, []string{b.zksh, b.other}[which], input); err != nil {
+				return err
+			}
+		}
+		ours, theirs = append(ours, pair[0]), append(theirs, pair[1])
+	}
+	fmt.Println("|", m.name,
+		"|", median("%.1f ms", ours, milliseconds, nil), "|", median("%.1f ms", theirs, milliseconds, nil),
+		"|", median("%.2f ×", ours, milliseconds, theirs), "|", median("%.2f ×", ours, processor, theirs),
+		"|", median("%.1f MiB", ours, memory, nil), "|", median("%.1f MiB", theirs, memory, nil), "|")
+	return nil
+}
+
+// A sample contains the times and the memory of one run of a program, by the constants below. It is
+// zero if the program did not run.
+type sample [3]float64
+
+const (
+	milliseconds = iota
+	processor    // processor time in milliseconds
+	memory       // peak memory in MiB
+)
+
+// median returns the median of a field of samples or, if below is not nil, of its ratios to that of
+// below. It ignores rounds in which a program did not run. If there is no other, it returns a dash.
+func median(format string, samples []sample, field int, below []sample) string {
+	var all []float64
+	for i, s := range samples {
+		v := s[field]
+		if below != nil {
+			v /= below[i][field]
+		}
+		if v > 0 && !math.IsInf(v, 1) {
+			all = append(all, v)
+		}
+	}
+	if len(all) == 0 {
+		return "–"
+	}
+	slices.Sort(all)
+	return fmt.Sprintf(format, (all[(len(all)-1)/2]+all[len(all)/2])/2)
+}
+
+// between runs a measurement once with the program at path, between its two commands of zksh.
+func (b *bench) between(m measurement, path, input string) (s sample, err error) {
+	aside := func(command string) {
+		if command != "" && err == nil {
+			_, err = b.run(b.zksh, os.DevNull, append(b.plain, strings.Fields(command)...)...)
+		}
+	}
+	options := map[bool][]string{false: b.plain, true: b.secure}[m.tls]
+	if aside(m.before); err == nil {
+		s, err = b.run(path, input, append(options, m.args...)...)
+	}
+	aside(m.after)
+	return s, err
+}
+
+// run measures a program whose standard input is a file. The program must succeed.
+func (b *bench) run(path, input string, args ...string) (s sample, err error) {
+	ctx, cancel := context.WithTimeout(b.ctx, limit)
+	defer cancel()
+	f, err := os.Open(input)
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	var errs bytes.Buffer
+	cmd := zktest.CommandGroup(ctx, path, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir, "LANG=C.UTF-8"} // not the user's configuration
+	cmd.Stdin, cmd.Stderr = f, &errs
+	start := time.Now()
+	if err := cmd.Run(); err != nil {
+		return s, fmt.Errorf("%s %q: %w\n%s", path, args, err, errs.Bytes())
+	}
+	state := cmd.ProcessState
+	s[milliseconds] = time.Since(start).Seconds() * 1e3
+	s[processor] = (state.UserTime() + state.SystemTime()).Seconds() * 1e3
+	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
+		s[memory] = float64(u.Maxrss) / 1024
+	}
+	return s, nil
 }

@@ -32,7 +32,8 @@ func TestAuthCommand(t *testing.T) {
 		section("fails", here, "SECRET=sesame false sesame; echo digest ann:sesame; exit 3") +
 		section("empty", here, "true sesame") +
 		section("malformed", here, "echo sesame") +
-		section("missing", here, "no-such-program sesame") +
+		section("missing", here, "no-such-sesame sesame") +
+		section("folder", here, home+" sesame") +
 		section("slow", here, "sleep 60") +
 		section("quoted", here, "PW='my sesame' false") +
 		section("comment", here, "printf '# comment\\ndigest ann:sesame\\n'") +
@@ -86,7 +87,8 @@ func TestAuthCommand(t *testing.T) {
 		"empty":     "zksh: auth-command of @empty: " + none,
 		"comment":   "zksh: auth-command of @comment: " + none,
 		"malformed": "zksh: auth-command of @malformed:1: expected SCHEME CREDENTIAL, for example digest user:password\n",
-		"missing":   "zksh: auth-command of @missing: exec: \"no-such-program\": executable file not found in $PATH\n",
+		"missing":   "zksh: auth-command of @missing: executable file not found in $PATH\n",
+		"folder":    "zksh: auth-command of @folder: permission denied\n",
 		"slow":      "zksh: auth-command of @slow: the command did not finish within 10s; zksh has terminated it\n",
 		"long":      "zksh: auth-command of @long: the first line of its output has more than 65535 bytes\n",
 		"cut": "zksh: auth-command of @cut: the command ended, but a program that it started keeps its output open," +

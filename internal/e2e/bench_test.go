@@ -85,12 +85,12 @@ func (p *benchPipe) answer(want string) {
 }
 
 // BenchmarkLine measures a line sent to zksh as a coprocess, from the line to its answer. Goal:
-// both the default window and -e take at most 1.1 times as long as --window 1, that is, equally
-// long except for noise.
+// the default window takes at most 1.1 times as long as --window 1, that is, equally long except for
+// noise.
 func BenchmarkLine(b *testing.B) {
 	addr := benchServer(b)
-	pipes := []*benchPipe{openBenchPipe(b, "-server", addr, "--window", "1"), openBenchPipe(b, "-server", addr), openBenchPipe(b, "-server", addr, "-e")}
-	var took [3][]time.Duration
+	pipes := []*benchPipe{openBenchPipe(b, "-server", addr, "--window", "1"), openBenchPipe(b, "-server", addr)}
+	var took [2][]time.Duration
 	for _, p := range pipes {
 		p.ask("ls /", "") // waits until zksh is connected
 	}
@@ -105,7 +105,6 @@ func BenchmarkLine(b *testing.B) {
 	median := func(i int) float64 { return took[i][len(took[i])/2].Seconds() }
 	b.ReportMetric(median(0)*1e3, "ms/line")
 	b.ReportMetric(median(1)/median(0), "window/one")
-	b.ReportMetric(median(2)/median(0), "exact/one")
 }
 
 // BenchmarkWait measures the time from the answer to a set until another zksh, which waits for

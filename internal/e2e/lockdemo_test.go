@@ -28,14 +28,14 @@ func TestLockdemoScreen(t *testing.T) {
 			s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 			s.start()
 			s.line("lockdemo predecessor -n 12 --hold 1500ms")
-			s.want(`(?s)^predecessor, 12 contenders.*^ *0 [ ·]*█.*^· waits .*█ holds$`)
+			s.want(`(?s)^predecessor, 12 contenders.*^ *1 [ ·]*█.*^· waits .*█ holds$`)
 			// If the terminal changes size again before lockdemo redraws, lines of the old
 			// picture may remain in between.
 			s.resize(80, 24)
 			s.redrawn()
 			s.resize(window[0], window[1])
 			s.redrawn()
-			s.want(`(?s)scheme.*predecessor +25 .*^In every scene, the lock was exclusive\.\n.* agree\.\n\[zk: \S+ 1\]$`)
+			s.want(`(?s)recipe.*predecessor +25 .*^In every scene, the lock was exclusive\.\n.* agree\.\n\[zk: \S+ 1\]$`)
 			s.line("ls /")
 			s.wantEnd("[zookeeper]", s.prompt(2))
 			s.keys("C-d")
@@ -49,7 +49,7 @@ func TestLockdemoScreen(t *testing.T) {
 // redrawn waits until lockdemo has drawn two more events.
 func (s *screen) redrawn() {
 	s.t.Helper()
-	event := regexp.MustCompile(`(?m)^[\d.]+ ms  .*$`)
+	event := regexp.MustCompile(`(?m)^[\d.]+ s  .*$`)
 	for range 2 {
 		last := event.FindString(s.shown())
 		s.until("nothing is drawn", func(shown string) bool { return event.FindString(shown) != last })
@@ -145,7 +145,7 @@ func TestLockdemoPipe(t *testing.T) {
 func TestLockdemoAsks(t *testing.T) {
 	t.Parallel()
 	s := openBash(t, 100, 40)
-	command := "zksh -server " + zktest.Start(t).Addr() + " lockdemo zksh -n 3 --fast"
+	command := "zksh -server " + zktest.Start(t).Addr() + " lockdemo zksh -n 3"
 	s.line("clear; " + command)
 	s.want(`(?s)is not a sandbox; open 4 sessions there .*\?\s+\[y/N\]$`)
 	s.line("n")

@@ -21,11 +21,11 @@ import (
 
 // pictures lists the screens that testdata/pictures.md shows, by file name.
 var pictures = []struct {
-	name    string
-	columns int
-	play    func(s *screen)
+	name          string
+	columns, rows int
+	play          func(s *screen)
 }{
-	{"prompt", 104, func(s *screen) {
+	{"prompt", 104, 18, func(s *screen) {
 		s.lines("create -p /app/config threads=4", "cd /app", "get -w config", "set config threads=8")
 		s.want(`NodeDataChanged path:/app/config`)
 		s.line("gte config")
@@ -33,22 +33,26 @@ var pictures = []struct {
 		s.line("lock -m 'Ann deploys' /locks/deploy")
 		s.want(`1 lock\) /app 6\]$`)
 	}},
-	{"typing", 84, playTyping},
-	{"typing-light", 84, playTyping},
-	{"completion", 84, func(s *screen) {
+	{"typing", 84, 18, playTyping},
+	{"typing-light", 84, 18, playTyping},
+	{"completion", 84, 18, func(s *screen) {
 		s.lines("create /app", "create /app/worker-1 x", "create /app/worker-2 x", "create /app/配置 x", "create /app/config x")
 		s.text("get /app/")
 		s.want(`配置$`)
 		s.keys("Tab")
 		s.want(`\] get /app/config$`)
 	}},
-	{"locks", 120, func(s *screen) {
+	{"locks", 120, 18, func(s *screen) {
 		for i, note := range []string{"Ann deploys", "Ben deploys", "the nightly run"} {
 			s.contender("lock", "-m", note, "/locks/deploy", "--", "sleep", "600")
 			s.until("no contender", func(string) bool { return s.waiting() > i })
 		}
 		s.line("locks -f /locks/deploy")
 		s.want(`(?s)Ann deploys.*Ben deploys.*nightly run`)
+	}},
+	{"lockdemo", 80, 38, func(s *screen) {
+		s.line("lockdemo parent predecessor -n 5")
+		s.want(`agree\.\n\[zk: \S+ 1\]$`)
 	}},
 }
 
@@ -104,7 +108,7 @@ func TestPictures(t *testing.T) {
 	for _, p := range pictures {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			s := openScreen(t, p.columns, 18)
+			s := openScreen(t, p.columns, p.rows)
 			s.keys("C-l")
 			s.wantEnd(s.prompt(0))
 			p.play(s)
@@ -154,23 +158,27 @@ func anonymous(who string) string {
 	return fmt.Sprintf("%.*s", max(0, len(who)-len(process)), user) + process
 }
 
-// basicColor matches the sequences of tmux that select the default colors (39, 49) or one of the
-// 16 basic backgrounds.
-var basicColor = regexp.MustCompile("\x1b\\[(?:39|49|(4|10)([0-7]))m")
+// basicColor matches the sequences of tmux that select the default colors or one of the 16 basic
+// backgrounds.
+var basicColor = regexp.MustCompile("\x1b\\[(3|4|10)([0-79])m")
 
-// spelled replaces the sequences that freeze ignores by equivalent ones. Instead of selecting the
-// default colors, it resets all styles, because no text of the pictures keeps another style.
+// spelled replaces the sequences of tmux that freeze ignores. In freeze, the sequence for bold text
+// selects the default color, and a background ends with its line.
 func spelled(screen string) string {
 	return basicColor.ReplaceAllStringFunc(screen, func(sequence string) string {
 		m := basicColor.FindStringSubmatch(sequence)
-		switch m[1] {
-		case "4":
-			return "\x1b[48;5;" + m[2] + "m"
-		case "10":
-			number, _ := strconv.Atoi(m[2]) // cannot fail, because it is a digit
+		switch kind, color := m[1], m[2]; {
+		case kind == "3" && color == "9":
+			return "\x1b[1m"
+		case color == "9":
+			return ""
+		case kind == "4":
+			return "\x1b[48;5;" + color + "m"
+		case kind == "10":
+			number, _ := strconv.Atoi(color) // cannot fail, because it is a digit
 			return fmt.Sprintf("\x1b[48;5;%dm", number+8)
 		}
-		return "\x1b[0m"
+		return sequence
 	})
 }
 
@@ -191,7 +199,11 @@ func pictureText(svg string) string {
 // shortened matches a znode's name that was shortened to fit its column.
 var shortened = regexp.MustCompile(`\S*…\S*`)
 
+// lanes match the parts of a picture of lockdemo that differ from run to run.
+var lanes = regexp.MustCompile(`(?m)^(\d) [ ·!*█]+$|^.*\d requests, .*$|^[0-9.]+ s .*$|^parent .*$|[0-9.]+ m?s$`)
+
 // withoutVarying returns the text of a screen with the parts that differ from run to run replaced.
 func withoutVarying(text string) string {
+	text = lanes.ReplaceAllString(text, "$1 …")
 	return shortened.ReplaceAllString(normalize(strings.TrimRight(text, "\n")), "NODE")
 }

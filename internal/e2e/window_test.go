@@ -97,7 +97,7 @@ func TestWindowsAgreeOnServer(t *testing.T) {
 		script = withoutFailures(rt, script, alone)
 		alone, got = run(shell.Config{Window: 1, StopAtError: true}), run(shell.Config{Window: 64, StopAtError: true})
 		if got != alone {
-			rt.Fatalf("with -e, one by one and together:\n%s", cmp.Diff(alone.String(), got.String()))
+			rt.Fatalf("with -e, window 1 and 64:\n%s", cmp.Diff(alone.String(), got.String()))
 		}
 	})
 }

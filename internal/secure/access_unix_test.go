@@ -39,7 +39,7 @@ func TestAccessToFilesOfProperties(t *testing.T) {
 	}
 	checked := 0
 	for name, key := range configKeys {
-		if key.secret { // the client configuration itself contains the secret
+		if strings.HasSuffix(name, ".password") { // the client configuration itself contains the secret
 			for _, mode := range []os.FileMode{0o600, 0o640, 0o604, 0o660} {
 				config := filepath.Join(t.TempDir(), "client.properties")
 				if err := os.WriteFile(config, []byte(on+name+"=changeit\n"), 0o600); err != nil {

@@ -14,9 +14,8 @@ import (
 
 // A configKey is a property of the client configuration.
 type configKey struct {
-	apply  func(a *effectiveSettings, v string) error
-	secret bool // whether the value is a password, so that the file must be private
-	empty  bool // whether an empty value has a meaning
+	apply func(a *effectiveSettings, v string) error
+	empty bool // whether an empty value has a meaning
 }
 
 // configKeys contains zkCli's properties, and those of Kafka that have no other name in zkCli. The
@@ -103,7 +102,7 @@ func negatedKey(field func(*effectiveSettings) *bool) configKey {
 // passwordKey returns a property whose value is the password of a store. The password can be empty.
 func passwordKey(field func(*effectiveSettings) *string) configKey {
 	key := textKey(field)
-	key.secret, key.empty = true, true
+	key.empty = true
 	return key
 }
 
@@ -166,6 +165,9 @@ func (a *effectiveSettings) readProperties(name string, data []byte) error {
 		if first.Key == "" {
 			first = p
 		}
+		if p.Value != "" && strings.HasSuffix(strings.ToLower(p.Key), "password") {
+			a.secret = true
+		}
 		key := cmp.Or(kafkaKeys[p.Key], p.Key)
 		property, is := configKeys[key]
 		switch {
@@ -190,6 +192,8 @@ func (a *effectiveSettings) readProperties(name string, data []byte) error {
 		return fmt.Errorf("%s:%d: unknown key %s%s", name, broker.Line, broker.Key, suggestion(broker.Key))
 	case first.Key == "":
 		return fmt.Errorf("%s contains no property; expected lines such as zookeeper.client.secure=true", name)
+	case !known && first.Value == "": // perhaps a file with a password, which must not be shown
+		return fmt.Errorf("%s contains no property of ZooKeeper's client, such as zookeeper.client.secure=true", name)
 	case !known:
 		return fmt.Errorf("%s:%d: unknown key %s; the file contains no property of ZooKeeper's client,"+
 			" such as zookeeper.client.secure=true", name, first.Line, first.Key)
@@ -209,7 +213,6 @@ func (a *effectiveSettings) apply(key string, to configKey, p properties.Propert
 	if v == "" && !to.empty {
 		return errors.New("the value is empty; give it a value, or remove the line")
 	}
-	a.secret = a.secret || to.secret && v != ""
 	return nil
 }
 

@@ -25,8 +25,12 @@ func (m *module) is(option string) bool { return strings.EqualFold(m.options[opt
 func (m *module) kerberos(opt kerberos.Options, getenv func(string) string) (kerberos.Options, error) {
 	opt.UseCache, opt.UseKeytab = m.is("useTicketCache"), m.is("useKeyTab")
 	for option, to := range map[string]*string{"principal": &opt.Principal, "keyTab": &opt.Keytab, "ticketCache": &opt.Cache} {
+		value, given := m.options[option]
+		if given && value == "" {
+			return opt, fmt.Errorf("the value of %s is empty; give it a value, or leave %[1]s out", option)
+		}
 		var err error
-		if *to, err = expandProperties(m.options[option], getenv); err != nil {
+		if *to, err = expandProperties(value, getenv); err != nil {
 			return opt, fmt.Errorf("%s: %w", option, err)
 		}
 	}

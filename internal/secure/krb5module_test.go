@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zksh/zksh/internal/secure/kerberos"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
@@ -54,5 +55,15 @@ func TestKerberosSettings(t *testing.T) {
 	var c Config
 	if c.Use(s, os.Getenv); c.SASL.kerberos == nil || c.SASL.String() != "SASL with Kerberos" {
 		t.Error(c.SASL)
+	}
+}
+
+// An empty option does not stand for another keytab, cache or principal.
+func TestEmptyKerberosOptions(t *testing.T) {
+	for _, option := range []string{"keyTab", "ticketCache", "principal"} {
+		m := &module{options: map[string]string{"useKeyTab": "true", option: ""}}
+		if _, err := m.kerberos(kerberos.Options{}, os.Getenv); err == nil || !strings.Contains(err.Error(), "the value of "+option+" is empty") {
+			t.Errorf("%s: %v", option, err)
+		}
 	}
 }

@@ -99,7 +99,7 @@ func (l *link) gaveUp(ctx context.Context) error {
 	}
 	tried := latestAttempts(l.wire.Status())
 	if len(tried) == 0 {
-		for _, h := range l.servers.Load().Hosts {
+		for _, h := range l.servers.Hosts {
 			tried = append(tried, wire.Attempt{Addr: h, Cause: errors.New("the server did not answer within the timeout")})
 		}
 	}

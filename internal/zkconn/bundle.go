@@ -135,7 +135,7 @@ var (
 // A Transaction collects requests of one session, in order to send them together. A request that
 // is made with the transaction's Context joins the transaction instead of being sent. It is
 // answered when the transaction ends, even if the request's own context ends earlier. Each
-// transaction must be ended by Commit, CommitEach or Abort.
+// transaction must be ended by Commit or Abort.
 type Transaction struct {
 	s    *Session
 	l    *link
@@ -249,21 +249,12 @@ func (t *Transaction) connection(ctx context.Context, path string) (target, erro
 
 func (t *Transaction) fencedBy() Fence { return t.s.fence }
 
-// send sends the parts as one multi. If there is only one part and alone is true, it sends the
-// part as an ordinary request. It returns the outcome of all changes together, and the answer to
-// each part.
-func (t *Transaction) send(ctx context.Context, parts []*part, alone bool) (outcome Outcome, ends []partAnswer, err error) {
+// send sends the parts as one multi. It returns the outcome of all changes together, and the answer
+// to each part.
+func (t *Transaction) send(ctx context.Context, parts []*part) (outcome Outcome, ends []partAnswer, err error) {
 	trip := NewTrip()
 	trip.Alone = true // callers send nothing more until the transaction is answered
-	ctx = trip.Context(ctx)
-	var answers []*answer
-	if alone && len(parts) == 1 {
-		var a *answer
-		a, err = Do(ctx, t, parts[0].alone)
-		answers = append(answers, a)
-	} else {
-		answers, err = Do(ctx, t, bundle(parts))
-	}
+	answers, err := Do(trip.Context(ctx), t, bundle(parts))
 	ends = make([]partAnswer, len(parts))
 	for i, p := range parts {
 		ends[i] = partAnswer{err: err, events: trip.events, cut: trip.Cut, outcome: trip.Outcome.fate().of(p.alone.size())}
@@ -285,46 +276,11 @@ func (t *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	if len(parts) == 0 {
 		return Outcome{}, nil
 	}
-	outcome, ends, err := t.send(ctx, parts, false)
+	outcome, ends, err := t.send(ctx, parts)
 	for i, p := range parts {
 		p.end(ends[i])
 	}
 	return outcome, err
-}
-
-// CommitEach ends the transaction with the same result as if each request had been sent alone
-// after the previous one succeeded. It stops at the first request that fails. All later requests
-// return an *UnsentError.
-//
-// CommitEach first sends all requests in one multi. If the server rejects the multi, it sends the
-// requests before the rejected one again, as one multi, and then the others one by one. It never
-// repeats a multi whose outcome is unknown.
-func (t *Transaction) CommitEach(ctx context.Context) {
-	parts := t.end()
-	together, again := len(parts), false
-	for sent := 0; sent < len(parts); {
-		outcome, ends, err := t.send(ctx, parts[sent:sent+together], true)
-		if together > 1 && outcome.Rejected > 0 && !errors.As(err, new(*FencedError)) {
-			undone, ok := errors.AsType[*UndoneError](err)
-			if together = 1; ok && !again {
-				together = max(1, undone.Part)
-			}
-			again = true
-			continue
-		}
-		if together > 1 && !ends[0].cut && err != nil { // all parts failed for the same reason, so only the first one gets the error
-			together = 1
-		}
-		for i, end := range ends[:together] {
-			parts[sent+i].end(end)
-		}
-		sent += together
-		if err != nil {
-			abort(parts[sent:], partAnswer{err: &UnsentError{Write: true, Cause: err}, cut: ends[0].cut})
-			return
-		}
-		together = 1
-	}
 }
 
 // Abort ends the transaction without sending it. Every request that has joined returns cause.

@@ -33,25 +33,21 @@ func (c Config) names(spec string) bool {
 	if c.Cluster != "" {
 		return spec == c.Cluster
 	}
-	return spec == c.Servers || c.Record != "" && spec == c.Record
+	return spec == c.Servers
 }
 
 // sameEnsemble reports whether two configurations name the same ensemble in the same way.
 func (c Config) sameEnsemble(d Config) bool {
-	return c.Cluster == d.Cluster && c.Record == d.Record && (c.Record != "" || c.Servers == d.Servers)
+	return c.Cluster == d.Cluster && c.Servers == d.Servers
 }
 
 // forSpec returns the configuration for a session on the ensemble that spec names, a connect string
-// or a cluster name. If spec is empty or names the current ensemble, this is c, with the servers
-// that its DNS SRV record now lists. Otherwise, the credentials, Cluster and Writes of the current
-// ensemble do not apply.
+// or a cluster name. If spec is empty or names the current ensemble, this is c. Otherwise, the
+// credentials, Cluster and Writes of the current ensemble do not apply.
 func (c Config) forSpec(ctx context.Context, spec string) (next Config, err error) {
 	next = c
 	switch {
 	case spec == "" || c.names(spec):
-		if c.Record != "" {
-			next.Servers, err = LookUpServers(ctx, c.Resolver, c.Record)
-		}
 	case c.Resolve != nil:
 		if next, err = c.Resolve(ctx, spec); err != nil {
 			return c, err
@@ -60,7 +56,7 @@ func (c Config) forSpec(ctx context.Context, spec string) (next Config, err erro
 	case strings.HasPrefix(spec, ClusterMark):
 		return c, fmt.Errorf("unknown cluster %s", spec)
 	default:
-		next.Servers, next.Record, next.Auth, next.Secure.SASL = spec, "", nil, nil
+		next.Servers, next.Auth, next.Secure.SASL = spec, nil, nil
 	}
 	return next, err
 }

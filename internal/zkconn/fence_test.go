@@ -192,14 +192,6 @@ func TestFencedTransaction(t *testing.T) {
 		}
 		expect(t, answers(all), undone, "version No is not valid : /a (expected dataVersion 7)", undone)
 
-		txn = s.Begin()
-		all = startAll(t, txn, w.create("/b", zkconn.CreateMode{}), w.set("/a", 7), w.delete("/a"))
-		txn.CommitEach(ctx)
-		got := answers(all)
-		expect(t, got[:2], "/b", "version No is not valid : /a (expected dataVersion 7)")
-		if !errors.As(all[2].err, new(*zkconn.UnsentError)) {
-			t.Error(got[2])
-		}
 		for _, op := range p.Requests() {
 			if op != jute.OpMulti {
 				t.Errorf("a request of kind %d was sent", op)
@@ -207,24 +199,12 @@ func TestFencedTransaction(t *testing.T) {
 		}
 
 		s.SetFence(nodeFence{s.ServerPath("/post"), s.ServerPath("/gone")})
-		for _, end := range []func(*zkconn.Transaction){
-			func(txn *zkconn.Transaction) {
-				if _, err := txn.Commit(ctx); !errors.As(err, new(*zkconn.FencedError)) {
-					t.Error(err)
-				}
-			},
-			func(txn *zkconn.Transaction) { txn.CommitEach(ctx) },
-		} {
-			txn = s.Begin()
-			all = startAll(t, txn, w.set("/a", -1), w.delete("/b"))
-			end(txn)
-			if got := answers(all); got[0] != goneRefusal {
-				t.Errorf("%q", got)
-			}
+		txn = s.Begin()
+		all = startAll(t, txn, w.set("/a", -1), w.delete("/b"))
+		if _, err := txn.Commit(ctx); !errors.As(err, new(*zkconn.FencedError)) {
+			t.Error(err)
 		}
-		if !errors.As(all[1].err, new(*zkconn.UnsentError)) || !strings.HasSuffix(all[1].err.Error(), "rejected: "+goneRefusal) {
-			t.Errorf("what was not tried: %v", all[1].err)
-		}
+		expect(t, answers(all), goneRefusal, goneRefusal)
 		if a, err := zkconn.Do(ctx, rival, zkconn.Exists("/a")); err != nil || a.Version != 1 {
 			t.Error(a, err)
 		}

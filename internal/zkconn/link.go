@@ -20,7 +20,7 @@ type pathSet map[string]struct{}
 // the same ensemble.
 type link struct {
 	cfg     Config
-	servers atomic.Pointer[Servers]
+	servers Servers
 	root    chroot
 	out     *eventQueue
 	wire    *wire.Link
@@ -47,44 +47,22 @@ var _ wire.Handler = (*link)(nil)
 
 func newLink(servers Servers, cfg Config, out *eventQueue, tracing *wire.Tracing) (*link, error) {
 	l := &link{
-		cfg: cfg, root: chroot(servers.Chroot), out: out,
+		cfg: cfg, servers: servers, root: chroot(servers.Chroot), out: out,
 		creds: slices.Clone(cfg.Auth), ephemerals: pathSet{}, watches: watchTable{},
 	}
-	if len(servers.Hosts) == 0 {
-		return nil, fmt.Errorf("server %q: its DNS SRV record was not looked up", servers.Spec)
-	}
-	l.servers.Store(&servers)
 	through, err := proxyOf(cfg.Proxy)
 	if err != nil {
 		return nil, err
 	}
 	l.wire = wire.New(wire.Config{
 		Proxy: through,
-		Hosts: servers.Hosts, Refresh: l.lookUp, Timeout: cfg.Timeout, ReadOnly: cfg.ReadOnly, MaxRequest: cfg.MaxRequest, Secure: cfg.Secure,
+		Hosts: servers.Hosts, Timeout: cfg.Timeout, ReadOnly: cfg.ReadOnly, MaxRequest: cfg.MaxRequest, Secure: cfg.Secure,
 		Memory: cfg.waiting, Tracing: tracing, Refusal: func(code int32) error { return Code(code) }, Dial: cfg.dial, Tap: cfg.tap,
 	}, l)
 	if err := l.wire.Connect(); err != nil {
 		return nil, fmt.Errorf("server %q: %w", servers.Spec, err)
 	}
 	return l, nil
-}
-
-// lookUp looks up the DNS SRV record of the servers again, if there is one, and returns their
-// addresses. It returns nil if the record cannot be read.
-func (l *link) lookUp(ctx context.Context) []string {
-	if l.cfg.Record == "" {
-		return nil
-	}
-	list, err := LookUpServers(ctx, l.cfg.Resolver, l.cfg.Record)
-	if err != nil {
-		return nil
-	}
-	servers, err := ParseServers(list)
-	if err != nil {
-		return nil
-	}
-	l.servers.Store(&servers)
-	return servers.Hosts
 }
 
 // underLock calls the function read while it holds the link's lock, and returns the result.

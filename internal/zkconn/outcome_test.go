@@ -155,9 +155,9 @@ func TestRecorderCountsDestruction(t *testing.T) {
 	}
 }
 
-// A transaction of -e whose outcome is unknown is not sent again: a create -s in it would create
-// two znodes.
-func TestUnknownGroupIsNotSentAgain(t *testing.T) {
+// A transaction whose outcome is unknown is not sent again: a create -s in it would create two
+// znodes.
+func TestUnknownTransactionIsNotSentAgain(t *testing.T) {
 	for _, code := range []Code{systemError, operationTimeout, -999} {
 		multis := 0
 		serve := func(_ int, p *remote) {
@@ -172,13 +172,15 @@ func TestUnknownGroupIsNotSentAgain(t *testing.T) {
 			txn := s.Begin()
 			ended := make(chan error)
 			for i := range 3 {
-				go func() { // ends when CommitEach answers
+				go func() { // ends when Commit answers
 					err := Exec(txn.Context(testContext(t)), s, Create(fmt.Sprintf("/n%d-", i), nil, OpenACL(), CreateMode{Sequential: true}))
 					ended <- err
 				}()
 			}
 			synctest.Wait() // until all requests have joined the transaction
-			txn.CommitEach(testContext(t))
+			if outcome, err := txn.Commit(testContext(t)); outcome.Unknown != 3 || !errors.Is(err, code) {
+				t.Errorf("%s: %+v, %v", code.Name(), outcome, err)
+			}
 			refusals := 0
 			for range 3 {
 				if err := <-ended; errors.Is(err, code) {

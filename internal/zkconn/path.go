@@ -107,8 +107,7 @@ const defaultPort = 2181
 // Servers is a parsed connect string, host[:port][,host[:port]…][/chroot].
 type Servers struct {
 	Spec   string   // the complete connect string
-	Hosts  []string // addresses of the servers as host:port, with IPv6 addresses in brackets; none if Spec names a DNS SRV record
-	srv    string   // name of the DNS SRV record in Spec; empty if there is none
+	Hosts  []string // addresses of the servers as host:port, with IPv6 addresses in brackets
 	Chroot string   // path without a trailing slash; empty if there is no chroot
 }
 
@@ -120,12 +119,11 @@ func Overlap(a, b []string) bool {
 }
 
 // ParseServers parses a connect string by zkCli's rules. In addition, it accepts an IPv6 address
-// without brackets if the address has no port. If the connect string names a DNS SRV record, Hosts
-// is empty; see LookUpServers.
+// without brackets if the address has no port.
 func ParseServers(spec string) (Servers, error) {
 	s := Servers{Spec: spec}
-	list, isSRV := strings.CutPrefix(spec, SRVScheme)
-	if scheme, _, found := strings.Cut(spec, "://"); found && !isSRV { // the rest may contain a password
+	list := spec
+	if scheme, _, found := strings.Cut(spec, "://"); found { // the rest may contain a password
 		return Servers{}, fmt.Errorf("server \"%s://…\" is a URL; write the servers as host[:port][,host[:port]…][/chroot]", scheme)
 	}
 	if i := strings.IndexByte(list, '/'); i >= 0 {
@@ -137,13 +135,6 @@ func ParseServers(spec string) (Servers, error) {
 		} else if err := ValidatePath(s.Chroot, false); err != nil {
 			return Servers{}, fmt.Errorf("server %q: chroot: %w", spec, err)
 		}
-	}
-	if isSRV {
-		if list == "" || strings.ContainsAny(list, ",:[ ") {
-			return Servers{}, fmt.Errorf("server %q: write the name of one DNS SRV record, without a port, as dns-srv://NAME[/chroot]", spec)
-		}
-		s.srv = list
-		return s, nil
 	}
 	for h := range strings.SplitSeq(list, ",") {
 		h = strings.TrimSpace(h)

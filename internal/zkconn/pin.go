@@ -34,7 +34,7 @@ type Ensemble struct{ l *link }
 func (s *Session) Ensemble() Ensemble { return Ensemble{s.current()} }
 
 // Servers returns the connect string of the ensemble.
-func (en Ensemble) Servers() Servers { return *en.l.servers.Load() }
+func (en Ensemble) Servers() Servers { return en.l.servers }
 
 // Closed reports whether the Session has left the ensemble, by Close or Connect.
 func (en Ensemble) Closed() bool {

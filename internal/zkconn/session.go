@@ -32,7 +32,6 @@ import (
 // which also limits how long zksh searches for a server.
 type Config struct {
 	Servers  string // connect string, see ParseServers
-	Record   string // connect string with the DNS SRV record in which Servers were found; empty if there is none
 	Timeout  time.Duration
 	ReadOnly bool         // accept a server that has lost its quorum
 	NoEvents bool         // whether to drop events instead of storing them for Events
@@ -48,8 +47,7 @@ type Config struct {
 	// Resolve returns the configuration for another connect string or cluster name. If it is
 	// nil, other connect strings use this configuration without its credentials, and all
 	// cluster names are unknown.
-	Resolve  func(ctx context.Context, spec string) (Config, error)
-	Resolver *net.Resolver // looks up DNS SRV records; nil means net.DefaultResolver
+	Resolve func(ctx context.Context, spec string) (Config, error)
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // replaces net.Dialer in tests; nil otherwise
 	tap  func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
@@ -249,7 +247,7 @@ func (s *Session) Writes() Writes { return s.current().cfg.Writes }
 func (s *Session) Secure() secure.Config { return s.current().cfg.Secure }
 
 // Servers returns the current connect string, parsed.
-func (s *Session) Servers() Servers { return *s.current().servers.Load() }
+func (s *Session) Servers() Servers { return s.current().servers }
 
 // Info describes the session and its connection.
 type Info struct {

@@ -15,12 +15,13 @@ func BenchmarkPicture(b *testing.B) {
 	st := &runner{env: bed.env}
 	sc := &scene{runner: st, scheme: schemes[2], n: 50}
 	tl := newTimeline(sc)
+	sc.start = time.Now()
 	for i := range 4000 { // about as many as the scheme parent has with 50 contenders
 		for _, s := range []state{woken, vain} {
-			tl.add(event{scene: sc, at: time.Duration(i) * time.Millisecond, Contender: i % 51, Event: s})
+			tl.add(event{scene: sc, at: time.Duration(i) * time.Millisecond, Contender: i%50 + 1, Event: s})
 		}
 	}
 	for b.Loop() {
-		tl.picture(200, 60, tl.last().at, tl.last().at)
+		tl.picture(200, 60, tl.end())
 	}
 }

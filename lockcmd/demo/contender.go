@@ -25,16 +25,12 @@ type contender struct {
 	node    string            // name of the contender's znode in the folder
 	wake    chan zk.EventType // receives the events of the contender's watches; capacity 1
 	arrived chan struct{}     // closed once the contender waits for the lock, holds it or has ended
-	kill    context.CancelCauseFunc
 
 	refereeState // guarded by referee.mu
 }
 
-// Errors that end one contender but not the scene.
-var (
-	errKilled = errors.New("killed")
-	errGaveUp = errors.New("gave up")
-)
+// errKilled ends one contender but not the scene.
+var errKilled = errors.New("killed")
 
 // Names for the boolean arguments of create and list. create(ctx, name, numbered) adds a sequence
 // number to the znode's name. list(ctx, watched) sets a watch.
@@ -65,7 +61,8 @@ func (c *contender) create(ctx context.Context, name string, sequential bool) er
 }
 
 func (c *contender) make(ctx context.Context, name string, sequential bool) (path string, err error) {
-	made, err := zkconn.Do(ctx, c.session, zkconn.Create(c.path(name), nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true, Sequential: sequential}))
+	mode := zkconn.CreateMode{Ephemeral: true, Sequential: sequential}
+	made, err := zkconn.Do(ctx, c.session, zkconn.Create(c.path(name), nil, zkconn.OpenACL(), mode))
 	return made.Path(), err
 }
 
@@ -84,7 +81,9 @@ func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
 		wake = c.wake
 	}
 	names, err := zkconn.Do(ctx, c.session, zkconn.GetChildren(c.folder).Wake(wake))
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(sequenceNumber(a), sequenceNumber(b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Compare(sequenceNumber(a), sequenceNumber(b))
+	})
 	return names, err
 }
 
@@ -135,6 +134,9 @@ func (c *contender) waitForWatch(ctx context.Context) error {
 	return nil
 }
 
+// pollInterval is the time between two attempts of a contender that polls.
+const pollInterval = 100 * time.Millisecond
+
 // waitForPoll waits for the poll interval before the next attempt to acquire the lock. The first
 // wait is shorter and random, because real clients do not start at the same moment. Contender 0,
 // which gets the lock first, does not wait at all.
@@ -143,18 +145,9 @@ func (c *contender) waitForPoll(ctx context.Context) error {
 	case c.number == 0:
 		return nil
 	case first:
-		return pause(ctx, rand.N(c.poll+1))
+		return pause(ctx, rand.N(pollInterval))
 	}
-	return pause(ctx, c.poll)
-}
-
-// waitForFlag simulates a flaw of the client in the article: its watcher only sets a flag, which
-// the client checks once a second. Without --classic, waitForFlag returns at once.
-func (c *contender) waitForFlag(ctx context.Context) error {
-	if !c.classic || c.number == 0 {
-		return nil
-	}
-	return pause(ctx, rand.N(c.poll+1))
+	return pause(ctx, pollInterval)
 }
 
 func (c *contender) path(name string) string { return c.folder + "/" + name }
@@ -203,9 +196,6 @@ func (c *contender) run(ctx context.Context) error {
 	case errors.Is(err, errKilled):
 		c.sessionSlot.dropConnection()
 		c.setState(killed)
-	case errors.Is(err, errGaveUp):
-		c.setState(gaveUp)
-		return c.sessionSlot.close() // the article's program exits here, which ends its session
 	case err == nil:
 		c.setState(left)
 	default:

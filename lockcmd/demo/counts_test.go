@@ -119,7 +119,7 @@ type counts struct {
 	refused                 bool
 }
 
-func exactly(requests, notifications int) counts {
+func exact(requests, notifications int) counts {
 	return counts{requests: [2]int{requests, requests}, notifications: [2]int{notifications, notifications}}
 }
 
@@ -133,8 +133,8 @@ var expectedCounts = map[string]func(n int) counts{
 	"parent": func(n int) counts {
 		return counts{[2]int{n * n / 3, n*n/2 + 2*n}, [2]int{n*n/3 + 1, n*n/2 + 2*n}, false}
 	},
-	"predecessor": func(n int) counts { return exactly(2*n+1, n) },
-	"curator":     func(n int) counts { return exactly(2*n+1, n) },
+	"predecessor": func(n int) counts { return exact(2*n+1, n) },
+	"curator":     func(n int) counts { return exact(2*n+1, n) },
 	"zksh":        func(n int) counts { return counts{[2]int{2 * n, 2*n + 2}, [2]int{n, n}, false} },
 	// Two hand-offs, of the mutex and of the lease; a slow holder reads its own znode in each.
 	"semaphore":   func(n int) counts { return counts{[2]int{3 * n, 9 * n}, [2]int{n, 2 * n}, false} },
@@ -165,8 +165,8 @@ func TestCounts(t *testing.T) {
 			if !within(r.Requests, want.requests) || !within(r.Notifications, want.notifications) || (r.Refused > 0) != want.refused {
 				t.Errorf("%s: %+v, want %+v", name, r, want)
 			}
-			if !r.audit.reported || r.audit.disturbed || !r.Agree || !r.Exclusion {
-				t.Errorf("%s: %s, agree %v, exclusion %v", name, r.witnessesText(), r.Agree, r.Exclusion)
+			if !r.Agree || !r.Exclusion {
+				t.Errorf("%s: expected %s, agree %v, exclusion %v", name, r.expected(), r.Agree, r.Exclusion)
 			}
 			if numbered := r.Scheme != "naive"; numbered && r.Overtakes > 0 {
 				t.Errorf("%s: %d overtook", name, r.Overtakes)
@@ -184,22 +184,25 @@ func within(n int, bounds [2]int) bool { return bounds[0] <= n && n <= bounds[1]
 // acquire the lock.
 func TestReaders(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *fixture) {
-		sum := b.runScenes(t, "shared", "-n", "12", "--readers", "9", "--hold", "500ms")
-		inside, together := 0, 0
+		b.runScenes(t, "shared", "-n", "12", "--hold", "500ms")
+		inside, together, awake, mostAwake := 0, 0, 0, 0
 		for _, e := range b.printedLines(t) {
 			switch e.Event {
 			case holds:
 				inside++
 			case releases:
 				inside--
+				awake = 0
+			case woken:
+				awake++
 			}
-			together = max(together, inside)
+			together, mostAwake = max(together, inside), max(mostAwake, awake)
 		}
 		if together != 3 { // between two of the three writers
 			t.Errorf("%d readers at once", together)
 		}
-		if r := sum.Results[0]; r.largest > 3 {
-			t.Errorf("one release has woken %d", r.largest)
+		if mostAwake > 3 {
+			t.Errorf("one release has woken %d", mostAwake)
 		}
 	})
 }

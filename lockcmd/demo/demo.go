@@ -4,8 +4,7 @@
 // A scheme is one lock recipe, and a scene is one run of a scheme with some number of
 // contenders. Begin reading with Command and scene.run. Each recipe has its own file, such as
 // naive.go. The referee checks in which order the contenders hold the lock. A wireCounter counts
-// frames and notifications, an audit compares these numbers with the servers' own counters, and
-// a formula predicts them.
+// requests and notifications, and a formula predicts them.
 //
 // This package is part of the program zksh and may change at any time.
 package demo
@@ -34,24 +33,27 @@ func Command() *commands.Command {
 	}
 	return &commands.Command{
 		Name: "lockdemo", Group: "Locks", Effect: commands.Writes,
-		Args: "[scheme…] [-n sizes] [--hold duration] [--poll duration] [--readers count] [--classic] [--step] [--slow factor] [--fast]" +
-			" [--kill-holder] [--kill-middle] [--svg file]",
+		Args:    "[recipe…] [-n sizes] [--hold duration] [--step] [--kill-holder]",
 		Summary: "run lock recipes side by side and compare their cost",
-		Help: "The schemes are " +
+		Help: "The recipes are " +
 			strings.Join(names, ", ") +
-			". Without an argument, lockdemo runs all of them. Each contender has a separate session. One contender holds " +
-			"the lock while all others wait; the clock starts when it releases the lock.\n\n" +
-			"lockdemo counts the frames on the wire, reads the servers' own counters, and compares both with the recipe's " +
-			"prediction. The exit status is 1 if these three disagree, or if two clients that exclude each other held the " +
-			"lock at the same time.\n\n" +
-			"On a terminal, lockdemo shows each scene in slow motion once it is over, for about eight seconds. The contenders " +
-			"themselves always run at full speed, so the times are not those of the slow motion. In a window of at least 160 " +
-			"columns, lockdemo shows two schemes beside each other.\n\n" +
+			". Without an argument, lockdemo runs all of them. Each contender has a separate session. One client holds " +
+			"the lock while all contenders wait; the measurement starts when it releases the lock.\n\n" +
+			"On a terminal, lockdemo draws a lane for each contender, and each contender holds the lock for 300 ms, so that " +
+			"people can follow. Without -n, you see the recipes with 5 contenders; lockdemo then runs them with 20 and 50 at " +
+			"full speed and shows only their cost. In a window of at least 160 columns, lockdemo shows two recipes beside " +
+			"each other. Elsewhere, lockdemo prints each event and holds the lock for 5 ms.\n\n" +
+			"lockdemo counts the requests on the wire, and compares them with the recipe's formula. The exit status is 1 if " +
+			"they differ, or if two clients that exclude each other held the lock at the same time.\n\n" +
 			"In a sandbox, lockdemo starts immediately. On other servers, it asks for confirmation on a terminal, and " +
-			"needs -y elsewhere. It works below a znode that it creates, and deletes this znode afterwards.",
-		Limits:   []string{"By default, a server accepts 60 connections from one address, so -n can be at most 57, except in a sandbox."},
-		Examples: []string{"lockdemo parent predecessor -n 20", "lockdemo --step -n 5 naive", "lockdemo --svg herd.svg -n 20 naive"},
-		Params:   slices.Repeat([]commands.Param{{Name: "scheme", Kind: commands.Choice, Words: names, Optional: true}}, len(names)),
+			"needs the option --yes of zksh elsewhere. It works below a znode that it creates, and deletes this znode afterwards.",
+		Limits: []string{
+			"By default, a server accepts 60 connections from one address, so -n can be at most 57, except in a sandbox.",
+		},
+		Examples: []string{"lockdemo parent predecessor -n 8", "lockdemo --step -n 5 naive"},
+		Params: slices.Repeat([]commands.Param{
+			{Name: "recipe", Kind: commands.Choice, Words: names, Optional: true},
+		}, len(names)),
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			w := declare(fs)
 			return func(ctx context.Context, env *commands.Env, args []string) error {
@@ -71,41 +73,46 @@ func Command() *commands.Command {
 
 // flagValues contains the values of lockdemo's flags.
 type flagValues struct {
-	fs    *pflag.FlagSet
-	rules rules
-	sizes string
-	step  bool
-	slow  float64
-	fast  bool
-
-	svg string
+	fs         *pflag.FlagSet
+	sizes      string
+	hold       time.Duration
+	step       bool
+	killHolder bool
 }
 
 // declare adds lockdemo's flags to fs. The result contains their values once fs has been parsed.
 func declare(fs *pflag.FlagSet) *flagValues {
 	w := &flagValues{fs: fs}
-	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50", "run with this `number` of contenders; separate several numbers with commas")
-	fs.DurationVar(&w.rules.hold, "hold", 5*time.Millisecond, "hold the lock for this `duration`")
-	fs.DurationVar(&w.rules.poll, "poll", 100*time.Millisecond, "let contenders that poll check the lock once per `duration`")
-	fs.IntVar(&w.rules.readers, "readers", -1, "make this `count` of the contenders for a shared lock readers; -1 means three out of four")
-	fs.BoolVar(&w.rules.classic, "classic", false, "play the scene of the first article: 20 threads, 2 s of work, one check per second, and the article's flaws")
+	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50",
+		"run with this `number` of contenders; separate several numbers with commas")
+	fs.DurationVar(&w.hold, "hold", 0, "hold the lock for this `duration`; the default is 300ms on a terminal, and 5ms elsewhere")
 	fs.BoolVar(&w.step, "step", false, "pass the lock on only when you press Enter")
-	fs.Float64Var(&w.slow, "slow", 0, "show each scene slowed down by this `factor`, once it is over")
-	fs.BoolVar(&w.fast, "fast", false, "show each scene while it runs, at full speed")
-	fs.BoolVar(&w.rules.killHolder, "kill-holder", false, "in the middle of the scene, kill the client that holds the lock")
-	fs.BoolVar(&w.rules.killMiddle, "kill-middle", false, "kill the client in the middle of the queue")
-	fs.StringVar(&w.svg, "svg", "", "save the lanes as a picture in this `file`")
-	commands.FlagFile(fs, "svg")
+	fs.BoolVar(&w.killHolder, "kill-holder", false, "in the middle of the scene, kill the client that holds the lock")
 	return w
+}
+
+const (
+	slowHold  = 300 * time.Millisecond // how long a contender holds the lock in a scene that people watch
+	quickHold = 5 * time.Millisecond   // the same in other scenes
+)
+
+// A plan contains the scenes to run, and their settings.
+type plan struct {
+	schemes []scheme
+	sizes   []int // numbers of contenders to run each scheme with
+	// shown is the number of sizes, from the first one on, whose scenes are shown and have the rules.
+	// The other scenes run at full speed to find out their cost.
+	shown    int
+	rules    rules
+	terminal bool          // whether scenes are drawn as lanes
+	timeout  time.Duration // session timeout of the contenders
 }
 
 // plan returns the scenes to run. It returns an error if a flag or the name of a scheme is
 // invalid.
 func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
-	p := &plan{rules: w.rules, slow: w.slow, fast: w.fast, svg: w.svg, schemes: selectSchemes(names)}
-	if w.rules.classic {
-		w.setClassicDefaults(p)
-	}
+	columns, _ := env.Screen.Region(commands.Answers).Size()
+	p := &plan{schemes: selectSchemes(names), terminal: columns > 0, timeout: env.Session.Info().Timeout}
 	for word := range strings.SplitSeq(w.sizes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 || n > maxContenders {
@@ -115,18 +122,25 @@ func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 			p.sizes = append(p.sizes, n)
 		}
 	}
-	if w.slow < 0 || w.slow == 0 && w.fs.Changed("slow") || p.hold < 0 || p.poll <= 0 {
-		return nil, commands.Misuse("--slow and --poll must be greater than zero, and --hold must not be negative")
+	p.shown = len(p.sizes)
+	p.rules = rules{hold: quickHold, killHolder: w.killHolder}
+	if p.terminal {
+		p.rules.hold, p.rules.opening = slowHold, slowHold
+		if !w.fs.Changed("contenders") {
+			p.shown = 1
+		}
 	}
-	if w.slow > 0 && (w.fast || w.step) {
-		return nil, commands.Misuse("--slow cannot be combined with --fast or --step")
+	if w.fs.Changed("hold") {
+		p.rules.hold = w.hold
 	}
-	p.timeout = env.Session.Info().Timeout
-	if p.killHolder || p.killMiddle {
+	if p.rules.hold < 0 {
+		return nil, commands.Misuse("--hold must not be negative")
+	}
+	if w.killHolder {
 		p.timeout = min(p.timeout, killSessionTimeout)
 	}
 	if w.step {
-		if p.step = enterPrompt(env); p.step == nil {
+		if p.rules.step = enterPrompt(env); p.rules.step == nil {
 			return nil, commands.Misuse("--step requires a standard input, from which lockdemo reads Enter")
 		}
 	}
@@ -137,20 +151,6 @@ func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 // be killed. It is short, so that the servers soon expire the killed client's session. A server
 // may still choose a longer timeout.
 const killSessionTimeout = 4 * time.Second
-
-// setClassicDefaults sets flags to the values used in the first article. It does not change flags
-// that the user has set.
-func (w *flagValues) setClassicDefaults(p *plan) {
-	if !w.fs.Changed("hold") {
-		p.hold = 2 * time.Second
-	}
-	if !w.fs.Changed("poll") {
-		p.poll = time.Second
-	}
-	if !w.fs.Changed("contenders") {
-		w.sizes = "20"
-	}
-}
 
 // maxContenders is the maximum number of contenders that -n accepts. With more, the output would
 // be unreadable.
@@ -169,8 +169,6 @@ func selectSchemes(names []string) []scheme {
 	}
 	return list
 }
-
-func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
 
 const enterQuestion = "Enter: next step, Ctrl-C: end"
 
@@ -226,17 +224,6 @@ func lineReader(env *commands.Env) func(ctx context.Context, question string) (s
 	}
 }
 
-// A plan contains the scenes to run, and their settings.
-type plan struct {
-	rules
-	schemes []scheme
-	sizes   []int // numbers of contenders to run each scheme with
-	slow    float64
-	fast    bool
-
-	svg string // name of the picture, or empty for none
-}
-
 // run asks for confirmation, runs all scenes of the plan and returns their costs.
 func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	if err := env.Session.Ready(ctx); err != nil {
@@ -247,18 +234,12 @@ func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	st := &runner{rules: p.rules, env: env, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
-	columns, _ := env.Screen.Region(commands.Answers).Size()
-	pc := newPace(p, columns > 0)
-	p.announce(env, pc)
-	st.display = openDisplay(env.Screen, pc, cancel)
+	p.announce(env)
+	st := &runner{env: env, timeout: p.timeout, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
+	st.display = openDisplay(env.Screen, cancel)
 	sum, err := p.runScenes(ctx, st)
 	sum.sort()
-	err = errors.Join(err, st.cleanUp(), st.display.close())
-	if err == nil && p.svg != "" {
-		err = saveSVG(p.svg, st.display.timelines)
-	}
-	return sum, err
+	return sum, errors.Join(err, st.cleanUp(), st.display.close())
 }
 
 // confirm reports whether lockdemo may create znodes on the servers. It asks the user, unless the
@@ -269,7 +250,8 @@ func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 	if env.Yes || err == nil && strings.Contains(text, "zksh-sandbox") {
 		return true, nil
 	}
-	question := fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary znode? [y/N]", addr, slices.Max(p.sizes)+1)
+	question := fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary znode? [y/N]",
+		addr, slices.Max(p.sizes)+1)
 	var yes bool
 	switch {
 	case env.Mode == commands.ByHand:
@@ -280,12 +262,53 @@ func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 		answer = strings.ToLower(strings.TrimSpace(answer))
 		yes = answer == "y" || answer == "yes"
 	default:
-		return false, commands.Misuse("%s is not a sandbox; to run lockdemo there, write zksh --yes lockdemo: it creates a temporary znode, works only below it, and deletes it afterwards", addr)
+		return false, commands.Misuse("%s is not a sandbox; to run lockdemo there, write zksh --yes lockdemo:"+
+			" it creates a temporary znode, works only below it, and deletes it afterwards", addr)
 	}
 	if err == nil && !yes {
 		env.Screen.Note("nothing was done")
 	}
 	return yes, err
+}
+
+// sceneBreak is the time for which the audience can look at a finished scene.
+const sceneBreak = time.Second
+
+// announce says in advance how long the demonstration will take, if it takes long.
+func (p *plan) announce(env *commands.Env) {
+	const overhead = 100 * time.Millisecond // of each scene, for example to queue
+	var total time.Duration
+	for i, n := range p.sizes {
+		for _, s := range p.schemes {
+			total += p.rulesFor(i).expectedTime(s, n, p.timeout) + overhead
+			if p.terminal && i < p.shown {
+				total += sceneBreak
+			}
+		}
+	}
+	if total < 5*time.Second || p.rules.step != nil {
+		return
+	}
+	text := fmt.Sprintf("this takes about %.0f s", total.Round(5*time.Second).Seconds())
+	if total >= 2*time.Minute {
+		text = fmt.Sprintf("this takes about %.0f minutes", total.Minutes())
+	}
+	scenes, quick := p.shown*len(p.schemes), (len(p.sizes)-p.shown)*len(p.schemes)
+	switch {
+	case quick > 0:
+		text += fmt.Sprintf(": %d scenes that you can follow, and then %d at full speed", scenes, quick)
+	case scenes > 1:
+		text += fmt.Sprintf(": %d scenes", scenes)
+	}
+	env.Screen.Note(text)
+}
+
+// rulesFor returns the rules of the scenes with the size at the given index.
+func (p *plan) rulesFor(size int) rules {
+	if size < p.shown {
+		return p.rules
+	}
+	return rules{hold: quickHold}
 }
 
 // runScenes runs each scheme of the plan with each number of contenders.
@@ -298,24 +321,27 @@ func (p *plan) runScenes(ctx context.Context, st *runner) (*summary, error) {
 	if err := st.createFolder(ctx, st.root); err != nil {
 		return sum, err
 	}
-	together := 1 // number of schemes to show beside each other
-	if columns, _ := st.display.region.Size(); columns >= sideBySide && !st.display.pace.live {
-		together = 2
-	}
-	for group := range slices.Chunk(p.schemes, together) {
-		for _, n := range p.sizes {
+	for i, n := range p.sizes {
+		for group := range slices.Chunk(p.schemes, st.display.perGroup()) {
+			places := len(group)
+			if i >= p.shown {
+				places = 0
+			}
+			st.display.openGroup(places)
 			for _, s := range group {
 				if err := st.open(ctx, n+1); err != nil {
 					return sum, err
 				}
-				r, err := st.newScene(s, n).run(ctx)
+				r, err := st.newScene(s, n, p.rulesFor(i)).run(ctx)
 				if err != nil {
 					return sum, fmt.Errorf("%s n=%d: %w", s.name, n, err)
 				}
 				sum.Results = append(sum.Results, r)
-			}
-			if err := st.display.show(ctx, len(group)); err != nil {
-				return sum, err
+				if p.terminal && i < p.shown && p.rules.step == nil {
+					if err := pause(ctx, sceneBreak); err != nil {
+						return sum, err
+					}
+				}
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,9 +16,8 @@ import (
 // An event is a change of a contender's state in a scene, or a single occurrence such as a
 // rejected write.
 type event struct {
-	scene  *scene
-	at     time.Duration // time since the scene began
-	counts traffic       // traffic of the scene up to the event
+	scene *scene
+	at    time.Duration // time since the scene began
 
 	Contender int
 	Event     state
@@ -34,21 +34,21 @@ func (event) IsEvent() {}
 
 // MarshalJSON encodes the event as one JSON object.
 func (e event) MarshalJSON() ([]byte, error) {
-	return render.Marshal(render.Facts{"event", e.Event, "scheme", e.scene.scheme.name, "n", e.scene.n, "contender", e.Contender, "ms", ms(e.at)})
+	return render.Marshal(render.Facts{"event", e.Event, "scheme", e.scene.scheme.name, "n", e.scene.n,
+		"contender", e.Contender, "ms", ms(e.at)})
 }
 
 func ms(d time.Duration) float64 {
 	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
 }
 
-// A display shows scenes. On a terminal it draws a lane for each contender, and elsewhere it prints
-// a line for each event. It shows a scene either while it runs or, if the scene is too fast for
-// people, slowed down after its end. Contenders never wait for output, because a separate goroutine
-// writes it.
+// A display shows scenes while they run. On a terminal it draws a lane for each contender, and
+// elsewhere it prints a line for each event. Contenders never wait for output, because a separate
+// goroutine writes it.
 type display struct {
-	screen commands.Screen
-	region commands.Region
-	pace   pace
+	screen   commands.Screen
+	region   commands.Region
+	terminal bool
 
 	mu     sync.Mutex
 	events []event
@@ -61,8 +61,9 @@ type display struct {
 	err error
 
 	// The fields below are used only by the goroutine.
-	timelines []*timeline // all scenes so far, the current one last
-	running   bool        // whether a scene is running, which is redrawn at each tick
+	current *timeline   // the scene that runs, or nil
+	group   []*timeline // the scenes that are drawn beside each other, the current one last
+	places  int         // number of scenes in the group once it is complete
 }
 
 // framePause is the minimum time between two redraws of the terminal.
@@ -70,9 +71,11 @@ const framePause = 100 * time.Millisecond
 
 // openDisplay starts a display, which calls fail if it cannot write its output. The caller must
 // call close at the end.
-func openDisplay(screen commands.Screen, p pace, fail func(error)) *display {
-	s := &display{screen: screen, region: screen.Region(commands.Answers), pace: p,
-		wake: make(chan struct{}, 1), requests: make(chan func() error), done: make(chan struct{})}
+func openDisplay(screen commands.Screen, fail func(error)) *display {
+	s := &display{screen: screen, region: screen.Region(commands.Answers), wake: make(chan struct{}, 1),
+		requests: make(chan func() error), done: make(chan struct{})}
+	columns, _ := s.region.Size()
+	s.terminal = columns > 0
 	go func() { // ends when close is called
 		defer close(s.done)
 		tick := time.NewTicker(framePause)
@@ -84,14 +87,14 @@ func openDisplay(screen commands.Screen, p pace, fail func(error)) *display {
 			case <-s.wake:
 				err = s.takeEvents()
 			case <-tick.C:
-				if s.running {
+				if s.current != nil {
 					err = s.draw()
 				}
 			case do, open = <-s.requests:
 				if open {
 					err = do()
 				} else { // close the region now, so that no later tick draws it again
-					err = errors.Join(s.takeEvents(), s.region.Close(s.running && s.pace.live))
+					err = errors.Join(s.takeEvents(), s.region.Close(len(s.group) > 0))
 				}
 			}
 			if err != nil && s.err == nil {
@@ -103,7 +106,8 @@ func openDisplay(screen commands.Screen, p pace, fail func(error)) *display {
 	return s
 }
 
-// close waits until all events have been shown, and then stops the display.
+// close waits until all events have been shown, and then stops the display. The lanes of a scene
+// that has not finished stay on the screen.
 func (s *display) close() error {
 	close(s.requests)
 	<-s.done
@@ -124,20 +128,52 @@ func (s *display) do(f func() error) {
 	<-ended
 }
 
-// begin adds a timeline for a scene that begins.
-func (s *display) begin(sc *scene) {
+// sideBySide is the minimum number of columns to draw two scenes beside each other.
+const sideBySide = 160
+
+// perGroup returns the number of scenes to draw beside each other.
+func (s *display) perGroup() (n int) {
 	s.do(func() error {
-		s.timelines, s.running = append(s.timelines, newTimeline(sc)), true
+		n = 1
+		if columns, _ := s.region.Size(); columns >= sideBySide {
+			n = 2
+		}
+		return nil
+	})
+	return n
+}
+
+// openGroup begins a group of scenes that are drawn beside each other. If there are no places, the
+// next scenes are not drawn.
+func (s *display) openGroup(places int) {
+	s.do(func() error {
+		s.places = places
 		return nil
 	})
 }
 
-// finish adds the result of the current scene.
+// begin adds a timeline for a scene that begins.
+func (s *display) begin(sc *scene) {
+	s.do(func() error {
+		s.current = newTimeline(sc)
+		if s.places > 0 {
+			s.group = append(s.group, s.current)
+		}
+		return nil
+	})
+}
+
+// finish adds the result of the current scene. If its group is now complete, the last picture stays
+// on the screen.
 func (s *display) finish(r *result) {
 	s.do(func() error {
-		b := s.timelines[len(s.timelines)-1]
-		b.result, b.length, s.running = r, b.last().at, false
-		return nil
+		s.current.result, s.current.length = r, s.current.last.at
+		err := s.draw()
+		if s.current = nil; err != nil || len(s.group) < s.places || s.places == 0 {
+			return err
+		}
+		s.group = nil
+		return s.region.Close(true)
 	})
 }
 
@@ -167,36 +203,68 @@ func (s *display) add(e event) {
 	}
 }
 
-// takeEvents moves the queued events to the current timeline. If scenes are shown while they run,
-// and the output is not a terminal, it also prints them.
+// takeEvents moves the queued events to the current timeline. If the output is not a terminal, it
+// also prints them.
 func (s *display) takeEvents() error {
 	s.mu.Lock()
 	events := s.events
 	s.events = nil
 	s.mu.Unlock()
 	for _, e := range events {
-		s.timelines[len(s.timelines)-1].add(e)
-		if err := s.print(e); err != nil {
+		s.current.add(e)
+		if s.terminal || s.err != nil {
+			continue
+		}
+		if err := s.screen.Print(e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// print prints an event if scenes are shown while they run, and the output is not a terminal.
-func (s *display) print(e event) error {
-	if columns, _ := s.region.Size(); columns > 0 || s.err != nil || !s.pace.live {
+// draw draws the current group of scenes on the terminal. If the current scene is not drawn, it
+// shows only its name.
+func (s *display) draw() error {
+	columns, rows := s.region.Size()
+	if columns == 0 {
 		return nil
 	}
-	return s.screen.Print(e)
+	if len(s.group) == 0 {
+		return s.region.Draw("counting at full speed: " + s.current.title())
+	}
+	var end time.Duration // all scenes of the group have the same time scale
+	for _, b := range s.group {
+		end = max(end, b.end())
+	}
+	if s.places > 1 && columns >= sideBySide {
+		return s.region.Paint(besideEachOther(s.group, columns, rows, end)...)
+	}
+	var lines []render.Line // the window may have become narrower
+	for _, b := range s.group {
+		lines = append(lines, b.picture(columns, rows/len(s.group), end)...)
+	}
+	return s.region.Paint(lines...)
 }
 
-// draw draws the lanes of the running scene or, if the scene is shown after its end, its name.
-func (s *display) draw() error {
-	b := s.timelines[len(s.timelines)-1]
-	now := b.scene.elapsed()
-	if !s.pace.live {
-		return s.region.Draw(fmt.Sprintf("%s: running for %.1f s", b.title(), now.Seconds()))
+// besideEachOther draws one or two scenes, the first in the left half of the terminal.
+func besideEachOther(group []*timeline, columns, rows int, end time.Duration) (lines []render.Line) {
+	half := (columns - 3) / 2
+	left, right := group[0].picture(half, rows, end), []render.Line(nil)
+	if len(group) > 1 {
+		right = group[1].picture(half, rows, end)
 	}
-	return s.drawGroup(s.timelines[len(s.timelines)-1:], now, now, 1)
+	for i := range max(len(left), len(right)) {
+		l := lineAt(left, i)
+		l = append(l, render.Span{Text: strings.Repeat(" ", max(0, half-l.Width())) + " │ ", Style: render.Dim})
+		lines = append(lines, append(l, lineAt(right, i)...))
+	}
+	return lines
+}
+
+// lineAt returns line i, or an empty line if there are fewer lines.
+func lineAt(lines []render.Line, i int) render.Line {
+	if i < len(lines) {
+		return lines[i][:len(lines[i]):len(lines[i])]
+	}
+	return nil
 }

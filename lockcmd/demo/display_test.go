@@ -45,10 +45,11 @@ func TestNothingIsDrawnAfterClose(t *testing.T) {
 	for range 20 { // a select chooses randomly between ready cases
 		synctest.Test(t, func(t *testing.T) {
 			screen := &slowScreen{}
-			s := openDisplay(screen, pace{live: true}, func(err error) { t.Error(err) })
-			s.begin(&scene{scheme: schemes[0], n: 2})
+			s := openDisplay(screen, func(err error) { t.Error(err) })
+			s.openGroup(1)
+			s.begin(&scene{runner: &runner{}, scheme: schemes[0], n: 2})
 			time.Sleep(2 * framePause)
-			s.add(event{scene: s.timelines[0].scene, Contender: 1, Event: holds})
+			s.add(event{scene: s.current.scene, Contender: 1, Event: holds})
 			if err := s.close(); err != nil {
 				t.Error(err)
 			}
@@ -56,7 +57,7 @@ func TestNothingIsDrawnAfterClose(t *testing.T) {
 			if screen.drawn == 0 || !screen.closed || screen.drawnLate > 0 {
 				t.Errorf("drawn %d times, %d of them too late, closed: %t", screen.drawn, screen.drawnLate, screen.closed)
 			}
-			if lanes := s.timelines[0].lanes[1]; len(lanes) != 1 {
+			if lanes := s.current.lanes[1]; len(lanes) != 1 {
 				t.Errorf("the last event was not taken: %v", lanes)
 			}
 		})

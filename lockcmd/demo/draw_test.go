@@ -1,11 +1,9 @@
 package demo
 
 import (
-	"bytes"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"io"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,29 +17,6 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// checkSVG checks that a picture is valid XML with these titles and this number of lanes.
-func checkSVG(t *testing.T, text []byte, titles []string, lanes int) {
-	t.Helper()
-	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, title := range titles {
-		if !bytes.Contains(text, []byte(">"+title)) {
-			t.Errorf("no %q", title)
-		}
-	}
-	if n := bytes.Count(text, []byte(`<text class="n"`)); n != lanes {
-		t.Errorf("%d lanes, want %d", n, lanes)
-	}
-	if bytes.Contains(text, []byte("NaN")) {
-		t.Error("no numbers")
-	}
-}
-
 // The lanes fit windows of all sizes.
 func TestLanes(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{}).Addr()
@@ -49,8 +24,8 @@ func TestLanes(t *testing.T) {
 		b := newFixture(t, box)
 		b.screen = &commandtest.Screen{Columns: window[0], Rows: window[1]}
 		b.env.Screen = b.screen
-		b.runScenes(t, "parent", "-n", "4,50", "--hold", "1ms", "--fast")
-		b.runScenes(t, "curator", "-n", "200", "--hold", "0", "--fast")
+		b.runScenes(t, "parent", "-n", "4,50", "--hold", "1ms")
+		b.runScenes(t, "curator", "-n", "200", "--hold", "0")
 		sizes := map[string]bool{}
 		for _, picture := range b.screen.Drawn() {
 			widest := slices.MaxFunc(picture, func(a, b string) int { return render.Width(a) - render.Width(b) })
@@ -69,10 +44,71 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// In a wide window, two scenes are drawn beside each other, and the first one keeps its last picture.
+// Without -n, the larger sizes are only counted.
+func TestBesideEachOther(t *testing.T) {
+	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	b.screen = &commandtest.Screen{Columns: sideBySide, Rows: 40}
+	b.env.Screen = b.screen
+	sum := b.runScenes(t, "predecessor", "curator", "--hold", "20ms")
+	if len(sum.Results) != 6 {
+		t.Errorf("%d results", len(sum.Results))
+	}
+	last := b.screen.Kept()
+	for _, title := range []string{"predecessor, 5 contenders", "curator, 5 contenders"} {
+		if !strings.Contains(last[0], title) {
+			t.Errorf("%q is not in %q", title, last[0])
+		}
+	}
+	if counts := strings.Count(last[2], "11 requests, 5 woken, 0 in vain"); counts != 2 {
+		t.Errorf("%d of the counts are in %q", counts, last[2])
+	}
+	for i := range 5 { // five contenders have five lanes
+		if lane := fmt.Sprint(i+1) + " "; !strings.HasPrefix(last[3+i], lane) || !strings.Contains(last[3+i], "│ "+lane) {
+			t.Errorf("the lanes of contender %d are not in %q", i+1, last[3+i])
+		}
+	}
+	if strings.Trim(last[8], " │") != "" {
+		t.Errorf("a sixth lane: %q", last[8])
+	}
+	for _, picture := range b.screen.Drawn() {
+		if text := strings.Join(picture, "\n"); strings.Contains(text, "20 contenders") && strings.Contains(text, "requests") {
+			t.Errorf("a scene at full speed is drawn: %s", text)
+		}
+	}
+	if notes := b.screen.Notes(); notes != "" {
+		t.Errorf("a short demonstration is announced: %s", notes)
+	}
+}
+
+// Before a long demonstration, lockdemo says how long it takes. Without arguments, it takes less than
+// a minute.
+func TestAnnounce(t *testing.T) {
+	for _, c := range []struct {
+		columns int
+		line    string
+		want    string
+	}{
+		{80, "", `^this takes about [345]\d s: 10 scenes that you can follow, and then 20 at full speed$`},
+		{0, "", `^this takes about [51][0-9]? s: 30 scenes$`},
+		{80, "naive zksh -n 20", `^this takes about 15 s: 2 scenes$`},
+		{80, "naive -n 20 --hold 1m", `^this takes about 20 minutes$`},
+		{80, "naive", `^$`},
+		{80, "zksh --kill-holder", `^this takes about [51]\d? s: 1 scenes that you can follow, and then 2 at full speed$`},
+	} {
+		b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+		b.screen.Columns, b.screen.Rows = c.columns, 24
+		b.plan(t, strings.Fields(c.line)...).announce(b.env)
+		if got := b.screen.Notes(); !regexp.MustCompile(c.want).MatchString(got) {
+			t.Errorf("%d columns, %q: %q", c.columns, c.line, got)
+		}
+	}
+}
+
 // Each column of a lane shows the most important state in it.
 func TestStrip(t *testing.T) {
 	const end = 19 * time.Millisecond
-	at := func(ms int, s state) laneEvent { return laneEvent{time.Duration(ms) * time.Millisecond, s} }
+	at := func(ms int, s state) laneEvent { return laneEvent{time.Duration(ms) * time.Millisecond, styleIndex(s)} }
 	for want, lane := range map[string][]laneEvent{
 		"··········": {at(0, waits)},
 		"··*!··*███": {at(0, waits), at(4, woken), at(6, vain), at(12, woken), at(14, holds)},
@@ -97,10 +133,10 @@ func TestStrip(t *testing.T) {
 // The summary lists the cheapest scheme first and names failures.
 func TestSummary(t *testing.T) {
 	good := func(scheme string, n, requests int) *result {
-		return &result{Scheme: scheme, N: n, Requests: requests, P50: 1, P99: 2, Exclusion: true, Agree: true, formulaFits: true,
-			audit: audit{wire: requests, server: requests, reported: true}}
+		return &result{Scheme: scheme, N: n, Requests: requests, P50: 1, P99: 2, Exclusion: true, Agree: true}
 	}
 	s := &summary{[]*result{good("naive", 5, 30), good("naive", 50, 2500), good("curator", 5, 11), good("curator", 50, 101)}}
+	s.Results[2].formula, s.Results[3].formula = chainFormula, chainFormula
 	s.sort()
 	var wide, narrow strings.Builder
 	if err := errors.Join(s.Text(&wide), s.FitText(&narrow, 60)); err != nil {
@@ -110,7 +146,7 @@ func TestSummary(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		`\ncurator +101 +×1 `, `\nnaive +2500 +×24.8 `, `\ncurator +▏ 11 +.{3,} 101\n`, `\nIn every scene, the lock was exclusive`,
+		`\ncurator +101 +101 `, `\nnaive +2500 +varies `, `\ncurator +▏ 11 +.{3,} 101\n`, `\nIn every scene, the lock was exclusive`,
 	} {
 		if !regexp.MustCompile(want).MatchString(wide.String()) {
 			t.Errorf("no %q in\n%s", want, wide.String())
@@ -121,15 +157,36 @@ func TestSummary(t *testing.T) {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
-	s.Results[0].Exclusion, s.Results[1].Agree = false, false
-	if err := s.verdict(); err == nil || !strings.Contains(err.Error(), "curator n=50: mutual exclusion failed") || !strings.Contains(err.Error(), "naive n=50: the counts") {
-		t.Errorf("%v", err)
+	s.Results[1].Exclusion, s.Results[0].Agree = false, false
+	err := s.verdict()
+	for _, want := range []string{"naive n=50: mutual exclusion failed", "curator n=50: the counts differ", "predicts 101 and 50"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
 	}
 	b, err := json.Marshal(&summary{[]*result{good("parent", 20, 231)}})
 	want := `{"summary":[{"scheme":"parent","n":20,"requests":231,"notifications":0,"vain":0,"refused":0,"overtakes":0,` +
 		`"handoff_p50_ms":1,"handoff_p99_ms":2,"exclusion":true,"agree":true}]}`
 	if err != nil || string(b) != want {
 		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// A count outside of the formula's bounds does not agree.
+func TestFormula(t *testing.T) {
+	sc := &scene{runner: &runner{timeout: usualTimeout}, scheme: scheme{name: "x", formula: herdFormula}, n: 5}
+	for want, costs := range map[bool][]traffic{
+		true:  {{requests: 11, notifications: 5}, {requests: 21, notifications: 20}},
+		false: {{requests: 10, notifications: 5}, {requests: 22, notifications: 20}, {requests: 11, notifications: 4}, {requests: 21, notifications: 21}},
+	} {
+		for _, cost := range costs {
+			if r := sc.result(cost); r.Agree != want || r.expected() != "11–21" {
+				t.Errorf("%+v: agree %t, expected %s", cost, r.Agree, r.expected())
+			}
+		}
+	}
+	if got := (bounds{3, unlimited}).String() + " " + exactly(7).String(); got != "≥ 3 7" {
+		t.Error(got)
 	}
 }
 
@@ -159,15 +216,13 @@ func TestFramer(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 5, 7, 100, len(stream)} {
 		var f framer
 		var got []string
-		total := 0
 		for rest := stream; rest != ""; rest = rest[min(size, len(rest)):] {
-			f.feed([]byte(rest[:min(size, len(rest))]), func(head []byte, n int) {
+			f.feed([]byte(rest[:min(size, len(rest))]), func(head []byte) {
 				got = append(got, string(head))
-				total += n
 			})
 		}
-		if len(got) != 3 || got[0] != "abc" || got[1] != long[:headSize] || got[2] != "z" || total != len(stream) {
-			t.Errorf("in pieces of %d: %q, %d bytes", size, got, total)
+		if len(got) != 3 || got[0] != "abc" || got[1] != long[:headSize] || got[2] != "z" {
+			t.Errorf("in pieces of %d: %q", size, got)
 		}
 	}
 }
@@ -175,7 +230,7 @@ func TestFramer(t *testing.T) {
 // Invalid arguments are rejected before anything happens.
 func TestInvalidFlags(t *testing.T) {
 	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	for _, line := range []string{"-n 0", "-n 5,x", "-n 5000", "--slow 0", "--poll 0s", "--hold -1s", "--step", "nobody", "parent --bogus"} {
+	for _, line := range []string{"-n 0", "-n 5,x", "-n 5000", "--hold -1s", "--step", "nobody", "parent --bogus"} {
 		err := commandtest.Run(zktest.Within(t), Command(), b.env, strings.Fields(line)...)
 		if bad := (*commands.UsageError)(nil); !errors.As(err, &bad) {
 			t.Errorf("%s: %v", line, err)
@@ -186,15 +241,18 @@ func TestInvalidFlags(t *testing.T) {
 	}
 }
 
-// The sentence about the latest event is wrapped in a narrow window.
+// The sentence about the latest event is wrapped in a narrow window, and the sentences about the
+// recipes fit.
 func TestStatusFits(t *testing.T) {
 	for _, e := range []event{{Contender: 42, Event: vain}, {Contender: 1, Event: killed}} {
-		b := newTimeline(&scene{runner: &runner{rules: rules{timeout: 4 * time.Second}}, scheme: schemes[0], n: 50})
-		e.scene, e.at = b.scene, 98765*time.Millisecond
-		b.add(e)
-		for _, line := range b.picture(60, 20, e.at+time.Second, e.at+time.Second) {
-			if line.Width() >= 60 {
-				t.Errorf("%d columns: %q", line.Width(), line.Text())
+		for _, s := range schemes {
+			b := newTimeline(&scene{runner: &runner{timeout: 4 * time.Second}, scheme: s, n: 50})
+			e.scene, e.at = b.scene, 98765*time.Millisecond
+			b.add(e)
+			for _, line := range b.picture(60, 20, b.end()) {
+				if line.Width() >= 60 {
+					t.Errorf("%d columns: %q", line.Width(), line.Text())
+				}
 			}
 		}
 	}

@@ -13,11 +13,8 @@ func (l parent) lock(ctx context.Context) error {
 	}
 	for {
 		before, err := l.listAhead(ctx, watched)
-		if err != nil {
+		if err != nil || len(before) == 0 {
 			return err
-		}
-		if len(before) == 0 {
-			return l.waitForFlag(ctx)
 		}
 		if err := l.waitForWatch(ctx); err != nil {
 			return err

@@ -4,8 +4,7 @@ import "context"
 
 // predecessor is a recipe in which each client watches the znode directly before its own, so that
 // a release wakes only one client. If the predecessor's znode is deleted before the watch is set,
-// the client lists the folder again. With --classic, the client gives up instead, to reproduce a
-// flaw of the published recipe.
+// the client lists the folder again.
 type predecessor struct{ *contender }
 
 func (l predecessor) lock(ctx context.Context) error {
@@ -14,17 +13,10 @@ func (l predecessor) lock(ctx context.Context) error {
 	}
 	for {
 		before, err := l.listAhead(ctx, unwatched)
-		if err != nil {
+		if err != nil || len(before) == 0 {
 			return err
 		}
-		if len(before) == 0 {
-			return l.waitForFlag(ctx)
-		}
-		err = l.watchAndWait(ctx, lastOf(before))
-		if isNoNode(err) && l.classic {
-			return errGaveUp
-		}
-		if err != nil && !isNoNode(err) {
+		if err := l.watchAndWait(ctx, lastOf(before)); err != nil && !isNoNode(err) {
 			return err
 		}
 	}

@@ -19,7 +19,6 @@ const (
 	releases state = "releases"
 	left     state = "left"
 	killed   state = "killed"
-	gaveUp   state = "gave up" // the predecessor's znode was deleted before it could be watched
 )
 
 // A refereeState is the referee's record of one contender.
@@ -48,12 +47,8 @@ type referee struct {
 	overtakes       int
 	usefulWakeups   int // wake-ups that led to the contender acquiring the lock
 
-	// baseline is the traffic before the measurement, or nil if the measurement has not begun.
-	baseline       *traffic
-	lastRelease    time.Duration // time of the latest release, or 0 if there is none
-	notifiedBefore int           // notifications before lastRelease
-	maxNotified    int           // highest number of notifications between two releases
-	handoffs       []time.Duration
+	lastRelease time.Duration // time of the latest release, or 0 if there is none
+	handoffs    []time.Duration
 }
 
 // elapsed returns the time since the scene began.
@@ -101,14 +96,10 @@ func (c *contender) setStateLocked(s state) {
 	}
 	c.woken = c.woken || s == woken
 	c.waiting = false
-	if s == holds || s == left || s == killed || s == gaveUp {
+	if s == holds || s == left || s == killed {
 		c.markArrived()
 	}
-	e := event{at: c.elapsedLocked(), scene: c.scene, Contender: c.number, Event: s}
-	if c.baseline != nil {
-		e.counts = c.wires.read().since(*c.baseline)
-	}
-	c.display.add(e)
+	c.display.add(event{at: c.elapsedLocked(), scene: c.scene, Contender: c.number, Event: s})
 }
 
 // markArrived closes the channel c.arrived, unless it is already closed.
@@ -182,9 +173,6 @@ func (c *contender) lockAcquired() {
 	c.holders = append(c.holders, c)
 	c.acquisitions++
 	c.setStateLocked(holds)
-	if c.killMiddle && c.acquisitions == 2 {
-		c.killMiddleWaiter()
-	}
 }
 
 // lockReleasing records that the contender is about to release the lock.
@@ -192,19 +180,8 @@ func (c *contender) lockReleasing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holders = slices.DeleteFunc(c.holders, func(o *contender) bool { return o == c })
-	c.countNotified()
 	c.lastRelease = c.elapsedLocked()
 	c.setStateLocked(releases)
-}
-
-// countNotified raises maxNotified to the number of notifications since the latest release, if that
-// is higher. The caller must hold the referee's mu.
-func (s *scene) countNotified() {
-	now := s.wires.read().notifications
-	if s.lastRelease > 0 {
-		s.maxNotified = max(s.maxNotified, now-s.notifiedBefore)
-	}
-	s.notifiedBefore = now
 }
 
 // mustDieHolding reports whether the contender must be killed while it holds the lock. With
@@ -213,18 +190,4 @@ func (c *contender) mustDieHolding() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.killHolder && c.acquisitions == len(c.contenders)/2+1
-}
-
-// killMiddleWaiter kills the contender in the middle of the queue. The caller must hold the
-// referee's mu.
-func (s *scene) killMiddleWaiter() {
-	var waiting []*contender
-	for _, o := range s.contenders {
-		if o.isQueued() {
-			waiting = append(waiting, o)
-		}
-	}
-	if len(waiting) > 0 {
-		waiting[len(waiting)/2].kill(errKilled)
-	}
 }

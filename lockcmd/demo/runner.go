@@ -14,23 +14,11 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// rules contains the settings that all scenes share.
-type rules struct {
-	hold, poll time.Duration
-	readers    int  // number of readers, or negative for three out of four contenders
-	classic    bool // whether to reproduce the flaws of the client in the article
-
-	killHolder, killMiddle bool
-	timeout                time.Duration // session timeout that the contenders request
-	// step waits until the user presses Enter. It is nil without --step.
-	step func(context.Context) error
-}
-
 // A runner runs scenes one after the other. It owns the contenders' sessions and the root znode
 // below which the contenders work.
 type runner struct {
-	rules
 	env     *commands.Env
+	timeout time.Duration // session timeout that the contenders request, or that the servers have chosen
 	root    string
 	display *display
 	wires   wireCounter
@@ -44,8 +32,8 @@ type sessionSlot struct {
 	session *zkconn.Pinned
 
 	guard   sync.Mutex
-	conn    *countingConn // the session's current connection to a server
-	dropped bool          // whether the session must not reconnect, because its client was killed
+	conn    net.Conn // the session's current connection to a server
+	dropped bool     // whether the session must not reconnect, because its client was killed
 }
 
 // maxParallel is the maximum number of sessions that are opened or closed at the same time.
@@ -79,8 +67,8 @@ func (st *runner) open(ctx context.Context, n int) error {
 	if opened == 0 {
 		return failures
 	}
-	return fmt.Errorf("%d contenders need %d sessions, but lockdemo could open only %d; by default, a server accepts 60 connections"+
-		" from one address (maxClientCnxns), so try a smaller -n: %w", n-1, n, opened, firstError(failures))
+	return fmt.Errorf("%d contenders need %d sessions, but lockdemo could open only %d; by default, a server accepts"+
+		" 60 connections from one address (maxClientCnxns), so try a smaller -n: %w", n-1, n, opened, firstError(failures))
 }
 
 // firstError returns the first of several joined errors. If err does not join errors, it returns
@@ -110,7 +98,9 @@ func forEach[T any](list []T, do func(T) error) error {
 }
 
 func (s *sessionSlot) open(ctx context.Context, st *runner) (err error) {
-	s.client, err = st.env.Session.Another(st.timeout, func(c net.Conn) net.Conn { return s.connect(st.wires.wrap(c)) })
+	s.client, err = st.env.Session.Another(st.timeout, func(c net.Conn) net.Conn {
+		return s.connect(st.wires.wrap(c))
+	})
 	if err != nil {
 		return err
 	}
@@ -123,13 +113,13 @@ func (s *sessionSlot) open(ctx context.Context, st *runner) (err error) {
 
 // connect records a new connection of the session. If the contender has been killed, it closes
 // the connection at once.
-func (s *sessionSlot) connect(t *countingConn) net.Conn {
+func (s *sessionSlot) connect(c net.Conn) net.Conn {
 	s.guard.Lock()
 	defer s.guard.Unlock()
-	if s.conn = t; s.dropped {
-		t.Close()
+	if s.conn = c; s.dropped {
+		c.Close()
 	}
-	return t
+	return c
 }
 
 // dropConnection cuts the session's connection and prevents a reconnect, as if the client had
@@ -163,17 +153,6 @@ func (s *sessionSlot) close() error {
 
 // cleanUpTimeout limits the time to close a session, and the time to delete the znodes.
 const cleanUpTimeout = 5 * time.Second
-
-// servers returns the addresses of all servers to which contenders are connected.
-func (st *runner) servers() []string {
-	var addrs []string
-	for _, s := range st.slots {
-		if a := s.client.Info().Addr; a != "" && !slices.Contains(addrs, a) {
-			addrs = append(addrs, a)
-		}
-	}
-	return addrs
-}
 
 // createFolder creates a folder znode with the shell's own session.
 func (st *runner) createFolder(ctx context.Context, path string) error {

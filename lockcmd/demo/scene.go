@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -14,8 +15,12 @@ import (
 // A scheme is a lock recipe with a name, and a formula that predicts its cost.
 type scheme struct {
 	name    string
+	about   string // what the audience must know to understand the lanes, in at most 58 columns
 	recipe  func(*contender) recipe
-	formula *formula // prediction of the recipe's cost, or nil if there is none
+	formula formula // prediction of the recipe's cost, or nil if there is none
+	polls   bool    // whether contenders look at the queue at intervals
+	// leased means that holders renew a lease. The formula does not include these requests.
+	leased bool
 	// shared means that some contenders are readers, which share the lock. With readers, the
 	// formula does not apply.
 	shared bool
@@ -28,37 +33,74 @@ type recipe interface {
 }
 
 var schemes = []scheme{
-	{name: "naive", recipe: func(c *contender) recipe { return naive{c} }},
-	{name: "poll", recipe: func(c *contender) recipe { return poll{c} }, formula: pollFormula},
-	{name: "parent", recipe: func(c *contender) recipe { return parent{c} }, formula: herdFormula},
-	{name: "predecessor", recipe: func(c *contender) recipe { return predecessor{c} }, formula: chainFormula},
-	{name: "shared-herd", recipe: func(c *contender) recipe { return sharedHerd{c} }, formula: herdFormula, shared: true},
-	{name: "shared", recipe: func(c *contender) recipe { return shared{c} }, formula: chainFormula, shared: true},
-	{name: "local", recipe: func(c *contender) recipe { return local{c} }},
-	{name: "curator", recipe: func(c *contender) recipe { return curator{c} }, formula: chainFormula},
-	{name: "zksh", recipe: func(c *contender) recipe { return &zkshLock{contender: c} }, formula: leaseFormula},
-	{name: "semaphore", recipe: func(c *contender) recipe { return &semaphore{zkshLock{contender: c}} }},
+	{name: "naive", about: "All try to create one znode, again after each change.",
+		recipe: func(c *contender) recipe { return naive{c} }},
+	{name: "poll", about: "Each contender lists the queue ten times a second.", polls: true,
+		recipe: func(c *contender) recipe { return poll{c} }, formula: pollFormula},
+	{name: "parent", about: "Each contender watches the whole queue.",
+		recipe: func(c *contender) recipe { return parent{c} }, formula: herdFormula},
+	{name: "predecessor", about: "Each contender watches only the one before it.",
+		recipe: func(c *contender) recipe { return predecessor{c} }, formula: chainFormula},
+	{name: "shared-herd", about: "Readers share the lock; all watch the whole queue.", shared: true,
+		recipe: func(c *contender) recipe { return sharedHerd{c} }, formula: herdFormula},
+	{name: "shared", about: "Readers share the lock; each watches one that excludes it.", shared: true,
+		recipe: func(c *contender) recipe { return shared{c} }, formula: chainFormula},
+	{name: "local", about: "Only one thread of each process joins the queue.",
+		recipe: func(c *contender) recipe { return local{c} }},
+	{name: "curator", about: "This is Curator's InterProcessMutex.",
+		recipe: func(c *contender) recipe { return curator{c} }, formula: chainFormula},
+	{name: "zksh", about: "This is the command lock of zksh.", leased: true,
+		recipe: func(c *contender) recipe { return &zkshLock{contender: c} }, formula: leaseFormula},
+	{name: "semaphore", about: "A semaphore with one lease: first a mutex, then the lease.",
+		recipe: func(c *contender) recipe { return &semaphore{zkshLock{contender: c}} }},
+}
+
+// rules contains the settings of a scene.
+type rules struct {
+	hold time.Duration // how long each contender holds the lock
+	// opening is the time between the moment at which all contenders wait and the first release. It
+	// lets an audience see the queue.
+	opening    time.Duration
+	killHolder bool // whether to kill the contender that acquires the lock in the middle of the scene
+	// step waits until the user presses Enter. It is nil without --step.
+	step func(context.Context) error
+}
+
+// expectedTime estimates how long a scene takes. timeout is the contenders' session timeout.
+func (r rules) expectedTime(s scheme, n int, timeout time.Duration) time.Duration {
+	d := r.opening + time.Duration(n)*r.hold
+	if s.polls { // on average, the next contender looks after half of the interval
+		d += time.Duration(n) * pollInterval / 2
+	}
+	if r.killHolder {
+		d += timeout
+	}
+	return d
 }
 
 // A scene is one run of a scheme: n contenders queue for the lock, and then each of them acquires
 // and releases it.
 type scene struct {
 	*runner
+	rules
 	scheme      scheme
 	n           int
 	folder      string
 	contenders  []*contender
-	processes   []chan struct{} // one lock for each simulated process; used by the scheme local
-	startSignal chan struct{}   // closed once all contenders are in the queue
-	stepping    sync.Mutex      // held by the contender that waits for the user to press Enter
+	processes   []chan struct{}         // one lock for each simulated process; used by the scheme local
+	startSignal chan struct{}           // closed when the first holder must release the lock
+	stepping    sync.Mutex              // held by the contender that waits for the user to press Enter
+	baseline    atomic.Pointer[traffic] // traffic before the measurement, or nil if it has not begun
 	referee
 }
 
-func (st *runner) newScene(s scheme, n int) *scene {
-	sc := &scene{runner: st, scheme: s, n: n, folder: fmt.Sprintf("%s/%s-%d", st.root, s.name, n), startSignal: make(chan struct{})}
+func (st *runner) newScene(s scheme, n int, r rules) *scene {
+	sc := &scene{runner: st, rules: r, scheme: s, n: n, folder: fmt.Sprintf("%s/%s-%d", st.root, s.name, n),
+		startSignal: make(chan struct{})}
 	for i := range n + 1 {
-		sc.contenders = append(sc.contenders, &contender{scene: sc, sessionSlot: st.slots[i], number: i, reader: s.shared && i > 0 && sc.isReader(i),
-			wake: make(chan zk.EventType, 1), arrived: make(chan struct{}), refereeState: refereeState{ticket: noTicket}})
+		sc.contenders = append(sc.contenders, &contender{scene: sc, sessionSlot: st.slots[i], number: i,
+			reader: s.shared && i > 0 && sc.isReader(i), wake: make(chan zk.EventType, 1), arrived: make(chan struct{}),
+			refereeState: refereeState{ticket: noTicket}})
 	}
 	for range n/threadsPerProcess + 2 {
 		sc.processes = append(sc.processes, make(chan struct{}, 1))
@@ -66,15 +108,13 @@ func (st *runner) newScene(s scheme, n int) *scene {
 	return sc
 }
 
-// readerCount returns the number of contenders that are readers.
+// readerCount returns the number of contenders that are readers: three out of four if the scheme has
+// readers.
 func (sc *scene) readerCount() int {
-	switch {
-	case !sc.scheme.shared:
+	if !sc.scheme.shared {
 		return 0
-	case sc.readers < 0:
-		return sc.n * 3 / 4
 	}
-	return min(sc.readers, sc.n)
+	return sc.n * 3 / 4
 }
 
 // isReader reports whether contender number i is a reader. The contenders queue in groups of
@@ -107,33 +147,40 @@ func (sc *scene) run(ctx context.Context) (*result, error) {
 	sc.start = time.Now()
 	sc.display.begin(sc)
 	for _, c := range sc.contenders {
-		var own context.Context
-		own, c.kill = context.WithCancelCause(ctx)
+		own, end := context.WithCancel(ctx)
 		playing.Go(func() { // ends when the contender has ended or ctx is canceled
 			if err := c.run(own); err != nil {
 				cancel(err)
 			}
-			c.kill(nil)
+			end()
 		})
 		playing.Go(func() { // ends when the contender has ended
 			if c.lostConnection(own) {
 				cancel(errCutOff)
 			}
 		})
-		if c.number == 0 || !sc.classic { // the threads in the article do not wait for each other
-			c.waitArrived(ctx)
-		}
-	}
-	for _, c := range sc.contenders {
 		c.waitArrived(ctx)
 	}
-	r, err := sc.measure(ctx, func() {
-		close(sc.startSignal)
-		playing.Wait()
-	})
+	if err := sc.settle(ctx); err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, sc.opening); err != nil {
+		return nil, err
+	}
+	before := sc.wires.read()
+	sc.baseline.Store(&before)
+	close(sc.startSignal)
+	playing.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	syncs, err := sc.syncAll(ctx)
 	if err != nil {
 		return nil, err
 	}
+	cost := sc.wires.read().since(before)
+	cost.requests -= syncs
+	r := sc.result(cost)
 	sc.display.finish(r)
 	return r, sc.remove(ctx, sc.folder)
 }
@@ -164,47 +211,6 @@ func (c *contender) waitArrived(ctx context.Context) {
 	}
 }
 
-// measure calls run, and returns the cost of the hand-offs that happen during the call.
-func (sc *scene) measure(ctx context.Context, run func()) (*result, error) {
-	if err := sc.settle(ctx); err != nil {
-		return nil, err
-	}
-	var idle, open, end *serverCounters
-	s := sc.env.Session
-	servers, shell, begun := sc.servers(), s.Info(), time.Now()
-	before, err := sc.wires.freeze(ctx, func() { idle, open = readServerCounters(ctx, s, servers), readServerCounters(ctx, s, servers) })
-	if err != nil {
-		return nil, err
-	}
-	sc.mu.Lock()
-	sc.baseline, sc.notifiedBefore = &before, before.notifications
-	sc.mu.Unlock()
-	run()
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	fences, err := sc.syncAll(ctx)
-	if err != nil {
-		return nil, err
-	}
-	after, err := sc.wires.freeze(ctx, func() { end = readServerCounters(ctx, s, servers) })
-	if err != nil {
-		return nil, err
-	}
-	t := after.since(before)
-	t.requests -= fences
-	ours, pings := len(sc.slots), 0
-	if slices.Contains(servers, shell.Addr) {
-		ours++
-	}
-	// A changed LastContact shows that the shell's own session may have sent pings. It sends about
-	// three per session timeout.
-	if now := sc.env.Session.Info().LastContact; !now.Equal(shell.LastContact) {
-		pings = 1 + int(3*time.Since(begun)/shell.Timeout)
-	}
-	return sc.result(t, newAudit(after.since(before), ours, pings, servers, idle, open, end)), nil
-}
-
 // syncAll makes each live session send a sync request, and waits for the replies. After that, all
 // earlier notifications have arrived. It returns the number of requests.
 func (sc *scene) syncAll(ctx context.Context) (int, error) {
@@ -228,7 +234,7 @@ func (sc *scene) settle(ctx context.Context) error {
 		}
 		if err := pause(ctx, time.Millisecond); err != nil {
 			if errors.Is(err, errUnsettled) {
-				return nil // the contenders of the scheme poll never stop sending requests
+				return nil // the formula notices requests that are not part of a hand-off
 			}
 			return err
 		}

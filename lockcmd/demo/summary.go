@@ -24,29 +24,25 @@ type result struct {
 	P50           float64 `json:"handoff_p50_ms"`
 	P99           float64 `json:"handoff_p99_ms"`
 	Exclusion     bool    `json:"exclusion"`
-	Agree         bool    `json:"agree"` // whether the counts agree with the servers' counters and the formula
+	Agree         bool    `json:"agree"` // whether the counts are those that the formula predicts
 
-	largest, bytes int
-	audit          audit
-	formula        string // text of the formula, or empty if none applies
-	formulaFits    bool   // whether lockdemo's counts fit the formula
+	formula formula // prediction of the counts, or nil if there is none
 }
 
-// result returns the cost of the scene. t is the measured traffic, and a compares that traffic
-// with the servers' counters.
-func (sc *scene) result(t traffic, a audit) *result {
+// result returns the cost of the scene. t is the measured traffic.
+func (sc *scene) result(t traffic) *result {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	sc.countNotified()
 	slices.Sort(sc.handoffs)
 	r := &result{Scheme: sc.scheme.name, N: sc.n, Requests: t.requests, Notifications: t.notifications,
 		Vain: max(0, t.notifications-sc.usefulWakeups), Refused: t.refused, Overtakes: sc.overtakes,
-		P50: quantile(sc.handoffs, 50), P99: quantile(sc.handoffs, 99), Exclusion: !sc.exclusionBroken,
-		largest: sc.maxNotified, bytes: t.bytes, audit: a, formulaFits: true}
-	if f := sc.scheme.formula; f != nil && !sc.disrupted() && sc.readerCount() == 0 && !(f == leaseFormula && sc.holdsLong()) {
-		r.formula, r.formulaFits = f.text, f.matches(sc.n, t)
+		P50: quantile(sc.handoffs, 50), P99: quantile(sc.handoffs, 99), Exclusion: !sc.exclusionBroken, Agree: true}
+	leaseRenewed := sc.scheme.leased && sc.holdsLong()
+	if sc.scheme.formula != nil && !sc.disrupted() && sc.readerCount() == 0 && !leaseRenewed {
+		r.formula = sc.scheme.formula
+		requests, notifications := r.formula(r.N)
+		r.Agree = requests.contains(r.Requests) && notifications.contains(r.Notifications)
 	}
-	r.Agree = a.agrees() && r.formulaFits
 	return r
 }
 
@@ -68,18 +64,13 @@ func quantile(times []time.Duration, percent int) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }
 
-// witnessesText says whether the servers' counters and the formula agree with the counted
-// requests.
-func (r *result) witnessesText() string {
-	s := r.audit.String()
-	switch {
-	case r.formula == "":
-	case r.formulaFits:
-		s += ", " + r.formula
-	default:
-		s += ", but NOT " + r.formula
+// expected returns the number of requests that the formula predicts, as text.
+func (r *result) expected() string {
+	if r.formula == nil {
+		return "varies"
 	}
-	return s
+	requests, _ := r.formula(r.N)
+	return requests.String()
 }
 
 // A summary contains the results of all scenes.
@@ -96,55 +87,33 @@ func (s *summary) sort() {
 }
 
 // verdict returns an error if two contenders that exclude each other ever held the lock together,
-// or if the counts do not agree.
+// or if the counts are not those that a formula predicts.
 func (s *summary) verdict() error {
 	var errs []error
 	for _, r := range s.Results {
 		if !r.Exclusion {
-			errs = append(errs, fmt.Errorf("%s n=%d: mutual exclusion failed: two contenders held the lock at the same time", r.Scheme, r.N))
+			errs = append(errs, fmt.Errorf("%s n=%d: mutual exclusion failed: two contenders held the lock at the same time",
+				r.Scheme, r.N))
 		}
 		if !r.Agree {
-			errs = append(errs, fmt.Errorf("%s n=%d: the counts of lockdemo differ: %d requests and %d notifications on the wire, but %s",
-				r.Scheme, r.N, r.Requests, r.Notifications, r.witnessesText()))
+			requests, notifications := r.formula(r.N)
+			errs = append(errs, fmt.Errorf("%s n=%d: the counts differ: %d requests and %d notifications on the wire,"+
+				" but its formula predicts %s and %s", r.Scheme, r.N, r.Requests, r.Notifications, requests, notifications))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+var columns = []string{"recipe", "n", "requests", "expected", "woken", "in vain", "rejected", "hand-over"}
+
 // Table returns one row for each scene.
-func (s *summary) Table() render.Grid { return s.grid(s.Results) }
-
-var columns = []string{"scheme", "n", "requests", "ratio", "per hand-off", "notified", "most", "vain", "refused", "overtakes",
-	"p50 ms", "p99 ms", "kB", "witnesses"}
-
-// grid returns one row for each of the given results. The ratio in a row compares its cost with
-// that of the first result with the same number of contenders.
-func (s *summary) grid(results []*result) render.Grid {
+func (s *summary) Table() render.Grid {
 	g := render.Grid{Header: columns}
-	best := map[int]int{}
-	for _, r := range results {
-		if best[r.N] == 0 {
-			best[r.N] = r.Requests
-		}
-		vain := "-"
-		if r.Notifications > 0 {
-			vain = fmt.Sprintf("%d %%", 100*r.Vain/r.Notifications)
-		}
-		g.Rows = append(g.Rows, []string{r.Scheme, fmt.Sprint(r.N), fmt.Sprint(r.Requests),
-			"×" + formatNumber(float64(r.Requests)/float64(max(best[r.N], 1))), formatNumber(float64(r.Requests) / float64(r.N)),
-			formatNumber(float64(r.Notifications) / float64(r.N+1)), fmt.Sprint(r.largest), vain, fmt.Sprint(r.Refused),
-			fmt.Sprint(r.Overtakes), fmt.Sprintf("%.1f", r.P50), fmt.Sprintf("%.1f", r.P99),
-			formatNumber(float64(r.bytes) / 1000), r.witnessesText()})
+	for _, r := range s.Results {
+		g.Rows = append(g.Rows, []string{r.Scheme, fmt.Sprint(r.N), fmt.Sprint(r.Requests), r.expected(),
+			fmt.Sprint(r.Notifications), fmt.Sprint(r.Vain), fmt.Sprint(r.Refused), fmt.Sprintf("%.1f ms", r.P50)})
 	}
 	return g
-}
-
-// formatNumber formats x with at most one decimal place, or none if x is 100 or more.
-func formatNumber(x float64) string {
-	if x >= 100 {
-		return fmt.Sprintf("%.0f", x)
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
 }
 
 // Text implements render.Value. It writes a table of the largest scenes, a chart of the growing
@@ -158,18 +127,15 @@ func (s *summary) FitText(w io.Writer, width int) error {
 	}
 	var b strings.Builder
 	most := s.Results[0].N
-	largest := slices.DeleteFunc(slices.Clone(s.Results), func(r *result) bool { return r.N < most })
+	largest := &summary{slices.DeleteFunc(slices.Clone(s.Results), func(r *result) bool { return r.N < most })}
 	fmt.Fprintf(&b, "The lock passes through %d contenders, all of them queued:\n\n", most)
-	const perHandoff, mostNotified, refused, overtakes, p99, kB, witnesses = 4, 6, 8, 9, 11, 12, 13
-	g := s.grid(largest)
+	const n, rejected, handOver = 1, 6, 7
+	g := largest.Table()
 	for i, row := range g.Rows { // the column n is the same in all rows
-		g.Rows[i] = slices.Delete(row, 1, 2)
+		g.Rows[i] = slices.Delete(row, n, n+1)
 	}
-	g.Header = slices.Delete(slices.Clone(g.Header), 1, 2)
-	g = g.Fit(width, render.Step{Column: kB - 1}, render.Step{Column: mostNotified - 1}, render.Step{Column: perHandoff - 1},
-		render.Step{Column: witnesses - 1, Width: 9}, render.Step{Column: p99 - 1}, render.Step{Column: overtakes - 1},
-		render.Step{Column: refused - 1}, render.Step{Column: witnesses - 1})
-	writeAligned(&b, g)
+	g.Header = slices.Delete(slices.Clone(g.Header), n, n+1)
+	writeAligned(&b, g.Fit(width, render.Step{Column: rejected - 1}, render.Step{Column: handOver - 1}))
 	if growth := s.growthChart(width); growth != "" {
 		b.WriteString("\nRequests by number of contenders:\n\n" + growth)
 	}
@@ -179,35 +145,29 @@ func (s *summary) FitText(w io.Writer, width int) error {
 }
 
 func (s *summary) conclusion() string {
-	if s.verdict() != nil {
-		return "The scenes do NOT agree with the prediction: see the error."
-	}
-	const held = "In every scene, the lock was exclusive.\n"
 	switch {
-	case slices.ContainsFunc(s.Results, func(r *result) bool { return r.audit.disturbed }):
-		return held + "The counts on the wire match the formulas. The servers'\ncounters differ, because other clients used the servers\nat the same time."
-	case slices.ContainsFunc(s.Results, func(r *result) bool { return !r.audit.reported }):
-		return held + "The counts on the wire match the formulas. The servers do\nnot report counters."
+	case s.verdict() != nil:
+		return "The scenes do NOT agree with the prediction: see the error."
+	case slices.ContainsFunc(s.Results, func(r *result) bool { return r.formula != nil }):
+		return "In every scene, the lock was exclusive.\nThe counted requests and the expected ones agree."
 	}
-	return held + "The counts on the wire, the servers' counters and the\nformulas agree."
+	return "In every scene, the lock was exclusive."
 }
 
-// writeAligned writes a table as text. It aligns the first and the last column to the left, and
-// the other columns, which contain numbers, to the right.
+// writeAligned writes a table as text. It aligns the first column to the left, and the other
+// columns to the right.
 func writeAligned(b *strings.Builder, g render.Grid) {
 	widths := g.Widths()
 	for _, row := range append([][]string{g.Header}, g.Rows...) {
-		var line strings.Builder
 		for i, cell := range row {
 			pad := strings.Repeat(" ", widths[i]-render.Width(cell))
-			if i == 0 || g.Header[i] == "witnesses" {
-				line.WriteString(cell + pad)
+			if i == 0 {
+				b.WriteString(cell + pad)
 			} else {
-				line.WriteString(pad + cell)
+				b.WriteString("  " + pad + cell)
 			}
-			line.WriteString("  ")
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		b.WriteString("\n")
 	}
 }
 

@@ -5,9 +5,7 @@
 // and the next line starts as soon as the request has been handed to the connection. A Transcript
 // buffers the output of the line. The printer, in another goroutine, prints the transcripts in the
 // order of the lines. Any other line waits until the window is empty, runs alone, and prints
-// directly. With -e, no line after the first failure may take effect. In this mode, a group
-// replaces the window: it collects single writes that have already been read, and sends them as
-// one transaction.
+// directly. With -e, no line after the first failure may take effect, so every line runs alone.
 //
 // If the connection is lost, wire.Conn.die decides which requests count as sent. Lines without an
 // answer are not sent again: the printer joins them into one cutError (cut.go), which says what
@@ -93,7 +91,7 @@ func (b *Batch) run(ctx context.Context, lines <-chan scriptLine) {
 	for ctx.Err() == nil {
 		select {
 		case l := <-lines:
-			if l.err == io.EOF || !b.take(ctx, w, l) || !l.more && !w.group.flush() {
+			if l.err == io.EOF || !b.take(ctx, w, l) {
 				return
 			}
 		case <-w.stopped:

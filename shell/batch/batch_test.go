@@ -150,9 +150,8 @@ func TestUnreadableLine(t *testing.T) {
 		`error: script:1: fast: unexpected word "c"; quote a value that contains spaces (see: zksh help fast)`)
 }
 
-// With -e, nothing after the first failure happens. The output is the same as if each line had
-// waited for the previous one.
-func TestGroupFails(t *testing.T) {
+// With -e, nothing after the first failure happens.
+func TestStopAtError(t *testing.T) {
 	s := newSandboxShell(t, sandbox.Options{})
 	s.check(t, "create /a\ncreate -s /a/n\ncreate /a\ncreate /b\nls /\n", Options{StopAtError: true}, commands.StatusFailed,
 		"Created /a", "Created /a/n0000000000", "error: script:3: create: Node already exists: /a")

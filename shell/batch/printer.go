@@ -11,7 +11,7 @@ import (
 )
 
 // A printer prints the output of the lines of a window, in the order of the lines. It runs in its
-// own goroutine or, for a group, in the goroutine of the batch.
+// own goroutine.
 type printer struct {
 	w         *window
 	deferred  []*pendingLine // lines that were taken from the window while an earlier line ran again

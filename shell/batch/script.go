@@ -2,7 +2,6 @@ package batch
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -86,32 +85,12 @@ func (s *scriptReader) openAfter(before, line string, err error) string {
 	return syntax.OpenQuote(before, line)
 }
 
-// More reports whether Next can return a line without waiting for input.
-func (s *scriptReader) More() bool {
-	read := s.in.buffered()
-	for open := ""; ; {
-		n := bytes.IndexAny(read, "\r\n")
-		if n < 0 {
-			return false
-		}
-		if open = syntax.OpenQuote(open, string(read[:n])); open == "" {
-			return true
-		}
-		end := 1
-		if bytes.HasPrefix(read[n:], []byte("\r\n")) {
-			end = 2
-		}
-		read = read[n+end:]
-	}
-}
-
 // A scriptLine is a line of a script, or the error that occurred when it was read.
 type scriptLine struct {
 	text   string
 	number int
 	err    error
 	last   bool // whether no further line follows, because err is final
-	more   bool // whether the next line has already been read
 }
 
 // readAhead reads the lines of a script in a goroutine, one line ahead, so that waiting for the
@@ -124,7 +103,6 @@ func readAhead(ctx context.Context, r io.Reader) <-chan scriptLine {
 		for {
 			var l scriptLine
 			l.text, l.number, l.err = lines.Next()
-			l.more = lines.More()
 			l.last = l.err != nil && !errors.Is(l.err, errLongLine)
 			select {
 			case out <- l:
@@ -144,10 +122,6 @@ func readAhead(ctx context.Context, r io.Reader) <-chan scriptLine {
 // binary file by mistake.
 const maxLine = 4 << 20
 
-// maxRead is the size of the input buffer, in bytes. Even a transaction of all lines in the buffer
-// stays far below the size limit of a server.
-const maxRead = 256 << 10
-
 // errLongLine is the error of a line that is longer than maxLine. The line has been read to its
 // end, so the next line can be read.
 var errLongLine = &commands.UsageError{Problem: fmt.Sprintf("the line is longer than %d MiB", maxLine>>20)}
@@ -163,17 +137,7 @@ type lineReader struct {
 }
 
 func newLineReader(r io.Reader) *lineReader {
-	return &lineReader{in: bufio.NewReaderSize(r, maxRead)}
-}
-
-// buffered returns the input that has been read ahead. The slice is valid until the next call of
-// Next.
-func (l *lineReader) buffered() []byte {
-	read, _ := l.in.Peek(l.in.Buffered()) // cannot fail, because these bytes are buffered
-	if l.skipLF {
-		read = bytes.TrimPrefix(read, []byte("\n"))
-	}
-	return read
+	return &lineReader{in: bufio.NewReader(r)}
 }
 
 // Next returns the next line without its line end, and its number, counted from 1. It returns as

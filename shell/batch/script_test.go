@@ -98,30 +98,6 @@ func TestQuotedLineCutByAnError(t *testing.T) {
 	}
 }
 
-// More is true only if all lines of a quote have been read.
-func TestMoreWithQuotes(t *testing.T) {
-	for input, want := range map[string]bool{
-		"a\nb\n":            true,
-		"a\nb":              false,
-		"a\nb \"\n":         false,
-		"a\nb \"\nc\n":      false,
-		"a\nb \"\nc\"\n":    true,
-		"a\r\nb '\r\nc'":    false,
-		"a\r\nb '\r\nc'\r":  true,
-		"a\n# b '\nc":       true,
-		"a\nb $'\\'\nc\n":   false,
-		"a\nb $'\\'\nc' \n": true,
-	} {
-		in := newScriptReader(strings.NewReader(input))
-		if line, _, err := in.Next(); err != nil || line != "a" {
-			t.Fatalf("%q: %q, %v", input, line, err)
-		}
-		if got := in.More(); got != want {
-			t.Errorf("%q: More is %t", input, got)
-		}
-	}
-}
-
 // quoteScanner has the same result as syntax.OpenQuote.
 func FuzzQuoteScanner(f *testing.F) {
 	for _, s := range []string{`a "b`, ` # "`, `a > "b`, `a "b"> "c`, `a >>> 'b`, `$'\'`, `a$'b`, `a "b"$'c`, `| '`} {

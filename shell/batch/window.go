@@ -20,7 +20,6 @@ type window struct {
 	jobs     chan func()       // passes work to the idle goroutines of earlier lines
 	printer  *printer
 	printing sync.WaitGroup // waits for the goroutine of the printer
-	group    *group         // nil unless the batch stops at its first error
 
 	quotasEnsemble zkconn.Ensemble // ensemble that quotas refers to; zero if quotas is unknown
 	quotas         bool            // whether the ensemble has quotas
@@ -46,21 +45,18 @@ const (
 
 func newWindow(ctx context.Context, b *Batch) *window {
 	w := &window{b: b, ctx: ctx, stopped: make(chan struct{}), jobs: make(chan func()), printed: make(chan struct{}, 1), limit: max(1, b.opts.Window)}
-	w.printer = &printer{w: w}
-	if b.opts.StopAtError && w.limit > 1 {
-		w.limit, w.group = 1, &group{w: w}
+	if b.opts.StopAtError {
+		w.limit = 1
 	}
+	w.printer = &printer{w: w}
 	w.places = min(firstWindow, w.limit)
 	w.pending = make(chan *pendingLine, w.limit)
-	if w.group == nil { // a group prints its lines itself
-		w.printing.Go(w.printer.run) // ends when close has closed pending
-	}
+	w.printing.Go(w.printer.run) // ends when close has closed pending
 	return w
 }
 
 // close waits until all lines in flight have been printed, and ends the goroutines of the window.
 func (w *window) close() {
-	w.group.flush()
 	close(w.pending)
 	w.printing.Wait()
 	close(w.jobs)
@@ -73,7 +69,7 @@ func canJoin(p *pendingLine) bool { return p.line.Has(commands.Joins) }
 // lines.
 func (w *window) accepts(p *pendingLine, size int) bool {
 	return p.err == nil && !w.b.transactions.isOpen() && p.line.Has(commands.OneRequest) && size <= maxLineInWindow &&
-		(cap(w.pending) > 1 || w.group.accepts(p)) &&
+		cap(w.pending) > 1 &&
 		!(p.line.Has(commands.Quotas) && w.hasQuotas()) && !w.continuesUnfenced() &&
 		!(p.line.Has(commands.Destroys) && w.b.env.Saver != nil)
 }
@@ -113,9 +109,6 @@ func (w *window) noteRunAlone(p *pendingLine) {
 // has been handed to the connection, so that requests stay in order. It reports whether the batch
 // continues.
 func (w *window) begin(p *pendingLine) bool {
-	if w.group != nil {
-		return w.group.begin(p)
-	}
 	if w.isStopped() { // the printer may stop the batch at any time
 		return false
 	}
@@ -212,7 +205,6 @@ func (w *window) release(p *pendingLine) {
 // drain waits until all lines in flight have been printed, and reports whether the batch
 // continues.
 func (w *window) drain() bool {
-	w.group.flush()
 	for w.busy() {
 		<-w.printed
 	}
@@ -222,7 +214,7 @@ func (w *window) drain() bool {
 func (w *window) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.unprinted > 0 || w.group.busy()
+	return w.unprinted > 0
 }
 
 // stop ends the batch, so that no further line starts. The printer calls it.

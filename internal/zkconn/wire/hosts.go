@@ -12,19 +12,17 @@ import (
 // hosts is a zk.HostProvider that makes passes over the addresses of a server list until a server
 // grants a session. Each pass resolves every name again, because addresses may change, and tries
 // every address twice. The first try has a short time limit, because a server that is just
-// starting may accept a connection and never answer on it. After a failed pass, refresh can return
-// another list.
+// starting may accept a connection and never answer on it.
 type hosts struct {
+	list     []string        // the server list, in random order
 	ctx      context.Context // for name lookups; ends with the Link
 	limit    time.Duration   // time limit for a pass: for the lookup of all names and for all attempts to connect
 	resolve  func(ctx context.Context, host string) ([]string, error)
-	refresh  func(ctx context.Context) []string // returns the new list, or nil to keep the old one; may itself be nil
-	onFailed func()                             // called after a pass that found no server
-	urgent   func() bool                        // reports whether a connection is needed without delay
-	hurry    chan struct{}                      // capacity 1; receives a value when urgent may have become true
+	onFailed func()        // called after a pass that found no server
+	urgent   func() bool   // reports whether a connection is needed without delay
+	hurry    chan struct{} // capacity 1; receives a value when urgent may have become true
 
 	mu     sync.Mutex
-	list   []string
 	names  map[string][]string // host names in the list, by resolved address (host:port)
 	pass   []string            // addresses that have not been tried in this pass
 	width  int                 // number of different addresses in a pass
@@ -52,14 +50,7 @@ func shuffled(list []string) []string {
 func (h *hosts) Init([]string) error { return nil }
 
 // Len implements zk.HostProvider.
-func (h *hosts) Len() int { return len(h.all()) }
-
-// all returns the server list.
-func (h *hosts) all() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.list
-}
+func (h *hosts) Len() int { return len(h.list) }
 
 // Connected implements zk.HostProvider. It makes the next pass start without delay.
 func (h *hosts) Connected() { h.connected(time.Now()) }
@@ -114,9 +105,6 @@ func (h *hosts) Next() (server string, retry bool) {
 			h.onFailed()
 		}
 		h.pause()
-		if failed {
-			h.renew()
-		}
 		end := time.Now().Add(h.limit)
 		addrs := h.expand(h.ctx, min(h.limit/2, lookupTimeout))
 		h.mu.Lock()
@@ -128,20 +116,6 @@ func (h *hosts) Next() (server string, retry bool) {
 	h.short = len(h.pass) > h.width
 	server, h.pass = h.pass[0], h.pass[1:]
 	return server, h.ctx.Err() != nil
-}
-
-// renew replaces the server list by that of refresh.
-func (h *hosts) renew() {
-	if h.refresh == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(h.ctx, min(h.limit, lookupTimeout))
-	defer cancel()
-	if list := h.refresh(ctx); len(list) > 0 {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.list = shuffled(list)
-	}
 }
 
 // Time limits for one attempt to connect, including ZooKeeper's handshake.
@@ -171,10 +145,9 @@ const lookupTimeout = 5 * time.Second
 func (h *hosts) expand(ctx context.Context, limit time.Duration) []string {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	list := h.all()
-	found := make([][]string, len(list))
+	found := make([][]string, len(h.list))
 	var looking sync.WaitGroup
-	for i, hp := range list {
+	for i, hp := range h.list {
 		looking.Go(func() { found[i] = h.addresses(ctx, hp) })
 	}
 	looking.Wait()

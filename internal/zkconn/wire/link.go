@@ -27,11 +27,10 @@ import (
 
 // Config contains the settings of a Link: the servers, and how to connect to them.
 type Config struct {
-	Hosts      []string                           // addresses of the servers, each as host:port
-	Refresh    func(ctx context.Context) []string // returns the present Hosts after no server was reached, or nil if they are unknown; may itself be nil
-	Timeout    time.Duration                      // requested session timeout, which also limits the search for a server
-	ReadOnly   bool                               // accept a server that has lost its quorum
-	MaxRequest int                                // size of the largest request, in bytes; a large value also raises the limits for replies
+	Hosts      []string      // addresses of the servers, each as host:port
+	Timeout    time.Duration // requested session timeout, which also limits the search for a server
+	ReadOnly   bool          // accept a server that has lost its quorum
+	MaxRequest int           // size of the largest request, in bytes; a large value also raises the limits for replies
 	Secure     secure.Config
 	Memory     *Memory                // counts the bytes of replies in memory
 	Tracing    *Tracing               // observes the traffic; may be nil
@@ -147,7 +146,6 @@ func New(cfg Config, handler Handler) *Link {
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.hosts = newHosts(l.ctx, cfg.Timeout, cfg.Hosts, l.passFailed, l.urgent)
-	l.hosts.refresh = cfg.Refresh
 	if cfg.Proxy != nil {
 		l.hosts.resolve = resolveNothing
 	}
