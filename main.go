@@ -101,7 +101,7 @@ func run() (status int) {
 	connection := opts.Connection()
 	connection.WaitOnce = !interactive && len(opts.Command) == 0
 	if opts.Trace != "" {
-		file, err := trace.ToFile(opts.Trace, opts.Format)
+		file, err := trace.ToFile(opts.Trace)
 		if err != nil {
 			return fail(fmt.Errorf("--trace: %w", err))
 		}

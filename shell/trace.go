@@ -31,31 +31,31 @@ func (t *tracing) settle() {
 
 func (s *Shell) traceCommand() *commands.Command {
 	return &commands.Command{
-		Name: "trace", Group: "Shell", Effect: commands.Offline | commands.Apart, Args: "[--data] [--pings] [on|off]",
+		Name: "trace", Group: "Shell", Effect: commands.Offline | commands.Apart, Args: "[on|off]",
 		Summary: "show the requests, replies and watch events of this shell",
-		Help: "After \"trace on\", zksh prints a line on standard error for each request that it sends, each reply and each watch event, " +
-			"until \"trace off\". Credentials and ACLs are never shown. Without an argument, trace prints the current setting.\n\n" +
-			"The trace never delays requests: lines that cannot be printed fast enough are counted, and then dropped. To write the trace to a file, " +
-			"start zksh with --trace FILE.",
-		Limits:   []string{"The trace does not show the traffic of other sessions that zksh opens, such as that of the second ensemble of cp."},
-		Examples: []string{"trace on", "trace --data on", "trace off"},
-		Params:   []commands.Param{{Name: "on|off", Kind: commands.Choice, Words: []string{"on", "off"}, Optional: true}},
-		Flags: func(fs *pflag.FlagSet) commands.Run {
-			var o trace.Options
-			fs.BoolVar(&o.Data, "data", false, "also show the first 60 bytes of the data of znodes")
-			fs.BoolVar(&o.Pings, "pings", false, "also show pings, which are usually only counted")
+		Help: "After \"trace on\", zksh prints a line on standard error for each request that it sends, each reply and " +
+			"each watch event, until \"trace off\". Credentials, ACLs and data are never shown. Without an argument, trace " +
+			"prints the current setting.\n\n" +
+			"The trace never delays requests: lines that cannot be printed fast enough are counted, and then dropped. To " +
+			"write the trace to a file, start zksh with --trace FILE.",
+		Limits: []string{"The trace does not show the traffic of other sessions that zksh opens, " +
+			"such as that of the second ensemble of cp."},
+		Examples: []string{"trace on", "trace off"},
+		Params: []commands.Param{
+			{Name: "on|off", Kind: commands.Choice, Words: []string{"on", "off"}, Optional: true},
+		},
+		Flags: func(*pflag.FlagSet) commands.Run {
 			return func(ctx context.Context, env *commands.Env, args []string) error {
-				switch on := len(args) > 0 && strings.EqualFold(args[0], "on"); {
-				case !on && o != trace.Options{}:
-					return commands.Misuse("--data and --pings need \"on\"")
-				case on:
-					if err := s.startTrace(ctx, o); err != nil {
-						return err
-					}
-				case len(args) > 0:
-					if err := s.endTrace(ctx); err != nil {
-						return err
-					}
+				var err error
+				switch {
+				case len(args) == 0:
+				case strings.EqualFold(args[0], "on"):
+					err = s.startTrace()
+				default:
+					err = s.endTrace(ctx)
+				}
+				if err != nil {
+					return err
 				}
 				return s.printTrace(env, len(args) == 0)
 			}
@@ -72,61 +72,46 @@ func (s *Shell) printTrace(env *commands.Env, asked bool) error {
 	return env.Screen.Print(render.Answer{Words: words, JSON: render.Facts{"trace", on}})
 }
 
-// startTrace starts the trace, or a new one with other options.
-func (s *Shell) startTrace(ctx context.Context, o trace.Options) error {
-	if s.cfg.TraceFile != "" {
+// startTrace starts the trace, unless it is on already.
+func (s *Shell) startTrace() error {
+	switch {
+	case s.cfg.TraceFile != "":
 		return commands.Misuse("the trace is already written to %s, because of --trace", s.cfg.TraceFile)
+	case s.tracing.recorder.Load() != nil:
+		return nil
 	}
-	if err := s.endTrace(ctx); err != nil {
-		return err
-	}
-	r := trace.New(o, func(l trace.Line) error {
+	r := trace.New(func(line string) error {
 		const lentPause = 50 * time.Millisecond
 		for s.terminalLent.Load() { // a program has the terminal
 			time.Sleep(lentPause)
 		}
-		return tty.Quietly(func() error { return s.screen.trace(l) })
+		return tty.Quietly(func() error { return s.screen.trace(line) })
 	})
 	s.tracing.recorder.Store(r)
 	s.cfg.Session.Trace(r)
 	return nil
 }
 
-// endTrace ends the trace, if it is on. It waits until all lines have been printed or ctx ends, and
-// then notes how many requests, replies and events there were.
+// endTrace ends the trace, if it is on. It waits until all lines have been printed or ctx ends.
 func (s *Shell) endTrace(ctx context.Context) error {
 	r := s.tracing.recorder.Swap(nil)
 	if r == nil {
 		return nil
 	}
 	s.cfg.Session.Trace(nil)
-	totals, err := r.Close(ctx)
-	s.env.Screen.Note("trace: " + totals.String())
+	_, err := r.Close(ctx) // the last line of the trace reports how many lines were lost
 	return exit.AsWriteError(err)
 }
 
 // trace prints a line of the trace on standard error, above the line being typed.
-func (s *screen) trace(l trace.Line) error {
-	var b strings.Builder
-	if s.printer.Format == render.JSON {
-		to := s.printer.To(&b)
-		if err := to.Print(l); err != nil {
-			return err
-		}
-	} else if columns := s.err.columns(); columns > 0 {
-		for _, line := range l.Lines(columns - 1) {
-			b.WriteString(line.Terminal(columns-1, !s.err.Plain && !s.err.Dumb) + "\n")
-		}
-	} else if err := l.Text(&b); err != nil {
-		return err
-	}
+func (s *screen) trace(line string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers.flush()
 	defer s.hideRegions(s.err)()
 	if s.editor != nil && s.err.TTY {
-		return s.editor.Notify(b.String())
+		return s.editor.Notify(line + "\n")
 	}
-	_, err := io.WriteString(s.err.W, b.String())
+	_, err := io.WriteString(s.err.W, line+"\n")
 	return err
 }

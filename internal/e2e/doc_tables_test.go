@@ -165,7 +165,7 @@ func (b block) write(t *testing.T, text string) {
 
 // Every fenced block of a document is of a known kind: a test runs it, or it cannot be run.
 func TestDocFences(t *testing.T) {
-	const known = `console( tls| sasl| kerberos| rescue)?|zksh( \d| hand)?|stage \d|trace \w+|go|ini|golang|sh|text`
+	const known = `console( tls| sasl| kerberos| rescue)?|zksh( \d| hand)?|stage \d|go|ini|golang|sh|text`
 	for _, file := range docs(t) {
 		if all, ours := fences(t, file, ".*"), fences(t, file, known); len(all) != len(ours) {
 			t.Errorf("%s: of the blocks %q these alone are known: %q", file, all, ours)

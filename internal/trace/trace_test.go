@@ -1,12 +1,11 @@
 package trace
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
-	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zkconn/wire"
@@ -23,11 +21,13 @@ import (
 )
 
 // open returns a session on a sandbox of its own, with a Recorder that writes with write.
-func open(t *testing.T, opts Options, write func(Line) error) (*zkconn.Session, *Recorder) {
+func open(t *testing.T, write func(string) error) (*zkconn.Session, *Recorder) {
 	t.Helper()
-	r := New(opts, write)
-	s, err := zkconn.Open(zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: 10 * time.Second, Tracer: r,
-		Auth: []zkconn.Credential{{Scheme: "digest", Auth: []byte("ann:hidden-password")}}})
+	r := New(write)
+	s, err := zkconn.Open(zkconn.Config{
+		Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: 10 * time.Second, Tracer: r,
+		Auth: []zkconn.Credential{{Scheme: "digest", Auth: []byte("ann:hidden-password")}},
+	})
 	zktest.Must(t, err)
 	t.Cleanup(func() { _ = s.Close(zktest.Within(t)) }) // fails if the test has closed it
 	return s, r
@@ -37,7 +37,7 @@ func open(t *testing.T, opts Options, write func(Line) error) (*zkconn.Session, 
 func TestSettle(t *testing.T) {
 	var written, blocked atomic.Int32
 	release := make(chan struct{})
-	s, r := open(t, Options{}, func(Line) error {
+	s, r := open(t, func(string) error {
 		if blocked.Load() > 0 {
 			<-release
 		}
@@ -71,48 +71,81 @@ func TestSettle(t *testing.T) {
 	zktest.Must(t, err)
 }
 
-// A trace contains neither credentials nor ACLs, and data only with Options.Data.
+// A trace contains neither credentials nor ACLs nor data.
 func TestSecrets(t *testing.T) {
-	for _, data := range []bool{false, true} {
-		var b strings.Builder
-		s, r := open(t, Options{Data: data}, func(l Line) error {
-			json, err := l.MarshalJSON()
-			return errors.Join(err, l.Text(&b), func() error { b.Write(json); return nil }())
-		})
-		ctx := zktest.Within(t)
-		secret := append([]byte("visible-data"), bytes.Repeat([]byte("x"), 100)...)
-		_, err := zkconn.Do(ctx, s.Client, zkconn.Create("/a", secret, zk.WorldACL(zk.PermAll), zkconn.CreateMode{}))
-		zktest.Must(t, err)
-		_, err = zkconn.Do(ctx, s.Client, zkconn.GetData("/a"))
-		zktest.Must(t, err)
-		zktest.Must(t, s.Close(ctx))
-		totals, err := r.Close(ctx)
-		zktest.Must(t, err)
-		text := b.String()
-		if strings.Contains(text, "hidden") || strings.Contains(text, "visible-data") != data || strings.Contains(text, strings.Repeat("x", 50)) {
-			t.Errorf("data %t: %s", data, text)
-		}
-		for _, part := range []string{"connect", "scheme=digest", "> create", "bytes=112", "> getData", "< getData", "closeSession", "disconnected"} {
-			if !strings.Contains(text, part) {
-				t.Errorf("no %s in %s", part, text)
-			}
-		}
-		if totals.Requests < 5 || totals.Requests != totals.Replies || totals.Lost > 0 {
-			t.Error(totals)
+	var text strings.Builder
+	s, r := open(t, func(line string) error {
+		text.WriteString(line + "\n")
+		return nil
+	})
+	ctx := zktest.Within(t)
+	own := []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: "ann:hidden-hash"}}
+	public := zk.WorldACL(zk.PermAll)
+	_, err := zkconn.Do(ctx, s.Client, zkconn.Create("/a", []byte("hidden-data"), public, zkconn.CreateMode{}))
+	zktest.Must(t, err)
+	_, err = zkconn.Do(ctx, s.Client, zkconn.GetData("/a"))
+	zktest.Must(t, err)
+	_, err = zkconn.Do(ctx, s.Client, zkconn.Create("/b", nil, own, zkconn.CreateMode{}))
+	zktest.Must(t, err)
+	zktest.Must(t, s.Close(ctx))
+
+	k := &wire.Conn{}
+	connected := framed(func(e *jute.Encoder) {
+		e.Int(0, 30000)
+		e.Long(0x1234)
+		e.Buffer([]byte("hidden-password"))
+	})[4:]
+	r.Received(k, connected)                 // as if the trace had begun after the connect request
+	r.Sent(k, framed(func(e *jute.Encoder) { // resumes a session
+		e.Int(0)
+		e.Long(0)
+		e.Int(30000)
+		e.Long(0x1234)
+		e.Buffer([]byte("hidden-password"))
+	}))
+	r.Received(k, connected)
+	r.Sent(k, framed(func(e *jute.Encoder) {
+		e.Int(1, 102) // sasl
+		e.Buffer([]byte("hidden-token"))
+	}))
+	lost, err := r.Close(ctx)
+	zktest.Must(t, err)
+	if strings.Contains(text.String(), "hidden") || lost > 0 {
+		t.Errorf("%d lines lost: %s", lost, &text)
+	}
+	for _, part := range []string{
+		"> connect            timeout=10000 server=", "< connect            OK ", "scheme=digest",
+		"> create           /a  bytes=11 xid=", "> getData          /a  xid=", "< getData          /a  OK ",
+		"> closeSession", "! disconnected",
+		"< connect            OK session=0x1234 timeout=30000\n", "> connect            timeout=30000 session=0x1234 ",
+		"> sasl               xid=0x1",
+	} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("no %q in %s", part, &text)
 		}
 	}
+}
+
+// framed returns a frame with its length prefix.
+func framed(body func(e *jute.Encoder)) []byte {
+	var e, frame jute.Encoder
+	body(&e)
+	frame.Buffer(e.B)
+	return frame.B
 }
 
 // A Recorder whose lines cannot be written does not delay requests. It counts the lines that it
 // drops, and says how many as soon as it can.
 func TestBlockedWriter(t *testing.T) {
 	release := make(chan struct{})
-	var lost, written int
-	s, r := open(t, Options{}, func(l Line) error {
+	var reported, written int
+	s, r := open(t, func(line string) error {
 		<-release
 		written++
-		if l.Kind == Lost {
-			lost += l.facts[1].(int)
+		if _, n, is := strings.Cut(line, "! lost               lines="); is {
+			lines, err := strconv.Atoi(n)
+			reported += lines
+			return err
 		}
 		return nil
 	})
@@ -127,56 +160,41 @@ func TestBlockedWriter(t *testing.T) {
 	_, err := zkconn.Do(ctx, s.Client, zkconn.Exists("/"))
 	zktest.Must(t, err)
 	zktest.Must(t, s.Close(ctx))
-	totals, err := r.Close(ctx)
+	lost, err := r.Close(ctx)
 	zktest.Must(t, err)
-	if totals.Lost < maxWaiting || lost != totals.Lost || written > maxWaiting+20 {
-		t.Errorf("%d lines written, %d reported as lost; %v", written, lost, totals)
+	if lost < maxWaiting || lost != reported || written > maxWaiting+20 {
+		t.Errorf("%d lines written, %d lost, %d reported as lost", written, lost, reported)
 	}
 }
 
-// On a terminal, the lines fit and are aligned, also with Chinese paths.
-func TestColumns(t *testing.T) {
-	r := New(Options{}, func(Line) error { return nil })
-	defer r.Close(t.Context())
-	var e jute.Encoder
-	e.Int(7, jute.OpGetData)
-	e.String("/很长的路径/" + strings.Repeat("节点", 60) + "-lock-0000000003")
-	e.Bool(true)
-	c, l := r.request(e.B)
-	l.Time, l.Took, l.Outcome = 123456*time.Microsecond, 0, ""
-	for _, columns := range []int{60, 80, 120, 200} {
-		text := l.Lines(columns)[0].Text()
-		if render.Width(text) > columns || !strings.Contains(text, "-0000000003") && columns > 60 || !strings.HasSuffix(strings.TrimSpace(text[:30]), "getData") {
-			t.Errorf("%d columns: %q", columns, text)
-		}
-	}
-	if c.path != l.Path || !strings.HasSuffix(l.Lines(0)[0].Text(), "watch xid=0x7") {
-		t.Errorf("%q", l.Lines(0)[0].Text())
-	}
+// add adds a line to a trace.
+func add(f *File, l line, at time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.put(l, at)
 }
 
-// A trace in a file that cannot be written is an error at the end.
+// A trace in a file that cannot be written is an error at the end. So are missing lines.
 func TestFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "trace")
-	for _, format := range []render.Format{render.Text, render.JSON} {
-		f, err := ToFile(name, format)
-		zktest.Must(t, err)
-		f.put(Line{Kind: Event, Op: "NodeDeleted", Path: "/a\x1b[2J", Time: 1500 * time.Microsecond})
-		zktest.Must(t, f.Close())
-		text, err := os.ReadFile(name)
-		zktest.Must(t, err)
-		want := map[render.Format]string{
-			render.Text: "   0.001500 * NodeDeleted      /a\\x1b[2J\n",
-			render.JSON: `{"trace":"event","seconds":0.0015,"op":"NodeDeleted","path":"/a\u001b[2J"}` + "\n",
-		}[format]
-		if string(text) != want {
-			t.Errorf("%s: %q, want %q", format, text, want)
-		}
+	f, err := ToFile(name)
+	zktest.Must(t, err)
+	add(f, line{sign: "*", name: "NodeDeleted", path: "/a\x1b[2J"}, 1500*time.Microsecond)
+	add(f, line{path: strings.Repeat("x", maxMemory)}, 0) // is lost, because it is too large
+	want := "1 lines are missing in " + name + ", because they could not be written fast enough"
+	if err := f.Close(); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	text, err := os.ReadFile(name)
+	zktest.Must(t, err)
+	first, last, _ := strings.Cut(string(text), "\n")
+	if first != `   0.001500 * NodeDeleted      /a\x1b[2J` || !strings.HasSuffix(last, " ! lost               lines=1\n") {
+		t.Errorf("%q", text)
 	}
 	if _, err := os.Stat("/dev/full"); err == nil {
-		f, err := ToFile("/dev/full", render.Text)
+		f, err := ToFile("/dev/full")
 		zktest.Must(t, err)
-		f.put(Line{Kind: Event})
+		add(f, line{}, 0)
 		if err := f.Close(); err == nil {
 			t.Error("no error")
 		}
@@ -193,7 +211,7 @@ func reply(xid, code int32, body func(e *jute.Encoder)) []byte {
 	return e.B
 }
 
-// Replies to several operations show which of them failed, and which had no effect because of that.
+// The reply to a multi shows the operation that was the reason for a failure.
 func TestReplies(t *testing.T) {
 	failures := func(codes ...int32) func(e *jute.Encoder) {
 		return func(e *jute.Encoder) {
@@ -204,34 +222,52 @@ func TestReplies(t *testing.T) {
 			e.MultiHeader(-1, true, -1)
 		}
 	}
-	parts := []call{{op: jute.OpCreate, path: "/a"}, {op: jute.OpCreate, path: "/b"}, {op: jute.OpCreate, path: "/c"}}
-	r := New(Options{}, func(Line) error { return nil })
-	defer r.Close(t.Context())
-	for want, got := range map[string]Line{
-		"multi NodeExists: RolledBack NodeExists RuntimeInconsistency": r.reply(call{op: jute.OpMulti, parts: parts}, reply(1, 0, failures(0, -110, -2))),
-		"multiRead OK: NoNode NoAuth": r.reply(call{op: jute.OpMultiRead, parts: []call{{op: jute.OpGetData}, {op: jute.OpGetChildren}}},
-			reply(1, 0, failures(-101, -102))),
-		"multi OK: OK": r.reply(call{op: jute.OpMulti, parts: parts[:1]}, reply(1, 0, func(e *jute.Encoder) {
-			e.MultiHeader(jute.OpCreate, false, 0)
-			e.String("/a1")
-			e.MultiHeader(-1, true, -1)
-		})),
-		"multiRead OK: OK OK": r.reply(call{op: jute.OpMultiRead, parts: []call{{op: jute.OpGetChildren}, {op: jute.OpGetChildren}}}, reply(1, 0, func(e *jute.Encoder) {
-			for range 2 {
-				e.MultiHeader(jute.OpGetChildren, false, 0)
-				e.Strings([]string{"x", "y"})
-			}
-			e.MultiHeader(-1, true, -1)
-		})),
-		"getData Throttled:": r.reply(call{op: jute.OpGetData}, reply(1, -127, func(*jute.Encoder) {})),
+	created := func(e *jute.Encoder) {
+		e.MultiHeader(jute.OpCreate, false, 0)
+		e.String("/a1")
+		e.MultiHeader(-1, true, -1)
+	}
+	parts := []call{{op: jute.OpCreate, path: "/a"}, {op: jute.OpCheck, path: "/b"}, {op: jute.OpCreate, path: "/c"}}
+	multi := call{op: jute.OpMulti, path: operations(parts), parts: parts}
+	read := call{op: jute.OpGetData, path: "/a"}
+	reads := call{op: jute.OpMultiRead, path: "getData /a"}
+	list := call{op: jute.OpGetChildren, path: "/a"}
+	sequential := call{op: jute.OpCreate, path: "/a-"}
+	nothing := func(*jute.Encoder) {}
+	for _, c := range []struct {
+		of    call
+		reply []byte
+		want  string
+	}{
+		{multi, reply(1, 0, failures(0, -103, -2)), "multi            check /b  BadVersion"},
+		{multi, reply(1, 0, failures(-101, -2, -2)), "multi            create /a  NoNode"},
+		{multi, reply(1, -101, nothing), "multi            create /a, check /b, create /c  NoNode"},
+		{multi, reply(1, 0, created), "multi            create /a, check /b, create /c  OK"},
+		{reads, reply(1, 0, failures(-101)), "multiRead        getData /a  OK"},
+		{read, reply(1, -127, nothing), "getData          /a  Throttled"},
+		{sequential, reply(1, 0, func(e *jute.Encoder) { e.String("/a-01") }), "create           /a-01  OK"},
+		{list, reply(1, 0, func(e *jute.Encoder) { e.Strings([]string{"x", "y"}) }), "getChildren      /a  OK children=2"},
 	} {
-		text := got.Op + " " + got.Outcome + ":"
-		for _, p := range got.Parts {
-			text += " " + p.Outcome
+		if got := c.of.reply(c.reply, 0).text(0); got != "   0.000000 < "+c.want+" zxid=0x9 xid=0x1" {
+			t.Errorf("%q, want %q", got, c.want)
 		}
-		if text != want {
-			t.Errorf("%s, want %s", text, want)
-		}
+	}
+}
+
+// A request is one line, and so is a multi, however many operations it has.
+func TestMultiRequest(t *testing.T) {
+	var e jute.Encoder
+	e.Int(7, jute.OpMulti)
+	for i := range 10 {
+		e.MultiHeader(jute.OpDelete, false, -1)
+		e.String(fmt.Sprint("/", i))
+		e.Int(-1)
+	}
+	e.MultiHeader(-1, true, -1)
+	c, _, l := request(e.B)
+	want := "delete /0, delete /1, delete /2, delete /3, delete /4, delete /5, delete /6, delete /7, 2 more"
+	if got := l.text(0); got != "   0.000000 > multi            "+want+"  xid=0x7" || len(c.parts) != 10 {
+		t.Errorf("%d operations: %q", len(c.parts), got)
 	}
 }
 
@@ -239,15 +275,14 @@ func TestReplies(t *testing.T) {
 func TestBlockedOutput(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	r := New(Options{}, func(Line) error { <-release; return nil })
+	r := New(func(string) error { <-release; return nil })
 	k := &wire.Conn{}
 	for i := range int32(100) {
-		var e, frame jute.Encoder
-		e.Int(i+1, jute.OpExists)
-		e.String("/" + strings.Repeat("x", 500_000))
-		e.Bool(false)
-		frame.Buffer(e.B)
-		r.Sent(k, frame.B)
+		r.Sent(k, framed(func(e *jute.Encoder) {
+			e.Int(i+1, jute.OpExists)
+			e.String("/" + strings.Repeat("x", 500_000))
+			e.Bool(false)
+		}))
 	}
 	r.Received(k, reply(7777, 0, func(*jute.Encoder) {})) // of a request before the trace began
 	if r.memory > maxMemory {
@@ -255,8 +290,8 @@ func TestBlockedOutput(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if totals, err := r.Close(ctx); err == nil || totals.Lost < 80 {
-		t.Errorf("%v, %v", totals, err)
+	if lost, err := r.Close(ctx); err == nil || lost < 80 {
+		t.Errorf("%d lines lost, %v", lost, err)
 	}
 }
 
@@ -272,19 +307,18 @@ func FuzzDecode(f *testing.F) {
 	f.Add(e.B, []byte("\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00"))
 	f.Add([]byte{}, []byte{})
 	f.Add([]byte{0, 0, 0, 0, 1}, []byte{0, 0, 0, 0, 0, 0, 0, 9})
+	answer := []byte("\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01x")
 	for op := range int32(jute.OpWhoAmI + 1) {
-		f.Add(fmt.Appendf(nil, "\x00\x00\x00\x01%s\x00\x00\x00\x02/a\x00\x00\x00\x01x", []byte{0, 0, byte(op >> 8), byte(op)}), []byte("\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01x"))
+		code := []byte{0, 0, byte(op >> 8), byte(op)}
+		f.Add(fmt.Appendf(nil, "\x00\x00\x00\x01%s\x00\x00\x00\x02/a\x00\x00\x00\x01x", code), answer)
 	}
-	r := New(Options{Data: true}, func(Line) error { return nil })
-	f.Fuzz(func(t *testing.T, request, reply []byte) {
-		eachFrame(request, func([]byte) {})
-		c, l := r.request(request)
-		answer := r.reply(c, reply)
-		for _, l := range []Line{l, answer, event(jute.NewDecoder(reply), 1)} {
-			if _, err := l.MarshalJSON(); err != nil {
-				t.Error(err)
+	f.Fuzz(func(t *testing.T, sent, answer []byte) {
+		eachFrame(sent, func([]byte) {})
+		c, _, l := request(sent)
+		for _, l := range []line{l, c.reply(answer, 1), event(jute.NewDecoder(answer), 1)} {
+			if strings.Contains(l.text(0), "\n") {
+				t.Errorf("more than one line: %q", l.text(0))
 			}
-			l.Lines(80)
 		}
 	})
 }
