@@ -34,7 +34,7 @@ var Statuses = []struct {
 		"NoServer, NotSent (known to have had no effect), ConnectionLoss (may have had an effect), SessionExpired, AuthFailed, NotConnected"},
 	{StatusLockLost, "lock lost", "a lock was lost, or may have been lost", "LockLost"},
 	{StatusNotLocked, "not locked or time up", "a lock was not acquired because another client holds it, or the time limit of wait or the number of runs of repeat -u or -c was reached", "NotLocked, TimeUp"},
-	{StatusUnconfirmed, "release not confirmed", "the release of a lock was not confirmed (with --confirm)", "Unconfirmed"},
+	{StatusUnconfirmed, "release not confirmed", "the release of a lock was not confirmed", "Unconfirmed"},
 	{StatusCannotRun, "cannot run", "the program to be run under a lock or by watch could not be run", "CannotRun"},
 	{StatusUnknown, "not found", "unknown command, or the program to be run under a lock or by watch was not found", "UnknownCommand, CannotRun"},
 	{StatusInterrupted, "Ctrl-C", "interrupted by Ctrl-C", "Interrupted"},

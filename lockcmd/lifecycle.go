@@ -77,7 +77,6 @@ type heldLease struct {
 type command struct {
 	name       string
 	grace      time.Duration // time between SIGTERM and SIGKILL
-	confirm    bool          // whether an unconfirmed release results in StatusUnconfirmed
 	lease      *heldLease
 	stopReason outcome       // why the command must terminate; the value held means that it may run
 	deadline   time.Time     // time by which all processes of the command must have ended; zero while it may run

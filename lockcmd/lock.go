@@ -44,8 +44,9 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 	"session ends; zksh reports the loss of a lock immediately. A script that fails to acquire a lock, also in the background, " +
 	"or loses one, stops there; with zksh -k, it continues.\n\n" +
 	"If you add a command, zksh holds the lock while the command runs, and releases it when the command has ended. The " +
-	"exit status is that of the command. If the lock is lost or about to be lost, zksh terminates the command before " +
-	"another client can acquire the lock (see help guarantee for the exceptions).\n\n" +
+	"exit status is that of the command, or 76 if no server has confirmed the release. If the lock is lost or about to " +
+	"be lost, zksh terminates the command before another client can acquire the lock (see help guarantee for the " +
+	"exceptions). zksh does not start a command that it could not terminate, such as sudo, unless zksh is root.\n\n" +
 	"zksh always waits for locks of Curator, go-zookeeper and kazoo. --as selects which of them, in turn, wait for zksh: " +
 	"mutex (Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock), kazoo (kazoo's " +
 	"Lock, WriteLock and ReadLock) or all of them.\n\n" +
@@ -61,7 +62,6 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 // lockFlags are the flags of a command that acquires a lock.
 type lockFlags struct {
 	try, background, revocable bool
-	strict, waitGroup, confirm bool
 	wait, grace                commands.Duration
 	status                     int
 	note, family, aclText      string
@@ -70,7 +70,6 @@ type lockFlags struct {
 	owned  bool              // whether --owner was given
 	owner  string            // name of the owner
 	expire commands.Duration // time after which an owner's lock is released; 0 means never
-	export bool              // print the shell command that sets ZK_LOCK_FENCE
 
 	counted bool // whether -c was given
 	leases  int  // number of leases of the semaphore
@@ -89,9 +88,6 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.StringVarP(&f.note, "note", "m", "", "leave a `note` that other clients can see")
 	fs.StringVar(&f.aclText, "acl", "", "create the lock's znode and missing parents with this `ACL`, in the same format as for create")
 	fs.VarP(&f.grace, "grace", "t", "when the command must terminate, wait this `duration` between SIGTERM and SIGKILL, but at most an eighth of the session timeout")
-	fs.BoolVar(&f.confirm, "confirm", false, fmt.Sprintf("exit with %d if the release of the lock is not confirmed", commands.StatusUnconfirmed))
-	fs.BoolVar(&f.strict, "strict", false, "reject a command that could continue to run without the lock")
-	fs.BoolVar(&f.waitGroup, "wait-group", false, "hold the lock until the command's entire process group has terminated")
 	fs.StringVar(&f.family, "as", f.family, "be compatible with this `family` of clients: mutex, rw, kazoo or all")
 	var families []string
 	for _, known := range zklock.Families() {
@@ -100,7 +96,6 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	commands.FlagWords(fs, "as", families...)
 	fs.StringVar(&f.owner, "owner", "", "acquire the lock for an `owner`, who keeps it after zksh exits, until unlock --owner")
 	fs.Var(&f.expire, "expire", "with --owner: release the lock after this `duration` unless the owner asks for it again")
-	fs.BoolVar(&f.export, "export", false, "with --owner: print the shell command that sets ZK_LOCK_FENCE")
 	if k.hasLeases() {
 		fs.IntVarP(&f.leases, "count", "c", 0, "acquire one of this `number` of leases of a semaphore instead of a lock")
 	}
@@ -118,8 +113,6 @@ func (f *lockFlags) check(argv []string) error {
 		return commands.Misuse("-n and -b cannot be combined, because -n does not wait")
 	case f.background && len(argv) > 0:
 		return commands.Misuse("-b cannot be combined with a command; instead, start zksh itself in the background")
-	case (f.confirm || f.strict || f.waitGroup) && len(argv) == 0:
-		return commands.Misuse("--confirm, --strict and --wait-group require a command; add it after the path: -- COMMAND")
 	case f.status < 0 || f.status > 255:
 		return commands.Misuse("-E: invalid exit status %d: must be between 0 and 255", f.status)
 	}
@@ -152,7 +145,8 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 	}
 	return &commands.Command{
 		Name: k.command, Group: group, Effect: commands.Writes,
-		Args:    "[-n] [-w duration]" + count + " [-b] [-E status] [-m note] [--acl acl] [-t duration] [--confirm] [--strict] [--wait-group] [--as family] [--owner owner] [--expire duration] [--export] [--revocable] path [-- command arg…]",
+		Args: "[-n] [-w duration]" + count + " [-b] [-E status] [-m note] [--acl acl] [-t duration] [--as family] " +
+			"[--owner owner] [--expire duration] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: help,
 		Limits:   []string{"kazoo's Lock ignores readers."},
 		Examples: examples,
@@ -163,7 +157,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 			return func(ctx context.Context, env *commands.Env, args []string) error {
 				f.owned, f.counted = fs.Changed("owner"), fs.Changed("count")
 				if err := f.check(args[1:]); err != nil {
-					return f.exportFailure(env, err)
+					return err
 				}
 				if f.owned {
 					return t.lockForOwner(ctx, env, f.kindFor(k), &f, args[0])
@@ -186,13 +180,13 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	}
 	timeout := env.Session.Info().Timeout
 	waiting, stop := ctx, func() {}
-	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err, WaitGroup: f.waitGroup}
+	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err}
 	switch {
 	case f.background:
 		waiting = t.background
 	case len(argv) > 0:
-		if err := t.checkEscape(env, f, argv[0]); err != nil {
-			return err
+		if err := child.Escape(argv[0]); err != nil {
+			return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusCannotRun, Err: err}}
 		}
 		spec.Signals = child.Listen()
 		// stop is also called when ctx ends, so that the next signal terminates zksh.
@@ -202,7 +196,6 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	a := newAttempt(waiting, k, stop)
 	if len(argv) > 0 {
 		a.command = newCommand(argv[0], f.grace.Value, timeout)
-		a.command.confirm = f.confirm
 		if cut := a.command.grace; f.grace.Given && cut < f.grace.Value {
 			t.notifier.notify(env.Screen.Note, fmt.Sprintf("because the session timeout is %[2]s, -t is limited to %[1]s", seconds(cut), timeout))
 		}
@@ -263,22 +256,6 @@ func prepareRequest(ctx context.Context, env *commands.Env, k kind, f *lockFlags
 	f.limit, f.timeoutErr = f.wait, errTimeUp
 	if f.try { // no wait for other clients, so only an outage can delay the answer
 		f.limit, f.timeoutErr = commands.Duration{Value: env.Session.Info().Patience, Given: true}, fmt.Errorf("%w: the servers did not answer the request for the lock in time", zkconn.ConnectionLoss)
-	}
-	return nil
-}
-
-// checkEscape warns the user, before zksh requests the lock, if the command is likely to
-// continue to run without the lock. With --strict, it returns an error if this is possible at
-// all.
-func (t *Table) checkEscape(env *commands.Env, f *lockFlags, name string) error {
-	likely, err := child.Escape(name)
-	switch {
-	case err == nil:
-	case f.strict:
-		err = fmt.Errorf("%s was not started because of --strict: %w", name, err)
-		return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusCannotRun, Err: err}}
-	case likely:
-		t.notifier.notify(env.Screen.Alert, err.Error())
 	}
 	return nil
 }

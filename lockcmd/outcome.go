@@ -58,8 +58,9 @@ func (e outcome) releaseError(path string, err error, timeout time.Duration, lea
 	case lost:
 		return lockLost(fmt.Errorf("%s: %w", path, err))
 	case unconfirmed:
-		return fmt.Errorf("%s: %w; if the lock was not released, the servers remove it when its session expires, %s after they last received something from the session "+
-			"(a restart or an election starts this period again)", path, err, timeout)
+		return notConfirmed(fmt.Errorf("%s: %w; if the lock was not released, the servers remove it when its session "+
+			"expires, %s after they last received something from the session (a restart or an election starts this "+
+			"period again)", path, err, timeout))
 	case rejected:
 		out := "to end the session, and the lock with it, run: close"
 		if leaving {
@@ -114,13 +115,18 @@ func (c *command) result(path string, status int, err, release error) error {
 	case e == lost:
 		err, release = errors.Join(fmt.Errorf("%w before %s exited", release, c.name), err), nil
 	case e == unconfirmed:
-		return errors.Join(&commands.StatusError{Status: commands.StatusUnconfirmed, Err: release}, err)
+		return errors.Join(release, err) // in this order, because the first exit status counts
 	case status == 0 && err == nil:
 		return release
 	default:
 		return errors.Join(&commands.StatusError{Status: status, Err: err}, release)
 	}
 	return errors.Join(lockLost(err), release)
+}
+
+// notConfirmed wraps err in an error with the exit status for a release that no server has confirmed.
+func notConfirmed(err error) error {
+	return &commands.StatusError{Status: commands.StatusUnconfirmed, Err: err}
 }
 
 // lockLost wraps err in an error that stops zksh with the exit status for a lost lock.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"strings"
@@ -39,8 +38,8 @@ type ownerLock struct {
 // checkOwner checks the flags that belong to --owner.
 func (f *lockFlags) checkOwner(argv []string) error {
 	switch {
-	case !f.owned && (f.expire.Given || f.export):
-		return commands.Misuse("--expire and --export require --owner")
+	case !f.owned && f.expire.Given:
+		return commands.Misuse("--expire requires --owner")
 	case !f.owned:
 		return nil
 	case len(argv) > 0:
@@ -68,19 +67,6 @@ func validateOwner(name string) error {
 
 // lockForOwner acquires a lock for an owner.
 func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *lockFlags, dir string) error {
-	return f.exportFailure(env, t.acquireForOwner(ctx, env, k, f, dir))
-}
-
-// exportFailure returns err. If the command has the flag --export and err is not nil, it first
-// prints a command that makes eval fail, and prevents writes of zksh.
-func (f *lockFlags) exportFailure(env *commands.Env, err error) error {
-	if err != nil && f.export {
-		err = errors.Join(err, env.Screen.Print(fenceExport{Fence: "the lock is not held", failed: true}))
-	}
-	return err
-}
-
-func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, f *lockFlags, dir string) error {
 	if err := prepareRequest(ctx, env, k, f, dir); err != nil {
 		return err
 	}
@@ -119,11 +105,11 @@ func (t *Table) acquireForOwner(ctx context.Context, env *commands.Env, k kind, 
 	}
 	got := ownerLock{key{at, env.Session.ServerPath(dir)}, dir, f.owner, modeLabel(k, own), own.Nodes[0], own.Token}
 	t.recordOwner(got)
-	fence := t.fenceOfOwner(ctx, env, own)
-	if f.export {
-		return env.Screen.Print(fenceExport{Fence: fence})
+	answer := ownerLocked{lockLine: got.answer(own)}
+	if env.Format == render.JSON { // only JSON contains the fence, which costs requests
+		answer.fence = t.fenceOfOwner(ctx, env, own)
 	}
-	if err := env.Screen.Print(got.answer(own)); err != nil {
+	if err := env.Screen.Print(answer); err != nil {
 		return err
 	}
 	if env.Mode == commands.ByHand {
@@ -145,7 +131,8 @@ func giveBack(ctx context.Context, lock *zklock.Owned, owner, dir string, err er
 		}
 		err = fmt.Errorf("%w; the release failed: %w", err, failed)
 	}
-	return &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%w; %s holds a lease of %s; to release it, run: unlock --owner %s %s", err, owner, dir, commands.Quote(owner), dir)}
+	return notConfirmed(fmt.Errorf("%w; %s holds a lease of %s; to release it, run: unlock --owner %s %s",
+		err, owner, dir, commands.Quote(owner), dir))
 }
 
 // modeLabel returns the mode in which an owner holds a lock, as it is shown to users. A request for
@@ -166,7 +153,7 @@ func ownerError(path, owner string, err, fallback error) error {
 	release := "unlock --owner " + commands.Quote(owner) + " " + path
 	switch {
 	case errors.Is(err, zklock.ErrUnknown):
-		err = &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%s: %s: %w; to find out, run: locks %s", path, owner, err, path)}
+		err = notConfirmed(fmt.Errorf("%s: %s: %w; to find out, run: locks %s", path, owner, err, path))
 	case errors.Is(err, zklock.ErrUpgrade):
 		err = fmt.Errorf("%s: %s holds the read lock, which cannot become a write lock; first run: %s", path, owner, release)
 	case errors.Is(err, zklock.ErrExpire):
@@ -213,21 +200,16 @@ func (t *Table) fenceOfOwner(ctx context.Context, env *commands.Env, own zklock.
 	return value
 }
 
-// fenceExport is the answer of lock --owner --export.
-type fenceExport struct {
-	Fence  string `json:"fence"` // value of ZK_LOCK_FENCE; if the lock is not held, a value that prevents all writes
-	failed bool
+// ownerLocked is the answer of a command that acquired a lock for an owner. Only its JSON contains
+// fence, the value of ZK_LOCK_FENCE, because this value can have several lines.
+type ownerLocked struct {
+	lockLine
+	fence string
 }
 
-// Text implements render.Value. It writes a command for a POSIX shell, which fails if the lock is
-// not held.
-func (e fenceExport) Text(w io.Writer) error {
-	end := ""
-	if e.failed {
-		end = "; false"
-	}
-	_, err := fmt.Fprintf(w, "export %s='%s'%s\n", fenceName, strings.ReplaceAll(e.Fence, "'", `'\''`), end)
-	return err
+// MarshalJSON encodes the facts and the fence as a JSON object.
+func (l ownerLocked) MarshalJSON() ([]byte, error) {
+	return append(l.lockLine, "fence", l.fence).MarshalJSON()
 }
 
 // latestStatus keeps the last status that a recipe has reported.

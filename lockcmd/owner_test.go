@@ -1,8 +1,11 @@
 package lockcmd
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/zksh/zksh/internal/zktest"
 )
 
 func TestOwnerNames(t *testing.T) {
@@ -16,16 +19,17 @@ func TestOwnerNames(t *testing.T) {
 	}
 }
 
-// A command for a POSIX shell keeps each value as it is.
-func TestFenceExport(t *testing.T) {
-	for fence, want := range map[fenceExport]string{
-		{Fence: "h:1/a/b@1.2"}:            "export ZK_LOCK_FENCE='h:1/a/b@1.2'\n",
-		{Fence: "h:1/it's"}:               `export ZK_LOCK_FENCE='h:1/it'\''s'` + "\n",
-		{Fence: "not held", failed: true}: "export ZK_LOCK_FENCE='not held'; false\n",
-	} {
-		var b strings.Builder
-		if err := fence.Text(&b); err != nil || b.String() != want {
-			t.Errorf("%+v: %q, %v", fence, b.String(), err)
-		}
+// Only the JSON answer of an owner's lock contains its fence, which can have several lines.
+func TestFenceOfOwnerIsJSON(t *testing.T) {
+	answer := ownerLocked{lockLine{"locked", "/l", "owner", "ann"}, "h:1/a/b@1.2\nh:1/c/d@3.4"}
+	data, err := json.Marshal(answer)
+	zktest.Must(t, err)
+	if want := `{"locked":"/l","owner":"ann","fence":"h:1/a/b@1.2\nh:1/c/d@3.4"}`; string(data) != want {
+		t.Errorf("%s, want %s", data, want)
+	}
+	var text strings.Builder
+	zktest.Must(t, answer.Text(&text))
+	if text.String() != "locked /l owner=ann\n" {
+		t.Errorf("%q", text.String())
 	}
 }

@@ -49,7 +49,7 @@ func (t *Table) unlockForOwner(ctx context.Context, env *commands.Env, owner, pa
 	}
 	switch {
 	case errors.Is(err, zklock.ErrUnconfirmed):
-		return &commands.StatusError{Status: commands.StatusUnconfirmed, Err: fmt.Errorf("%s: %w; to release the lock of %s, run the same command again", path, err, owner)}
+		return notConfirmed(fmt.Errorf("%s: %w; to release the lock of %s, run the same command again", path, err, owner))
 	case errors.Is(err, zklock.ErrLost):
 		err = lockLost(fmt.Errorf("%s: another client removed the znode of %s just now, so the lock may have been free before", path, owner))
 	case err != nil:

@@ -14,23 +14,21 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// After a command ends, zksh tries for the session timeout to release the lock, and exits with
-// the command's own status. Ctrl-C ends the wait; after an earlier Ctrl-C, the wait is short.
+// After a command ends, zksh tries for the session timeout to release the lock. Ctrl-C ends the
+// wait; after an earlier Ctrl-C, the wait is short. The exit status is the command's own only if the
+// release is confirmed.
 func TestReleaseWaits(t *testing.T) {
 	const never = 10 * testTimeout
 	for name, c := range map[string]struct {
-		slow    time.Duration
-		confirm bool
-		ctrlC   time.Duration // time after the grant; the command runs for a second
-		status  int
-		takes   time.Duration
+		slow   time.Duration
+		ctrlC  time.Duration // time after the grant; the command runs for a second
+		status int
+		takes  time.Duration
 	}{
-		"an election":                  {20 * time.Second, false, never, 0, 20*time.Second + 500*time.Millisecond},
-		"an election, to be confirmed": {20 * time.Second, true, never, 0, 20*time.Second + 500*time.Millisecond},
-		"never":                        {never, false, never, 0, testTimeout},
-		"never, to be confirmed":       {never, true, never, commands.StatusUnconfirmed, testTimeout},
-		"Ctrl-C":                       {never, false, 6 * time.Second, 0, 5 * time.Second},
-		"Ctrl-C before":                {never, false, time.Second / 2, 0, releaseTimeout},
+		"an election":   {20 * time.Second, never, 0, 20*time.Second + 500*time.Millisecond},
+		"never":         {never, never, commands.StatusUnconfirmed, testTimeout},
+		"Ctrl-C":        {never, 6 * time.Second, commands.StatusUnconfirmed, 5 * time.Second},
+		"Ctrl-C before": {never, time.Second / 2, commands.StatusUnconfirmed, releaseTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -38,7 +36,6 @@ func TestReleaseWaits(t *testing.T) {
 				s.releaseDelay = c.slow
 				ctx, cancel := context.WithCancelCause(t.Context())
 				a := s.begin(ctx, true)
-				a.command.confirm = c.confirm
 				close(s.grant)
 				if _, err := s.o.acquire(a, &lockFlags{}); err != nil {
 					t.Fatal(err)
@@ -52,8 +49,9 @@ func TestReleaseWaits(t *testing.T) {
 				}
 				synctest.Wait()
 				alerts := s.screen.Alerts()
-				if reported := strings.Contains(alerts, "the release is not confirmed; if the lock was not released"); reported != (c.slow == never && !c.confirm) {
-					t.Errorf("told: %s", alerts)
+				const unknown = "the release is not confirmed; if the lock was not released"
+				if reported := err != nil && strings.Contains(err.Error(), unknown); reported != (c.slow == never) {
+					t.Errorf("error: %v", err)
 				}
 				if patient := strings.Contains(alerts, "have not confirmed the release yet"); patient != (c.takes > releaseTimeout) {
 					t.Errorf("told: %s", alerts)
@@ -109,6 +107,9 @@ func TestReleaseWithoutACommandWaits(t *testing.T) {
 					}
 				} else if _, err := s.o.unlock(ctx, s.o.env); err != nil {
 					output = err.Error()
+					if statusOf(err) != commands.StatusUnconfirmed {
+						t.Errorf("status %d", statusOf(err))
+					}
 				}
 				if took := time.Since(begin).Truncate(10 * time.Millisecond); took != c.takes {
 					t.Errorf("took %s, want %s", took, c.takes)

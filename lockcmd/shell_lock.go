@@ -137,10 +137,6 @@ func (o *shellLock) guard(ctx context.Context, c *command, spec child.Spec) erro
 	releasing, cancel := forRelease(ctx)
 	defer cancel()
 	_, release := o.release(releasing, c.lease)
-	if outcomeOf(release) == unconfirmed && !c.confirm {
-		o.notify("lock " + release.Error())
-		release = nil
-	}
 	return c.result(o.path, status, err, release)
 }
 

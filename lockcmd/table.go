@@ -261,7 +261,7 @@ func (t *Table) Release(ctx context.Context) (paths []string, err error) {
 			paths = append(paths, o.path)
 		}
 		if err := o.drain(ctx); err != nil && len(errs) == 0 {
-			errs = append(errs, fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed))
+			errs = append(errs, notConfirmed(fmt.Errorf("%s: %w", o.path, zklock.ErrUnconfirmed)))
 		}
 	}
 	return paths, errors.Join(append(errs, t.notifier.finish(ctx))...)

@@ -119,8 +119,6 @@ func (z *chaosClient) oneShot(final bool) (held bool) {
 	}
 	var short, try, wait bool
 	flag(2, &short, "-t", "1")
-	flag(4, &t.confirm, "--confirm")
-	flag(4, &t.strict, "--strict")
 	if flag(12, &try, "-n"); !try {
 		flag(6, &wait, "-w", "3")
 	}

@@ -158,7 +158,7 @@ func (z *chaosClient) lineBatch(final bool) (held bool) {
 		case status == commands.StatusOK && whole == asked && !c.notices.lost,
 			status == commands.StatusLockLost && whole < asked && strings.Contains(t.errs, "lost"),
 			status == commands.StatusNoServer && (whole < asked || strings.Contains(t.errs, "the session expired")),
-			status == commands.StatusFailed && whole < asked && strings.Contains(t.errs, "not confirmed"):
+			status == commands.StatusUnconfirmed && whole < asked && strings.Contains(t.errs, "not confirmed"):
 			return ""
 		}
 		return fmt.Sprintf("%d of %d locks were held and released", whole, asked)

@@ -23,7 +23,6 @@ type Spec struct {
 	In, Out, Err *os.File             // standard files; nil means the null device
 	Grace        time.Duration        // maximum time between SIGTERM and SIGKILL
 	Left         func() time.Duration // returns the remaining time of the lease; nil means no limit
-	WaitGroup    bool                 // whether Run waits until the program's whole process group has ended
 	Signals      *Listener            // receives signals for the program; opened before the lock is requested
 	Alert        func(text string)    // prints a message for the user
 }
@@ -49,8 +48,7 @@ var (
 // also kills the processes that remain when the program has ended.
 //
 // Without a value on stop, Run leaves remaining processes alone, because they may be
-// daemons that are meant to stay. It reports the remaining processes of the group, or waits
-// for them if WaitGroup is set.
+// daemons that are meant to stay. It reports how many processes of the group remain.
 //
 // The parent of the program is a keeper: another process of the zksh executable, whose main
 // must begin with a call of Keeper. If zksh dies, the keeper terminates the program in the
@@ -59,10 +57,10 @@ var (
 //
 // The processes that Run can terminate depend on the system:
 //
-//   - On Linux, all descendants of the program, except as reported by Escape. The keeper
-//     finds them in /proc, because orphans become its children. If the keeper is permitted to
-//     create a control group, it also kills processes that it is not permitted to signal. If
-//     the keeper itself is killed, only the program and its group are killed with it.
+//   - On Linux, all descendants of the program that the keeper is permitted to signal. The
+//     keeper finds them in /proc, because orphans become its children. If the keeper is
+//     permitted to create a control group, it kills all descendants. If the keeper itself is
+//     killed, only the program and its group are killed with it.
 //   - On other Unix systems, the program's process group.
 //   - On all other systems, only the program, and not if zksh dies.
 func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
@@ -80,18 +78,6 @@ func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
 	}
 	defer closeFiles()
 	return supervise(cmd, files, spec, stop)
-}
-
-// stillRunning returns the message that n processes of the command are still running. If n is -1,
-// the number is unknown.
-func stillRunning(n int) string {
-	switch n {
-	case -1:
-		return "processes of the command's process group are still running"
-	case 1:
-		return "1 process of the command's process group is still running"
-	}
-	return fmt.Sprintf("%d processes of the command's process group are still running", n)
 }
 
 // A StartError reports that a program could not be run.

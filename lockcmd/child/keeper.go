@@ -58,12 +58,11 @@ type keeper struct {
 	now    func() moment
 
 	program
-	pid             int // process id of the program, and id of its group
-	cgroup          *cgroup
-	changes         <-chan change
-	ended           *change // how the program has ended; nil while it runs
-	waitingForGroup bool    // whether the program has ended, but not yet its whole group
-	reported        bool    // whether the end of the program was reported to zksh
+	pid      int // process id of the program, and id of its group
+	cgroup   *cgroup
+	changes  <-chan change
+	ended    *change // how the program has ended; nil while it runs
+	reported bool    // whether the end of the program was reported to zksh
 
 	leaseEnd *moment // end of the lease; nil if there is no limit
 	killAt   *moment // time at which the keeper sends SIGKILL; nil while the program may run
@@ -266,9 +265,6 @@ func (k *keeper) checkClocks() {
 	case k.leaseEnd != nil:
 		wait = min(wait, k.leaseEnd.left(from)-k.Grace)
 	}
-	if k.waitingForGroup {
-		wait = min(wait, groupInterval)
-	}
 	k.timer.Reset(wait)
 }
 
@@ -303,9 +299,6 @@ const (
 	// settleLimit is the maximum time to wait for the remaining processes of a group to end by
 	// themselves.
 	settleLimit = 100 * time.Millisecond
-	// groupInterval is the time between two counts of the processes in a group, while the
-	// keeper waits for the group to end.
-	groupInterval = 100 * time.Millisecond
 )
 
 // finish handles the processes that the program has left running when it ended, and then reports
@@ -313,21 +306,9 @@ const (
 // group, because they may be daemons that are meant to stay.
 func (k *keeper) finish() {
 	left := 0
-	switch {
-	case k.waitingForGroup && k.killAt != nil && k.killAt.left(k.now()) > 0 && k.groupSize() != 0:
-		return // the group has received SIGTERM and still has time to end
-	case k.killAt != nil:
+	if k.killAt != nil {
 		poll(sweepLimit, func() bool { return k.killAll() == 0 })
-	case k.WaitGroup:
-		if left = k.groupSize(); left != 0 {
-			if !k.waitingForGroup {
-				k.waitingForGroup = true
-				k.alert(fmt.Errorf("%s; zksh holds the lock until they exit", stillRunning(left)))
-			}
-			k.timer.Reset(groupInterval)
-			return
-		}
-	default:
+	} else {
 		poll(settleLimit, func() bool { left = k.groupSize(); return left == 0 })
 	}
 	k.reported = true

@@ -206,47 +206,6 @@ func TestDismissWakes(t *testing.T) {
 	}
 }
 
-func TestWaitGroup(t *testing.T) {
-	goOn := filepath.Join(t.TempDir(), "go")
-	s := newScript(t, `until [ -e `+goOn+` ]; do sleep 0.02; done & echo $!; exit 3`)
-	s.spec.WaitGroup = true
-	pid := s.start().waitForPIDs(1)[0]
-	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
-	select {
-	case <-s.ended:
-		t.Fatal("the lock is not kept")
-	default:
-	}
-	zktest.Must(t, os.WriteFile(goOn, nil, 0o600))
-	if got := s.wait(); got != 3 || zktest.Runs(pid) || strings.Contains(s.alertText(), "without the lock") {
-		t.Errorf("status %d, alive: %t, alerts %q", got, zktest.Runs(pid), s.alertText())
-	}
-}
-
-// A stop order also ends a group that the keeper waits for.
-func TestWaitGroupIsEnded(t *testing.T) {
-	s := newScript(t, `trap "" TERM; sleep 1000 & echo $!; exit 3`)
-	s.spec.WaitGroup = true
-	pid := s.start().waitForPIDs(1)[0]
-	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
-	s.stop <- time.Now()
-	if got := s.wait(); got != 3 || zktest.Runs(pid) {
-		t.Errorf("status %d, alive: %t", got, zktest.Runs(pid))
-	}
-}
-
-// Processes that the keeper waits for also get the time between TERM and KILL.
-func TestWaitGroupObeys(t *testing.T) {
-	s := newScript(t, `sh -c 'trap "sleep 0.2; echo obeyed; exit" TERM; echo $$; while :; do sleep 0.02; done' & exit 3`)
-	s.spec.WaitGroup = true
-	s.start().waitForPIDs(1)
-	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "zksh holds the lock") })
-	s.stop <- farDeadline()
-	if got := s.wait(); got != 3 || !strings.Contains(s.printed(), "obeyed") {
-		t.Errorf("status %d, printed %q", got, s.printed())
-	}
-}
-
 // KILL comes in time after the machine was asleep and its monotonic clock stood still.
 func TestKillAfterSleep(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")

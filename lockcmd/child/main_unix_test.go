@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
 	if name := os.Getenv(escapeVariable); name != "" {
-		likely, err := Escape(name)
-		fmt.Printf("likely %t: %v\n", likely, err)
+		fmt.Println("escape:", Escape(name))
 		return
 	}
 	if text := os.Getenv(scriptVariable); text != "" {

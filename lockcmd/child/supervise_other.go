@@ -19,12 +19,8 @@ func terminates(os.Signal) bool { return true }
 // Windows, no process terminates the program if zksh dies.
 func Keeper() (status int, isKeeper bool) { return 0, false }
 
-// Escape returns an error that explains how processes can continue without the lock. On systems
-// such as Windows, zksh can terminate only the program itself, so all processes that the program
-// starts can continue. If zksh dies, the program itself can continue, too.
-func Escape(string) (likely bool, err error) {
-	return false, errors.New("on this system, zksh can terminate only the command itself, but not the processes that it starts; if zksh is killed, the command continues")
-}
+// Escape returns nil, because zksh can terminate the program itself on systems such as Windows.
+func Escape(string) error { return nil }
 
 // supervise starts the program and waits until it has ended. It is the version for systems such as
 // Windows, on which zksh has no process groups and no SIGTERM. A value on stop is a deadline, at

@@ -75,9 +75,21 @@ func supervise(cmd *exec.Cmd, files []*os.File, spec Spec, stop <-chan time.Time
 		c.alertError(term.restoreModes()) // a killed program cannot restore the modes itself
 	}
 	if end.Left != 0 {
-		c.spec.Alert(stillRunning(end.Left) + " without the lock")
+		c.spec.Alert(stillRunning(end.Left))
 	}
 	return exitStatus(end.Status), err
+}
+
+// stillRunning returns the message that n processes of the command have been left running. If n is
+// -1, the number is unknown.
+func stillRunning(n int) string {
+	switch n {
+	case -1:
+		return "processes of the command's process group are still running without the lock"
+	case 1:
+		return "1 process of the command's process group is still running without the lock"
+	}
+	return fmt.Sprintf("%d processes of the command's process group are still running without the lock", n)
 }
 
 // exitStatus converts a wait status to the exit status that a shell reports.
@@ -123,7 +135,7 @@ func (c *child) startKeeper(cmd *exec.Cmd, files []*os.File) (<-chan report, err
 		return nil, err
 	}
 	received := readMessages[report](reports)
-	p := &program{Path: cmd.Path, Argv: cmd.Args, Grace: c.spec.Grace, WaitGroup: c.spec.WaitGroup, Until: c.renewLease()}
+	p := &program{Path: cmd.Path, Argv: cmd.Args, Grace: c.spec.Grace, Until: c.renewLease()}
 	if err := c.orders.write(order{Start: p}); err != nil {
 		c.dismissKeeper(received)
 		return nil, err

@@ -3,7 +3,6 @@
 package child
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
@@ -29,11 +28,8 @@ func (*cgroup) isEmpty() bool               { return false }
 func removeCgroup(string)                   {}
 func killCgroup(string) error               { return nil }
 
-// Escape returns an error that explains how processes can continue without the lock. On macOS and
-// the BSDs, a process continues if it leaves the process group or changes to another user.
-func Escape(string) (likely bool, err error) {
-	return false, errors.New("on this system, zksh cannot terminate processes that leave the command's process group")
-}
+// canKillAll reports whether the keeper can kill processes of other users.
+func canKillAll() bool { return os.Geteuid() == 0 }
 
 // killTree does nothing, because on macOS and the BSDs zksh cannot find the descendants of a
 // process. On Linux, it kills them.

@@ -1,10 +1,7 @@
 package child
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,33 +28,16 @@ func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// Escape returns an error that explains how processes of the named program can continue without the
-// lock. It returns nil if zksh may signal all processes or create a control group, because no
-// process can then continue. likely reports whether the program is known to run as another user, so
-// that it would continue itself.
-func Escape(name string) (likely bool, err error) {
+// canKillAll reports whether the keeper can kill all descendants of the program, even if they run as
+// other users.
+func canKillAll() bool {
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return false, fmt.Errorf("without /proc, zksh can terminate only the command's process group: %w", err)
-	}
-	if canKillAll(string(status)) || canCreateCgroup() {
-		return false, nil
-	}
-	err = errors.New("zksh is not root and cannot create a cgroup for the command, so it cannot terminate processes that change to another user")
-	path, lookErr := exec.LookPath(name)
-	if lookErr != nil {
-		return false, err
-	}
-	var st unix.Stat_t
-	if unix.Stat(path, &st) == nil && st.Mode&unix.S_ISUID != 0 && st.Uid != uint32(unix.Geteuid()) {
-		return true, fmt.Errorf("the program %s runs as another user (setuid), so zksh cannot terminate it when the lock is lost: zksh is not root and cannot create a cgroup for the program", name)
-	}
-	return false, err
+	return err == nil && mayKillAll(string(status)) || canCreateCgroup()
 }
 
-// canKillAll reports whether this process is permitted to kill all of its descendants. status is
+// mayKillAll reports whether this process is permitted to signal all of its descendants. status is
 // the content of /proc/self/status.
-func canKillAll(status string) bool {
+func mayKillAll(status string) bool {
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
 		switch name {

@@ -22,11 +22,10 @@ type order struct {
 // A program describes the program that the keeper runs. That program inherits the keeper's
 // environment and standard files.
 type program struct {
-	Path      string
-	Argv      []string
-	Grace     time.Duration
-	WaitGroup bool
-	Until     *instant // end of the lease; nil if there is no limit
+	Path  string
+	Argv  []string
+	Grace time.Duration
+	Until *instant // end of the lease; nil if there is no limit
 }
 
 // A report is a message from the keeper to zksh. Exactly one of the fields is set, except that
