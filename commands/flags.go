@@ -204,19 +204,19 @@ func versionArg(fs *pflag.FlagSet, args []string, index int, flag *int64) (int32
 }
 
 // watchArg reports whether a command line asks for a watch. The line can do so with a flag or, as
-// in ZooKeeper 3.4, with the positional argument at the given index. For the positional argument,
-// watchArg prints a reminder to use the flag.
-func watchArg(env *Env, args []string, index int, flag bool, old, now string) (bool, error) {
-	if index >= len(args) {
+// in ZooKeeper 3.4, with a word after the path. For that word, watchArg prints a reminder to use the
+// flag.
+func watchArg(env *Env, args []string, flag bool, old, now string) (bool, error) {
+	if len(args) < 2 {
 		return flag, nil
 	}
-	switch args[index] {
+	switch args[1] {
 	case "watch", "true", "1":
 		env.Screen.Note("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
 		return true, nil
 	}
-	if strings.HasPrefix(args[index], ">") || strings.HasPrefix(args[index], "|") {
-		return false, Misuse("unexpected word %q after the path", args[index]) // the shell adds to the error why the word is unexpected
+	if strings.HasPrefix(args[1], ">") || strings.HasPrefix(args[1], "|") {
+		return false, Misuse("unexpected word %q after the path", args[1]) // the shell adds to the error why the word is unexpected
 	}
-	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[index])
+	return false, Misuse("unexpected word %q after the path; to set a watch, use -w", args[1])
 }

@@ -38,7 +38,7 @@ var getCommand = &Command{
 		decode := fs.BoolP("decode", "d", false, "decode data that is compressed with gzip, zlib or snappy")
 		FlagFile(fs, "file")
 		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			w, err := watchArg(env, args, 1, *watch, "get path [watch]", "get [-s] [-w] path")
+			w, err := watchArg(env, args, *watch, "get path [watch]", "get [-s] [-w] path")
 			if err != nil {
 				return err
 			}

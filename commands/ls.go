@@ -82,7 +82,7 @@ var lsCommand = &Command{
 			if len(args) == 0 {
 				return Misuse("missing path")
 			}
-			w, err := watchArg(env, args, 1, *watch, "ls path [watch]", "ls [-w] path")
+			w, err := watchArg(env, args, *watch, "ls path [watch]", "ls [-w] path")
 			if err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ var ls2Command = &Command{
 	Passing:  watchPasses,
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		env.Screen.Note("'ls2' has been deprecated. Please use 'ls [-s] path' instead.")
-		w, err := watchArg(env, args, 1, false, "ls2 path [watch]", "ls [-s] [-w] path")
+		w, err := watchArg(env, args, false, "ls2 path [watch]", "ls [-s] [-w] path")
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ var statCommand = &Command{
 		watch := fs.BoolP("watch", "w", false, "set a watch on the znode, or on its creation")
 		human := fs.BoolP("human", "h", false, "print times in ISO 8601 format, with their age according to this machine's clock")
 		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			w, err := watchArg(env, args, 1, *watch, "stat path [watch]", "stat [-w] path")
+			w, err := watchArg(env, args, *watch, "stat path [watch]", "stat [-w] path")
 			if err != nil {
 				return err
 			}
