@@ -27,7 +27,7 @@ var duCommand = &Command{
 		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
 			switch {
 			case *depth < 0:
-				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
+				return Misuse("-L: invalid depth %d: must be 0 or more", *depth)
 			case fs.Changed("top") && *top < 1:
 				return Misuse("-top: invalid number %d: must be at least 1", *top)
 			case fs.Changed("top") && fs.Changed("depth"):
