@@ -89,7 +89,7 @@ func exportTree(ctx context.Context, env *commands.Env, path, file string) (err 
 		return err
 	}
 	if file == "-" {
-		return errors.Join(env.Screen.Print(&stdoutDump{x, func(w io.Writer) error {
+		return errors.Join(env.Screen.Print(&stdoutDump{func(w io.Writer) error {
 			return x.write(ctx, nil, func() (*dump.Writer, error) { return dump.NewWriter(w, h) })
 		}}), x.endError())
 	}
@@ -204,7 +204,6 @@ func (x *exporter) withParents(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*d
 
 // stdoutDump is the result of an export that writes its dump to standard output.
 type stdoutDump struct {
-	x     *exporter
 	write func(w io.Writer) error
 }
 
