@@ -16,7 +16,6 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -37,7 +36,7 @@ func (p Progress) report(done, total int) {
 // Options are the options of a Walk.
 type Options struct {
 	Stat     bool // whether each Step contains the znode's Stat
-	Access   bool // whether each Step contains the znode's Stat, ACL and kind
+	Access   bool // whether to read the ACL and the kind of each znode as well, for Nodes
 	Depth    int  // number of levels below the root to visit, or 0 for all
 	Shut     bool // whether an unreadable root is reported in its Step; if not, Begin fails
 	Progress Progress
@@ -51,10 +50,7 @@ type Step struct {
 	Last  bool     // whether the znode is the last of its siblings
 	Names []string // sorted names of the children; empty at the deepest level that the walk visits
 	Stat  *zk.Stat // nil if the Stat was not requested, or if the session may not see it
-	ACL   []zk.ACL
-	Type  dump.Kind     // kind of the znode; set together with the ACL
-	TTL   time.Duration // time to live, for the type dump.TTL
-	Err   error         // reason why the znode is unreadable, or nil if it is readable
+	Err   error    // reason why the znode is unreadable, or nil if it is readable
 
 	parent, folder *folder    // folder that contains the znode, and the znode's own folder if it has children
 	info           *znodeInfo // answer about the znode, for Enter; nil if the answer was empty
@@ -229,7 +225,7 @@ func (w *Walk) enter(dir *folder, name string, last bool, k *znodeInfo) (*folder
 	}
 	next := dir
 	if k != nil {
-		s.info, s.Stat, s.ACL, s.Type, s.TTL, s.Err = k, k.Stat, k.ACL, k.Kind, k.TTL, k.err
+		s.info, s.Stat, s.Err = k, k.Stat, k.err
 		w.ahead.noteConsumed(k.cost)
 		if k.folder != nil {
 			s.Names, next = k.folder.names, k.folder
