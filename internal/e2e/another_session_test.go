@@ -139,7 +139,7 @@ func TestAnotherSessionEndsTheCommand(t *testing.T) {
 	g := startLocked(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done")
 	proxy.Forget()
 	proxy.Cut()
-	newRival(t, server+chroot).lock(t, "/l")
+	newRival(t, server+chroot).lock(t)
 	if zktest.Runs(g.child) {
 		t.Error("the command still runs while another client holds the lock")
 	}
@@ -158,7 +158,7 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 	t.Parallel()
 	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
 	holder := newRival(t, server+chroot)
-	holder.lock(t, "/l")
+	holder.lock(t)
 	proxy := zktest.NewProxy(t, server)
 	waiter := exec.Command("zksh", "-server", proxy.Addr()+chroot, "-timeout", "4000", "lock", "/l", "--", "echo", "mine")
 	var out, errs strings.Builder

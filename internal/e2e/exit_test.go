@@ -27,9 +27,9 @@ type richConsole struct {
 }
 
 // openRich starts zksh on a new terminal and waits for its prompt.
-func openRich(t *testing.T, server string, env ...string) *richConsole {
+func openRich(t *testing.T, server string) *richConsole {
 	t.Helper()
-	r := startRich(t, exec.Command("zksh", "-q", "-server", server), env...)
+	r := startRich(t, exec.Command("zksh", "-q", "-server", server))
 	r.expect(`\(CONNECTED\) 0\] `)
 	// The connection's event appears before or after the prompt. Waiting for it here keeps it
 	// out of the text that a test types.

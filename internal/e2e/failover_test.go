@@ -57,7 +57,7 @@ func silenceServers(t *testing.T, servers []*zktest.Server, observer *zkconn.Ses
 		d.prepare(t, observer, servers[2].Addr())
 	}
 	for _, d := range all {
-		d.wait(t)
+		d.wait()
 	}
 	for _, d := range all {
 		noticed = append(noticed, d.check(t, observer)...)
@@ -114,7 +114,7 @@ func (d *silencedHolder) znodes(t *testing.T, observer *zkconn.Session) []string
 }
 
 // wait waits until any session at the silent server would have expired.
-func (d *silencedHolder) wait(t *testing.T) {
+func (d *silencedHolder) wait() {
 	time.Sleep(time.Until(d.silence.Add(d.timeout + 2*tick)))
 }
 

@@ -39,12 +39,12 @@ func newRival(t *testing.T, server string) rival {
 	return rival{zksession.Open(t, zkconn.Config{Servers: server, Timeout: 10 * time.Second})}
 }
 
-// lock acquires the lock, with a generous time limit.
-func (r rival) lock(t *testing.T, path string) {
+// lock acquires the lock /l, with a generous time limit.
+func (r rival) lock(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*zktest.Patience)
 	defer cancel()
-	if _, err := zklock.New(rivalConn{r.Session}, path, zklock.Options{}).Lock(ctx); err != nil {
+	if _, err := zklock.New(rivalConn{r.Session}, "/l", zklock.Options{}).Lock(ctx); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -95,7 +95,7 @@ func TestCommandEndsBeforeTheLease(t *testing.T) {
 	proxy := zktest.NewProxy(t, server)
 	g := startLocked(t, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	proxy.Hold(true)
-	newRival(t, server+chroot).lock(t, "/l")
+	newRival(t, server+chroot).lock(t)
 	if zktest.Runs(g.child) {
 		t.Error("the command still runs while another client holds the lock")
 	}
@@ -120,7 +120,7 @@ func TestBlockedTerminalKeepsNoCommandAlive(t *testing.T) {
 	g := startLockedTo(t, w, proxy.Addr()+chroot, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	w.Close()
 	proxy.Hold(true)
-	newRival(t, server+chroot).lock(t, "/l")
+	newRival(t, server+chroot).lock(t)
 	if zktest.Runs(g.child) {
 		t.Error("the command still runs while another client holds the lock")
 	}
@@ -169,7 +169,7 @@ func TestKilledHolder(t *testing.T) {
 	zktest.Must(t, g.cmd.Process.Kill())
 	_ = g.cmd.Wait() // reports the kill
 	zktest.Eventually(t, "the command is gone", func() bool { return !zktest.Runs(g.child) })
-	newRival(t, server).lock(t, "/l")
+	newRival(t, server).lock(t)
 }
 
 // zksh passes signals to the command under the lock. The command decides the exit status, and
@@ -350,7 +350,7 @@ func TestCommandOfStoppedHolderEnds(t *testing.T) {
 	server := zktest.Shared(t).Addr() + newChroot(t)
 	g := startLocked(t, server, "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1")
 	zktest.Must(t, g.cmd.Process.Signal(syscall.SIGSTOP))
-	newRival(t, server).lock(t, "/l")
+	newRival(t, server).lock(t)
 	if zktest.Runs(g.child) {
 		t.Error("the command still runs while another client holds the lock")
 	}

@@ -27,20 +27,20 @@ func TestSandboxIsShared(t *testing.T) {
 	ben := openPipelineIn(t, home, "--sandbox")
 	ben.ask(t, "create -s -e /queue/n- Ben", "Created /queue/n-0000000001")
 	ben.ask(t, "ls /queue", "[n-0000000000, n-0000000001]")
-	ben.leave(t, 0)
+	ben.leave(t)
 	ann.ask(t, "ls /queue", "[n-0000000000]")
-	ann.leave(t, 0)
+	ann.leave(t)
 	// The sandbox ended with its shell, so the next shell starts a new one.
 	eve := openPipelineIn(t, home, "--sandbox")
 	eve.ask(t, "ls /", "[zookeeper]")
-	eve.leave(t, 0)
+	eve.leave(t)
 }
 
-// leave closes zksh's input and checks that zksh exits with the given status and without errors.
-func (p *pipeline) leave(t *testing.T, status int) {
+// leave closes zksh's input and checks that zksh exits with status 0 and without errors.
+func (p *pipeline) leave(t *testing.T) {
 	t.Helper()
 	zktest.Must(t, p.in.Close())
-	wantExit(t, p.cmd, status)
+	wantExit(t, p.cmd, 0)
 	if p.errs.Len() > 0 {
 		t.Errorf("on standard error: %q", p.errs.String())
 	}
@@ -81,7 +81,7 @@ func TestSandboxAfterAKill(t *testing.T) {
 	wantPrivate(t, file)
 	p = openPipelineIn(t, home, "--sandbox")
 	p.ask(t, "ls /", "[zookeeper]")
-	p.leave(t, 0)
+	p.leave(t)
 }
 
 func TestSandboxesStartedAtOnce(t *testing.T) {
@@ -116,7 +116,7 @@ func TestSandboxServes(t *testing.T) {
 		}
 		joined := openPipelineIn(t, home, "--sandbox")
 		joined.ask(t, "ls /", "[a, zookeeper]")
-		joined.leave(t, 0)
+		joined.leave(t)
 		zktest.Must(t, p.cmd.Process.Signal(sig))
 		if rest, err := io.ReadAll(p.out); err != nil || !strings.Contains(string(rest), "Never use it in production") {
 			t.Errorf("it goes on %q, %v", rest, err)

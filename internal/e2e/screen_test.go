@@ -26,9 +26,9 @@ type screen struct {
 }
 
 // openScreen starts zksh with a sandbox of its own.
-func openScreen(t *testing.T, columns, rows int, args ...string) *screen {
+func openScreen(t *testing.T, columns, rows int) *screen {
 	t.Helper()
-	return openScreenOn(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), columns, rows, args...)
+	return openScreenOn(t, zktest.Sandbox(t, sandbox.Options{}).Addr(), columns, rows)
 }
 
 func openScreenOn(t *testing.T, server string, columns, rows int, args ...string) *screen {
@@ -143,10 +143,10 @@ func (s *screen) want(pattern string) string {
 }
 
 // wantEnd waits until the screen ends with these lines.
-func (s *screen) wantEnd(lines ...string) string {
+func (s *screen) wantEnd(lines ...string) {
 	s.t.Helper()
 	want := "\n" + strings.Join(lines, "\n")
-	return s.until("the end is not "+strconv.Quote(want), func(shown string) bool {
+	s.until("the end is not "+strconv.Quote(want), func(shown string) bool {
 		return strings.HasSuffix("\n"+shown, want)
 	})
 }

@@ -156,7 +156,7 @@ func TestCompleteOnASandbox(t *testing.T) {
 	ann := openPipelineIn(t, home, "--sandbox")
 	ann.ask(t, "create /mine", "Created /mine")
 	wantProposed(t, homeEnv(home), "zksh --sandbox get /m", "more\n/mine\n", "zsh")
-	ann.leave(t, 0)
+	ann.leave(t)
 	if got := proposed(t, homeEnv(home), "zksh --sandbox get /m", "zsh"); got != "" {
 		t.Errorf("%q without a sandbox", got)
 	}
