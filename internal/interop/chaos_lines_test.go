@@ -214,7 +214,7 @@ func (s *foreignClient) hold(z *chaosClient, final bool) (held bool) {
 	if err == nil && held && !final {
 		return true
 	}
-	if d := s.client.d; s.client.want(ctx, "ok", "close") != nil {
+	if d := s.client.d; s.client.do(ctx, "close") != nil {
 		d.kill()
 		<-d.done
 	}
@@ -238,7 +238,7 @@ func (s *foreignClient) open(ctx context.Context, z *chaosClient) error {
 	}
 	s.client = z.driver.remote(z.name)
 	z.mu.Unlock()
-	return s.client.want(ctx, "ok", "open", z.servers(true), fmt.Sprint(chaosTimeout.Milliseconds()))
+	return s.client.do(ctx, "open", z.servers(true), fmt.Sprint(chaosTimeout.Milliseconds()))
 }
 
 // once takes and releases the lock. It returns false if it does not get the lock in time.
@@ -260,6 +260,6 @@ func (s *foreignClient) once(ctx context.Context, z *chaosClient, final bool) (h
 	if err := z.stayInSection(in, z.sectionLength(final), alive); err != nil {
 		return false, err
 	}
-	err = s.client.want(ctx, "ok", "release")
+	err = s.client.do(ctx, "release")
 	return err == nil, err
 }

@@ -224,9 +224,9 @@ func TestOracle(t *testing.T) {
 	t.Run("Overlap", func(t *testing.T) {
 		o := newOracle(t, "/l")
 		first := o.start(t, "first", exclusive, 4)
-		o.waitFor(t, "first", "beat")
+		o.waitFor(t, "first")
 		second := o.start(t, "second", exclusive, 5)
-		o.waitFor(t, "second", "beat")
+		o.waitFor(t, "second")
 		o.wantEnds(t, first, second)
 		if v := o.judge(t); !v.late[section{"first", 1}] || !v.late[section{"second", 1}] {
 			t.Errorf("two that were there together are not seen: %q", v.overlaps)
@@ -247,13 +247,13 @@ func TestOracle(t *testing.T) {
 	t.Run("Shared", func(t *testing.T) {
 		o := newOracle(t, "/l")
 		readers := []*exec.Cmd{o.start(t, "second", shared, 5), o.start(t, "first", shared, 4)}
-		o.waitFor(t, "first", "beat")
-		o.waitFor(t, "second", "beat")
+		o.waitFor(t, "first")
+		o.waitFor(t, "second")
 		if v := o.judge(t); len(v.overlaps) > 0 {
 			t.Errorf("readers exclude each other: %q", v.overlaps)
 		}
 		writer := o.start(t, "writer", exclusive, 6)
-		o.waitFor(t, "writer", "beat")
+		o.waitFor(t, "writer")
 		o.wantEnds(t, append(readers, writer)...)
 		if v := o.judge(t); !v.late[section{"writer", 1}] || !v.late[section{"first", 1}] {
 			t.Errorf("a writer among readers is not seen: %q", v.overlaps)
@@ -279,7 +279,7 @@ func TestOracle(t *testing.T) {
 	t.Run("Survivor", func(t *testing.T) {
 		o := newOracle(t, "/l")
 		cmd := o.start(t, "killed", exclusive, 4)
-		o.waitFor(t, "killed", "beat")
+		o.waitFor(t, "killed")
 		_ = cmd.Process.Kill() // does not kill its child
 		_ = cmd.Wait()
 		left := survivors(t, o.dir+"/killed")
@@ -316,8 +316,9 @@ func (o *oracle) witnessArgs(t *testing.T, s section, m mode, during time.Durati
 	return []string{script, o.dir, s.name, strconv.Itoa(s.index), string(m), fmt.Sprint(during.Seconds()), strconv.Itoa(status), term}
 }
 
-func (o *oracle) waitFor(t *testing.T, name, what string) {
-	zktest.Eventually(t, name+" "+what, func() bool { return o.saw(section{name, 1}, what) })
+// waitFor waits until the client with this name is in its section.
+func (o *oracle) waitFor(t *testing.T, name string) {
+	zktest.Eventually(t, name+" beats", func() bool { return o.saw(section{name, 1}, "beat") })
 }
 
 // holdFile returns the path of a file that keeps a client in its section while it exists.

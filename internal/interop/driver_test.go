@@ -136,21 +136,21 @@ func (d *driver) remote(name string) *remote {
 // client creates a client that is connected until the end of the test.
 func (d *driver) client(ctx context.Context, t *testing.T, name, addr string) (*remote, error) {
 	r := d.remote(name)
-	if err := r.want(ctx, "ok", "open", addr, fmt.Sprint(sessionTimeout.Milliseconds())); err != nil {
+	if err := r.do(ctx, "open", addr, fmt.Sprint(sessionTimeout.Milliseconds())); err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), zktest.Patience)
 		defer cancel()
-		zktest.Check(t, r.want(ctx, "ok", "close"))
+		zktest.Check(t, r.do(ctx, "close"))
 	})
 	return r, nil
 }
 
-// want sends a command, and returns an error if the answer is not want.
-func (r *remote) want(ctx context.Context, want string, words ...string) error {
+// do sends a command, and returns an error if the answer is not ok.
+func (r *remote) do(ctx context.Context, words ...string) error {
 	answer, err := r.ask(ctx, words...)
-	if err == nil && answer != want {
+	if err == nil && answer != "ok" {
 		err = fmt.Errorf("%s: %s", strings.Join(words, " "), answer)
 	}
 	return err
@@ -190,8 +190,8 @@ func (r *remote) acquire(ctx context.Context, kind, path string) (int64, error) 
 	return 0, err
 }
 
-func (r *remote) release(ctx context.Context) error { return r.want(ctx, "ok", "release") }
+func (r *remote) release(ctx context.Context) error { return r.do(ctx, "release") }
 
 func (r *remote) revoke(ctx context.Context, node string) error {
-	return r.want(ctx, "ok", "revoke", node)
+	return r.do(ctx, "revoke", node)
 }

@@ -178,7 +178,7 @@ func (s *suite) updateRow(t *testing.T, w *batchServer, r *recording, old *row) 
 		}
 		o, e := p.out.normal(), p.err.normal()
 		got[i] = answer{out: split(o[out:]), err: split(e[errs:])}
-		got[i].status = statusFromError(r, got[i].err)
+		got[i].status = statusFromError(got[i].err)
 		out, errs = len(o), len(e)
 	}
 	fresh := &row{}
@@ -219,7 +219,7 @@ func split(text string) []string {
 
 // statusFromError returns the exit status that belongs to an error message. updateRow needs
 // it because the exit status of the program is only that of the first failure.
-func statusFromError(r *recording, errs []string) int {
+func statusFromError(errs []string) int {
 	text := errorText(errs)
 	switch {
 	case text == "":

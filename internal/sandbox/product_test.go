@@ -10,7 +10,7 @@ import (
 )
 
 // connectRaw sends a connect request and returns the decoded reply.
-func connectRaw(t *testing.T, s *Server, sid int64, passwd []byte) (version, timeout int32, id int64, rest []byte) {
+func connectRaw(t *testing.T, s *Server, sid int64) (version, timeout int32, id int64, rest []byte) {
 	t.Helper()
 	nc, err := s.Dial()
 	if err != nil {
@@ -22,7 +22,7 @@ func connectRaw(t *testing.T, s *Server, sid int64, passwd []byte) (version, tim
 	e.Long(0)
 	e.Int(requestedTimeout)
 	e.Long(sid)
-	e.Buffer(append(passwd, make([]byte, 16-len(passwd))...))
+	e.Buffer(make([]byte, 16)) // the password
 	e.Bool(false)
 	c := &rawzk.Conn{Conn: nc}
 	if err := c.WriteFrame(e.B); err != nil {
@@ -52,11 +52,11 @@ func eachProduct(t *testing.T, f func(t *testing.T, s *Server, as Version)) {
 
 func TestProductsConnect(t *testing.T) {
 	eachProduct(t, func(t *testing.T, s *Server, as Version) {
-		version, timeout, id, rest := connectRaw(t, s, 0, nil)
+		version, timeout, id, rest := connectRaw(t, s, 0)
 		if version != 0 || timeout != requestedTimeout || id == 0 || len(rest) != 0 {
 			t.Errorf("version %d, timeout %d, id %d, %d bytes behind it", version, timeout, id, len(rest))
 		}
-		version, timeout, again, _ := connectRaw(t, s, 99, nil)
+		version, timeout, again, _ := connectRaw(t, s, 99)
 		if as == ClickHouse && (version != 0 || timeout != requestedTimeout || again == 99 || again == id) {
 			t.Errorf("unknown session: version %d, timeout %d, id %d", version, timeout, again)
 		}
@@ -64,12 +64,12 @@ func TestProductsConnect(t *testing.T) {
 			t.Errorf("unknown session: version %d, timeout %d, id %d", version, timeout, again)
 		}
 		s.SetLeaderless(true)
-		version, timeout, again, _ = connectRaw(t, s, id, nil)
+		version, timeout, again, _ = connectRaw(t, s, id)
 		if version != rejected || (as == RaftKeeper) != (timeout == -1 && again == -1) || as == ClickHouse && again != 0 {
 			t.Errorf("without a leader: version %d, timeout %d, id %d", version, timeout, again)
 		}
 		s.SetLeaderless(false)
-		if _, _, again, _ = connectRaw(t, s, id, nil); (as == RaftKeeper) != (again == id) {
+		if _, _, again, _ = connectRaw(t, s, id); (as == RaftKeeper) != (again == id) {
 			t.Errorf("reconnect: id %d after %d", again, id)
 		}
 	})
