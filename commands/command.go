@@ -50,9 +50,6 @@ type Command struct {
 	// except that lines without flags share one call if the command has the effect OneRequest. The
 	// function of such a command can run more than once at a time, and must not change the values.
 	Flags func(fs *pflag.FlagSet) Run
-	// Wrap replaces Flags for a command such as time, whose flags are followed by another command
-	// line to run.
-	Wrap func(fs *pflag.FlagSet) Wrapper
 
 	flagless atomic.Pointer[declared] // what lines without flags share, or nil
 }
@@ -136,11 +133,7 @@ func (c *Command) Paragraphs() (list []string) {
 // FlagSet returns a new flag set with all flags of the command, for help and completion.
 func (c *Command) FlagSet() *pflag.FlagSet {
 	fs := newFlagSet(c.Name)
-	if c.Wrap != nil {
-		c.Wrap(fs)
-	} else {
-		c.Flags(fs)
-	}
+	c.Flags(fs)
 	return fs
 }
 

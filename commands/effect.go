@@ -21,10 +21,6 @@ const (
 	RunsLine                      // the words after -- are a zksh command line, not a program
 )
 
-// inherited is the set of effects that a command such as time takes over from the line that it
-// runs.
-const inherited = Writes | Asks
-
 // Has reports whether e and other have an effect in common.
 func (e Effect) Has(other Effect) bool { return e&other != 0 }
 

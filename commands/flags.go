@@ -79,6 +79,24 @@ func (c *Command) Position(words []Word) (index int, flag *pflag.Flag, flagsEnde
 	return index, nil, flagsEnded
 }
 
+// SplitProgram splits the words of zksh's own command line. options are the options of the program,
+// and line is the command line that follows them. The receiver describes the program as a command.
+func (c *Command) SplitProgram(words []Word) (options, line []Word) {
+	fs := c.FlagSet()
+	for i := 0; i < len(words); i++ {
+		switch {
+		case words[i].Text == "--" && !words[i].Quoted:
+			return words[:i], words[i+1:]
+		case isData(fs, words[i]):
+			return words[:i], words[i:]
+		}
+		if _, wants, err := canonical(fs, words[i].Text); err == nil && wants {
+			i++
+		}
+	}
+	return words, nil
+}
+
 // isData reports whether a word is a positional argument rather than a flag.
 func isData(fs *pflag.FlagSet, w Word) bool {
 	return w.Quoted || len(w.Text) < 2 || w.Text[0] != '-' || isNumber(w.Text) && fs.ShorthandLookup(w.Text[1:2]) == nil

@@ -35,7 +35,7 @@ type Line struct {
 	args   []string
 	numOwn int // number of args before "--"; the remaining args were after it
 
-	flags      *pflag.FlagSet // nil if another line wraps the command
+	flags      *pflag.FlagSet
 	effect     Effect
 	redirected bool // result of the method Redirected
 }
@@ -237,14 +237,13 @@ func (c *Command) asUsageError(err error) error {
 	return err
 }
 
-// Has reports whether the line has at least one of the effects in e. A command such as time also
-// has some effects of the line that it runs.
+// Has reports whether the line has at least one of the effects in e.
 func (l Line) Has(e Effect) bool { return l.effect.Has(e) }
 
 // FlagAgainst returns the flag because of which the line lacks the effects e, although its command
 // can have them. It returns an empty string if there is no such flag.
 func (l Line) FlagAgainst(e Effect) (flag string) {
-	if l.flags == nil || !l.c.Effect.Has(e) {
+	if !l.c.Effect.Has(e) {
 		return ""
 	}
 	l.flags.Visit(func(f *pflag.Flag) {
@@ -306,7 +305,7 @@ func (l Line) MapError(explain func(error) error) Line {
 func (l Line) WrappedBy(around Wrapper) Line {
 	inner := l
 	l.redirected = inner.Has(Joins)
-	l.effect &= inherited | Quotas
+	l.effect &= Writes | Asks | Quotas
 	l.run = func(ctx context.Context, env *Env, _ []string) error { return around(ctx, env, inner.Run) }
 	return l
 }
@@ -343,53 +342,5 @@ func (l Line) ReadInner(read func(words []Word) (Line, error)) (Line, error) {
 // Do is a function that runs a command line.
 type Do func(ctx context.Context, env *Env) error
 
-// Wrapper is the function of a command, such as time, that runs another command line. It runs that
-// line by calling do, once or several times.
+// Wrapper is a function that runs another command line by calling do.
 type Wrapper func(ctx context.Context, env *Env, do Do) error
-
-// ReadWrapper is like Read, but for a command that has the function Wrap. It calls read to parse
-// the line that follows the command's flags: once now, to find mistakes, and again each time that
-// line runs, because a Line can run only once.
-func (c *Command) ReadWrapper(words []Word, read func(words []Word) (Line, error)) (l Line, err error) {
-	fs := newFlagSet(c.Name)
-	around := c.Wrap(fs)
-	flags, inner := c.SplitWrapper(words)
-	if err := c.parse(fs, flags); err != nil {
-		return l, c.asUsageError(err)
-	}
-	if len(inner) == 0 {
-		return l, c.asUsageError(Misuse("missing %s", c.Params[0].Name))
-	}
-	over, err := read(inner)
-	if err != nil {
-		return l, err
-	}
-	l = Line{c: c, effect: c.Effect | over.effect&inherited, run: func(ctx context.Context, env *Env, _ []string) error {
-		return around(ctx, env, func(ctx context.Context, env *Env) error {
-			l, err := read(inner)
-			if err != nil {
-				return err
-			}
-			return l.Run(ctx, env)
-		})
-	}}
-	return l, nil
-}
-
-// SplitWrapper splits the words of a command that has the function Wrap. flags are the command's
-// own flags, and inner is the line that the command runs.
-func (c *Command) SplitWrapper(words []Word) (flags, inner []Word) {
-	fs := c.FlagSet()
-	for i := 0; i < len(words); i++ {
-		switch {
-		case words[i].Text == "--" && !words[i].Quoted:
-			return words[:i], words[i+1:]
-		case isData(fs, words[i]):
-			return words[:i], words[i:]
-		}
-		if _, wants, err := canonical(fs, words[i].Text); err == nil && wants {
-			i++
-		}
-	}
-	return words, nil
-}

@@ -8,7 +8,7 @@ const (
 	StatusNoServer    = 69  // no server could be reached, or the session was lost
 	StatusLockLost    = 74  // a lock was lost, or may have been lost
 	StatusNotLocked   = 75  // a lock was not acquired
-	StatusTimeUp      = 75  // the time limit of wait, or the number of runs of repeat -u or -c, was reached
+	StatusTimeUp      = 75  // the time limit of wait was reached
 	StatusUnconfirmed = 76  // the release of a lock was not confirmed
 	StatusCannotRun   = 126 // a program could not be run
 	StatusUnknown     = 127 // unknown command, or the program was not found
@@ -33,7 +33,7 @@ var Statuses = []struct {
 	{StatusNoServer, "no server", "no server could be reached, or the session was lost",
 		"NoServer, NotSent (known to have had no effect), ConnectionLoss (may have had an effect), SessionExpired, AuthFailed, NotConnected"},
 	{StatusLockLost, "lock lost", "a lock was lost, or may have been lost", "LockLost"},
-	{StatusNotLocked, "not locked or time up", "a lock was not acquired because another client holds it, or the time limit of wait or the number of runs of repeat -u or -c was reached", "NotLocked, TimeUp"},
+	{StatusNotLocked, "not locked or time up", "a lock was not acquired because another client holds it, or the time limit of wait was reached", "NotLocked, TimeUp"},
 	{StatusUnconfirmed, "release not confirmed", "the release of a lock was not confirmed", "Unconfirmed"},
 	{StatusCannotRun, "cannot run", "the program to be run under a lock or by watch could not be run", "CannotRun"},
 	{StatusUnknown, "not found", "unknown command, or the program to be run under a lock or by watch was not found", "UnknownCommand, CannotRun"},

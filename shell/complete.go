@@ -101,12 +101,6 @@ func (c *completer) words(p *partial) choices {
 
 // arguments proposes arguments of cmd. The first word of p is the name of the command.
 func (c *completer) arguments(cmd *commands.Command, p *partial) choices {
-	if cmd.Wrap != nil {
-		if _, inner := cmd.SplitWrapper(p.words[1:]); len(inner) > 0 {
-			p.words = inner
-			return c.words(p)
-		}
-	}
 	at, flag, flagsEnded := cmd.Position(p.words[1:])
 	name, value, joined := strings.Cut(p.text, "=")
 	switch {
@@ -362,8 +356,8 @@ type Offer struct {
 // shell such as bash. If files is true, the word is the name of a file, and the other shell
 // completes it. Propose returns early when ctx is done.
 //
-// program describes the zksh program as a command that wraps another one. words contains the words
-// between the program's name and text. names returns the sorted names of a znode's children.
+// program describes the zksh program as a command. words contains the words between the program's
+// name and text: options of the program, and then a zksh command line. names returns the sorted names of a znode's children.
 func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []commands.Word, text string,
 	names func(ctx context.Context, path string) ([]string, error)) (list []Offer, files bool) {
 	came := make(chan struct{}, 1)
@@ -376,8 +370,15 @@ func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []
 	c := *s.completer
 	c.nodes = newNodeCache(listFunc(names), changed, func() {})
 	defer c.nodes.close()
+	_, typed := program.SplitProgram(words)
+	propose := func() choices {
+		if len(typed) > 0 {
+			return c.words(&partial{words: typed, text: text})
+		}
+		return c.arguments(program, &partial{words: append([]commands.Word{{Text: program.Name}}, words...), text: text})
+	}
 	for {
-		found := c.arguments(program, &partial{words: append([]commands.Word{{Text: program.Name}}, words...), text: text})
+		found := propose()
 		if found.pending {
 			select {
 			case <-came:

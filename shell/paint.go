@@ -23,8 +23,7 @@ func (c *completer) paint(text string) (spans []line.Span) {
 		return nil
 	}
 	var words []commands.Word
-	var cmd *commands.Command // command of the current word, or nil if it is unknown
-	first := 0                // index of the first word after the command
+	var cmd *commands.Command // the line's command, or nil if it is unknown
 	for at := 0; len(words) < maxPaintedWords; {
 		rest := strings.TrimLeft(text[at:], commands.Blanks)
 		at = len(text) - len(rest)
@@ -37,17 +36,10 @@ func (c *completer) paint(text string) (spans []line.Span) {
 			break
 		}
 		words = append(words, w)
-		n := len(words)
-		isCommand := n == 1
-		if cmd != nil && cmd.Wrap != nil {
-			_, inner := cmd.SplitWrapper(words[first:])
-			isCommand = len(inner) == 1
-		}
 		style := line.Plain
 		switch {
-		case isCommand:
-			cmd, first = c.registry.Find(w.Text), n
-			if cmd != nil {
+		case len(words) == 1:
+			if cmd = c.registry.Find(w.Text); cmd != nil {
 				style = line.KnownCommand
 			} else if len(raw) < len(rest) { // the word is finished
 				style = line.UnknownCommand
@@ -57,7 +49,7 @@ func (c *completer) paint(text string) (spans []line.Span) {
 		case w.Quoted:
 			style = line.Quoted
 		case cmd != nil:
-			style = c.styleOf(cmd, words[first:n-1], w.Text)
+			style = c.styleOf(cmd, words[1:len(words)-1], w.Text)
 		}
 		if style != line.Plain {
 			spans = append(spans, line.Span{From: at, To: at + len(raw), Style: style})

@@ -36,7 +36,6 @@ func TestPaint(t *testing.T) {
 		"create /app/one /app/one":           "create=known /app/one=path", // the second one is data
 		`set /app/one 'a b' "c`:              `set=known /app/one=path 'a b'=quoted "c=open`,
 		"set -s -- -s":                       "set=known -s=flag",
-		"time -- get -s /app/one":            "time=known get=known -s=flag /app/one=path",
 		"get /app/one | grep -s '/app'":      "get=known /app/one=path",
 		"  get\t/app/one /":                  "get=known /app/one=path",
 		"set /a " + strings.Repeat("x", 9e3): "",
@@ -78,11 +77,11 @@ func TestSuggest(t *testing.T) {
 		history.Entry{Line: "deleteall /prod", Place: "@prod"},
 		history.Entry{Line: "set /b there", Place: "@prod"},
 		history.Entry{Line: "get /there", Place: "@prod"},
-		history.Entry{Line: "time set /c", Place: "@prod"},
+		history.Entry{Line: "find /c -- set {}", Place: "@prod"},
 		history.Entry{Line: "ls /old"},
 		history.Entry{Line: "delete /old"},
 	)
-	for text, want := range map[string]string{"del": "eteall /here", "set": " /a here", "set /b": "", "get": " /there", "gt": "", "t": "", "x": "", "delete /": ""} {
+	for text, want := range map[string]string{"del": "eteall /here", "set": " /a here", "set /b": "", "get": " /there", "gt": "", "f": "", "x": "", "delete /": ""} {
 		if got := s.suggest(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}

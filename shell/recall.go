@@ -54,7 +54,7 @@ func (s *Shell) suggest(text string) string {
 func (s *Shell) onlyReads(line string) bool {
 	name, _, _ := strings.Cut(line, " ")
 	c := s.registry.Find(name)
-	return c != nil && !c.Effect.Has(commands.Writes|commands.RunsLine) && c.Wrap == nil
+	return c != nil && !c.Effect.Has(commands.Writes|commands.RunsLine)
 }
 
 // confirmElsewhere asks the user before redo runs a line that was typed for another ensemble, unless

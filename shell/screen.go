@@ -371,3 +371,24 @@ func event(e zkconn.Event, form eventForm) render.Answer {
 		Time  string   `json:"time"`
 	}{string(e.Type), string(e.State), e.Path, e.Zxid, e.Gone, render.Time(e.Received)}}
 }
+
+func (s *screen) clearCommand() *commands.Command {
+	return &commands.Command{
+		Name: "clear", Group: "Shell", Effect: commands.Offline,
+		Summary:  "clear the terminal, like Ctrl-L",
+		Examples: []string{"clear"},
+		Flags:    commands.NoFlags(func(context.Context, *commands.Env, []string) error { return s.clear() }),
+	}
+}
+
+// clear clears the screen and its scrollback, if standard output is a terminal that understands
+// control sequences.
+func (s *screen) clear() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.out.TTY || s.out.Dumb {
+		return nil
+	}
+	_, err := io.WriteString(s.out.W, "\x1b[H\x1b[2J\x1b[3J")
+	return exit.AsWriteError(err)
+}

@@ -150,7 +150,8 @@ func New(cfg Config) *Shell {
 		s.screen.printer.Bold = render.Bold
 	}
 	s.transactions = batch.NewTransactions(cfg.Session, func() int { return s.policy.number() }, s.restoreTerminalOnPanic)
-	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions.Commands(), s.builtins(), s.folderCommands(), s.utilityCommands())...)
+	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions.Commands(), s.builtins(), s.folderCommands(),
+		[]*commands.Command{s.sourceCommand(), s.screen.clearCommand()})...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: commandScreen{s},
@@ -248,9 +249,6 @@ func (s *Shell) readWords(words []commands.Word) (commands.Line, error) {
 }
 
 func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Line, error) {
-	if c.Wrap != nil {
-		return c.ReadWrapper(words, s.readWords)
-	}
 	l, err := c.Read(s.env, words)
 	if err != nil || l.Bare() {
 		if here, ok := s.readInFolder(c, words); ok {

@@ -91,7 +91,7 @@ func complete(ctx context.Context, args []string, env Environment, table [][]*co
 func (t *typedLine) options() (own []string) {
 	none := defaults()
 	zksh := program(&none, "")
-	first, inner := zksh.SplitWrapper(t.words)
+	first, inner := zksh.SplitProgram(t.words)
 	if _, flag, _ := zksh.Position(first); flag != nil && len(inner) == 0 { // the user is typing the value of the last option
 		first = first[:len(first)-1]
 	}
@@ -113,7 +113,7 @@ func program(o *Options, text string) *commands.Command {
 	if strings.HasPrefix(text, zkconn.ClusterMark) {
 		next.Kind = commands.Server
 	}
-	return &commands.Command{Name: "zksh", Params: []commands.Param{next}, Wrap: func(fs *pflag.FlagSet) commands.Wrapper {
+	return &commands.Command{Name: "zksh", Params: []commands.Param{next}, Flags: func(fs *pflag.FlagSet) commands.Run {
 		known := *o
 		set, _ := declare(&known)
 		fs.AddFlagSet(set)

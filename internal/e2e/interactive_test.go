@@ -101,8 +101,10 @@ func TestPipesInteractive(t *testing.T) {
 		s.want("^interrupted$")
 		s.wantModes(before)
 
-		// Ctrl-C also ends a command that would continue, such as repeat.
-		s.line("repeat -i 1h echo begun | cat")
+		// Ctrl-C also ends a command that would continue.
+		forever := filepath.Join(s.dir, "forever")
+		zktest.Must(t, os.WriteFile(forever, []byte("echo begun\nwait -w 1h /none\n"), 0o600))
+		s.line("source " + forever + " | cat")
 		s.want(`^begun$`)
 		s.keys("C-c")
 		s.until("the command goes on", func(shown string) bool {
@@ -126,45 +128,6 @@ func oneShot(t *testing.T, server string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("zksh", append([]string{"-server", server}, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("zksh %q: %v: %s", args, err, out)
-	}
-}
-
-// repeat redraws its count and answer in place, between the lines above and below.
-func TestRepeatInPlace(t *testing.T) {
-	t.Parallel()
-	for _, columns := range []int{60, 200} {
-		s := openScreen(t, columns, 24)
-		s.line("create /名 值")
-		s.wantEnd("Created /名", s.prompt(1))
-		before := s.modes()
-		s.line("repeat -i 50ms get -s /名")
-		s.want(`^every 50ms, run \d+, \d\d:\d\d:\d\d$`)
-		s.want(`^值$`)
-		oneShot(t, s.server, "set", "/名", "new")
-		s.want(`^new$`)
-		s.want(`^every 50ms, run \d{2,},`)
-		s.keys("C-c")
-		s.want("^interrupted$")
-		s.wantModes(before)
-		if shown := s.shown(); strings.Count(shown, "every 50ms") != 1 || strings.Count(shown, "dataVersion") != 1 {
-			t.Errorf("it was not drawn in place:\n%s", shown)
-		}
-		s.line("repeat -n 2 -i 1ms time get /名")
-		s.want(`^time: \d+\.\d+ s$`)
-		s.text("repeat -n 2 get /")
-		s.keys("Tab")
-		s.want(`repeat -n 2 get /(名|\S*)$`)
-		s.keys("C-c")
-		s.line("clear")
-		s.until("the screen is not cleared", func(shown string) bool { return withoutSpaces(shown) == withoutSpaces(s.prompt(4)) })
-		s.line("repeat -c -i 50ms get /名")
-		s.want(`^every 50ms, run \d+,`)
-		oneShot(t, s.server, "set", "/名", "changed")
-		s.wantEnd("changed", s.prompt(5))
-		s.line("repeat -u -i 50ms get /新")
-		s.want("^Node does not exist: /新$")
-		oneShot(t, s.server, "create", "/新", "created")
-		s.wantEnd("created", s.prompt(6))
 	}
 }
 

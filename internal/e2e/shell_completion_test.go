@@ -75,7 +75,6 @@ func TestCompleteWord(t *testing.T) {
 		{"zksh get /al", "more\n/alone\n"},
 		{"zk get /al", "more\n/alone\n"}, // zk is an alias of zksh in the shell
 		{"zksh -q -o json get -s /al", "more\n/alone\n"},
-		{"zksh time get /al", "more\n/alone\n"},
 		{"zksh get /app/", "more\n/app/a:b=c@d\n/app/it's\n/app/with blank\n/app/中文\n"},
 		{"zksh get '/app/w", "more\n/app/with blank\n"},
 		{`zksh get /app/with\ b`, "more\n/app/with blank\n"},
