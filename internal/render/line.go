@@ -7,15 +7,14 @@ type Style string
 
 // Styles that are readable on light and dark backgrounds.
 const (
-	Plain   Style = ""
-	Strong  Style = "1"
-	Dim     Style = "2"
-	Red     Style = "31"
-	Green   Style = "32"
-	Yellow  Style = "33"
-	Blue    Style = "94"
-	Magenta Style = "35"
-	Cyan    Style = "36"
+	Plain  Style = ""
+	Strong Style = "1"
+	Dim    Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+	Blue   Style = "94"
+	Cyan   Style = "36"
 )
 
 // A Span is a part of a line with a single style.

@@ -308,7 +308,6 @@ const (
 	codeNoChildrenForEphs    code = -108
 	codeNodeExists           code = -110
 	codeNotEmpty             code = -111
-	codeSessionExpired       code = -112
 	codeInvalidACL           code = -114
 	codeAuthFailed           code = -115
 	codeNoWatcher            code = -121

@@ -246,14 +246,6 @@ func (s *Server) SetSequence(path string, number int32) bool {
 	return n != nil
 }
 
-// SetCounter sets the lower half of the latest zxid, which counts the transactions of a leader.
-// counter must be larger than the current value.
-func (s *Server) SetCounter(counter uint32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.zxid = s.zxid>>32<<32 | int64(counter)
-}
-
 // Close closes all connections, stops listening, and waits until all goroutines of the server
 // have ended.
 func (s *Server) Close() error {
