@@ -221,7 +221,8 @@ func misspelt(p properties.Property) error {
 	if s := suggestion(p.Key); s != "" || hasReservedPrefix(p.Key) {
 		return fmt.Errorf("unknown key %s%s", p.Key, s)
 	}
-	for word := range strings.FieldsFuncSeq(p.Value, betweenOptions) { // a line of a shell script, such as export FLAGS=-D…
+	// a line of a shell script, such as export FLAGS=-D…
+	for word := range strings.FieldsFuncSeq(p.Value, betweenOptions) {
 		name, _, is := strings.Cut(word, "=")
 		if is && (hasReservedPrefix(name) || strings.HasPrefix(name, javaOption) && suggestion(name) != "") {
 			return fmt.Errorf("the value of %s contains %s; write each property on a line of its own,"+
@@ -252,7 +253,8 @@ func hasReservedPrefix(key string) bool {
 // count, and neither do the password and the type of a store, which have no effect alone.
 func meansTLS(key string) bool {
 	switch strings.TrimPrefix(key, "zookeeper.ssl.") {
-	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol", "enabledProtocols", "ciphersuites":
+	case "keyStore.location", "trustStore.location", "hostnameVerification", "protocol",
+		"enabledProtocols", "ciphersuites":
 		return true
 	}
 	return key == kafkaNameCheck
@@ -312,7 +314,8 @@ func revocation(_ *effectiveSettings, v string) error {
 	var on bool
 	err := readBool(v, &on)
 	if on {
-		err = errors.New("zksh cannot check whether certificates were revoked; to connect without the check, set the property to false")
+		err = errors.New("zksh cannot check whether certificates were revoked; to connect without the check, " +
+			"set the property to false")
 	}
 	return err
 }
@@ -337,7 +340,8 @@ func nameCheck(a *effectiveSettings, v string) error {
 
 func javaClass(_ *effectiveSettings, v string) error {
 	if v != "" {
-		return fmt.Errorf("%s is a Java class, which zksh cannot run; set the key store and the trust store with the keyStore and trustStore properties instead", v)
+		return fmt.Errorf("%s is a Java class, which zksh cannot run; set the key store and the trust store with the "+
+			"keyStore and trustStore properties instead", v)
 	}
 	return nil
 }

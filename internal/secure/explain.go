@@ -66,7 +66,8 @@ func (c *Conn) explain(err error) error {
 		return problem(c.alertMessage(a), err)
 	}
 	if e, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return problem("the server does not use TLS on this port: its answer began with "+quoteBytes(e.RecordHeader[:]), err)
+		return problem("the server does not use TLS on this port: its answer began with "+
+			quoteBytes(e.RecordHeader[:]), err)
 	}
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || peer.Cut(err)
 	switch {
@@ -88,12 +89,14 @@ func (c *Conn) alertMessage(a tls.AlertError) string {
 	switch a {
 	case certificateRequired:
 		return noCertificate
-	case badCertificate, unsupportedCertificate, certificateRevoked, certificateExpired, certificateUnknown, unknownCA, accessDenied, handshakeFailure:
+	case badCertificate, unsupportedCertificate, certificateRevoked, certificateExpired, certificateUnknown, unknownCA,
+		accessDenied, handshakeFailure:
 		switch {
 		case wants && c.t.clientCert == nil:
 			return noCertificate
 		case wants:
-			return "the server rejected the client certificate, " + subject(c.t.clientCert.Leaf) + ", issued by " + peer.Printable(c.t.clientCert.Leaf.Issuer.String()) + " (" + alertText(a) + ")"
+			return "the server rejected the client certificate, " + subject(c.t.clientCert.Leaf) + ", issued by " +
+				peer.Printable(c.t.clientCert.Leaf.Issuer.String()) + " (" + alertText(a) + ")"
 		case a == handshakeFailure:
 			return "the server and zksh have no cipher suite in common (" + alertText(a) + ")"
 		}
@@ -102,7 +105,8 @@ func (c *Conn) alertMessage(a tls.AlertError) string {
 	case protocolVersion:
 		return "the server and zksh have no TLS version in common: the server rejected " + c.t.versionRange()
 	case unrecognizedName:
-		return "the server rejected the host name that zksh sent; set another name with --tls-name NAME (" + alertText(a) + ")"
+		return "the server rejected the host name that zksh sent; set another name with --tls-name NAME (" +
+			alertText(a) + ")"
 	}
 	return "the server rejected the TLS handshake (" + alertText(a) + ")"
 }

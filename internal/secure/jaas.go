@@ -24,7 +24,8 @@ func readJAAS(text, section string) (*module, error) {
 	for len(tokens) > 0 {
 		name := tokens[0]
 		if len(tokens) < 2 || name.mark || !tokens[1].isMark("{") {
-			return nil, fmt.Errorf("line %d: expected a section of the form NAME { MODULE FLAG OPTION=VALUE …; };", name.line)
+			return nil, fmt.Errorf("line %d: expected a section of the form "+
+				"NAME { MODULE FLAG OPTION=VALUE …; };", name.line)
 		}
 		names = append(names, name.text)
 		modules, rest, err := jaasSection(tokens[2:], name.line)
@@ -54,7 +55,8 @@ type module struct {
 // tokens after it.
 func jaasSection(tokens []token, line int) (modules []module, rest []token, err error) {
 	bad := func(t token) error {
-		return fmt.Errorf("line %d: the section that begins on line %d must have the form NAME { MODULE FLAG OPTION=VALUE …; };", t.line, line)
+		return fmt.Errorf("line %d: the section that begins on line %d must have the form "+
+			"NAME { MODULE FLAG OPTION=VALUE …; };", t.line, line)
 	}
 	for {
 		switch {
@@ -93,10 +95,12 @@ func firstModule(modules []module, section string) (*module, error) {
 	m := &modules[0]
 	switch {
 	case m.isKerberos() && !m.is("useKeyTab") && !m.is("useTicketCache"):
-		return nil, fmt.Errorf("section %s sets neither useKeyTab=true nor useTicketCache=true, so there is no way to get a Kerberos ticket", section)
+		return nil, fmt.Errorf("section %s sets neither useKeyTab=true nor useTicketCache=true, "+
+			"so there is no way to get a Kerberos ticket", section)
 	case m.isKerberos():
 	case !strings.HasSuffix(m.class, "DigestLoginModule"):
-		return nil, fmt.Errorf("section %s uses the login module %q, but zksh supports only ZooKeeper's DigestLoginModule and Java's Krb5LoginModule", section, m.class)
+		return nil, fmt.Errorf("section %s uses the login module %q, but zksh supports only ZooKeeper's "+
+			"DigestLoginModule and Java's Krb5LoginModule", section, m.class)
 	case m.options["username"] == "":
 		return nil, fmt.Errorf("section %s has no username", section)
 	}
@@ -109,7 +113,8 @@ func hasPassword(text string) bool {
 	tokens, _ := jaasTokens(text) // readJAAS has reported the error
 	for i := range len(tokens) - 2 {
 		name, value := tokens[i], tokens[i+2]
-		if tokens[i+1].isMark("=") && (name.text == "password" || strings.HasPrefix(name.text, "user_")) && !value.mark && value.text != "" {
+		if tokens[i+1].isMark("=") && (name.text == "password" || strings.HasPrefix(name.text, "user_")) &&
+			!value.mark && value.text != "" {
 			return true
 		}
 	}

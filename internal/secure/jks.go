@@ -177,7 +177,8 @@ func unlockJKS(der []byte, password string) ([]byte, error) {
 	}
 	sum := sha1.Sum(append(chars[:len(chars):len(chars)], key...))
 	if subtle.ConstantTimeCompare(sum[:], info.Data[sha1.Size+n:]) != 1 {
-		return nil, errors.New("the private key and the store have different passwords, which neither zksh nor ZooKeeper supports")
+		return nil, errors.New("the private key and the store have different passwords, " +
+			"which neither zksh nor ZooKeeper supports")
 	}
 	return key, nil
 }

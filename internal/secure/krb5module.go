@@ -24,7 +24,8 @@ func (m *module) is(option string) bool { return strings.EqualFold(m.options[opt
 // refreshKrb5Config and debug have no effect: zksh never asks for a password.
 func (m *module) kerberos(opt kerberos.Options, getenv func(string) string) (kerberos.Options, error) {
 	opt.UseCache, opt.UseKeytab = m.is("useTicketCache"), m.is("useKeyTab")
-	for option, to := range map[string]*string{"principal": &opt.Principal, "keyTab": &opt.Keytab, "ticketCache": &opt.Cache} {
+	for option, to := range map[string]*string{"principal": &opt.Principal, "keyTab": &opt.Keytab,
+		"ticketCache": &opt.Cache} {
 		value, given := m.options[option]
 		if given && value == "" {
 			return opt, fmt.Errorf("the value of %s is empty; give it a value, or leave %[1]s out", option)
@@ -61,7 +62,8 @@ func expandProperties(value string, getenv func(string) string) (string, error) 
 				return v
 			}
 		}
-		unknown = fmt.Errorf("zksh does not know the property %s; write its value instead, or set an environment variable with this name", p)
+		unknown = fmt.Errorf("zksh does not know the property %s; write its value instead, "+
+			"or set an environment variable with this name", p)
 		return ""
 	})
 	return value, unknown

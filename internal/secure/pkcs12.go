@@ -19,14 +19,16 @@ func readPKCS12(data []byte, password string) (entries, error) {
 	}
 	key, leaf, more, keyErr := pkcs12.DecodeChain(data, password)
 	if keyErr == nil {
-		return entries{key: key, chain: append([]*x509.Certificate{leaf}, more...), trusted: []*x509.Certificate{leaf}}, nil
+		return entries{key: key, chain: append([]*x509.Certificate{leaf}, more...),
+			trusted: []*x509.Certificate{leaf}}, nil
 	}
 	if errors.Is(keyErr, pkcs12.ErrIncorrectPassword) || errors.Is(keyErr, pkcs12.ErrDecryption) {
 		return entries{}, errPassword
 	}
 	trusted, err := pkcs12.DecodeTrustStore(data, password)
 	if err != nil {
-		return entries{}, fmt.Errorf("the store contains neither a readable private key (%w) nor readable trusted certificates (%w)", keyErr, err)
+		return entries{}, fmt.Errorf("the store contains neither a readable private key (%w) nor readable trusted "+
+			"certificates (%w)", keyErr, err)
 	}
 	return entries{trusted: trusted}, nil
 }
@@ -59,7 +61,8 @@ func boundRounds(der []byte, left *int, depth int) error {
 		if universal && v.Tag == asn1.TagInteger && salt {
 			var n int
 			if _, err := asn1.Unmarshal(v.FullBytes, &n); err != nil || n > *left {
-				return fmt.Errorf("the iteration counts of the PKCS12 store are too high: zksh accepts at most %d iterations in total to derive its keys", maxRounds)
+				return fmt.Errorf("the iteration counts of the PKCS12 store are too high: "+
+					"zksh accepts at most %d iterations in total to derive its keys", maxRounds)
 			}
 			*left -= max(n, 0)
 		}

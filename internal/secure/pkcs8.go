@@ -97,7 +97,8 @@ var (
 	oidPBES2  = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}
 	oidPBKDF2 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
 
-	errOldEncryption = errors.New("the private key is encrypted in a way that zksh does not support; convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
+	errOldEncryption = errors.New("the private key is encrypted in a way that zksh does not support; " +
+		"convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
 )
 
 // ciphers maps ASN.1 object identifiers to block ciphers.

@@ -37,7 +37,8 @@ func ParseSASL(credential string) (*SASL, error) {
 	}
 	user, password, ok := strings.Cut(credential, ":")
 	if !ok || user == "" {
-		return nil, errors.New("a credential of the sasl scheme must have the form USER:PASSWORD, or be the word kerberos")
+		return nil, errors.New("a credential of the sasl scheme must have the form USER:PASSWORD, " +
+			"or be the word kerberos")
 	}
 	return &SASL{user: user, password: password}, nil
 }
@@ -57,7 +58,8 @@ func (s *SASL) GoString() string { return s.String() }
 // calls send to send a token to the server and receive the server's next token. If send fails,
 // Authenticate returns an error that wraps send's error. host is the server's name in the connect
 // string, and ip its address. The Identity is nil with DIGEST-MD5.
-func (s *SASL) Authenticate(ctx context.Context, host, ip string, send func(token []byte) ([]byte, error)) (*Identity, error) {
+func (s *SASL) Authenticate(ctx context.Context, host, ip string,
+	send func(token []byte) ([]byte, error)) (*Identity, error) {
 	if s.kerberos == nil {
 		return nil, s.digestMD5(send)
 	}
@@ -94,14 +96,16 @@ func (s *SASL) digestMD5(send func(token []byte) ([]byte, error)) error {
 	challenge, err := send(nil)
 	if err != nil {
 		if errors.Is(err, ErrRefused) {
-			return problem("the server rejected SASL DIGEST-MD5: either it runs in FIPS mode, which forbids this mechanism"+
-				" (the default since 3.10; to allow it, set zookeeper.fips-mode=false on the server), or it expects Kerberos; to use Kerberos, get a ticket with kinit and add --kerberos", err)
+			return problem("the server rejected SASL DIGEST-MD5: either it runs in FIPS mode, "+
+				"which forbids this mechanism (the default since 3.10; to allow it, "+
+				"set zookeeper.fips-mode=false on the server), or it expects Kerberos; to use Kerberos, get a ticket with kinit and add --kerberos", err)
 		}
 		return err
 	}
 	if len(challenge) == 0 {
 		return problem("the server does not offer SASL DIGEST-MD5: either it has no JAAS file with a Server section,"+
-			" or it runs in FIPS mode, which forbids this mechanism (the default since 3.10; to allow it, set zookeeper.fips-mode=false on the server)", nil)
+			" or it runs in FIPS mode, which forbids this mechanism (the default since 3.10; to allow it, "+
+			"set zookeeper.fips-mode=false on the server)", nil)
 	}
 	answer, proof, err := s.respond(string(challenge), hex.EncodeToString(random[:]))
 	if err != nil {
@@ -130,9 +134,11 @@ func (s *SASL) respond(challenge, cnonce string) (answer, proof string, err erro
 	nonce, realm := d["nonce"], d["realm"]
 	switch {
 	case nonce == "" || d["algorithm"] != "" && d["algorithm"] != "md5-sess":
-		return "", "", problem("the server does not use the SASL mechanism DIGEST-MD5; if it uses Kerberos, get a ticket with kinit and add --kerberos", nil)
+		return "", "", problem("the server does not use the SASL mechanism DIGEST-MD5; if it uses Kerberos, "+
+			"get a ticket with kinit and add --kerberos", nil)
 	case d["qop"] != "" && !strings.Contains(","+strings.ReplaceAll(d["qop"], " ", "")+",", ",auth,"):
-		return "", "", problem("the server requires the SASL quality of protection "+peer.Printable(d["qop"])+", but zksh supports only auth", nil)
+		return "", "", problem("the server requires the SASL quality of protection "+peer.Printable(d["qop"])+
+			", but zksh supports only auth", nil)
 	}
 	uri := "zookeeper/" + realm
 	response, proof := s.digests(realm, nonce, cnonce, uri)

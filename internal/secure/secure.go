@@ -101,7 +101,8 @@ func (s Settings) Load(getenv func(string) string) (Config, error) {
 		}
 		c.MaxRequest = a.maxBuffer
 		if !a.tls && a.tlsKey != "" && !s.wantsTLS() {
-			return c, fmt.Errorf("%s sets %s, but not zookeeper.client.secure=true: add that property, or remove the TLS properties to connect without TLS",
+			return c, fmt.Errorf("%s sets %s, but not zookeeper.client.secure=true: add that property, "+
+				"or remove the TLS properties to connect without TLS",
 				s.ClientConfiguration, a.tlsKey)
 		}
 	}
@@ -204,7 +205,8 @@ func (a *effectiveSettings) loadSASL(getenv func(string) string) (*SASL, error) 
 		return &SASL{kerberos: kerberos.New(opt, getenv)}, nil
 	}
 	if a.fips {
-		return nil, fmt.Errorf("%s sets zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; to connect without SASL, set zookeeper.sasl.client=false", a.source)
+		return nil, fmt.Errorf("%s sets zookeeper.fips-mode=true, which forbids SASL DIGEST-MD5; "+
+			"to connect without SASL, set zookeeper.sasl.client=false", a.source)
 	}
 	return &SASL{user: m.options["username"], password: m.options["password"]}, nil
 }
@@ -261,7 +263,8 @@ const day = "2006-01-02"
 
 // String returns a description of the connection for the user, on one line.
 func (a *Agreed) String() string {
-	s := fmt.Sprintf("%s, %s; server certificate %s, valid until %s", a.Protocol, a.Cipher, a.Peer, a.Until.UTC().Format(day))
+	s := fmt.Sprintf("%s, %s; server certificate %s, valid until %s", a.Protocol, a.Cipher, a.Peer,
+		a.Until.UTC().Format(day))
 	switch {
 	case !a.Verified:
 		s += ", " + notVerified
@@ -281,7 +284,8 @@ func (a *Agreed) Warnings(now time.Time) (list []string) {
 		case left < 0:
 			list = append(list, fmt.Sprintf("%s certificate, %s, expired on %s", whose, name, until.UTC().Format(day)))
 		case left < warnBefore:
-			list = append(list, fmt.Sprintf("%s certificate, %s, expires in %d days, on %s", whose, name, int(left.Hours()/24), until.UTC().Format(day)))
+			list = append(list, fmt.Sprintf("%s certificate, %s, expires in %d days, on %s", whose, name,
+				int(left.Hours()/24), until.UTC().Format(day)))
 		}
 	}
 	warn("the server's", a.Peer, a.Until)
@@ -292,7 +296,8 @@ func (a *Agreed) Warnings(now time.Time) (list []string) {
 }
 
 func newAgreed(cs tls.ConnectionState, t *TLS, shown bool) *Agreed {
-	a := &Agreed{Protocol: tls.VersionName(cs.Version), Cipher: tls.CipherSuiteName(cs.CipherSuite), Verified: !t.insecure, AnyName: t.anyName}
+	a := &Agreed{Protocol: tls.VersionName(cs.Version), Cipher: tls.CipherSuiteName(cs.CipherSuite),
+		Verified: !t.insecure, AnyName: t.anyName}
 	if len(cs.PeerCertificates) > 0 {
 		leaf := cs.PeerCertificates[0]
 		a.Peer, a.Until = subject(leaf), leaf.NotAfter

@@ -13,19 +13,22 @@ import (
 
 // entries are the contents of a key store or trust store.
 type entries struct {
-	key     crypto.PrivateKey   // nil if the store has no key, or if the key is locked
-	locked  bool                // whether the store has a key that cannot be read, because its password is not set
-	open    bool                // whether key can be read without a password, so that the file must be private
-	chain   []*x509.Certificate // certificate chain of the key, with the key's own certificate first, except in PEM files
+	key    crypto.PrivateKey // nil if the store has no key, or if the key is locked
+	locked bool              // whether the store has a key that cannot be read, because its password is not set
+	open   bool              // whether key can be read without a password, so that the file must be private
+	// certificate chain of the key, with the key's own certificate first, except in PEM files
+	chain   []*x509.Certificate
 	trusted []*x509.Certificate
 }
 
 var (
 	errPassword = errors.New("the password is wrong, or the file is damaged")
-	errBCFKS    = errors.New("BCFKS stores (Bouncy Castle) are not supported; convert the store with: keytool -importkeystore -srckeystore FILE -srcstoretype BCFKS" +
+	errBCFKS    = errors.New("BCFKS stores (Bouncy Castle) are not supported; convert the store with: " +
+		"keytool -importkeystore -srckeystore FILE -srcstoretype BCFKS" +
 		" -providerclass org.bouncycastle.jcajce.provider.BouncyCastleFipsProvider -providerpath bc-fips.jar" +
 		" -destkeystore FILE.p12 -deststoretype PKCS12")
-	errJCEKS = errors.New("JCEKS stores are not supported; convert the store with: keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS" +
+	errJCEKS = errors.New("JCEKS stores are not supported; convert the store with: " +
+		"keytool -importkeystore -srckeystore FILE -srcstoretype JCEKS" +
 		" -destkeystore FILE.p12 -deststoretype PKCS12")
 	errNoStore = errors.New("the file is not in PEM, PKCS12 or JKS format")
 )
@@ -94,7 +97,8 @@ const encryptedKey = "ENCRYPTED PRIVATE KEY"
 func pemKey(b *pem.Block, password string) (key crypto.PrivateKey, err error) {
 	switch {
 	case b.Headers["DEK-Info"] != "":
-		return nil, errors.New("the private key is encrypted in OpenSSL's legacy format, which is not supported; convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
+		return nil, errors.New("the private key is encrypted in OpenSSL's legacy format, which is not supported; " +
+			"convert the key with: openssl pkcs8 -topk8 -in FILE -out FILE.new")
 	case b.Type == encryptedKey:
 		der, err := decryptPKCS8(b.Bytes, password)
 		if err != nil {
@@ -125,7 +129,8 @@ func (s store) explain(err error, password string) error {
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	if password == "" {
-		return fmt.Errorf("%s requires a password; set %s in the environment, or set the password in the client configuration", s.file, s.env)
+		return fmt.Errorf("%s requires a password; set %s in the environment, or set the password in the client "+
+			"configuration", s.file, s.env)
 	}
 	return fmt.Errorf("%s: %w; the password was read from %s", s.file, err, s.passwordSource())
 }

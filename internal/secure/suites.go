@@ -26,14 +26,16 @@ func (a *effectiveSettings) versions() (lowest, highest uint16, err error) {
 	for _, n := range names {
 		v, known := versionNames[n]
 		if !known {
-			return 0, 0, fmt.Errorf("%s: unknown protocol %q; zksh supports TLSv1.2 and TLSv1.3, and TLSv1 and TLSv1.1 for old servers", a.source, n)
+			return 0, 0, fmt.Errorf("%s: unknown protocol %q; zksh supports TLSv1.2 and TLSv1.3, "+
+				"and TLSv1 and TLSv1.1 for old servers", a.source, n)
 		}
 		have = append(have, v)
 	}
 	lowest, highest = slices.Min(have), slices.Max(have)
 	for v := lowest; v <= highest; v++ {
 		if !slices.Contains(have, v) {
-			return 0, 0, fmt.Errorf("%s: %s must also be enabled, because zksh cannot leave out a protocol between the lowest and the highest one", a.source, tls.VersionName(v))
+			return 0, 0, fmt.Errorf("%s: %s must also be enabled, because zksh cannot leave out a protocol between "+
+				"the lowest and the highest one", a.source, tls.VersionName(v))
 		}
 	}
 	return lowest, highest, nil
@@ -76,7 +78,8 @@ func (t *TLS) restrictSuites(names []string) (remark string, err error) {
 		t.max = min(t.max, tls.VersionTLS12)
 	}
 	if t.min > t.max {
-		return "", fmt.Errorf("none of the enabled protocols can use these cipher suites: %s", strings.Join(names, ", "))
+		return "", fmt.Errorf("none of the enabled protocols can use these cipher suites: %s",
+			strings.Join(names, ", "))
 	}
 	return remark, nil
 }

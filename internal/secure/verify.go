@@ -21,7 +21,8 @@ import (
 // certificate is for one of the names.
 func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 	if len(t.allowed) > 0 && !slices.Contains(t.allowed, cs.CipherSuite) {
-		return problem("the server chose the cipher suite "+tls.CipherSuiteName(cs.CipherSuite)+", which the client configuration does not allow", nil)
+		return problem("the server chose the cipher suite "+tls.CipherSuiteName(cs.CipherSuite)+
+			", which the client configuration does not allow", nil)
 	}
 	if t.insecure {
 		return nil
@@ -31,7 +32,8 @@ func (t *TLS) verify(cs tls.ConnectionState, names []string) error {
 	}
 	leaf := cs.PeerCertificates[0]
 	now := time.Now()
-	opts := x509.VerifyOptions{CurrentTime: now, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	opts := x509.VerifyOptions{CurrentTime: now, Intermediates: x509.NewCertPool(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for _, c := range cs.PeerCertificates[1:] {
 		opts.Intermediates.AddCert(c)
 	}
@@ -68,17 +70,20 @@ func (t *TLS) chainProblem(leaf *x509.Certificate, chain []*x509.Certificate, no
 		top := chain[len(chain)-1]
 		for _, c := range t.trusted {
 			if bytes.Equal(c.RawSubject, top.RawIssuer) && (now.After(c.NotAfter) || now.Before(c.NotBefore)) {
-				return problem("the authority that signed the server's certificate ("+subject(c)+") "+outOfTime(c, now), err)
+				return problem("the authority that signed the server's certificate ("+subject(c)+") "+
+					outOfTime(c, now), err)
 			}
 		}
 		by := "self-signed"
 		if !bytes.Equal(leaf.RawIssuer, leaf.RawSubject) {
 			by = "issued by " + peer.Printable(top.Issuer.String())
 		}
-		return problem(whose+" is not signed by a trusted authority: it is "+by+"; to trust another authority, use --cacert FILE", err)
+		return problem(whose+" is not signed by a trusted authority: it is "+by+
+			"; to trust another authority, use --cacert FILE", err)
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.IncompatibleUsage {
-		return problem(whose+" is not valid for servers, according to its extended key usage; install another certificate on the server", err)
+		return problem(whose+" is not valid for servers, according to its extended key usage; "+
+			"install another certificate on the server", err)
 	}
 	return problem(whose+" is not valid: "+strings.TrimPrefix(err.Error(), "x509: "), err)
 }
@@ -106,7 +111,8 @@ func nameProblem(leaf *x509.Certificate, names []string) error {
 	if strings.Join(has, "") == "" {
 		text = "the server's certificate contains no host name, so it is not valid for "
 	}
-	return problem(text+strings.Join(quoted, " or ")+"; to accept it anyway, set the name to expect with --tls-name NAME", nil)
+	return problem(text+strings.Join(quoted, " or ")+"; to accept it anyway, set the name to expect with "+
+		"--tls-name NAME", nil)
 }
 
 func subject(c *x509.Certificate) string { return peer.Printable(c.Subject.String()) }

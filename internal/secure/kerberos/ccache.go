@@ -121,7 +121,8 @@ func (l *Login) cachePath() (string, error) {
 		return path, nil
 	}
 	return "", fmt.Errorf("zksh cannot read the ticket cache %s: it supports caches of the type FILE, not %s; "+
-		"run: export KRB5CCNAME=FILE:$HOME/.krb5cc; then kinit; or use a keytab", peer.Printable(name), peer.Printable(kind))
+		"run: export KRB5CCNAME=FILE:$HOME/.krb5cc; then kinit; or use a keytab", peer.Printable(name),
+		peer.Printable(kind))
 }
 
 // readCache reads the ticket cache.

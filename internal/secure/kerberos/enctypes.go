@@ -16,7 +16,8 @@ func (c *krb5Conf) encryption() []int32 {
 		usual = append(usual, etypeID.RC4_HMAC)
 	}
 	var list []int32
-	for name := range strings.FieldsFuncSeq(strings.ToLower(c.types), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
+	for name := range strings.FieldsFuncSeq(strings.ToLower(c.types),
+		func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
 		name, removes := strings.CutPrefix(name, "-")
 		for _, t := range namedTypes(strings.TrimPrefix(name, "+"), usual) {
 			list = slices.DeleteFunc(list, func(o int32) bool { return removes && o == t })

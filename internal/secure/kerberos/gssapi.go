@@ -66,9 +66,11 @@ func establish(t *ticket, send func([]byte) ([]byte, error)) (err error) {
 		return err
 	}
 	if len(offer) != 4 || offer[0]&noLayer == 0 {
-		return errors.New("the server requires a security layer of SASL, which zksh does not support; set the server's quality of protection to auth")
+		return errors.New("the server requires a security layer of SASL, which zksh does not support; " +
+			"set the server's quality of protection to auth")
 	}
-	w := gssapi.WrapToken{Flags: keyFlag, SndSeqNum: uint64(auth.SeqNumber), Payload: append([]byte{noLayer, 0, 0, 0}, t.owner()...)}
+	w := gssapi.WrapToken{Flags: keyFlag, SndSeqNum: uint64(auth.SeqNumber),
+		Payload: append([]byte{noLayer, 0, 0, 0}, t.owner()...)}
 	if err := w.SetCheckSum(key, keyusage.GSSAPI_INITIATOR_SEAL); err != nil {
 		return err
 	}
@@ -108,7 +110,8 @@ func apRequest(t *ticket) (types.Authenticator, []byte, error) {
 
 // verifyReply verifies the server's proof that it could decrypt the ticket, and with the ticket's
 // session key this authenticator.
-func verifyReply(token []byte, key types.EncryptionKey, auth types.Authenticator) (part messages.EncAPRepPart, err error) {
+func verifyReply(token []byte, key types.EncryptionKey,
+	auth types.Authenticator) (part messages.EncAPRepPart, err error) {
 	id, b, err := unframe(token)
 	if err != nil {
 		return part, err
@@ -170,12 +173,14 @@ func frame(id uint16, message []byte) []byte {
 
 func unframe(b []byte) (id uint16, message []byte, err error) {
 	if len(b) == 0 {
-		return 0, nil, fmt.Errorf("%w: it does not use Kerberos, or it has rejected the ticket and also serves clients without one", errUnproved)
+		return 0, nil, fmt.Errorf("%w: it does not use Kerberos, or it has rejected the ticket and also serves "+
+			"clients without one", errUnproved)
 	}
 	var outer asn1.RawValue
 	rest, err := asn1.Unmarshal(b, &outer)
 	n := len(mechanism)
-	if err != nil || len(rest) > 0 || outer.Class != asn1.ClassApplication || len(outer.Bytes) < n+2 || !slices.Equal(outer.Bytes[:n], mechanism) {
+	if err != nil || len(rest) > 0 || outer.Class != asn1.ClassApplication || len(outer.Bytes) < n+2 ||
+		!slices.Equal(outer.Bytes[:n], mechanism) {
 		return 0, nil, fmt.Errorf("%w: it sent a token that is not of Kerberos", errUnproved)
 	}
 	return binary.BigEndian.Uint16(outer.Bytes[n:]), outer.Bytes[n+2:], nil

@@ -47,7 +47,8 @@ func (i *Identity) Warning(now time.Time) (text string, end time.Time) {
 	if left >= warnBefore {
 		return "", end
 	}
-	return fmt.Sprintf("the Kerberos ticket of %s ends in %d minutes, at %s; after that, zksh cannot connect again; get a new ticket with kinit",
+	return fmt.Sprintf("the Kerberos ticket of %s ends in %d minutes, at %s; after that, zksh cannot connect again; "+
+		"get a new ticket with kinit",
 		peer.Printable(i.Principal), int(max(left, 0).Minutes()), end.Local().Format("15:04")), end
 }
 

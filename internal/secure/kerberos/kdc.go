@@ -56,7 +56,8 @@ func (l *Login) ask(ctx context.Context, realm string, request []byte) ([]byte, 
 		}
 		answer, err := k.exchange(ctx, limit, request)
 		if ctx.Err() != nil && err != nil && len(failures) == 0 {
-			return nil, &unreachable{fmt.Sprintf("the KDC %s of the realm %s did not answer in time", k.addr, peer.Printable(realm))}
+			return nil, &unreachable{fmt.Sprintf("the KDC %s of the realm %s did not answer in time", k.addr,
+				peer.Printable(realm))}
 		}
 		if err != nil {
 			failures = append(failures, fmt.Sprintf("%s: %s", k.addr, plainly(err)))
@@ -69,7 +70,8 @@ func (l *Login) ask(ctx context.Context, realm string, request []byte) ([]byte, 
 		}
 		return answer, nil
 	}
-	return nil, &unreachable{fmt.Sprintf("no KDC of the realm %s can be reached: %s", peer.Printable(realm), strings.Join(failures, "; "))}
+	return nil, &unreachable{fmt.Sprintf("no KDC of the realm %s can be reached: %s", peer.Printable(realm),
+		strings.Join(failures, "; "))}
 }
 
 // exchange sends a request to the KDC, and returns its answer. It tries UDP first, and TCP if
@@ -159,7 +161,8 @@ func (c *conn) close() {
 func plainly(err error) string {
 	var timeout net.Error
 	switch {
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, net.ErrClosed), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, net.ErrClosed),
+		errors.Is(err, context.DeadlineExceeded):
 		return "it did not answer in time"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "it closed the connection without a complete answer"

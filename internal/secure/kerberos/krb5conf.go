@@ -47,7 +47,8 @@ func readConf(path string) (*krb5Conf, error) {
 		return nil, err
 	}
 	if len(c.encryption()) == 0 {
-		return nil, fmt.Errorf("%s: permitted_enctypes = %q contains no encryption type that zksh accepts; it accepts AES, and RC4 if allow_weak_crypto is set", path, c.types)
+		return nil, fmt.Errorf("%s: permitted_enctypes = %q contains no encryption type that zksh accepts; "+
+			"it accepts AES, and RC4 if allow_weak_crypto is set", path, c.types)
 	}
 	return c, nil
 }
@@ -59,7 +60,8 @@ func (c *krb5Conf) include(path string, depth int) error {
 	data, err := userfile.ReadSmallFile(path, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("the Kerberos configuration %s does not exist; set KRB5_CONFIG to the path of your krb5.conf", path)
+		return fmt.Errorf("the Kerberos configuration %s does not exist; set KRB5_CONFIG to the path of "+
+			"your krb5.conf", path)
 	case err != nil:
 		return fmt.Errorf("the Kerberos configuration cannot be read: %w", err)
 	case depth > maxIncludes:
@@ -222,14 +224,17 @@ func (c *krb5Conf) kdcsOf(ctx context.Context, realm string) ([]kdc, error) {
 	if c.dns {
 		_, records, err := net.DefaultResolver.LookupSRV(ctx, "kerberos", "tcp", realm)
 		for _, r := range records {
-			list = append(list, kdc{net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port))), true})
+			list = append(list, kdc{net.JoinHostPort(strings.TrimSuffix(r.Target, "."),
+				strconv.Itoa(int(r.Port))), true})
 		}
 		if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsTimeout {
-			return nil, &unreachable{fmt.Sprintf("no KDC of the realm %s is known: the DNS server did not answer in time, and %s names none", peer.Printable(realm), c.path)}
+			return nil, &unreachable{fmt.Sprintf("no KDC of the realm %s is known: the DNS server did not answer in "+
+				"time, and %s names none", peer.Printable(realm), c.path)}
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("no KDC of the realm %s is known: neither %s nor DNS names one", peer.Printable(realm), c.path)
+		return nil, fmt.Errorf("no KDC of the realm %s is known: neither %s nor DNS names one",
+			peer.Printable(realm), c.path)
 	}
 	return list, nil
 }

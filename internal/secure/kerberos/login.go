@@ -57,7 +57,8 @@ type Login struct {
 
 // New returns a Login with the given options. It reads no files.
 func New(opt Options, getenv func(string) string) *Login {
-	return &Login{opt: opt, getenv: getenv, turn: make(chan struct{}, 1), held: map[string]*ticket{}, rejected: map[string][]byte{}}
+	return &Login{opt: opt, getenv: getenv, turn: make(chan struct{}, 1), held: map[string]*ticket{},
+		rejected: map[string][]byte{}}
 }
 
 // Errors that say what a failed login means for the caller.
@@ -104,10 +105,13 @@ func (l *Login) Authenticate(ctx context.Context, s Server, send func([]byte) ([
 	case errors.Is(err, ErrRefused):
 		l.reject(service, t)
 		if !t.isNew {
-			return nil, fmt.Errorf("%wthe server rejected the Kerberos ticket for %s, which was not new: %w", quiet{ErrRetry}, peer.Printable(service), err)
+			return nil, fmt.Errorf("%wthe server rejected the Kerberos ticket for %s, which was not new: %w",
+				quiet{ErrRetry}, peer.Printable(service), err)
 		}
-		return nil, fmt.Errorf("the server rejected the Kerberos ticket of %s for %s: perhaps the server is another service (set zookeeper.server.principal),"+
-			" its keytab is outdated, its clock is wrong, or it uses DIGEST-MD5 instead of Kerberos; the server's log has the cause: %w", t.owner(), peer.Printable(service), err)
+		return nil, fmt.Errorf("the server rejected the Kerberos ticket of %s for %s: "+
+			"perhaps the server is another service (set zookeeper.server.principal), "+
+			"its keytab is outdated, its clock is wrong, or it uses DIGEST-MD5 instead of Kerberos; "+
+			"the server's log has the cause: %w", t.owner(), peer.Printable(service), err)
 	case err != nil:
 		return nil, err
 	}
@@ -179,7 +183,8 @@ func (l *Login) fromCache(ctx context.Context, service string) (*ticket, error) 
 	}
 	name := cc.owner.PrincipalNameString()
 	if p := l.opt.Principal; p != "" && p != name && p != name+"@"+cc.realm {
-		return nil, fmt.Errorf("the ticket cache %s belongs to %s, not to %s; run: kinit %s", path, peer.Printable(name+"@"+cc.realm), peer.Printable(p), peer.Printable(p))
+		return nil, fmt.Errorf("the ticket cache %s belongs to %s, not to %s; run: kinit %s", path,
+			peer.Printable(name+"@"+cc.realm), peer.Printable(p), peer.Printable(p))
 	}
 	source := "ticket cache " + path
 	var tgt *cached
@@ -199,9 +204,11 @@ func (l *Login) fromCache(ctx context.Context, service string) (*ticket, error) 
 	g := &granting{cname: cc.owner, realm: cc.realm}
 	switch {
 	case tgt == nil:
-		return nil, fmt.Errorf("the ticket cache %s has no ticket-granting ticket of the realm %s; get one with kinit", path, peer.Printable(cc.realm))
+		return nil, fmt.Errorf("the ticket cache %s has no ticket-granting ticket of the realm %s; get one with kinit",
+			path, peer.Printable(cc.realm))
 	case !time.Now().Before(tgt.until):
-		return nil, fmt.Errorf("the Kerberos ticket in %s ended at %s; get a new one with kinit", path, tgt.until.Format(time.DateTime))
+		return nil, fmt.Errorf("the Kerberos ticket in %s ended at %s; get a new one with kinit", path,
+			tgt.until.Format(time.DateTime))
 	case g.tgt.Unmarshal(tgt.ticket) != nil:
 		return nil, fmt.Errorf("the ticket cache %s is damaged; get a new one with kinit", path)
 	}
@@ -217,7 +224,8 @@ func (l *Login) fromCache(ctx context.Context, service string) (*ticket, error) 
 func (l *Login) split() (name, realm string, err error) {
 	name, realm, _ = strings.Cut(l.opt.Principal, "@")
 	if realm = cmp.Or(realm, l.conf.realm); realm == "" {
-		return "", "", fmt.Errorf("the principal %q has no realm, and %s sets no default_realm", l.opt.Principal, l.conf.path)
+		return "", "", fmt.Errorf("the principal %q has no realm, and %s sets no default_realm",
+			l.opt.Principal, l.conf.path)
 	}
 	if name == "" {
 		return "", "", errors.New(`a keytab needs a principal; set principal="NAME@REALM" in the JAAS file`)

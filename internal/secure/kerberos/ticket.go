@@ -44,7 +44,8 @@ func (l *Login) fromKeytab(ctx context.Context, service string) (*ticket, error)
 		path = l.conf.keytab
 	}
 	if path = strings.TrimPrefix(path, "FILE:"); path == "" {
-		return nil, fmt.Errorf("no keytab is set: set keyTab in the JAAS file, or default_keytab_name in %s", l.conf.path)
+		return nil, fmt.Errorf("no keytab is set: set keyTab in the JAAS file, "+
+			"or default_keytab_name in %s", l.conf.path)
 	}
 	kt, err := readKeytab(path)
 	if err != nil {
@@ -106,14 +107,16 @@ func (w *who) granting(ctx context.Context) (*granting, error) {
 	})
 	conf.LibDefaults.DefaultTktEnctypeIDs = append(slices.Clone(w.types), all...)
 	if len(w.types) == 0 {
-		return nil, fmt.Errorf("the keytab %s has no usable key of %s; to list its keys, run: klist -ket %s", w.keytab, w, w.keytab)
+		return nil, fmt.Errorf("the keytab %s has no usable key of %s; to list its keys, run: klist -ket %s",
+			w.keytab, w, w.keytab)
 	}
 	req, err := messages.NewASReqForTGT(w.realm, conf, cname)
 	if err != nil {
 		return nil, err
 	}
 	answer, err := w.send(ctx, req)
-	if refused, ok := errors.AsType[messages.KRBError](err); ok && refused.ErrorCode == errorcode.KDC_ERR_PREAUTH_REQUIRED {
+	if refused, ok := errors.AsType[messages.KRBError](err); ok &&
+		refused.ErrorCode == errorcode.KDC_ERR_PREAUTH_REQUIRED {
 		if err := w.preauthenticate(&req, refused); err != nil {
 			return nil, err
 		}
@@ -127,10 +130,12 @@ func (w *who) granting(ctx context.Context) (*granting, error) {
 		return nil, fmt.Errorf("the KDC sent a malformed answer: %w", err)
 	}
 	if ok, err := rep.Verify(conf, credentials.New(w.name, w.realm).WithKeytab(w.kt), req); !ok {
-		if skew := time.Until(rep.DecryptedEncPart.AuthTime); !rep.DecryptedEncPart.AuthTime.IsZero() && skew.Abs() > conf.LibDefaults.Clockskew {
+		if skew := time.Until(rep.DecryptedEncPart.AuthTime); !rep.DecryptedEncPart.AuthTime.IsZero() &&
+			skew.Abs() > conf.LibDefaults.Clockskew {
 			return nil, skewError(skew)
 		}
-		return nil, fmt.Errorf("the keytab %s does not have the current key of %s, or the answer is not from the KDC: %w", w.keytab, w, err)
+		return nil, fmt.Errorf("the keytab %s does not have the current key of %s, "+
+			"or the answer is not from the KDC: %w", w.keytab, w, err)
 	}
 	return &granting{rep.Ticket, rep.DecryptedEncPart.Key, cname, w.realm}, nil
 }
@@ -204,7 +209,8 @@ func (l *Login) serviceTicket(ctx context.Context, g *granting, service string) 
 			return nil, err
 		}
 		answer, err := l.sendTGS(ctx, req, realm)
-		if unknown, ok := errors.AsType[messages.KRBError](err); ok && unknown.ErrorCode == errorcode.KDC_ERR_S_PRINCIPAL_UNKNOWN && !conf.LibDefaults.Canonicalize {
+		if unknown, ok := errors.AsType[messages.KRBError](err); ok &&
+			unknown.ErrorCode == errorcode.KDC_ERR_S_PRINCIPAL_UNKNOWN && !conf.LibDefaults.Canonicalize {
 			conf.LibDefaults.Canonicalize = true // ask for a referral to another realm
 			continue
 		}
@@ -229,11 +235,13 @@ func (l *Login) serviceTicket(ctx context.Context, g *granting, service string) 
 		switch {
 		case slices.Equal(got, name.NameString) && name.NameString[0] != "krbtgt":
 			raw, err := rep.Ticket.Marshal()
-			return &ticket{Ticket: rep.Ticket, raw: raw, key: part.Key, cname: g.cname, realm: g.realm, until: part.EndTime, isNew: true}, err
+			return &ticket{Ticket: rep.Ticket, raw: raw, key: part.Key, cname: g.cname, realm: g.realm,
+				until: part.EndTime, isNew: true}, err
 		case len(got) == 2 && got[0] == "krbtgt" && got[1] != realm:
 			tgt, key, realm = rep.Ticket, part.Key, got[1]
 		default:
-			return nil, fmt.Errorf("the KDC sent a ticket for %s, not for %s", peer.Printable(part.SName.PrincipalNameString()), peer.Printable(service))
+			return nil, fmt.Errorf("the KDC sent a ticket for %s, not for %s",
+				peer.Printable(part.SName.PrincipalNameString()), peer.Printable(service))
 		}
 	}
 	return nil, fmt.Errorf("the KDCs refer to too many realms for the service %s", peer.Printable(service))
