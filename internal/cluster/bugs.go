@@ -19,7 +19,8 @@ func (r release) String() string { return fmt.Sprintf("%d.%d.%d", r.major, r.min
 
 // before reports whether r is older than other.
 func (r release) before(other release) bool {
-	return cmp.Or(cmp.Compare(r.major, other.major), cmp.Compare(r.minor, other.minor), cmp.Compare(r.patch, other.patch)) < 0
+	return cmp.Or(cmp.Compare(r.major, other.major), cmp.Compare(r.minor, other.minor),
+		cmp.Compare(r.patch, other.patch)) < 0
 }
 
 // sameLine reports whether r and other belong to the same release line, such as 3.8.
@@ -73,7 +74,8 @@ type bugRange struct {
 // if it is the first one in its release line whose log names the ticket, unless a later commit in
 // the same release reverts the fix. (3.5.9 reverts the fix of 3911.)
 var knownBugs = []bugRange{
-	{[]int{2355}, "an ephemeral znode is never deleted if a follower fails while it reads the request to delete it", true,
+	{[]int{2355}, "an ephemeral znode is never deleted if a follower fails while it reads the request " +
+		"to delete it", true,
 		release{}, []release{{3, 4, 11}, {3, 5, 4}, {3, 6, 0}}},
 	{[]int{3249}, "the server can assign a sequence number twice", true,
 		release{}, []release{{3, 6, 0}}},

@@ -171,7 +171,9 @@ func field(fields, name string) string {
 
 // askAdmin reads the list of a server's connections from its AdminServer at addr. It calls dial to
 // connect. It speaks HTTP itself, because package net/http would make zksh 1 MB larger.
-func askAdmin(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), addr string) ([]connection, error) {
+func askAdmin(
+	ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), addr string,
+) ([]connection, error) {
 	c, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
@@ -186,7 +188,8 @@ func askAdmin(ctx context.Context, dial func(ctx context.Context, network, addr 
 	if err != nil {
 		return nil, err
 	}
-	if version, rest, _ := strings.Cut(status, " "); !strings.HasPrefix(version, "HTTP/1.") || !strings.HasPrefix(rest, "200 ") {
+	if version, rest, _ := strings.Cut(status, " "); !strings.HasPrefix(version, "HTTP/1.") ||
+		!strings.HasPrefix(rest, "200 ") {
 		return nil, fmt.Errorf("the AdminServer replied %q", status)
 	}
 	if _, err := reply.ReadMIMEHeader(); err != nil {

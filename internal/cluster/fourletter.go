@@ -33,7 +33,8 @@ func ask(ctx context.Context, e Ensemble, addr, word string) (string, error) {
 type notListed string
 
 func (w notListed) Error() string {
-	return fmt.Sprintf("the four-letter command %s is not allowed; add it to 4lw.commands.whitelist on the servers", string(w))
+	return fmt.Sprintf("the four-letter command %s is not allowed; add it to 4lw.commands.whitelist "+
+		"on the servers", string(w))
 }
 
 // askEach sends a four-letter command to all servers at the same time. texts contains the reply
@@ -128,7 +129,8 @@ func Ephemerals(ctx context.Context, e Ensemble) (map[int64][]string, error) {
 // Watches contains the data watches of all sessions. Servers do not report child watches.
 type Watches struct {
 	Paths map[int64]map[string]bool // server paths with data watches, by session ID
-	Why   string                    // reason why some watches are missing, as a message for the user; empty if none are missing
+	// reason why some watches are missing, as a message for the user; empty if none are missing
+	Why string
 }
 
 // FindWatches asks all servers for the data watches of their sessions.

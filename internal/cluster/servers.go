@@ -163,7 +163,8 @@ func productOf(text string) (product, version string) {
 func (s *Servers) Table() render.Grid {
 	g := render.Grid{Header: []string{"SERVER", "ROLE", "VERSION", "ZXID", "LAG", "LATENCY", "CONNECTIONS", "WATCHES"}}
 	for _, v := range s.Servers {
-		row := []string{v.Addr, cmp.Or(v.Role, v.Problem), strings.TrimSpace(v.Product + " " + v.Version), v.Zxid, v.Lag, v.Latency, v.Connections, v.Watches}
+		row := []string{v.Addr, cmp.Or(v.Role, v.Problem), strings.TrimSpace(v.Product + " " + v.Version), v.Zxid,
+			v.Lag, v.Latency, v.Connections, v.Watches}
 		for i, cell := range row {
 			row[i] = cmp.Or(render.Safe(cell), "-")
 		}
@@ -180,7 +181,8 @@ func (s *Servers) Text(w io.Writer) error { return s.FitText(w, 0) }
 // columns.
 func (s *Servers) FitText(w io.Writer, columns int) error {
 	const role, version, zxid, latency = 1, 2, 3, 5
-	g := s.Table().Fit(columns-1, render.Step{Column: version}, render.Step{Column: latency}, render.Step{Column: zxid}, render.Step{Column: role, Width: 10})
+	g := s.Table().Fit(columns-1, render.Step{Column: version}, render.Step{Column: latency}, render.Step{Column: zxid},
+		render.Step{Column: role, Width: 10})
 	end := "no quorum"
 	if s.Quorum {
 		end = "quorum"

@@ -126,7 +126,8 @@ func (s *Session) Table() render.Grid {
 	if s.GoneIn != "" {
 		state += " (gone in <= " + s.GoneIn + ")"
 	}
-	rows := [][]string{{"session", s.ID}, {"state", state}, {"client", s.Client}, {"server", s.Server}, {"since", s.Since}, {"timeout", s.Timeout}}
+	rows := [][]string{{"session", s.ID}, {"state", state}, {"client", s.Client}, {"server", s.Server},
+		{"since", s.Since}, {"timeout", s.Timeout}}
 	name := "ephemerals"
 	for _, p := range s.Ephemerals {
 		rows, name = append(rows, []string{name, p}), ""

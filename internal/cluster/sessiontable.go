@@ -84,10 +84,12 @@ func parseSessionTable(dump string) (*SessionTable, error) {
 		return nil, err
 	}
 	sessions, _, _ := strings.Cut(dump, "Sessions with Ephemerals (")
-	if !strings.Contains(sessions, "Session Sets (") && !strings.Contains(sessions, "Sessions dump (") { // a follower's list has another heading
+	// a follower's list has another heading
+	if !strings.Contains(sessions, "Session Sets (") && !strings.Contains(sessions, "Sessions dump (") {
 		return nil, errors.New("cannot parse the leader's reply to the four-letter command dump")
 	}
-	t := &SessionTable{Ephemerals: owned, sessions: map[int64]bool{}, local: strings.Contains(sessions, "Local Session")}
+	t := &SessionTable{Ephemerals: owned, sessions: map[int64]bool{},
+		local: strings.Contains(sessions, "Local Session")}
 	for l := range strings.Lines(sessions) {
 		id, ok := strings.CutPrefix(strings.TrimSpace(l), "0x")
 		if n, err := strconv.ParseUint(id, 16, 64); ok && err == nil {

@@ -59,7 +59,8 @@ func (s *Server) summary() string {
 	if p, ok := s.opt.As.product(); ok {
 		return p.summary(s)
 	}
-	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\nZxid: 0x%x\nMode: standalone\nNode count: %d\n",
+	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\n"+
+		"Zxid: 0x%x\nMode: standalone\nNode count: %d\n",
 		s.stats.received, s.stats.sent, len(s.conns), uint64(s.zxid), len(s.tree.nodes))
 }
 
@@ -94,10 +95,12 @@ func (s *Server) connLines(full bool) string {
 		if isProduct { // the format of KeeperTCPHandler::dumpStats in ClickHouse
 			fmt.Fprintf(&b, " %s(recved=%d,sent=%d", strings.TrimPrefix(c.peer(), "/"), st.received, st.sent)
 		} else {
-			fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(), st.received, st.sent)
+			fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(),
+				st.received, st.sent)
 		}
 		if full && c.sess != nil {
-			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", uint64(c.sess.id), cmp.Or(st.lastOp, "SESS"), st.since.UnixMilli(), c.sess.timeout.Milliseconds())
+			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", uint64(c.sess.id), cmp.Or(st.lastOp, "SESS"),
+				st.since.UnixMilli(), c.sess.timeout.Milliseconds())
 			fmt.Fprintf(&b, ",lcxid=0x%x,lzxid=0x%x,lresp=%d,llat=0,minlat=0,avglat=0,maxlat=0",
 				uint32(st.lastXid), uint64(st.lastZxid), max(st.lastReply.Sub(s.started).Milliseconds(), 0))
 		}

@@ -177,7 +177,8 @@ func (p product) summary(s *Server) string {
 	if p.decimal {
 		zxid = fmt.Sprint(s.zxid)
 	}
-	return fmt.Sprintf("Latency min/avg/max: 0/0/0\nReceived: %d\n%s: %d\nConnections: %d\nOutstanding: 0\nZxid: %s\nMode: standalone\nNode count: %d\n",
+	return fmt.Sprintf("Latency min/avg/max: 0/0/0\nReceived: %d\n%s: %d\nConnections: %d\nOutstanding: 0\n"+
+		"Zxid: %s\nMode: standalone\nNode count: %d\n",
 		s.stats.received, p.sent, s.stats.sent, len(s.conns), zxid, len(s.tree.nodes)-1)
 }
 

@@ -80,7 +80,8 @@ func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict
 			return nil, closeAfterFlush
 		}
 		return finish(frame(xid, s.zxid, codeOK)), closeAfterFlush
-	case jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL, jute.OpCheck, jute.OpMulti, jute.OpReconfig:
+	case jute.OpDelete, jute.OpDeleteContainer, jute.OpSetData, jute.OpSetACL, jute.OpCheck, jute.OpMulti,
+		jute.OpReconfig:
 		return s.write(c, xid, op, d), keepOpen
 	}
 	if jute.Creates(op) {
@@ -123,7 +124,8 @@ func withError(e *jute.Encoder, err code, op int32) []byte {
 // read executes a request that does not change the tree. It encodes the reply in e.
 func (s *Server) read(c *conn, op int32, d *jute.Decoder, e *jute.Encoder) code {
 	switch op {
-	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetAllChildrenNumber:
+	case jute.OpExists, jute.OpGetData, jute.OpGetACL, jute.OpGetChildren, jute.OpGetChildren2,
+		jute.OpGetAllChildrenNumber:
 		r := readPath(d, op)
 		if d.Err() != nil {
 			return codeMarshalling

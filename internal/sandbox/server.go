@@ -161,7 +161,8 @@ func (s *Server) Listen(addr string) (net.Addr, error) {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); !ip.IsLoopback() {
-		return nil, fmt.Errorf("sandbox: cannot listen on %q: only loopback addresses are allowed, such as 127.0.0.1:2181", addr)
+		return nil, fmt.Errorf("sandbox: cannot listen on %q: only loopback addresses are allowed, "+
+			"such as 127.0.0.1:2181", addr)
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {

@@ -171,7 +171,8 @@ type removal struct {
 // removals maps the type in a checkWatches or removeWatches request to the watches that it
 // selects. The types are children (1), data (2), any (3), persistent (4) and recursive (5).
 var removals = map[int32]removal{
-	1: {[]int{childWatches}, watchOnce}, 2: {[]int{dataWatches}, watchOnce}, 3: {[]int{childWatches, dataWatches}, anyMode},
+	1: {[]int{childWatches}, watchOnce}, 2: {[]int{dataWatches}, watchOnce},
+	3: {[]int{childWatches, dataWatches}, anyMode},
 	4: {[]int{childWatches, dataWatches}, watchPersistent}, 5: {[]int{childWatches, dataWatches}, watchRecursive},
 }
 

@@ -76,7 +76,8 @@ func (a *Authority) Issue(c Cert) (*Issued, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := append(block("PRIVATE KEY", secret), append(block("CERTIFICATE", der), block("CERTIFICATE", a.cert.Raw)...)...)
+	chain := append(block("CERTIFICATE", der), block("CERTIFICATE", a.cert.Raw)...)
+	text := append(block("PRIVATE KEY", secret), chain...)
 	i := &Issued{tls.Certificate{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key, Leaf: leaf},
 		filepath.Join(a.dir, a.cert.Subject.CommonName+"-"+big.NewInt(a.issued.Add(1)).String()+".pem")}
 	return i, os.WriteFile(i.File, text, 0o600)

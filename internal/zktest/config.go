@@ -98,8 +98,9 @@ func ReadOnlyEnsemble() Option { return func(c *config) { c.readOnly, c.members 
 // it has to reply to the leader. Clients get session timeouts from 2 to 20 ticks.
 func Ticks(tickTime, initLimit, syncLimit int) Option {
 	return func(c *config) {
-		c.lines = append(c.lines, fmt.Sprintf("tickTime=%d\ninitLimit=%d\nsyncLimit=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d",
-			tickTime, initLimit, syncLimit, 2*tickTime, 20*tickTime))
+		c.lines = append(c.lines,
+			fmt.Sprintf("tickTime=%d\ninitLimit=%d\nsyncLimit=%d\nminSessionTimeout=%d\nmaxSessionTimeout=%d",
+				tickTime, initLimit, syncLimit, 2*tickTime, 20*tickTime))
 	}
 }
 
@@ -166,7 +167,8 @@ var classArchive = sync.OnceValue(func() string {
 
 // nettyJars lists the jars of Netty that a server needs for TLS. They must be in the class path,
 // because the manifest of zookeeper.jar does not list all of them.
-var nettyJars = strings.Fields("buffer codec common handler resolver transport transport-native-epoll transport-native-unix-common")
+var nettyJars = strings.Fields("buffer codec common handler resolver transport transport-native-epoll " +
+	"transport-native-unix-common")
 
 func nettyJar(name string) string { return "/usr/share/java/netty-" + name + ".jar" }
 

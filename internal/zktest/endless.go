@@ -65,7 +65,8 @@ func Endless(tb testing.TB, mode string) string {
 			names[i] = childName(i, len(names)/10_000)
 		}
 		e.Strings(names)
-	case "events", "watched", "below", "over", "empty", "short", "long", "many", "million", "acl", "identities", "data", "claim", "words":
+	case "events", "watched", "below", "over", "empty", "short", "long", "many", "million", "acl", "identities", "data",
+		"claim", "words":
 		e.Strings(nil)
 	default:
 		tb.Fatalf("zktest: unknown mode %q", mode)
@@ -139,7 +140,8 @@ func (s *endless) answerFourLetter(c net.Conn, err error) {
 	if s.mode == "crowded" {
 		version = "3.4.14"
 	}
-	text := "Zookeeper version: " + version + "-0, built on 2024-01-01\nLatency min/avg/max: 0/0/0\nMode: standalone\nNode count: 5\n"
+	text := "Zookeeper version: " + version +
+		"-0, built on 2024-01-01\nLatency min/avg/max: 0/0/0\nMode: standalone\nNode count: 5\n"
 	if s.mode == "words" {
 		for block := strings.Repeat(" /127.0.0.1:4000[1](queued=0,recved=1,sent=0)\n", 1<<10); err == nil; {
 			_, err = io.WriteString(c, block)
@@ -166,7 +168,8 @@ func (s *endless) answer(w *bufio.Writer, request []byte) error {
 		return writeFrame(w, repeated{e.B, 1}, repeated{[]byte(unit), n}, repeated{s.stat(), 1})
 	}
 	switch op {
-	case jute.OpPing, jute.OpSync, jute.OpAuth, jute.OpCloseSession, jute.OpSetWatches, jute.OpSetWatches2, jute.OpDelete:
+	case jute.OpPing, jute.OpSync, jute.OpAuth, jute.OpCloseSession, jute.OpSetWatches,
+		jute.OpSetWatches2, jute.OpDelete:
 		return writeFrame(w, repeated{e.B, 1})
 	case jute.OpMulti:
 		e.MultiHeader(-1, true, -1)

@@ -26,7 +26,8 @@ const (
 	startLimit = 60 * time.Second
 )
 
-var errNotInstalled = errors.New("the ZooKeeper server or java was not found; install them with: apt-get install zookeeper libnetty-java")
+var errNotInstalled = errors.New("the ZooKeeper server or java was not found; install them with: " +
+	"apt-get install zookeeper libnetty-java")
 
 // errShort is the reason why no server is started if the tests run with -short.
 var errShort = errors.New("go test -short starts no ZooKeeper server")

@@ -40,7 +40,8 @@ func StartKDC(tb testing.TB) *KDC {
 	tb.Helper()
 	k := newKDC(tb, Realm)
 	k.Admin("addprinc -randkey zookeeper/localhost", "addprinc -randkey hbase/other.host",
-		"addprinc -pw rabbit +requires_preauth alice", "addprinc -pw rabbit bob", "addprinc -pw rabbit -maxlife 4s brief",
+		"addprinc -pw rabbit +requires_preauth alice", "addprinc -pw rabbit bob",
+		"addprinc -pw rabbit -maxlife 4s brief",
 		"addprinc -pw rabbit -e aes128-cts:normal ada", "addprinc -pw rabbit -e aes256-sha2:normal sha")
 	for _, name := range []string{"zookeeper/localhost", "hbase/other.host", "alice", "bob", "brief", "ada", "sha"} {
 		file, _, _ := strings.Cut(name, "/")
@@ -157,8 +158,10 @@ func (k *KDC) Config(kdcs ...string) string {
 
 // defaults returns the section libdefaults of krb5.conf.
 func (k *KDC) defaults() string {
-	return "[libdefaults]\n default_realm = " + k.realm + "\n dns_lookup_kdc = false\n rdns = false\n udp_preference_limit = 1\n" +
-		" default_keytab_name = FILE:" + k.Keytab("alice") + "\n permitted_enctypes = aes256-cts aes128-cts aes256-sha2\n"
+	return "[libdefaults]\n default_realm = " + k.realm +
+		"\n dns_lookup_kdc = false\n rdns = false\n udp_preference_limit = 1\n" +
+		" default_keytab_name = FILE:" + k.Keytab("alice") +
+		"\n permitted_enctypes = aes256-cts aes128-cts aes256-sha2\n"
 }
 
 func (k *KDC) write(name, text string) string {

@@ -22,7 +22,8 @@ type Box struct {
 func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	tb.Helper()
 	opt.ReapEvery = cmp.Or(opt.ReapEvery, time.Hour)
-	opt.Tick, opt.MinTimeout, opt.MaxTimeout = 500*time.Millisecond, cmp.Or(opt.MinTimeout, 500*time.Millisecond), time.Minute
+	opt.Tick, opt.MaxTimeout = 500*time.Millisecond, time.Minute
+	opt.MinTimeout = cmp.Or(opt.MinTimeout, 500*time.Millisecond)
 	s := sandbox.New(opt)
 	tb.Cleanup(func() { _ = s.Close() })
 	addr, err := s.Listen("127.0.0.1:0")

@@ -41,7 +41,8 @@ func serveProgram(dir string, opts []Option) (*instance, error) {
 	}
 	inst := made[0]
 	inst.args = slices.DeleteFunc(inst.args, func(arg string) bool {
-		return arg == "-XX:+UseSerialGC" || arg == "-XX:TieredStopAtLevel=1" || strings.HasPrefix(arg, "-XX:SharedArchiveFile=")
+		return arg == "-XX:+UseSerialGC" || arg == "-XX:TieredStopAtLevel=1" ||
+			strings.HasPrefix(arg, "-XX:SharedArchiveFile=")
 	})
 	if err := inst.start(); err != nil {
 		inst.stop()
