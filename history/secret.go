@@ -68,7 +68,8 @@ func Redacted(line string) string {
 func secretAt(line string) int {
 	// Avoid the regular expressions if possible: they are slow on a line of several megabytes.
 	lower := strings.ToLower(line)
-	if !slices.ContainsFunc([]string{"auth", "digest", "super:", "socks5", "-proxy"}, func(s string) bool { return strings.Contains(lower, s) }) {
+	if !slices.ContainsFunc([]string{"auth", "digest", "super:", "socks5", "-proxy"},
+		func(s string) bool { return strings.Contains(lower, s) }) {
 		return -1
 	}
 	at := len(line)
@@ -80,7 +81,8 @@ func secretAt(line string) int {
 	if m != nil && (m[2] >= 0 || strings.Contains(line[m[1]:], ":")) {
 		at = min(at, m[1])
 	}
-	if m := digestPattern().FindStringIndex(line); m != nil && !strings.HasPrefix(line[m[1]:], "|") && !strings.HasPrefix(line[m[1]:], ">") {
+	if m := digestPattern().FindStringIndex(line); m != nil && !strings.HasPrefix(line[m[1]:], "|") &&
+		!strings.HasPrefix(line[m[1]:], ">") {
 		at = min(at, m[1])
 	}
 	if m := proxyPattern().FindStringSubmatchIndex(line); m != nil {

@@ -35,7 +35,8 @@ func (c *cluster) where() string {
 func (o *Options) newSection(line, at string) (*cluster, error) {
 	name, closed := strings.CutSuffix(line[1:], "]")
 	if !closed || name == "" || strings.ContainsAny(name, " \t/,:[]\"'@") {
-		return nil, fmt.Errorf("%s: invalid section %q; write [NAME] without spaces, quotes, brackets or the characters / , : @", at, line)
+		return nil, fmt.Errorf("%s: invalid section %q; write [NAME] without spaces, quotes, "+
+			"brackets or the characters / , : @", at, line)
 	}
 	c := &cluster{name: zkconn.ClusterMark + name, location: at}
 	if earlier := o.cluster(c.name); earlier != nil {
@@ -91,7 +92,9 @@ func (o *Options) Connection() zkconn.Config {
 	if o.Sandbox {
 		cfg.Proxy = ""
 	}
-	if cfg.MaxRequest == 0 { // jute.maxbuffer in the client configuration is also a limit for replies, so it may be too small
+	// jute.maxbuffer in the client configuration is also a limit for replies, so it may be too
+	// small
+	if cfg.MaxRequest == 0 {
 		cfg.MaxRequest = max(o.Secured.MaxRequest, zkconn.UsualMaxRequest)
 	}
 	switch {

@@ -22,10 +22,11 @@ const CompleteWord = "__complete"
 
 // Time limits of completion in other shells. They are short, because the user waits at each Tab.
 const (
-	completeLimit   = 180 * time.Millisecond      // for the whole completion, except the start of the program
-	answerLimit     = 150 * time.Millisecond      // for connecting and receiving the server's reply
-	closeLimit      = completeLimit - answerLimit // for closing the session
-	leftoverTimeout = time.Second                 // session timeout, after which the session expires if it cannot be closed
+	completeLimit = 180 * time.Millisecond      // for the whole completion, except the start of the program
+	answerLimit   = 150 * time.Millisecond      // for connecting and receiving the server's reply
+	closeLimit    = completeLimit - answerLimit // for closing the session
+	// session timeout, after which the session expires if it cannot be closed
+	leftoverTimeout = time.Second
 )
 
 // Complete returns the completions for another shell. args are the arguments after CompleteWord.
@@ -60,7 +61,8 @@ func complete(ctx context.Context, args []string, env Environment, table [][]*co
 	// because many completions need no options.
 	asked := &znodeLister{}
 	asked.opts, asked.err = ParseOptions(t.options(), env)
-	sh := shell.New(shell.Config{Commands: append(slices.Clone(table), pagesAsCommands()), Clusters: asked.opts.Clusters()})
+	sh := shell.New(shell.Config{Commands: append(slices.Clone(table), pagesAsCommands()),
+		Clusters: asked.opts.Clusters()})
 	list, files := sh.Propose(ctx, program(&asked.opts, t.text), t.words, t.text, asked.names)
 	if files {
 		return "files\n"
@@ -92,7 +94,8 @@ func (t *typedLine) options() (own []string) {
 	none := defaults()
 	zksh := program(&none, "")
 	first, inner := zksh.SplitProgram(t.words)
-	if _, flag, _ := zksh.Position(first); flag != nil && len(inner) == 0 { // the user is typing the value of the last option
+	// the user is typing the value of the last option
+	if _, flag, _ := zksh.Position(first); flag != nil && len(inner) == 0 {
 		first = first[:len(first)-1]
 	}
 	for _, w := range first {

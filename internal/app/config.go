@@ -78,8 +78,8 @@ var settings = []setting{
 	},
 	{
 		key: "auth-command", value: "command", cluster: true,
-		about: "a shell command whose first line of output is a credential in the same form, for example of a password" +
-			" manager",
+		about: "a shell command whose first line of output is a credential in the same form, for example of a " +
+			"password manager",
 		set: func(o *Options, v string) error {
 			o.AuthCommand = v
 			return nil
@@ -135,8 +135,8 @@ var settings = []setting{
 	},
 	{
 		key: "writes", value: "allow|ask|never", cluster: true,
-		about: "whether commands can write; with ask, zksh asks at the prompt, and elsewhere rejects writes unless --yes" +
-			" is given",
+		about: "whether commands can write; with ask, zksh asks at the prompt, and elsewhere rejects writes unless " +
+			"--yes is given",
 		set: func(o *Options, v string) error { return assign(&o.Writes, v, parseWrites) },
 	},
 	{
@@ -304,13 +304,15 @@ func (o *Options) readConfig(name string) error {
 		}
 		set := findSetting(key, section != nil)
 		if set == nil {
-			return fmt.Errorf("%s: unknown setting %q%s; KEY must be one of: %s", at, key, section.where(), settingNames(section != nil))
+			return fmt.Errorf("%s: unknown setting %q%s; KEY must be one of: %s", at, key, section.where(),
+				settingNames(section != nil))
 		}
 		to := o
 		if section != nil {
 			to = &section.Options
 		}
-		if value = strings.TrimSpace(value); value == "" { // an empty value could silently turn off TLS or authentication
+		// an empty value could silently turn off TLS or authentication
+		if value = strings.TrimSpace(value); value == "" {
 			return fmt.Errorf("%s: the value of %s is empty; give it a value, or remove the line", at, set.key)
 		}
 		if err := set.set(to, value); err != nil {

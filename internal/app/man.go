@@ -22,24 +22,30 @@ var variables = []struct{ name, about string }{
 	{"XDG_CONFIG_HOME", "the folder of zksh/config, instead of ~/.config; ignored unless it is an absolute path"},
 	{"XDG_STATE_HOME", "the folder of zksh/history, zksh/undo and zksh/sandbox, instead of ~/.local/state; " +
 		"ignored unless it is an absolute path"},
-	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD", "the passwords of the stores given by --key, --cert and --cacert"},
+	{"ZKSH_KEYSTORE_PASSWORD, ZKSH_TRUSTSTORE_PASSWORD",
+		"the passwords of the stores given by --key, --cert and --cacert"},
 	{"PAGER", "the program that shows output that is longer than the screen"},
 	{"VISUAL, EDITOR", "the editor that the edit command starts"},
 	{"NO_COLOR", "if this is set, zksh uses no colour"},
 	{"TERM", "if this is dumb, zksh offers no line editing, completion, colour or default pager"},
-	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "set for a program that runs under a lock: the path of the lock, its znode and its fencing token"},
-	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "set for such a program: the session that holds the lock, the kind of the lock, and all locks that parent processes hold"},
-	{"ZK_LOCK_FENCE", "set for such a program: the locks without which no zksh below it writes; each line contains the servers, the path of the " +
-		"lock's znode, and data that identifies the ensemble; zksh also reads this variable, unless --no-fence is given"},
+	{"ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN", "set for a program that runs under a lock: the path of the lock, " +
+		"its znode and its fencing token"},
+	{"ZK_LOCK_SESSION, ZK_LOCK_MODE, ZK_LOCK_HELD", "set for such a program: the session that holds the lock, " +
+		"the kind of the lock, and all locks that parent processes hold"},
+	{"ZK_LOCK_FENCE", "set for such a program: the locks without which no zksh below it writes; each line contains " +
+		"the servers, the path of the lock's znode, and data that identifies the ensemble; zksh also reads this " +
+		"variable, unless --no-fence is given"},
 	{"ZK_EVENT, ZK_PATH, ZK_VERSION", "set for a program that watch runs: the event, the path and the version"},
 }
 
 // userFiles lists the files of the user that zksh writes, or reads by default.
 var userFiles = []struct{ name, about string }{
 	{"~/.config/zksh/config", "the configuration"},
-	{"~/.local/state/zksh/history", "the lines that were typed, without those that contain credentials; only the user can read this file"},
+	{"~/.local/state/zksh/history", "the lines that were typed, without those that contain credentials; " +
+		"only the user can read this file"},
 	{"~/.local/state/zksh/undo", "the undo log, which saves overwritten and deleted znodes; only the user can read it"},
-	{"~/.local/state/zksh/sandbox", "the file through which shells with a sandbox find each other; only the user can read it"},
+	{"~/.local/state/zksh/sandbox", "the file through which shells with a sandbox find each other; " +
+		"only the user can read it"},
 }
 
 // A roff is a document in the input format of groff and mandoc, with the macros of man(7).
@@ -63,8 +69,9 @@ func manPage(version string, registry *commands.Registry) string {
 		fmt.Fprintf(&r, ".B zksh\n%s\n", manual.EscapeRoff(form))
 	}
 	r.section("DESCRIPTION")
-	r.text("With a command, zksh runs that command. Otherwise, it reads commands from a file, a pipe or the keyboard. It has the commands of zkCli and more." +
-		" Options come before the command. Long options can have one dash or two.")
+	r.text("With a command, zksh runs that command. Otherwise, it reads commands from a file, a pipe or the " +
+		"keyboard. It has the commands of zkCli and more. Options come before the command. Long options can have one " +
+		"dash or two.")
 	for _, p := range pages {
 		r.entry("zksh "+p.usage(), p.about)
 	}

@@ -75,10 +75,11 @@ type Options struct {
 	NoHints      bool   // whether the prompt shows no suggestions and no colors
 	NoBell       bool   // whether the bell of the terminal never rings
 
-	Sandbox    bool            // use the in-memory server
-	Listen     string          // address at which zksh only serves the sandbox, or empty if it runs commands
-	As         sandbox.Version // version that the sandbox acts as; if empty, that of a running sandbox, or else the default
-	SandboxDir string          // directory through which shells find a running sandbox, or empty if there is none
+	Sandbox bool   // use the in-memory server
+	Listen  string // address at which zksh only serves the sandbox, or empty if it runs commands
+	// version that the sandbox acts as; if empty, that of a running sandbox, or else the default
+	As         sandbox.Version
+	SandboxDir string // directory through which shells find a running sandbox, or empty if there is none
 
 	Command []string // words of a single command on the command line
 
@@ -110,7 +111,8 @@ const DefaultServer = "localhost:2181"
 
 // defaults returns the default options. The server and the timeout are the same as in zkCli.
 func defaults() Options {
-	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow, HistoryLines: 10000}
+	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow,
+		HistoryLines: 10000}
 }
 
 // declare returns a flag set that stores the program's options in o. The current values in o are
@@ -133,7 +135,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; each line has the form \"scheme credential\", and no other user may have access to the file")
 	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks; this applies to all servers")
 	set.BoolVar(&o.Yes, "yes", false, "write without asking; for clusters with writes = ask, and for lockdemo")
-	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect with TLS; --cacert, --cert, --key, --tls-name and --tls-insecure imply this option")
+	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect with TLS; --cacert, --cert, --key, "+
+		"--tls-name and --tls-insecure imply this option")
 	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "trust the certificate authorities in this `file`; in PEM, PKCS12 or JKS format; by default, zksh trusts those of the system")
 	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "`file` with the client's certificate; in PEM, PKCS12 or JKS format; it must also contain the key, unless --key is given")
 	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "`file` with the client's key; in PEM, PKCS12 or JKS format")
@@ -141,8 +144,10 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify the identity of the servers")
 	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; if it contains zookeeper.client.secure=true, zksh uses TLS")
 	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate with SASL and this JAAS `file`; zksh reads its Client section")
-	set.BoolVar(&o.Secure.Kerberos, "kerberos", o.Secure.Kerberos, "authenticate with Kerberos; zksh uses the ticket that kinit has stored")
-	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; such a server is cut off from its ensemble")
+	set.BoolVar(&o.Secure.Kerberos, "kerberos", o.Secure.Kerberos,
+		"authenticate with Kerberos; zksh uses the ticket that kinit has stored")
+	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; such a server is cut off "+
+		"from its ensemble")
 	set.BoolVar(&o.Wait, "waitforconnection", false, "wait until connected, but at most for the timeout")
 	set.StringVarP(&format, "output", "o", format, "output `format`: text, table or json")
 	set.StringVarP(&o.File, "file", "f", "", "read the commands from this `file`; - means standard input")
@@ -151,7 +156,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock is lost or not acquired")
 	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and pipes; with 1 or -e, each line waits for the previous one")
 	set.StringVar(&o.Undo, "undo", "", "save overwritten and deleted znodes to a new `file`; import -R restores them")
-	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this shell and of its parent processes")
+	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this "+
+		"shell and of its parent processes")
 	set.StringVar(&o.Trace, "trace", "", "write the traffic of the session to this `file`; requests, replies and watch events, without credentials and data")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, notes or progress")
 	set.BoolVar(&o.Verbose, "verbose", false, "print the details of TLS and Kerberos")
@@ -179,7 +185,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		}
 		for _, name := range noStream {
 			if set.Lookup(name).Value.String() == "-" {
-				return fmt.Errorf("--%s -: only -f accepts - for a standard stream; for a file with this name, write ./-", name)
+				return fmt.Errorf("--%s -: only -f accepts - for a standard stream; "+
+					"for a file with this name, write ./-", name)
 			}
 		}
 		o.HasFile = set.Changed("file")
@@ -217,7 +224,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 		case set.Changed("as") && !o.Sandbox:
 			return errors.New("--as needs --sandbox")
 		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
-			return errors.New("--sandbox cannot be combined with options for TLS or SASL, which the sandbox does not support")
+			return errors.New("--sandbox cannot be combined with options for TLS or SASL, " +
+				"which the sandbox does not support")
 		case o.Sandbox && set.Changed("proxy"):
 			return errors.New("--sandbox and --proxy cannot be combined, because the sandbox runs on this computer")
 		}
@@ -229,7 +237,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 var noStream = []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "trace", "undo"}
 
 // secureOptions lists the options for TLS and SASL. A sandbox supports neither.
-var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration", "jaas", "kerberos"}
+var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration",
+	"jaas", "kerberos"}
 
 // IsOption reports whether word is an option of the program. It may include a value, as in
 // --timeout=5000.
@@ -250,7 +259,8 @@ func parseTimeout(s string) (time.Duration, error) {
 		timeout, err = time.Duration(ms)*time.Millisecond, nil
 	}
 	if err != nil || timeout < time.Millisecond || timeout > maxTimeout*time.Millisecond {
-		return 0, fmt.Errorf("invalid timeout %q: must be between 1 and %d milliseconds; write 10s or 10000", s, maxTimeout)
+		return 0, fmt.Errorf("invalid timeout %q: must be between 1 and %d milliseconds; "+
+			"write 10s or 10000", s, maxTimeout)
 	}
 	return timeout, nil
 }
@@ -260,7 +270,8 @@ func parseTimeout(s string) (time.Duration, error) {
 func parseMaxRequest(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < zkconn.UsualMaxRequest || n > maxTimeout {
-		return 0, fmt.Errorf("invalid max-request %q: must be between %d and %d bytes", s, zkconn.UsualMaxRequest, maxTimeout)
+		return 0, fmt.Errorf("invalid max-request %q: must be between %d and %d bytes", s,
+			zkconn.UsualMaxRequest, maxTimeout)
 	}
 	return n, nil
 }

@@ -57,7 +57,8 @@ func Page(words []string, version string, table func() [][]*commands.Command) (t
 	case wanted == 0:
 		return manPage(version, shell.New(shell.Config{Commands: table()}).Registry()), true, nil
 	case !slices.Contains(p.words, args[0]):
-		return "", true, p.usageError(fmt.Sprintf("invalid argument %q: must be one of %s", args[0], strings.Join(p.words, ", ")))
+		return "", true, p.usageError(fmt.Sprintf("invalid argument %q: must be one of %s", args[0],
+			strings.Join(p.words, ", ")))
 	}
 	return completions[args[0]], true, nil
 }
@@ -70,7 +71,8 @@ func (p *page) usageError(problem string) error {
 // commands cannot be run.
 func pagesAsCommands() (list []*commands.Command) {
 	for _, p := range pages {
-		c := &commands.Command{Name: p.name, Args: strings.Join(p.words, "|"), Summary: p.about, Flags: commands.NoFlags(nil)}
+		c := &commands.Command{Name: p.name, Args: strings.Join(p.words, "|"), Summary: p.about,
+			Flags: commands.NoFlags(nil)}
 		if len(p.words) > 0 {
 			c.Params = []commands.Param{{Name: c.Args, Kind: commands.Choice, Words: p.words}}
 		}

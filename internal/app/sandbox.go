@@ -19,8 +19,8 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 		Help: playground.Notice +
 			" zksh --sandbox starts a sandbox, or joins the one that runs in another terminal. With --listen " +
 			"127.0.0.1:2181, zksh only serves the sandbox, for any client.\n\n" +
-			"sandbox pause causes connection loss. It also causes sessions to expire if the pause is longer than their " +
-			"timeout, because their clocks keep running.",
+			"sandbox pause causes connection loss. It also causes sessions to expire if the pause is longer than " +
+			"their timeout, because their clocks keep running.",
 		Examples: []string{"sandbox pause", "sandbox resume"},
 		Params:   []commands.Param{{Name: "pause|resume", Kind: commands.Choice, Words: []string{"pause", "resume"}}},
 		Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
@@ -31,14 +31,16 @@ func SandboxCommand(place *playground.Place) []*commands.Command {
 			if err := place.Pause(word == "pause"); err != nil {
 				return err
 			}
-			return env.Screen.Print(render.Answer{Words: "sandbox " + word + "d\n", JSON: render.Facts{"sandbox", word + "d"}})
+			return env.Screen.Print(render.Answer{Words: "sandbox " + word + "d\n",
+				JSON: render.Facts{"sandbox", word + "d"}})
 		}),
 	}}
 }
 
 // Serving returns the message that zksh prints if it only serves a sandbox (option --listen).
 func Serving(place *playground.Place) string {
-	return "serving the sandbox" + place.VersionSuffix() + " on " + place.Addr + "; press Ctrl-C to stop it\n" + playground.Notice + "\n"
+	return "serving the sandbox" + place.VersionSuffix() + " on " + place.Addr + "; press Ctrl-C to stop it\n" +
+		playground.Notice + "\n"
 }
 
 // Welcome returns the part of the shell's banner that describes the sandbox. program is the

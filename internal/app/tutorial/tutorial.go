@@ -79,15 +79,18 @@ func (g *Guide) run(ctx context.Context, env *commands.Env, skip, end bool) erro
 	defer g.mu.Unlock()
 	switch {
 	case env.Mode != commands.ByHand:
-		return errors.New("the tutorial needs an interactive shell: start zksh --sandbox, and type tutorial at its prompt")
+		return errors.New("the tutorial needs an interactive shell: start zksh --sandbox, " +
+			"and type tutorial at its prompt")
 	case g.addr == "":
-		return errors.New("the tutorial creates and changes znodes, so it runs only in a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt")
+		return errors.New("the tutorial creates and changes znodes, so it runs only in a sandbox: quit, " +
+			"start zksh --sandbox, and type tutorial at its prompt")
 	case g.leftSandbox(env):
 		return fmt.Errorf("the tutorial runs only in the sandbox; to return to it, run: connect %s", g.addr)
 	case g.folder == "" && (skip || end):
 		return errors.New("no tutorial is running; to start one, type: tutorial")
 	case end:
-		return errors.Join(g.end(), env.Screen.Print(message{event: "end", text: "The tutorial has ended. The znodes that you created are still there."}))
+		return errors.Join(g.end(), env.Screen.Print(message{event: "end",
+			text: "The tutorial has ended. The znodes that you created are still there."}))
 	case skip:
 		return g.next(ctx, env)
 	case g.folder == "":
@@ -134,7 +137,8 @@ func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, er
 		return nil
 	}
 	if !env.Session.Live() {
-		return env.Screen.Print(message{event: "hint", text: "Tutorial: there is no connection to the sandbox. To connect again, type:", lines: []string{"connect"}})
+		return env.Screen.Print(message{event: "hint", text: "Tutorial: there is no connection to the sandbox. " +
+			"To connect again, type:", lines: []string{"connect"}})
 	}
 	t := tasks[g.taskIndex]
 	checkCtx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -142,7 +146,8 @@ func (g *Guide) AfterLine(ctx context.Context, env *commands.Env, cmd string, er
 	done, checkErr := t.done(checkCtx, &finishedLine{env.Session, g.folder, cmd, err})
 	switch {
 	case checkErr != nil && ctx.Err() == nil:
-		return env.Screen.Print(message{event: "hint", hint: "the sandbox does not answer (" + checkErr.Error() + "). If it is paused, type: sandbox resume."})
+		return env.Screen.Print(message{event: "hint", hint: "the sandbox does not answer (" + checkErr.Error() +
+			"). If it is paused, type: sandbox resume."})
 	case checkErr != nil:
 		return checkErr
 	case done:
