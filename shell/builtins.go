@@ -24,10 +24,12 @@ func (s *Shell) builtins() []*commands.Command {
 	const group = "Shell"
 	return []*commands.Command{
 		{
-			Name: "help", Group: group, Effect: commands.Offline | commands.Apart, Args: "[-t] [all | command | topic | word]",
+			Name: "help", Group: group, Effect: commands.Offline | commands.Apart,
+			Args:    "[-t] [all | command | topic | word]",
 			Summary: "list commands and topics, or explain one",
-			Help: "Without an argument, help lists the commands of every day. help all lists all commands, and the topics " +
-				"of the manual.\n\nGiven the name of a command, help prints the help for that command. Given a topic, it prints that " +
+			Help: "Without an argument, help lists the commands of every day. help all lists all commands, and the " +
+				"topics of the manual.\n\n" +
+				"Given the name of a command, help prints the help for that command. Given a topic, it prints that " +
 				"page of the manual. Given any other word, it lists the commands and the pages that are related to " +
 				"that word, and names the others that mention it.\n\n" +
 				"On a terminal, text that is longer than the screen is shown with $PAGER. If PAGER is not set, zksh " +
@@ -39,33 +41,37 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "echo", Group: group, Effect: commands.Offline | commands.Apart, Args: "[word…]",
 			Summary: "print the arguments",
-			Help: "echo is useful for programs that send commands to zksh through a pipe. When the program reads the output of " +
-				"echo, it knows that all earlier commands have finished.",
+			Help: "echo is useful for programs that send commands to zksh through a pipe. When the program reads the " +
+				"output of echo, it knows that all earlier commands have finished.",
 			Examples: []string{`echo "half of it is done"`, "echo done"},
 			Params:   []commands.Param{{Name: "word", Kind: commands.Data, Optional: true, Many: true}},
 			Flags: commands.NoFlags(func(_ context.Context, env *commands.Env, args []string) error {
 				words := append([]string{}, args...) // not nil, so that JSON has an empty list instead of null
-				return env.Screen.Print(render.Answer{Words: strings.Join(words, " ") + "\n", JSON: render.Facts{"echo", words}})
+				return env.Screen.Print(render.Answer{Words: strings.Join(words, " ") + "\n",
+					JSON: render.Facts{"echo", words}})
 			}),
 		},
 		{
 			Name: "history", Group: group, Effect: commands.Offline | commands.Apart, Args: "[-l] [count]",
 			Summary: "print the most recent lines of the history",
-			Help: "history prints the last COUNT lines of this shell (default: 11), each with its number. To run a line " +
-				"again, pass its number to redo. Credentials are not shown.\n\n" +
-				"With -l, it also prints when each line was typed, its exit status, and for which cluster or servers it was typed.",
+			Help: "history prints the last COUNT lines of this shell (default: 11), each with its number. To run a " +
+				"line again, pass its number to redo. Credentials are not shown.\n\n" +
+				"With -l, it also prints when each line was typed, its exit status, and for which cluster or servers " +
+				"it was typed.",
 			Examples: []string{"history 50", "history -l", "history"},
 			Params:   []commands.Param{{Name: "count", Kind: commands.Data, Optional: true}},
 			Flags: func(fs *pflag.FlagSet) commands.Run {
 				long := fs.BoolP("long", "l", false, "also print the time, the exit status and the cluster")
-				return func(_ context.Context, env *commands.Env, args []string) error { return s.history(env, args, *long) }
+				return func(_ context.Context, env *commands.Env, args []string) error {
+					return s.history(env, args, *long)
+				}
 			},
 		},
 		{
 			Name: "redo", Group: group, Effect: commands.Offline | commands.Apart | commands.Quotas, Args: "cmdno",
 			Summary: "run a line from the history again",
-			Help: "redo prints the line and runs it. The line itself is added to the history, not the redo command. If the " +
-				"line was typed for another cluster and may write, redo asks before it runs the line.",
+			Help: "redo prints the line and runs it. The line itself is added to the history, not the redo command. " +
+				"If the line was typed for another cluster and may write, redo asks before it runs the line.",
 			Examples: []string{"redo 3", "redo 12"},
 			Params:   []commands.Param{{Name: "cmdno", Kind: commands.LineNumber}},
 			Flags:    commands.NoFlags(s.redo),
@@ -73,10 +79,12 @@ func (s *Shell) builtins() []*commands.Command {
 		{
 			Name: "printwatches", Group: group, Effect: commands.Offline | commands.Apart, Args: "on|off|short|time",
 			Summary: "show or change how watch events are printed",
-			Help: "\"on\" prints each event in full, \"short\" prints it on one line, \"time\" adds the time of day to " +
-				"that line, and \"off\" prints no events. Without an argument, printwatches prints the current setting.",
+			Help: "\"on\" prints each event in full, \"short\" prints it on one line, \"time\" adds the time of day " +
+				"to that line, and \"off\" prints no events. Without an argument, printwatches prints the current " +
+				"setting.",
 			Examples: []string{"printwatches off", "printwatches short", "printwatches"},
-			Params:   []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice, Words: []string{"on", "off", "short", "time"}, Optional: true}},
+			Params: []commands.Param{{Name: "on|off|short|time", Kind: commands.Choice,
+				Words: []string{"on", "off", "short", "time"}, Optional: true}},
 			Passing: func(_ *pflag.FlagSet, args []string) string {
 				if len(args) == 0 {
 					return ""

@@ -50,7 +50,8 @@ func (c *completer) complete(before string) line.Proposals {
 		})
 	}
 	begin := found.commonPrefix()
-	if p.closed || len(proposals.List) == 1 && proposals.List[0].Text == before[p.from:] { // the word is already complete
+	// the word is already complete
+	if p.closed || len(proposals.List) == 1 && proposals.List[0].Text == before[p.from:] {
 		proposals.List, begin = nil, found.withSlash
 	}
 	if len(begin) > len(p.text) {
@@ -130,7 +131,8 @@ func (c *completer) joinedValues(cmd *commands.Command, name, value string, p *p
 		found.list[i].label, found.list[i].word = cmp.Or(x.label, x.word), name+"="+x.word
 	}
 	// Drop values with spaces, because a word of the form --name=value cannot be quoted.
-	found.list = slices.DeleteFunc(found.list, func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) })
+	found.list = slices.DeleteFunc(found.list,
+		func(x choice) bool { return strings.ContainsAny(x.word, commands.Blanks) })
 	return found
 }
 
@@ -235,7 +237,8 @@ func flagNames(cmd *commands.Command, p *partial) choices {
 			name = "-" + f.Name
 		}
 		given := slices.ContainsFunc(p.words, func(w commands.Word) bool {
-			return !w.Quoted && (w.Text == "-"+f.Shorthand || strings.TrimLeft(w.Text, "-") == f.Name && w.Text[0] == '-')
+			return !w.Quoted && (w.Text == "-"+f.Shorthand ||
+				strings.TrimLeft(w.Text, "-") == f.Name && w.Text[0] == '-')
 		})
 		if !given {
 			_, usage := pflag.UnquoteUsage(f)
@@ -258,7 +261,8 @@ func aclEntries(p *partial) choices {
 	}
 	if i := strings.LastIndexByte(entry, ':'); i >= 0 && strings.Count(entry, ":") > 1 {
 		id := entry[:i+1]
-		pairs = []string{id + "cdrwa", "create, delete, read, write, admin", id + "r", "read", id + "rw", "read and write"}
+		pairs = []string{id + "cdrwa", "create, delete, read, write, admin", id + "r", "read", id + "rw",
+			"read and write"}
 	}
 	var list []choice
 	for i := 0; i < len(pairs); i += 2 {
@@ -375,7 +379,8 @@ func (s *Shell) Propose(ctx context.Context, program *commands.Command, words []
 		if len(typed) > 0 {
 			return c.words(&partial{words: typed, text: text})
 		}
-		return c.arguments(program, &partial{words: append([]commands.Word{{Text: program.Name}}, words...), text: text})
+		all := append([]commands.Word{{Text: program.Name}}, words...)
+		return c.arguments(program, &partial{words: all, text: text})
 	}
 	for {
 		found := propose()

@@ -11,11 +11,13 @@ import (
 // print each typed key at the cursor, in the middle of the output. The line editor shows the keys
 // later, when it reads them.
 type keyEcho struct {
-	in        *os.File                                      // the terminal, or nil if there is none
-	turnOff   func(*os.File) (show func() error, err error) // turns the echo off, and returns a function that turns it on again
-	turnOn    func() error                                  // turns the echo on again; nil while the echo is on
-	running   bool                                          // whether a command runs that does not lend the terminal to a program
-	notEchoed bool                                          // whether the echo was off at the last interrupt
+	in *os.File // the terminal, or nil if there is none
+	// turns the echo off, and returns a function that turns it on again
+	turnOff func(*os.File) (show func() error, err error)
+	turnOn  func() error // turns the echo on again; nil while the echo is on
+	// whether a command runs that does not lend the terminal to a program
+	running   bool
+	notEchoed bool // whether the echo was off at the last interrupt
 }
 
 // setHidden turns the echo off if hidden is true or a command runs, and on otherwise. The echo stays
@@ -85,7 +87,8 @@ func (s *screen) wrapQuestion(text string) string {
 	last := len(rows) - 1
 	if last > 0 {
 		defer s.hideRegions(s.out)()
-		if s.editor.Notify(strings.Join(rows[:last], "\n")+"\n") != nil { // the editor will report the error when it shows the question
+		// the editor will report the error when it shows the question
+		if s.editor.Notify(strings.Join(rows[:last], "\n")+"\n") != nil {
 			return text
 		}
 	}

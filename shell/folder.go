@@ -99,11 +99,12 @@ func (s *Shell) folderCommands() []*commands.Command {
 		{
 			Name: "cd", Group: group, Args: "[path]",
 			Summary: "change the current znode, where relative paths start",
-			Help: "Without a path, cd goes to /. In a path, .. is the parent znode and ~ is /. To return to the previous " +
-				"znode, use cd -.\n\n" +
+			Help: "Without a path, cd goes to /. In a path, .. is the parent znode and ~ is /. To return to the " +
+				"previous znode, use cd -.\n\n" +
 				"Some commands use the current znode if you omit their path: ls, tree, find, du, stat and " +
 				"getAllChildrenNumber.",
-			Limits:   []string{"Like zkCli, zksh rejects relative paths until you use cd, and again after you connect to other servers."},
+			Limits: []string{"Like zkCli, zksh rejects relative paths until you use cd, " +
+				"and again after you connect to other servers."},
 			Examples: []string{"cd /app", "cd ../archive", "cd -"},
 			Params:   []commands.Param{{Name: "path", Kind: commands.Folder, Optional: true}},
 			Passing: func(*pflag.FlagSet, []string) string {

@@ -17,7 +17,8 @@ import (
 
 // help defines the flags of the help command and returns the function that runs it.
 func (s *Shell) help(fs *pflag.FlagSet) commands.Run {
-	topicsOnly := fs.BoolP("topic", "t", false, "print the manual page with that name, even if a command has the same name")
+	topicsOnly := fs.BoolP("topic", "t", false, "print the manual page with that name, "+
+		"even if a command has the same name")
 	return func(_ context.Context, env *commands.Env, args []string) error {
 		name := ""
 		if len(args) > 0 {
@@ -225,13 +226,16 @@ func (o overview) FitText(w io.Writer, columns int) error {
 	}
 	also := func(about string, names []string) {
 		if len(names) > 0 {
-			b.WriteString(render.Wrap(about+" that mention it: "+strings.Join(names, ", "), commands.HelpWidthIn(columns), "  ") + "\n")
+			b.WriteString(render.Wrap(about+" that mention it: "+strings.Join(names, ", "),
+				commands.HelpWidthIn(columns), "  ") + "\n")
 		}
 	}
 	also("Other commands", o.alsoCommands)
 	also("Other topics", o.alsoTopics)
-	b.WriteString("\n" + render.Wrap("help COMMAND and COMMAND --help explain a command, and help TOPIC prints a page of the manual. "+
-		"Spaces separate words, unless they are in \"…\" or '…'. $'…' also accepts \\n \\t \\' \\\\ \\xHH \\uHHHH.", commands.HelpWidthIn(columns), "") + "\n")
+	b.WriteString("\n" + render.Wrap("help COMMAND and COMMAND --help explain a command, and help TOPIC prints a page "+
+		"of the manual. Spaces separate words, unless they are in \"…\" or '…'. $'…' also accepts \\n \\t \\' \\\\ "+
+		"\\xHH \\uHHHH.",
+		commands.HelpWidthIn(columns), "") + "\n")
 	_, err := io.WriteString(w, render.WrapText(b.String(), columns))
 	return err
 }
@@ -273,7 +277,8 @@ func (m manualPage) layout(columns int, bold func(string) string) manual.Layout 
 
 // MarshalJSON returns the page as plain text, in the default width.
 func (m manualPage) MarshalJSON() ([]byte, error) {
-	return render.Facts{"topic", m.page.Topic, "title", m.page.Title, "text", m.page.Text(m.layout(0, nil))}.MarshalJSON()
+	return render.Facts{"topic", m.page.Topic, "title", m.page.Title, "text",
+		m.page.Text(m.layout(0, nil))}.MarshalJSON()
 }
 
 func nameAndAliases(c *commands.Command) string {
@@ -345,5 +350,6 @@ func (h commandHelp) MarshalJSON() ([]byte, error) {
 		Limits   []string `json:"limits,omitempty"`
 		Flags    []flag   `json:"flags"`
 		Topic    string   `json:"topic,omitempty"`
-	}{h.c.Name, h.c.Aliases, h.c.Group, h.c.Usage(), h.c.Summary, strings.Join(h.c.Paragraphs(), "\n\n"), h.c.Examples[0], h.c.Examples, h.c.Limits, flags, h.topic})
+	}{h.c.Name, h.c.Aliases, h.c.Group, h.c.Usage(), h.c.Summary, strings.Join(h.c.Paragraphs(), "\n\n"),
+		h.c.Examples[0], h.c.Examples, h.c.Limits, flags, h.topic})
 }

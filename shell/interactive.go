@@ -40,7 +40,8 @@ func (s *Shell) Editor(in, out *os.File, getenv func(string) string) line.Editor
 	}
 	s.recall.Add(earlier...)
 	s.screen.echo = keyEcho{in: in, turnOff: tty.HideKeys}
-	assistant := line.Assistant{Open: syntax.OpenQuote, Complete: s.completer.complete, Recall: s.recall, Recallable: s.recallable}
+	assistant := line.Assistant{Open: syntax.OpenQuote, Complete: s.completer.complete, Recall: s.recall,
+		Recallable: s.recallable}
 	if !s.cfg.NoHints {
 		assistant.Suggest, assistant.Paint = s.suggest, s.completer.paint
 	}
@@ -118,7 +119,9 @@ func (h *interactive) readLines(ctx context.Context) {
 		text = syntax.OnOneLine(text) // the history stores one line per command
 		entry, number := h.s.entry(text), h.s.lines.Len()
 		var cmd string
-		_ = h.s.lostLocks() // the user has seen the notices; only new losses end a script that the line runs with source
+		// the user has seen the notices; only new losses end a script that the line runs with
+		// source
+		_ = h.s.lostLocks()
 		h.s.beginLine()
 		h.s.screen.hideKeys(true)
 		interrupted, err := h.s.runLineInterruptible(ctx, func(ctx context.Context) (err error) {
@@ -150,7 +153,9 @@ func (h *interactive) readLines(ctx context.Context) {
 		h.remember(entry)
 		h.s.report(cmd, err)
 		if after := h.s.cfg.AfterLine; after != nil {
-			_, err := h.s.runInterruptible(ctx, func(ctx context.Context) error { return after(ctx, h.s.env, cmd, err) })
+			_, err := h.s.runInterruptible(ctx, func(ctx context.Context) error {
+				return after(ctx, h.s.env, cmd, err)
+			})
 			h.s.report("", err)
 		}
 		h.s.endLine(err)
@@ -224,7 +229,8 @@ func (h *interactive) prompt() line.Prompt {
 		folder = ""
 	}
 	return line.Prompt{
-		Text:  fmt.Sprintf("[zk: %s(%s%s%s)%s%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, insecure, locks, txn, folder, s.lines.Len()),
+		Text: fmt.Sprintf("[zk: %s(%s%s%s)%s%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, insecure,
+			locks, txn, folder, s.lines.Len()),
 		Color: s.colorOf(cluster),
 		Alert: state != zkconn.StateConnected || insecure != "", Status: h.status,
 	}

@@ -37,7 +37,8 @@ func (abandonedError) Unwrap() error { return exit.ErrInterrupted }
 //
 // Work is never abandoned while a program runs under a lock. The program has received the signal
 // too, and zksh must hold the lock until the program has terminated.
-func (s *Shell) runInterruptible(shellCtx context.Context, do func(context.Context) error) (interrupted bool, err error) {
+func (s *Shell) runInterruptible(shellCtx context.Context,
+	do func(context.Context) error) (interrupted bool, err error) {
 	s.takeInterrupt() // discard a Ctrl-C that was pressed earlier
 	return s.runLineInterruptible(shellCtx, do)
 }
@@ -45,7 +46,8 @@ func (s *Shell) runInterruptible(shellCtx context.Context, do func(context.Conte
 // runLineInterruptible is like runInterruptible, but also handles a Ctrl-C that was pressed before
 // the call. It is used for a line that the editor has just read: a Ctrl-C after Enter interrupts
 // that line.
-func (s *Shell) runLineInterruptible(shellCtx context.Context, do func(context.Context) error) (interrupted bool, err error) {
+func (s *Shell) runLineInterruptible(shellCtx context.Context,
+	do func(context.Context) error) (interrupted bool, err error) {
 	ctx, cancel := context.WithCancelCause(shellCtx)
 	defer cancel(nil)
 	s.screen.noteInterrupt() // clears the record of an earlier interrupt
@@ -87,7 +89,8 @@ func (s *Shell) runLineInterruptible(shellCtx context.Context, do func(context.C
 			default:
 				s.takeInterrupt() // discard a Ctrl-C that was pressed before the message below
 				mayAbandon = true
-				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; press Ctrl-C again to exit zksh", stopTimeout/time.Second))
+				s.screen.complain(fmt.Sprintf("\nthe command has not stopped for %d seconds; "+
+					"press Ctrl-C again to exit zksh", stopTimeout/time.Second))
 			}
 		}
 	}

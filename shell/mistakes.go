@@ -45,7 +45,8 @@ func checkUnclosedJSON(words []commands.Word) error {
 	if last.Quoted || last.Text != "{" && last.Text != "[" {
 		return nil
 	}
-	return usageErrorf("unquoted %[1]s at the end of the line; quote the whole value, even if it is only %[1]s", last.Text)
+	return usageErrorf("unquoted %[1]s at the end of the line; quote the whole value, "+
+		"even if it is only %[1]s", last.Text)
 }
 
 // escapesQuote reports whether a word in double quotes ends in a backslash and is directly

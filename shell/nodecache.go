@@ -122,7 +122,8 @@ func (c *nodeCache) has(path string) bool {
 func (c *nodeCache) hasChildren(path string) (yes, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.lookup(path+"/", func(ctx context.Context, _ string) ([]string, error) { // the path of a znode never ends in a slash
+	// the path of a znode never ends in a slash
+	e := c.lookup(path+"/", func(ctx context.Context, _ string) ([]string, error) {
 		yes, err := c.source.HasChildren(ctx, path)
 		if !yes || err != nil {
 			return nil, err
@@ -142,7 +143,8 @@ func (c *nodeCache) lookup(key string, ask listFunc) *nodeEntry {
 	if epoch := c.source.Epoch(); epoch != c.epoch {
 		c.epoch, c.entries, c.names = epoch, map[string]*nodeEntry{}, 0
 	}
-	if c.epoch == "" || c.ctx.Err() != nil || zkconn.ValidatePath(cmp.Or(strings.TrimSuffix(key, "/"), "/"), false) != nil {
+	path := cmp.Or(strings.TrimSuffix(key, "/"), "/")
+	if c.epoch == "" || c.ctx.Err() != nil || zkconn.ValidatePath(path, false) != nil {
 		return nil
 	}
 	e := c.entries[key]
@@ -204,7 +206,8 @@ func (c *nodeCache) refresh(key string, e *nodeEntry, ask listFunc) {
 // store saves an answer in its entry, and reports whether completions may have changed. The first
 // answer always counts as a change. A znode that cannot be listed counts as a znode without
 // children.
-func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string, err error, took time.Duration) (changed bool) {
+func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string, err error,
+	took time.Duration) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inFlight--
@@ -222,7 +225,8 @@ func (c *nodeCache) store(key string, e *nodeEntry, epoch string, names []string
 	e.answered = true
 	c.names += len(names) - len(e.names)
 	e.names = names
-	ttl := min(max(nodeTTL, nodeShare*took), typingTimeout/2) // the entry must expire while the user still counts as typing
+	// the entry must expire while the user still counts as typing
+	ttl := min(max(nodeTTL, nodeShare*took), typingTimeout/2)
 	e.expires = time.Now().Add(ttl)
 	if e.stale {
 		e.stale, e.expires, changed = false, time.Time{}, true

@@ -62,7 +62,8 @@ func (s *Shell) onlyReads(line string) bool {
 func (s *Shell) confirmElsewhere(ctx context.Context, env *commands.Env, n int, e history.Entry) error {
 	command, _, _ := syntax.CutRedirection(e.Line)
 	if here := s.place(); e.Place != here && s.policy.mode() == commands.ByHand && !s.onlyReads(command) {
-		return env.AskToContinue(ctx, fmt.Sprintf("line %d was typed for %s, and is about to run on %s", n, e.Place, here))
+		return env.AskToContinue(ctx, fmt.Sprintf("line %d was typed for %s, and is about to run on %s",
+			n, e.Place, here))
 	}
 	return nil
 }

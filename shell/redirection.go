@@ -22,7 +22,8 @@ import (
 // hasUnspacedOperator reports whether an unquoted word contains a | or > that was probably meant
 // as a pipe or redirection but lacks spaces around it.
 func hasUnspacedOperator(w commands.Word) bool {
-	return !w.Quoted && (strings.HasPrefix(w.Text, "|") || strings.HasPrefix(w.Text, ">") || strings.HasSuffix(w.Text, "|") ||
+	return !w.Quoted && (strings.HasPrefix(w.Text, "|") || strings.HasPrefix(w.Text, ">") ||
+		strings.HasSuffix(w.Text, "|") ||
 		strings.HasPrefix(w.Text, "/") && strings.ContainsAny(w.Text, "|>"))
 }
 
@@ -31,7 +32,8 @@ func hasUnspacedOperator(w commands.Word) bool {
 func (s *Shell) redirect(l commands.Line, mark, rest string) (commands.Line, error) {
 	o := &redirection{s: s}
 	if l.Program() {
-		return l, usageErrorf("zksh interprets %[1]s itself, even after --; to pass it to the program, quote it, or write -- sh -c '… %[1]s …'", mark)
+		return l, usageErrorf("zksh interprets %[1]s itself, even after --; to pass it to the program, quote it, "+
+			"or write -- sh -c '… %[1]s …'", mark)
 	}
 	if mark == "|" {
 		if o.program = strings.Trim(rest, commands.Blanks); o.program == "" {

@@ -16,10 +16,12 @@ import (
 // on standard output is a block, which ends its last line with a newline. A region on standard
 // error leaves the cursor at the end of its text.
 type region struct {
-	s      *screen
-	to     *Output
-	block  bool     // whether the region is on standard output
-	margin int      // number of columns left free on the right, because a full row may wrap and keys may be echoed there
+	s     *screen
+	to    *Output
+	block bool // whether the region is on standard output
+	// number of columns left free on the right, because a full row may wrap and keys may be echoed
+	// there
+	margin int
 	lines  []string // lines to draw, cut to the width of the window; guarded by s.mu
 }
 
@@ -155,7 +157,8 @@ func (s *screen) redraw() error {
 // erase removes the regions from the terminal. The caller must hold mu.
 func (s *screen) erase() {
 	if s.picture.lines > 0 {
-		_, _ = io.WriteString(s.picture.to, s.picture.top()+"\x1b[J") // ignore the error, because the next Draw reports a failed write
+		// ignore the error, because the next Draw reports a failed write
+		_, _ = io.WriteString(s.picture.to, s.picture.top()+"\x1b[J")
 	}
 	s.picture = picture{}
 }
@@ -194,11 +197,13 @@ func (s *screen) progress(verb string) (update func(done, total int), end func()
 		if now := time.Now(); now.After(next) {
 			next, drawn = now.Add(progressEvery), true
 			rate := float64(done) / now.Sub(start).Seconds()
-			_ = r.Draw(fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate)) // ignore the error, because a failed write must not stop the task
+			// ignore the error, because a failed write must not stop the task
+			_ = r.Draw(fmt.Sprintf("%s %d of %d (%d %%), %.0f/s", verb, done, total, 100*done/max(total, 1), rate))
 		}
 	}
 	return update, func() {
-		if ended = true; drawn { // if nothing was drawn, do not call Close, which could block while a pager holds the screen
+		// if nothing was drawn, do not call Close, which could block while a pager holds the screen
+		if ended = true; drawn {
 			_ = r.Close(false)
 		}
 	}

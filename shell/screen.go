@@ -184,7 +184,8 @@ func (f commandScreen) Print(v render.Value) error {
 	}
 	events := f.s.showEvents()
 	f.s.tracing.settle()
-	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON { // a stream is a single JSON value, so events must wait until it ends
+	// a stream is a single JSON value, so events must wait until it ends
+	if _, ok := v.(*render.Stream); ok && f.s.cfg.Format == render.JSON {
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()
 	}
@@ -232,7 +233,8 @@ func (f commandScreen) AskSecret(ctx context.Context, question string) (string, 
 // command on a terminal, a plain one. It returns nil if there is nobody to ask.
 func (s *screen) secretEditor(mode commands.Mode, streams commands.Streams) line.Editor {
 	if s.editor == nil && s.asker == nil && mode == commands.OneShot && streams.OnTerminal() {
-		dumb := func(string) string { return "" } // the plain editor leaves the modes of the terminal alone until it asks
+		// the plain editor leaves the modes of the terminal alone until it asks
+		dumb := func(string) string { return "" }
 		s.asker = line.New(streams.In, streams.Err, dumb, line.Assistant{}, nil)
 	}
 	return cmp.Or(s.editor, s.asker)

@@ -27,7 +27,8 @@ func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 }
 
 func (s *Shell) newBatch(name string) *batch.Batch {
-	return batch.New(scriptHost{s}, s.env, s.transactions, name, batch.Options{StopAtError: s.cfg.StopAtError, KeepGoing: s.cfg.KeepGoing, Window: s.cfg.Window})
+	return batch.New(scriptHost{s}, s.env, s.transactions, name,
+		batch.Options{StopAtError: s.cfg.StopAtError, KeepGoing: s.cfg.KeepGoing, Window: s.cfg.Window})
 }
 
 // script is the policy for the lines of a file or pipe. Because a line may depend on earlier

@@ -149,11 +149,13 @@ func New(cfg Config) *Shell {
 	if cfg.Out.TTY && !cfg.Out.Dumb && !cfg.Out.Plain {
 		s.screen.printer.Bold = render.Bold
 	}
-	s.transactions = batch.NewTransactions(cfg.Session, func() int { return s.policy.number() }, s.restoreTerminalOnPanic)
+	s.transactions = batch.NewTransactions(cfg.Session, func() int { return s.policy.number() },
+		s.restoreTerminalOnPanic)
 	s.registry = commands.NewRegistry(append(cfg.Commands, s.transactions.Commands(), s.builtins(), s.folderCommands(),
 		[]*commands.Command{s.sourceCommand(), s.screen.clearCommand()})...)
 	s.folder.servers = func() string { return cfg.Session.Servers().Spec }
-	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder, locks: cfg.Locks}
+	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder,
+		locks: cfg.Locks}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: commandScreen{s},
 		Streams: cfg.Streams, Run: s.runWords, Saver: cfg.Saver, Yes: cfg.Yes}
 	return s
@@ -282,9 +284,11 @@ func (s *Shell) refuseWrites(l commands.Line) error {
 	var err error
 	switch {
 	case l.Has(commands.Writes) && s.cfg.Session.Writes() == zkconn.WritesNever:
-		err = fmt.Errorf("nothing was done: %w (writes = never is set for %s, or --no-write was given)", zkconn.ErrNoWrites, target)
+		err = fmt.Errorf("nothing was done: %w (writes = never is set for %s, or --no-write was given)",
+			zkconn.ErrNoWrites, target)
 	case s.needsConfirmation(l) && s.policy.mode() != commands.ByHand:
-		err = fmt.Errorf("nothing was done, because writes on %s require confirmation (writes = ask); to confirm them in advance, add --yes", target)
+		err = fmt.Errorf("nothing was done, because writes on %s require confirmation (writes = ask); "+
+			"to confirm them in advance, add --yes", target)
 	default:
 		return nil
 	}
@@ -349,7 +353,8 @@ func (s *Shell) shutDown(status int) int {
 	if s.abandoned == nil { // an abandoned command may still use the transaction
 		dropped = s.transactions.Drop()
 	}
-	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.endTrace(ctx), s.policy.closed())
+	err := errors.Join(dropped, s.releaseLocks(ctx), s.cfg.Session.Close(ctx), s.awaitAbandoned(), s.endTrace(ctx),
+		s.policy.closed())
 	err = errors.Join(err, s.policy.conclude(err))
 	s.report("", err)
 	if status == commands.StatusOK {

@@ -33,11 +33,11 @@ func (s *Shell) traceCommand() *commands.Command {
 	return &commands.Command{
 		Name: "trace", Group: "Shell", Effect: commands.Offline | commands.Apart, Args: "[on|off]",
 		Summary: "show the requests, replies and watch events of this shell",
-		Help: "After \"trace on\", zksh prints a line on standard error for each request that it sends, each reply and " +
-			"each watch event, until \"trace off\". Credentials, ACLs and data are never shown. Without an argument, trace " +
-			"prints the current setting.\n\n" +
-			"The trace never delays requests: lines that cannot be printed fast enough are counted, and then dropped. To " +
-			"write the trace to a file, start zksh with --trace FILE.",
+		Help: "After \"trace on\", zksh prints a line on standard error for each request that it sends, each reply " +
+			"and each watch event, until \"trace off\". Credentials, ACLs and data are never shown. Without an " +
+			"argument, trace prints the current setting.\n\n" +
+			"The trace never delays requests: lines that cannot be printed fast enough are counted, and then " +
+			"dropped. To write the trace to a file, start zksh with --trace FILE.",
 		Limits: []string{"The trace does not show the traffic of other sessions that zksh opens, " +
 			"such as that of the second ensemble of cp."},
 		Examples: []string{"trace on", "trace off"},

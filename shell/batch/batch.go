@@ -225,7 +225,8 @@ func (b *Batch) fail(cmd string, err error) {
 	if b.first != nil {
 		return
 	}
-	if inner, is := errors.AsType[*exit.ReportedError](err); is { // the line has run the file in which the first failure is
+	// the line has run the file in which the first failure is
+	if inner, is := errors.AsType[*exit.ReportedError](err); is {
 		text = inner.Text
 	}
 	status := &commands.StatusError{Status: exit.Status(err), Code: exit.Code(err)}

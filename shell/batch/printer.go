@@ -16,7 +16,9 @@ type printer struct {
 	w         *window
 	deferred  []*pendingLine // lines that were taken from the window while an earlier line ran again
 	unflushed []*pendingLine // lines whose output is still in the buffer of the shell
-	muted     bool           // whether to print nothing more, because output failed, or because a lost lock or an unreachable server ended the script
+	// whether to print nothing more, because output failed, or because a lost lock or an
+	// unreachable server ended the script
+	muted bool
 }
 
 // run prints the output of lines until the window is closed.
@@ -181,7 +183,8 @@ func (r *printer) runAgain(p *pendingLine) {
 	}
 	for _, next := range r.deferred {
 		if next.mayBeDone() && !next.trip.Commutes(p.trip) {
-			p.err = fmt.Errorf("%w (zksh did not send the line again, because the later line %d may already have taken effect)", p.err, next.number)
+			p.err = fmt.Errorf("%w (zksh did not send the line again, because the later line %d may already have "+
+				"taken effect)", p.err, next.number)
 			return
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // Source runs the lines of a script one at a time, for the source command. It calls run for each
 // line. If a line fails, Source returns an exit.ReportedError about the first such line, or the
 // error that ended the script early.
-func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Context, text string) (cmd string, err error)) error {
+func (b *Batch) Source(ctx context.Context, r io.Reader,
+	run func(ctx context.Context, text string) (cmd string, err error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	lines := readAhead(ctx, r)
@@ -27,7 +28,8 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 		err := b.sourceLine(ctx, l, run)
 		final := errors.As(err, new(*commands.FinalError)) && !b.opts.KeepGoing || isEndedError(err)
 		switch {
-		case errors.Is(err, exit.ErrQuit), context.Cause(ctx) != nil && err != nil, errors.As(err, new(*exit.WriteError)):
+		case errors.Is(err, exit.ErrQuit), context.Cause(ctx) != nil && err != nil,
+			errors.As(err, new(*exit.WriteError)):
 			return err
 		case final:
 			first := *b.first
@@ -41,7 +43,8 @@ func (b *Batch) Source(ctx context.Context, r io.Reader, run func(ctx context.Co
 
 // sourceLine runs a line by calling run, and reports its failure, unless the line quits the shell
 // or the context is done. Like take, it reports a lost lock as a failure of the next line.
-func (b *Batch) sourceLine(ctx context.Context, l scriptLine, run func(ctx context.Context, text string) (cmd string, err error)) error {
+func (b *Batch) sourceLine(ctx context.Context, l scriptLine,
+	run func(ctx context.Context, text string) (cmd string, err error)) error {
 	if l.err == io.EOF || l.err == nil && syntax.BlankOrComment(l.text) {
 		return nil
 	}

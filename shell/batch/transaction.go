@@ -63,7 +63,8 @@ func (t *Transactions) Joined() (lines int, open bool) {
 
 func (t *Transactions) begin(_ context.Context, env *commands.Env, _ []string) error {
 	if env.Mode == commands.OneShot {
-		return commands.Misuse("a transaction takes several lines; write a script that contains everything from begin to commit")
+		return commands.Misuse("a transaction takes several lines; write a script that contains everything from " +
+			"begin to commit")
 	}
 	if t.isOpen() {
 		return fmt.Errorf("the transaction that began on line %d is still open; commit or abort it first", t.open.begun)
@@ -148,7 +149,8 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	case err != nil && !outcome.MayHaveHappened():
 		return fmt.Errorf("nothing was done: %w", err)
 	case err != nil && len(open.lines) > 1:
-		return fmt.Errorf("%w (either all %d lines of the transaction took effect, or none)%s", err, len(open.lines), look(err))
+		return fmt.Errorf("%w (either all %d lines of the transaction took effect, or none)%s", err,
+			len(open.lines), look(err))
 	case err != nil:
 		return fmt.Errorf("%w%s", err, look(err))
 	}
@@ -226,7 +228,8 @@ func (t *Transactions) Run(ctx context.Context, env *commands.Env, cmd string, l
 	case !t.isOpen() || l.Has(commands.Apart):
 		return run(ctx, env, l)
 	case l.Redirected():
-		return &commands.UsageError{Problem: "the lines of a transaction cannot be redirected, because commit prints all results; omit | and >, or quote them"}
+		return &commands.UsageError{Problem: "the lines of a transaction cannot be redirected, " +
+			"because commit prints all results; omit | and >, or quote them"}
 	case !l.Has(commands.Joins):
 		problem := "only check, create, set and delete can be part of a transaction;"
 		if flag := l.FlagAgainst(commands.Joins); flag != "" {
@@ -256,12 +259,14 @@ func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, 
 	}
 	if own.Saver != nil && l.Has(commands.Destroys) {
 		if env.Mode != commands.ByHand {
-			return &commands.UsageError{Problem: "with --undo, a transaction can contain only check and create, because zksh cannot save what the other commands change"}
+			return &commands.UsageError{Problem: "with --undo, a transaction can contain only check and create, " +
+				"because zksh cannot save what the other commands change"}
 		}
 		env.Screen.Note("changes made by a transaction are not saved, so undo cannot undo them")
 		own.Saver = nil
 	}
-	j := &joinedLine{number: t.number(), cmd: cmd, out: &Transcript{Screen: env.Screen, buffered: toOutput}, ended: make(chan struct{})}
+	j := &joinedLine{number: t.number(), cmd: cmd, out: &Transcript{Screen: env.Screen, buffered: toOutput},
+		ended: make(chan struct{})}
 	own.Screen = j.out
 	go func() { // returns when the transaction is committed or discarded
 		defer t.onPanic()
@@ -306,8 +311,8 @@ func (t *Transactions) Commands() []*commands.Command {
 			Summary: "begin a transaction that commit applies atomically",
 			Help: "A transaction can contain check, create, set and delete. commit prints the result of each command " +
 				"with its line number. If ZooKeeper rejects one of the commands, none of them takes effect.\n\n" +
-				"In a script, if any line between begin and commit fails, commit fails and changes nothing. A transaction " +
-				"that is still open when zksh exits is discarded.",
+				"In a script, if any line between begin and commit fails, commit fails and changes nothing. A " +
+				"transaction that is still open when zksh exits is discarded.",
 			Examples: []string{"begin"},
 			Flags:    commands.NoFlags(t.begin),
 		},

@@ -227,7 +227,8 @@ func (t *Transcript) answer(err error) any {
 // command, or empty if there is none. number is the line's number in a script, or 0 outside a
 // script.
 func failure(cmd string, number int, err error) render.Facts {
-	facts := render.Facts{"error", OneLine(zkconn.HidePassword(err.Error())), "code", exit.Code(err), "status", exit.Status(err)}
+	facts := render.Facts{"error", OneLine(zkconn.HidePassword(err.Error())), "code", exit.Code(err), "status",
+		exit.Status(err)}
 	if cmd != "" {
 		facts = append(facts, "command", zkconn.HidePassword(cmd))
 	}

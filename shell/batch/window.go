@@ -44,7 +44,8 @@ const (
 )
 
 func newWindow(ctx context.Context, b *Batch) *window {
-	w := &window{b: b, ctx: ctx, stopped: make(chan struct{}), jobs: make(chan func()), printed: make(chan struct{}, 1), limit: max(1, b.opts.Window)}
+	w := &window{b: b, ctx: ctx, stopped: make(chan struct{}), jobs: make(chan func()), printed: make(chan struct{}, 1),
+		limit: max(1, b.opts.Window)}
 	if b.opts.StopAtError {
 		w.limit = 1
 	}

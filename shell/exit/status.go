@@ -40,10 +40,12 @@ func Status(err error) int {
 // statusCodes maps an exit status to an error code for JSON output. It contains only those
 // statuses whose errors all have the same code.
 var statusCodes = map[int]string{
-	commands.StatusLockLost: "LockLost", commands.StatusNotLocked: "NotLocked", commands.StatusUnconfirmed: "Unconfirmed",
-	commands.StatusCannotRun: "CannotRun", commands.StatusUnknown: "CannotRun",
-	commands.StatusInterrupted: "Interrupted", commands.StatusQuit: "Interrupted", commands.StatusTerminated: "Terminated",
-	commands.StatusUsage: "Usage", commands.StatusBrokenPipe: "BrokenPipe",
+	commands.StatusLockLost: "LockLost", commands.StatusNotLocked: "NotLocked",
+	commands.StatusUnconfirmed: "Unconfirmed",
+	commands.StatusCannotRun:   "CannotRun", commands.StatusUnknown: "CannotRun",
+	commands.StatusInterrupted: "Interrupted", commands.StatusQuit: "Interrupted",
+	commands.StatusTerminated: "Terminated",
+	commands.StatusUsage:      "Usage", commands.StatusBrokenPipe: "BrokenPipe",
 }
 
 // Code returns the code of an error in JSON output. This is ZooKeeper's name for the error, or one

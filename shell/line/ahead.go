@@ -14,7 +14,8 @@ import (
 // each line. ok is false if go-prompt must read the line or the rest of it. In this case, the
 // terminal is in raw mode.
 func (e *promptEditor) readAhead(ctx context.Context, r *reading) (text string, ok bool, err error) {
-	if r.asking || ctx.Err() != nil || e.tty.raw() != nil { // if raw failed, it fails again in Setup, which reports the error
+	// if raw failed, it fails again in Setup, which reports the error
+	if r.asking || ctx.Err() != nil || e.tty.raw() != nil {
 		return "", false, nil
 	}
 	e.mu.Lock()

@@ -35,7 +35,8 @@ func (o *completion) replaceWord(word string) (text string, cursor int) {
 // handled a key and before it draws the line. go-prompt also calls it with an empty document to
 // clear the menu. suggest ignores these calls.
 func (e *promptEditor) suggest(d prompt.Document) []prompt.Suggest {
-	if d.Text == "" && d.LastKeyStroke() == prompt.Escape { // a call to clear the menu: Escape is never passed on as a key
+	// a call to clear the menu: Escape is never passed on as a key
+	if d.Text == "" && d.LastKeyStroke() == prompt.Escape {
 		return nil
 	}
 	e.mu.Lock()
@@ -128,7 +129,8 @@ func (e *promptEditor) paint(v *view) {
 // rest of the only proposal. It returns an empty string if the cursor is not at the end of the line.
 // Without colors, a suggestion would look like typed text, so there is none.
 func (e *promptEditor) suggestion(text string) string {
-	if e.assistant.Suggest == nil || e.out.color == nil || e.reading.unassisted() || e.walk.active || text == "" || e.before != text {
+	if e.assistant.Suggest == nil || e.out.color == nil || e.reading.unassisted() || e.walk.active || text == "" ||
+		e.before != text {
 		return ""
 	}
 	if rest := e.assistant.Suggest(text); rest != "" {
@@ -182,7 +184,9 @@ func (e *promptEditor) complete(b *prompt.Buffer) {
 
 // Space that the menu of completions needs, in columns and rows.
 const (
-	menuColumns    = 40 // minimum space to the right of the prompt; with less, the menu is placed as if there were no prompt
+	// minimum space to the right of the prompt; with less, the menu is placed as if there were no
+	// prompt
+	menuColumns    = 40
 	minMenuColumns = 12 // minimum number of columns for the menu
 	minRows        = 8  // minimum number of rows of the window for a menu
 )

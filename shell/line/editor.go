@@ -54,7 +54,8 @@ type Editor interface {
 var (
 	ErrInterrupted = errors.New("interrupted")
 	ErrHungUp      = errors.New("the terminal was closed")
-	ErrTooLong     = errors.New("nothing was done, because the terminal truncates lines at 4095 bytes; put long data into a file, and use set -f or zksh -f")
+	ErrTooLong     = errors.New("nothing was done, because the terminal truncates lines at 4095 bytes; " +
+		"put long data into a file, and use set -f or zksh -f")
 )
 
 // A Prompt is the text before the line being typed.
@@ -70,8 +71,10 @@ var Colors = []string{"black", "red", "green", "yellow", "blue", "magenta", "cya
 
 // Proposals are the completions of the word before the cursor.
 type Proposals struct {
-	From         int        // byte offset of the word in the text before the cursor
-	CommonPrefix string     // longest common prefix of all proposals, quoted as needed; empty if it is not longer than the word
+	From int // byte offset of the word in the text before the cursor
+	// longest common prefix of all proposals, quoted as needed; empty if it is not longer than the
+	// word
+	CommonPrefix string
 	List         []Proposal // proposals, each of which would replace the word
 	Pending      bool       // whether a server has not answered yet; Refresh is called when the answer arrives
 }
@@ -89,9 +92,10 @@ type Assistant struct {
 	// Open returns the quote that is open at the end of a line, or an empty string if there is
 	// none. before is the quote that is open at the beginning of the line. An open quote makes the
 	// next line a continuation of this one.
-	Open     func(before, line string) string
-	Complete func(before string) Proposals // completes the text before the cursor, without waiting for a server; may be nil
-	Recall   *history.Recall               // earlier lines
+	Open func(before, line string) string
+	// completes the text before the cursor, without waiting for a server; may be nil
+	Complete func(before string) Proposals
+	Recall   *history.Recall // earlier lines
 	// Recallable reports whether the Up key recalls an earlier line. If it is nil, Up recalls all.
 	Recallable func(e history.Entry) bool
 	// Suggest returns text that the user may want to type after line, or an empty string. The editor
@@ -131,18 +135,24 @@ var errEchoOn = errors.New("cannot turn off echo on this terminal, so what you t
 
 // A plainEditor reads lines from a terminal that does its own line editing.
 type plainEditor struct {
-	out             io.Writer
-	turnOffEcho     func() (show func() error, err error) // turns the terminal's echo off, and returns a function that turns it on again
-	saveModes       func() (putBack func() error)         // saves the terminal modes, and returns a function that restores them; may be nil
-	restoreModes    func() error                          // undoes the changes that programs have made to the modes; nil before the first line
-	open            func(before, line string) string      // returns the quote that is open after a line; see Assistant.Open
-	requests        chan struct{}                         // makes the reading goroutine read one line
-	lines           chan plainLine                        // lines that the reading goroutine has read
-	reading         bool                                  // whether a line has been requested but has not arrived; used only by readOne
-	interrupts      <-chan os.Signal
-	interruptDelay  time.Duration // longest wait for a signal after a read ends with io.EOF; 0 if Ctrl-C does not end a read
-	readBegan       atomic.Bool   // whether the read has begun, because its first key was pressed
-	interruptedRead bool          // whether Ctrl-C was pressed after the read began; used only by readOne
+	out io.Writer
+	// turns the terminal's echo off, and returns a function that turns it on again
+	turnOffEcho func() (show func() error, err error)
+	// saves the terminal modes, and returns a function that restores them; may be nil
+	saveModes func() (putBack func() error)
+	// undoes the changes that programs have made to the modes; nil before the first line
+	restoreModes func() error
+	// returns the quote that is open after a line; see Assistant.Open
+	open     func(before, line string) string
+	requests chan struct{}  // makes the reading goroutine read one line
+	lines    chan plainLine // lines that the reading goroutine has read
+	// whether a line has been requested but has not arrived; used only by readOne
+	reading    bool
+	interrupts <-chan os.Signal
+	// longest wait for a signal after a read ends with io.EOF; 0 if Ctrl-C does not end a read
+	interruptDelay  time.Duration
+	readBegan       atomic.Bool // whether the read has begun, because its first key was pressed
+	interruptedRead bool        // whether Ctrl-C was pressed after the read began; used only by readOne
 
 	mu     sync.Mutex    // guards prompt and writes to out
 	prompt func() Prompt // returns the current prompt; nil unless a line is being read
@@ -159,8 +169,10 @@ type plainLine struct {
 
 // newPlainEditor returns a plainEditor that reads from in and prints prompts on out. Before each
 // read, it calls await to wait for the first key. It receives Ctrl-C from interrupts.
-func newPlainEditor(in io.Reader, out io.Writer, await func() error, open func(before, line string) string, interrupts <-chan os.Signal) *plainEditor {
-	e := &plainEditor{out: out, turnOffEcho: func() (func() error, error) { return nil, errEchoOn }, open: open, requests: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
+func newPlainEditor(in io.Reader, out io.Writer, await func() error, open func(before, line string) string,
+	interrupts <-chan os.Signal) *plainEditor {
+	e := &plainEditor{out: out, turnOffEcho: func() (func() error, error) { return nil, errEchoOn }, open: open,
+		requests: make(chan struct{}, 1), lines: make(chan plainLine, 1), interrupts: interrupts}
 	// A read from a terminal cannot be cancelled, so this goroutine lives until the process exits.
 	// It reads only when a line is requested, because text typed while a command runs may be meant
 	// for a program that the command has started. It continues after an error, because a terminal

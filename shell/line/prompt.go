@@ -147,7 +147,8 @@ func (e *promptEditor) options() []prompt.Option {
 		prompt.OptionSuggestionTextColor(prompt.White), prompt.OptionSuggestionBGColor(prompt.DarkGray),
 		prompt.OptionSelectedSuggestionTextColor(prompt.Black), prompt.OptionSelectedSuggestionBGColor(selectedColor),
 		prompt.OptionDescriptionTextColor(prompt.LightGray), prompt.OptionDescriptionBGColor(prompt.DarkGray),
-		prompt.OptionSelectedDescriptionTextColor(prompt.Black), prompt.OptionSelectedDescriptionBGColor(selectedAboutColor),
+		prompt.OptionSelectedDescriptionTextColor(prompt.Black),
+		prompt.OptionSelectedDescriptionBGColor(selectedAboutColor),
 		prompt.OptionScrollbarBGColor(prompt.DarkGray), prompt.OptionScrollbarThumbColor(prompt.LightGray),
 	}
 }

@@ -32,7 +32,8 @@ type palette *[numStyles]string
 // only those that can be read in most color schemes.
 var (
 	colors256 = palette(&[numStyles]string{
-		KnownCommand: "\x1b[1;38;5;64m", UnknownCommand: "\x1b[38;5;160m", Flag: "\x1b[38;5;31m", Quoted: "\x1b[38;5;130m",
+		KnownCommand: "\x1b[1;38;5;64m", UnknownCommand: "\x1b[38;5;160m", Flag: "\x1b[38;5;31m",
+		Quoted:    "\x1b[38;5;130m",
 		OpenQuote: "\x1b[38;5;160m", KnownPath: "\x1b[4m", suggestion: "\x1b[38;5;244m",
 	})
 	colors16 = palette(&[numStyles]string{

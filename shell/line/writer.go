@@ -44,10 +44,12 @@ type promptWriter struct {
 type stage int
 
 const (
-	notDrawing     stage = iota
-	lineDrawn            // go-prompt draws the line; this output is not passed on to the terminal
-	menuDrawing          // go-prompt draws the menu; this output is passed on to the terminal
-	previewDrawing       // go-prompt draws the line with the selected entry; this output is not passed on to the terminal
+	notDrawing  stage = iota
+	lineDrawn         // go-prompt draws the line; this output is not passed on to the terminal
+	menuDrawing       // go-prompt draws the menu; this output is passed on to the terminal
+	// go-prompt draws the line with the selected entry; this output is not passed on to the
+	// terminal
+	previewDrawing
 )
 
 // previewColor is the color in which go-prompt draws a preview after the menu. By this color,

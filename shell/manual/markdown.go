@@ -90,12 +90,14 @@ func (r *reader) block(line string) block {
 // beginsBlock reports whether a line begins a block that can directly follow a paragraph, without an
 // empty line.
 func beginsBlock(line string) bool {
-	return headingLine().MatchString(line) || fenceLine().MatchString(line) || itemLine().MatchString(line) || strings.HasPrefix(line, "<!--")
+	return headingLine().MatchString(line) || fenceLine().MatchString(line) || itemLine().MatchString(line) ||
+		strings.HasPrefix(line, "<!--")
 }
 
 func (r *reader) paragraph() block {
 	first := r.next
-	for r.next++; r.next < len(r.lines) && strings.TrimSpace(r.lines[r.next]) != "" && !beginsBlock(r.lines[r.next]); r.next++ {
+	for r.next++; r.next < len(r.lines) && strings.TrimSpace(r.lines[r.next]) != "" &&
+		!beginsBlock(r.lines[r.next]); r.next++ {
 	}
 	return block{kind: paragraph, text: strings.Join(r.lines[first:r.next], "\n")}
 }

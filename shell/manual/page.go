@@ -76,7 +76,8 @@ func About(word string) (found, mentioned []*Page) {
 // hasWord reports whether a text contains word, or a longer word that begins with it. It ignores
 // case.
 func hasWord(word, text string) bool {
-	for w := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	for w := range strings.FieldsFuncSeq(strings.ToLower(text),
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		if strings.HasPrefix(w, strings.ToLower(word)) {
 			return true
 		}

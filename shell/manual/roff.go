@@ -96,7 +96,8 @@ func EscapeRoff(text string) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") || strings.HasPrefix(line, "…") { // "…" becomes dots
+		// "…" becomes dots
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") || strings.HasPrefix(line, "…") {
 			b.WriteString(`\&`)
 		}
 		for _, c := range line {

@@ -37,7 +37,8 @@ func Split(line string) ([]commands.Word, error) {
 		case !closed && quote == "$'":
 			return nil, fmt.Errorf("unclosed $' at column %d; close it with '", column(line, i))
 		case !closed:
-			return nil, fmt.Errorf("unclosed %s at column %d; close it, or write the word as $'…'", quote, column(line, i))
+			return nil, fmt.Errorf("unclosed %s at column %d; close it, or write the word as $'…'", quote,
+				column(line, i))
 		case quote != "":
 			word.Text = word.Text[:len(word.Text)-1]
 		}
