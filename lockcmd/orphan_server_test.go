@@ -114,7 +114,7 @@ func TestOrphanOnFollowers(t *testing.T) {
 		return !strings.Contains(notes, "client addresses")
 	})
 	if !strings.Contains(notes, "orphan: "+node) || !strings.Contains(notes, "belongs to session 0x100000000000001, which no longer exists") ||
-		!strings.Contains(notes, "the servers may disagree (servers --compare "+queue+"); to remove it, run: unlock --force "+node+" "+queue) {
+		!strings.Contains(notes, "the servers may disagree; to remove it, run: unlock --force "+node+" "+queue) {
 		t.Error(notes)
 	}
 	has := func(addr string) error {
