@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
-	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 // fenceName is the name of the environment variable that lists the locks under which a command
@@ -36,7 +34,7 @@ type fence struct {
 	known      bool         // whether knownFor and inEnsemble are set
 	knownFor   zkconn.Epoch // session whose ensemble inEnsemble refers to
 	inEnsemble []string     // znodes of those enclosing locks that are in the ensemble of knownFor
-	dropped    []string     // one znode of each lock that the fence ignores
+	dropped    []string     // znodes of the locks that the fence ignores
 }
 
 func newFence(t *Table, s *zkconn.Session, continueAfterLoss bool, enclosing []fencedLock) *fence {
@@ -79,9 +77,8 @@ func (f *fence) allLocks() []fencedLock {
 	for k, o := range f.table.locks {
 		servers, cluster := k.stay.Servers(), k.stay.Cluster()
 		for _, l := range o.leases {
-			for _, node := range o.nodesOf(l) {
-				locks = append(locks, fencedLock{hosts: servers.Hosts, node: node, cluster: cluster, home: k.stay, session: l.SessionID()})
-			}
+			locks = append(locks, fencedLock{hosts: servers.Hosts, node: o.serverPath(l.Node()), cluster: cluster,
+				home: k.stay, session: l.SessionID()})
 		}
 	}
 	f.table.mu.Unlock()
@@ -138,20 +135,14 @@ func (f *fence) Nodes(ctx context.Context, epoch zkconn.Epoch) ([]string, error)
 // nodesOf returns the server paths of the znodes of the given leases.
 func (o *shellLock) nodesOf(leases ...*heldLease) (nodes []string) {
 	for _, l := range leases {
-		for _, node := range l.Nodes() {
-			nodes = append(nodes, o.serverPath(node))
-		}
+		nodes = append(nodes, o.serverPath(l.Node()))
 	}
 	return nodes
 }
 
 // isDropped reports whether the fence ignores the lock that has the given znode. The caller must
 // hold f.mu.
-func (f *fence) isDropped(node string) bool {
-	return slices.ContainsFunc(f.dropped, func(off string) bool {
-		return path.Dir(off) == path.Dir(node) && zklock.SameOwner(off, node)
-	})
-}
+func (f *fence) isDropped(node string) bool { return slices.Contains(f.dropped, node) }
 
 // drop makes the fence ignore the lock that has the given znode, from now on.
 func (f *fence) drop(node string) {

@@ -99,30 +99,6 @@ func TestFenceOfOwnLocks(t *testing.T) {
 	})
 }
 
-// A lock with several znodes is lost when one of them is deleted.
-func TestFenceOfAllFamilies(t *testing.T) {
-	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	for i, name := range []string{"/1", "/2", "/3"} {
-		p := b.newFencedUser(commands.ByHand, false)
-		f := &lockFlags{family: string(zklock.All), background: true}
-		zktest.Must(t, p.table.lockAndRun(zktest.Within(t), &p.Env, lockKinds[exclusive], f, b.root+name, nil))
-		nodes := p.znodes()
-		if len(nodes) != 3 {
-			t.Fatalf("checked: %q", nodes)
-		}
-		p.write("")
-		b.deleteNode(nodes[i])
-		var gone []string
-		for _, node := range nodes {
-			gone = append(gone, "the znode "+node+" no longer exists")
-		}
-		p.write(gone[i], gone...) // any of the three, because zksh deletes the other two after the loss
-		if err := p.table.Lost(); err != nil {
-			t.Errorf("told twice: %v", err)
-		}
-	}
-}
-
 // With -k, the lines after the rejected line write without the lost lock, but not without the
 // other lock. The same holds if the loss was reported before.
 func TestFenceContinuesAfterLoss(t *testing.T) {

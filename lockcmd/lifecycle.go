@@ -37,7 +37,6 @@ type lifecycle struct {
 // A lease is the part of a zklock.Lease that the lock commands use.
 type lease interface {
 	Node() string
-	Nodes() []string
 	Token() int64
 	SessionID() int64
 	Mode() zklock.Mode

@@ -48,8 +48,8 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 	"be lost, zksh terminates the command before another client can acquire the lock (see help guarantee for the " +
 	"exceptions). zksh does not start a command that it could not terminate, such as sudo, unless zksh is root.\n\n" +
 	"zksh always waits for locks of Curator, go-zookeeper and kazoo. --as selects which of them, in turn, wait for zksh: " +
-	"mutex (Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock), kazoo (kazoo's " +
-	"Lock, WriteLock and ReadLock) or all of them.\n\n" +
+	"mutex (Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock) or kazoo " +
+	"(kazoo's Lock, WriteLock and ReadLock).\n\n" +
 	"The command gets the environment variables ZK_LOCK_PATH, ZK_LOCK_NODE, ZK_LOCK_TOKEN, ZK_LOCK_SESSION and " +
 	"ZK_LOCK_MODE, which describe the lock. ZK_LOCK_HELD lists all locks that the command's parent processes hold. zksh " +
 	"rejects an attempt to acquire a lock on one of these paths, because it would wait for itself.\n\n" +
@@ -67,9 +67,8 @@ type lockFlags struct {
 	note, family, aclText      string
 	acl                        []zk.ACL // parsed from aclText
 
-	owned  bool              // whether --owner was given
-	owner  string            // name of the owner
-	expire commands.Duration // time after which an owner's lock is released; 0 means never
+	owned bool   // whether --owner was given
+	owner string // name of the owner
 
 	counted bool // whether -c was given
 	leases  int  // number of leases of the semaphore
@@ -88,14 +87,13 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.StringVarP(&f.note, "note", "m", "", "leave a `note` that other clients can see")
 	fs.StringVar(&f.aclText, "acl", "", "create the lock's znode and missing parents with this `ACL`, in the same format as for create")
 	fs.VarP(&f.grace, "grace", "t", "when the command must terminate, wait this `duration` between SIGTERM and SIGKILL, but at most an eighth of the session timeout")
-	fs.StringVar(&f.family, "as", f.family, "be compatible with this `family` of clients: mutex, rw, kazoo or all")
+	fs.StringVar(&f.family, "as", f.family, "be compatible with this `family` of clients: mutex, rw or kazoo")
 	var families []string
 	for _, known := range zklock.Families() {
 		families = append(families, string(known))
 	}
 	commands.FlagWords(fs, "as", families...)
 	fs.StringVar(&f.owner, "owner", "", "acquire the lock for an `owner`, who keeps it after zksh exits, until unlock --owner")
-	fs.Var(&f.expire, "expire", "with --owner: release the lock after this `duration` unless the owner asks for it again")
 	if k.hasLeases() {
 		fs.IntVarP(&f.leases, "count", "c", 0, "acquire one of this `number` of leases of a semaphore instead of a lock")
 	}
@@ -128,7 +126,7 @@ func (f *lockFlags) check(argv []string) error {
 			return nil
 		}
 	}
-	return commands.Misuse("--as: unknown family %q; use mutex, rw, kazoo or all", f.family)
+	return commands.Misuse("--as: unknown family %q; use mutex, rw or kazoo", f.family)
 }
 
 func (t *Table) lockCommand(k kind) *commands.Command {
@@ -146,7 +144,7 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 	return &commands.Command{
 		Name: k.command, Group: group, Effect: commands.Writes,
 		Args: "[-n] [-w duration]" + count + " [-b] [-E status] [-m note] [--acl acl] [-t duration] [--as family] " +
-			"[--owner owner] [--expire duration] [--revocable] path [-- command arg…]",
+			"[--owner owner] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: help,
 		Limits:   []string{"kazoo's Lock ignores readers."},
 		Examples: examples,

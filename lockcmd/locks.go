@@ -16,7 +16,7 @@ import (
 
 func (t *Table) locksCommand() *commands.Command {
 	return &commands.Command{
-		Name: "locks", Group: group, Effect: commands.Offline, Args: "[-f] [-q] [-R] [--deadlocks] [path]",
+		Name: "locks", Group: group, Effect: commands.Offline, Args: "[-f] [-q] [-R] [path]",
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of " +
 			"the lock at that path, no matter which client created it: the holder and the clients that wait (STATE), and " +
@@ -25,25 +25,21 @@ func (t *Table) locksCommand() *commands.Command {
 			"checking twice, 2 s apart, and prints the command that removes the znode.\n\n" +
 			wholeHelp,
 		Limits: []string{
-			"--deadlocks sees sessions, not threads, so two threads of a Curator client can look like a deadlock.",
-			"-R and --deadlocks cannot be combined with other flags.",
+			"-R sees sessions, not threads, so two threads of a Curator client can look like a deadlock.",
+			"-R cannot be combined with other flags, and ignores semaphores when it looks for deadlocks.",
 		},
-		Examples: []string{"locks /locks/backup", "locks -f /locks/backup", "locks --deadlocks"},
+		Examples: []string{"locks /locks/backup", "locks -f /locks/backup", "locks -R"},
 		Params:   []commands.Param{{Name: "path", Optional: true}},
 		Flags: func(fs *pflag.FlagSet) commands.Run {
 			follow := fs.BoolP("follow", "f", false, "keep running and show each change until you press Ctrl-C")
 			quiet := fs.BoolP("quiet", "q", false, "print nothing; only set the exit status")
 			all := fs.BoolP("recursive", "R", false, "show all queues below path, or in the entire tree, the longest wait first")
-			deadlocks := fs.Bool("deadlocks", false, "find deadlocks below path, or in the entire tree")
 			return func(ctx context.Context, env *commands.Env, args []string) error {
-				whole := *all || *deadlocks
 				switch {
-				case *all && *deadlocks, whole && (*quiet || *follow):
-					return commands.Misuse("-R and --deadlocks cannot be combined with other flags")
+				case *all && (*quiet || *follow):
+					return commands.Misuse("-R cannot be combined with other flags")
 				case *all:
 					return showAll(ctx, env, rootOf(args))
-				case *deadlocks:
-					return showDeadlocks(ctx, env, rootOf(args))
 				case len(args) == 0 && (*follow || *quiet):
 					return commands.Misuse("-f and -q require a path")
 				case *follow && *quiet:

@@ -10,11 +10,8 @@ import (
 )
 
 const wholeHelp = "With -R, locks shows all queues below the path, of any client, the longest wait first. It finds them with a single " +
-	"request to a server (the four-letter command dump) if the server allows this, and otherwise by walking the tree.\n\n" +
-	"With --deadlocks, locks searches all queues for sessions that wait for each other, a session that is in a queue " +
-	"twice, a reader that wants to write, a waiter that does not watch any contender, a holder without a connection, " +
-	"recipes that ignore each other, and orphans: ephemeral znodes whose session no longer exists. It reports a finding only after seeing it twice, 2 s apart, and prints the command " +
-	"that resolves it. The exit status is 1 if there is a finding, and 0 if there is none."
+	"request to a server (the four-letter command dump) if the server allows this, and otherwise by walking the tree. It " +
+	"also names possible deadlocks, which are sessions that wait for each other, and prints the command that resolves each."
 
 // rootOf returns the path argument of a command that searches a subtree, or / if there is no
 // argument.
@@ -34,7 +31,13 @@ func showAll(ctx context.Context, env *commands.Env, root string) error {
 	if err != nil {
 		return err
 	}
-	return show(env, s)
+	if err := show(env, s); err != nil {
+		return err
+	}
+	for _, d := range s.Deadlocks { // not as notes, which zksh -q suppresses
+		env.Screen.Alert(d.String())
+	}
+	return nil
 }
 
 // show prints the value v, followed by its remarks as notes.
@@ -47,25 +50,6 @@ func show(env *commands.Env, v interface {
 	}
 	for _, remark := range v.Remarks() {
 		env.Screen.Note(remark)
-	}
-	return nil
-}
-
-// showDeadlocks runs the command locks --deadlocks, which searches all queues below root.
-func showDeadlocks(ctx context.Context, env *commands.Env, root string) error {
-	if err := zkconn.ValidatePath(root, false); err != nil {
-		return err
-	}
-	d, err := queue.FindDeadlocks(ctx, ensemble{env.Session}, root)
-	if err != nil {
-		return err
-	}
-	if err := env.Screen.Print(d); err != nil {
-		return err
-	}
-	noteMissing(env, d.NotTold)
-	if len(d.Findings) > 0 {
-		return &commands.StatusError{Status: commands.StatusFailed}
 	}
 	return nil
 }

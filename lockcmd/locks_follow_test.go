@@ -155,10 +155,9 @@ func TestFollowMissingPath(t *testing.T) {
 		f.expectNoEvents()
 		for l := range strings.Lines(f.printed()) {
 			var c struct {
-				Time, Event, Mode, State, Session string
-				Nodes                             []string
+				Time, Event, Mode, State, Session, Node string
 			}
-			if err := json.Unmarshal([]byte(l), &c); err != nil || c.Mode != "exclusive" || len(c.Nodes) != 1 || c.Session == "" {
+			if err := json.Unmarshal([]byte(l), &c); err != nil || c.Mode != "exclusive" || c.Node == "" || c.Session == "" {
 				t.Errorf("%q: %v", l, err)
 			}
 		}

@@ -92,7 +92,7 @@ func TestShowQueue(t *testing.T) {
 		if q.State != "held" || len(q.Contenders) != 2 || len(q.Warnings) != 1 || len(q.Ignored) != 1 {
 			t.Errorf("%+v", q)
 		}
-		for _, key := range []string{"place", "kind", "mode", "state", "session", "client", "since", "age", "who", "data", "nodes"} {
+		for _, key := range []string{"place", "kind", "mode", "state", "session", "client", "since", "age", "who", "data", "node"} {
 			if q.Contenders[0][key] == nil {
 				t.Errorf("JSON lacks %s: %v", key, q.Contenders[0])
 			}

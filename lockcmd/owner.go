@@ -8,20 +8,18 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 const ownerHelp = "With --owner, the lock belongs to the owner, which can be any name, and not to this shell. The owner keeps it when zksh exits, " +
 	"the connection is lost or the machine reboots: the lock is held until somebody runs unlock --owner with the same name and path, " +
-	"on any machine, or until --expire has passed. While the owner waits, its place in the queue belongs to zksh; if zksh is killed, " +
+	"on any machine. While the owner waits, its place in the queue belongs to zksh; if zksh is killed, " +
 	"the place is gone after the session timeout. An owner never gets two places: if it already holds the lock, the same command " +
 	"prints the same answer again. See help reboots."
 
@@ -31,15 +29,13 @@ type ownerLock struct {
 	key         key
 	path, owner string // as the user typed them
 	label       string // mode
-	node        string // client path of the lock's first znode
+	node        string // client path of the lock's znode
 	token       int64
 }
 
 // checkOwner checks the flags that belong to --owner.
 func (f *lockFlags) checkOwner(argv []string) error {
 	switch {
-	case !f.owned && f.expire.Given:
-		return commands.Misuse("--expire requires --owner")
 	case !f.owned:
 		return nil
 	case len(argv) > 0:
@@ -47,15 +43,9 @@ func (f *lockFlags) checkOwner(argv []string) error {
 			"instead, run the command after zksh: zksh lock --owner NAME PATH && COMMAND")
 	case f.background || f.revocable || f.grace.Given:
 		return commands.Misuse("-b, -t and --revocable cannot be combined with --owner, because zksh does not hold the lock")
-	case f.expire.Given && (f.expire.Value < time.Second || f.expire.Value > maxExpire):
-		return commands.Misuse("--expire: invalid duration %s: must be between 1s and %dh", f.expire.Value, maxExpire/time.Hour)
 	}
 	return validateOwner(f.owner)
 }
-
-// maxExpire is the longest TTL that servers accept, in whole hours. They store it in 40 bits, in
-// milliseconds (EphemeralType.TTL).
-const maxExpire = (1<<40 - 1) * time.Millisecond / time.Hour * time.Hour
 
 // validateOwner returns an error if name cannot be the name of an owner.
 func validateOwner(name string) error {
@@ -79,7 +69,7 @@ func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *
 	}
 	var status latestStatus
 	at := env.Session.Ensemble()
-	opt := zklock.Options{Family: zklock.Family(f.family), Data: note, ACL: f.acl, Expire: f.expire.Value, Notify: status.set}
+	opt := zklock.Options{Family: zklock.Family(f.family), Data: note, ACL: f.acl, Notify: status.set}
 	lock := zklock.NewOwned(conn{at}, dir, f.owner, opt)
 	if k.leases > 0 {
 		lock = zklock.NewOwnedLease(conn{at}, dir, f.owner, k.leases, opt)
@@ -99,11 +89,11 @@ func (t *Table) lockForOwner(ctx context.Context, env *commands.Env, k kind, f *
 		return ownerError(dir, f.owner, err, acquireError(waiting, env, dir, status.get().Ahead, a, f, err))
 	}
 	if k.leases > 0 && !own.Before {
-		if err := checkRecipe(ctx, env, dir, k.leases, path.Base(own.Nodes[0])); err != nil {
+		if err := checkRecipe(ctx, env, dir, k.leases, path.Base(own.Node)); err != nil {
 			return &commands.FinalError{Err: giveBack(ctx, lock, f.owner, dir, err)}
 		}
 	}
-	got := ownerLock{key{at, env.Session.ServerPath(dir)}, dir, f.owner, modeLabel(k, own), own.Nodes[0], own.Token}
+	got := ownerLock{key{at, env.Session.ServerPath(dir)}, dir, f.owner, modeLabel(k, own), own.Node, own.Token}
 	t.recordOwner(got)
 	answer := ownerLocked{lockLine: got.answer(own)}
 	if env.Format == render.JSON { // only JSON contains the fence, which costs requests
@@ -156,12 +146,8 @@ func ownerError(path, owner string, err, fallback error) error {
 		err = notConfirmed(fmt.Errorf("%s: %s: %w; to find out, run: locks %s", path, owner, err, path))
 	case errors.Is(err, zklock.ErrUpgrade):
 		err = fmt.Errorf("%s: %s holds the read lock, which cannot become a write lock; first run: %s", path, owner, release)
-	case errors.Is(err, zklock.ErrExpire):
-		err = fmt.Errorf("%s: %s already holds the lock with another --expire, or without it; to change that, first run: %s", path, owner, release)
 	case errors.Is(err, zklock.ErrFamily):
 		err = fmt.Errorf("%s: %s already holds the lock, which it acquired with another command or another --as; to change that, first run: %s", path, owner, release)
-	case errors.Is(err, zkconn.Unimplemented) || errors.Is(err, zkconn.MarshallingError):
-		err = fmt.Errorf("%s: --expire needs ZooKeeper 3.5.3 or later, with extendedTypesEnabled=true", path)
 	case errors.Is(err, zklock.ErrOverflow):
 		err = fmt.Errorf("%s: %w", path, err)
 	default:
@@ -177,9 +163,6 @@ func (l ownerLock) answer(own zklock.Ownership) lockLine {
 	if !own.Since.IsZero() { // otherwise, zksh may not read the znode
 		line = append(line, "since", render.Time(own.Since))
 	}
-	if own.Expire > 0 {
-		return append(line, "until", "expiry", "expire", queue.FormatExpire(own.Expire))
-	}
 	return append(line, "until", "unlock")
 }
 
@@ -190,12 +173,12 @@ func (t *Table) fenceOfOwner(ctx context.Context, env *commands.Env, own zklock.
 	defer cancel()
 	home := env.Session.Ensemble()
 	locks := parseFence(os.Getenv(fenceName))
-	for _, node := range own.Nodes {
-		locks = append(locks, fencedLock{hosts: home.Servers().Hosts, node: env.Session.ServerPath(node), cluster: home.Cluster(), home: home, session: env.Session.Info().ID})
-	}
+	locks = append(locks, fencedLock{hosts: home.Servers().Hosts, node: env.Session.ServerPath(own.Node),
+		cluster: home.Cluster(), home: home, session: env.Session.Info().ID})
 	value, err := fenceValue(ctx, locks)
 	if err != nil {
-		env.Screen.Note(fmt.Sprintf("lock %s: cannot read the znodes that identify the ensemble: %v; with ZK_LOCK_FENCE, zksh can write only if it uses the same server names", own.Nodes[0], err))
+		env.Screen.Note(fmt.Sprintf("lock %s: cannot read the znodes that identify the ensemble: %v; with ZK_LOCK_FENCE, "+
+			"zksh can write only if it uses the same server names", own.Node, err))
 	}
 	return value
 }

@@ -82,7 +82,7 @@ func whyNotHeld(ctx context.Context, env *commands.Env, owner, path string) stri
 			return fmt.Sprintf("it waits for the lock in session %s", c.Session)
 		}
 		if c.Holds() {
-			holders = append(holders, cmp.Or(c.Who, c.Nodes[0]))
+			holders = append(holders, cmp.Or(c.Who, c.Node))
 		}
 	}
 	if len(holders) == 0 {

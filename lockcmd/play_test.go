@@ -149,7 +149,6 @@ type fakeLease struct {
 }
 
 func (l *fakeLease) Node() string           { return "/l/node" }
-func (l *fakeLease) Nodes() []string        { return []string{l.Node()} }
 func (l *fakeLease) Token() int64           { return 1 }
 func (l *fakeLease) SessionID() int64       { return 2 }
 func (l *fakeLease) Mode() zklock.Mode      { return zklock.Exclusive }

@@ -28,7 +28,7 @@ func (b *fixture) queue() *queue.Queue {
 func brief(q *queue.Queue) string {
 	var rows []string
 	for i, row := range q.Table().Rows {
-		end := q.Contenders[i].Nodes[0]
+		end := q.Contenders[i].Node
 		end = strings.TrimLeft(end[strings.LastIndexAny(end, "-_#")+1:], "0")
 		rows = append(rows, row[1]+" "+row[2]+" "+end)
 	}
@@ -57,34 +57,6 @@ func TestCuratorSemaphore(t *testing.T) {
 		q := b.queue()
 		if got := brief(q); got != "semaphore holds 1, semaphore holds 2, semaphore waits 3, semaphore waits 8" || len(q.Warnings) > 0 {
 			t.Error(got, q.Warnings)
-		}
-	})
-}
-
-// Znodes that one transaction creates for several families are one contender.
-func TestAllFamiliesAreOne(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string) {
-		b := newFixture(t, addr)
-		p, err := b.Ensemble().Pin(zktest.Within(t))
-		zktest.Must(t, err)
-		for range 2 {
-			var reqs []any
-			for _, name := range []string{uuid + "-lock-", uuid + "-__WRIT__", hex32 + "__lock__"} {
-				reqs = append(reqs, &zk.CreateRequest{Path: b.root + "/" + name, Acl: zkconn.OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence})
-			}
-			zktest.Must(t, p.Multi(zktest.Within(t), reqs...))
-		}
-		b.addContenders(hex32+"__lock__0000000009", guid+"-lock-0000000010")
-		q := b.queue()
-		if got := brief(q); got != "lock holds , lock waits 3, lock waits 9, lock waits 10" {
-			t.Error(got)
-		}
-		if len(q.Contenders[0].Nodes) != 3 || q.Contenders[1].Place != 2 {
-			t.Errorf("%+v", q.Contenders[0])
-		}
-		want := []string{"kazoo locks do not wait for go-zookeeper locks: both …__lock__… and _c_…-lock-… can hold the lock at the same time"}
-		if diff := cmp.Diff(want, q.Warnings); diff != "" {
-			t.Error(diff)
 		}
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/lockcmd/queue"
-	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
 func (t *Table) unlockCommand() *commands.Command {
@@ -165,7 +164,7 @@ func (u unlocked) line() lockLine {
 	return l
 }
 
-// force removes another client's znodes from the queue of the lock at dir.
+// force removes another client's znode from the queue of the lock at dir.
 func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string) error {
 	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
 	if err != nil {
@@ -175,7 +174,7 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if err != nil {
 		return err
 	}
-	if o := t.find(env, dir); o != nil && zklock.SameOwner(o.currentStatus().Node, node) {
+	if o := t.find(env, dir); o != nil && path.Base(o.currentStatus().Node) == path.Base(node) {
 		return fmt.Errorf("%s is a znode of this shell; to release the lock, run: unlock %s", node, dir)
 	}
 	n, err := zkconn.Do(ctx, env.Session, zkconn.GetData(node))
@@ -184,19 +183,6 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	}
 	if err := zkconn.Exec(ctx, env.Session, zkconn.Delete(node, -1)); err != nil {
 		return err
-	}
-	folder := path.Dir(node) // for a lease of a semaphore, this is not dir
-	list, err := zkconn.Do(ctx, env.Session, zkconn.List(folder))
-	if err != nil {
-		return err
-	}
-	for _, other := range list.Names { // a lock in all families has several znodes; remove the others, too
-		if !zklock.SameOwner(node, other) {
-			continue
-		}
-		if err := zkconn.Exec(ctx, env.Session.Unfenced(), zkconn.Delete(path.Join(folder, other), -1)); err != nil && !errors.Is(err, zkconn.NoNode) {
-			return err
-		}
 	}
 	return env.Screen.Print(nodeAnswer("removed", "removed", node, queue.Who(n.Data)))
 }

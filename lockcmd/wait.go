@@ -118,11 +118,11 @@ func describeHolder(env *commands.Env, dir, ahead string) string {
 		return ""
 	}
 	first := others[0]
-	alike := func(c *queue.Contender) bool { return c.State == first.State && slices.Contains(c.Nodes, ahead) }
-	if ahead != "" && (slices.ContainsFunc(q.Contenders, alike) || !slices.Contains(q.Holders(), first.Nodes[0])) {
+	alike := func(c *queue.Contender) bool { return c.State == first.State && c.Node == ahead }
+	if ahead != "" && (slices.ContainsFunc(q.Contenders, alike) || !slices.Contains(q.Holders(), first.Node)) {
 		return ""
 	}
-	return render.Safe(cmp.Or(first.Who, "an unknown client")) + " (" + strings.Join(first.Nodes, ", ") + ")"
+	return render.Safe(cmp.Or(first.Who, "an unknown client")) + " (" + first.Node + ")"
 }
 
 // redrawPause is the time between two updates of the line that the terminal shows during a wait.

@@ -56,7 +56,6 @@ var retired = []wording{
 // inUse lists the exceptions in documents and the texts of the program.
 var inUse = []exception{
 	{"lockcmd/fence_identify.go", "cannot tell whether", "tell means know here"},
-	{"lockcmd/queue/deadlock_text.go", "behind", place},
 	{"lockcmd/wait.go", "behind", place},
 	{"shell/manual/keyboard.md", "with blank", "the name of a znode"},
 }

@@ -1,5 +1,5 @@
 // Package cluster reports the state of a ZooKeeper ensemble: its servers (FindServers), its
-// sessions (FindSession, LeaderSessions, Ephemerals, FindWatches) and the addresses of its clients
+// sessions (FindSession, LeaderSessions, Ephemerals) and the addresses of its clients
 // (FindClients). It uses four-letter commands, and does not depend on the packages for locks.
 //
 // Start reading at Ensemble, the interface through which all requests are made.

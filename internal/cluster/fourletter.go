@@ -67,7 +67,7 @@ func parsePairs(text, separator string) map[string]string {
 	return values
 }
 
-// pathsBySession parses the reply to the four-letter command dump or wchc into the paths of each
+// pathsBySession parses the reply to the four-letter command dump into the paths of each
 // session. Both replies contain a line with the session ID in hexadecimal, followed by an
 // indented line for each path.
 func pathsBySession(text string) map[int64][]string {
@@ -124,37 +124,4 @@ func Ephemerals(ctx context.Context, e Ensemble) (map[int64][]string, error) {
 		}
 	}
 	return nil, first
-}
-
-// Watches contains the data watches of all sessions. Servers do not report child watches.
-type Watches struct {
-	Paths map[int64]map[string]bool // server paths with data watches, by session ID
-	// reason why some watches are missing, as a message for the user; empty if none are missing
-	Why string
-}
-
-// FindWatches asks all servers for the data watches of their sessions.
-func FindWatches(ctx context.Context, e Ensemble) *Watches {
-	ctx, cancel := context.WithTimeout(ctx, dumpLimit)
-	defer cancel()
-	w := &Watches{Paths: map[int64]map[string]bool{}}
-	addrs, _, all := findMembers(ctx, e)
-	texts, why := askEach(ctx, e, addrs, "wchc")
-	switch {
-	case len(why) > 0:
-		w.Why = why[0]
-	case !all:
-		w.Why = membersNotReported
-	}
-	for _, text := range texts {
-		for session, list := range pathsBySession(text) {
-			if w.Paths[session] == nil {
-				w.Paths[session] = map[string]bool{}
-			}
-			for _, p := range list {
-				w.Paths[session][p] = true
-			}
-		}
-	}
-	return w
 }

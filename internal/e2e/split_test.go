@@ -221,7 +221,7 @@ func newControlContest(t *testing.T, server string, timeout time.Duration) *cont
 	}
 	zktest.Must(t, err)
 	node := &zk.CreateRequest{Path: k.path + "/lock-", Acl: zkconn.OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence}
-	paths, czxid, _, err := p.CreateAndList(ctx, []*zk.CreateRequest{node}, k.path)
+	made, czxid, _, err := p.CreateAndList(ctx, node, k.path)
 	zktest.Must(t, err)
 	cmd := exec.Command("sh", "-c", witness, k.dir, "first", k.every)
 	cmd.Env = append(os.Environ(), "ZK_LOCK_TOKEN="+render.Hex(czxid))
@@ -239,7 +239,7 @@ func newControlContest(t *testing.T, server string, timeout time.Duration) *cont
 				break
 			}
 			asking, stop := context.WithDeadline(ctx, end)
-			_, _ = p.Exists(asking, paths[0]) // a missing answer only fails to extend the lease
+			_, _ = p.Exists(asking, made) // a missing answer only fails to extend the lease
 			stop()
 			time.Sleep(50 * time.Millisecond)
 		}

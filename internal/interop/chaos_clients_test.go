@@ -98,7 +98,9 @@ func (z *chaosClient) sectionLength(final bool) time.Duration {
 func (z *chaosClient) lockCommand() []string {
 	switch {
 	case z.oracle.path == "/alone":
-		return []string{"lock", "--as", "all"} // excludes Curator's and kazoo's
+		return []string{"lock"} // excludes Curator's
+	case z.oracle.path == "/kazoo":
+		return []string{"lock", "--as", "kazoo"}
 	case z.oracle.path == "/one":
 		return []string{"lock", "-c", "1"} // a semaphore with one lease is an exclusive lock
 	case z.mode == shared:

@@ -89,7 +89,10 @@ func TestChaos(t *testing.T) {
 		c.join(alone, exclusive, fmt.Sprint("owner-", i), seed).trip = (*chaosClient).holdAsOwner
 	}
 	c.join(alone, foreign, "curator", seed).trip = (&foreignClient{kind: "C-mutex", program: curator}).hold
-	c.join(alone, foreign, "kazoo", seed).trip = (&foreignClient{kind: "K-lock", program: kazoo}).hold
+	named := c.newLock("/kazoo")
+	c.join(named, exclusive, "kazoo-command", seed).trip = (*chaosClient).oneShot
+	c.join(named, exclusive, "kazoo-owner", seed).trip = (*chaosClient).holdAsOwner
+	c.join(named, foreign, "kazoo", seed).trip = (&foreignClient{kind: "K-lock", program: kazoo}).hold
 	both := c.newLock("/both")
 	c.join(both, exclusive, "writer", seed).trip = (*chaosClient).oneShot
 	for i := range 3 {

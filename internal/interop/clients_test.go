@@ -155,7 +155,7 @@ func (o *zkshClient) acquireAsOwner(ctx context.Context, mode string, lockOf fun
 	}
 	o.lease, o.owned = nil, lock
 	if own.Before {
-		return 0, fmt.Errorf("%s already holds %v", owner, own.Nodes)
+		return 0, fmt.Errorf("%s already holds %v", owner, own.Node)
 	}
 	return own.Token, nil
 }

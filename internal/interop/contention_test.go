@@ -24,10 +24,9 @@ var contentionGroups = []struct {
 	{"Kazoo", []string{"K-lock", "K-lock", "K-write", "kazoo.x", "kazoo.x"}, false},
 	{"KazooShared", []string{"K-write", "K-write", "kazoo.x", "kazoo.s", "kazoo.s"}, false},
 	{"ReadWrite", []string{"C-write", "C-read", "C-read", "rw.x", "rw.s", "rw.s"}, false},
-	{"All", []string{"all.x", "all.x", "C-mutex", "C-write", "K-lock", "G-lock"}, false},
 	{"Owners", []string{"mutex.xo", "mutex.xo", "C-mutex", "G-lock", "mutex.x"}, false},
 	{"OwnersReadWrite", []string{"rw.xo", "rw.so", "rw.so", "C-write", "C-read", "rw.x"}, false},
-	{"OwnersAll", []string{"all.xo", "all.xo", "kazoo.xo", "K-lock", "C-mutex", "C-write", "G-lock"}, false},
+	{"OwnersKazoo", []string{"kazoo.xo", "kazoo.xo", "K-lock", "K-write", "kazoo.x"}, false},
 	{"Control", []string{"C-mutex", "K-lock"}, true},
 }
 

@@ -72,7 +72,7 @@ func readMatrix(t *testing.T) matrix {
 			m[cell{kinds[i], kinds[j]}] = outcome
 		}
 	}
-	m.addOwned("mutex.x", "rw.x", "rw.s", "kazoo.x", "all.x")
+	m.addOwned("mutex.x", "rw.x", "rw.s", "kazoo.x")
 	return m
 }
 

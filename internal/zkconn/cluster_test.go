@@ -23,7 +23,7 @@ func TestNoWrites(t *testing.T) {
 	}
 	pin, err := s.Ensemble().Pin(zktest.Within(t))
 	zktest.Must(t, err)
-	made := []*zk.CreateRequest{{Path: "/lock", Acl: zkconn.OpenACL()}}
+	made := &zk.CreateRequest{Path: "/lock", Acl: zkconn.OpenACL()}
 	if _, _, _, err := pin.CreateAndList(zktest.Within(t), made, "/"); !errors.Is(err, zkconn.ErrNoWrites) {
 		t.Errorf("the znode of a lock: %v", err)
 	}

@@ -94,18 +94,19 @@ func (p *Pinned) connection(ctx context.Context, path string) (target, error) {
 // Fence.
 func (p *Pinned) fencedBy() Fence { return nil }
 
-// CreateAndList creates the znodes, all or none, and then lists the children of dir, in one round
-// trip. It returns the paths and the czxid of the new znodes, and the names of the children. If it
-// returns paths and an error, it created the znodes but could not list the children. It also finds
-// out, in the same round trip, which product the server is and whether it is standalone.
-func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error) {
-	making, listing := creations(reqs), GetChildren(dir)
+// CreateAndList creates a znode and then lists the children of dir, in one round trip. It returns the
+// path and the czxid of the new znode, and the names of the children. If it returns a path and an
+// error, it created the znode but could not list the children. It also finds out, in the same round
+// trip, which product the server is and whether it is standalone.
+func (p *Pinned) CreateAndList(ctx context.Context, req *zk.CreateRequest, dir string) (
+	node string, czxid int64, children []string, err error) {
+	making, listing := alone(creation(jute.OpCreate, req, 0)), GetChildren(dir)
 	if err := errors.Join(making.err, listing.err); err != nil {
-		return nil, 0, nil, err
+		return "", 0, nil, err
 	}
 	to, err := p.connection(ctx, making.path)
 	if err != nil {
-		return nil, 0, nil, err
+		return "", 0, nil, err
 	}
 	made, list := bind(ctx, to, making), bind(ctx, to, listing)
 	to.send(made.call, list.call)
@@ -114,35 +115,24 @@ func (p *Pinned) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, di
 	_, unknown := to.inquire(ctx).learn(ctx)
 	children, listErr := list.Wait(ctx)
 	w, err := made.Wait(ctx)
-	// The throttled creates are sent again, after the list was read, so the list must be read
+	// The throttled create is sent again, after the list was read, so the list must be read
 	// again.
 	if errors.Is(err, Throttled) {
 		w, err = Do(ctx, p, making)
 		listErr = Throttled
 	}
 	if err != nil {
-		return nil, 0, nil, err
+		return "", 0, nil, err
 	}
 	if errors.Is(listErr, Throttled) {
 		children, listErr = Do(ctx, p, listing)
 	}
-	return w.Paths, w.Zxid, children, cmp.Or(listErr, unknown)
-}
-
-// creations returns the operation that creates the znodes: a create for one znode, or a multi for
-// several. Servers of all versions support both. The zxid of the result is the czxid of the
-// znodes.
-func creations(reqs []*zk.CreateRequest) Op[Written] {
-	changes := changesFor(reqs, func(r *zk.CreateRequest) Change { return creation(jute.OpCreate, r, 0) })
-	if len(changes) == 1 {
-		return alone(changes[0])
-	}
-	return Multi(changes)
+	return w.Paths[0], w.Zxid, children, cmp.Or(listErr, unknown)
 }
 
 // Multi carries out all operations or none. Each must be a *zk.CreateRequest (not for a
-// container), *zk.CreateTTLRequest, *zk.DeleteRequest, *zk.SetDataRequest or
-// *zk.CheckVersionRequest. Multi sends a single delete as an ordinary delete request.
+// container), *zk.DeleteRequest, *zk.SetDataRequest or *zk.CheckVersionRequest. Multi sends a
+// single delete as an ordinary delete request.
 func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 	if len(ops) == 1 {
 		if r, ok := ops[0].(*zk.DeleteRequest); ok {

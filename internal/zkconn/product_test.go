@@ -138,7 +138,7 @@ func TestKeeperIsRecognizedInTime(t *testing.T) {
 		zktest.Must(t, err)
 		req := &zk.CreateRequest{Path: "/l/n-", Acl: OpenACL(), Flags: zk.FlagEphemeral | zk.FlagSequence}
 		for range 2 {
-			if _, _, _, err := p.CreateAndList(ctx, []*zk.CreateRequest{req}, "/l"); err != nil {
+			if _, _, _, err := p.CreateAndList(ctx, req, "/l"); err != nil {
 				t.Fatal(err)
 			}
 			if !p.State(time.Now()).EndsWithConnection {

@@ -119,9 +119,6 @@ func changeOf(request any) Change {
 	switch r := request.(type) {
 	case *zk.CreateRequest:
 		return creation(jute.OpCreate, r, 0)
-	case *zk.CreateTTLRequest:
-		plain := &zk.CreateRequest{Path: r.Path, Data: r.Data, Acl: r.Acl, Flags: r.Flags}
-		return creation(jute.OpCreateTTL, plain, time.Duration(r.Ttl)*time.Millisecond)
 	case *zk.DeleteRequest:
 		return Removal(r.Path, r.Version)
 	case *zk.SetDataRequest:

@@ -68,9 +68,7 @@ func (g *lockGroup) waitsFor(other *lockGroup) bool {
 // zksh's locks wait for the locks of all families, but not for semaphores.
 func (c *Contender) waitsFor(other *Contender) bool {
 	isLock := c.Mode != zklock.Counted && other.Mode != zklock.Counted
-	return c.waitsForAll && isLock || slices.ContainsFunc(c.groups, func(mine *lockGroup) bool {
-		return slices.ContainsFunc(other.groups, mine.waitsFor)
-	})
+	return c.waitsForAll && isLock || c.group.waitsFor(other.group)
 }
 
 // warnings returns a warning for each pair of recipe groups in the queue that do not exclude each
@@ -92,14 +90,14 @@ func warnings(list []*Contender) []string {
 // compareKinds orders contenders by recipe group and mode. It returns 0 if both contenders would
 // wait for the same other contenders.
 func compareKinds(a, b *Contender) int {
-	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.waitsForAll, len(c.groups)) }
+	key := func(c *Contender) string { return fmt.Sprint(groupIndex(c), c.Mode, c.waitsForAll) }
 	return strings.Compare(key(a), key(b))
 }
 
-func groupIndex(c *Contender) int { return slices.Index(lockGroups, c.groups[0]) }
+func groupIndex(c *Contender) int { return slices.Index(lockGroups, c.group) }
 
 func warning(a, b *Contender) string {
-	ga, gb := a.groups[0], b.groups[0]
+	ga, gb := a.group, b.group
 	if ga == gb || ga == nil || gb == nil || a.Mode == zklock.Shared && b.Mode == zklock.Shared {
 		return ""
 	}

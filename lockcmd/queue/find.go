@@ -22,13 +22,11 @@ func (q *Queue) Find(text string) (string, error) {
 	whole := isPath || strings.Trim(text, "0123456789") == ""
 	var fit []string
 	for _, c := range q.Contenders {
-		for _, n := range c.nodes {
-			switch {
-			case n.name() == text, n.path == text, strconv.Itoa(c.Place) == text:
-				return n.path, nil
-			case !whole && matches(n.name(), text):
-				fit = append(fit, n.path)
-			}
+		switch {
+		case c.Node == text, c.node.path == text, strconv.Itoa(c.Place) == text:
+			return c.node.path, nil
+		case !whole && matches(c.Node, text):
+			fit = append(fit, c.node.path)
 		}
 	}
 	switch len(fit) {

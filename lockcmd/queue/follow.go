@@ -73,7 +73,7 @@ func (f *Follower) watchHolders(ctx context.Context, q *Queue) error {
 	var holders []*node
 	var paths []string
 	for _, c := range q.holders() {
-		holders, paths = append(holders, c.nodes[0]), append(paths, c.nodes[0].path)
+		holders, paths = append(holders, c.node), append(paths, c.node.path)
 	}
 	now, err := f.e.Watch(ctx, paths)
 	if err != nil {
@@ -178,13 +178,13 @@ func changes(before, now *Queue, at time.Time) []Change {
 		was = byNode(before)
 		is := byNode(now)
 		for _, c := range before.Contenders {
-			if is[c.Nodes[0]] == nil {
+			if is[c.Node] == nil {
 				add(leftEvent, c)
 			}
 		}
 	}
 	for _, c := range now.Contenders {
-		old := was[c.Nodes[0]]
+		old := was[c.Node]
 		switch {
 		case before == nil:
 			add(c.State, c)
@@ -202,7 +202,7 @@ func changes(before, now *Queue, at time.Time) []Change {
 func byNode(q *Queue) map[string]*Contender {
 	m := map[string]*Contender{}
 	for _, c := range q.Contenders {
-		m[c.Nodes[0]] = c
+		m[c.Node] = c
 	}
 	return m
 }

@@ -19,7 +19,7 @@ import (
 func summary(list []Change) string {
 	var words []string
 	for _, c := range list {
-		node := c.Nodes[0]
+		node := c.Node
 		words = append(words, c.Event+" "+node[len(node)-1:])
 	}
 	return strings.Join(words, ", ")

@@ -12,9 +12,9 @@ import (
 // String returns a short description of the contender for use in messages.
 func (c *Contender) String() string {
 	if c.Who == "" {
-		return render.Safe(c.Nodes[0])
+		return render.Safe(c.Node)
 	}
-	return render.Safe(c.Who + " (" + c.Nodes[0] + ")")
+	return render.Safe(c.Who + " (" + c.Node + ")")
 }
 
 // Excludes reports whether the contender's lock and a lock with the given mode on the same path
@@ -25,7 +25,7 @@ func (c *Contender) Excludes(mode zklock.Mode) bool {
 
 // Contender returns the contender whose znode has the given name, or nil if there is none.
 func (q *Queue) Contender(name string) *Contender {
-	i := slices.IndexFunc(q.Contenders, func(c *Contender) bool { return slices.Contains(c.Nodes, name) })
+	i := slices.IndexFunc(q.Contenders, func(c *Contender) bool { return c.Node == name })
 	if i < 0 {
 		return nil
 	}
@@ -105,11 +105,9 @@ func (g *graph) edges(session string, visit func(edge) bool) {
 				return
 			}
 		}
-		for _, n := range from.c.nodes {
-			for _, to := range g.runsUnder[g.serverPath(n.path)] {
-				if to.session() != session && !visit(edge{from, to, true}) {
-					return
-				}
+		for _, to := range g.runsUnder[g.serverPath(from.c.node.path)] {
+			if to.session() != session && !visit(edge{from, to, true}) {
+				return
 			}
 		}
 	}

@@ -35,25 +35,23 @@ func newTestNode(t *testing.T, name string) *node {
 
 // fakeEnsemble is an ensemble of one server, with its znodes in memory.
 type fakeEnsemble struct {
-	mu           sync.Mutex // for tests that change znodes during a search
-	znodes       map[string]Node
-	zxid         int64
-	reads        []string // paths of data reads; tests reset it
-	listCalls    int      // number of calls of Lists
-	hosts        []string
-	config       string
-	configErr    error
-	chroot       string
-	cons         func(ctx context.Context, addr string) (string, error) // answers cons
-	answersDump  bool                                                   // the server allows dump and wchc
-	mntrCounters map[string]int64                                       // counters in mntr; nil if mntr is not allowed
-	watch        map[int64][]string                                     // data watches, by session
-	gone         map[int64]bool                                         // sessions that are missing in the leader's table
-	unlisted     map[string]bool                                        // ephemeral znodes that the leader does not list
-	onDump       func()                                                 // called when dump is answered, with mu held; nil for nothing
-	role         string                                                 // reply to srvr
-	calls        []string                                               // calls of Sync, Lists and Children, and the four-letter command dump
-	err          error                                                  // error of each request
+	mu          sync.Mutex // for tests that change znodes during a search
+	znodes      map[string]Node
+	zxid        int64
+	reads       []string // paths of data reads; tests reset it
+	listCalls   int      // number of calls of Lists
+	hosts       []string
+	config      string
+	configErr   error
+	chroot      string
+	cons        func(ctx context.Context, addr string) (string, error) // answers cons
+	answersDump bool                                                   // the server allows dump
+	gone        map[int64]bool                                         // sessions that are missing in the leader's table
+	unlisted    map[string]bool                                        // ephemeral znodes that the leader does not list
+	onDump      func()                                                 // called when dump is answered, with mu held; nil for nothing
+	role        string                                                 // reply to srvr
+	calls       []string                                               // calls of Sync, Lists and Children, and the four-letter command dump
+	err         error                                                  // error of each request
 }
 
 func newFakeEnsemble() *fakeEnsemble {
@@ -183,18 +181,10 @@ func (f *fakeEnsemble) Word(ctx context.Context, addr, word string) (string, err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case word == "mntr" && f.mntrCounters != nil:
-		var b strings.Builder
-		for name, n := range f.mntrCounters {
-			fmt.Fprintf(&b, "%s\t%d\n", name, n)
-		}
-		return b.String(), nil
 	case word == "srvr":
 		return "Zookeeper version: 3.8.0\nMode: " + f.role + "\n", nil
 	case !f.answersDump:
 		return rejection(word), nil
-	case word == "wchc":
-		return f.sections("", f.watch), nil
 	}
 	f.calls = append(f.calls, "dump")
 	owned := map[int64][]string{}
@@ -213,7 +203,7 @@ func (f *fakeEnsemble) Word(ctx context.Context, addr, word string) (string, err
 		}
 	}
 	return fmt.Sprintf("SessionTracker dump:\nSession Sets (1)/(9):\n9 expire at Thu Nov 26 04:34:42 UTC 2026:\n%sephemeral nodes dump:\nSessions with Ephemerals (%d):\n%sConnections dump:\n",
-		sessions, len(owned), f.sections(":", owned)), nil
+		sessions, len(owned), f.sections(owned)), nil
 }
 
 // rejection is a server's reply to a four-letter command that is not in its whitelist.
@@ -221,10 +211,10 @@ func rejection(word string) string {
 	return word + " is not executed because it is not in the whitelist.\n"
 }
 
-func (f *fakeEnsemble) sections(end string, of map[int64][]string) string {
+func (f *fakeEnsemble) sections(of map[int64][]string) string {
 	var b strings.Builder
 	for session, paths := range of {
-		fmt.Fprintf(&b, "0x%x%s\n", uint64(session), end)
+		fmt.Fprintf(&b, "0x%x:\n", uint64(session))
 		for _, p := range paths {
 			fmt.Fprintf(&b, "\t%s\n", f.chroot+p)
 		}
@@ -252,7 +242,7 @@ func (f *fakeEnsemble) read(t *testing.T) *Queue {
 func brief(q *Queue) string {
 	var rows []string
 	for _, c := range q.Contenders {
-		end := c.Nodes[0]
+		end := c.Node
 		end = strings.TrimLeft(end[strings.LastIndexAny(end, "-_#")+1:], "0")
 		rows = append(rows, c.modeName()+" "+c.State+" "+end)
 	}

@@ -86,9 +86,9 @@ func (q *Queue) Table() render.Grid {
 }
 
 // cells returns the cells of a table row: the given words, followed by the contender's
-// description and znode names. All cells are safe to print on one line.
+// description and znode name. All cells are safe to print on one line.
 func (c *Contender) cells(words ...string) []string {
-	words = append(words, c.Who, strings.Join(c.Nodes, ","))
+	words = append(words, c.Who, c.Node)
 	for i, word := range words {
 		words[i] = cmp.Or(render.Safe(word), "-")
 	}

@@ -58,7 +58,7 @@ func TestFit(t *testing.T) {
 			}
 			words := strings.Fields(l)
 			node := words[len(words)-1]
-			if got, err := q.Find(node); got != "/l/"+q.Contenders[i-1].Nodes[0] {
+			if got, err := q.Find(node); got != "/l/"+q.Contenders[i-1].Node {
 				t.Errorf("%d columns: %s is %q, %v", columns, node, got, err)
 			}
 			mark := []string{"WRIT", "READ", "lock"}[i-1]

@@ -22,28 +22,12 @@ func sortByArrival(nodes []*node) []*node {
 	return nodes
 }
 
-// sameContender reports whether znode b belongs to the same contender as a, the znode before it.
-// For one lock, zksh can create several znodes in a single transaction, so that clients of
-// different lock recipes respect the lock.
-func sameContender(a, b *node) bool {
-	// Without permission to read the Stats, compare only the names.
-	if a.Stat.Czxid == 0 {
-		return zklock.SameOwner(a.path, b.path)
-	}
-	return a.Stat.Czxid == b.Stat.Czxid && a.Stat.EphemeralOwner == b.Stat.EphemeralOwner &&
-		a.Mode == b.Mode && a.Kind != b.Kind && b.Number == a.Number+1
-}
-
-// contenders returns the contenders to which the znodes belong. For each, it determines whether the
-// contender holds the lock or waits.
+// contenders returns the contenders to which the znodes belong, and determines whether each of them
+// holds the lock or waits.
 func contenders(nodes []*node) []*Contender {
 	var list []*Contender
 	exclusive, some := false, false // whether an exclusive contender is ahead, and whether any contender is ahead
-	for i, n := range nodes {
-		if i > 0 && sameContender(nodes[i-1], n) {
-			list[len(list)-1].addNode(n)
-			continue
-		}
+	for _, n := range nodes {
 		c := newContender(n)
 		switch {
 		case n.Owner != "" && !n.Permanent: // an owner holds a lock only with a persistent znode
@@ -82,7 +66,7 @@ func semaphore(leases, guard []*node, maxLeases int) []*Contender {
 	for _, n := range guard {
 		c := newContender(n)
 		c.State, c.Mode, c.Kind = waits, zklock.Counted, "semaphore's guard"
-		c.groups = []*lockGroup{nil}
+		c.group = nil
 		list = append(list, c)
 	}
 	return list

@@ -34,19 +34,18 @@ func LookTwice(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	if err != nil {
 		return q, nil // whether there are orphans is unknown
 	}
-	suspected := suspects([]*Queue{q}, table)
+	suspected := q.suspects(table)
 	if len(suspected) == 0 {
 		return q, nil
 	}
 	if err := Pause(ctx, recheckPause); err != nil {
 		return nil, err
 	}
-	_, err = confirmOrphans(ctx, e, path, suspected, func() ([]*Queue, error) {
-		q, err = Look(ctx, e, path)
-		return []*Queue{q}, err
-	})
-	return q, err
+	return confirmOrphans(ctx, e, path, suspected)
 }
+
+// recheckPause is the time between the two searches for orphans.
+const recheckPause = 2 * time.Second
 
 // Pause waits for the duration d. If ctx ends before, it returns the cause.
 func Pause(ctx context.Context, d time.Duration) error {
@@ -58,70 +57,61 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// suspects returns the contenders that may be orphans: they have no connection, and the leader's
-// table does not contain their sessions. The map contains the path of each contender's queue, by
-// the contender's identity. The queues must have been read before the table.
-func suspects(queues []*Queue, table *cluster.SessionTable) map[string]string {
-	found := map[string]string{}
-	for _, q := range queues {
-		for _, c := range q.Contenders {
-			if c.Client == cluster.NoConnection && !table.Has(c.stat.EphemeralOwner) {
-				found[c.identity()] = q.Path
-			}
+// suspects returns the identities of the contenders that may be orphans: they have no connection, and
+// the leader's table does not contain their sessions. The queue must have been read before the table.
+func (q *Queue) suspects(table *cluster.SessionTable) map[string]bool {
+	found := map[string]bool{}
+	for _, c := range q.Contenders {
+		if c.Client == cluster.NoConnection && !table.Has(c.stat.EphemeralOwner) {
+			found[c.identity()] = true
 		}
 	}
 	return found
 }
 
-// confirmOrphans calls read to read the queues again, and marks the suspected contenders that
-// really are orphans. It may call read twice; the marks are in the queues of the last call. If the
-// suspected contenders cannot be checked, why is the reason.
-func confirmOrphans(ctx context.Context, e Ensemble, path string, suspected map[string]string, read func() ([]*Queue, error)) (why, err error) {
+// identity returns a string that identifies the contender's znode: its path, the zxid of its
+// creation, and the session that owns it. A znode that was deleted and created again has another
+// identity.
+func (c *Contender) identity() string {
+	return fmt.Sprintf("%s %d %d", c.node.path, c.stat.Czxid, c.stat.EphemeralOwner)
+}
+
+// confirmOrphans reads the queue again, twice, and marks the suspected contenders that really are
+// orphans.
+func confirmOrphans(ctx context.Context, e Ensemble, path string, suspected map[string]bool) (*Queue, error) {
 	if err := e.Sync(ctx, path); err != nil {
 		return nil, err
 	}
-	queues, err := read()
-	if err != nil || len(suspected) == 0 {
+	q, err := Look(ctx, e, path)
+	if err != nil {
 		return nil, err
 	}
-	table, why := cluster.LeaderSessions(ctx, e)
-	if why != nil {
-		return why, nil
+	table, err := cluster.LeaderSessions(ctx, e)
+	if err != nil {
+		return q, nil // whether there are orphans is unknown
 	}
-	again := suspects(queues, table)
-	if queues, err = read(); err != nil { // the znodes must still exist after the table was read
+	again := q.suspects(table)
+	if q, err = Look(ctx, e, path); err != nil { // the znodes must still exist after the table was read
 		return nil, err
 	}
-	for _, q := range queues {
-		for _, c := range q.Contenders {
-			id := c.identity()
-			if c.Client == cluster.NoConnection && suspected[id] != "" && again[id] != "" {
-				c.Orphan = q.orphan(e, c, table)
-			}
+	for _, c := range q.Contenders {
+		if id := c.identity(); c.Client == cluster.NoConnection && suspected[id] && again[id] {
+			c.Orphan = q.orphan(e, c, table)
 		}
 	}
-	return nil, nil
+	return q, nil
 }
 
 // orphan returns a description of the orphan c, a contender in the queue.
 func (q *Queue) orphan(e Ensemble, c *Contender, table *cluster.SessionTable) *Orphan {
 	o := &Orphan{
-		Problem: fmt.Sprintf("%s in the queue of %s belongs to session %s, which no longer exists, so no server deletes the znode", c.Nodes[0], q.Path, c.Session),
+		Problem: fmt.Sprintf("%s in the queue of %s belongs to session %s, which no longer exists, so no server deletes "+
+			"the znode", c.Node, q.Path, c.Session),
 		Command: q.removal(c),
 	}
-	listed := slices.ContainsFunc(table.Ephemerals[c.stat.EphemeralOwner], func(p string) bool { return e.ClientPath(p) == c.nodes[0].path })
-	if !listed {
+	listed := table.Ephemerals[c.stat.EphemeralOwner]
+	if !slices.ContainsFunc(listed, func(p string) bool { return e.ClientPath(p) == c.node.path }) {
 		o.Problem += "; the leader does not list the znode, so the servers may disagree"
 	}
 	return o
-}
-
-// orphans returns a finding for each orphan in the queue.
-func (q *Queue) orphans() (list []*Finding) {
-	for _, c := range q.Contenders {
-		if c.Orphan != nil {
-			list = append(list, &Finding{orphanFound, c.Orphan.Problem, []Step{{Path: q.Path, Contender: c}}, c.Orphan.Command})
-		}
-	}
-	return list
 }

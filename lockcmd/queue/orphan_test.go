@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -16,12 +17,11 @@ func newOrphanEnsemble() *fakeEnsemble {
 	f := newCaseEnsemble()
 	f.make(9, "", "/l/"+lock1)
 	f.make(1, "", "/l/"+lock2)
-	f.addWatches("/l/" + lock2 + " > /l/" + lock1)
 	f.gone[9] = true
 	return f
 }
 
-// orphans returns the names of the orphans that locks PATH and locks --deadlocks find.
+// orphans returns the names of the orphans that locks PATH finds.
 func (f *fakeEnsemble) orphans(t *testing.T) (names []string) {
 	t.Helper()
 	q, err := LookTwice(t.Context(), f, "/l")
@@ -30,7 +30,7 @@ func (f *fakeEnsemble) orphans(t *testing.T) (names []string) {
 	}
 	for _, c := range q.Contenders {
 		if c.Orphan != nil {
-			names = append(names, c.Nodes[0])
+			names = append(names, c.Node)
 		}
 	}
 	return names
@@ -81,8 +81,8 @@ func TestOrphanThatTheLeaderLacks(t *testing.T) {
 	})
 }
 
-// Neither locks PATH nor locks --deadlocks reports an orphan without proof. The function
-// meanwhile is called between the two checks.
+// locks PATH does not report an orphan without proof. The function meanwhile is called between the two
+// checks.
 func TestNoOrphan(t *testing.T) {
 	nothing := func(*fakeEnsemble) {}
 	for name, test := range map[string]struct {
@@ -111,26 +111,20 @@ func TestNoOrphan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for _, path := range []bool{true, false} {
-					f := newOrphanEnsemble()
-					test.before(f)
-					time.AfterFunc(recheckPause/2, func() {
-						f.mu.Lock()
-						defer f.mu.Unlock()
-						test.meanwhile(f)
-					})
-					if path {
-						if got := f.orphans(t); len(got) > 0 {
-							t.Error(got)
-						}
-					} else if d, err := FindDeadlocks(t.Context(), f, "/"); err != nil || strings.Contains(kinds(d), orphanFound) {
-						t.Error(kinds(d), err)
-					}
-					if synced := slices.Contains(f.calls, "sync"); test.quick && path && synced {
-						t.Error("a second check")
-					}
-					time.Sleep(recheckPause) // until meanwhile has been called
+				f := newOrphanEnsemble()
+				test.before(f)
+				time.AfterFunc(recheckPause/2, func() {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					test.meanwhile(f)
+				})
+				if got := f.orphans(t); len(got) > 0 {
+					t.Error(got)
 				}
+				if synced := slices.Contains(f.calls, "sync"); test.quick && synced {
+					t.Error("a second check")
+				}
+				time.Sleep(recheckPause) // until meanwhile has been called
 			})
 		})
 	}
@@ -166,20 +160,14 @@ func connectNine(f *fakeEnsemble) {
 	}
 }
 
-// locks --deadlocks says why it cannot find orphans, once.
-func TestOrphansCannotBeFound(t *testing.T) {
-	for want, change := range map[string]func(f *fakeEnsemble){
-		"orphans: the four-letter command dump is not allowed; add it to 4lw.commands.whitelist on the servers": func(f *fakeEnsemble) { f.answersDump = false },
-		"orphans: no server is the leader; to see the state of each server, run: servers":                       func(f *fakeEnsemble) { f.role = "follower" },
-		"orphans: h:2181 does not list the session of this client":                                              func(f *fakeEnsemble) { f.gone[1] = true },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			f := newOrphanEnsemble()
-			change(f)
-			d, err := FindDeadlocks(t.Context(), f, "/")
-			if err != nil || strings.Count(strings.Join(d.NotTold, "\n"), "orphans: ") != 1 || !strings.Contains(strings.Join(d.NotTold, "\n"), want) {
-				t.Errorf("%q, %v; want %s", d.NotTold, err, want)
-			}
-		})
-	}
+// Cancellation ends the pause between the two checks.
+func TestInterruptedBetweenChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newOrphanEnsemble()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(recheckPause/2, func() { cancel(errors.New("enough")) })
+		if _, err := LookTwice(ctx, f, "/l"); err == nil || err.Error() != "enough" {
+			t.Error(err)
+		}
+	})
 }

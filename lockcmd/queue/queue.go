@@ -4,9 +4,9 @@
 // recipes, HBase and Accumulo.
 //
 // Begin reading with Queue and Contender, and with Read, which reads one queue. LookAll reads
-// all queues below a path, and Follow reports the changes of one queue. FindDeadlocks searches
-// for deadlocks, and Wait.Deadlock searches for one that blocks a wait of this client. LookTwice
-// and FindDeadlocks also find orphans.
+// all queues below a path and names possible deadlocks, and Follow reports the changes of one queue.
+// Wait.Deadlock searches for a deadlock that blocks a wait of this client. LookTwice also finds
+// orphans.
 //
 // This package is part of the program zksh and may change at any time.
 package queue
@@ -54,28 +54,27 @@ type Contender struct {
 	Who     string      `json:"who,omitempty"`    // client's description from its znode's data
 	Data    render.Data `json:"data"`
 	Leases  int         `json:"leases,omitempty"` // number of leases of the semaphore that the client assumes; 0 if unknown
-	Nodes   []string    `json:"nodes"`            // names of the contender's znodes; usually one
+	Node    string      `json:"node"`             // name of the contender's znode
 
 	// Owner is the name of the owner if the lock belongs to an owner and not to a session. It is
 	// "unknown" if the note in the znode is unreadable. While the owner waits, Persistent is
 	// false.
 	Owner      string `json:"owner,omitempty"`
 	Persistent bool   `json:"persistent,omitempty"` // the znode belongs to no session
-	Expire     string `json:"expire,omitempty"`     // time after the last request of the owner at which the server deletes the znode
 
 	Orphan *Orphan `json:"orphan,omitempty"` // nil unless the contender is an orphan
 
-	nodes       []*node
+	node        *node
 	stat        *zk.Stat
 	age         time.Duration // the duration that Age contains
-	groups      []*lockGroup
-	waitsForAll bool // the client is zksh, which waits for the locks of all families
+	group       *lockGroup    // nil if the recipe belongs to no group
+	waitsForAll bool          // the client is zksh, which waits for the locks of all families
 }
 
 func newContender(n *node) *Contender {
 	c := &Contender{
-		Kind: n.Kind, Mode: n.Mode, Data: n.Data, Nodes: []string{n.name()}, nodes: []*node{n}, stat: n.Stat,
-		groups: []*lockGroup{groupOf(n.Kind)},
+		Kind: n.Kind, Mode: n.Mode, Data: n.Data, Node: n.name(), node: n, stat: n.Stat,
+		group: groupOf(n.Kind),
 	}
 	if c.statKnown() {
 		c.Since = render.Time(time.UnixMilli(n.Stat.Ctime))
@@ -105,9 +104,6 @@ func (c *Contender) addOwner(n *node) {
 		c.Persistent, c.waitsForAll = true, true
 		c.Who = "owned by " + strings.TrimPrefix(c.Who, "owner ")
 	}
-	if n.Expire > 0 {
-		c.Expire = FormatExpire(n.Expire)
-	}
 }
 
 // Holds reports whether the contender holds the lock or a lease.
@@ -121,14 +117,6 @@ func (c *Contender) statKnown() bool { return c.stat.Czxid != 0 }
 // isSession reports whether owner, the ephemeralOwner in a znode's Stat, is a session id. For
 // containers and TTL znodes, ZooKeeper stores special values in this field.
 func isSession(owner int64) bool { return owner != 0 && owner != -1<<63 && uint64(owner)>>56 != 0xff }
-
-// addNode adds another znode of the contender. A lock of the family zklock.All has one znode for
-// each family of names.
-func (c *Contender) addNode(n *node) {
-	c.Nodes, c.nodes = append(c.Nodes, n.name()), append(c.nodes, n)
-	c.groups = append(c.groups, groupOf(n.Kind))
-	c.Kind, c.waitsForAll = "all families", true
-}
 
 // modeName returns the name that tables show for the contender's lock mode, such as "read".
 func (c *Contender) modeName() string {
@@ -167,12 +155,10 @@ func newQueue(path string, c contents) *Queue {
 // Free reports whether no client holds the lock or waits for it.
 func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
 
-// Holders returns one znode name for each client that holds the lock. If a client has several
-// znodes, the result contains the first one, because the client watches that znode for requests
-// to release the lock.
+// Holders returns the znode name of each client that holds the lock.
 func (q *Queue) Holders() (nodes []string) {
 	for _, c := range q.holders() {
-		nodes = append(nodes, c.Nodes[0])
+		nodes = append(nodes, c.Node)
 	}
 	return nodes
 }
@@ -192,18 +178,6 @@ func (q *Queue) setAges(now time.Time) {
 		c.age = max(0, now.Sub(time.UnixMilli(c.stat.Ctime)))
 		c.Age = formatAge(c.age)
 	}
-}
-
-// FormatExpire formats the expiry of an owner's lock without zero units: 2h, not 2h0m0s.
-func FormatExpire(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // formatAge formats a duration with at most two units, such as 3m12s, 5h4m or 12d3h.

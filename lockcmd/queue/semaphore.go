@@ -37,7 +37,7 @@ func leaseNumbers[T any](list []T, number func(T) int) (numbers []int) {
 // OfSemaphore reports whether a contender of the queue has or wants a lease of a semaphore, and
 // not the lock at the path itself.
 func (q *Queue) OfSemaphore(c *Contender) bool {
-	return c.Mode == zklock.Counted || path.Dir(c.nodes[0].path) != q.Path
+	return c.Mode == zklock.Counted || path.Dir(c.node.path) != q.Path
 }
 
 // OtherLeases returns the holders whose notes say that the semaphore does not have n leases.

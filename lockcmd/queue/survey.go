@@ -37,6 +37,8 @@ type TreeEnsemble interface {
 type Survey struct {
 	Path   string   `json:"path"`
 	Queues []*Queue `json:"queues"` // those with the oldest waiters first
+	// Deadlocks contains possible deadlocks. Semaphores are not examined.
+	Deadlocks []Deadlock `json:"deadlocks,omitempty"`
 	// Walked is the reason why zksh had to search the whole tree. It is empty if the four-letter
 	// command dump listed the queues.
 	Walked    string `json:"walked,omitempty"`
@@ -55,16 +57,20 @@ const noOwners = "locks that an owner holds may be missing if nobody waits for t
 // nodeBatch is the maximum number of znodes that readNodes reads with one call of Nodes.
 const nodeBatch = 2000
 
-// LookAll finds and reads all queues below root, and adds the addresses of the clients. It
-// considers a znode a queue if the name of a child fits a known lock recipe, and the child is
-// ephemeral or belongs to an owner.
+// LookAll finds and reads all queues below root, adds the addresses of the clients, and searches the
+// queues for deadlocks. It considers a znode a queue if the name of a child fits a known lock recipe,
+// and the child is ephemeral or belongs to an owner.
 func LookAll(ctx context.Context, e TreeEnsemble, root string) (*Survey, error) {
 	s := &Survey{Path: root}
 	dirs, err := s.find(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.read(ctx, e, dirs)
+	if err := s.read(ctx, e, dirs); err != nil {
+		return nil, err
+	}
+	s.Deadlocks = deadlocks(s.Queues, e.ServerPath)
+	return s, nil
 }
 
 // read reads the queues at the given paths into the survey, with the addresses of their clients.

@@ -2,10 +2,8 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -120,28 +118,15 @@ func (w Wait) addWaiter(q *Queue, own string) {
 
 // describe explains a deadlock cycle in words, beginning with this client.
 func (w Wait) describe(cycle []edge) string {
-	verb := "waits"
+	verb, end := "waits", "Ctrl-C"
 	if w.Mode != "" {
 		verb = "would wait"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: this zksh holds %s and %s for %s", deadlockLabel(cycle), cycle[len(cycle)-1].blocked.q.Path, verb, cycle[0].blocked.q.Path)
-	// ahead is the contender that blocks the previous contender in the cycle. If ahead runs a
-	// command under its lock, runs is the text about that command.
-	ahead, runs := cycle[0].blocker, ""
-	for _, e := range cycle[1:] {
-		if e.runsCommand {
-			runs = fmt.Sprintf("runs %s, which ", e.blocker.c)
-			continue
-		}
-		fmt.Fprintf(&b, "; %s is ahead in %s and %swaits for %s", ahead.c, ahead.q.Path, runs, e.blocked.q.Path)
-		ahead, runs = e.blocker, ""
-	}
-	end := "Ctrl-C"
 	if w.Background {
 		end = "unlock " + quoteWord(w.Path)
 	}
-	return render.Safe(b.String() + "; to end this wait, use: " + end)
+	text := deadlockLabel(cycle) + ": " + describe(cycle, "this zksh", verb) + "; to end this wait, use: " + end
+	return render.Safe(text)
 }
 
 // deadlockLabel returns "deadlock" if all waiters are zksh processes. Otherwise, it returns

@@ -13,22 +13,6 @@ import (
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
 
-// createOp returns the opcode of the request that creates a family's znodes.
-func createOp(f zklock.Family) int32 {
-	if f == zklock.All {
-		return jute.OpMulti
-	}
-	return jute.OpCreate
-}
-
-// znodes returns the number of znodes of a lock of the family.
-func znodes(f zklock.Family) int {
-	if f == zklock.All {
-		return 3
-	}
-	return 1
-}
-
 // CASES.md, cases 15 and 16 (traps 1 and 3): the create takes effect, its answer is lost,
 // and the server is unreachable for a while. After a sync, the client finds its znodes by
 // their mark.
@@ -41,12 +25,12 @@ func TestCreateAnswerLost(t *testing.T) {
 			defer s.finish()
 			a := s.proxiedActor(longTimeout, zklock.Options{Family: family})
 			a.release(a.take(zklock.Exclusive)) // creates the parents
-			cut := a.proxy.CutAfterRequest(createOp(family))
+			cut := a.proxy.CutAfterRequest(jute.OpCreate)
 			a.proxy.Refuse(true)
 			w := a.start(zklock.Exclusive)
 			isClosedSoon(t, "cut off", cut)
 			made := s.children()
-			if len(made) != znodes(family) {
+			if len(made) != 1 {
 				t.Errorf("children %q", made)
 			}
 			requests(a)
@@ -150,7 +134,7 @@ func TestOtherAnswersLost(t *testing.T) {
 // arrives, and its answer is lost.
 func TestReleaseUnconfirmed(t *testing.T) {
 	t.Parallel()
-	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
+	for _, family := range []zklock.Family{zklock.Mutex, zklock.Kazoo} {
 		for _, arrives := range []bool{true, false} {
 			t.Run(string(family)+map[bool]string{true: " arrives", false: " is lost"}[arrives], func(t *testing.T) {
 				t.Parallel()
@@ -178,15 +162,11 @@ func cancelWhen(ctx context.Context, happened <-chan struct{}) context.Context {
 func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 	a, b := s.proxiedActor(longTimeout, zklock.Options{Family: family}), s.simpleActor()
 	lease := a.take(zklock.Exclusive)
-	op := int32(jute.OpDelete)
-	if family == zklock.All {
-		op = jute.OpMulti
-	}
 	arm := a.proxy.CutBeforeRequest
 	if arrives {
 		arm = a.proxy.CutAfterRequest
 	}
-	cut := arm(op)
+	cut := arm(jute.OpDelete)
 	a.proxy.Refuse(true)
 	ctx := cancelWhen(s.Context(), cut)
 	s.holders.remove(lease)
@@ -220,7 +200,7 @@ func releaseUnconfirmed(s *scene, family zklock.Family, arrives bool) {
 // CASES.md, trap 28: the lock becomes shared without a gap, even if the answer is lost.
 func TestDowngradeAnswerLost(t *testing.T) {
 	t.Parallel()
-	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
+	for _, family := range []zklock.Family{zklock.Mutex, zklock.Kazoo} {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
 			s := sharedScene(t)

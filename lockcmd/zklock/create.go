@@ -1,7 +1,6 @@
 package zklock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -11,23 +10,20 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// createZnodes creates our own znodes and any missing parents. It returns the children of the
-// lock's path, listed right after the creation.
-func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
-	var reqs []*zk.CreateRequest
-	for _, prefix := range prefixes(e.l.opt.Family, e.mode, e.guid) {
-		reqs = append(reqs, &zk.CreateRequest{Path: e.l.child(prefix), Data: e.l.opt.Data, Acl: e.l.opt.ACL,
-			Flags: zk.FlagEphemeral | zk.FlagSequence})
-	}
+// createZnode creates our own znode and any missing parents. It returns the children of the lock's
+// path, listed right after the creation.
+func (e *entry) createZnode(ctx context.Context) ([]string, error) {
+	req := &zk.CreateRequest{Path: e.l.child(prefix(e.l.opt.Family, e.mode, e.guid)), Data: e.l.opt.Data, Acl: e.l.opt.ACL,
+		Flags: zk.FlagEphemeral | zk.FlagSequence}
 	for pause := firstPause; ; pause = nextPause(pause) {
 		changed := nextChange(e.s)
 		begun, sent := e.clock.refresh(), time.Now()
 		e.listedOn = begun
-		paths, czxid, children, err := e.s.CreateAndList(ctx, reqs, e.l.path)
+		node, czxid, children, err := e.s.CreateAndList(ctx, req, e.l.path)
 		e.mayExist = transient(err) || ctx.Err() != nil
 		switch {
-		case len(paths) > 0:
-			e.setZnodes(paths, czxid)
+		case node != "":
+			e.name, e.czxid = path.Base(node), czxid
 			if err == nil {
 				if e.clock.recordAnswer(begun, sent, nil) {
 					e.createSent = sent
@@ -36,8 +32,8 @@ func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
 			}
 			fallthrough
 		case transient(err):
-			children, err := e.findCreated(ctx, len(reqs))
-			if err != nil || len(e.names) > 0 {
+			children, err := e.findCreated(ctx)
+			if err != nil || e.name != "" {
 				return children, err
 			}
 			backOff(ctx, changed, pause)
@@ -51,45 +47,32 @@ func (e *entry) createZnodes(ctx context.Context) ([]string, error) {
 	}
 }
 
-// setZnodes records the paths and the czxid of our own znodes.
-func (e *entry) setZnodes(paths []string, czxid int64) {
-	e.names, e.czxid = nil, czxid
-	for _, p := range paths {
-		e.names = append(e.names, path.Base(p))
-	}
-}
-
-// findCreated finds out whether our own znodes exist, after a lost connection left the result
-// of the create, or of the list that follows, unknown. It sends a sync first, because the next
-// server may lag behind the one that created the znodes. want is the expected number of own
-// znodes.
-func (e *entry) findCreated(ctx context.Context, want int) (children []string, err error) {
+// findCreated finds out whether our own znode exists, after a lost connection left the result of
+// the create, or of the list that follows, unknown. It sends a sync first, because the next server
+// may lag behind the one that created the znode.
+func (e *entry) findCreated(ctx context.Context) (children []string, err error) {
 	children, err = e.syncAndList(ctx)
 	if errors.Is(err, zk.ErrNoNode) {
-		if len(e.names) > 0 {
+		if e.name != "" {
 			return nil, errPlaceLost
 		}
-		return nil, nil // without the parent, our own znodes cannot exist
+		return nil, nil // without the parent, our own znode cannot exist
 	}
-	if err != nil || len(e.names) > 0 {
+	if err != nil || e.name != "" {
 		return children, err
 	}
-	e.names = e.ownAmong(children)
-	switch len(e.names) {
-	case 0:
-	case want:
-		var st *zk.Stat
-		err = retry(ctx, e.s, func() (err error) {
-			st, err = e.s.Exists(ctx, e.node())
-			return err
-		})
-		if err != nil {
-			return nil, placeLost(err)
-		}
-		e.czxid = st.Czxid
-	default:
-		return nil, errPlaceLost
+	if e.name = e.ownAmong(children); e.name == "" {
+		return children, nil
 	}
+	var st *zk.Stat
+	err = retry(ctx, e.s, func() (err error) {
+		st, err = e.s.Exists(ctx, e.node())
+		return err
+	})
+	if err != nil {
+		return nil, placeLost(err)
+	}
+	e.czxid = st.Czxid
 	return children, nil
 }
 
@@ -111,18 +94,14 @@ func (e *entry) list(ctx context.Context) ([]string, error) {
 	return e.s.Children(ctx, e.l.path, nil)
 }
 
-// ownAmong returns the children whose names contain this entry's GUID, in the order of their
-// creation.
-func (e *entry) ownAmong(children []string) []string {
-	own := slices.DeleteFunc(slices.Clone(children), func(c string) bool { return !isOwn(c, e.guid) })
-	sortByNumber(own)
-	return own
-}
-
-// sortByNumber sorts znode names by their sequence numbers.
-func sortByNumber(names []string) {
-	number := func(name string) int64 { n, _ := ParseName(name); return n.Number }
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+// ownAmong returns the child whose name contains this entry's GUID, or an empty string if there is
+// none.
+func (e *entry) ownAmong(children []string) string {
+	i := slices.IndexFunc(children, func(c string) bool { return isOwn(c, e.guid) })
+	if i < 0 {
+		return ""
+	}
+	return children[i]
 }
 
 // makeParents creates dir and its missing parents as containers, which the server deletes

@@ -173,12 +173,13 @@ func (s *fakeServer) Await(ctx context.Context) error {
 	return nil
 }
 
-func (s *fakeServer) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) ([]string, int64, []string, error) {
+func (s *fakeServer) CreateAndList(ctx context.Context, req *zk.CreateRequest, dir string) (
+	string, int64, []string, error) {
 	if err := s.request(ctx, "create", true); err != nil {
-		return nil, 0, nil, err
+		return "", 0, nil, err
 	}
-	s.ownPath, s.deleted = fmt.Sprintf("%s%010d", reqs[0].Path, cmp.Or(s.ownNumber, 9)), false
-	return []string{s.ownPath}, 9, s.children(dir), nil
+	s.ownPath, s.deleted = fmt.Sprintf("%s%010d", req.Path, cmp.Or(s.ownNumber, 9)), false
+	return s.ownPath, 9, s.children(dir), nil
 }
 
 func (s *fakeServer) Children(ctx context.Context, dir string, _ chan<- zk.EventType) ([]string, error) {

@@ -31,7 +31,7 @@ func TestForeignChildren(t *testing.T) {
 	for _, family := range zklock.Families() {
 		opt := zklock.Options{Family: family}
 		a := s.proxiedActor(longTimeout, opt)
-		a.proxy.CutAfterRequest(createOp(family)) // the client then looks for its own mark among them
+		a.proxy.CutAfterRequest(jute.OpCreate) // the client then looks for its own mark among them
 		lease := a.take(zklock.Exclusive)
 		w := s.actor("", longTimeout, opt).queue(zklock.Exclusive)
 		a.release(lease)
@@ -166,7 +166,7 @@ func TestHoldersZnodeRemoved(t *testing.T) {
 // A waiter joins the queue again if its znode is deleted (CASES.md, trap 15).
 func TestWaitersZnodeRemoved(t *testing.T) {
 	t.Parallel()
-	for _, family := range []zklock.Family{zklock.Mutex, zklock.All} {
+	for _, family := range []zklock.Family{zklock.Mutex, zklock.Kazoo} {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
 			s := sharedScene(t)
@@ -234,7 +234,7 @@ func TestRevocationOfAWaiter(t *testing.T) {
 // CASES.md, case 34 (trap 23): the server's sequence counter has overflowed.
 func TestSequenceOverflow(t *testing.T) {
 	t.Parallel()
-	for _, family := range []zklock.Family{zklock.Mutex, zklock.RW, zklock.All} {
+	for _, family := range zklock.Families() {
 		t.Run(string(family), func(t *testing.T) {
 			t.Parallel()
 			server := sandbox.New(sandbox.Options{Tick: tick})

@@ -59,7 +59,7 @@ func (e *entry) mayHandOff(ahead []string) bool {
 		return false
 	}
 	n, _ := ParseName(ahead[0])
-	own, _ := ParseName(e.names[0])
+	own, _ := ParseName(e.name)
 	return plainMutexes[n.Kind] && trusted(own.Number)
 }
 

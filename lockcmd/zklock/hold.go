@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +24,6 @@ type hold struct {
 
 	mu      sync.Mutex // guards the fields below
 	st      Status
-	nodes   []string      // paths of the lock's own znodes
 	lost    chan struct{} // closed when the lock is lost or presumed lost; replaced when it is held again
 	changed chan struct{} // closed and replaced at each change of st
 }
@@ -37,7 +35,6 @@ const monitorAfter = 5 * time.Millisecond
 func newHold(e *entry, waited time.Duration) *hold {
 	h := &hold{e: e, revocation: e.revocation, counts: map[Mode]int{e.mode: 1},
 		lost: make(chan struct{}), changed: make(chan struct{})}
-	h.nodes = e.nodes()
 	h.st = Status{State: Held, Mode: e.mode, Node: e.node(), Token: e.czxid, Waited: waited, Until: h.e.clock.end(), Revoke: e.revocation}
 	e.l.notify(h.st)
 	h.updateState(true) // the lease may have ended if the process was suspended just now
@@ -111,7 +108,7 @@ func (h *hold) set(s State, change func(*Status)) {
 func (h *hold) lose(why error) { h.set(Lost, func(st *Status) { st.Err = why }) }
 
 // monitor watches a held lock until ctx ends or the lock is lost. It watches the lock's
-// znodes and the connection, and extends the lease with one probe at a time.
+// znode and the connection, and extends the lease with one probe at a time.
 func (h *hold) monitor(ctx context.Context) {
 	defer guard(h.e.s)()
 	ctx, stop := context.WithCancel(ctx)
@@ -121,7 +118,7 @@ func (h *hold) monitor(ctx context.Context) {
 			<-probing
 		}
 	}()
-	seen := h.e.watched // whether the lock's znodes were seen on the current connection
+	seen := h.e.watched // whether the lock's znode was seen on the current connection
 	for !h.isOver() {
 		changed := nextChange(h.e.s)
 		if ended(h.e.s) { // checked first, because the end of a session is certain
@@ -129,7 +126,7 @@ func (h *hold) monitor(ctx context.Context) {
 			return
 		}
 		// If a connection is established after this line, the next iteration handles it.
-		// Its probe then does not have to wait for checkZnodes.
+		// Its probe then does not have to wait for checkZnode.
 		connected := isConnected(h.e.s)
 		seen = seen && connected
 		next := h.updateState(seen)
@@ -141,7 +138,7 @@ func (h *hold) monitor(ctx context.Context) {
 			}
 		}
 		if connected && !(seen && h.e.watched) {
-			seen = h.checkZnodes(ctx, next)
+			seen = h.checkZnode(ctx, next)
 			next = h.updateState(seen)
 		}
 		select {
@@ -154,7 +151,7 @@ func (h *hold) monitor(ctx context.Context) {
 		case <-changed:
 		case err := <-probing:
 			probing = nil
-			h.e.watched = h.e.watched && !errors.Is(err, zk.ErrNoNode) // after ErrNoNode, checkZnodes reads the znodes again
+			h.e.watched = h.e.watched && !errors.Is(err, zk.ErrNoNode) // after ErrNoNode, checkZnode reads the znode again
 		case <-time.After(next):
 		}
 	}
@@ -175,25 +172,20 @@ var (
 	errDisconnected       = errors.New("the connection was lost, and this server ends a session when its connection ends")
 )
 
-// checkZnodes reads the lock's own znodes and sets watches on them. It reports whether it found
-// all of them. It gives up after timeout.
-func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
+// checkZnode reads the lock's own znode and sets a watch on it. It reports whether it found the znode.
+// It gives up after timeout.
+func (h *hold) checkZnode(ctx context.Context, timeout time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	data, readable, err := h.e.readOwn(ctx)
 	switch {
-	case errors.Is(err, zk.ErrNoNode) && h.e.replacements != nil:
+	case errors.Is(err, zk.ErrNoNode) && h.e.replacement != "":
 		h.recordShared()
-		return h.checkZnodes(ctx, timeout)
+		return h.checkZnode(ctx, timeout)
 	case errors.Is(err, zk.ErrNoNode):
 		h.lose(errRemoved)
-		if len(h.e.names) > 1 {
-			// The remaining znodes no longer protect the lock, because only some clients wait
-			// for them. Delete them.
-			h.e.withdrawInBackground(func(bool) {})
-		}
 	case err == nil:
-		h.e.watched, h.e.replacements = readable, nil
+		h.e.watched, h.e.replacement = readable, ""
 		if asksForRelease(data) && !bytes.Equal(data, h.revocation) {
 			h.revocation = data
 			h.set(Held, func(st *Status) { st.Revoke = data })
@@ -208,7 +200,7 @@ func (h *hold) checkZnodes(ctx context.Context, timeout time.Duration) bool {
 const recheckInterval = time.Second
 
 // updateState updates the state of the lock from its lease and connection. seen says whether the
-// lock's znodes were seen on the current connection. The caller must call updateState again
+// lock's znode was seen on the current connection. The caller must call updateState again
 // after the returned duration.
 func (h *hold) updateState(seen bool) time.Duration {
 	left := h.e.clock.left()
@@ -326,17 +318,9 @@ func (l *Lease) Timeout() time.Duration { return l.h.e.s.State(time.Now()).Timeo
 // Path returns the path of the lock or semaphore.
 func (l *Lease) Path() string { return l.h.e.l.publicPath() }
 
-// Node returns the path of the lock's own znode, or of the first one if there are several.
+// Node returns the path of the lock's own znode. Its name is never used again, so a transaction that
+// checks this znode fails once the lock is gone.
 func (l *Lease) Node() string { return l.h.status().Node }
-
-// Nodes returns the paths of all znodes of the lock; a lock of family All has several. Their
-// names are never used again, so a transaction that checks these znodes fails once the lock
-// is gone.
-func (l *Lease) Nodes() []string {
-	l.h.mu.Lock()
-	defer l.h.mu.Unlock()
-	return slices.Clone(l.h.nodes)
-}
 
 // Token returns the fencing token: the czxid of the lock's znode. Each new holder gets a larger
 // token, because czxids only grow in an ensemble. The token stays the same when an exclusive

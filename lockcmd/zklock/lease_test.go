@@ -185,7 +185,7 @@ func TestLockOnAnOldConnection(t *testing.T) {
 			play(t, func(s *fakeServer, l *Lock) {
 				s.pings(age)
 				e := newEntry(l, s, Exclusive)
-				if _, err := e.createZnodes(s.Context()); err != nil {
+				if _, err := e.createZnode(s.Context()); err != nil {
 					s.Fatal(err)
 				}
 				s.requests()
@@ -245,7 +245,7 @@ func TestLockLongAfterAReconnect(t *testing.T) {
 	for age := sessionTimeout / 10; age < 2*sessionTimeout; age += sessionTimeout / 20 {
 		play(t, func(s *fakeServer, l *Lock) {
 			e := newEntry(l, s, Exclusive)
-			if _, err := e.createZnodes(s.Context()); err != nil {
+			if _, err := e.createZnode(s.Context()); err != nil {
 				s.Fatal(err)
 			}
 			s.pings(sessionTimeout)

@@ -10,7 +10,6 @@ import (
 	zookeeper "github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/jute"
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -215,38 +214,6 @@ func TestReadersSleepUntilTheLastWriter(t *testing.T) {
 	}
 }
 
-// CASES.md, case 45: the znodes of all families are created in one transaction, and deleted
-// in another.
-func TestAllFamiliesAtOnce(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []zklock.Mode{zklock.Exclusive, zklock.Shared} {
-		t.Run(string(mode), func(t *testing.T) {
-			s := sharedScene(t)
-			defer s.finish()
-			a := s.proxiedActor(longTimeout, zklock.Options{Family: zklock.All})
-			a.release(a.take(mode)) // creates the parents
-			requests(a)
-			lease := a.take(mode)
-			names := s.children()
-			if len(names) != 3 {
-				t.Errorf("children %q, want three", names)
-			}
-			for _, name := range names {
-				st, err := zkconn.Do(zktest.Within(t), s.observer, zkconn.Exists(s.path+"/"+name))
-				zktest.Must(t, err)
-				if st.Czxid != lease.Token() || st.EphemeralOwner != a.Info().ID {
-					t.Errorf("%s has %+v, want czxid %#x", name, st, lease.Token())
-				}
-			}
-			a.release(lease)
-			sent := unwatched(a)
-			if want := []int32{jute.OpMulti, jute.OpGetChildren, jute.OpMulti}; !slices.Equal(sent, want) {
-				t.Errorf("sent %v, want %v", sent, want)
-			}
-		})
-	}
-}
-
 // Every family waits for every other.
 func TestFamiliesWaitForEachOther(t *testing.T) {
 	t.Parallel()
@@ -274,23 +241,6 @@ func TestFamiliesWaitForEachOther(t *testing.T) {
 				holder.release(lease)
 			}
 		}
-	}
-}
-
-// A lock of family All is lost if any of its znodes is deleted, and its other znodes are
-// removed.
-func TestAllIsLostWithOneOfItsZnodes(t *testing.T) {
-	t.Parallel()
-	for i := range 3 {
-		s := sharedScene(t)
-		a := s.actor("", longTimeout, zklock.Options{Family: zklock.All})
-		l := a.take(zklock.Exclusive)
-		zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(s.path+"/"+s.children()[i], -1)))
-		a.waitForLoss(l)
-		zktest.Eventually(t, "the others are gone", func() bool { return len(s.children()) == 0 })
-		l = a.take(zklock.Exclusive) // it does not wait for itself
-		a.release(l)
-		s.finish()
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Family is the naming scheme of a lock's znodes. It decides which other clients wait for
@@ -21,14 +20,13 @@ const (
 	Mutex    Family = "mutex" // Curator's InterProcessMutex, go-zookeeper's Lock
 	RW       Family = "rw"    // Curator's InterProcessReadWriteLock
 	Kazoo    Family = "kazoo" // kazoo's Lock, WriteLock and ReadLock
-	All      Family = "all"   // one znode of each family above, created in one transaction
 	noFamily Family = ""
 
 	leaseFamily Family = "lease" // leases of a Semaphore
 )
 
 // Families returns all families, the default first.
-func Families() []Family { return []Family{Mutex, RW, Kazoo, All} }
+func Families() []Family { return []Family{Mutex, RW, Kazoo} }
 
 // Mode decides which other clients can hold a lock at the same time.
 type Mode string
@@ -53,10 +51,9 @@ type Name struct {
 	Number int64  // sequence number; negative after an overflow; NoNumber if there is none
 
 	// The fields below are set only for znodes of an owned lock; see [Owned].
-	Owner     string        // hash of the owner's name; see [OwnedBy]
-	Permanent bool          // the owner holds the lock; the znode of a waiting owner is ephemeral
-	Expire    time.Duration // Options.Expire of a permanent znode; 0 if it does not expire
-	token     int64         // fencing token of a permanent znode
+	Owner     string // hash of the owner's name; see [OwnedBy]
+	Permanent bool   // the owner holds the lock; the znode of a waiting owner is ephemeral
+	token     int64  // fencing token of a permanent znode
 	family    Family
 }
 
@@ -186,17 +183,11 @@ func isSession(s string) bool {
 	return err == nil
 }
 
-// prefixes returns the names of a lock's own znodes without their sequence numbers, one for
-// each family of names that the lock uses. guid is a UUID with its dashes.
-func prefixes(f Family, m Mode, guid string) []string {
-	var names []string
-	for _, k := range markers {
-		if k.family == noFamily || k.mode != m || f != All && f != k.family {
-			continue
-		}
-		names = append(names, k.prefix(guid))
-	}
-	return names
+// prefix returns the name of a znode of the given family without its sequence number. guid is a UUID
+// with its dashes.
+func prefix(f Family, m Mode, guid string) string {
+	i := slices.IndexFunc(markers, func(k marker) bool { return k.family == f && k.mode == m })
+	return markers[i].prefix(guid)
 }
 
 func (m marker) prefix(guid string) string {
@@ -207,20 +198,6 @@ func (m marker) prefix(guid string) string {
 		return "_c_" + guid + m.text
 	}
 	return "_c_" + guid + "-" + m.text
-}
-
-// ownerMark returns the GUID in a znode name, in the same form for all families, or an empty
-// string if there is none.
-func ownerMark(name string) string {
-	n, _ := ParseName(name)
-	return strings.ReplaceAll(strings.TrimPrefix(n.GUID, "_c_"), "-", "")
-}
-
-// SameOwner reports whether two children of a lock belong to the same attempt to acquire it:
-// a lock of family All has several children. a and b can be names or paths.
-func SameOwner(a, b string) bool {
-	a, b = path.Base(a), path.Base(b)
-	return a == b || ownerMark(a) != "" && ownerMark(a) == ownerMark(b)
 }
 
 // isOwn reports whether a child was created by the attempt to acquire the lock that has this
@@ -253,10 +230,6 @@ const (
 	digitHolding = '9' // the znode is persistent
 )
 
-// expireMark precedes the expiry of an owner's lock in a znode name: a number of milliseconds,
-// in hexadecimal. The name contains the expiry because servers do not show the TTL of a znode.
-const expireMark = "x"
-
 // waitingGUID returns the GUID for an owner's attempt to acquire a lock. random is a random
 // UUID.
 func waitingGUID(owner, random string) string {
@@ -264,13 +237,9 @@ func waitingGUID(owner, random string) string {
 	return ownedGUID(owner, digitWaiting, digits[15:16]+digits[17:])
 }
 
-// permanentGUID returns the GUID for the persistent znodes of an owner.
-func permanentGUID(owner string, token int64, expire time.Duration) string {
-	guid := ownedGUID(owner, digitHolding, fmt.Sprintf("%016x", token))
-	if expire > 0 {
-		guid += "-" + expireMark + strconv.FormatInt(expire.Milliseconds(), 16)
-	}
-	return guid
+// permanentGUID returns the GUID for the persistent znode of an owner.
+func permanentGUID(owner string, token int64) string {
+	return ownedGUID(owner, digitHolding, fmt.Sprintf("%016x", token))
 }
 
 // ownedGUID returns a UUID that contains the hash of the owner, a state (digitWaiting or
@@ -282,9 +251,9 @@ func ownedGUID(owner string, state rune, rest string) string {
 // parseOwner sets the fields of n about the owner, if the name belongs to a znode of an owned
 // lock.
 func (n *Name) parseOwner(f Family) {
-	digits, expire, expires := strings.Cut(strings.TrimPrefix(n.GUID, "_c_"), expireMark)
+	digits := strings.TrimPrefix(n.GUID, "_c_")
 	if f != Kazoo { // go-zookeeper's GUIDs are random digits without dashes
-		if len(strings.TrimSuffix(digits, "-")) != 36 {
+		if len(digits) != 36 {
 			return
 		}
 		digits = strings.ReplaceAll(digits, "-", "")
@@ -296,9 +265,6 @@ func (n *Name) parseOwner(f Family) {
 	n.Owner, n.Permanent = digits[:12]+digits[13:15], digits[16] == digitHolding
 	if n.Permanent {
 		n.token, _ = strconv.ParseInt(digits[15:16]+digits[17:], 16, 64) // a token is never negative
-	}
-	if ms, err := strconv.ParseInt(expire, 16, 64); expires && err == nil {
-		n.Expire = time.Duration(ms) * time.Millisecond
 	}
 }
 

@@ -64,23 +64,14 @@ func (e *entry) ahead(ctx context.Context, children []string) ([]string, error) 
 	return names, nil
 }
 
-// ownRank returns the rank of the entry's own znodes, or errPlaceLost if children does not
-// contain all of them. If the entry has several znodes, the smallest number counts, because one
-// transaction created them all.
+// ownRank returns the rank of the entry's own znode, or errPlaceLost if children does not contain it.
 func (e *entry) ownRank(children []string) (rank, error) {
-	own := rank{number: firstUntrusted}
-	found := 0
-	for _, name := range children {
-		if slices.Contains(e.names, name) {
-			n, _ := ParseName(name)
-			own.number = min(own.number, newRank(name, n.Number).number)
-			found++
-		}
+	if !slices.Contains(children, e.name) {
+		return rank{}, errPlaceLost
 	}
+	n, _ := ParseName(e.name)
+	own := newRank(e.name, n.Number)
 	own.czxid = e.czxid
-	if found < len(e.names) {
-		return own, errPlaceLost
-	}
 	return own, nil
 }
 
@@ -90,7 +81,7 @@ func (e *entry) rivals(children []string) []rank {
 	var list []rank
 	for _, name := range children {
 		n, ok := ParseName(name)
-		if ok && n.Number != NoNumber && e.conflictsWith(n) && !slices.Contains(e.names, name) {
+		if ok && n.Number != NoNumber && e.conflictsWith(n) && name != e.name {
 			list = append(list, newRank(name, n.Number))
 		}
 	}
@@ -119,14 +110,4 @@ func (e *entry) czxidOf(ctx context.Context, name string) (int64, error) {
 		return 0, err
 	}
 	return st.Czxid, nil
-}
-
-// countOwners returns the number of different contenders that own the named znodes. A contender
-// may own several of them.
-func countOwners(names []string) int {
-	seen := map[string]bool{}
-	for _, name := range names {
-		seen[cmp.Or(ownerMark(name), name)] = true
-	}
-	return len(seen)
 }

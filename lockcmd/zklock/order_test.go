@@ -28,10 +28,10 @@ func (c czxids) Exists(_ context.Context, path string) (*zk.Stat, error) {
 	return nil, zk.ErrNoNode
 }
 
-// A contender is one attempt as the server sees it: one transaction created all its znodes.
+// A contender is one attempt as the server sees it.
 type contender struct {
 	mode  Mode
-	names []string
+	name  string
 	czxid int64
 }
 
@@ -44,17 +44,15 @@ func drawContenders(t *rapid.T) []contender {
 		c := contender{mode: rapid.SampledFrom([]Mode{Exclusive, Shared}).Draw(t, "mode"), czxid: int64(100 + i)}
 		family := rapid.SampledFrom(Families()).Draw(t, "family")
 		guid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", i)
-		for _, prefix := range prefixes(family, c.mode, guid) {
-			number := next
-			if next > math.MaxInt32 {
-				number = math.MaxInt32
-				if rapid.Bool().Draw(t, "over") {
-					number = next - 1<<32
-				}
+		number := next
+		if next > math.MaxInt32 {
+			number = math.MaxInt32
+			if rapid.Bool().Draw(t, "over") {
+				number = next - 1<<32
 			}
-			next++
-			c.names = append(c.names, fmt.Sprintf("%s%010d", prefix, number))
 		}
+		next++
+		c.name = fmt.Sprintf("%s%010d", prefix(family, c.mode, guid), number)
 		all = append(all, c)
 	}
 	return all
@@ -69,14 +67,12 @@ func TestAheadAgreesWithModel(t *testing.T) {
 		session := czxids{made: map[string]int64{}}
 		children := []string{"config", "_c_x", "lock-", testGUID}
 		for _, c := range all {
-			for _, name := range c.names {
-				session.made["/lock/"+name] = c.czxid
-				children = append(children, name)
-			}
+			session.made["/lock/"+c.name] = c.czxid
+			children = append(children, c.name)
 		}
 		children = rapid.Permutation(children).Draw(t, "children")
 		for _, me := range all {
-			e := &entry{l: lock, s: session, mode: me.mode, names: me.names, czxid: me.czxid}
+			e := &entry{l: lock, s: session, mode: me.mode, name: me.name, czxid: me.czxid}
 			got, err := e.ahead(context.Background(), children)
 			if err != nil {
 				t.Fatal(err)
@@ -87,27 +83,20 @@ func TestAheadAgreesWithModel(t *testing.T) {
 }
 
 func checkAhead(t *rapid.T, all []contender, me contender, got []string) {
-	var want, nearest []string
+	var want []string
 	for _, other := range all {
 		if other.czxid < me.czxid && (other.mode == Exclusive || me.mode == Exclusive) {
-			want = append(want, other.names...)
-			nearest = other.names
+			want = append(want, other.name)
 		}
 	}
-	if len(got) > 0 && !slices.Contains(nearest, got[len(got)-1]) {
-		t.Errorf("%q waits for %q, want one of %q", me.names, got[len(got)-1], nearest)
-	}
-	slices.Sort(want)
-	got = slices.Clone(got)
-	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("ahead of %q are %q, want %q", me.names, got, want)
+		t.Errorf("ahead of %q are %q, want %q", me.name, got, want)
 	}
 }
 
 // ahead fails if the list does not contain the entry's own znode.
 func TestAheadWithoutOwnZnode(t *testing.T) {
-	e := &entry{l: New(nil, "/lock", Options{}), names: []string{"_c_" + testGUID + "-lock-0000000007"}}
+	e := &entry{l: New(nil, "/lock", Options{}), name: "_c_" + testGUID + "-lock-0000000007"}
 	for _, children := range [][]string{nil, {"_c_other-lock-0000000003"}} {
 		if got, err := e.ahead(context.Background(), children); err == nil {
 			t.Errorf("ahead of nothing are %q", got)
@@ -121,8 +110,8 @@ func TestMadeNamesAreRead(t *testing.T) {
 		mode := rapid.SampledFrom([]Mode{Exclusive, Shared}).Draw(t, "mode")
 		number := int64(rapid.Int32().Draw(t, "number"))
 		guid := newGUID()
-		for _, prefix := range prefixes(All, mode, guid) {
-			name := fmt.Sprintf("%s%010d", prefix, number)
+		for _, family := range Families() {
+			name := fmt.Sprintf("%s%010d", prefix(family, mode, guid), number)
 			n, ok := ParseName(name)
 			if !ok || n.Mode != mode || n.Number != number && number > -1e8 {
 				t.Errorf("ParseName(%q) = %+v, %v", name, n, ok)

@@ -1,6 +1,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,14 +16,12 @@ import (
 var (
 	ErrUnknown  = errors.New("it is not known whether the owner holds the lock")
 	ErrOverflow = errors.New("the sequence numbers of the lock's path have overflowed; delete the path once the lock is free")
-	ErrExpire   = errors.New("the owner holds the lock with another expiry; unlock it first")
-	ErrFamily   = errors.New("the owner holds the lock with znodes of another family; unlock it first")
+	ErrFamily   = errors.New("the owner holds the lock with a znode of another family; unlock it first")
 )
 
 // An Owned is a lock on a path that belongs to a name, the owner, and not to a session. It
 // outlives the process that acquired it, the connection and the machine: it is held until
-// somebody calls Unlock for the same owner, from any process, or until it expires
-// ([Options.Expire]).
+// somebody calls Unlock for the same owner, from any process.
 //
 // While an owner waits, its znode is ephemeral, so a waiter that dies leaves the queue. When
 // the owner gets the lock, one transaction replaces this znode by a persistent one with the
@@ -39,14 +38,13 @@ type Owned struct{ l *Lock }
 
 // Ownership describes a lock that an owner holds.
 type Ownership struct {
-	Nodes  []string // paths of the lock's persistent znodes; a lock of family All has several
-	Token  int64    // fencing token: the czxid of the znode with which the owner waited; the same whenever the owner asks
+	Node   string // path of the lock's persistent znode
+	Token  int64  // fencing token: the czxid of the znode with which the owner waited; the same whenever the owner asks
 	Mode   Mode
-	Family Family        // family of the znodes
-	Since  time.Time     // when the owner got the lock, by the server's clock; zero without permission to read the znode
-	Expire time.Duration // time after the last request of the owner at which the lock is released; 0 if it does not expire
-	Data   []byte        // data of the first znode
-	Before bool          // the owner held the lock before this request
+	Family Family    // family of the znode
+	Since  time.Time // when the owner got the lock, by the server's clock; zero without permission to read the znode
+	Data   []byte    // data of the znode
+	Before bool      // the owner held the lock before this request
 }
 
 // NewOwned returns the lock on a path for an owner. It sends nothing to the server. The owner
@@ -58,11 +56,10 @@ func NewOwned(conn Conn, path, owner string, opt Options) *Owned {
 }
 
 // Lock acquires the lock for the owner. It waits until ctx ends, across lost connections and
-// sessions. If the owner already holds the lock, Lock returns it and restarts its expiry, if it
-// has one. If the owner holds it in another way than requested, Lock returns ErrUpgrade, ErrFamily
-// or ErrExpire. After ErrUnknown, it is not known whether the owner holds the lock: call Lock
-// again, or call Unlock. After any other error, the owner does not hold the lock because of this
-// call. A lock that had expired, or had lost one of its znodes, may have been released.
+// sessions. If the owner already holds the lock, Lock returns it. If the owner holds it in another
+// way than requested, Lock returns ErrUpgrade or ErrFamily. After ErrUnknown, it is not known
+// whether the owner holds the lock: call Lock again, or call Unlock. After any other error, the
+// owner does not hold the lock because of this call.
 func (o *Owned) Lock(ctx context.Context) (Ownership, error) { return o.acquire(ctx, Exclusive, true) }
 
 // TryLock is like Lock, but returns ErrBusy if the owner would have to wait.
@@ -113,15 +110,12 @@ func (o *Owned) acquire(ctx context.Context, mode Mode, wait bool) (Ownership, e
 			return Ownership{}, err
 		case !held: // the lock was released meanwhile
 			continue
-		case !own.Before:
-			return own, nil
+		case own.Before && own.Family != o.l.opt.Family:
+			return Ownership{}, ErrFamily
+		case own.Before && mode == Exclusive && own.Mode == Shared:
+			return Ownership{}, ErrUpgrade
 		}
-		switch err := o.renew(ctx, own, mode); {
-		case err == nil:
-			return own, nil
-		case !errors.Is(err, errPlaceLost):
-			return Ownership{}, err
-		}
+		return own, nil
 	}
 }
 
@@ -139,7 +133,7 @@ func (o *Owned) heldAfter(ctx context.Context, e *entry) (own Ownership, held bo
 		err = fmt.Errorf("%w: it got the lock, but %w", ErrUnknown, err)
 	}
 	if held {
-		own.Before = !slices.Contains(o.l.created, path.Base(own.Nodes[0]))
+		own.Before = !slices.Contains(o.l.created, path.Base(own.Node))
 	}
 	return own, held, err
 }
@@ -162,19 +156,19 @@ func (l *Lock) inSession(ctx context.Context, f func(Session) error) error {
 func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) {
 	err = o.l.inSession(ctx, func(s Session) error {
 		own, held = Ownership{}, false
-		nodes, err := o.l.permanentNodes(ctx, s)
-		if err != nil || len(nodes) == 0 {
+		node, err := o.l.permanentNode(ctx, s)
+		if err != nil || node == "" {
 			return err
 		}
-		data, st, err := s.Get(ctx, nodes[0], nil)
+		data, st, err := s.Get(ctx, node, nil)
 		switch {
 		case errors.Is(err, zk.ErrNoNode): // released since the list
 			return nil
 		case err != nil && !errors.Is(err, zk.ErrNoAuth):
 			return err
 		}
-		n, _ := ParseName(path.Base(nodes[0]))
-		own, held = Ownership{Nodes: nodes, Token: n.token, Mode: n.Mode, Family: familyOf(nodes), Expire: n.Expire, Data: data}, true
+		n, _ := ParseName(path.Base(node))
+		own, held = Ownership{Node: node, Token: n.token, Mode: n.Mode, Family: n.family, Data: data}, true
 		if err == nil {
 			own.Since = time.UnixMilli(st.Ctime)
 		}
@@ -186,25 +180,25 @@ func (o *Owned) Held(ctx context.Context) (own Ownership, held bool, err error) 
 // checkNotOwned returns errOwned if the owner already holds the lock. It avoids an unnecessary
 // create: an attempt makes the same check again after the create.
 func (l *Lock) checkNotOwned(ctx context.Context) error {
-	var nodes []string
-	err := l.inSession(ctx, func(s Session) (err error) { nodes, err = l.permanentNodes(ctx, s); return err })
+	var node string
+	err := l.inSession(ctx, func(s Session) (err error) { node, err = l.permanentNode(ctx, s); return err })
 	switch {
 	case err != nil:
 		return err
-	case len(nodes) > 0:
+	case node != "":
 		return errOwned
 	}
 	l.unsettled = false // the session of an unsettled transaction has ended, and the list is newer
 	return nil
 }
 
-// permanentNodes returns the paths of the owner's persistent znodes.
-func (l *Lock) permanentNodes(ctx context.Context, s Session) (nodes []string, err error) {
+// permanentNode returns the path of the owner's persistent znode, or an empty string if there is none.
+func (l *Lock) permanentNode(ctx context.Context, s Session) (node string, err error) {
 	children, err := l.list(ctx, s)
-	for _, name := range l.permanentAmong(children) {
-		nodes = append(nodes, l.child(name))
+	if name := l.permanentAmong(children); name != "" {
+		node = l.child(name)
 	}
-	return nodes, err
+	return node, err
 }
 
 // list lists the contenders after the server has caught up with the leader. If the path does not
@@ -223,31 +217,27 @@ func (l *Lock) list(ctx context.Context, s Session) (children []string, err erro
 // false if the owner held nothing. The error is ErrLost if another client deleted the lock's
 // znode at the same moment. Unlock does not affect processes that wait for the owner.
 func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
-	var mine []string // the znodes to delete; the owner may have acquired the lock again since they were listed
-	sent := false     // a delete was sent, and its outcome is not known
-	lost := false     // another client has deleted a znode
+	mine := ""    // the znode to delete; the owner may have acquired the lock again since it was listed
+	sent := false // a delete was sent, and its outcome is not known
+	lost := false // another client has deleted the znode
 	err = o.l.inSession(ctx, func(s Session) error {
-		nodes, err := o.l.permanentNodes(ctx, s)
+		node, err := o.l.permanentNode(ctx, s)
 		if err != nil {
 			return err
 		}
-		if mine == nil {
-			mine = nodes
-		}
-		nodes = slices.DeleteFunc(nodes, func(node string) bool { return !slices.Contains(mine, node) })
-		if len(nodes) == 0 {
+		mine = cmp.Or(mine, node)
+		if node == "" || node != mine {
 			released = sent
 			return nil
 		}
-		ops := deletes(nodes, nil)
-		err = s.Multi(ctx, ops...)
+		err = s.Multi(ctx, &zk.DeleteRequest{Path: node, Version: -1})
 		sent = sent || transient(err) || ctx.Err() != nil
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && sent:
-			err = zk.ErrConnectionClosed // look again: an earlier delete may have taken effect
+			return zk.ErrConnectionClosed // look again: an earlier delete may have taken effect
 		case errors.Is(err, zk.ErrNoNode):
-			lost, sent = true, true
-			return deleteEach(ctx, s, ops)
+			lost = true
+			return nil
 		}
 		released = err == nil
 		return err
@@ -261,67 +251,48 @@ func (o *Owned) Unlock(ctx context.Context) (released bool, err error) {
 	return released, err
 }
 
-// deletes returns the requests to delete znodes, each only if it has its version in versions. A
-// znode that is not in versions is deleted in any version.
-func deletes(nodes []string, versions map[string]int32) (ops []any) {
-	for _, node := range nodes {
-		version, ok := versions[node]
-		if !ok {
-			version = -1
-		}
-		ops = append(ops, &zk.DeleteRequest{Path: node, Version: version})
-	}
-	return ops
-}
-
-// deleteEach carries out deletes one by one. A znode that is missing or has another version is not
-// an error.
-func deleteEach(ctx context.Context, s Session, deletes []any) error {
-	for _, op := range deletes {
-		if err := s.Multi(ctx, op); err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
-			return err
-		}
-	}
-	return nil
-}
-
 // ownedBySame reports whether a znode with this name belongs to the same owner, and to a lock or a
 // lease as l does.
 func (l *Lock) ownedBySame(n Name) bool {
 	return l.owner != "" && n.Owner == l.owner && (n.Mode == Counted) == (l.semaphore != nil)
 }
 
-// permanentAmong returns the children that are persistent znodes of the owner, in the order of
-// their sequence numbers.
-func (l *Lock) permanentAmong(children []string) (names []string) {
+// permanentAmong returns the child that is the persistent znode of the owner, or an empty string if
+// there is none.
+func (l *Lock) permanentAmong(children []string) string {
 	if l.owner == "" {
-		return nil
+		return ""
 	}
-	for _, name := range children {
-		if n, ok := ParseName(name); ok && n.Permanent && l.ownedBySame(n) {
-			names = append(names, name)
-		}
+	i := slices.IndexFunc(children, func(name string) bool {
+		n, ok := ParseName(name)
+		return ok && n.Permanent && l.ownedBySame(n)
+	})
+	if i < 0 {
+		return ""
 	}
-	sortByNumber(names)
-	return names
+	return children[i]
 }
 
-// makePermanent replaces the znodes of a granted attempt with persistent znodes, in one
-// transaction. The transaction fails if the old znodes no longer exist. Therefore, no other
-// client can have acquired the lock in the meantime.
+// makePermanent replaces the znode of a granted attempt with a persistent znode, in one transaction.
+// The transaction fails if the old znode no longer exists. Therefore, no other client can have
+// acquired the lock in the meantime.
 func (e *entry) makePermanent(ctx context.Context) error {
-	names, ok := e.renamed(prefixes(e.l.opt.Family, e.mode, permanentGUID(e.l.owner, e.czxid, e.l.opt.Expire)))
+	name, ok := e.renamed(prefix(e.l.opt.Family, e.mode, permanentGUID(e.l.owner, e.czxid)))
 	if !ok {
 		return ErrOverflow
 	}
-	e.l.created = append(e.l.created, names[0])
+	e.l.created = append(e.l.created, name)
+	replace := func(data []byte, version int32) error {
+		r := e.replacedBy(name, 0, data, version)
+		return e.s.Multi(ctx, r.create, r.change, r.remove)
+	}
 	data, version := e.l.opt.Data, int32(0)
 	err := retry(ctx, e.s, func() error {
-		err := e.s.Multi(ctx, e.replaceOps(names, e.createPermanent(data), e.l.opt.Data, version)...)
+		err := replace(data, version)
 		if errors.Is(err, zk.ErrBadVersion) { // another client has asked the waiter to release the lock
 			if data, _, err = e.readOwn(ctx); err == nil {
 				version = -1
-				err = e.s.Multi(ctx, e.replaceOps(names, e.createPermanent(data), data, version)...)
+				err = replace(data, version)
 			}
 		}
 		return err
@@ -330,7 +301,7 @@ func (e *entry) makePermanent(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil || ended(e.s) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists):
-		return e.settle(names[0], err)
+		return e.settle(name, err)
 	}
 	return err // rejected: no earlier request took effect
 }
@@ -338,18 +309,19 @@ func (e *entry) makePermanent(ctx context.Context) error {
 // settle finds out whether the transaction of makePermanent, which failed with err, has taken
 // effect, and returns nil if so: the owner then holds the lock, even if it no longer wants to
 // wait. Otherwise, settle makes sure that the transaction cannot take effect any more, and returns
-// an error. permanent is the name of the first znode that the transaction creates. Another request
-// of the owner may already rely on this znode, so settle never deletes it. settle waits at most for
-// one session timeout, also if the caller's context has ended.
+// an error. permanent is the name of the znode that the transaction creates. Another request of the
+// owner may already rely on this znode, so settle never deletes it. settle waits at most for one
+// session timeout, also if the caller's context has ended.
 func (e *entry) settle(permanent string, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), e.s.State(time.Now()).Timeout)
 	defer cancel()
 	e.l.unsettled = true
-	if !ended(e.s) { // without its ephemeral znodes, the transaction fails
-		failed := retry(ctx, e.s, func() error { return e.s.Multi(ctx, deletes(e.nodes(), nil)...) })
+	if !ended(e.s) { // without its ephemeral znode, the transaction fails
+		remove := &zk.DeleteRequest{Path: e.node(), Version: -1}
+		failed := retry(ctx, e.s, func() error { return e.s.Multi(ctx, remove) })
 		switch {
 		case failed == nil:
-			e.names, e.mayExist, e.l.unsettled = nil, false, false
+			e.name, e.mayExist, e.l.unsettled = "", false, false
 			return placeLost(err)
 		case !errors.Is(failed, zk.ErrNoNode) && !ended(e.s):
 			return errors.Join(err, failed)
@@ -361,33 +333,6 @@ func (e *entry) settle(permanent string, err error) error {
 	}
 	e.l.unsettled = false
 	if slices.Contains(children, permanent) {
-		return nil
-	}
-	return placeLost(err)
-}
-
-// createPermanent returns a function that returns the request to create a persistent znode at a
-// path.
-func (e *entry) createPermanent(data []byte) func(path string) any {
-	return func(path string) any {
-		if ttl := e.l.opt.Expire; ttl > 0 {
-			return &zk.CreateTTLRequest{Path: path, Data: data, Acl: e.l.opt.ACL, Flags: zk.FlagTTL, Ttl: ttl.Milliseconds()}
-		}
-		return &zk.CreateRequest{Path: path, Data: data, Acl: e.l.opt.ACL}
-	}
-}
-
-// checkExpire returns an error if the server does not support the TTL that Options.Expire
-// requires. It creates a znode with a TTL in a transaction that always fails, so the znode
-// never exists.
-func (e *entry) checkExpire(ctx context.Context) error {
-	if e.l.opt.Expire == 0 {
-		return nil
-	}
-	const never = 1 << 30 // a version that the waiter's znode does not have
-	create := e.createPermanent(nil)(e.node() + "-expire")
-	err := retry(ctx, e.s, func() error { return e.s.Multi(ctx, create, &zk.CheckVersionRequest{Path: e.node(), Version: never}) })
-	if errors.Is(err, zk.ErrBadVersion) {
 		return nil
 	}
 	return placeLost(err)

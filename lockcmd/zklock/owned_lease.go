@@ -41,7 +41,7 @@ func (s *Semaphore) waitForChange(ctx context.Context, session Session) error {
 		again = time.After(recheckInterval)
 	case err != nil:
 		return err
-	case len(s.leases.permanentAmong(children)) > 0:
+	case s.leases.permanentAmong(children) != "":
 		return errOwned
 	}
 	select {
@@ -57,7 +57,7 @@ func (s *Semaphore) waitForChange(ctx context.Context, session Session) error {
 // ownerAhead reports whether another attempt of the same owner, which may be about to hold a
 // lease, is ahead of this entry.
 func (e *entry) ownerAhead(children []string) bool {
-	own, _ := ParseName(e.names[0])
+	own, _ := ParseName(e.name)
 	return slices.ContainsFunc(children, func(name string) bool {
 		n, _ := ParseName(name)
 		return e.l.ownedBySame(n) && n.Number < own.Number

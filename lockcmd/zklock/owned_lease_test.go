@@ -7,9 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/lockcmd/zklock"
 )
@@ -142,39 +140,5 @@ func TestFaultsWhileOwnedLeaseIsAcquired(t *testing.T) {
 				s.checkNothingLeft()
 			}
 		})
-	}
-}
-
-// A renewal creates no znode that counts as a lease, and leaves none behind.
-func TestOwnedLeaseIsRenewed(t *testing.T) {
-	t.Parallel()
-	s := sharedScene(t)
-	opt := zklock.Options{Expire: time.Hour}
-	o := zklock.NewOwnedLease(open(t, s.addr, longTimeout), s.path, "web-1", 2, opt)
-	first, err := o.Lock(zktest.Within(t))
-	zktest.Must(t, err)
-	renewed := make(chan error, 1)
-	go func() { // ends after a number of renewals
-		for range 30 {
-			if own, err := o.Lock(zktest.Within(t)); err != nil || own.Token != first.Token {
-				renewed <- fmt.Errorf("%+v: %w", own, err)
-				return
-			}
-		}
-		renewed <- nil
-	}()
-	other := s.contender("", longTimeout, 2)
-	for range 20 {
-		lease, err := other.semaphore.TryAcquire(zktest.Within(t))
-		zktest.Must(t, err)
-		other.release(lease)
-	}
-	zktest.Must(t, <-renewed)
-	s.returnOwned("web-1")
-	s.checkNothingLeft()
-	list, err := zkconn.Do(zktest.Within(t), s.observer, zkconn.List(s.path))
-	zktest.Must(t, err)
-	if slices.Sort(list.Names); !slices.Equal(list.Names, []string{"leases", "locks"}) {
-		t.Errorf("left behind: %q", list.Names)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -30,8 +29,8 @@ func (s *scene) holds(owner string) zklock.Ownership {
 	if !held {
 		s.Fatalf("%s does not hold the lock; the children are %q", owner, s.children())
 	}
-	if got := s.places(owner); len(got) != len(own.Nodes) {
-		s.Errorf("%s has the znodes %q, and holds %q", owner, got, own.Nodes)
+	if got := s.places(owner); len(got) != 1 || path.Base(own.Node) != got[0] {
+		s.Errorf("%s has the znodes %q, and holds %q", owner, got, own.Node)
 	}
 	return own
 }
@@ -208,42 +207,6 @@ func TestOneOwnerAsksOften(t *testing.T) {
 	}
 }
 
-func TestExpiry(t *testing.T) {
-	t.Parallel()
-	server := zktest.Start(t, zktest.JavaProperty("znode.container.checkIntervalMs", "200"))
-	s := newScene(t, server.Addr())
-	defer s.finish()
-	const expire = 3 * time.Second
-	opt := zklock.Options{Expire: expire}
-	got := s.lockOwned("web-1", opt)
-	if got.Expire != expire {
-		t.Errorf("it expires after %s", got.Expire)
-	}
-	if _, err := s.owned("web-1", zklock.Options{Expire: time.Hour}).Lock(zktest.Within(t)); !errors.Is(err, zklock.ErrExpire) {
-		t.Errorf("with another expiry: %v", err)
-	}
-	waiting := s.simpleActor().queue(zklock.Exclusive)
-	for range 4 { // for longer than the expiry
-		time.Sleep(expire / 3)
-		again := s.lockOwned("web-1", opt)
-		if again.Token != got.Token {
-			t.Errorf("renewed, it has the token %#x, not %#x", again.Token, got.Token)
-		}
-	}
-	waiting.stillWaits()
-	waiting.a.release(waiting.awaitLease())
-}
-
-func TestExpiryUnsupported(t *testing.T) {
-	t.Parallel()
-	s := newScene(t, zktest.Start(t, zktest.Line("extendedTypesEnabled=false")).Addr())
-	defer s.finish()
-	_, err := s.owned("web-1", zklock.Options{Expire: time.Hour}).Lock(zktest.Within(t))
-	if err == nil || !strings.Contains(err.Error(), "extendedTypesEnabled") {
-		t.Errorf("the error is %v", err)
-	}
-}
-
 // Once the server's counter has overflowed, numbers repeat, and no znode can keep its place.
 func TestOwnedAfterOverflow(t *testing.T) {
 	t.Parallel()
@@ -280,22 +243,24 @@ func TestOwnedBy(t *testing.T) {
 	t.Parallel()
 	s := sharedScene(t)
 	defer s.finish()
-	holder := s.actor("", longTimeout, zklock.Options{Family: zklock.All})
-	lease := holder.take(zklock.Exclusive)
-	for _, name := range s.children() {
-		if n, _ := zklock.ParseName(name); n.Owner != "" || n.Permanent || zklock.OwnedBy(name, "web-1") {
-			t.Errorf("%s has the owner %q", name, n.Owner)
+	for _, family := range zklock.Families() {
+		holder := s.actor("", longTimeout, zklock.Options{Family: family})
+		lease := holder.take(zklock.Exclusive)
+		for _, name := range s.children() {
+			if n, _ := zklock.ParseName(name); n.Owner != "" || n.Permanent || zklock.OwnedBy(name, "web-1") {
+				t.Errorf("%s has the owner %q", name, n.Owner)
+			}
 		}
-	}
-	holder.release(lease)
-	s.lockOwned("web-1", zklock.Options{Family: zklock.All})
-	for _, name := range s.children() {
-		n, ok := zklock.ParseName(name)
-		if !ok || !n.Permanent || !zklock.OwnedBy(name, "web-1") || zklock.OwnedBy(name, "web-2") {
-			t.Errorf("%s was parsed as %+v", name, n)
+		holder.release(lease)
+		s.lockOwned("web-1", zklock.Options{Family: family})
+		for _, name := range s.children() {
+			n, ok := zklock.ParseName(name)
+			if !ok || !n.Permanent || !zklock.OwnedBy(name, "web-1") || zklock.OwnedBy(name, "web-2") {
+				t.Errorf("%s was parsed as %+v", name, n)
+			}
 		}
+		s.unlockOwned("web-1")
 	}
-	s.unlockOwned("web-1")
 }
 
 // A lock that an owner holds in another way than it asks for does not satisfy the request.
@@ -313,51 +278,6 @@ func TestOwnedFamily(t *testing.T) {
 		}
 		s.unlockOwned("web-1")
 	}
-}
-
-// A lock that has lost one of its znodes does not exclude all clients any more, so it is acquired
-// again.
-func TestOwnedLosesOneZnode(t *testing.T) {
-	t.Parallel()
-	s := sharedScene(t)
-	defer s.finish()
-	opt := zklock.Options{Family: zklock.All}
-	first := s.lockOwned("web-1", opt)
-	zktest.Must(t, zkconn.Exec(zktest.Within(t), s.observer, zkconn.Delete(first.Nodes[1], -1)))
-	again := s.lockOwned("web-1", opt)
-	if again.Before || again.Token <= first.Token || len(again.Nodes) != len(first.Nodes) {
-		t.Errorf("it got %+v after %+v", again, first)
-	}
-	s.unlockOwned("web-1")
-}
-
-// A request that comes after the expiry acquires the lock anew: the server may be about to delete
-// the znode. This server looks for expired znodes once an hour.
-func TestLateRenewal(t *testing.T) {
-	t.Parallel()
-	s := sharedScene(t)
-	defer s.finish()
-	opt := zklock.Options{Expire: time.Second}
-	first := s.lockOwned("web-1", opt)
-	var renewing sync.WaitGroup
-	for range 6 {
-		o := s.owned("web-1", opt)
-		renewing.Go(func() {
-			if again, err := o.Lock(zktest.Within(t)); err != nil || again.Token != first.Token {
-				t.Errorf("in time: %+v, %v", again, err)
-			}
-		})
-	}
-	renewing.Wait()
-	time.Sleep(opt.Expire + 100*time.Millisecond)
-	again := s.lockOwned("web-1", opt)
-	if again.Before || again.Token <= first.Token {
-		t.Errorf("late: it got %+v after %+v", again, first)
-	}
-	if got := s.places("web-1"); len(got) != 1 {
-		t.Errorf("it has %q", got)
-	}
-	s.unlockOwned("web-1")
 }
 
 // A lock and a lease whose znodes have the same parent are different.

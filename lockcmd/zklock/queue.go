@@ -13,28 +13,28 @@ import (
 // errPlaceLost means that another client deleted the znode of a waiter.
 var errPlaceLost = errors.New("another client deleted the waiter's znode")
 
-// An entry is one attempt to acquire a lock, in one session. Its own znodes are the znodes
-// that this attempt has created.
+// An entry is one attempt to acquire a lock, in one session. Its own znode is the znode that this
+// attempt has created.
 type entry struct {
 	l             *Lock
 	s             Session
 	clock         *leaseClock
 	mode          Mode
 	guid          string
-	names         []string          // names of our own znodes, once they are known to exist
-	czxid         int64             // czxid of our own znodes
-	ownEvents     chan zk.EventType // events of our own znodes; capacity 1
-	watched       bool              // our own znodes have watches that report to ownEvents
+	name          string            // name of our own znode, once it is known to exist
+	czxid         int64             // czxid of our own znode
+	ownEvents     chan zk.EventType // events of our own znode; capacity 1
+	watched       bool              // our own znode has a watch that reports to ownEvents
 	listedOn      time.Time         // start of the connection on which the last list was requested
 	notifiedPlace int               // place in the queue that was last reported
 	notifiedAhead Ahead             // contender ahead that was last reported
 	createSent    time.Time         // send time of the create request; zero once that is long ago
 
-	revocation   []byte   // request to release the lock that arrived during the wait
-	replacements []string // names that our own znodes have if an unanswered transaction, which replaces them, took effect
-	mayExist     bool     // our own znodes may exist under names that are not known
-	listed       bool     // our own znodes were seen in a list
-	unanswered   bool     // a delete was sent but not answered: it may have taken effect
+	revocation  []byte // request to release the lock that arrived during the wait
+	replacement string // name that our own znode has if an unanswered transaction, which replaces it, took effect
+	mayExist    bool   // our own znode may exist under a name that is not known
+	listed      bool   // our own znode was seen in a list
+	unanswered  bool   // a delete was sent but not answered: it may have taken effect
 }
 
 func newEntry(l *Lock, s Session, mode Mode) *entry {
@@ -45,30 +45,18 @@ func newEntry(l *Lock, s Session, mode Mode) *entry {
 	return e
 }
 
-// node returns the path of the entry's first own znode, or an empty string if none is known.
+// node returns the path of the entry's own znode, or an empty string if it is not known.
 func (e *entry) node() string {
-	if len(e.names) == 0 {
+	if e.name == "" {
 		return ""
 	}
-	return e.l.child(e.names[0])
+	return e.l.child(e.name)
 }
 
-// nodes returns the paths of all own znodes of the entry.
-func (e *entry) nodes() []string {
-	paths := make([]string, len(e.names))
-	for i, name := range e.names {
-		paths[i] = e.l.child(name)
-	}
-	return paths
-}
-
-// queue creates the entry's own znodes and waits until no conflicting contender is ahead of
-// them. If it fails, it deletes them, in the background if they cannot be deleted at once.
+// queue creates the entry's own znode and waits until no conflicting contender is ahead of it. If
+// it fails, it deletes the znode, in the background if it cannot be deleted at once.
 func (e *entry) queue(ctx context.Context, wait bool) error {
-	children, err := e.createZnodes(ctx)
-	if err == nil {
-		err = e.checkExpire(ctx)
-	}
+	children, err := e.createZnode(ctx)
 	if err == nil {
 		err = e.waitUntilFree(ctx, children, wait)
 	}
@@ -79,8 +67,8 @@ func (e *entry) queue(ctx context.Context, wait bool) error {
 }
 
 // secure completes the acquisition of a lock that was just granted. For a Lock, it makes
-// sure that the lease is long enough. For an Owned, it replaces our own znodes with
-// persistent znodes.
+// sure that the lease is long enough. For an Owned, it replaces our own znode with a
+// persistent znode.
 func (e *entry) secure(ctx context.Context) error {
 	if e.l.owner != "" {
 		return e.makePermanent(ctx)
@@ -92,7 +80,7 @@ func (e *entry) secure(ctx context.Context) error {
 // contenders to examine. If wait is false, waitUntilFree returns ErrBusy instead of waiting.
 func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool) error {
 	for {
-		if len(e.l.permanentAmong(children)) > 0 {
+		if e.l.permanentAmong(children) != "" {
 			return errOwned
 		}
 		ahead, err := e.ahead(ctx, children)
@@ -116,7 +104,7 @@ func (e *entry) waitUntilFree(ctx context.Context, children []string, wait bool)
 				e.revocation = data
 			}
 		}
-		blockers, place, mayHandOff := e.blockers(ahead), countOwners(ahead)+1, e.mayHandOff(ahead)
+		blockers, place, mayHandOff := e.blockers(ahead), len(ahead)+1, e.mayHandOff(ahead)
 		e.createSent = time.Time{}
 		children, ahead = nil, nil // a thousand waiters must not keep a thousand names each
 		event, err := e.waitForChange(ctx, blockers, place)
@@ -159,7 +147,7 @@ func (e *entry) blockers(ahead []string) []string {
 	return nodes
 }
 
-// waitForChange waits until one of the znodes in blockers or one of our own znodes changes.
+// waitForChange waits until one of the znodes in blockers or our own znode changes.
 // The first blocker is the nearest contender ahead; place is our place in the queue, to be
 // reported. waitForChange returns the event of a blocker, or 0 if the wait ended for
 // another reason.
@@ -226,22 +214,11 @@ func (e *entry) readAhead(ctx context.Context, node string, wake chan<- zk.Event
 	return ahead, nil
 }
 
-// readOwn reads our own znodes and sets watches on them. It returns the data of the first
-// znode, or of the last one that contains a request to release the lock. readable reports
-// whether all of them could be read.
+// readOwn reads our own znode and sets a watch on it. readable reports whether zksh has the
+// permission to read it.
 func (e *entry) readOwn(ctx context.Context) (data []byte, readable bool, err error) {
-	readable = true
-	for _, name := range e.names {
-		d, _, err := read(ctx, e.s, e.l.child(name), e.ownEvents)
-		if err != nil {
-			return nil, false, err
-		}
-		readable = readable && d != nil
-		if data == nil || asksForRelease(d) {
-			data = d
-		}
-	}
-	return data, readable, nil
+	data, _, err = read(ctx, e.s, e.node(), e.ownEvents)
+	return data, data != nil, err
 }
 
 // read returns a znode's data and Stat, and sets a watch that reports to wake. Without

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -40,7 +39,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 }
 
 // release releases one lease of the given mode. If it is the last lease, release deletes the
-// lock's znodes and waits for the server's answer.
+// lock's znode and waits for the server's answer.
 func (h *hold) release(ctx context.Context, mode Mode) error {
 	switch {
 	case h.lostError() != nil:
@@ -78,8 +77,8 @@ func (h *hold) release(ctx context.Context, mode Mode) error {
 	return h.e.leftoverError(err)
 }
 
-// recordRelease records that the lock's znodes are gone. If this lock has deleted them
-// (byThisLock), the lock is released. Otherwise, the lock is lost.
+// recordRelease records that the lock's znode is gone. If this lock has deleted it (byThisLock), the
+// lock is released. Otherwise, the lock is lost.
 func (h *hold) recordRelease(byThisLock bool) {
 	if byThisLock {
 		h.set(Released, nil)
@@ -88,17 +87,17 @@ func (h *hold) recordRelease(byThisLock bool) {
 	}
 }
 
-// withdrawAfter deletes the entry's own znodes if err, the result of the attempt, is not nil. It
+// withdrawAfter deletes the entry's own znode if err, the result of the attempt, is not nil. It
 // returns err, joined with the error of the deletion.
 func (e *entry) withdrawAfter(ctx context.Context, err error) error {
-	if err != nil && !ended(e.s) && (len(e.names) > 0 || e.mayExist) {
+	if err != nil && !ended(e.s) && (e.name != "" || e.mayExist) {
 		err = errors.Join(err, e.withdraw(ctx))
 	}
 	return err
 }
 
-// withdraw deletes the znodes of a failed attempt to acquire the lock, even if their names are
-// not known. If ctx ends first, withdraw returns, and the deletion continues in the background.
+// withdraw deletes the znode of a failed attempt to acquire the lock, even if its name is not known.
+// If ctx ends first, withdraw returns, and the deletion continues in the background.
 func (e *entry) withdraw(ctx context.Context) error {
 	if ctx.Err() == nil {
 		_, err := e.sweep(ctx)
@@ -110,9 +109,9 @@ func (e *entry) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// withdrawInBackground deletes the entry's znodes in the background, and calls whenGone once
-// they are gone. byThisLock is true if this lock deleted them, or if the server deleted them at
-// the end of the session.
+// withdrawInBackground deletes the entry's znode in the background, and calls whenGone once it is
+// gone. byThisLock is true if this lock deleted it, or if the server deleted it at the end of the
+// session.
 func (e *entry) withdrawInBackground(whenGone func(byThisLock bool)) {
 	e.l.sweeps.run(func() {
 		ctx, cancel := sessionContext(e.s)
@@ -126,9 +125,8 @@ func (e *entry) withdrawInBackground(whenGone func(byThisLock bool)) {
 	})
 }
 
-// leftoverError returns an error for the user if a znode could not be deleted. err is the
-// reason, or nil. leftoverError returns nil if err is nil, or if no znode can have been
-// created.
+// leftoverError returns an error for the user if the znode could not be deleted. err is the reason,
+// or nil. leftoverError returns nil if err is nil, or if no znode can have been created.
 func (e *entry) leftoverError(err error) error {
 	node := e.node()
 	switch {
@@ -140,60 +138,49 @@ func (e *entry) leftoverError(err error) error {
 	return fmt.Errorf("cannot delete %s, which remains until the session ends: %w", node, err)
 }
 
-// sweep deletes the entry's znodes, and finds them first if their names are not known. A
-// create that is still in flight reaches the server before the requests of sweep, so sweep
-// finds its znodes. sweep returns when the znodes are certainly gone, when they cannot be
-// deleted, or when ctx or the session ends. byThisLock reports whether this lock deleted
-// them.
+// sweep deletes the entry's znode, and finds it first if its name is not known. A create that is
+// still in flight reaches the server before the requests of sweep, so sweep finds its znode. sweep
+// returns when the znode is certainly gone, when it cannot be deleted, or when ctx or the session
+// ends. byThisLock reports whether this lock deleted it.
 func (e *entry) sweep(ctx context.Context) (byThisLock bool, err error) {
-	if len(e.names) == 0 {
+	if e.name == "" {
 		children, err := e.syncAndList(ctx)
 		if err == nil {
-			e.names = e.ownAmong(children)
+			e.name = e.ownAmong(children)
 		}
 		if errors.Is(err, zk.ErrNoNode) {
 			return false, nil
 		}
-		if err != nil || len(e.names) == 0 {
+		if err != nil || e.name == "" {
 			return false, err
 		}
 	}
 	return e.remove(ctx)
 }
 
-// remove deletes those of the entry's znodes whose names are known, in one transaction if
-// possible. byThisLock reports whether this lock deleted them. A missing znode was deleted by
-// another client, or by an earlier request of this lock whose answer was lost.
+// remove deletes the entry's znode, whose name is known. byThisLock reports whether this lock deleted
+// it. If the znode is missing, another client deleted it, or an earlier request of this lock whose
+// answer was lost. After an unanswered replacement, remove deletes whichever of the two znodes
+// exists.
 func (e *entry) remove(ctx context.Context) (byThisLock bool, err error) {
-	var requests [][]any
-	for _, name := range slices.Concat(e.names, e.replacements) {
-		requests = append(requests, []any{&zk.DeleteRequest{Path: e.l.child(name), Version: -1}})
-	}
-	if len(e.names) > 1 && e.replacements == nil {
-		requests = slices.Insert(requests, 0, slices.Concat(requests...))
-	}
-	byThisLock = true
-	missing := 0
-	for _, ops := range requests {
+	for _, name := range []string{e.name, e.replacement} {
+		if name == "" {
+			continue
+		}
 		err := retry(ctx, e.s, func() error {
 			if err := e.s.Await(ctx); err != nil {
 				return err // nothing was sent
 			}
-			err := e.s.Multi(ctx, ops...)
+			err := e.s.Multi(ctx, &zk.DeleteRequest{Path: e.l.child(name), Version: -1})
 			e.unanswered = e.unanswered || transient(err) || ctx.Err() != nil
 			return err
 		})
-		several := len(ops) > 1
 		switch {
-		case err == nil && several:
-			return true, nil
-		case errors.Is(err, zk.ErrNoNode) && several: // delete the znodes one by one instead
-			byThisLock = e.unanswered
-		case errors.Is(err, zk.ErrNoNode):
-			missing++
-		case err != nil:
+		case err == nil:
+			byThisLock = true
+		case !errors.Is(err, zk.ErrNoNode):
 			return false, err
 		}
 	}
-	return byThisLock && (e.unanswered || missing <= len(e.replacements)), nil
+	return byThisLock || e.unanswered, nil
 }

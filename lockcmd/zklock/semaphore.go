@@ -26,6 +26,7 @@
 package zklock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,7 +178,7 @@ func (s *Semaphore) waitUntilTaken(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case len(s.leases.permanentAmong(children)) > 0:
+		case s.leases.permanentAmong(children) != "":
 			return errOwned
 		case len(children) >= s.n:
 			return allTaken(s.n)
@@ -207,10 +208,7 @@ func (s *Semaphore) join(ctx context.Context, e *entry, mutex *Lease, wait bool)
 	if mutex.h.isOver() {
 		return errMutexLost
 	}
-	children, err := e.createZnodes(underMutex)
-	if err == nil {
-		err = e.checkExpire(underMutex)
-	}
+	children, err := e.createZnode(underMutex)
 	if err == nil {
 		err = e.waitForLease(underMutex, children, wait)
 	}
@@ -304,11 +302,11 @@ func (e *entry) listLeases(ctx context.Context, wake chan<- zk.EventType) (child
 // isLease reports whether the entry's znode, which was created before this list of the znodes
 // below its path, is a lease.
 func (e *entry) isLease(children []string) (bool, error) {
-	if !slices.Contains(children, e.names[0]) {
+	if !slices.Contains(children, e.name) {
 		return false, errPlaceLost
 	}
 	e.listed = true
-	if len(e.l.permanentAmong(children)) > 0 {
+	if e.l.permanentAmong(children) != "" {
 		return false, errOwned
 	}
 	return len(children) <= e.l.semaphore.n && !e.ownerAhead(children), nil
@@ -317,9 +315,10 @@ func (e *entry) isLease(children []string) (bool, error) {
 // notifyHolder reports to the owner that it waits for the first of the leases. children is the
 // list of all znodes below the path.
 func (e *entry) notifyHolder(ctx context.Context, children []string) error {
-	others := slices.DeleteFunc(slices.Clone(children), func(name string) bool { return name == e.names[0] })
-	sortByNumber(others)
-	holder, err := e.readAhead(ctx, e.l.child(others[0]), nil)
+	number := func(name string) int64 { n, _ := ParseName(name); return n.Number }
+	others := slices.DeleteFunc(slices.Clone(children), func(name string) bool { return name == e.name })
+	first := slices.MinFunc(others, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	holder, err := e.readAhead(ctx, e.l.child(first), nil)
 	if errors.Is(err, errPlaceLost) { // it is gone, and the watch reports that
 		return nil
 	}

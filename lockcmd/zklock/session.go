@@ -54,24 +54,22 @@ type Session interface {
 	// when ctx or the session ends.
 	Await(ctx context.Context) error
 
-	// CreateAndList creates the requested znodes, all or none of them, and lists the
-	// children of dir right after that. It returns the paths of the znodes with the
-	// sequence numbers that the server has added, their czxid, and the names of dir's
-	// children. If the znodes were created but the list failed, it returns their paths
-	// and czxid with the error of the list. If no paths are returned, the create failed
-	// with the error.
+	// CreateAndList creates the requested znode, and lists the children of dir right after
+	// that. It returns the path of the znode with the sequence number that the server has
+	// added, its czxid, and the names of dir's children. If the znode was created but the
+	// list failed, it returns the path and czxid with the error of the list. If no path is
+	// returned, the create failed with the error.
 	//
-	// The requests have the flags zk.FlagEphemeral and zk.FlagSequence. One round trip is
-	// enough: send a create (or a multi for several znodes) and a getChildren right after
-	// it, without waiting for the first answer. The zxid in the header of the first
-	// answer is the czxid.
-	CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) (paths []string, czxid int64, children []string, err error)
+	// The request has the flags zk.FlagEphemeral and zk.FlagSequence. One round trip is
+	// enough: send a create and a getChildren right after it, without waiting for the
+	// first answer. The zxid in the header of the first answer is the czxid.
+	CreateAndList(ctx context.Context, req *zk.CreateRequest, dir string) (
+		node string, czxid int64, children []string, err error)
 
 	// Multi carries out all operations in one transaction, or none of them. They are of the
-	// types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest,
-	// *zk.CheckVersionRequest and, for [Options.Expire], *zk.CreateTTLRequest. Version -1
-	// matches any version, also in a check. The error is the error of the operation that
-	// failed.
+	// types *zk.CreateRequest, *zk.DeleteRequest, *zk.SetDataRequest and
+	// *zk.CheckVersionRequest. Version -1 matches any version, also in a check. The error is
+	// the error of the operation that failed.
 	//
 	// A single delete may be sent as an ordinary delete request. A single check must be
 	// sent as a transaction, because only a transaction needs a quorum.

@@ -41,11 +41,12 @@ type parentless struct {
 
 func (p *parentless) Session(context.Context) (Session, error) { return p, nil }
 
-func (p *parentless) CreateAndList(ctx context.Context, reqs []*zk.CreateRequest, dir string) ([]string, int64, []string, error) {
+func (p *parentless) CreateAndList(ctx context.Context, req *zk.CreateRequest, dir string) (
+	string, int64, []string, error) {
 	if len(p.made) == 0 {
-		return nil, 0, nil, zk.ErrNoNode
+		return "", 0, nil, zk.ErrNoNode
 	}
-	return p.fakeServer.CreateAndList(ctx, reqs, dir)
+	return p.fakeServer.CreateAndList(ctx, req, dir)
 }
 
 func (p *parentless) Multi(ctx context.Context, ops ...any) error {

@@ -13,24 +13,15 @@ import (
 // get the lock in between (CURATOR-621).
 func (h *hold) makeShared(ctx context.Context) error {
 	e := h.e
-	names, ok := e.renamed(prefixes(e.l.opt.Family, Shared, e.guid))
+	name, ok := e.renamed(prefix(e.l.opt.Family, Shared, e.guid))
 	if !ok {
 		return nil // keep it exclusive: numbers repeat, so a new znode would be behind the waiters
 	}
-	create := func(path string) any {
-		return &zk.CreateRequest{Path: path, Data: e.l.opt.Data, Acl: e.l.opt.ACL, Flags: zk.FlagEphemeral}
-	}
-	ops := e.replaceOps(names, create, e.l.opt.Data, -1)
-	var changes []any // the writes among ops
-	for _, op := range ops {
-		if change, is := op.(*zk.SetDataRequest); is {
-			changes = append(changes, change)
-		}
-	}
+	r := e.replacedBy(name, zk.FlagEphemeral, e.l.opt.Data, -1)
 	h.stopMonitor()
 	defer h.startMonitor()
-	e.replacements = names
-	err := retry(ctx, e.s, func() error { return e.s.Multi(ctx, ops...) })
+	e.replacement = name
+	err := retry(ctx, e.s, func() error { return e.s.Multi(ctx, r.create, r.change, r.remove) })
 	switch {
 	case err == nil || errors.Is(err, zk.ErrNodeExists): // exists: an earlier, unanswered try took effect
 		h.recordShared()
@@ -39,8 +30,8 @@ func (h *hold) makeShared(ctx context.Context) error {
 		h.lose(errSessionOver)
 		return h.lostError()
 	case ctx.Err() == nil: // rejected
-		e.replacements = nil
-		if errors.Is(err, zk.ErrNoAuth) && errors.Is(e.s.Multi(ctx, changes...), zk.ErrNoAuth) {
+		e.replacement = ""
+		if errors.Is(err, zk.ErrNoAuth) && errors.Is(e.s.Multi(ctx, r.change), zk.ErrNoAuth) {
 			err = nil // the holder may not write to its znode, so it cannot warn the waiters: stay exclusive
 		}
 	}
@@ -51,37 +42,39 @@ func (h *hold) makeShared(ctx context.Context) error {
 // recordShared records that the lock has become shared.
 func (h *hold) recordShared() {
 	e := h.e
-	e.names, e.replacements, e.mode, e.watched = e.replacements, nil, Shared, false
-	h.set(h.status().State, func(st *Status) { st.Mode, st.Node, h.nodes = Shared, e.node(), e.nodes() })
+	e.name, e.replacement, e.mode, e.watched = e.replacement, "", Shared, false
+	h.set(h.status().State, func(st *Status) { st.Mode, st.Node = Shared, e.node() })
 }
 
-// renamed returns new names for our own znodes: the given prefixes, followed by the
-// sequence numbers of the znodes. ok is false if a sequence number does not show the place
-// in the queue, because the counter of the server has overflowed.
-func (e *entry) renamed(prefixes []string) (names []string, ok bool) {
-	for i, prefix := range prefixes {
-		n, ok := ParseName(e.names[i])
-		if !ok || !trusted(n.Number) {
-			return nil, false
-		}
-		names = append(names, fmt.Sprintf("%s%010d", prefix, n.Number))
+// renamed returns a new name for our own znode: the given prefix, followed by the sequence number of
+// the znode. ok is false if the sequence number does not show the place in the queue, because the
+// counter of the server has overflowed.
+func (e *entry) renamed(prefix string) (name string, ok bool) {
+	n, ok := ParseName(e.name)
+	if !ok || !trusted(n.Number) {
+		return "", false
 	}
-	return names, true
+	return fmt.Sprintf("%s%010d", prefix, n.Number), true
 }
 
-// replaceOps returns the operations of a transaction that replaces our own znodes with
-// znodes of the given names. create returns the request that creates the znode at path.
+// A replacement contains the operations of a transaction that replaces our own znode with another
+// one, in their order.
 //
-// Before the transaction deletes a znode, it sets the data of the znode, if the znode has
-// the given version. This event makes waiters list the contenders again. Without it, they
-// could take the deletion for a release (see The hand-off).
-func (e *entry) replaceOps(names []string, create func(path string) any, data []byte, version int32) (ops []any) {
-	for _, name := range names {
-		ops = append(ops, create(e.l.child(name)))
+// Before the transaction deletes our own znode, it sets the data of the znode. This event makes
+// waiters list the contenders again. Without it, they could take the deletion for a release (see The
+// hand-off).
+type replacement struct {
+	create *zk.CreateRequest
+	change *zk.SetDataRequest
+	remove *zk.DeleteRequest
+}
+
+// replacedBy returns the operations that replace our own znode with a znode of the given name, with
+// the given flags and data. The transaction fails unless our own znode has the given version.
+func (e *entry) replacedBy(name string, flags int32, data []byte, version int32) replacement {
+	return replacement{
+		create: &zk.CreateRequest{Path: e.l.child(name), Data: data, Acl: e.l.opt.ACL, Flags: flags},
+		change: &zk.SetDataRequest{Path: e.node(), Data: data, Version: version},
+		remove: &zk.DeleteRequest{Path: e.node(), Version: -1},
 	}
-	for _, name := range e.names {
-		node := e.l.child(name)
-		ops = append(ops, &zk.SetDataRequest{Path: node, Data: data, Version: version}, &zk.DeleteRequest{Path: node, Version: -1})
-	}
-	return ops
 }

@@ -34,10 +34,6 @@ func (sessionOver) Is(target error) bool { return target == zk.ErrSessionExpired
 type Options struct {
 	Family Family // Mutex if empty
 	Data   []byte // data of the lock's znodes, usually a description of the holder
-	// Expire is the time after which an Owned lock is released unless the owner asks for it
-	// again, in whole milliseconds. Zero means that it never expires. It needs ZooKeeper 3.5.3 with
-	// extendedTypesEnabled=true. A Lock ignores it.
-	Expire time.Duration
 	// ACL is the ACL of the lock's znodes, and of missing parents that the lock creates.
 	// If ACL is nil, the lock's znodes give everyone all permissions, and each created
 	// parent gets the ACL of its own parent; see [ContainerCreator] for an exception.
@@ -63,7 +59,9 @@ type Lock struct {
 	owner     string     // hash of the owner's name; only for Owned
 	unsettled bool       // whether a transaction of the current call may still create persistent znodes; only for Owned, guarded by turn
 	semaphore *Semaphore // the semaphore whose leases these are; nil for a lock
-	created   []string   // names of the persistent znodes that the current call may have created; only for Owned, guarded by turn
+	// created contains the names of the persistent znodes that the current call may have created. It is
+	// set only for Owned, and guarded by turn.
+	created []string
 
 	turn   chan struct{} // semaphore of capacity 1: serializes acquiring and releasing
 	hold   *hold         // guarded by turn; nil while nothing is held
@@ -74,7 +72,6 @@ type Lock struct {
 
 // New returns a lock on a path. It sends nothing to the server.
 func New(conn Conn, path string, opt Options) *Lock {
-	opt.Expire = opt.Expire.Truncate(time.Millisecond)
 	l := &Lock{conn: conn, path: path, opt: opt, parents: opt.ACL, turn: make(chan struct{}, 1)}
 	if opt.Family == noFamily {
 		l.opt.Family = Mutex
@@ -234,7 +231,7 @@ type Status struct {
 	State State
 	Path  string
 	Mode  Mode
-	Node  string // path of the lock's own znode; the first if it has several
+	Node  string // path of the lock's own znode
 	Token int64  // fencing token of a held lock: see Lease.Token
 
 	Place int    // Queued: 1 plus the number of contenders that the lock waits for
