@@ -163,8 +163,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVar(&o.Verbose, "verbose", false, "print the details of TLS and Kerberos")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for experiments; other shells can share it")
 	set.StringVar(&o.Listen, "listen", "", "only serve the sandbox, at this loopback `address`; needs --sandbox")
-	set.StringVar(&as, "as", "", "let the sandbox act as this `version` (default "+string(sandbox.DefaultVersion)+"); a version of ZooKeeper, or another"+
-		" server: "+sandbox.VersionNames()+"; needs --sandbox")
+	set.StringVar(&as, "as", "", "let the sandbox act as this `version` (default "+string(sandbox.DefaultVersion)+
+		"); a version of ZooKeeper: "+sandbox.VersionNames()+"; needs --sandbox")
 	set.BoolVar(&o.ShowVersion, "version", false, "print the version")
 	set.BoolVarP(&o.ShowHelp, "help", "h", false, "print this help")
 	for _, name := range append(noStream, "file") {

@@ -182,7 +182,7 @@ func TestAnotherSessionOfAWaiter(t *testing.T) {
 // period.
 func TestDisconnectFromAKeeperEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	box := zktest.Sandbox(t, sandbox.Options{As: "clickhouse"})
+	box := zktest.Sandbox(t, sandbox.Options{Quirks: sandbox.Quirks{Product: sandbox.ClickHouse}})
 	proxy := zktest.NewProxy(t, box.Addr())
 	g := startLocked(t, proxy.Addr(), "trap '' TERM", "while :; do sleep 0.1; done", "-t", "1h")
 	proxy.Refuse(true)

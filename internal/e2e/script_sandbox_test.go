@@ -43,7 +43,7 @@ func TestScriptsOnSandbox(t *testing.T) {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
 			shared := zktest.Sandbox(t, sandbox.Options{As: as}).Addr()
-			runScripts(t, dir, as, shared, func(ts *testscript.TestScript, kind string) scriptServer {
+			runScripts(t, dir, string(as), shared, func(ts *testscript.TestScript, kind string) scriptServer {
 				opt, ok := map[string]sandbox.Options{"plain": {}, "quota": {EnforceQuota: true}}[kind]
 				if !ok {
 					ts.Fatalf("no sandbox is of kind %s; see realOnly", kind)
@@ -74,13 +74,14 @@ func TestLockScriptsOnProducts(t *testing.T) {
 	for _, as := range sandbox.Products() {
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
-			shared := zktest.Sandbox(t, sandbox.Options{As: as}).Addr()
-			runScripts(t, dir, as, shared, func(ts *testscript.TestScript, kind string) scriptServer {
+			opt := sandbox.Options{Quirks: sandbox.Quirks{Product: as}}
+			shared := zktest.Sandbox(t, opt).Addr()
+			runScripts(t, dir, string(as), shared, func(ts *testscript.TestScript, kind string) scriptServer {
 				if kind != "plain" {
 					ts.Fatalf("no sandbox is of kind %s here", kind)
 				}
 				tb := ts.Value(testKey).(testing.TB)
-				return scriptBox{zktest.Sandbox(tb, sandbox.Options{As: as}), tb}
+				return scriptBox{zktest.Sandbox(tb, opt), tb}
 			})
 		})
 	}

@@ -49,7 +49,8 @@ import (
 //	                          product than ZooKeeper counts as older than every version
 //	[product]                 whether the server answers as another product than ZooKeeper
 func TestScripts(t *testing.T) {
-	runScripts(t, "../../testdata/script", sandbox.DefaultVersion, zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
+	const dir, version = "../../testdata/script", string(sandbox.DefaultVersion)
+	runScripts(t, dir, version, zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
 		opts, ok := serverKinds[kind]
 		if !ok {
 			ts.Fatalf("no server is of kind %s", kind)
@@ -106,8 +107,9 @@ type scriptServer interface {
 }
 
 // runScripts runs the scripts in dir against the server at address shared, which is, or answers
-// as, version as. start starts the servers that scripts request for themselves.
-func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, start func(ts *testscript.TestScript, kind string) scriptServer) {
+// as, the version or the product as. start starts the servers that scripts request for themselves.
+func runScripts(t *testing.T, dir, as, shared string,
+	start func(ts *testscript.TestScript, kind string) scriptServer) {
 	needScript(t, dir)
 	hostile := []string{
 		"REFUSED=" + zktest.Refused(t), "SILENT=" + zktest.Silent(t), "SSH=" + zktest.SSHBanner(t), "HTTP=" + zktest.HTTP(t),
@@ -138,7 +140,7 @@ func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, sta
 		},
 		Condition: func(cond string) (bool, error) {
 			if version, ok := strings.CutPrefix(cond, "before:"); ok {
-				return isProduct(as) || olderThan(string(as), version), nil // products count as the oldest version
+				return isProduct(as) || olderThan(as, version), nil // products count as the oldest version
 			}
 			if cond == "product" {
 				return isProduct(as), nil
@@ -151,7 +153,7 @@ func runScripts(t *testing.T, dir string, as sandbox.Version, shared string, sta
 	})
 }
 
-func isProduct(as sandbox.Version) bool { return slices.Contains(sandbox.Products(), as) }
+func isProduct(as string) bool { return slices.Contains(sandbox.Products(), sandbox.Product(as)) }
 
 type key int
 

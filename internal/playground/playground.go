@@ -15,7 +15,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +31,7 @@ const Notice = "The sandbox is an in-memory ZooKeeper server for experiments, de
 type Place struct {
 	Addr string // host:port, on loopback
 
-	version     sandbox.Version // the ZooKeeper version or product that the server claims to be
+	version     sandbox.Version // the ZooKeeper version that the server claims to be
 	server      *sandbox.Server // nil if another shell runs the sandbox
 	meetingFile *os.File        // file that the shell running the sandbox locks, or nil if other shells cannot join
 	ended       chan string
@@ -191,9 +190,6 @@ func (p *Place) Joinable() bool { return p.meetingFile != nil }
 func (p *Place) VersionSuffix() string {
 	if p.version == sandbox.DefaultVersion {
 		return ""
-	}
-	if slices.Contains(sandbox.Products(), p.version) {
-		return " that acts as " + string(p.version)
 	}
 	return " that acts as ZooKeeper " + string(p.version)
 }

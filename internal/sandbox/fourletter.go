@@ -48,17 +48,14 @@ func (s *Server) fourLetterCommand(c *conn, b []byte) verdict {
 }
 
 func (s *Server) versionLine() string {
-	name := "Zookeeper"
-	if p, ok := s.opt.As.product(); ok {
-		name = p.name
+	name, release := "Zookeeper", s.opt.As.versionText()
+	if p, ok := s.opt.product(); ok {
+		name, release = p.name, p.release
 	}
-	return name + " version: " + s.opt.As.versionText() + "\n"
+	return name + " version: " + release + "\n"
 }
 
 func (s *Server) summary() string {
-	if p, ok := s.opt.As.product(); ok {
-		return p.summary(s)
-	}
 	return fmt.Sprintf("Latency min/avg/max: 0/0.0/0\nReceived: %d\nSent: %d\nConnections: %d\nOutstanding: 0\n"+
 		"Zxid: 0x%x\nMode: standalone\nNode count: %d\n",
 		s.stats.received, s.stats.sent, len(s.conns), uint64(s.zxid), len(s.tree.nodes))
@@ -89,15 +86,10 @@ func (c *conn) queued() int {
 
 func (s *Server) connLines(full bool) string {
 	var b strings.Builder
-	_, isProduct := s.opt.As.product()
 	for _, c := range sortedConns(s.conns) {
 		st := &c.stats
-		if isProduct { // the format of KeeperTCPHandler::dumpStats in ClickHouse
-			fmt.Fprintf(&b, " %s(recved=%d,sent=%d", strings.TrimPrefix(c.peer(), "/"), st.received, st.sent)
-		} else {
-			fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d", c.peer(), min(c.sessionID(), 1), c.queued(),
-				st.received, st.sent)
-		}
+		fmt.Fprintf(&b, " %s[%d](queued=%d,recved=%d,sent=%d",
+			c.peer(), min(c.sessionID(), 1), c.queued(), st.received, st.sent)
 		if full && c.sess != nil {
 			fmt.Fprintf(&b, ",sid=0x%x,lop=%s,est=%d,to=%d", uint64(c.sess.id), cmp.Or(st.lastOp, "SESS"),
 				st.since.UnixMilli(), c.sess.timeout.Milliseconds())
@@ -114,7 +106,7 @@ func (s *Server) connLines(full bool) string {
 const javaDate = "Mon Jan 02 15:04:05 MST 2006"
 
 func (s *Server) dump() string {
-	if p, ok := s.opt.As.product(); ok {
+	if p, ok := s.opt.product(); ok {
 		return p.dump(s)
 	}
 	var b strings.Builder

@@ -98,7 +98,7 @@ func bubble(t *testing.T, opt Options, f func(t *testing.T, s *Server)) {
 // check fails the test if the tree and its indexes contradict each other.
 func check(t testing.TB, s *Server) {
 	t.Helper()
-	fresh := newTree(s.opt.As)
+	fresh := newTree(&s.opt)
 	var nodes, bytesUsed, data int
 	for path, n := range s.tree.nodes {
 		nodes++

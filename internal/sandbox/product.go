@@ -9,18 +9,22 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// Servers other than ZooKeeper that a sandbox can imitate. They speak ZooKeeper's protocol.
+// A Product is a server other than ZooKeeper that speaks ZooKeeper's protocol. Tests make a sandbox
+// imitate it; see Quirks.Product.
+type Product string
+
+// The products that a sandbox can imitate.
 const (
-	ClickHouse Version = "clickhouse"
-	RaftKeeper Version = "raftkeeper"
+	ClickHouse Product = "clickhouse"
+	RaftKeeper Product = "raftkeeper"
 )
 
-// Products returns the servers other than ZooKeeper that a sandbox can imitate.
-func Products() []Version { return []Version{ClickHouse, RaftKeeper} }
+// Products returns the products that a sandbox can imitate.
+func Products() []Product { return []Product{ClickHouse, RaftKeeper} }
 
-// A product describes how a server that speaks ZooKeeper's protocol differs from ZooKeeper 3.4. In
-// all other respects, the sandbox behaves like ZooKeeper 3.4. The facts are from the source code of
-// ClickHouse and RaftKeeper as of November 2026.
+// A product describes those differences between a product and ZooKeeper 3.4 that a client must
+// survive. In all other respects, the sandbox behaves like ZooKeeper 3.4. The facts are from the
+// source code of ClickHouse and RaftKeeper as of November 2026.
 type product struct {
 	name    string // name in the first line of srvr's output; see FourLetterCommand.cpp
 	release string // version in the first line of srvr's output
@@ -41,28 +45,28 @@ type product struct {
 	// KeeperTCPHandler::receiveHandshake ("We don't support session restore") and finishSession in
 	// ClickHouse.
 	newSessions bool
-
-	decimal bool   // whether srvr prints zxids in decimal (RaftKeeper, and old releases of ClickHouse)
-	sent    string // label before the number of sent packets in the output of srvr
 }
 
-var products = map[Version]product{
+// productBase is the version of ZooKeeper from which the products differ.
+const productBase Version = "3.4"
+
+var products = map[Product]product{
 	ClickHouse: {
 		name: "ClickHouse Keeper", release: "v24.3.1.1-zksh-sandbox",
 		opcodes:     []int32{jute.OpReconfig, jute.OpMultiRead},
-		unsupported: []int32{jute.OpSASL, jute.OpSetWatches}, newSessions: true, sent: "Sent",
+		unsupported: []int32{jute.OpSASL, jute.OpSetWatches}, newSessions: true,
 	},
 	RaftKeeper: {
 		name: "RaftKeeper", release: "RaftKeeper 2.1.0-zksh-sandbox",
 		opcodes:     []int32{jute.OpRemoveWatches, jute.OpMultiRead, jute.OpAddWatch},
-		unsupported: []int32{jute.OpSASL}, decimal: true, sent: "Sent ", // RaftKeeper prints the space
+		unsupported: []int32{jute.OpSASL},
 	},
 }
 
-// product returns the description of the product with the name v. It returns false if v is a
-// version of ZooKeeper.
-func (v Version) product() (product, bool) {
-	p, ok := products[v]
+// product returns the description of the product that the server imitates. It returns false if the
+// server imitates ZooKeeper.
+func (o *Options) product() (product, bool) {
+	p, ok := products[o.Product]
 	return p, ok
 }
 
@@ -72,9 +76,6 @@ func (p product) knows(op int32) bool {
 }
 
 const (
-	// productMinTimeout is the minimum session timeout of ClickHouse and RaftKeeper
-	// (DEFAULT_MIN_SESSION_TIMEOUT_MS).
-	productMinTimeout = 10 * time.Second
 	// rejected is the protocol version with which ClickHouse and RaftKeeper reject a connect
 	// request (KEEPER_PROTOCOL_VERSION_CONNECTION_REJECT).
 	rejected = 42
@@ -87,12 +88,12 @@ const (
 // systemNodes returns the paths of the znodes that exist before clients create any. data contains
 // the data of those that have data. Instead of /zookeeper, ClickHouse and RaftKeeper have the
 // system node /keeper. See keeper_api_version_path.
-func (v Version) systemNodes() (paths []string, data map[string]string) {
-	if _, ok := v.product(); ok {
+func (o *Options) systemNodes() (paths []string, data map[string]string) {
+	if _, ok := o.product(); ok {
 		return []string{keeperPath, apiVersionPath}, map[string]string{apiVersionPath: apiVersion}
 	}
 	paths = []string{zkPath, quotaPath}
-	if v.has(configNode) {
+	if o.As.has(configNode) {
 		paths = append(paths, configPath)
 	}
 	return paths, nil
@@ -100,8 +101,8 @@ func (v Version) systemNodes() (paths []string, data map[string]string) {
 
 // reserved reports whether clients must not create or delete the znode at path. ClickHouse and
 // RaftKeeper reserve /keeper and its descendants. See KeeperStorage in ClickHouse.
-func (v Version) reserved(path string) bool {
-	_, ok := v.product()
+func (o *Options) reserved(path string) bool {
+	_, ok := o.product()
 	return ok && (path == keeperPath || strings.HasPrefix(path, keeperPath+"/"))
 }
 
@@ -122,10 +123,10 @@ func (s *Server) SetLeaderless(on bool) {
 // that one has expired. Its reply contains the negotiated timeout. See handleHandshake and
 // sendHandshake.
 func (s *Server) reject(c *conn, sid int64, timeout time.Duration) verdict {
-	if _, ok := s.opt.As.product(); !ok {
+	if _, ok := s.opt.product(); !ok {
 		return closeNow
 	}
-	if s.opt.As == RaftKeeper {
+	if s.opt.Product == RaftKeeper {
 		timeout = -time.Millisecond
 	}
 	return s.withoutSession(c, rejected, sid, timeout)
@@ -143,9 +144,9 @@ func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.
 	return closeAfterFlush
 }
 
-// noSession returns the session id in connect replies of the product v while it has no leader.
-func (v Version) noSession() int64 {
-	if v == RaftKeeper {
+// noSession returns the session id in connect replies of a product that has no leader.
+func (o *Options) noSession() int64 {
+	if o.Product == RaftKeeper {
 		return -1
 	}
 	return 0
@@ -163,23 +164,11 @@ func (s *Server) endWithConnection(n *session) {
 // RaftKeeper, such a result has no body, and its header contains the opcode and the error. See
 // ZooKeeperMultiResponse::writeImpl, and issue 58747 of ClickHouse.
 func (s *Server) writeReadError(e *jute.Encoder, op int32, err code) {
-	if _, ok := s.opt.As.product(); ok {
+	if _, ok := s.opt.product(); ok {
 		e.MultiHeader(op, false, int32(err))
 		return
 	}
 	writeError(e, err)
-}
-
-// summary returns the output of the four-letter command srvr, except the first line, which contains
-// the version. See ServerStatCommand::run in ClickHouse and RaftKeeper.
-func (p product) summary(s *Server) string {
-	zxid := fmt.Sprintf("0x%x", uint64(s.zxid))
-	if p.decimal {
-		zxid = fmt.Sprint(s.zxid)
-	}
-	return fmt.Sprintf("Latency min/avg/max: 0/0/0\nReceived: %d\n%s: %d\nConnections: %d\nOutstanding: 0\n"+
-		"Zxid: %s\nMode: standalone\nNode count: %d\n",
-		s.stats.received, p.sent, s.stats.sent, len(s.conns), zxid, len(s.tree.nodes)-1)
 }
 
 // dump returns the output of the four-letter command dump. Its format is the same in ClickHouse and
@@ -192,16 +181,6 @@ func (p product) dump(s *Server) string {
 	}
 	s.ephemeralsDump(&b)
 	return b.String()
-}
-
-// fixACL converts the ACL of a request to the form that the server stores. caller contains the
-// identities of the client. ZooKeeper rejects an empty ACL, but ClickHouse and RaftKeeper accept
-// it. See KeeperStorage::fixupACL.
-func (v Version) fixACL(list []acl, caller []id) ([]acl, code) {
-	if _, ok := v.product(); ok && len(list) == 0 {
-		return nil, codeOK
-	}
-	return fixACL(list, caller)
 }
 
 // knownOp reports whether this opcode exists in any version of ZooKeeper.

@@ -5,6 +5,9 @@ import "github.com/zksh/zksh/internal/jute"
 // Quirks contains ways in which a sandbox deviates from ZooKeeper, to test clients. Each deviation
 // occurs in a real server.
 type Quirks struct {
+	// Product makes the server behave like a product other than ZooKeeper. Options.As then has no
+	// effect.
+	Product Product
 	// NewSessions gives a new session to a client that reconnects. Its old session ends together
 	// with the old connection.
 	NewSessions bool
@@ -58,7 +61,7 @@ func (s *Server) react(c *conn, xid, op int32) (verdict, bool) {
 
 // newSessions reports whether a client that reconnects gets a new session instead of its old one.
 func (s *Server) newSessions() bool {
-	p, _ := s.opt.As.product()
+	p, _ := s.opt.product()
 	return p.newSessions || s.opt.NewSessions
 }
 

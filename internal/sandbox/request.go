@@ -50,11 +50,11 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 
 // reply executes a request and returns the frame of the reply, or nil if there is none.
 func (s *Server) reply(c *conn, xid, op int32, d *jute.Decoder) ([]byte, verdict) {
-	_, isProduct := s.opt.As.product()
+	p, isProduct := s.opt.product()
 	switch {
-	case isProduct && (!s.opt.As.knows(op) || !knownOp(op)):
+	case isProduct && (!p.knows(op) || !knownOp(op)):
 		return nil, closeAfterFlush
-	case !s.opt.As.knows(op), op == jute.OpCheck && s.opt.As.has(checkRefused):
+	case !isProduct && !s.opt.As.knows(op), op == jute.OpCheck && s.opt.As.has(checkRefused):
 		return finish(frame(xid, -1, codeUnimplemented)), closeAfterFlush
 	case s.opt.Throttle != nil && canThrottle(op) && s.opt.Throttle(op):
 		return finish(frame(xid, s.zxid, codeThrottled)), keepOpen

@@ -5,7 +5,8 @@
 //
 // The server imitates ZooKeeper 3.8, including its oddities; package difftest compares
 // the replies of both. With Options.As it imitates another version of ZooKeeper
-// (version.go lists the differences) or a compatible server (product.go). It deliberately
+// (version.go lists the differences). Tests also make it imitate the oddities of other
+// servers (quirks.go and product.go). It deliberately
 // differs from ZooKeeper where ZooKeeper would crash, grow without limit or change the
 // order of requests:
 //
@@ -47,7 +48,7 @@ type Options struct {
 	MaxWatchBytes int64         // maximum memory of all watches, in bytes; default 128 MiB
 
 	EnforceQuota    bool    // reject writes that exceed a hard quota; default false
-	As              Version // ZooKeeper version or product to imitate; default DefaultVersion
+	As              Version // ZooKeeper version to imitate; default DefaultVersion
 	NoExtendedTypes bool    // reject TTL nodes, as ZooKeeper does by default; default false
 	SuperDigest     string  // "super:<digest>" of the superuser; default none
 
@@ -102,11 +103,11 @@ type Server struct {
 
 // New returns a new server. It accepts no connections until Listen is called.
 func New(opt Options) *Server {
+	if opt.Product != "" {
+		opt.As = productBase
+	}
 	set(&opt.As, DefaultVersion)
 	set(&opt.Tick, 2*time.Second)
-	if _, ok := opt.As.product(); ok {
-		set(&opt.MinTimeout, productMinTimeout)
-	}
 	set(&opt.MinTimeout, 2*opt.Tick)
 	set(&opt.MaxTimeout, 20*opt.Tick)
 	set(&opt.ReapEvery, time.Minute)
@@ -116,7 +117,7 @@ func New(opt Options) *Server {
 	set(&opt.MaxWatchBytes, 128<<20)
 	s := &Server{
 		opt:       opt,
-		tree:      newTree(opt.As),
+		tree:      newTree(&opt),
 		sessions:  make(map[int64]*session),
 		conns:     make(map[*conn]struct{}),
 		listeners: make(map[net.Listener]struct{}),

@@ -35,9 +35,9 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 		return closeNow
 	}
 	negotiated := min(max(time.Duration(timeout)*time.Millisecond, s.opt.MinTimeout), s.opt.MaxTimeout)
-	_, isProduct := s.opt.As.product()
+	_, isProduct := s.opt.product()
 	if s.leaderless {
-		return s.reject(c, s.opt.As.noSession(), negotiated)
+		return s.reject(c, s.opt.noSession(), negotiated)
 	}
 	if s.newSessions() {
 		sid = 0
@@ -89,7 +89,7 @@ func (s *Server) open(timeout time.Duration) *session {
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
 	// ZooKeeper generates a random password. In ClickHouse and RaftKeeper, the password is 16 zero
 	// bytes (see sendHandshake).
-	if _, isProduct := s.opt.As.product(); !isProduct {
+	if _, isProduct := s.opt.product(); !isProduct {
 		_, _ = rand.Read(n.passwd) // rand.Read never fails
 	}
 	s.sessions[n.id] = n

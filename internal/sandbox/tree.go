@@ -43,9 +43,6 @@ type node struct {
 	version      int32
 	aver         int32
 	creates      int32 // number of children ever created; ZooKeeper stores it as the node's cversion
-	// sets is the number of times that a child's data was set. It is always 0 in ZooKeeper;
-	// ClickHouse and RaftKeeper add it to the cversion.
-	sets int32
 }
 
 // encodeStat writes the Stat of the node. The cversion in a Stat counts created and deleted
@@ -57,7 +54,7 @@ func (n *node) encodeStat(e *jute.Encoder) {
 	}
 	e.B = slices.Grow(e.B, jute.StatLen)
 	e.Long(n.czxid, n.mzxid, n.ctime, n.mtime)
-	e.Int(n.version, 2*n.creates-children+n.sets, n.aver)
+	e.Int(n.version, 2*n.creates-children, n.aver)
 	e.Long(owner)
 	e.Int(int32(len(n.data)), children)
 	e.Long(n.pzxid)
@@ -91,9 +88,9 @@ const (
 	childWatches
 )
 
-func newTree(as Version) *tree {
+func newTree(opt *Options) *tree {
 	t := &tree{
-		as:         as,
+		as:         opt.As,
 		nodes:      make(map[string]*node),
 		ephemerals: make(map[int64]map[string]struct{}),
 		reapable:   make(map[string]struct{}),
@@ -103,17 +100,12 @@ func newTree(as Version) *tree {
 		t.watches[i] = watchTable{paths: map[string]map[*conn]watchModes{}, conns: map[*conn]map[string]struct{}{}}
 	}
 	open := []acl{{perms: permAll, id: world}}
-	if _, ok := as.product(); ok {
-		// In ClickHouse and RaftKeeper, an empty ACL grants all permissions. See
-		// KeeperStorage::checkACL.
-		open = nil
-	}
 	// As in ZooKeeper, the system nodes do not count as created children. In an empty tree, the
 	// cversion of the root is therefore -1, and that of /zookeeper is -2.
 	root := &node{data: []byte{}, acl: t.acls.retain(open)}
 	t.dataBytes = int64(len("/"))
 	t.nodes["/"], t.nodes[""] = root, root
-	paths, data := as.systemNodes()
+	paths, data := opt.systemNodes()
 	for _, p := range paths {
 		n := &node{data: []byte(data[p]), acl: t.acls.retain(open)}
 		if p == configPath {
@@ -211,13 +203,6 @@ func (t *tree) delete(path string, zxid int64) {
 func (t *tree) setData(path string, n *node, data []byte, version int32, zxid, now int64) {
 	diff := len(data) - len(n.data)
 	n.data, n.version, n.mzxid, n.mtime = data, version, zxid, now
-	// In ClickHouse and RaftKeeper, this increments the parent's cversion (see
-	// KeeperStorageSetRequestProcessor).
-	if _, ok := t.as.product(); ok {
-		if parent := t.nodes[parentOf(path)]; path != "/" {
-			parent.sets++
-		}
-	}
 	t.account("", 0, diff)
 	t.quotaAdd(path, 0, int64(diff))
 	t.fire(dataWatches, eventNodeDataChanged, zxid, path, n.acl, nil)

@@ -7,8 +7,7 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Version is the name of a server that a sandbox can imitate: a release line of ZooKeeper, such
-// as "3.8", or another product that speaks its protocol.
+// A Version is a release line of ZooKeeper that a sandbox can imitate, such as "3.8".
 type Version string
 
 // DefaultVersion is the version that a sandbox imitates by default. Tests in package difftest
@@ -24,20 +23,19 @@ var releaseLines = []struct {
 	release string
 }{{"3.4", "3.4.14"}, {"3.5", "3.5.10"}, {"3.6", "3.6.4"}, {"3.8", "3.8.0"}, {"3.9", "3.9.5"}}
 
-// ParseVersion returns the Version with the name s: a release line of ZooKeeper, such as "3.4",
-// or a product.
+// ParseVersion returns the Version with the name s, such as "3.4".
 func ParseVersion(s string) (Version, error) {
 	if v := Version(s); v.index() >= 0 {
 		return v, nil
 	}
-	return "", fmt.Errorf("the sandbox has no version or product %q to imitate: must be one of %s", s, VersionNames())
+	return "", fmt.Errorf("the sandbox has no version %q to imitate: must be one of %s", s, VersionNames())
 }
 
 // VersionNames returns the names of all versions that a sandbox can imitate, as a comma-separated
 // list.
 func VersionNames() string {
 	var names []string
-	for _, v := range append(Versions(), Products()...) {
+	for _, v := range Versions() {
 		names = append(names, string(v))
 	}
 	return strings.Join(names, ", ")
@@ -53,12 +51,8 @@ func Versions() []Version {
 }
 
 // index returns the position of v in releaseLines, so that callers can compare two versions. It
-// returns -1 for an unknown version. It returns 0 for a product, because the products behave like
-// the oldest release line.
+// returns -1 for an unknown version.
 func (v Version) index() int {
-	if _, ok := v.product(); ok {
-		return 0
-	}
 	for i, l := range releaseLines {
 		if l.line == v {
 			return i
@@ -105,19 +99,13 @@ func (v Version) has(t trait) bool { return v.index() >= since[t].index() }
 // knows reports whether servers of version v support requests, or operations in a multi, with the
 // opcode op.
 func (v Version) knows(op int32) bool {
-	if p, ok := v.product(); ok {
-		return p.knows(op)
-	}
 	first, ok := opSince[op]
 	return !ok || v.index() >= first.index()
 }
 
-// versionText returns the version in the first line of srvr's output. For ZooKeeper, it begins
-// with a release number, because clients parse it.
+// versionText returns the version in the first line of srvr's output. It begins with a release
+// number, because clients parse it.
 func (v Version) versionText() string {
-	if p, ok := v.product(); ok {
-		return p.release
-	}
 	release := releaseLines[v.index()].release
 	return release + "-zksh-sandbox, built on 2026-01-01 00:00 UTC"
 }

@@ -156,13 +156,13 @@ func (b *batch) create(r *request) (txn, code) {
 	if err := cmp.Or(b.checkMode(r), r.checkPath()); err != codeOK {
 		return txn{}, err
 	}
-	list, err := b.s.opt.As.fixACL(r.acl, b.caller)
+	list, err := fixACL(r.acl, b.caller)
 	parentPath := parentOf(r.path)
 	parent, denied := b.permitted(parentPath, permCreate)
 	if err := cmp.Or(err, denied); err != codeOK {
 		return txn{}, err
 	}
-	if b.s.opt.As.reserved(r.path) {
+	if b.s.opt.reserved(r.path) {
 		return txn{}, codeBadArguments
 	}
 	path := r.path
@@ -245,7 +245,7 @@ func (b *batch) delete(r *request) (txn, code) {
 	case "/", zkPath, quotaPath, configPath:
 		return txn{}, codeBadArguments
 	}
-	if b.s.opt.As.reserved(r.path) {
+	if b.s.opt.reserved(r.path) {
 		return txn{}, codeBadArguments
 	}
 	parentPath := parentOf(r.path)
@@ -280,7 +280,7 @@ func (b *batch) setData(r *request) (txn, code) {
 }
 
 func (b *batch) setACL(r *request) (txn, code) {
-	list, err := b.s.opt.As.fixACL(r.acl, b.caller)
+	list, err := fixACL(r.acl, b.caller)
 	n, denied := b.permitted(r.path, permAdmin)
 	err = cmp.Or(err, denied, r.checkVersion(n.aver), b.checkSize(0, list))
 	return txn{op: jute.OpSetACL, path: r.path, acl: list, version: n.aver + 1}, err

@@ -52,13 +52,13 @@ func creating(path string, mode zkconn.CreateMode) func(context.Context, *zkconn
 // requests with opcode op, and counts all of them.
 func countingSandbox(t *testing.T, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
 	t.Helper()
-	return countingSandboxAs(t, sandbox.DefaultVersion, op, hangUps)
+	return countingSandboxAs(t, "", op, hangUps)
 }
 
-func countingSandboxAs(t *testing.T, as sandbox.Version, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
+func countingSandboxAs(t *testing.T, as sandbox.Product, op, hangUps int32) (s *zkconn.Session, asked *atomic.Int32) {
 	t.Helper()
 	asked = new(atomic.Int32)
-	box := zktest.Sandbox(t, sandbox.Options{As: as, Quirks: sandbox.Quirks{React: func(got int32) sandbox.Reaction {
+	box := zktest.Sandbox(t, sandbox.Options{Quirks: sandbox.Quirks{Product: as, React: func(got int32) sandbox.Reaction {
 		if got == op && asked.Add(1) <= hangUps {
 			return sandbox.HangUp
 		}
@@ -76,26 +76,26 @@ func TestHangUpOnUnknownRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			testHangUpOn(t, name, sandbox.RaftKeeper, 2)
-			testHangUpOn(t, name, sandbox.DefaultVersion, 4)
+			testHangUpOn(t, name, "", 4)
 		})
 	}
 }
 
-func testHangUpOn(t *testing.T, name string, as sandbox.Version, most int32) {
+func testHangUpOn(t *testing.T, name string, as sandbox.Product, most int32) {
 	t.Helper()
 	r := newRequests[name]
 	s, asked := countingSandboxAs(t, as, r.op, 1000)
 	for range 3 {
 		err := r.do(zktest.Within(t), s)
 		if !errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "127.0.0.1:") || !strings.Contains(err.Error(), " closes the connection on "+name+", which it does not support") {
-			t.Errorf("as %s: got %v", as, err)
+			t.Errorf("as %q: got %v", as, err)
 		}
 		if errors.Is(err, zkconn.ConnectionLoss) {
-			t.Errorf("as %s: %v is a connection loss", as, err)
+			t.Errorf("as %q: %v is a connection loss", as, err)
 		}
 	}
 	if n := asked.Load(); n != most {
-		t.Errorf("as %s: it was asked %d times", as, n)
+		t.Errorf("as %q: it was asked %d times", as, n)
 	}
 }
 
@@ -172,10 +172,15 @@ func TestNothingIsLostAroundAHangUp(t *testing.T) {
 // because a hang-up may end the session.
 func TestNoTrialWhileALockIsHeld(t *testing.T) {
 	t.Parallel()
-	for as, known := range map[sandbox.Version]bool{"clickhouse": false, "raftkeeper": false, "3.4": false, "3.9": true} {
-		t.Run(string(as), func(t *testing.T) {
+	for name, opt := range map[string]sandbox.Options{
+		"clickhouse": {Quirks: sandbox.Quirks{Product: sandbox.ClickHouse}},
+		"raftkeeper": {Quirks: sandbox.Quirks{Product: sandbox.RaftKeeper}},
+		"3.4":        {As: "3.4"}, "3.9": {As: "3.9"},
+	} {
+		known := opt.As == "3.9"
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			box := zktest.Sandbox(t, sandbox.Options{As: as})
+			box := zktest.Sandbox(t, opt)
 			s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience})
 			held, err := s.Ensemble().Pin(zktest.Within(t))
 			zktest.Must(t, err)
@@ -194,7 +199,8 @@ func TestNoTrialWhileALockIsHeld(t *testing.T) {
 			zktest.Must(t, zkconn.Exec(zktest.Within(t), held, zkconn.Delete("/c", -1)))
 			zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Create("/e", nil, zkconn.OpenACL(), zkconn.CreateMode{Ephemeral: true})))
 			err = zkconn.Exec(zktest.Within(t), s, zkconn.WhoAmI())
-			if product := as == "clickhouse" || as == "raftkeeper"; product && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), "does not send this request while the session has ephemeral znodes")) {
+			const unsent = "does not send this request while the session has ephemeral znodes"
+			if opt.Product != "" && (!errors.Is(err, zkconn.Unimplemented) || !strings.Contains(err.Error(), unsent)) {
 				t.Errorf("with an ephemeral znode: %v", err)
 			}
 			zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Delete("/e", -1)))
@@ -272,18 +278,19 @@ func TestHangUpOnMultiRead(t *testing.T) {
 // only.
 func TestFailedPartsOfMultiRead(t *testing.T) {
 	t.Parallel()
-	for _, as := range []sandbox.Version{"3.8", "clickhouse", "raftkeeper"} {
-		s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{As: as}).Addr(), Timeout: zktest.Patience})
+	for _, as := range append(sandbox.Products(), "") {
+		box := zktest.Sandbox(t, sandbox.Options{Quirks: sandbox.Quirks{Product: as}})
+		s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience})
 		zktest.Must(t, zkconn.Exec(zktest.Within(t), s, zkconn.Create("/a", []byte("x"), zkconn.OpenACL(), zkconn.CreateMode{})))
 		p, err := s.Pipe(zktest.Within(t), "/")
 		zktest.Must(t, err)
 		got, err := zkconn.Add(p, zkconn.MultiGetData([]string{"/none", "/a", "/none"})).Wait(zktest.Within(t))
 		if err != nil || !errors.Is(got[0].Err, zkconn.NoNode) || string(got[1].Data) != "x" || !errors.Is(got[2].Err, zkconn.NoNode) {
-			t.Errorf("%s: %v, %v", as, got, err)
+			t.Errorf("%q: %v, %v", as, got, err)
 		}
 		lists, err := zkconn.Add(p, zkconn.MultiGetChildren([]string{"/none", "/a"})).Wait(zktest.Within(t))
 		if err != nil || !errors.Is(lists[0].Err, zkconn.NoNode) || lists[1].Err != nil || len(lists[1].Names) != 0 {
-			t.Errorf("%s: %v, %v", as, lists, err)
+			t.Errorf("%q: %v, %v", as, lists, err)
 		}
 	}
 }

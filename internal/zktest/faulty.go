@@ -49,9 +49,9 @@ func Faulty(tb testing.TB, mode string) *Box {
 	case "expired":
 		opt.RejectReconnects = true
 	case "leaderless", "clickhouse":
-		opt.As = sandbox.ClickHouse
+		opt.Product = sandbox.ClickHouse
 	case "raftkeeper":
-		opt.As = sandbox.RaftKeeper
+		opt.Product = sandbox.RaftKeeper
 	case "moved":
 		opt.MultiSessionMoved = true
 	case "hangop":

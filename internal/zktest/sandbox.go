@@ -17,8 +17,7 @@ type Box struct {
 // Sandbox starts a sandbox server, which ends with the test tb. It has the same tick and the same
 // limits of session timeouts as a server that Start returns.
 //
-// By default, it does not delete empty containers. The default of MinTimeout is 500 ms even for
-// products such as ClickHouse. Their actual minimum of 10 s would make tests slow.
+// By default, it does not delete empty containers. The default of MinTimeout is 500 ms.
 func Sandbox(tb testing.TB, opt sandbox.Options) *Box {
 	tb.Helper()
 	opt.ReapEvery = cmp.Or(opt.ReapEvery, time.Hour)
