@@ -125,25 +125,39 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	as := ""
 	timeout, format := strconv.FormatInt(o.Timeout.Milliseconds(), 10), string(o.Format)
 	maxRequest := "" // no fixed default, because it depends on other settings
-	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, or @NAME for a cluster from the configuration file")
-	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; other units are written as in 10s; it also limits how long zksh tries to connect")
-	set.StringVar(&maxRequest, "max-request", maxRequest, "largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers with"+
-		" a raised jute.maxbuffer")
-	set.StringVar(&o.Proxy, "proxy", o.Proxy, "connect through the SOCKS5 proxy at this `url`; written "+zkconn.ProxySyntax+
+	set.StringVar(&o.Server, "server", o.Server, "the servers; written `host[:port][,…][/chroot]`, "+
+		"or @NAME for a cluster from the configuration file")
+	set.StringVar(&timeout, "timeout", timeout, "session timeout in `ms`; other units are written as in 10s; "+
+		"it also limits how long zksh tries to connect")
+	set.StringVar(&maxRequest, "max-request", maxRequest,
+		"largest request in `bytes` (default "+strconv.Itoa(zkconn.UsualMaxRequest)+"); for servers with"+
+			" a raised jute.maxbuffer")
+	set.StringVar(&o.Proxy, "proxy", o.Proxy, "connect through the SOCKS5 proxy at this `url`; written "+
+		zkconn.ProxySyntax+
 		"; the proxy resolves the names of the servers")
 	set.Lookup("proxy").DefValue = "" // the default may contain a password
-	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile, "authenticate with the credentials in this `file`; each line has the form \"scheme credential\", and no other user may have access to the file")
+	set.StringVar(&o.AuthFile, "auth-file", o.AuthFile,
+		"authenticate with the credentials in this `file`; each line has the form \"scheme credential\", "+
+			"and no other user may have access to the file")
 	set.BoolVar(&o.NoWrite, "no-write", false, "reject every command that writes or locks; this applies to all servers")
 	set.BoolVar(&o.Yes, "yes", false, "write without asking; for clusters with writes = ask, and for lockdemo")
 	set.BoolVar(&o.Secure.TLS, "tls", o.Secure.TLS, "connect with TLS; --cacert, --cert, --key, "+
 		"--tls-name and --tls-insecure imply this option")
-	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert, "trust the certificate authorities in this `file`; in PEM, PKCS12 or JKS format; by default, zksh trusts those of the system")
-	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert, "`file` with the client's certificate; in PEM, PKCS12 or JKS format; it must also contain the key, unless --key is given")
+	set.StringVar(&o.Secure.CACert, "cacert", o.Secure.CACert,
+		"trust the certificate authorities in this `file`; in PEM, PKCS12 or JKS format; by default, "+
+			"zksh trusts those of the system")
+	set.StringVar(&o.Secure.Cert, "cert", o.Secure.Cert,
+		"`file` with the client's certificate; in PEM, PKCS12 or JKS format; it must also contain the key, "+
+			"unless --key is given")
 	set.StringVar(&o.Secure.Key, "key", o.Secure.Key, "`file` with the client's key; in PEM, PKCS12 or JKS format")
-	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name, "expect this `name` in the servers' certificates; by default, the name in the connect string")
+	set.StringVar(&o.Secure.Name, "tls-name", o.Secure.Name,
+		"expect this `name` in the servers' certificates; by default, the name in the connect string")
 	set.BoolVar(&o.Secure.Insecure, "tls-insecure", false, "do not verify the identity of the servers")
-	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration, "zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; if it contains zookeeper.client.secure=true, zksh uses TLS")
-	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS, "authenticate with SASL and this JAAS `file`; zksh reads its Client section")
+	set.StringVar(&o.Secure.ClientConfiguration, "client-configuration", o.Secure.ClientConfiguration,
+		"zkCli's or Kafka's properties `file`; it sets TLS, SASL and jute.maxbuffer; "+
+			"if it contains zookeeper.client.secure=true, zksh uses TLS")
+	set.StringVar(&o.Secure.JAAS, "jaas", o.Secure.JAAS,
+		"authenticate with SASL and this JAAS `file`; zksh reads its Client section")
 	set.BoolVar(&o.Secure.Kerberos, "kerberos", o.Secure.Kerberos,
 		"authenticate with Kerberos; zksh uses the ticket that kinit has stored")
 	set.BoolVarP(&o.ReadOnly, "readonly", "r", false, "accept a read-only server; such a server is cut off "+
@@ -154,11 +168,13 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; repeat the option to run several lines")
 	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock is lost or not acquired")
-	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and pipes; with 1 or -e, each line waits for the previous one")
+	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and "+
+		"pipes; with 1 or -e, each line waits for the previous one")
 	set.StringVar(&o.Undo, "undo", "", "save overwritten and deleted znodes to a new `file`; import -R restores them")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this "+
 		"shell and of its parent processes")
-	set.StringVar(&o.Trace, "trace", "", "write the traffic of the session to this `file`; requests, replies and watch events, without credentials and data")
+	set.StringVar(&o.Trace, "trace", "", "write the traffic of the session to this `file`; requests, "+
+		"replies and watch events, without credentials and data")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, notes or progress")
 	set.BoolVar(&o.Verbose, "verbose", false, "print the details of TLS and Kerberos")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for experiments; other shells can share it")
