@@ -14,7 +14,8 @@ import (
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// If the connection is cut before or after any request of mirror, the next run copies the rest.
+// If the connection is cut before or after any request of mirror, the exit status is 0 only if everything
+// was copied, and the next run copies the rest.
 func TestMirrorCut(t *testing.T) {
 	here, there := zktest.Sandbox(t, sandbox.Options{}).Addr(), zktest.Sandbox(t, sandbox.Options{}).Addr()
 	s, other := open(t, here), open(t, there)
@@ -30,6 +31,9 @@ func TestMirrorCut(t *testing.T) {
 		status, _, remarks := run(t.Context(), open(t, here), "mirror "+src+" "+proxy.Addr()+":"+dst)
 		if status != 0 && status != commands.StatusNoServer || (status == 0) != (remarks.String() == "") {
 			t.Errorf("trial %d: status %d: %s", n, status, remarks)
+		}
+		if d := firstDifference(t, all, other, dst); status == 0 && d != "" {
+			t.Errorf("trial %d: status 0, but %s", n, d)
 		}
 		must(t, here, "mirror "+src+" "+there+":"+dst)
 		if d := firstDifference(t, all, other, dst); d != "" {
