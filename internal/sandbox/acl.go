@@ -135,14 +135,14 @@ func allowed(list []acl, perm int32, caller []id) bool {
 	if len(list) == 0 {
 		return true
 	}
-	for _, who := range caller {
-		if who.scheme == "super" {
-			return true
-		}
-	}
-	return slices.ContainsFunc(list, func(a acl) bool {
+	return isSuperuser(caller) || slices.ContainsFunc(list, func(a acl) bool {
 		return a.perms&perm != 0 && (a.id == world || slices.ContainsFunc(caller, a.matches))
 	})
+}
+
+// isSuperuser reports whether the identities of a client include that of the superuser.
+func isSuperuser(ids []id) bool {
+	return slices.ContainsFunc(ids, func(who id) bool { return who.scheme == "super" })
 }
 
 // matches reports whether the ACL entry applies to the identity who.

@@ -36,12 +36,21 @@ var fourLetterCommands = map[string]func(*Server) string{
 	"envi": (*Server).environment,
 }
 
+// namingCommands are the four-letter commands whose output contains paths.
+var namingCommands = []string{"dump", "wchp", "wchc"}
+
 // fourLetterCommand sends the output of the four-letter command in b to the client, and closes
 // the connection.
 func (s *Server) fourLetterCommand(c *conn, b []byte) verdict {
 	s.stats.received++
 	c.stats.received++
-	text := fourLetterCommands[string(b)](s)
+	word := string(b)
+	text := ""
+	if s.opt.OnlySuperuser && slices.Contains(namingCommands, word) {
+		text = word + " is not executed because it is not in the whitelist.\n" // as ZooKeeper says it
+	} else {
+		text = fourLetterCommands[word](s)
+	}
 	s.stats.sent++
 	c.send([]byte(text))
 	return closeAfterFlush

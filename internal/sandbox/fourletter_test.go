@@ -9,24 +9,28 @@ import (
 	"github.com/zksh/zksh/internal/sandbox/rawzk"
 )
 
+// ask sends a four-letter command to the server and returns its output.
+func ask(t *testing.T, s *Server, word string) string {
+	t.Helper()
+	nc, err := s.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(nc, word) }()
+	b, err := io.ReadAll(nc)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(b)
+}
+
 func TestFourLetterCommands(t *testing.T) {
 	s := New(Options{})
 	defer s.Close()
 	c := open(t, s)
 	c.create("/e", modeEphemeral)
 	c.must(jute.OpAddWatch, rawzk.PathInt("/e", 0))
-	ask := func(word string) string {
-		nc, err := s.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() { _, _ = io.WriteString(nc, word) }()
-		b, err := io.ReadAll(nc)
-		if err != nil {
-			t.Error(err)
-		}
-		return string(b)
-	}
+	ask := func(word string) string { return ask(t, s, word) }
 	for word, want := range map[string][]string{
 		"ruok": {"imok"}, "isro": {"rw"},
 		"srvr": {"Zookeeper version: 3.8.0", "\nZxid: 0x", "\nMode: standalone\n", "\nNode count: 6\n"},

@@ -33,7 +33,8 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 		s.touch(c.sess, now)
 	}
 	s.stats.request(c, op, xid, len(b)+4)
-	if s.opt.EnforceAuth && !c.authed && op != jute.OpAuth && op != jute.OpSASL {
+	stranger := s.opt.EnforceAuth && !c.authed || s.opt.OnlySuperuser && !isSuperuser(c.ids)
+	if stranger && op != jute.OpAuth && op != jute.OpSASL {
 		c.send(finish(frame(xid, 0, codeSessionNoAuth)))
 		return closeAfterFlush
 	}

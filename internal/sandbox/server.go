@@ -58,6 +58,10 @@ type Options struct {
 	// EnforceAuth makes the server close a connection that sends a request before it has sent a
 	// valid credential.
 	EnforceAuth bool
+	// OnlySuperuser makes the server close a connection that sends a request before it has
+	// authenticated as the superuser. The server then also rejects the four-letter commands that
+	// print paths.
+	OnlySuperuser bool
 
 	Quirks
 
@@ -98,7 +102,8 @@ type Server struct {
 	nextReap    time.Time
 	paused      bool
 	closed      bool
-	leaderless  bool // whether the server acts as if it knew no leader; set by SetLeaderless
+	unset       map[string]struct{} // paths of znodes that Load may still set; nil before Load
+	leaderless  bool                // whether the server acts as if it knew no leader; set by SetLeaderless
 }
 
 // New returns a new server. It accepts no connections until Listen is called.

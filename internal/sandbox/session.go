@@ -85,7 +85,10 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 // open creates a new session. As in ZooKeeper, this increments the zxid.
 func (s *Server) open(timeout time.Duration) *session {
 	s.zxid++
-	s.lastSession++
+	// A znode that Load has added may be owned by a session with the next id.
+	for s.lastSession++; s.tree.ephemerals[s.lastSession] != nil; {
+		s.lastSession++
+	}
 	n := &session{id: s.lastSession, passwd: make([]byte, 16), timeout: timeout}
 	// ZooKeeper generates a random password. In ClickHouse and RaftKeeper, the password is 16 zero
 	// bytes (see sendHandshake).

@@ -72,7 +72,8 @@ type tree struct {
 	lastParent     *node
 	lastParentPath []byte // path of lastParent
 	acls           aclCache
-	bytes          int64 // estimated memory of the tree, in bytes
+	lastLoaded     *aclList // ACL of the znode that load has added last
+	bytes          int64    // estimated memory of the tree, in bytes
 	// dataBytes is the total length of all paths and data. mntr shows it as approximate_data_size.
 	dataBytes int64
 	as        Version
